@@ -9,8 +9,7 @@ import pytest
 from quod.commitment.rows import weighted_rows
 from quod.device.protocol import AnyDevice
 from quod.field import EXTENSIONS, NAMED, FieldSpec, from_integers
-from quod.field.element_bytes import Plain
-from quod.field.plain_extension import add, scaled
+from quod.field.plain_element import PlainElement, coefficients_of
 
 FIELDS: dict[str, FieldSpec] = {"bn254.fr": NAMED["bn254.fr"], "m31.4": EXTENSIONS["m31.4"]}
 
@@ -24,12 +23,12 @@ def check(device: AnyDevice, field: FieldSpec, log_rows: int, log_columns: int) 
     weights = [
         tuple(generator.choice([p - 1, 5]) for _ in range(field.degree)) for _ in range(rows)
     ]
-    expected: list[Plain] = [(0,) * field.degree] * columns
+    expected = [PlainElement.zero(field)] * columns
     for place, entry in enumerate(matrix):
-        part = scaled(field, weights[place // columns], entry)
-        expected[place % columns] = add(field, expected[place % columns], part)
+        expected[place % columns] += PlainElement(field, weights[place // columns]) * entry
     memory = device.upload(from_integers(field.modulus, matrix))
-    assert weighted_rows(device, field, memory, weights, log_columns) == expected
+    sums = weighted_rows(device, field, memory, weights, log_columns)
+    assert tuple(sums) == coefficients_of(expected)
 
 
 @pytest.mark.parametrize(

@@ -147,7 +147,9 @@ class CheatingByColumns(LyingProver, ModelByColumns):
         p = self.field.modulus.value
         ((point, (claimed,)),) = self.claims
         weights = equalities(self.field, point)
-        self._weights = {z: weights[z][0] for z in claimed_places(self.circuit, number).tolist()}
+        self._weights = {
+            z: weights[z].coefficients[0] for z in claimed_places(self.circuit, number).tolist()
+        }
         above = self.levels[number + 1]
         true = sum(w * self._collapsed(above[z])[0] for z, w in self._weights.items())
         self._error, self._number = (claimed - true) % p, number

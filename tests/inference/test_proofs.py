@@ -13,7 +13,7 @@ import quod.inference.prover
 from quod.commitment.ligero.verifier import LigeroCommitment
 from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError, InputError, VerificationError
-from quod.field.plain_extension import add, product
+from quod.field.plain_element import PlainElement
 from quod.frozen import replace
 from quod.inference import Activations, Prover, error_terms, run, verify
 from quod.inference.perceptron import clamped
@@ -263,10 +263,9 @@ def test_the_table_of_pairs() -> None:
         numbers = list(range(-(1 << (bits - 1)), 1 << (bits - 1)))
         expected = []
         for values in (numbers, clamped(np.array(numbers)).tolist()):
-            total = (0, 0)
+            total = PlainElement.zero(FIELD)
             for weight, value in zip(equalities(FIELD, point), values, strict=True):
-                value %= FIELD.modulus.value
-                total = add(FIELD, total, product(FIELD, weight, (value, 0)))
+                total += weight * value
             expected.append(total)
         assert list(pair_at(FIELD, point)) == expected
 
@@ -277,11 +276,10 @@ def test_a_matrix_at_a_point() -> None:
     whole = np.zeros((4, 4), np.int64)
     whole[:3, :3] = numbers
     whole[3] = whole[2]
-    total = (0, 0)
+    total = PlainElement.zero(FIELD)
     for weight, row in zip(equalities(FIELD, rows), whole.tolist(), strict=True):
         for other, value in zip(equalities(FIELD, columns), row, strict=True):
-            entry = (value % FIELD.modulus.value, 0)
-            total = add(FIELD, total, product(FIELD, product(FIELD, weight, other), entry))
+            total += weight * other * value
     assert matrix_at(FIELD, numbers, rows, columns) == total
 
 

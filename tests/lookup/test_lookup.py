@@ -16,6 +16,7 @@ from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError, InputError, QuodError, VerificationError
 from quod.field import EXTENSIONS, NAMED, Extension, FieldSpec, Modulus, from_integers
 from quod.field.array import Words
+from quod.field.plain_element import coefficients_of
 from quod.field.plain_extension import product
 from quod.lookup import (
     Range,
@@ -180,10 +181,13 @@ def test_trees_of_different_heights(name: str, log_capacity: int | None) -> None
     reader = ProofReader(data, begun(1))
     for found, point, own in zip(read_sums(reader, field, forms), points, leaves, strict=True):
         assert found.point == tuple(point)
-        assert found.at_point == tuple(multilinear(field, table, point) for table in own)
+        assert coefficients_of(found.at_point) == tuple(
+            multilinear(field, table, point) for table in own
+        )
         while len(own[0]) > 1:
             own = reference.added(field, *own)
-        assert (found.numerator, found.denominator) == (own[0][0], own[1][0])
+        fraction = coefficients_of([found.numerator, found.denominator])
+        assert fraction == (own[0][0], own[1][0])
     reader.end()
 
 

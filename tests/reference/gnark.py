@@ -21,8 +21,9 @@ from typing import Any
 from quod.errors import VerificationError
 from quod.field import NAMED, FieldSpec
 from quod.field.element_bytes import encode
+from quod.field.plain_element import PlainElement
 from quod.field.plain_extension import product
-from quod.sumcheck.verifier import horner, read_rounds
+from quod.sumcheck.verifier import read_rounds
 from quod.transcript import ProofReader, Transcript
 from tests.reference import sumcheck as reference
 from tests.reference.sumcheck import Plain, Terms, add, embed, multilinear, negate
@@ -64,6 +65,14 @@ def elements(integers: Sequence[int]) -> list[Plain]:
     return [embed(FIELD, integer) for integer in integers]
 
 
+def value_at(coefficients: Sequence[Plain], x: Plain) -> Plain:
+    """The value of a polynomial at x."""
+    total = embed(FIELD, 0)
+    for coefficient in reversed(coefficients):
+        total = add(FIELD, product(FIELD, total, x), coefficient)
+    return total
+
+
 def partial_sums(
     terms: Terms, tables: list[list[Plain]], point: list[Plain] | None
 ) -> tuple[Plain, list[list[Plain]], list[Plain]]:
@@ -75,9 +84,9 @@ def partial_sums(
         weight = None if point is None else point[number]
         coefficients = [_constant(claim, add(FIELD, *message), weight), *message]
         sent.append(
-            [horner(FIELD, coefficients, x) for x in elements(range(1, len(message) + 1))]
+            [value_at(coefficients, x) for x in elements(range(1, len(message) + 1))]
         )  # fmt: skip
-        claim = horner(FIELD, coefficients, MINUS_ONE)
+        claim = value_at(coefficients, MINUS_ONE)
     return whole, sent, values
 
 
@@ -234,15 +243,16 @@ class Circuit:
         message, rest = [], claim
         for place, sent in enumerate(rounds):
             coefficients = _interpolated(rest, sent, None if point is None else point[place])
-            rest = horner(FIELD, coefficients, MINUS_ONE)
+            rest = value_at(coefficients, MINUS_ONE)
             message += coefficients[1:]
         degree = self._degree(number) + (point is None)
         reader = ProofReader(encode(FIELD, message), Constant())
         left, _ = read_rounds(
-            reader, FIELD, degree=degree, variables=self.variables, claim=claim, point=point
-        )
+            reader, FIELD, degree=degree, variables=self.variables,
+            claim=PlainElement(FIELD, claim), point=point,
+        )  # fmt: skip
         reader.end()
-        return left
+        return left.coefficients
 
 
 def _interpolated(claim: Plain, sent: list[Plain], weight: Plain | None) -> list[Plain]:

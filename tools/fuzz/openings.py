@@ -32,7 +32,7 @@ def opening(scheme: Scheme, field: FieldSpec) -> tuple[bytes, Callable[[bytes], 
         tuple(tuple(range(own + at, own + at + field.degree)) for at in range(_VARIABLES))
         for own in (2, 7)
     ]
-    claims = [Claim(point, evaluated(field, table, point)) for point in points]
+    claims = [Claim(point, evaluated(field, table, point).coefficients) for point in points]
     device, writer = open_device("cpu"), ProofWriter(_begun())
     committer = scheme.committer(device, field, _VARIABLES, allow_bits=0)
     committer.commit(device.upload(from_integers(field.modulus, table)), writer)

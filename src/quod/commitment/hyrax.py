@@ -24,8 +24,7 @@ from quod.curve.array import Point, from_points
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.protocol import AnyDevice
 from quod.errors import VerificationError
-from quod.field.element_bytes import Plain
-from quod.field.plain_extension import add, product
+from quod.field.plain_element import PlainElement, coefficients_of
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.security import LEAST_BITS
@@ -89,7 +88,9 @@ class HyraxCommitter(GroupCommitter):
         """Sends the weighted sum of all rows."""
         claim, table = self.claim_left(claims, writer)
         weights = equalities(self._field, claim.point[: log_rows(self._log2_size)])
-        row = weighted_rows(self._device, self._field, table, weights, self._log_columns)
+        row = weighted_rows(
+            self._device, self._field, table, coefficients_of(weights), self._log_columns
+        )
         writer.elements(Label.OPENING, self._field, row)
 
 
@@ -108,12 +109,13 @@ class HyraxCommitment:
         claim = read_as_one(field, self.log2_size, claims, reader)
         row = reader.elements(Label.OPENING, field, 1 << log_columns)
         rows = len(claim.point) - log_columns
-        total: Plain = (0,) * field.degree
-        for entry, weight in zip(row, equalities(field, claim.point[rows:]), strict=True):
-            total = add(field, total, product(field, entry, weight))
-        if total != claim.value:
+        total = PlainElement.zero(field)
+        weights = equalities(field, claim.point[rows:])
+        for entry, weight in zip(PlainElement.each(field, row), weights, strict=True):
+            total += entry * weight
+        if total.coefficients != claim.value:
             raise VerificationError("the sum of the table's rows has another value at a point")
         points = np.concatenate([hashed_bases(log_columns), from_points(GROUP, self.rows)])
-        weights = [-w for (w,) in equalities(field, claim.point[:rows])]
-        if sum_of_multiples(GROUP, points, [*(e for (e,) in row), *weights]) is not None:
+        factors = [-w for (w,) in coefficients_of(equalities(field, claim.point[:rows]))]
+        if sum_of_multiples(GROUP, points, [*(e for (e,) in row), *factors]) is not None:
             raise VerificationError("the sum of the table's rows is not the one committed to")

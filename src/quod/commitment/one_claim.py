@@ -15,7 +15,7 @@ from quod.device.protocol import AnyDevice
 from quod.errors import VerificationError
 from quod.field.element_bytes import Plain
 from quod.field.extension import field_arithmetic
-from quod.field.plain_extension import add, one, product
+from quod.field.plain_element import PlainElement, coefficients_of
 from quod.field.spec import FieldSpec
 from quod.kernel import U32, Builder, Pointer, kernel
 from quod.sumcheck.eq_reference import equalities, equality
@@ -66,10 +66,12 @@ def shown_as_one(
         return claims[0]
     log_low = log2_size // 2
     log_high = log2_size - log_low
-    lows, highs = [], []
+    lows: list[Plain] = []
+    highs: list[Plain] = []
     for factor, claim in zip(factors, claims, strict=True):
-        highs += [product(field, factor, e) for e in equalities(field, claim.point[:log_high])]
-        lows += equalities(field, claim.point[log_high:])
+        weights = equalities(field, claim.point[:log_high])
+        highs += coefficients_of([factor * weight for weight in weights])
+        lows += coefficients_of(equalities(field, claim.point[log_high:]))
     shape = Shape(field, SumOfProducts.product(2), 0, False, hash=writer.transcript.hash)
     run = SumcheckRun(device, shape, log2_size)
     run.set_table(0, table)
@@ -81,7 +83,8 @@ def shown_as_one(
         label="claims",
     )  # fmt: skip
     recording.finish().run()
-    found = run.prove(_sum(field, factors, claims), writer.transcript.state, None)
+    total = _sum(field, factors, claims)
+    found = run.prove(total.coefficients, writer.transcript.state, None)
     writer.absorbed(found.messages, found.state)
     writer.elements(Label.VALUES, field, found.values[:1])
     return Claim(tuple(found.challenges), found.values[0])
@@ -99,15 +102,15 @@ def read_as_one(
         reader, field, degree=2, variables=log2_size, claim=_sum(field, factors, claims)
     )
     (value,) = reader.elements(Label.VALUES, field, 1)
-    weight: Plain = (0,) * field.degree
+    weight = PlainElement.zero(field)
     for factor, claim in zip(factors, claims, strict=True):
-        weight = add(field, weight, product(field, factor, equality(field, claim.point, point)))
-    if product(field, weight, value) != left:
+        weight += factor * equality(field, claim.point, point)
+    if weight * PlainElement(field, value) != left:
         raise VerificationError("the committed table has another value at a point")
     return Claim(tuple(point), value)
 
 
-def _begun(field: FieldSpec, claims: Sequence[Claim], transcript: Transcript) -> list[Plain]:
+def _begun(field: FieldSpec, claims: Sequence[Claim], transcript: Transcript) -> list[PlainElement]:
     """Absorbs claims, and draws a factor for each but the first, whose factor is 1.
 
     InputError for a transcript that binds no table (`Transcript.check_bound`).
@@ -116,11 +119,14 @@ def _begun(field: FieldSpec, claims: Sequence[Claim], transcript: Transcript) ->
     for claim in claims:
         transcript.absorb_elements(Label.POINT, field, claim.point)
         transcript.absorb_elements(Label.CLAIM, field, [claim.value])
-    return [one(field), *transcript.challenges(field, len(claims) - 1)]
+    drawn = transcript.challenges(field, len(claims) - 1)
+    return [PlainElement.one(field), *PlainElement.each(field, drawn)]
 
 
-def _sum(field: FieldSpec, factors: Sequence[Plain], claims: Sequence[Claim]) -> Plain:
-    total: Plain = (0,) * field.degree
+def _sum(
+    field: FieldSpec, factors: Sequence[PlainElement], claims: Sequence[Claim]
+) -> PlainElement:
+    total = PlainElement.zero(field)
     for factor, claim in zip(factors, claims, strict=True):
-        total = add(field, total, product(field, factor, claim.value))
+        total += factor * PlainElement(field, claim.value)
     return total

@@ -17,7 +17,7 @@ from quod.device.discovery import DeviceChoice, resolve_device
 from quod.errors import VerificationError
 from quod.field.array import Words, words_to_integers
 from quod.field.element_bytes import Plain
-from quod.field.plain_extension import add, scaled
+from quod.field.plain_element import PlainElement
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.security import LEAST_BITS
@@ -77,13 +77,13 @@ class RawCommitment:
         check_reader(reader)
         entries = words_to_integers(self.field.modulus, self.table)
         for claim in check_claims(self.field, self.log2_size, claims):
-            if evaluated(self.field, entries, claim.point) != claim.value:
+            if evaluated(self.field, entries, claim.point).coefficients != claim.value:
                 raise VerificationError("the committed table has another value at a point")
 
 
-def evaluated(field: FieldSpec, table: Sequence[int], point: Sequence[Plain]) -> Plain:
+def evaluated(field: FieldSpec, table: Sequence[int], point: Sequence[Plain]) -> PlainElement:
     """The value at a point of the multilinear polynomial with a table over the prime field."""
-    total: Plain = (0,) * field.degree
+    total = PlainElement.zero(field)
     for weight, entry in zip(equalities(field, point), table, strict=True):
-        total = add(field, total, scaled(field, weight, entry))
+        total += weight * entry
     return total

@@ -18,7 +18,7 @@ from typing import Protocol
 from quod.commitment.scheme import Claim
 from quod.errors import VerificationError
 from quod.field.element_bytes import Plain
-from quod.field.plain_extension import add, product, scaled, subtract
+from quod.field.plain_element import PlainElement, coefficients_of
 from quod.field.spec import FieldSpec
 from quod.inference.layout import HIGH, LIMB_BITS, LOW, OUTPUT, QUOTIENT
 from quod.inference.perceptron import HALF, MOST_ACTIVATION, SHIFT, Numbers
@@ -77,7 +77,7 @@ class Conversation:
     def __init__(self, side: Side, key: VerifyingKey, images: Numbers, logits: Numbers) -> None:
         self._side, self._key, self._images, self._logits = side, key, images, logits
         self._places, self._field = key.places(len(images)), key.field
-        self._zero: Plain = (0,) * key.field.degree
+        self._zero = PlainElement.zero(key.field)
         self._columns: list[Claim] = []
         self._weights: list[Claim] = []
 
@@ -88,7 +88,7 @@ class Conversation:
         side.commit()
         pairs = side.lookup(pairs_statement(places, self._field))
         limbs = side.lookup(limbs_statement(places, self._field))
-        if pairs.entry != pair_at(self._field, pairs.table_point):
+        if pairs.entry != coefficients_of(pair_at(self._field, pairs.table_point)):
             raise VerificationError("the pairs of sums and activations are of another table")
         self._at(pairs.point, {
             places.column(layer, which): pairs.columns[layer][which]
@@ -105,20 +105,18 @@ class Conversation:
         side.open_columns(self._columns)
         side.open_weights(self._weights)
 
-    def _at(self, point: Point, wanted: dict[int, Plain]) -> list[Plain]:
+    def _at(self, point: Point, wanted: dict[int, Plain]) -> list[PlainElement]:
         """The columns' values at a point; they are as wanted, and one claim more is to open."""
         places, side = self._places, self._side
-        padded = (*[self._zero] * (places.log_block - len(point)), *point)
-        values = side.values(padded, 1 << places.log_blocks)
+        padded = (*[self._zero.coefficients] * (places.log_block - len(point)), *point)
+        sent = side.values(padded, 1 << places.log_blocks)
         for column, value in wanted.items():
-            if values[column] != value:
+            if sent[column] != value:
                 raise VerificationError(f"column {column} of the activations has another value")
         chosen = side.transcript.challenges(self._field, places.log_blocks)
-        self._columns.append(
-            Claim(
-                (*chosen, *padded), weighted(self._field, equalities(self._field, chosen), values)
-            )
-        )
+        values = PlainElement.each(self._field, sent)
+        value_at_chosen = weighted(self._field, equalities(self._field, chosen), values)
+        self._columns.append(Claim((*chosen, *padded), value_at_chosen.coefficients))
         return values
 
     def _hidden_layers(self) -> None:
@@ -131,23 +129,18 @@ class Conversation:
             # Quotient * 2^24 + remainder - 2^23 is the multiplier times the sum.
             claim = self._zero
             for which, bits in ((QUOTIENT, SHIFT), (LOW, 0), (HIGH, LIMB_BITS)):
-                claim = add(
-                    self._field,
-                    claim,
-                    scaled(self._field, values[places.column(layer, which)], 1 << bits),
-                )
-            claim = subtract(self._field, claim, self._constant(HALF))
+                claim += values[places.column(layer, which)] * (1 << bits)
+            claim -= PlainElement.of(self._field, HALF)
             multipliers = key.multipliers[layer]
             for weight, m, bias in zip(weights, multipliers, key.biases[layer], strict=False):
-                claim = subtract(self._field, claim, scaled(self._field, weight, m * bias))
+                claim -= weight * (m * bias)
             reduced = self._inner(layer, claim, rows, images)
             statement = Sumcheck(
                 self._field, PRODUCT, places.log_hidden, reduced.values[0], tuple(rows)
             )
             row = side.row(statement, layer, reduced.point)
-            if row.values[0] != weighted(
-                self._field, equalities(self._field, row.point), map(self._constant, multipliers)
-            ):
+            expected = weighted(self._field, equalities(self._field, row.point), multipliers)
+            if row.values[0] != expected.coefficients:
                 raise VerificationError(f"the multipliers of layer {layer} are not the key's")
             self._weight(layer, row.point, reduced.point, row.values[1])
 
@@ -158,21 +151,24 @@ class Conversation:
         images, rows = point[: places.log_images], point[places.log_images :]
         claim = matrix_at(self._field, self._logits, images, rows)
         for weight, bias in zip(equalities(self._field, rows), key.biases[last], strict=False):
-            claim = subtract(self._field, claim, scaled(self._field, weight, bias))
+            claim -= weight * bias
         reduced = self._inner(last, claim, rows, images)
         self._weight(last, rows, reduced.point, reduced.values[0])
 
-    def _inner(self, layer: int, claim: Plain, rows: Point, images: Point) -> Reduced:
+    def _inner(self, layer: int, claim: PlainElement, rows: Point, images: Point) -> Reduced:
         """The sum over the columns, whose activations are those of the layer before."""
         places = self._places
-        statement = Sumcheck(self._field, PRODUCT, places.log_columns(layer), claim)
+        variables = places.log_columns(layer)
+        statement = Sumcheck(self._field, PRODUCT, variables, claim.coefficients)
         reduced = self._side.inner(statement, layer, rows, images)
         activation = reduced.values[1]
         if layer:
             column = places.column(layer - 1, OUTPUT)
             self._at((*images, *reduced.point), {column: activation})
-        elif matrix_at(self._field, self._images, images, reduced.point) != activation:
-            raise VerificationError("the activations of layer 0 are not the images")
+        else:
+            expected = matrix_at(self._field, self._images, images, reduced.point)
+            if expected.coefficients != activation:
+                raise VerificationError("the activations of layer 0 are not the images")
         return reduced
 
     def _weight(self, layer: int, rows: Point, columns: Point, weight: Plain) -> None:
@@ -180,15 +176,12 @@ class Conversation:
         places = self._places
         size = places.log_weights_of(layer)
         block, bits = places.weight_offsets[layer] >> size, places.log_weights - size
-        place = [self._constant(block >> bit & 1) for bit in reversed(range(bits))]
-        value = add(self._field, weight, self._constant(WEIGHT_OFFSET))
-        self._weights.append(Claim((*place, *rows, *columns), value))
-
-    def _constant(self, number: int) -> Plain:
-        return constant(self._field, number)
+        place = [PlainElement.of(self._field, block >> bit & 1) for bit in reversed(range(bits))]
+        value = PlainElement(self._field, weight) + PlainElement.of(self._field, WEIGHT_OFFSET)
+        self._weights.append(Claim((*coefficients_of(place), *rows, *columns), value.coefficients))
 
 
-def pair_at(field: FieldSpec, point: Point) -> tuple[Plain, Plain]:
+def pair_at(field: FieldSpec, point: Point) -> tuple[PlainElement, PlainElement]:
     """The table of pairs at a point: whole numbers with their sign, from the least, and what they
     are as activations.
 
@@ -196,43 +189,37 @@ def pair_at(field: FieldSpec, point: Point) -> tuple[Plain, Plain]:
     are, the others 127.
     """
     bits = len(point)
-    number = subtract(field, range_at(field, point), constant(field, 1 << (bits - 1)))
-    small = constant(field, 1)
-    for coordinate in point[1 : bits - _ACTIVATION_BITS]:
-        small = product(field, small, subtract(field, constant(field, 1), coordinate))
-    least = product(field, small, range_at(field, point[bits - _ACTIVATION_BITS :]))
-    most = scaled(field, subtract(field, constant(field, 1), small), MOST_ACTIVATION)
-    return number, product(field, point[0], add(field, least, most))
+    number = range_at(field, point) - PlainElement.of(field, 1 << (bits - 1))
+    unit = small = PlainElement.one(field)
+    for coordinate in PlainElement.each(field, point[1 : bits - _ACTIVATION_BITS]):
+        small *= unit - coordinate
+    least = small * range_at(field, point[bits - _ACTIVATION_BITS :])
+    most = (unit - small) * MOST_ACTIVATION
+    return number, PlainElement(field, point[0]) * (least + most)
 
 
-def matrix_at(field: FieldSpec, numbers: Numbers, rows: Point, columns: Point) -> Plain:
+def matrix_at(field: FieldSpec, numbers: Numbers, rows: Point, columns: Point) -> PlainElement:
     """The multilinear polynomial of a matrix, its last row repeated, zeros behind its columns."""
+    zero, count = PlainElement.zero(field), len(numbers)
     weights = equalities(field, rows)
-    count = len(numbers)
-    ends: Plain = (0,) * field.degree
-    for weight in weights[count - 1 :]:
-        ends = add(field, ends, weight)
-    by_row = [*weights[: count - 1], ends]
-    total: Plain = (0,) * field.degree
-    across = equalities(field, columns)[: numbers.shape[1]]
+    by_row = [*weights[: count - 1], sum(weights[count - 1 :], zero)]
+    total = zero
+    across = coefficients_of(equalities(field, columns)[: numbers.shape[1]])
     for weight, row in zip(by_row, numbers.tolist(), strict=True):
         parts = [
             sum(number * each[place] for number, each in zip(row, across, strict=True) if number)
             for place in range(field.degree)
         ]
         inner = tuple(part % field.modulus.value for part in parts)
-        total = add(field, total, product(field, weight, inner))
+        total += weight * PlainElement(field, inner)
     return total
 
 
-def weighted(field: FieldSpec, weights: Sequence[Plain], values: Iterable[Plain]) -> Plain:
+def weighted(
+    field: FieldSpec, weights: Sequence[PlainElement], values: Iterable[PlainElement | int]
+) -> PlainElement:
     """The sum of weights times values, as many as there are of the latter."""
-    total: Plain = (0,) * field.degree
+    total = PlainElement.zero(field)
     for weight, value in zip(weights, values, strict=False):
-        total = add(field, total, product(field, weight, value))
+        total += weight * value
     return total
-
-
-def constant(field: FieldSpec, number: int) -> Plain:
-    """The field element of an integer."""
-    return (number % field.modulus.value, *([0] * (field.degree - 1)))

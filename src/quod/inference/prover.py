@@ -15,7 +15,7 @@ from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError, InputError, MismatchError, VerificationError
 from quod.field.array import Words, to_montgomery
 from quod.field.element_bytes import Plain
-from quod.field.plain_extension import scaled
+from quod.field.plain_element import PlainElement, coefficients_of
 from quod.frozen import frozen, replace
 from quod.inference.layout import HIGH, LIMB_BITS, LOW, OUTPUT, QUOTIENT, Places
 from quod.inference.network import Activations, run
@@ -232,12 +232,14 @@ class _Writer:
         low = self._places.log_block // 2
         upper, lower = point[: len(point) - low], point[len(point) - low :]
         rows = weighted_rows(
-            self._device, self._field, self._by_place, equalities(self._field, upper),
-            self._places.log_blocks + low,
+            self._device, self._field, self._by_place,
+            coefficients_of(equalities(self._field, upper)), self._places.log_blocks + low,
         )  # fmt: skip
         weights = equalities(self._field, lower)
+        elements = PlainElement.each(self._field, rows)
         values = [
-            weighted(self._field, weights, rows[at << low : (at + 1) << low]) for at in range(count)
+            weighted(self._field, weights, elements[at << low : (at + 1) << low]).coefficients
+            for at in range(count)
         ]
         writer = ProofWriter(self.transcript)
         writer.elements(Label.VALUES, self._field, values)
@@ -250,16 +252,17 @@ class _Writer:
         if layer < places.hidden:
             multipliers = self._prover.key.multipliers[layer]
             padded = (*multipliers, *[0] * (len(weights) - len(multipliers)))
-            weights = [scaled(self._field, w, m) for w, m in zip(weights, padded, strict=True)]
+            weights = [w * m for w, m in zip(weights, padded, strict=True)]
         log_columns = places.log_columns(layer)
         folded = weighted_rows(
-            device, self._field, self._prover._weights[layer], weights, log_columns
+            device, self._field, self._prover._weights[layer], coefficients_of(weights), log_columns
         )
         taken = self._columns[places.column(layer - 1, OUTPUT)] if layer else self._inputs
         activations = device.upload(_words(device, taken))
         mixed = weighted_rows(
-            device, self._field, activations, equalities(self._field, images), log_columns
-        )
+            device, self._field, activations, coefficients_of(equalities(self._field, images)),
+            log_columns,
+        )  # fmt: skip
         tables = [elements_to_words(self._field, folded), elements_to_words(self._field, mixed)]
         return self._sumcheck(statement, tables)
 
@@ -268,7 +271,7 @@ class _Writer:
         multipliers = np.zeros(1 << log_rows, np.int64)
         own = self._prover.key.multipliers[layer]
         multipliers[: len(own)] = own
-        weights = equalities(self._field, columns)
+        weights = coefficients_of(equalities(self._field, columns))
         mixed = weighted_rows(device, self._field, self._prover._turned[layer], weights, log_rows)
         tables = [_words(device, multipliers), elements_to_words(self._field, mixed)]
         return self._sumcheck(statement, tables)

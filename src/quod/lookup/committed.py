@@ -117,7 +117,8 @@ def verify_committed(
     reader.end()
     if known is not None:
         for array, value in zip(known, reduced.entry, strict=True):
-            if evaluated(field, to_integers(field.modulus, array), reduced.table_point) != value:
+            entries = to_integers(field.modulus, array)
+            if evaluated(field, entries, reduced.table_point).coefficients != value:
                 raise VerificationError("the proof is about another table")
     return commitments[:-1]
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from quod.errors import VerificationError
 from quod.field.element_bytes import Plain
-from quod.field.plain_extension import add, one, product, subtract
+from quod.field.plain_element import PlainElement
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.sumcheck.verifier import read_rounds
@@ -45,10 +45,10 @@ class FractionSum:
     """A sum as a fraction, which is right if the tree's numerators and denominators have the values
     `at_point` at the `point`."""
 
-    numerator: Plain
-    denominator: Plain
+    numerator: PlainElement
+    denominator: PlainElement
     point: tuple[Plain, ...]
-    at_point: tuple[Plain, Plain]
+    at_point: tuple[PlainElement, PlainElement]
 
 
 def layers_of(trees: Sequence[Fractions]) -> int:
@@ -63,51 +63,51 @@ def read_sums(
 
     VerificationError for a proof that does not agree with itself.
     """
-    roots: list[tuple[Plain, Plain]] = []
+    unit = PlainElement.one(field)
+    roots: list[tuple[PlainElement, PlainElement]] = []
     found: dict[int, FractionSum] = {}
-    claims: dict[int, tuple[Plain, Plain]] = {}
+    claims: dict[int, tuple[PlainElement, PlainElement]] = {}
     point: list[Plain] = []
     for layer in range(layers_of(trees)):
         own = [number for number, tree in enumerate(trees) if tree.tables(layer)]
         if layer:
-            scale = reader.transcript.challenge(field)
+            scale = PlainElement(field, reader.transcript.challenge(field))
             claim = combined(field, [claims[number] for number in own], scale)
             left, point = read_rounds(
                 reader, field, degree=DEGREE, variables=layer, claim=claim, point=point
             )
         counts = [trees[number].tables(layer) for number in own]
-        values = iter(reader.elements(Label.VALUES, field, sum(counts)))
+        sent = reader.elements(Label.VALUES, field, sum(counts))
+        values = iter(PlainElement.each(field, sent))
         sides = [[next(values) for _ in range(count)] for count in counts]
-        pairs = [([one(field)] * 2 + side)[-4:] for side in sides]
-        sums = [added(field, pair) for pair in pairs]
+        pairs = [([unit] * 2 + side)[-4:] for side in sides]
+        sums = [added(pair) for pair in pairs]
         if not layer:
             roots = sums
         elif combined(field, sums, scale) != left:
             raise VerificationError(f"layer {layer} of the sums is not what the proof claims")
         last = reader.transcript.challenge(field)
         point = [last, *point]
+        x = PlainElement(field, last)
         for number, (n0, n1, d0, d1) in zip(own, pairs, strict=True):
-            claims[number] = (between(field, n0, n1, last), between(field, d0, d1, last))
+            claims[number] = (n0 + x * (n1 - n0), d0 + x * (d1 - d0))
             if trees[number].log2_size == layer + 1:
                 found[number] = FractionSum(*roots[number], tuple(point), claims[number])
     return [found[number] for number in range(len(trees))]
 
 
-def added(field: FieldSpec, pair: Sequence[Plain]) -> tuple[Plain, Plain]:
+def added(pair: Sequence[PlainElement]) -> tuple[PlainElement, PlainElement]:
     """The sum of two fractions, of their numerators and denominators n0, n1, d0, d1."""
     n0, n1, d0, d1 = pair
-    return add(field, product(field, n0, d1), product(field, n1, d0)), product(field, d0, d1)
+    return n0 * d1 + n1 * d0, d0 * d1
 
 
-def combined(field: FieldSpec, claims: Sequence[tuple[Plain, Plain]], scale: Plain) -> Plain:
+def combined(
+    field: FieldSpec, claims: Sequence[tuple[PlainElement, PlainElement]], scale: PlainElement
+) -> PlainElement:
     """One claim of all: the denominator and the numerator of each tree by rising powers."""
-    total: Plain = (0,) * field.degree
+    total = PlainElement.zero(field)
     for numerator, denominator in reversed(claims):
         for part in (numerator, denominator):
-            total = add(field, product(field, total, scale), part)
+            total = total * scale + part
     return total
-
-
-def between(field: FieldSpec, low: Plain, high: Plain, place: Plain) -> Plain:
-    """The linear polynomial with these values at 0 and 1."""
-    return add(field, low, product(field, place, subtract(field, high, low)))

@@ -17,6 +17,7 @@ from quod.device.runtime.timeline import Timeline
 from quod.field.array import Words, canonical
 from quod.field.element_bytes import Plain
 from quod.field.moduli import Modulus
+from quod.field.plain_element import coefficients_of
 from quod.field.spec import Extension, FieldSpec
 from quod.hash.table import Hash
 from quod.lookup.fraction_kernels import add_parts, embedded_numerators, row_denominators
@@ -88,7 +89,8 @@ class LookupRun:
         """Absorbs the statement and writes the proof; gives what that leaves to check."""
         statement, field = self.statement, self.statement.field
         alpha, powers = challenges(statement, writer.transcript)
-        self._device.upload(elements_to_words(field, [alpha, *powers]), into=self._challenges)
+        words = elements_to_words(field, coefficients_of([alpha, *powers]))
+        self._device.upload(words, into=self._challenges)
         self._trees.begin(writer.transcript.state, alpha)
         self._device.stream("lookups").replay(self._recorded).run(timeline)
         data = self._trees.sent()

@@ -17,8 +17,8 @@ from quod.device.protocol import AnyDevice
 from quod.device.runtime.sentinel import UNWRITTEN, not_written
 from quod.device.runtime.stream import RecordingStream
 from quod.field.array import Words, canonical
-from quod.field.element_bytes import Plain, encode
-from quod.field.plain_extension import subtract
+from quod.field.element_bytes import encode
+from quod.field.plain_element import PlainElement, coefficients_of
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.hash.function import STATE_WORDS
@@ -70,7 +70,7 @@ class FractionTrees:
     ) -> None:  # fmt: skip
         """At most four trees; `log_capacity` as of a `SumcheckPlan`."""
         self._shifted = shifted
-        self._alpha: Plain | None = None
+        self._alpha: PlainElement | None = None
         self._hash, self._log_capacity = hash, log_capacity
         self._device, self._field, self._trees = device, field, tuple(trees)
         self._layers_count = layers_of(trees)
@@ -229,7 +229,7 @@ class FractionTrees:
             progress=layer.progress, proof=layer.sent, folded=self._folded, partial=self._partial,
         )  # fmt: skip
 
-    def begin(self, state: bytes, alpha: Plain | None = None) -> None:
+    def begin(self, state: bytes, alpha: PlainElement | None = None) -> None:
         """Sets the state of the transcript from which the layers go on, and says what the shift of
         shifted values is."""
         self._alpha = alpha
@@ -257,5 +257,6 @@ class FractionTrees:
         values = words_to_elements(self._field, own[count:])
         if self._is_shifted(layer):
             assert self._alpha is not None
-            values[:2] = [subtract(self._field, self._alpha, value) for value in values[:2]]
+            shifted = PlainElement.each(self._field, values[:2])
+            values[:2] = coefficients_of([self._alpha - value for value in shifted])
         return own[:count].astype("<u4").tobytes() + encode(self._field, values)

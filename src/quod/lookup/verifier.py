@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from quod.errors import VerificationError
 from quod.field.element_bytes import Plain
-from quod.field.plain_extension import add, one, product, scaled, subtract
+from quod.field.plain_element import PlainElement, coefficients_of
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.lookup.fractions import FractionSum, read_sums
@@ -45,8 +45,8 @@ class Sums:
     """Both sums of a lookup argument, and the challenges in them: alpha, and the powers of beta
     that weight the elements of an entry."""
 
-    alpha: Plain
-    powers: tuple[Plain, ...]
+    alpha: PlainElement
+    powers: tuple[PlainElement, ...]
     lookups: FractionSum
     table: FractionSum
 
@@ -79,35 +79,34 @@ def read(statement: Statement, reader: ProofReader) -> Reduced:
     return settled(statement, sums, values)
 
 
-def challenges(statement: Statement, transcript: Transcript) -> tuple[Plain, tuple[Plain, ...]]:
+def challenges(
+    statement: Statement, transcript: Transcript
+) -> tuple[PlainElement, tuple[PlainElement, ...]]:
     """Absorbs the statement and draws alpha; the powers of beta, which is drawn where entries have
     several elements."""
     statement.absorb(transcript)
     field, width = statement.field, statement.table.width
-    alpha = transcript.challenge(field)
-    powers = [one(field)]
+    alpha = PlainElement(field, transcript.challenge(field))
+    powers = [PlainElement.one(field)]
     if width > 1:
-        beta = transcript.challenge(field)
+        beta = PlainElement(field, transcript.challenge(field))
         while len(powers) < width:
-            powers.append(product(field, powers[-1], beta))
+            powers.append(powers[-1] * beta)
     return alpha, tuple(powers)
 
 
 def read_both(
-    statement: Statement, reader: ProofReader, alpha: Plain, powers: tuple[Plain, ...]
-) -> Sums:
+    statement: Statement, reader: ProofReader, alpha: PlainElement,
+    powers: tuple[PlainElement, ...],
+) -> Sums:  # fmt: skip
     """Both sums, which are one and the same.
 
     They are compared without a division. A denominator may be 0, where alpha is an element of the
     prime field: the products are still those of the polynomials in alpha that must agree.
     """
-    field = statement.field
-    lookups, table = read_sums(reader, field, statement.trees)
-    numerator = subtract(
-        field, lookups.numerator, scaled(field, lookups.denominator, statement.padding)
-    )
-    left = product(field, numerator, table.denominator)
-    if left != product(field, table.numerator, lookups.denominator):
+    lookups, table = read_sums(reader, statement.field, statement.trees)
+    numerator = lookups.numerator - lookups.denominator * statement.padding
+    if numerator * table.denominator != table.numerator * lookups.denominator:
         raise VerificationError(
             "a lookup is not in the table: the sums over lookups and over the table differ"
         )
@@ -128,34 +127,35 @@ def settled(statement: Statement, sums: Sums, values: Sequence[Plain]) -> Reduce
     split = statement.log_columns
     weights = equalities(field, sums.lookups.point[:split])
     # What is no column has denominators 1.
-    denominators = [_denominator(field, sums, row) for row in columns]
-    denominators += [one(field)] * (len(weights) - len(columns))
-    total: Plain = (0,) * field.degree
+    denominators = [_denominator(sums, PlainElement.each(field, row)) for row in columns]
+    denominators += [PlainElement.one(field)] * (len(weights) - len(columns))
+    total = PlainElement.zero(field)
     for weight, denominator in zip(weights, denominators, strict=True):
-        total = add(field, total, product(field, weight, denominator))
+        total += weight * denominator
     if total != sums.lookups.at_point[1]:
         raise VerificationError("the columns' values are not those that the sums are of")
     point, (multiplicity, denominator) = sums.table.point, sums.table.at_point
-    entry = rows[-1] if not isinstance(table, Range) else (range_at(field, point),)
-    if _denominator(field, sums, entry) != denominator:
-        raise VerificationError("the table's values are not those that the sums are of")
     known = isinstance(table, Range)
+    entry = [range_at(field, point)] if known else PlainElement.each(field, rows[-1])
+    if _denominator(sums, entry) != denominator:
+        raise VerificationError("the table's values are not those that the sums are of")
     return Reduced(
-        sums.lookups.point[split:], tuple(columns), point, multiplicity, () if known else entry
-    )
+        sums.lookups.point[split:], tuple(columns), point, multiplicity.coefficients,
+        () if known else coefficients_of(entry),
+    )  # fmt: skip
 
 
-def range_at(field: FieldSpec, point: Sequence[Plain]) -> Plain:
+def range_at(field: FieldSpec, point: Sequence[Plain]) -> PlainElement:
     """The multilinear polynomial of 0, 1, 2, ... at a point."""
-    total: Plain = (0,) * field.degree
-    for coordinate in point:
-        total = add(field, scaled(field, total, 2), coordinate)
+    total = PlainElement.zero(field)
+    for coordinate in PlainElement.each(field, point):
+        total = total * 2 + coordinate
     return total
 
 
-def _denominator(field: FieldSpec, sums: Sums, row: Sequence[Plain]) -> Plain:
+def _denominator(sums: Sums, row: Sequence[PlainElement]) -> PlainElement:
     """alpha less the elements of a row, each times its power."""
     total = sums.alpha
     for power, element in zip(sums.powers, row, strict=True):
-        total = subtract(field, total, product(field, power, element))
+        total -= power * element
     return total

@@ -5,28 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from quod.field.element_bytes import Plain
-from quod.field.plain_extension import add, one, product, subtract
+from quod.field.plain_element import PlainElement
 from quod.field.spec import FieldSpec
 
 
-def equalities(field: FieldSpec, point: Sequence[Plain]) -> list[Plain]:
+def equalities(field: FieldSpec, point: Sequence[Plain]) -> list[PlainElement]:
     """eq of a point at every corner, the first coordinate's bit the highest."""
-    table = [one(field)]
-    for coordinate in point:
+    table = [PlainElement.one(field)]
+    for coordinate in PlainElement.each(field, point):
         table = [
             part
             for entry in table
-            for high in (product(field, entry, coordinate),)
-            for part in (subtract(field, entry, high), high)
+            for high in (entry * coordinate,)
+            for part in (entry - high, high)
         ]
     return table
 
 
-def equality(field: FieldSpec, a: Sequence[Plain], b: Sequence[Plain]) -> Plain:
+def equality(field: FieldSpec, a: Sequence[Plain], b: Sequence[Plain]) -> PlainElement:
     """eq of two points: the product of a*b + (1 - a)*(1 - b) over their coordinates."""
-    total, unit = one(field), one(field)
-    for left, right in zip(a, b, strict=True):
-        both = product(field, left, right)
-        neither = product(field, subtract(field, unit, left), subtract(field, unit, right))
-        total = product(field, total, add(field, both, neither))
+    unit = total = PlainElement.one(field)
+    for x, y in zip(PlainElement.each(field, a), PlainElement.each(field, b), strict=True):
+        total *= x * y + (unit - x) * (unit - y)
     return total

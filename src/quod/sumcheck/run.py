@@ -14,7 +14,7 @@ from quod.device.runtime.timeline import Timeline
 from quod.field.array import Words, canonical, from_integers, to_integers
 from quod.field.element_bytes import Plain
 from quod.field.moduli import Modulus
-from quod.field.plain_extension import add
+from quod.field.plain_element import PlainElement
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.hash.function import STATE_WORDS
@@ -89,10 +89,8 @@ class SumcheckRun:
         parts = np.empty((plan.sum_groups, field.words), np.uint32)
         self._device.download(self._partial.slice(0, parts.nbytes), parts)
         _check_made(self._device, field, "the parts of a sum", parts)
-        total: Plain = (0,) * field.degree
-        for part in words_to_elements(field, parts):
-            total = add(field, total, part)
-        return total
+        elements = PlainElement.each(field, words_to_elements(field, parts))
+        return sum(elements, PlainElement.zero(field)).coefficients
 
     def prove(self, claim: Plain, state: bytes, timeline: Timeline | None) -> Rounds:
         """All rounds, from a claim and the state of a transcript."""

@@ -12,7 +12,7 @@ from fractions import Fraction
 from quod.errors import InputError, VerificationError
 from quod.field.array import check_field
 from quod.field.element_bytes import Plain, check_elements
-from quod.field.plain_extension import add, product, subtract
+from quod.field.plain_element import PlainElement
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.hash.table import Hash, check_hash
@@ -117,11 +117,11 @@ def verify(
     field, polynomial = statement.field, statement.polynomial
     claim, point = read_rounds(
         reader, field, degree=polynomial.degree, variables=statement.variables,
-        claim=statement.claim, point=statement.point,
+        claim=PlainElement(field, statement.claim), point=statement.point,
     )  # fmt: skip
     values = reader.elements(Label.VALUES, field, polynomial.tables)
     reader.end()
-    if evaluate(field, polynomial, values) != claim:
+    if evaluate(field, polynomial, PlainElement.each(field, values)) != claim:
         raise VerificationError(
             "the sum is not what the proof claims: the values of its tables do not agree with its "
             "rounds"
@@ -130,42 +130,42 @@ def verify(
 
 
 def read_rounds(
-    reader: ProofReader, field: FieldSpec, *, degree: int, variables: int, claim: Plain,
-    point: Sequence[Plain] | None = None,
-) -> tuple[Plain, list[Plain]]:  # fmt: skip
+    reader: ProofReader, field: FieldSpec, *, degree: int, variables: int,
+    claim: PlainElement, point: Sequence[Plain] | None = None,
+) -> tuple[PlainElement, list[Plain]]:  # fmt: skip
     """The claim that all rounds leave, and the point of their challenges."""
     challenges = []
-    half = ((field.modulus.value + 1) // 2, *([0] * (field.degree - 1)))
+    half = (field.modulus.value + 1) // 2
     for number in range(variables):
-        coefficients = reader.elements(Label.ROUND, field, degree)
-        others = coefficients[0]
-        for coefficient in coefficients[1:]:
-            others = add(field, others, coefficient)
+        coefficients = PlainElement.each(field, reader.elements(Label.ROUND, field, degree))
+        others = sum(coefficients, PlainElement.zero(field))
         # The values at 0 and 1, weighted, are the claim; that gives the coefficient left out.
         if point is None:
-            first = product(field, half, subtract(field, claim, others))
+            first = (claim - others) * half
         else:
-            first = subtract(field, claim, product(field, point[number], others))
+            first = claim - PlainElement(field, point[number]) * others
         challenge = reader.transcript.challenge(field)
-        claim = horner(field, [first, *coefficients], challenge)
+        claim = horner([first, *coefficients], PlainElement(field, challenge))
         challenges.append(challenge)
     return claim, challenges
 
 
-def horner(field: FieldSpec, coefficients: Sequence[Plain], place: Plain) -> Plain:
-    """A polynomial's value."""
-    *rest, total = coefficients
-    for coefficient in reversed(rest):
-        total = add(field, product(field, total, place), coefficient)
+def horner(coefficients: Sequence[PlainElement], x: PlainElement) -> PlainElement:
+    """A polynomial's value at x."""
+    *lower, total = coefficients
+    for coefficient in reversed(lower):
+        total = total * x + coefficient
     return total
 
 
-def evaluate(field: FieldSpec, polynomial: SumOfProducts, values: Sequence[Plain]) -> Plain:
+def evaluate(
+    field: FieldSpec, polynomial: SumOfProducts, values: Sequence[PlainElement]
+) -> PlainElement:
     """The polynomial of values of its tables."""
-    total: Plain = (0,) * field.degree
+    total = PlainElement.zero(field)
     for coefficient, tables in polynomial.terms:
-        part: Plain = (coefficient % field.modulus.value, *([0] * (field.degree - 1)))
+        part = PlainElement.of(field, coefficient)
         for table in tables:
-            part = product(field, part, values[table])
-        total = add(field, total, part)
+            part *= values[table]
+        total += part
     return total

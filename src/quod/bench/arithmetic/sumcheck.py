@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -19,7 +18,7 @@ from quod.field.array import Words, random_elements
 from quod.field.element_bytes import Plain
 from quod.field.moduli import NAMED, Modulus
 from quod.field.named_extensions import EXTENSIONS
-from quod.field.plain_extension import add
+from quod.field.plain_element import PlainElement, coefficients_of
 from quod.field.spec import FieldSpec
 from quod.sumcheck.plan import Inputs, SumcheckPlan
 from quod.sumcheck.polynomial import SumOfProducts
@@ -99,12 +98,11 @@ def prepared(device: AnyDevice, plan: SumcheckPlan) -> Callable[..., None]:
     recording.finish().run()
     words = np.empty((batch, plan.sum_groups, field.words), np.uint32)
     device.download(partial.slice(0, words.nbytes), words)
-    zero = (0,) * field.degree
     claims = [
-        functools.reduce(functools.partial(add, field), words_to_elements(field, parts), zero)
+        sum(PlainElement.each(field, words_to_elements(field, parts)), PlainElement.zero(field))
         for parts in words
     ]
-    stored = elements_to_words(field, claims).reshape(-1)
+    stored = elements_to_words(field, coefficients_of(claims)).reshape(-1)
     start = np.zeros(plan.progress_bytes // 4, np.uint32)
     start[: stored.size] = stored
     begun, progress = device.upload(start), device.upload(np.zeros_like(start))
@@ -141,7 +139,7 @@ def _filled(device: AnyDevice, field: FieldSpec, entries: int) -> Buffer | None:
 
 
 def _check(
-    plan: SumcheckPlan, claim: Plain, point: list[Plain] | None, sent: Words
+    plan: SumcheckPlan, claim: PlainElement, point: list[Plain] | None, sent: Words
 ) -> None:  # fmt: skip
     """The first proof of a batch, as a verifier checks it."""
     field, shape, n = plan.field, plan.shape, plan.log2_size
@@ -151,5 +149,5 @@ def _check(
         reader, field, degree=shape.degree, variables=n, claim=claim, point=point
     )  # fmt: skip
     values = words_to_elements(field, sent[plan.batch * each :])[:: plan.batch]
-    if evaluate(field, shape.polynomial, values) != left:
+    if evaluate(field, shape.polynomial, PlainElement.each(field, values)) != left:
         raise QuodError("a sumcheck does not verify; please report it")

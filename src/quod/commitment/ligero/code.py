@@ -26,7 +26,7 @@ from collections.abc import Sequence
 
 from quod.errors import InputError
 from quod.field.moduli import Modulus
-from quod.field.plain_extension import power
+from quod.field.plain_element import PlainElement
 from quod.field.roots import root_of_unity
 from quod.field.spec import Extension
 from quod.frozen import frozen
@@ -140,9 +140,9 @@ def circle_generator(modulus: Modulus) -> Point:
         y = pow(square, (p + 1) // 4, p)
         if y * y % p != square:
             continue
-        point = power(plane, (x, y if y % 2 else p - y), (p + 1) >> adicity)
-        if power(plane, point, 1 << (adicity - 1)) == (p - 1, 0):
-            return point[0], point[1]
+        point = PlainElement(plane, (x, y if y % 2 else p - y)) ** ((p + 1) >> adicity)
+        if point ** (1 << (adicity - 1)) == PlainElement.of(plane, -1):
+            return point.coefficients[0], point.coefficients[1]
     raise InputError(f"the circle over {modulus.name} has no such point")
 
 

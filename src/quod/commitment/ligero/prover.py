@@ -178,13 +178,13 @@ class LigeroCommitter:
         for claim, factor, point in zip(checked, factors, opening.points, strict=True):
             at = shape.log_rows
             for elements, target in zip(
-                (claim.point[:at], claim.point[at:], [factor]), point, strict=True
+                (claim.point[:at], claim.point[at:], [factor.coefficients]), point, strict=True
             ):
                 if elements:
                     words = elements_to_words(shape.field, elements)
                     self._device.upload(words, into=target)
         if opening.rounds is not None:
-            opening.rounds.begin(total, writer.transcript.state)
+            opening.rounds.begin(total.coefficients, writer.transcript.state)
         self._run("opening", opening.recording, timeline)
         if opening.rounds is not None:
             found = opening.rounds.rounds()

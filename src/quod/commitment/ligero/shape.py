@@ -10,7 +10,7 @@ from quod.commitment.ligero.code import Code
 from quod.commitment.scheme import Claim, check_claims
 from quod.errors import InputError
 from quod.field.element_bytes import Plain
-from quod.field.plain_extension import add, one, product
+from quod.field.plain_element import PlainElement
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.hash.function import DIGEST_BYTES
@@ -86,7 +86,7 @@ class LigeroShape:
 
     def combine(
         self, transcript: Transcript, claims: object
-    ) -> tuple[list[Claim], list[Plain], Plain]:
+    ) -> tuple[list[Claim], list[PlainElement], PlainElement]:
         """The claims, the factor of each, and the sum of their values with these.
 
         InputError for a transcript that binds no table (`Transcript.check_bound`).
@@ -99,12 +99,12 @@ class LigeroShape:
         for claim in checked:
             transcript.absorb_elements(Label.POINT, field, claim.point)
             transcript.absorb_elements(Label.CLAIM, field, [claim.value])
-        factors, total = [one(field)], checked[0].value
+        factors, total = [PlainElement.one(field)], PlainElement(field, checked[0].value)
         if len(checked) > 1:
-            challenge = transcript.challenge(field)
+            challenge = PlainElement(field, transcript.challenge(field))
             for claim in checked[1:]:
-                factors.append(product(field, factors[-1], challenge))
-                total = add(field, total, product(field, factors[-1], claim.value))
+                factors.append(factors[-1] * challenge)
+                total += factors[-1] * PlainElement(field, claim.value)
         return checked, factors, total
 
 

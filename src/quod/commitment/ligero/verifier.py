@@ -10,7 +10,7 @@ from quod.commitment.ligero.shape import LigeroShape, coordinates
 from quod.commitment.scheme import Claim, check_reader
 from quod.errors import VerificationError
 from quod.field.element_bytes import Plain, decode
-from quod.field.plain_extension import add, product
+from quod.field.plain_element import PlainElement, coefficients_of
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.hash.function import DIGEST_BYTES
@@ -37,12 +37,11 @@ class LigeroCommitment:
         checked, factors, total = shape.combine(reader.transcript, claims)
         left, r = read_rounds(reader, field, degree=2, variables=shape.log_rows, claim=total)
         combination = reader.elements(Label.OPENING, field, shape.code.message)
-        expected: Plain = (0,) * field.degree
+        expected = PlainElement.zero(field)
         for claim, factor in zip(checked, factors, strict=True):
             upper, lower = claim.point[: shape.log_rows], claim.point[shape.log_rows :]
-            weight = product(field, factor, equality(field, upper, r))
-            value = value_at(field, combination, lower)
-            expected = add(field, expected, product(field, weight, value))
+            weight = factor * equality(field, upper, r)
+            expected += weight * value_at(field, combination, lower)
         if expected != left:
             raise VerificationError("the rows' combination is not what the claims say")
         places = shape.places(reader.transcript)
@@ -74,7 +73,7 @@ class LigeroCommitment:
     ) -> None:
         """Each column, combined as the rows were, must be the combination's word there."""
         field, code = self.shape.field, self.shape.code
-        weights = coordinates(equalities(field, r))
+        weights = coordinates(coefficients_of(equalities(field, r)))
         for weight, part in zip(weights, coordinates(combination), strict=True):
             word = code.values_at(part, places)
             for value, column in zip(word, columns, strict=True):
@@ -82,18 +81,18 @@ class LigeroCommitment:
                     raise VerificationError("an opened column is not that of the combination")
 
 
-def value_at(field: FieldSpec, table: Sequence[Plain], point: Sequence[Plain]) -> Plain:
+def value_at(field: FieldSpec, table: Sequence[Plain], point: Sequence[Plain]) -> PlainElement:
     """A multilinear polynomial at a point, by its values at the corners."""
     p, places = field.modulus.value, range(field.degree)
     parts: list[Sequence[int]] = list(coordinates(table))
-    units = [tuple(int(place == own) for place in places) for own in places]
-    for coordinate in point:
+    units = [PlainElement(field, tuple(int(place == own) for place in places)) for own in places]
+    for coordinate in PlainElement.each(field, point):
         half = len(parts[0]) // 2
         # Multiplication by the coordinate is linear: its columns are those of the units.
-        images = coordinates([product(field, unit, coordinate) for unit in units])
+        images = coordinates(coefficients_of([unit * coordinate for unit in units]))
         slopes = list(zip(*(map(int.__sub__, part[half:], part[:half]) for part in parts)))
         parts = [
             [(low + sum(map(mul, image, slope))) % p for low, slope in zip(part[:half], slopes)]
             for part, image in zip(parts, images, strict=True)
         ]
-    return tuple(part[0] for part in parts)
+    return PlainElement(field, tuple(part[0] for part in parts))

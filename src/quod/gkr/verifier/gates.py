@@ -67,4 +67,4 @@ class LayerGates:
 
 def eq_table(field: FieldSpec, point: Sequence[PlainElement]) -> list[PlainElement]:
     """The multilinear polynomial eq of a point, at all hypercube points."""
-    return PlainElement.each(field, equalities(field, coefficients_of(point)))
+    return equalities(field, coefficients_of(point))

@@ -43,9 +43,9 @@ class StepReader:
         self._order.take(step)
         left, drawn = read_rounds(
             self._reader, self._field, degree=step.degree, variables=step.variables,
-            claim=claim.coefficients, point=None if point is None else coefficients_of(point),
+            claim=claim, point=None if point is None else coefficients_of(point),
         )  # fmt: skip
-        return PlainElement(self._field, left), PlainElement.each(self._field, drawn)
+        return left, PlainElement.each(self._field, drawn)
 
     def values(self, step: Values) -> list[PlainElement]:
         """Read values."""

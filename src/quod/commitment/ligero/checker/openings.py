@@ -31,8 +31,7 @@ from quod.device.runtime.stream import RecordingStream
 from quod.device.runtime.timeline import Timeline
 from quod.errors import InputError, VerificationError
 from quod.field.array import Words, canonical, from_integers
-from quod.field.element_bytes import Plain
-from quod.field.plain_extension import product
+from quod.field.plain_element import coefficients_of
 from quod.hash.function import DIGEST_BYTES, STATE_WORDS
 from quod.sumcheck.eq_reference import equality
 from quod.sumcheck.run import elements_to_words
@@ -114,12 +113,13 @@ class OpeningChecker:
         read = [columns, others] if shape.hash.is_algebraic else [columns]
         if not all(canonical(modulus, each.reshape(-1, modulus.words)).all() for each in read):
             return False
-        weights: list[Plain] = []
-        for claim, factor in zip(checked, factors, strict=True):
-            upper = equality(field, claim.point[: shape.log_rows], r)
-            weights.append(product(field, factor, upper))
+        weights = [
+            factor * equality(field, claim.point[: shape.log_rows], r)
+            for claim, factor in zip(checked, factors, strict=True)
+        ]
         lowers = [c for claim in checked for c in claim.point[shape.log_rows :]]
-        for name, elements in (("points", lowers), ("r", r), ("weights", [*weights, left])):
+        ends = coefficients_of([*weights, left])
+        for name, elements in (("points", lowers), ("r", r), ("weights", ends)):
             if elements:
                 self._upload(name, elements_to_words(field, elements))
         self._upload("combination", combination)
