@@ -38,24 +38,6 @@ def one(field: Field) -> Plain:
     return (1, *([0] * (field.degree - 1)))
 
 
-def add(field: Field, a: Plain, b: Plain) -> Plain:
-    """a + b."""
-    p = field.modulus.value
-    return tuple([(x + y) % p for x, y in zip(a, b, strict=True)])
-
-
-def subtract(field: Field, a: Plain, b: Plain) -> Plain:
-    """a - b."""
-    p = field.modulus.value
-    return tuple([(x - y) % p for x, y in zip(a, b, strict=True)])
-
-
-def scaled(field: Field, a: Plain, factor: int) -> Plain:
-    """a times an element of the prime field."""
-    p = field.modulus.value
-    return tuple([c * factor % p for c in a])
-
-
 def product(field: Field, a: Plain, b: Plain) -> Plain:
     """a * b."""
     if isinstance(field, Modulus):
