@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+import operator
 import random
 
 import pytest
 
+from quod.errors import MismatchError
 from quod.field import EXTENSIONS, NAMED, FieldSpec
 from quod.field.plain_element import PlainElement, coefficients_of
 from quod.field.plain_extension import power, product
@@ -54,3 +57,14 @@ def test_equality() -> None:
     assert x != PlainElement(FIELDS[1], (3, 1, 4, 2))
     assert x != PlainElement(EXTENSIONS["koala_bear.4"], (3, 1, 4, 1))
     assert x != (3, 1, 4, 1)
+
+
+def test_operands_of_two_fields() -> None:
+    """Operands are of one field, whose equal copy is the same field."""
+    x = PlainElement(FIELDS[1], (3, 1, 4, 1))
+    copied = PlainElement(copy.copy(FIELDS[1]), (3, 1, 4, 1))
+    assert x + copied == x * 2
+    for field in (FIELDS[0], EXTENSIONS["koala_bear.4"]):
+        for combine in (operator.add, operator.sub, operator.mul):
+            with pytest.raises(MismatchError):
+                combine(x, PlainElement.one(field))

@@ -6,6 +6,7 @@ import operator
 from collections.abc import Iterable, Sequence
 from typing import Self
 
+from quod.errors import MismatchError
 from quod.field.plain_extension import Plain, power, product
 from quod.field.spec import FieldSpec
 
@@ -14,7 +15,8 @@ class PlainElement:
     """An element of a field or an extension.
 
     `coefficients` are those over the prime field, each below p (`quod.field.plain_extension`). Both
-    operands are of one field; a factor may be an int, which stands for its residue.
+    operands are of one field, or a MismatchError says so; a factor may be an int, which stands for
+    its residue.
     """
 
     __slots__ = ("coefficients", "field")
@@ -43,11 +45,15 @@ class PlainElement:
         return [cls(field, value) for value in values]
 
     def __add__(self, other: PlainElement) -> PlainElement:
+        if other.field is not self.field:
+            self._check_field(other)
         p = self.field.modulus.value
         sums = map(operator.add, self.coefficients, other.coefficients)
         return PlainElement(self.field, tuple([c % p for c in sums]))
 
     def __sub__(self, other: PlainElement) -> PlainElement:
+        if other.field is not self.field:
+            self._check_field(other)
         p = self.field.modulus.value
         differences = map(operator.sub, self.coefficients, other.coefficients)
         return PlainElement(self.field, tuple([c % p for c in differences]))
@@ -56,10 +62,20 @@ class PlainElement:
         if isinstance(other, int):
             p = self.field.modulus.value
             return PlainElement(self.field, tuple([c * other % p for c in self.coefficients]))
+        if other.field is not self.field:
+            self._check_field(other)
         return PlainElement(self.field, product(self.field, self.coefficients, other.coefficients))
 
     def __pow__(self, exponent: int) -> PlainElement:
         return PlainElement(self.field, power(self.field, self.coefficients, exponent))
+
+    def _check_field(self, other: PlainElement) -> None:
+        """MismatchError for an operand of another field."""
+        if other.field != self.field:
+            raise MismatchError(
+                f"an element of {self.field.name} and one of {other.field.name} have no sum or "
+                "product; take both from one field"
+            )
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, PlainElement):
