@@ -1,4 +1,4 @@
-"""What a verifier of a layered circuit knows beforehand, and takes nothing of from a proof."""
+"""The verifying key of a layered circuit, of which nothing is taken from a proof."""
 
 from __future__ import annotations
 

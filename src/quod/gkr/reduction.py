@@ -1,4 +1,4 @@
-"""How claims about a layer become claims about the layer below it."""
+"""Reductions of claims about a layer to claims about the layer below it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from quod.validation import instance, member
 
 
 class Reduction(Enum):
-    """What the sumchecks of a layer are over; its value is the name that keys have."""
+    """The variables of the sumchecks of a layer; its value is the name in keys."""
 
     PLACES = "places"
     """The places of a layer, and the instances: short proofs (Libra's two phases)."""

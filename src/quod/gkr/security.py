@@ -1,4 +1,4 @@
-"""How likely a false statement about a layered circuit is accepted."""
+"""The soundness error of proofs about layered circuits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a proof of a layered circuit is about: all that stands before the commitment."""
+"""The statement of a proof of a layered circuit: all that precedes the commitment."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def checked_key(key: VerifyingKey, circuit: LayeredCircuit, instances: int, allo
 
 
 def _most_log_instances(key: VerifyingKey, circuit: LayeredCircuit) -> int:
-    """What commitments and sumchecks have variables for; memory may end before."""
+    """The limit set by the variables of commitments and sumchecks; memory may end before."""
     room = [MOST_LOG2_SIZE - circuit.log_inputs]
     if by_reduction(key.reduction, places=True, columns=False):
         room += [

@@ -116,7 +116,7 @@ class Verifier:
         self, publics: Sequence[Sequence[object]], proofs: Sequence[bytes], *,
         timeline: Timeline | None = None,
     ) -> list[Refusal | None]:  # fmt: skip
-        """What `verify` raises for each proof, None for those that it takes.
+        """Return the error of `verify` for each proof, None for a proof that it accepts.
 
         Public inputs that are none, of any proof, and a proof that is no bytes are an InputError.
         """
@@ -136,7 +136,7 @@ class Verifier:
         self, statements: Sequence[Statement], proofs: Sequence[bytes],
         timeline: Timeline | None = None,
     ) -> list[Refusal | None]:  # fmt: skip
-        """The same for statements about this circuit."""
+        """Return the errors of proofs of statements about this circuit, as `errors` does."""
         found: list[Refusal | None] = []
         batch = self._plan.batch
         for at in range(0, len(proofs), batch):
@@ -232,7 +232,7 @@ class Verifier:
             device.upload(from_integers(self.circuit.field, values), into=plan.public)
 
     def _refusal(self, reading: _Reading, wrong: int, failed: NDArray[np.bool_]) -> Refusal | None:
-        """What a reader of the messages in their order finds first."""
+        """Return the first error in the order of the messages."""
         for check, fails in zip(self._checks, failed.tolist(), strict=True):
             if wrong <= check.message:
                 break

@@ -59,8 +59,7 @@ class Check:
 
 @frozen
 class InputClaims:
-    """What is claimed of the inputs at `points`, all of them at `across`, the point of the
-    instances."""
+    """Claims about the inputs at `points`, all of them at `across`, the point of the instances."""
 
     points: tuple[Point, ...]
     across: tuple[int, ...]

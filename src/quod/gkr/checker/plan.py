@@ -123,7 +123,7 @@ class CheckPlan(ABC):
         self.challenges = self._memory["challenges"]
         """An element for each message of each proof."""
         self.claimed = self._memory["claimed"]
-        """What is claimed of the inputs: of each proof an element a claim."""
+        """The claims about the inputs: an element a claim, proof by proof."""
 
     @property
     def _log_inputs(self) -> int:
@@ -131,12 +131,12 @@ class CheckPlan(ABC):
 
     @property
     def _first_digest(self) -> int:
-        """Where digests begin behind the elements of all proofs, in words."""
+        """The first word of the digests, which follow the elements of all proofs."""
         return self.batch * self.messages.elements * self.field.words
 
     @property
     def _tags(self) -> int:
-        """Where the tickets of parts begin, in words."""
+        """The first word of the tickets of parts."""
         return self.batch * self._schedule.parts * self.field.words
 
     def sent(self, proof: int) -> Buffer:

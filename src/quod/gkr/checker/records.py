@@ -14,4 +14,4 @@ FIRST_CHECK = STATE + STATE_WORDS
 elements, the state of the transcript behind them, and those of checks."""
 
 PASSED, FAILED = 1, 2
-"""What a check adds to the ticket, a multiple of four."""
+"""The verdicts of a check, which it adds to the ticket, a multiple of four."""

@@ -32,7 +32,7 @@ class Sum:
         self.total = 0
 
     def add(self, columns: Words) -> int:
-        """Where gates begin, given by their columns."""
+        """Append gates, given by their columns, and return the number of the first."""
         first, self.total = self.total, self.total + columns.shape[1]
         self._columns.append(columns)
         return first
@@ -109,8 +109,10 @@ class Schedule:
             self.table_rows.append((first, log_low, *places, entries, start, stop))
 
     def _claim_inputs(self, claimed: Sequence[Row]) -> None:
-        """What is claimed of the inputs: of each claim an element of the proof or `NONE`, and parts
-        whose sum is added to it, from where to where."""
+        """Write a row a claim about the inputs.
+
+        A row has an element of the proof or `NONE`, and the range of the parts whose sum is added.
+        """
         bounds = self._evaluated() if self.evaluates_inputs else [(0, 0)] * len(claimed)
         self.claim_rows = [(*own, *more) for own, more in zip(claimed, bounds, strict=True)]
 

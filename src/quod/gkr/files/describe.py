@@ -1,4 +1,4 @@
-"""What files of circuits, keys, proofs and inputs are, for who looks at them."""
+"""Descriptions of files of circuits, keys, proofs and inputs for their readers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LEADING_SPACE = 64
 
 
 def describe_file(data: memoryview, name: str) -> dict[str, object] | None:
-    """What a file is, in the order to show it in; None for a file of other parts of Quod.
+    """Describe a file in the order of display; None for a file of other parts of Quod.
 
     Always there: ``file``, ``kind``, ``bytes``. All checks that reading makes are made: InputError.
     """

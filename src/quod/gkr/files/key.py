@@ -43,7 +43,7 @@ _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 @frozen
 class KeyFile:
-    """What a file says: the key, and the counts of the circuit's public inputs and zero outputs."""
+    """The content of a file: a key, and its circuit's counts of public inputs and zero outputs."""
 
     path: str
     key: VerifyingKey
@@ -127,7 +127,7 @@ def read_verifying_key(
 
 
 def parse_verifying_key(data: bytes | str, name: str) -> KeyFile:
-    """What the text of a file says; `name` says in errors where it comes from."""
+    """Parse the text of a file; `name` is the name of the file in errors."""
     document = parse_json(data, name, _KIND)
 
     def fail(key: str, message: str) -> NoReturn:

@@ -67,7 +67,7 @@ class ProofFile:
 
 
 def kind_of_proofs(key: VerifyingKey) -> dict[str, str]:
-    """What the proofs of a key are, by name."""
+    """The parameters of a key by the names that files of proofs give them."""
     field, scheme = describe(key.field).decode(), key.commitment.parameters()
     texts = (protocol(key), field, key.hash.value, key.reduction.value, scheme)
     return dict(zip(_TEXTS, texts, strict=True))
@@ -79,7 +79,7 @@ def write_proof(path: Path, key: VerifyingKey, instances: int, proof: bytes) -> 
 
 
 def proof_writer(key: VerifyingKey, instances: int, proof: bytes) -> Callable[[BinaryIO], None]:
-    """What writes a proof to an open file."""
+    """Return a function that writes a proof to an open file."""
     given: object = proof
     instance("the key", key, VerifyingKey, _KEY)
     count = whole_number("the instances", instances, 1, 1 << MOST_LOG_INSTANCES)

@@ -25,9 +25,13 @@ class LayerValues:
 
 @frozen(eq=False)
 class LayerMessages:
-    """What a proof has for a layer: the values of it and of the layer below, the point of the
-    instances, and the row: rounds, degree, first element, first challenge and that of the point
-    before; the runs of the values below, from where to where."""
+    """The messages of a layer in a proof.
+
+    above, below: The values of the layer, and of the layer below it.
+    across: The point of the instances.
+    row: Rounds, degree, first element, first challenge and first challenge of the point before;
+        then the range of the runs of the values below.
+    """
 
     number: int
     above: LayerValues

@@ -51,7 +51,7 @@ class DataParallelSchedule(Schedule):
         return len(lower), self._table(upper), self._table(lower)
 
     def _table(self, coordinates: tuple[int, ...]) -> int:
-        """Where the table of eq of a point begins."""
+        """Append the eq table of a point, and return its first entry."""
         first = self.table_entries
         self.table_entries += 1 << len(coordinates)
         self._write_table(first, [Point(coordinates)], 1 << len(coordinates), _LEAST_LOG_FACTOR)
@@ -114,7 +114,7 @@ class DataParallelSchedule(Schedule):
             self._add_parts(form, (upper, lower, factors, instances), gates)
 
     def _instance_table(self, across: tuple[int, ...]) -> int:
-        """Where the table of eq of a point of the instances begins."""
+        """Return the first entry of the eq table of a point of the instances."""
         if across not in self._instances:
             self._instances[across] = self._table(across)
         return self._instances[across]

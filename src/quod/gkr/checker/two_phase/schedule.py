@@ -77,7 +77,10 @@ class TwoPhaseSchedule(Schedule):
         return chunk
 
     def _table(self, chunk: Chunk, points: Sequence[Point], entries: int | None = None) -> int:
-        """Where the table of eq of a point, or of two of which the last is scaled, begins."""
+        """Append the eq table of a point, or of two of which the second is scaled.
+
+        Returns its first entry.
+        """
         first, size = chunk.entries, 1 << len(points[0].coordinates)
         chunk.entries += size
         self._write_table(first, points, size if entries is None else entries)

@@ -57,7 +57,7 @@ class DataParallelPlan(BatchPlan):
     # --- sizes
 
     def sumcheck(self, number: int) -> SumcheckPlan | None:
-        """What the rounds of a layer are but for its columns; None for a layer without rounds."""
+        """Plan the rounds of a layer but for its columns; None for a layer without rounds."""
         rounds = self.rounds(number)
         if rounds.variables == 0:
             return None
@@ -102,7 +102,7 @@ class DataParallelPlan(BatchPlan):
         return max(1, (1 << log_count) // self.lanes) * chunks
 
     def source(self, level: int) -> Source:
-        """How the values of a level are kept."""
+        """The field of the stored values of a level."""
         return "base" if self.gates.values_are_base[level] else "extended"
 
     def stride(self, log_count: int) -> int:
