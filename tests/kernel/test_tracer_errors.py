@@ -508,7 +508,7 @@ def test_parameters() -> None:
         (
             of_no_kernel_type,
             "parameter n is annotated with <class 'int'>, which is no kernel type; use U32, U64, "
-            "F32, ... or Pointer[...] of one",
+            "F32, ..., Pointer[...] of one, or a Struct of these",
         ),
         (many, "a kernel names each of its parameters; it cannot take *rest"),
     ):

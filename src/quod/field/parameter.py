@@ -49,12 +49,12 @@ class ElementOf(Composite):
         return self if field is self.field else ElementOf(field)
 
     @property
-    def slots(self) -> tuple[Type, ...]:
-        """As an element lies in memory."""
+    def slots(self) -> dict[str, Type]:
+        """The words of an element in memory, numbered."""
         spec = self._spec
         words = spec.modulus.words
         each = (types.u32,) if words == 1 else (types.u64,) * (words // 2)
-        return each * spec.degree
+        return {str(number): type_ for number, type_ in enumerate(each * spec.degree)}
 
     def split(self, argument: object) -> tuple[int, ...]:
         spec = self._spec

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import math
+import sys
 from collections.abc import Callable, Mapping
 from types import CodeType, FunctionType
 from typing import (
@@ -22,9 +23,10 @@ from typing import (
 )
 
 from quod.errors import KernelError
-from quod.frozen import frozen
+from quod.frozen import field_names, frozen
 from quod.kernel.builder import garbage as collector
 from quod.kernel.builder.builder import Builder, tracer_of
+from quod.kernel.builder.structs import Struct, StructType
 from quod.kernel.builder.structure import exact
 from quod.kernel.errors import (
     TraceError,
@@ -432,14 +434,29 @@ def _annotated_type(
         of = _annotated_type(element, names, name, location)
         if isinstance(of, Type):
             return types.pointer(of)
+    if isinstance(hint, type) and issubclass(hint, Struct):
+        return StructType(hint, _fields(hint, name, location))
     for extra in getattr(hint, "__metadata__", ()):
         if isinstance(extra, (Type, Composite)):
             return extra
     raise TraceError(
         f"parameter {name} is annotated with {hint!r}, which is no kernel type; use U32, U64, "
-        "F32, ... or Pointer[...] of one",
+        "F32, ..., Pointer[...] of one, or a Struct of these",
         location,
     )
+
+
+def _fields(struct: type[Struct], name: str, location: Location) -> dict[str, ParameterType]:
+    """The types of the fields of a struct, which may be text in the module of its class."""
+    fields: dict[str, ParameterType] = {}
+    for cls in reversed(struct.__mro__):
+        names = vars(sys.modules[cls.__module__])
+        for field, hint in vars(cls).get("__annotations__", {}).items():
+            if field in (field_names(struct) or ()):
+                label = f"{name}.{field}"
+                type_ = _evaluated(hint, names, label, location)
+                fields[field] = _annotated_type(type_, names, label, location)
+    return fields
 
 
 def _constant(known: Mapping[str, object], given: Names, location: Location) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from quod.device.discovery import open_device
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.frozen import fields_of, frozen
+from quod.kernel.builder.structs import with_structs, without_structs
 from quod.kernel.ir import types
 from quod.kernel.ir.types import PointerType, Type
 from quod.kernel.ir.value import ParameterType
@@ -46,11 +47,12 @@ def bench(
 ) -> Timing:
     """Launches a kernel that `find` knows again and again, for at least so many seconds.
 
-    `sizes` has ``parameter=number`` for each parameter: of an array how many elements it has.
+    `sizes` has ``parameter=number`` for each parameter: of an array how many elements it has. A
+    field of a struct is ``parameter_field``.
     InputError for another, or one too few.
     """
     found = find(name)
-    given = _numbers(name, found.definition.parameters, sizes)
+    given = _numbers(name, without_structs(found.definition.parameters), sizes)
     with open_device(device_name) as device:
         run: Launcher[Any] = found.definition.on(device, **found.static)
         random = None if zeros else np.random.default_rng(1)
@@ -60,13 +62,14 @@ def bench(
                 whole_number(f"{parameter}, a number of elements,", given[parameter], 0),
                 random,
             )
-            for parameter, type_ in run.kernel.parameters.items()
+            for parameter, type_ in without_structs(run.kernel.parameters).items()
             if isinstance(type_, PointerType)
         }
-        arguments = [
+        values = iter([
             device.upload(arrays[parameter]) if parameter in arrays else number
             for parameter, number in given.items()
-        ]
+        ])  # fmt: skip
+        arguments = with_structs(run.kernel.parameters, values)
         times = _times(device, run, arguments, seconds)
         slots = list(run.kernel.slots)
         stored = {slots[at] for at in run.kernel.stored}

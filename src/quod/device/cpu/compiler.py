@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
+from itertools import compress
 from typing import Any
 
 from quod.codegen.pointers import pointer_uses
@@ -60,6 +61,11 @@ class CpuKernel(ShownKernel):
         self.entry = code.entry
         self._code = code
         self._signature = Signature(self.name, self.slots, compiled.facts.uses)
+        self._are_numbers: list[bool] | None = None
+        if self.parameters is not self.slots:
+            from quod.kernel.builder.composites import are_numbers
+
+            self._are_numbers = are_numbers(self.parameters)
 
     def pack(self, arguments: tuple[Argument, ...]) -> Slots:
         """The argument slots of a launch; DeviceError for one that does not fit its parameter."""
@@ -68,11 +74,10 @@ class CpuKernel(ShownKernel):
     def size_class(self, groups: int, arguments: tuple[Argument, ...]) -> SizeClass:
         """Launches that take about as long: their numbers have as many bits.
 
-        Those that a parameter of several numbers is made of say nothing.
+        The words of field elements and the extents of the grid do not count.
         """
-        if self.parameters is not self.slots:
-            pairs = zip(self.slots, arguments, strict=True)
-            arguments = tuple(argument for name, argument in pairs if name in self.parameters)
+        if self._are_numbers is not None:
+            arguments = tuple(compress(arguments, self._are_numbers))
         lengths = [argument.bit_length() for argument in arguments if isinstance(argument, int)]
         return (groups.bit_length(), *lengths)
 

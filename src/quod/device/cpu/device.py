@@ -202,10 +202,13 @@ class CpuDevice(OpenedDevice):
         workgroups that were begun are finished, and what the kernel has stored until then is
         undefined.
         """
-        count, arguments = adopt(self, kernel, groups, arguments)
+        self.launch_slots(kernel, *adopt(self, kernel, groups, arguments))
+
+    def launch_slots(self, kernel: CpuKernel, groups: int, arguments: tuple[Argument, ...]) -> None:
+        """A launch as `adopt` returns it: all workgroups, and an argument for each slot."""
         slots = kernel.pack(arguments)
         report_launch(kernel)
-        self.execute(kernel, count, slots, arguments)
+        self.execute(kernel, groups, slots, arguments)
 
     def execute(
         self, kernel: CompiledKernel, groups: int, slots: Slots, arguments: tuple[Argument, ...],

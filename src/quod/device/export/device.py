@@ -114,7 +114,7 @@ class ExportDevice(EmulatedDevice):
             given.append(Buffer.wrap(self.bytes_of(argument)))
             if index in kernel.stored:
                 self._remember(argument)
-        processor.launch(compiled, groups, *given)
+        processor.launch_slots(compiled, groups, tuple(given))
 
     def wrote(self, target: Memory) -> None:
         """A copy or a fill has been run: its target has data."""

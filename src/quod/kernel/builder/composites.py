@@ -1,4 +1,4 @@
-"""Parameters that are several numbers: what a launch and a trace make of them."""
+"""Parameters of several slots, such as structs and field elements, in a launch and a trace."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
 from quod.errors import DeviceError
+from quod.kernel.builder.structs import without_structs
 from quod.kernel.errors import TraceError
 from quod.kernel.ir.nodes import Location
 from quod.kernel.ir.types import PointerType, Type, u32
@@ -58,11 +59,19 @@ def slots(parameters: Mapping[str, ParameterType], axes: int = 1) -> dict[str, T
         if not isinstance(type_, Composite):
             found[name] = type_
             continue
-        for number, part in enumerate(type_.slots):
-            named(f"{name}_{number}", part)
+        for part, slot in type_.slots.items():
+            named(f"{name}_{part}", slot)
     for axis in range(axes - 1):
         named(f"grid_{axis}", u32)
     return found
+
+
+def are_numbers(parameters: Mapping[str, ParameterType]) -> list[bool]:
+    """Per slot of the parameters, whether it is a number or pointer, not part of an element."""
+    flags: list[bool] = []
+    for type_ in without_structs(parameters).values():
+        flags += [False] * len(type_.slots) if isinstance(type_, Composite) else [True]
+    return flags
 
 
 def pointers_of(

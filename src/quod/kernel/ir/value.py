@@ -316,7 +316,7 @@ class Pointer(Value, Generic[ElementType]):
 
 
 class Composite(ABC):
-    """Annotation of a kernel parameter that is several numbers, as a field element is."""
+    """The type of a kernel parameter that takes several slots, as a field element or a struct."""
 
     @abstractmethod
     def resolved(self, static: Mapping[str, Any]) -> Composite:
@@ -327,12 +327,15 @@ class Composite(ABC):
 
     @property
     @abstractmethod
-    def slots(self) -> tuple[Type, ...]:
-        """The types of the numbers; asked of what `resolved` gives."""
+    def slots(self) -> Mapping[str, Type]:
+        """The types of the numbers and pointers, by the ends of their slots' names.
+
+        Asked of what `resolved` gives.
+        """
 
     @abstractmethod
-    def split(self, argument: object) -> tuple[int | float, ...]:
-        """The numbers of an argument; ValueError, as above, if it does not fit."""
+    def split(self, argument: object) -> tuple[Any, ...]:
+        """An argument's part for each slot; ValueError, as above, if it does not fit."""
 
     @abstractmethod
     def joined(self, k: Any, numbers: Sequence[Value]) -> Any:

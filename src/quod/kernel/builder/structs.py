@@ -1,0 +1,124 @@
+"""Structs: parameters of kernels that group numbers, pointers and elements under one name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from quod.frozen import frozen, replace
+from quod.kernel.builder.structure import flatten
+from quod.kernel.ir.types import Type
+from quod.kernel.ir.value import Composite, ParameterType, Value
+
+
+class Struct:
+    """Base of the structs that kernels take as parameters.
+
+        class Extents(Struct):
+            batch: U32
+            columns: Pointer[U32]
+
+        @kernel
+        def fold(k: Builder, extents: Extents, challenge: Pointer[U32]) -> None: ...
+
+    Each annotated name is a field, of a type that a parameter may have. The kernel reads the fields
+    as values; a launch passes an instance whose fields are numbers and arrays. An instance does not
+    change, and equals only itself.
+    """
+
+    def __init_subclass__(cls) -> None:
+        frozen(eq=False)(cls)
+
+    if TYPE_CHECKING:
+
+        def __init__(self, *values: Any, **fields: Any) -> None: ...
+
+    def flatten(self) -> tuple[list[Value], Hashable, Callable[[Sequence[Value]], Any]]:
+        """The values of the fields, for loops, branches and device functions."""
+        values, key, rebuild = flatten(tuple(vars(self).values()))
+        return values, (type(self), key), lambda flat: type(self)(*rebuild(flat))
+
+
+@frozen
+class StructType(Composite):
+    """A struct as the type of a parameter: the class, and the type of each field."""
+
+    struct: type[Struct]
+    fields: dict[str, ParameterType]
+
+    def __str__(self) -> str:
+        fields = ", ".join(f"{name}: {type_}" for name, type_ in self.fields.items())
+        return f"{self.struct.__name__}({fields})"
+
+    def resolved(self, static: Mapping[str, Any]) -> StructType:
+        fields = dict(self.fields)
+        for name, type_ in self._composites():
+            try:
+                fields[name] = type_.resolved(static)
+            except ValueError as error:
+                raise ValueError(f"has the field {name}, which {error}") from None
+        return replace(self, fields=fields)
+
+    @property
+    def slots(self) -> dict[str, Type]:
+        """The slots of the fields, in their order."""
+        slots: dict[str, Type] = {}
+        for name, type_ in self.fields.items():
+            if isinstance(type_, Composite):
+                slots |= {f"{name}_{part}": slot for part, slot in type_.slots.items()}
+            else:
+                slots[name] = type_
+        return slots
+
+    def split(self, argument: object) -> tuple[Any, ...]:
+        if not isinstance(argument, self.struct):
+            given = type(argument).__name__
+            raise ValueError(f"is {self}; give a {self.struct.__name__}, not a value of {given}")
+        arguments: list[Any] = []
+        for name, type_ in self.fields.items():
+            value = getattr(argument, name)
+            if not isinstance(type_, Composite):
+                arguments.append(value)
+                continue
+            try:
+                arguments += type_.split(value)
+            except ValueError as error:
+                raise ValueError(f"has the field {name}, which {error}") from None
+        return tuple(arguments)
+
+    def joined(self, k: Any, numbers: Sequence[Value]) -> Struct:
+        values = iter(numbers)
+        return self.struct(*[
+            type_.joined(k, list(islice(values, len(type_.slots))))
+            if isinstance(type_, Composite)
+            else next(values)
+            for type_ in self.fields.values()
+        ])  # fmt: skip
+
+    def _composites(self) -> Iterator[tuple[str, Composite]]:
+        for name, type_ in self.fields.items():
+            if isinstance(type_, Composite):
+                yield name, type_
+
+
+def without_structs(parameters: Mapping[str, ParameterType]) -> dict[str, ParameterType]:
+    """The parameters, with each struct replaced by its fields, named ``struct_field``."""
+    flat: dict[str, ParameterType] = {}
+    for name, type_ in parameters.items():
+        if isinstance(type_, StructType):
+            fields = without_structs(type_.fields)
+            flat |= {f"{name}_{field}": kind for field, kind in fields.items()}
+        else:
+            flat[name] = type_
+    return flat
+
+
+def with_structs(parameters: Mapping[str, ParameterType], values: Iterator[Any]) -> list[Any]:
+    """A value for each parameter, of the values of `without_structs` in their order."""
+    return [
+        type_.struct(*with_structs(type_.fields, values))
+        if isinstance(type_, StructType)
+        else next(values)
+        for type_ in parameters.values()
+    ]
