@@ -4,8 +4,9 @@
     python -m tools.kernel_texts --against before.json
 
 The second command prints each kernel whose text differs, is new or is gone, and exits with 1 if
-there is one. `--normalise` replaces the names of parameters and functions by their order of
-appearance, so that a renamed parameter is no difference.
+there is one. `--normalise` sorts the parameters by their first use, and replaces the names of
+parameters and functions by their order of appearance, so that a renamed or moved parameter is no
+difference.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ from pathlib import Path
 from quod import catalogue
 from quod.codegen.targets import TARGETS, emit_registered
 from quod.errors import KernelError
+from quod.kernel import Kernel, Machine
+from quod.kernel.ir.nodes import walk
+from quod.kernel.registry import RegisteredKernel
 
 Digests = dict[str, dict[str, str]]
 """The digest of each target's text by kernel; empty where the target does not take the kernel."""
@@ -39,6 +43,20 @@ def normalised(text: str, target: str) -> str:
     )
 
 
+class WithSortedParameters(RegisteredKernel):
+    """A kernel whose parameters are in the order of their first use, behind them unused ones."""
+
+    def trace(self, machine: Machine) -> Kernel:
+        kernel = super().trace(machine)
+        operands = [operand for op in walk(kernel.block) for operand in op.operands]
+        uses = {value: at for at, value in reversed(list(enumerate(operands)))}
+        parameters = list(zip(kernel.block.arguments, kernel.parameters, strict=True))
+        parameters.sort(key=lambda pair: uses.get(pair[0], len(operands)))
+        kernel.block.arguments = tuple(value for value, _ in parameters)
+        kernel.parameters = tuple(name for _, name in parameters)
+        return kernel
+
+
 def digests(normalise: bool = False, pattern: str = "") -> Digests:
     """Return the digests of all kernels whose name matches a pattern."""
     names = [row.name for row in catalogue.kernels() if re.search(pattern, row.name)]
@@ -47,6 +65,8 @@ def digests(normalise: bool = False, pattern: str = "") -> Digests:
 
 def _digests_of(name: str, normalise: bool) -> dict[str, str]:
     kernel, texts = catalogue.find(name), {}
+    if normalise:
+        kernel = WithSortedParameters(kernel.name, kernel.definition, kernel.static)
     for target in TARGETS:
         try:
             text = emit_registered(kernel, target)

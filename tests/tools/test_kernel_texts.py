@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from quod.codegen.targets import TARGETS, emit
+from quod.codegen.targets import TARGETS, emit, emit_registered
 from quod.kernel import U32, Builder, Pointer, kernel
 from quod.kernel.examples import vector_add
-from tools.kernel_texts import differences, digests, normalised
+from tools.kernel_texts import WithSortedParameters, differences, digests, normalised
 
 
 def test_a_changed_text_is_reported_with_its_target() -> None:
@@ -42,3 +42,19 @@ def test_renamed_parameters_are_no_difference() -> None:
     after = "ld.param.u32 %r1, [fold_param_values];\nst [fold_param_result], %r1;"
     swapped = "ld.param.u32 %r1, [fold_param_to];\nst [fold_param_to], %r1;"
     assert normalised(before, "ptx") == normalised(after, "ptx") != normalised(swapped, "ptx")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_moved_parameters_are_no_difference(target: str) -> None:
+    def moved(k: Builder, b: Pointer[U32], out: Pointer[U32], c: Pointer[U32], n: U32) -> None:
+        i = k.global_id()
+        with k.if_(i < n):
+            out[i] = b[i] + c[i]
+
+    moved.__name__ = vector_add.name
+    kernels = [
+        WithSortedParameters(definition.name, definition)
+        for definition in (vector_add, kernel(moved))
+    ]
+    texts = [normalised(emit_registered(each, target), target) for each in kernels]
+    assert texts[0] == texts[1] != normalised(emit(kernel(moved), target), target)
