@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeGuard, TypeVar
 import numpy as np
 
 from quod.device.memory.buffer import Array, Buffer, Space
-from quod.device.runtime.arguments import Argument
+from quod.device.runtime.arguments import Argument, LaunchArgument
 from quod.device.runtime.kernel_table import CompiledKernel
 from quod.device.runtime.timeline import Stage, Timeline
 from quod.kernel.definition import KernelDefinition, declared
@@ -108,7 +108,7 @@ class Device(Protocol[Kernel]):
     ) -> None:
         """DeviceError if a plan needs more than the budget; says how much fits."""
 
-    def launch(self, kernel: Kernel, groups: Groups, *arguments: Argument) -> None:
+    def launch(self, kernel: Kernel, groups: Groups, *arguments: LaunchArgument) -> None:
         """Runs workgroups and waits for them; of a grid of several axes, so many along each.
 
         Arrays are arguments as buffers are. A device with memory of its own copies them

@@ -18,7 +18,7 @@ from quod.device.cpu.workers import Job, WorkerPool, run_at_once
 from quod.device.memory.budget import UNLIMITED, budget, check_budget
 from quod.device.memory.buffer import HOST, Array, Buffer, check_same_size
 from quod.device.protocol import Device, OpenedDevice
-from quod.device.runtime.arguments import Argument, Slots, adopt
+from quod.device.runtime.arguments import Argument, LaunchArgument, Slots, adopt
 from quod.device.runtime.big_stack_thread import RoomyThread, room_on_stack
 from quod.device.runtime.kernel_table import KernelTable, lanes_of
 from quod.device.runtime.launch_checks import LOG2_GROUPS_OF_PROCESSOR, check_launch
@@ -195,7 +195,7 @@ class CpuDevice(OpenedDevice):
 
     # --- execution
 
-    def launch(self, kernel: CpuKernel, groups: Groups, *arguments: Argument) -> None:
+    def launch(self, kernel: CpuKernel, groups: Groups, *arguments: LaunchArgument) -> None:
         """Runs `groups` workgroups and waits for them.
 
         Ctrl-C stops the launch, and so does another thread through a `Cancellation`: the

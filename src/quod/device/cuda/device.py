@@ -37,7 +37,7 @@ from quod.device.memory.budget import UNLIMITED, budget, byte_count, check_budge
 from quod.device.memory.buffer import Array, Buffer, Space, check_same_size
 from quod.device.memory.tensor_map import TiledMemory
 from quod.device.protocol import Device, OpenedDevice
-from quod.device.runtime.arguments import Argument
+from quod.device.runtime.arguments import LaunchArgument
 from quod.device.runtime.background import Background
 from quod.device.runtime.future import Outcome
 from quod.device.runtime.kernel_table import KernelTable, lanes_of
@@ -344,7 +344,7 @@ class CudaDevice(OpenedDevice):
 
     # --- execution
 
-    def launch(self, kernel: CudaKernel, groups: Groups, *arguments: Argument) -> None:
+    def launch(self, kernel: CudaKernel, groups: Groups, *arguments: LaunchArgument) -> None:
         """Runs `groups` workgroups and waits for them.
 
         Arrays are copied to the GPU and, where the kernel stores through them, back. Ctrl-C ends

@@ -23,7 +23,7 @@ from quod.device.memory.budget import UNLIMITED, budget, byte_count, check_budge
 from quod.device.memory.buffer import Array, Buffer, Space, check_same_size, host_bytes
 from quod.device.memory.tensor_map import MAP_BYTES, TiledMemory
 from quod.device.protocol import Device, OpenedDevice
-from quod.device.runtime.arguments import Argument
+from quod.device.runtime.arguments import Argument, LaunchArgument
 from quod.device.runtime.kernel_table import KernelTable, lanes_of
 from quod.device.runtime.launch_checks import check_launch
 from quod.device.runtime.recording import Copy, Fill, Launch, Memory, Recording, Step
@@ -205,7 +205,7 @@ class EmulatedDevice(OpenedDevice):
 
     # --- execution
 
-    def launch(self, kernel: EmulatedKernel, groups: Groups, *arguments: Argument) -> None:
+    def launch(self, kernel: EmulatedKernel, groups: Groups, *arguments: LaunchArgument) -> None:
         """Runs `groups` workgroups and waits for them; arrays are copied to the device and back."""
         count, staged, _ = begin_launch(self, kernel, groups, arguments)
         self.execute(kernel, count, staged.arguments)

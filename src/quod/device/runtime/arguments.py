@@ -33,10 +33,15 @@ from quod.validation import shown
 
 if TYPE_CHECKING:
     from quod.device.memory.array_protocols import ForeignArray
+    from quod.kernel.builder.structs import Struct
     from quod.kernel.compiled import Compiled
     from quod.kernel.launcher import Groups
 
 Argument: TypeAlias = "Buffer | np.ndarray[Any, Any] | ForeignArray | int | float | bool"
+"""What a slot of a kernel takes."""
+
+LaunchArgument: TypeAlias = "Argument | Struct | tuple[int, ...]"
+"""What a parameter of a kernel takes: a struct or an element of an extension has several slots."""
 
 OWN = (Buffer, np.ndarray, int, float)
 """What a launch takes as it is; anything else may be an array of another library."""
@@ -131,21 +136,22 @@ class Owner(Place, Protocol):
 
 
 def adopt(
-    device: Owner, kernel: Compiled, groups: Groups, arguments: tuple[Argument, ...]
+    device: Owner, kernel: Compiled, groups: Groups, arguments: tuple[LaunchArgument, ...]
 ) -> tuple[int, tuple[Argument, ...]]:
     """A launch's workgroups, all of them, and arguments: one a slot, arrays of others in place.
 
     DeviceError for one that does not fit its parameter, and for another device's kernel.
     """
     check_kernel(device, kernel)
+    slots: tuple[Any, ...] = arguments
     if kernel.parameters is not kernel.slots or type(groups) is not int:
         from quod.kernel.builder.composites import split
 
-        groups, arguments = split(kernel, groups, arguments)
-    for argument in arguments:
+        groups, slots = split(kernel, groups, arguments)
+    for argument in slots:
         if not isinstance(argument, OWN):
-            return groups, _adopted(device, kernel, arguments)
-    return groups, arguments
+            return groups, _adopted(device, kernel, slots)
+    return groups, slots
 
 
 def _adopted(

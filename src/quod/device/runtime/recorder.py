@@ -13,7 +13,7 @@ import numpy as np
 from quod.device.memory.budget import byte_count
 from quod.device.memory.buffer import Array, Buffer, overlap
 from quod.device.protocol import AnyDevice
-from quod.device.runtime.arguments import Argument
+from quod.device.runtime.arguments import LaunchArgument
 from quod.device.runtime.stream import RecordingStream
 from quod.errors import DeviceError
 from quod.validation import instance, is_device, shown_kind
@@ -62,7 +62,7 @@ class _Recorder:
     def __repr__(self) -> str:
         return f"<what records launches for {self._device!r}>"
 
-    def launch(self, kernel: Any, groups: Groups, *arguments: Argument) -> None:
+    def launch(self, kernel: Any, groups: Groups, *arguments: LaunchArgument) -> None:
         """Notes a launch."""
         stored = getattr(kernel, "stored", ())
         for at, memory in enumerate(arguments):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from quod.device.memory.buffer import Array, Buffer
-from quod.device.runtime.arguments import Argument, Signature, adopt
+from quod.device.runtime.arguments import Argument, LaunchArgument, Signature, adopt
 from quod.device.runtime.kernel_table import CompiledKernel
 from quod.device.runtime.launch_checks import check_launch
 from quod.device.runtime.launch_trace import report_launch
@@ -42,15 +42,15 @@ class Staged:
 
 
 def begin_launch(
-    device: AnyDevice, kernel: StagedKernel, groups: Groups, arguments: tuple[Argument, ...]
+    device: AnyDevice, kernel: StagedKernel, groups: Groups, arguments: tuple[LaunchArgument, ...]
 ) -> tuple[int, Staged, Any]:
     """How many workgroups, and the arguments in memory of the device and as the kernel packs those.
 
     DeviceError as `adopt` and `check_launch` have it.
     """
-    count, arguments = adopt(device, kernel, groups, arguments)
+    count, slots = adopt(device, kernel, groups, arguments)
     check_launch(kernel, count)
-    staged = stage(device, kernel.signature, arguments)
+    staged = stage(device, kernel.signature, slots)
     packed = kernel.pack(staged.arguments)
     report_launch(kernel)
     return count, staged, packed

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import numpy as np
 
 from quod.device.memory.buffer import HOST, Array, Buffer, base_array
-from quod.device.runtime.arguments import Argument, Owner, adopt
+from quod.device.runtime.arguments import Argument, LaunchArgument, Owner, adopt
 from quod.device.runtime.event import Event
 from quod.device.runtime.kernel_table import CompiledKernel
 from quod.device.runtime.launch_checks import LOG2_GROUPS, LOG2_GROUPS_OF_PROCESSOR, check_groups
@@ -171,7 +171,7 @@ class RecordingStream(_Stream):
         self,
         kernel: CompiledKernel,
         groups: Groups,
-        *arguments: Argument,
+        *arguments: LaunchArgument,
         label: str | None = None,
         bytes: int = 0,
         modmuls: int = 0,
@@ -179,12 +179,12 @@ class RecordingStream(_Stream):
     ) -> None:
         """`groups` workgroups of a kernel. The counts and the label are for a timeline."""
         self._check()
-        count, arguments = adopt(self._device, kernel, groups, arguments)
+        count, adopted = adopt(self._device, kernel, groups, arguments)
         on_host = self._device.space is HOST
         check_groups(kernel, count, LOG2_GROUPS_OF_PROCESSOR if on_host else LOG2_GROUPS)
-        arguments = tuple(map(_base, arguments))
-        packed = kernel.pack(arguments)
-        memory = {i: a for i, a in enumerate(arguments) if isinstance(a, (Buffer, np.ndarray))}
+        slots = tuple(map(_base, adopted))
+        packed = kernel.pack(slots)
+        memory = {i: a for i, a in enumerate(slots) if isinstance(a, (Buffer, np.ndarray))}
         reads = [a for i, a in memory.items() if i not in kernel.stored]
         writes = [a for i, a in memory.items() if i in kernel.stored]
         # What it reaches at once must be there when it begins.
@@ -193,7 +193,7 @@ class RecordingStream(_Stream):
         after = self._after(reads, writes)
         step = Launch(
             f"{self._part}{label or kernel.name}", after, bytes, modmuls, multiply_adds,
-            kernel=kernel, groups=count, arguments=arguments, packed=packed,
+            kernel=kernel, groups=count, arguments=slots, packed=packed,
             overlapped=self._overlapped(after, first) if early is not None and count else (),
         )  # fmt: skip
         self._steps.append(step)

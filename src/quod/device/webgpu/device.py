@@ -18,7 +18,7 @@ from quod.device.cache.cache import CompileCache
 from quod.device.memory.budget import budget, check_budget
 from quod.device.memory.buffer import Array, Buffer, Space, check_same_size
 from quod.device.protocol import Device, OpenedDevice
-from quod.device.runtime.arguments import Argument
+from quod.device.runtime.arguments import LaunchArgument
 from quod.device.runtime.kernel_table import KernelTable, lanes_of
 from quod.device.runtime.recording import Recording
 from quod.device.runtime.staging import begin_launch
@@ -301,7 +301,7 @@ class WebGpuDevice(OpenedDevice):
 
     # --- execution
 
-    def launch(self, kernel: WebGpuKernel, groups: Groups, *arguments: Argument) -> None:
+    def launch(self, kernel: WebGpuKernel, groups: Groups, *arguments: LaunchArgument) -> None:
         """Runs `groups` workgroups and waits for them.
 
         Arrays are copied to the adapter and, where the kernel stores through them, back. Ctrl-C
