@@ -181,8 +181,8 @@ def test_sumchecks_that_fill_a_gpu_share_its_multiprocessors() -> None:
                     Mock(), Inputs(memory, memory), equality=memory, progress=memory, proof=memory,
                     folded=memory, partial=memory,
                 )  # fmt: skip
-            entries = 1 << found[-1]["log_capacity"]
-            assert found[-1]["in_place"] == (batch >= device.multiprocessors)
+            entries = 1 << found[-1]["form"].log_capacity
+            assert found[-1]["form"].in_place == (batch >= device.multiprocessors)
             left = 1 << (16 - plan.rounds_before)
             return left, 2 * entries * 4 * shape.field.words
 

@@ -64,8 +64,8 @@ register(
     form=data_parallel.TermForm(_FIELD, ("add", "multiply"), 2, "base", 2, narrow=False),
 )  # fmt: skip
 register(
-    f"gkr.columns.fold_columns[{_FIELD.name}]", data_parallel.fold_columns, field=_FIELD,
-    source="base", by="round", folds=2, narrow=False,
+    f"gkr.columns.fold_columns[{_FIELD.name}]", data_parallel.fold_columns,
+    form=data_parallel.FoldForm(_FIELD, "base", by="round", folds=2, narrow=False),
 )  # fmt: skip
 register(
     f"gkr.columns.combine_values[{_FIELD.name}]", data_parallel_steps.combine_values, field=_FIELD

@@ -16,6 +16,7 @@ from quod.field.extension import field_arithmetic
 from quod.field.spec import FieldSpec
 from quod.kernel import U32, Builder, Pointer, kernel, u32
 from quod.kernel.ir.value import Value
+from quod.sumcheck.parameters import SumcheckSizes
 
 
 def pyramid_entries(log_size: Any, log_low: Any) -> Any:
@@ -74,15 +75,14 @@ def equality_pyramids(
 class Equality:
     """The tables of one sumcheck inside a kernel."""
 
-    def __init__(
-        self, f: Any, memory: Value, batch: Value, number: Value, log_size: Value, log_low: Value
-    ) -> None:
+    def __init__(self, f: Any, memory: Value, sizes: SumcheckSizes, number: Value) -> None:
         """Of sumcheck `number` of a batch."""
         self._f, self._memory = f, memory
+        log_size, log_low = sizes.log_size, sizes.log_low
         one = f.k.constant(1, log_low.type)
         low, high = one << (log_low + 1), one << (log_size - log_low)
         self._log_low = log_low
-        self._low = 2 * batch * log_size + number * (low + high)
+        self._low = 2 * sizes.batch * log_size + number * (low + high)
         self._high = self._low + low
 
     def low(self, rest: Value, index: Value) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from quod.frozen import frozen
 from quod.hash.words import Words
 from quod.kernel.builder.builder import Builder
 from quod.kernel.ir.value import Value
@@ -12,8 +13,25 @@ from quod.sumcheck.eq_tables import Equality
 from quod.sumcheck.finish import RoundEnd
 from quod.sumcheck.memory import Progress, Proof, Scales, Weights
 from quod.sumcheck.mixed import MixedField
+from quod.sumcheck.parameters import SumcheckMemory, SumcheckSizes
 from quod.sumcheck.shape import Shape
 from quod.sumcheck.workgroup_sums import WorkgroupSums
+
+
+@frozen
+class FinalForm:
+    """The static part of the kernels of the last rounds.
+
+    The tables are the inputs (`from_inputs`) or folded ones, and the challenges of the `folds`
+    rounds before are still to fold them. A workgroup holds 2**log_capacity entries of each; with
+    `in_place` the first round reads twice as many in device memory.
+    """
+
+    shape: Shape
+    log_capacity: int
+    from_inputs: bool
+    folds: int
+    in_place: bool = False
 
 
 class LastRounds:
@@ -21,24 +39,22 @@ class LastRounds:
     in `quod.sumcheck.memory`; made at the top of a kernel."""
 
     def __init__(
-        self, k: Builder, shape: Shape, log_capacity: int, sizes: tuple[Value, Value, Value],
-        equality: Value, progress: Value, proof: Value,
-    ) -> None:  # fmt: skip
-        """`sizes` are the batch, all variables and those of the lower pyramid."""
-        batch, log_size, _ = sizes
+        self, k: Builder, form: FinalForm, sizes: SumcheckSizes, memory: SumcheckMemory
+    ) -> None:
+        shape, batch, log_size = form.shape, sizes.batch, sizes.log_size
         self.mixed = MixedField(k, shape.field)
         self.f, self.running = self.mixed.extended, running_sum(self.mixed)
         self.sums, self.end = WorkgroupSums(k, self.f, shape.degree), RoundEnd(k, self.f, shape)
-        self._shape, self._capacity = shape, 1 << log_capacity
+        self._shape, self._capacity = shape, 1 << form.log_capacity
         entries = shape.tables * self._capacity
         self.shared = k.shared(self.f.word_type, entries * self.f.word_count)
         self.sumcheck, self.local, self.lanes = k.workgroup_id(), k.local_id(), k.workgroup_size
         self.one = k.constant(1, log_size.type)
-        self.own = Progress(self.f, progress, batch, self.sumcheck, log_size)
-        self.sent = Proof(self.f, proof, batch, self.sumcheck, log_size, shape.degree)
-        self.weights = Weights(self.f, equality, self.sumcheck, log_size)
-        self.eq = Equality(self.f, equality, batch, self.sumcheck, *sizes[1:])
-        self.scales = Scales.of_terms(self.f, shape, equality, batch, self.sumcheck, *sizes[1:])
+        self.own = Progress(self.f, memory.progress, batch, self.sumcheck, log_size)
+        self.sent = Proof(self.f, memory.proof, batch, self.sumcheck, log_size, shape.degree)
+        self.weights = Weights(self.f, memory.equality, self.sumcheck, log_size)
+        self.eq = Equality(self.f, memory.equality, sizes, self.sumcheck)
+        self.scales = Scales.of_terms(self.f, shape, memory.equality, sizes, self.sumcheck)
 
     def load(self, table: int, index: Value) -> Any:
         """An entry in shared memory."""

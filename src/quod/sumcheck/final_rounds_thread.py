@@ -12,9 +12,9 @@ from typing import Any
 from quod.hash.words import Words
 from quod.kernel import U32, Builder, Pointer, kernel
 from quod.kernel.ir.value import Value
-from quod.sumcheck.final_rounds import LastRounds
+from quod.sumcheck.final_rounds import FinalForm, LastRounds
 from quod.sumcheck.final_rounds_workgroup import Entry
-from quod.sumcheck.shape import Shape
+from quod.sumcheck.parameters import InputTables, SumcheckMemory, SumcheckSizes
 from quod.sumcheck.summands import Summand, evaluated, summands
 from quod.sumcheck.tables import Folded, Inputs, fold, fold_all
 
@@ -22,39 +22,29 @@ from quod.sumcheck.tables import Folded, Inputs, fold, fold_all
 @kernel
 def finish_alone(
     k: Builder,
-    batch: U32,
-    log_size: U32,
-    log_low: U32,
+    sizes: SumcheckSizes,
     log_folded: U32,
     rounds_before: U32,
-    base: Pointer[U32],
-    extended: Pointer[U32],
+    inputs: InputTables,
     folded: Pointer[U32],
-    equality: Pointer[U32],
-    progress: Pointer[U32],
-    proof: Pointer[U32],
+    memory: SumcheckMemory,
     *,
-    shape: Shape,
-    log_capacity: int,
-    from_inputs: bool,
-    folds: int,
+    form: FinalForm,
 ) -> None:
     """All rounds from `rounds_before` on, and the tables' values at the point, a workgroup each.
 
-    The tables are the inputs or `folded`, and the challenges of the `folds` rounds before are still
-    to fold them. Without such challenges no round was before, and the first one folds them. So they
-    are folded once where they are, and then have at most 2**log_capacity entries. The other memory
-    as in `quod.sumcheck.memory`.
+    Without challenges that are still to fold the tables no round was before, and the first one
+    folds them. So they are folded once where they are, and then have at most 2**log_capacity
+    entries.
     """
-    last = LastRounds(
-        k, shape, log_capacity, (batch, log_size, log_low), equality, progress, proof
-    )  # fmt: skip
+    last = LastRounds(k, form, sizes, memory)
+    shape, folds, log_size = form.shape, form.folds, sizes.log_size
     mixed, f, running, weights = last.mixed, last.f, last.running, last.weights
     end, local, lanes, own, one = last.end, last.local, last.lanes, last.own, last.one
     tables = (
-        Inputs(mixed, shape, base, extended, batch, last.sumcheck, log_size)
-        if from_inputs
-        else Folded(mixed, folded, batch, last.sumcheck, log_folded)
+        Inputs(mixed, shape, inputs, sizes, last.sumcheck)
+        if form.from_inputs
+        else Folded(mixed, folded, sizes.batch, last.sumcheck, log_folded)
     )
     before = [own.challenge(rounds_before - folds + number) for number in range(folds)]
     size = one << (log_size - rounds_before)

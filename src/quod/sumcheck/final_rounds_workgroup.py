@@ -6,17 +6,15 @@ Each round waits for the hash of the one before, and not for the host or another
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 from quod.hash.words import Words
 from quod.kernel import U32, Builder, Pointer, kernel
 from quod.kernel.ir.value import Value
-from quod.sumcheck.final_rounds import LastRounds
-from quod.sumcheck.shape import Shape
+from quod.sumcheck.final_rounds import FinalForm, LastRounds
+from quod.sumcheck.parameters import InputTables, SumcheckMemory, SumcheckSizes
 from quod.sumcheck.summands import Summand, evaluated, summands
 from quod.sumcheck.tables import Folded, Inputs, fold, fold_all
-
-Source = Literal["inputs", "folded"]
 
 Entry = Callable[[int, Value], Any]
 """An entry of a table by its index."""
@@ -25,42 +23,30 @@ Entry = Callable[[int, Value], Any]
 @kernel
 def finish_sumcheck(
     k: Builder,
-    batch: U32,
-    log_size: U32,
-    log_low: U32,
+    sizes: SumcheckSizes,
     log_folded: U32,
     rounds_before: U32,
-    base: Pointer[U32],
-    extended: Pointer[U32],
+    inputs: InputTables,
     folded: Pointer[U32],
-    equality: Pointer[U32],
-    progress: Pointer[U32],
-    proof: Pointer[U32],
+    memory: SumcheckMemory,
     *,
-    shape: Shape,
-    log_capacity: int,
-    source: Source,
-    folds: int,
-    in_place: bool,
+    form: FinalForm,
 ) -> None:
     """All rounds from `rounds_before` on, and the tables' values at the point, a workgroup each.
 
     At least one round is left, on at most 2**log_capacity entries; with `in_place` on twice as
     many, which the first round reads where they are, and again to fold them into shared memory.
-    The tables are the inputs or `folded`, and the challenges of the `folds` rounds before are still
-    to fold them. The other memory as in `quod.sumcheck.memory`.
     """
-    last = LastRounds(
-        k, shape, log_capacity, (batch, log_size, log_low), equality, progress, proof
-    )  # fmt: skip
+    last = LastRounds(k, form, sizes, memory)
+    shape, folds, log_size = form.shape, form.folds, sizes.log_size
     mixed, f, running, end, local = last.mixed, last.f, last.running, last.end, last.local
     sumcheck, lanes, one, own = last.sumcheck, last.lanes, last.one, last.own
 
     size = one << (log_size - rounds_before)
     tables = (
-        Inputs(mixed, shape, base, extended, batch, sumcheck, log_size)
-        if source == "inputs"
-        else Folded(mixed, folded, batch, sumcheck, log_folded)
+        Inputs(mixed, shape, inputs, sizes, sumcheck)
+        if form.from_inputs
+        else Folded(mixed, folded, sizes.batch, sumcheck, log_folded)
     )
     before = [own.challenge(rounds_before - folds + number) for number in range(folds)]
 
@@ -103,7 +89,7 @@ def finish_sumcheck(
         return state, claim
 
     state, claim, first = own.state(end.chain), own.claim(), rounds_before
-    if in_place:
+    if form.in_place:
         state, claim = round_of(rounds_before, state, claim, given)
         first = rounds_before + 1
     else:

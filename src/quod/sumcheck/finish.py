@@ -11,6 +11,7 @@ from quod.kernel import U32, Builder, Pointer, kernel
 from quod.kernel.ir.value import Value
 from quod.sumcheck.interpolation import coefficient_rows
 from quod.sumcheck.memory import Progress, Proof, Weights
+from quod.sumcheck.parameters import SumcheckMemory
 from quod.sumcheck.shape import Shape
 from quod.sumcheck.summands import evaluated
 from quod.sumcheck.workgroup_sums import WorkgroupSums
@@ -106,9 +107,7 @@ def finish_rounds(
     round_number: U32,
     groups_each: U32,
     partial: Pointer[U32],
-    equality: Pointer[U32],
-    progress: Pointer[U32],
-    proof: Pointer[U32],
+    memory: SumcheckMemory,
     *,
     shape: Shape,
     depth: int,
@@ -116,19 +115,18 @@ def finish_rounds(
 ) -> None:
     """The messages and challenges of `depth` rounds after one pass, a workgroup a sumcheck.
 
-    `partial` as in `quod.sumcheck.rounds`, `at_once` of `parts_at_once`, the other memory as in
-    `quod.sumcheck.memory`.
+    `partial` as in `quod.sumcheck.rounds`, `at_once` of `parts_at_once`.
     """
     f = field_arithmetic(k, shape.field, inlined=True)
     values = len(evaluated(shape.degree, depth))
     sums, end = WorkgroupSums(k, f, values), RoundEnd(k, f, shape)
     sumcheck, local = k.workgroup_id(), k.local_id()
-    own = Progress(f, progress, batch, sumcheck, log_size)
+    own = Progress(f, memory.progress, batch, sumcheck, log_size)
     # Loaded before the sums, which would not wait for them, and by all before one stores.
     claim, state = own.claim(), own.state(end.chain)
     totals = sums.totals(added_parts(f, partial, sumcheck * values, values, groups_each, at_once))
     # Every instance computes all of it, and one stores.
-    weights = Weights(f, equality, sumcheck, log_size)
+    weights = Weights(f, memory.equality, sumcheck, log_size)
     if depth == 1:
         coefficients = end.coefficients(totals, claim, weights, round_number)
     else:
@@ -146,7 +144,7 @@ def finish_rounds(
     claim = end.at(coefficients, found)
     k.barrier()
     with k.if_(local == 0):
-        out = Proof(f, proof, batch, sumcheck, log_size, shape.degree)
+        out = Proof(f, memory.proof, batch, sumcheck, log_size, shape.degree)
         for ahead, (message, found) in enumerate(sent):
             out.set_message(round_number + ahead, message)
             own.set_challenge(round_number + ahead, found)

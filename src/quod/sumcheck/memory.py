@@ -18,6 +18,7 @@ from quod.hash.function import STATE_WORDS
 from quod.hash.words import Words
 from quod.kernel.ir.value import Value
 from quod.sumcheck.eq_tables import pyramid_entries
+from quod.sumcheck.parameters import SumcheckSizes
 from quod.sumcheck.shape import Shape
 from quod.transcript.chain import Chain
 
@@ -112,13 +113,13 @@ class Scales:
 
     @staticmethod
     def of_terms(
-        f: Any, shape: Shape, memory: Value, batch: Value, number: Value, log_size: Value,
-        log_low: Value,
-    ) -> list[Any]:  # fmt: skip
+        f: Any, shape: Shape, memory: Value, sizes: SumcheckSizes, number: Value
+    ) -> list[Any]:
         """Of sumcheck `number` that of each term, None for none."""
         count = shape.scale_count
         if not count:
             return [None] * len(shape.polynomial.terms)
-        start = number * count + Scales.first(shape.has_point, batch, log_size, log_low)
+        first = Scales.first(shape.has_point, sizes.batch, sizes.log_size, sizes.log_low)
+        start = number * count + first
         found = [f.carried(f.load(memory, start + place)) for place in range(count)]
         return [None if scale is None else found[scale] for scale in shape.scales]

@@ -13,12 +13,14 @@ from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.kernel.machine import DEFAULT_SHARED_BYTES
 from quod.sumcheck.eq_tables import equality_pyramids, invert_points, pyramid_entries
+from quod.sumcheck.final_rounds import FinalForm
 from quod.sumcheck.final_rounds_thread import finish_alone
 from quod.sumcheck.final_rounds_workgroup import finish_sumcheck
 from quod.sumcheck.finish import finish_rounds, parts_at_once
 from quod.sumcheck.interpolation import check_degree
 from quod.sumcheck.memory import Progress, Proof, Scales
-from quod.sumcheck.rounds import evaluate_inputs, fold_and_evaluate, sum_inputs
+from quod.sumcheck.parameters import InputTables, SumcheckMemory, SumcheckSizes
+from quod.sumcheck.rounds import PassForm, evaluate_inputs, fold_and_evaluate, sum_inputs
 from quod.sumcheck.shape import Shape
 from quod.sumcheck.summands import evaluated
 from quod.sumcheck.verifier import MOST_VARIABLES
@@ -248,12 +250,19 @@ class SumcheckPlan:
         """Whether a workgroup's entries are neighbours, which is what a processor's cache wants."""
         return self.device.host_memory
 
-    def _order(self, step: Pass) -> dict[str, bool]:
-        """How a pass goes over entries, for its kernel."""
-        if not self._in_blocks:
-            return {"in_blocks": False}
-        block = self._entries(step) // self.groups_each(step)
-        return {"in_blocks": True, "even": block % (self._lanes * self._unrolled(step)) == 0}
+    def _form(self, step: Pass) -> PassForm:
+        """The static part of a pass's kernel."""
+        block, unrolled = self._entries(step) // self.groups_each(step), self._unrolled(step)
+        even = self._in_blocks and block % (self._lanes * unrolled) == 0
+        return PassForm(
+            self.shape, step.depth, unrolled, self._in_blocks, even, step.folds,
+            from_inputs=step.folds == step.first,
+        )  # fmt: skip
+
+    @property
+    def sizes(self) -> SumcheckSizes:
+        """The sizes that kernels take."""
+        return SumcheckSizes(self.batch, self.log2_size, self.log_low)
 
     @property
     def sum_groups(self) -> int:
@@ -344,12 +353,9 @@ class SumcheckPlan:
         self, recording: RecordingStream, inputs: Inputs, equality: Buffer, partial: Buffer
     ) -> None:
         """Adds up the polynomial itself: `sum_groups` parts a sumcheck in `partial`."""
-        base, extended = self._reached(inputs, equality)
         recording.launch(
-            self._compiled(sum_inputs, shape=self.shape, **self._order(_WHOLE)),
-            self.batch * self.sum_groups,
-            self.batch, self.log2_size, self.log_low, self.sum_groups, base, extended,
-            equality, partial,
+            self._compiled(sum_inputs, form=self._form(_WHOLE)), self.batch * self.sum_groups,
+            self.sizes, self.sum_groups, self._reached(inputs, equality), equality, partial,
         )  # fmt: skip
 
     def record(
@@ -357,55 +363,42 @@ class SumcheckPlan:
         proof: Buffer, folded: Buffer, partial: Buffer,
     ) -> None:  # fmt: skip
         """All rounds. The inputs stay as they are."""
-        base, extended = self._reached(inputs, equality)
-        shape, n, batch = self.shape, self.log2_size, self.batch
-        sizes = (batch, n, self.log_low)
+        tables, sizes, batch = self._reached(inputs, equality), self.sizes, self.batch
+        memory = SumcheckMemory(equality, progress, proof)
         for step in self.passes:
-            number, depth, groups = step.first, step.depth, self.groups_each(step)
-            static: dict[str, Any] = {
-                "shape": shape,
-                "depth": depth,
-                "unrolled": self._unrolled(step),
-                **self._order(step),
-            }
+            number, groups, form = step.first, self.groups_each(step), self._form(step)
             if number == 0:
                 recording.launch(
-                    self._compiled(evaluate_inputs, **static), batch * groups,
-                    *sizes, groups, base, extended, equality, partial,
+                    self._compiled(evaluate_inputs, form=form), batch * groups, sizes, groups,
+                    tables, equality, partial,
                 )  # fmt: skip
             else:
                 recording.launch(
-                    self._compiled(
-                        fold_and_evaluate, **static, folds=step.folds,
-                        from_inputs=step.folds == number,
-                    ),
-                    batch * groups, *sizes, self._log_folded, groups, number, base, extended,
-                    folded, progress, equality, partial,
+                    self._compiled(fold_and_evaluate, form=form), batch * groups, sizes,
+                    self._log_folded, groups, number, tables, folded, progress, equality, partial,
                 )  # fmt: skip
             recording.launch(
                 self._compiled(
-                    finish_rounds, lanes=self.finish_lanes, shape=shape, depth=depth,
+                    finish_rounds, lanes=self.finish_lanes, shape=self.shape, depth=step.depth,
                     at_once=parts_at_once(groups, self.finish_lanes),
                 ),
-                batch, batch, n, number, groups, partial, equality, progress, proof,
+                batch, batch, self.log2_size, number, groups, partial, memory,
             )  # fmt: skip
         recording.launch(
-            self._last_rounds(), batch, *sizes, self._log_folded, self.rounds_before, base,
-            extended, folded, equality, progress, proof,
+            self._last_rounds(), batch, sizes, self._log_folded, self.rounds_before, tables,
+            folded, memory,
         )  # fmt: skip
 
     def _last_rounds(self) -> Any:
         """The kernel of the rounds on the smallest tables."""
-        from_inputs, folds = len(self.passes) < 2, self.passes[-1].depth if self.passes else 0
-        static = {"shape": self.shape, "log_capacity": self._log_capacity, "folds": folds}
-        if self.device.host_memory:
-            return self._compiled(
-                finish_alone, lanes=self._tail_lanes, from_inputs=from_inputs, **static
-            )
-        return self._compiled(
-            finish_sumcheck, lanes=self._tail_lanes, in_place=self._in_place,
-            source="inputs" if from_inputs else "folded", **static,
+        is_alone = self.device.host_memory
+        form = FinalForm(
+            self.shape, self._log_capacity, from_inputs=len(self.passes) < 2,
+            folds=self.passes[-1].depth if self.passes else 0,
+            in_place=self._in_place and not is_alone,
         )  # fmt: skip
+        definition = finish_alone if is_alone else finish_sumcheck
+        return self._compiled(definition, lanes=self._tail_lanes, form=form)
 
     def _unrolled(self, step: Pass) -> int:
         """How many entries an instance takes at a time in a pass."""
@@ -413,6 +406,6 @@ class SumcheckPlan:
         most = _UNROLLED_INPUTS if step.first == 0 and step.depth == 1 else 1
         return min(most, max(1, entries // (self.groups_each(step) * self._lanes)))
 
-    def _reached(self, inputs: Inputs, other: Buffer) -> tuple[Buffer, Buffer]:
+    def _reached(self, inputs: Inputs, other: Buffer) -> InputTables:
         """The inputs, anything for those that there are none of."""
-        return inputs.base or other, inputs.extended or other
+        return InputTables(inputs.base or other, inputs.extended or other)

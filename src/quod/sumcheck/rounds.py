@@ -10,106 +10,100 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from quod.frozen import frozen
 from quod.kernel import U32, Builder, Pointer, kernel
 from quod.kernel.ir.value import Value
 from quod.sumcheck.accumulators import Reduced, Running, running_sum
 from quod.sumcheck.eq_tables import Equality
 from quod.sumcheck.memory import Progress, Scales, Weights
 from quod.sumcheck.mixed import MixedField
+from quod.sumcheck.parameters import InputTables, SumcheckSizes
 from quod.sumcheck.shape import Shape
 from quod.sumcheck.summands import Summand, evaluated, polynomial_value, summands
 from quod.sumcheck.tables import Folded, Inputs, fold_all
 from quod.sumcheck.workgroup_sums import WorkgroupSums
 
 
-@kernel
-def evaluate_inputs(
-    k: Builder,
-    batch: U32,
-    log_size: U32,
-    log_low: U32,
-    groups_each: U32,
-    base: Pointer[U32],
-    extended: Pointer[U32],
-    equality: Pointer[U32],
-    partial: Pointer[U32],
-    *,
-    shape: Shape,
-    depth: int,
-    unrolled: int,
-    in_blocks: bool,
-    even: bool = False,
-) -> None:
-    """The parts of the first `depth` rounds' values, of `groups_each` workgroups a sumcheck.
+@frozen
+class PassForm:
+    """The static part of the kernels of a pass, which is for `depth` rounds.
 
     `unrolled` entries are taken at a time, and so many times all instances divide them. `in_blocks`
     says that those of a workgroup are neighbours, at most 2**log_low; else all workgroups go over
-    the entries side by side. With `even` its instances divide such a block, and count alike.
-    partial[(sumcheck * values + value) * groups_each + workgroup]; of each sumcheck `log_size`
-    variables, `base` and `extended` as in `Inputs`.
+    the entries side by side. With `even` its instances divide such a block, and count alike. The
+    tables before the pass are folded by the challenges of `folds` rounds; `from_inputs` says that
+    they are the inputs.
     """
-    trace = _Pass(
-        k, shape, batch, log_size, log_low, groups_each, equality, partial, in_blocks, even
-    )
-    trace.begin(k.constant(0, log_size.type), depth)
-    tables = Inputs(trace.mixed, shape, base, extended, batch, trace.sumcheck, log_size)
+
+    shape: Shape
+    depth: int
+    unrolled: int
+    in_blocks: bool
+    even: bool = False
+    folds: int = 0
+    from_inputs: bool = True
+
+
+@kernel
+def evaluate_inputs(
+    k: Builder,
+    sizes: SumcheckSizes,
+    groups_each: U32,
+    inputs: InputTables,
+    equality: Pointer[U32],
+    partial: Pointer[U32],
+    *,
+    form: PassForm,
+) -> None:
+    """The parts of the first rounds' values, of `groups_each` workgroups a sumcheck.
+
+    partial[(sumcheck * values + value) * groups_each + workgroup].
+    """
+    trace = _Pass(k, form, sizes, groups_each, equality, partial)
+    trace.begin(k.constant(0, sizes.log_size.type), form.depth)
+    tables = Inputs(trace.mixed, form.shape, inputs, sizes, trace.sumcheck)
     count = trace.count
 
     def corners(table: int, index: Value) -> list[Any]:
-        return [tables.load(table, index + count * corner) for corner in range(1 << depth)]
+        return [tables.load(table, index + count * corner) for corner in range(1 << form.depth)]
 
-    trace.run(corners, unrolled)
+    trace.run(corners, form.unrolled)
 
 
 @kernel
 def fold_and_evaluate(
     k: Builder,
-    batch: U32,
-    log_size: U32,
-    log_low: U32,
+    sizes: SumcheckSizes,
     log_folded: U32,
     groups_each: U32,
     round_number: U32,
-    base: Pointer[U32],
-    extended: Pointer[U32],
+    inputs: InputTables,
     folded: Pointer[U32],
     progress: Pointer[U32],
     equality: Pointer[U32],
     partial: Pointer[U32],
     *,
-    shape: Shape,
-    from_inputs: bool,
-    folds: int,
-    depth: int,
-    unrolled: int,
-    in_blocks: bool,
-    even: bool = False,
+    form: PassForm,
 ) -> None:
-    """Folds by the challenges of the `folds` rounds before; gives parts of the values from there.
+    """Folds by the challenges of the rounds before; gives parts of the values from there.
 
     Folded tables replace those before in `folded`, in places of 2**log_folded entries; those before
     the first fold are the inputs. The rest as in `evaluate_inputs`.
     """
-    trace = _Pass(
-        k, shape, batch, log_size, log_low, groups_each, equality, partial, in_blocks, even
-    )
-    trace.begin(round_number, depth)
-    mixed, f = trace.mixed, trace.mixed.extended
-    after = Folded(mixed, folded, batch, trace.sumcheck, log_folded)
-    before = (
-        Inputs(mixed, shape, base, extended, batch, trace.sumcheck, log_size)
-        if from_inputs
-        else after
-    )
-    own = Progress(f, progress, batch, trace.sumcheck, log_size)
+    trace = _Pass(k, form, sizes, groups_each, equality, partial)
+    trace.begin(round_number, form.depth)
+    mixed, f, folds = trace.mixed, trace.mixed.extended, form.folds
+    after = Folded(mixed, folded, sizes.batch, trace.sumcheck, log_folded)
+    before = Inputs(mixed, form.shape, inputs, sizes, trace.sumcheck) if form.from_inputs else after
+    own = Progress(f, progress, sizes.batch, trace.sumcheck, sizes.log_size)
     challenges = [own.challenge(round_number - folds + number) for number in range(folds)]
     count = trace.count
 
     def corners(table: int, index: Value) -> list[Any]:
         found = []
-        for corner in range(1 << depth):
+        for corner in range(1 << form.depth):
             pieces = [
-                before.load(table, index + count * (corner + (piece << depth)))
+                before.load(table, index + count * (corner + (piece << form.depth)))
                 for piece in range(1 << folds)
             ]
             found.append(fold_all(mixed, pieces, challenges))
@@ -117,31 +111,24 @@ def fold_and_evaluate(
             after.store(table, index + count * corner, element)
         return found
 
-    trace.run(corners, unrolled)
+    trace.run(corners, form.unrolled)
 
 
 @kernel
 def sum_inputs(
     k: Builder,
-    batch: U32,
-    log_size: U32,
-    log_low: U32,
+    sizes: SumcheckSizes,
     groups_each: U32,
-    base: Pointer[U32],
-    extended: Pointer[U32],
+    inputs: InputTables,
     equality: Pointer[U32],
     partial: Pointer[U32],
     *,
-    shape: Shape,
-    in_blocks: bool,
-    even: bool = False,
+    form: PassForm,
 ) -> None:
     """The parts of the whole sums; as `evaluate_inputs`, with one value a sumcheck."""
-    trace = _Pass(
-        k, shape, batch, log_size, log_low, groups_each, equality, partial, in_blocks, even
-    )
-    trace.begin(k.constant(0, log_size.type), 1, values=1)
-    tables = Inputs(trace.mixed, shape, base, extended, batch, trace.sumcheck, log_size)
+    trace = _Pass(k, form, sizes, groups_each, equality, partial)
+    trace.begin(k.constant(0, sizes.log_size.type), 1, values=1)
+    tables = Inputs(trace.mixed, form.shape, inputs, sizes, trace.sumcheck)
     trace.run_whole(tables)
 
 
@@ -152,21 +139,20 @@ class _Pass:
     count: Value
 
     def __init__(
-        self, k: Builder, shape: Shape, batch: Value, log_size: Value, log_low: Value,
-        groups_each: Value, equality: Value, partial: Value, in_blocks: bool, even: bool,
+        self, k: Builder, form: PassForm, sizes: SumcheckSizes, groups_each: Value,
+        equality: Value, partial: Value,
     ) -> None:  # fmt: skip
-        self.k, self.shape, self._in_blocks, self._even = k, shape, in_blocks, even
+        self.k, self._in_blocks, self._even = k, form.in_blocks, form.even
+        self.shape = shape = form.shape
         self.mixed = MixedField(k, shape.field)
-        self._log_size = log_size
+        self._log_size = log_size = sizes.log_size
         self._groups_each, self._partial = groups_each, partial
         self.sumcheck = k.workgroup_id() // groups_each
         self._group = k.workgroup_id() % groups_each
         f = self.mixed.extended
         self._weights = Weights(f, equality, self.sumcheck, log_size)
-        self._eq = Equality(f, equality, batch, self.sumcheck, log_size, log_low)
-        self._scales = Scales.of_terms(
-            f, shape, equality, batch, self.sumcheck, log_size, log_low
-        )  # fmt: skip
+        self._eq = Equality(f, equality, sizes, self.sumcheck)
+        self._scales = Scales.of_terms(f, shape, equality, sizes, self.sumcheck)
 
     def begin(self, round_number: Value, depth: int, *, values: int | None = None) -> None:
         """Says which rounds are ahead, and how many `values` the pass adds up.

@@ -8,6 +8,7 @@ from typing import Any
 from quod.kernel.ir import types
 from quod.kernel.ir.value import Value
 from quod.sumcheck.mixed import MixedField
+from quod.sumcheck.parameters import InputTables, SumcheckSizes
 from quod.sumcheck.shape import Shape
 
 # Tables are arrays one after the other, in each those of all sumchecks of a batch.
@@ -17,13 +18,12 @@ class Inputs:
     """The tables as they are given: those of the prime field in `base`, the rest in `extended`."""
 
     def __init__(
-        self, mixed: MixedField, shape: Shape, base: Value, extended: Value, batch: Value,
-        number: Value, log_size: Value,
+        self, mixed: MixedField, shape: Shape, tables: InputTables, sizes: SumcheckSizes,
+        number: Value,
     ) -> None:  # fmt: skip
         """Of sumcheck `number` of a batch, 2**log_size entries each."""
-        self._mixed, self._in_base = mixed, shape.in_base
-        self._base, self._extended = base, extended
-        self._batch, self._number, self._log_size = batch, number, log_size
+        self._mixed, self._in_base, self._tables = mixed, shape.in_base, tables
+        self._batch, self._number, self._log_size = sizes.batch, number, sizes.log_size
 
     def load(self, table: int, index: Value) -> Any:
         """An entry."""
@@ -31,8 +31,8 @@ class Inputs:
         own = table if in_base else table - self._in_base
         start = (own * self._batch + self._number).cast(types.u64) << self._log_size.cast(types.u64)
         if in_base:
-            return self._mixed.base.load(self._base, start + index.cast(types.u64))
-        return self._mixed.extended.load(self._extended, start + index.cast(types.u64))
+            return self._mixed.base.load(self._tables.base, start + index.cast(types.u64))
+        return self._mixed.extended.load(self._tables.extended, start + index.cast(types.u64))
 
 
 class Folded:

@@ -27,6 +27,7 @@ from quod.field.moduli import Modulus
 from quod.field.spec import FieldSpec
 from quod.gkr.checker.device_verifier import Verifier
 from quod.gkr.key import VerifyingKey
+from quod.gkr.prover.gates import GateTable, LayerSizes
 from quod.gkr.prover.pipeline_slot import PipelineSlot
 from quod.gkr.prover.prover import Prover
 from quod.gkr.prover.two_phase.gate_tables import TwoPhaseGates
@@ -39,9 +40,10 @@ from quod.layered.circuit import LayeredCircuit
 from quod.sumcheck.finish import finish_rounds, parts_at_once
 from quod.sumcheck.memory import Progress
 from quod.sumcheck.mixed import MixedField
+from quod.sumcheck.parameters import InputTables, SumcheckMemory, SumcheckSizes
 from quod.sumcheck.plan import Inputs, SumcheckPlan
 from quod.sumcheck.polynomial import SumOfProducts
-from quod.sumcheck.rounds import evaluate_inputs
+from quod.sumcheck.rounds import PassForm, evaluate_inputs
 from quod.sumcheck.shape import Shape
 from quod.sumcheck.tables import Folded, fold
 
@@ -231,8 +233,9 @@ class _Study:
         def by_runs(recording: RecordingStream) -> None:
             coefficients = device.upload(resident.numbers)
             self._launch(
-                recording, first_phase, entries, 0, log_size, log_size, 0, 1, 0, 0, 0, runs.starts,
-                runs.gates, coefficients, none, below, weights, table, form=runs.form,
+                recording, first_phase, entries, 0, LayerSizes(log_size, log_size, 0),
+                GateTable(1, 0, 0, 0, runs.starts, runs.gates, coefficients, none), below, weights,
+                table, form=runs.form,
             )  # fmt: skip
 
         ways = {"a lock an entry": by_locks, "atomics": by_atomics, "sorted runs": by_runs}
@@ -275,18 +278,19 @@ class _Study:
                 lanes = small.finish_lanes
                 recording.launch(
                     device.compile(
-                        evaluate_inputs, lanes=small.pass_lanes, shape=shape, depth=1, unrolled=1,
-                        in_blocks=device.host_memory,
+                        evaluate_inputs, lanes=small.pass_lanes,
+                        form=PassForm(shape, 1, 1, in_blocks=device.host_memory),
                     ),
-                    batch * groups, batch, rest, small.log_low, groups, equality, source, equality,
-                    partial,
+                    batch * groups, SumcheckSizes(batch, rest, small.log_low), groups,
+                    InputTables(equality, source), equality, partial,
                 )  # fmt: skip
                 recording.launch(
                     device.compile(
                         finish_rounds, lanes=lanes, shape=shape, depth=1,
                         at_once=parts_at_once(groups, lanes),
                     ),
-                    batch, batch, n, number, groups, partial, equality, progress, proof,
+                    batch, batch, n, number, groups, partial,
+                    SumcheckMemory(equality, progress, proof),
                 )  # fmt: skip
                 target = folded[number % 2]
                 self._launch(

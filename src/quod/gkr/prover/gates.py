@@ -11,7 +11,7 @@ from typing import Any
 
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
-from quod.kernel import Builder
+from quod.kernel import U32, Builder, Pointer, Struct
 from quod.kernel.ir.value import Value
 from quod.layered.circuit import KINDS
 from quod.sumcheck.mixed import MixedField
@@ -33,39 +33,72 @@ class GateForm:
     below_is_base: bool
 
 
-class Coefficients:
-    """The coefficients of gates inside a kernel.
+class LayerSizes(Struct):
+    """The logarithms of the values of a layer and of those below it, and of the instances."""
 
-    `table` has the numbers and, from `first_public` on, the public inputs of all proofs in rows of
-    all instances: (proof * public + number << log_rows) + instance.
+    log_size: U32
+    log_below: U32
+    log_instances: U32
+
+
+class GateTable(Struct):
+    """The gates of a layer in memory, as runs (`added_gates`), and their coefficients.
+
+    `coefficients` has the numbers and, from `first_public` on, the public inputs of all proofs in
+    rows of all instances: (proof * public + number << log_rows) + instance. `challenges` has the
+    random coefficients, `randoms` of each proof.
     """
 
-    def __init__(
-        self, k: Builder, form: GateForm, table: Value, randoms: Value, first_public: Value,
-        public: Value, count: Value, log_rows: Value,
-    ) -> None:  # fmt: skip
-        """`randoms` has the random coefficients, `count` of each proof."""
+    first_public: U32
+    public: U32
+    randoms: U32
+    log_rows: U32
+    starts: Pointer[U32]
+    gates: Pointer[U32]
+    coefficients: Pointer[U32]
+    challenges: Pointer[U32]
+
+
+class ConstantGates(Struct):
+    """The constants of a layer of 2**log_size values: an output and a code each, `count` in all.
+
+    `coefficients` and `challenges` as in `GateTable`; `collapsed` has the public inputs of each
+    proof at the point of its instances.
+    """
+
+    count: U32
+    log_size: U32
+    public: U32
+    randoms: U32
+    gates: Pointer[U32]
+    coefficients: Pointer[U32]
+    challenges: Pointer[U32]
+    collapsed: Pointer[U32]
+
+
+class Coefficients:
+    """The coefficients of gates inside a kernel."""
+
+    def __init__(self, k: Builder, form: GateForm, gates: GateTable) -> None:
         self.mixed = MixedField(k, form.field)
-        self._form, self._table, self._randoms = form, table, randoms
-        self._first_public, self._public = first_public, public
-        self._count, self._log_rows = count, log_rows
+        self._form, self._gates = form, gates
 
     def load(self, code: Value, proof: Value, instance: Value) -> Any:
         """The coefficient of a code, in the prime field unless the form has random ones."""
-        form, mixed = self._form, self.mixed
+        form, mixed, gates = self._form, self.mixed, self._gates
         k = mixed.base.k
         tag, number = code >> TAG_SHIFT, code & ((1 << TAG_SHIFT) - 1)
         place = number
         if form.has_public:
-            entry = ((proof * self._public + number) << self._log_rows) + instance
-            place = k.select(tag == PUBLIC_TAG, self._first_public + entry, number)
+            entry = ((proof * gates.public + number) << gates.log_rows) + instance
+            place = k.select(tag == PUBLIC_TAG, gates.first_public + entry, number)
         if not form.has_random:
-            return mixed.base.carried(mixed.base.load(self._table, place))
+            return mixed.base.carried(mixed.base.load(gates.coefficients, place))
         f = mixed.extended
         with k.if_(tag == RANDOM_TAG) as branch:
-            branch.give(f.carried(f.load(self._randoms, proof * self._count + number)))
+            branch.give(f.carried(f.load(gates.challenges, proof * gates.randoms + number)))
         with branch.otherwise():
-            branch.give(f.carried(mixed.embedded(mixed.base.load(self._table, place))))
+            branch.give(f.carried(mixed.embedded(mixed.base.load(gates.coefficients, place))))
         return branch.results
 
 
@@ -87,20 +120,20 @@ def power(f: Any, value: Any, exponent: int) -> Any:
 
 
 def added_gates(
-    mixed: MixedField, f: Any, kinds: Sequence[str], starts: Value, gates: Value, place: Value,
-    places: Value, part: Callable[..., Any],
+    mixed: MixedField, f: Any, kinds: Sequence[str], table: GateTable, place: Value, places: Value,
+    part: Callable[..., Any],
 ) -> Any:  # fmt: skip
     """The sum of what the gates of a place give; of each kind there is a run of words.
 
-    ``starts`` has for each kind places + 1 offsets in ``gates``.
+    The table's ``starts`` has for each kind places + 1 offsets in its ``gates``.
     """
     k = mixed.base.k
     total = f.carried(f.zero())
     for number, kind in enumerate(kinds):
         own = place + number * (places + 1)
         width = KINDS[kind] + 1
-        with k.range(starts[own], starts[own + 1], width, carry=total) as run:
-            found = part(kind, *k.load(gates, run.index, width))
+        with k.range(table.starts[own], table.starts[own + 1], width, carry=total) as run:
+            found = part(kind, *k.load(table.gates, run.index, width))
             found = mixed.embedded(found) if f is mixed.extended else found
             run.next(f.carried(run.carried + found))
         total = run.results

@@ -6,11 +6,25 @@ from typing import Any
 
 from quod.field.extension import field_arithmetic
 from quod.field.spec import FieldSpec
-from quod.kernel import U32, Builder, Pointer, kernel, u32
+from quod.kernel import U32, Builder, Pointer, Struct, kernel, u32
 from quod.kernel.ir.value import Value
 from quod.sumcheck.eq_tables import at_corners
 from quod.sumcheck.mixed import MixedField
 from quod.sumcheck.workgroup_sums import WorkgroupSums
+
+
+class ClaimPoints(Struct):
+    """The points of one claim or two: `stride` elements a proof.
+
+    In each proof the points begin at `first` and `second`; element `factor` multiplies the second
+    claim.
+    """
+
+    first: U32
+    second: U32
+    stride: U32
+    factor: U32
+    elements: Pointer[U32]
 
 
 @kernel
@@ -19,11 +33,7 @@ def corner_weights(
     n: U32,
     log_size: U32,
     zeros: U32,
-    first: U32,
-    second: U32,
-    stride: U32,
-    factor: U32,
-    points: Pointer[U32],
+    points: ClaimPoints,
     weights: Pointer[U32],
     *,
     field: FieldSpec,
@@ -32,7 +42,7 @@ def corner_weights(
 ) -> None:
     """Of each proof weights[z] = eq(first point, z), with two claims + factor * eq(second, z).
 
-    From `zeros` on weights are 0. Places in `points` are elements, `stride` a proof. An instance
+    From `zeros` on weights are 0. An instance
     makes 2**log_each weights, n in all, which share the factors of the lower variables, so that
     neighbours in memory are those of neighbours.
     """
@@ -40,24 +50,24 @@ def corner_weights(
     with k.if_(i < n >> log_each):
         rest = log_size - log_each
         proof, lower = i >> rest, i & ((k.constant(1, u32) << rest) - 1)
-        own = proof * stride
+        own = proof * points.stride
 
         def coordinate(start: Value, variable: Value) -> Any:
-            return f.carried(f.load(points, own + start + variable))
+            return f.carried(f.load(points.elements, own + start + variable))
 
         starts = [f.carried(f.one())]
         if claims == 2:
-            starts.append(f.carried(f.load(points, own + factor)))
+            starts.append(f.carried(f.load(points.elements, own + points.factor)))
         with k.range(0, rest, carry=tuple(starts)) as loop:
             bit = (lower >> (rest - 1 - loop.index)) & 1
             products = []
-            for product, start in zip(loop.carried, (first, second), strict=False):
+            for product, start in zip(loop.carried, (points.first, points.second), strict=False):
                 w = coordinate(start, loop.index + log_each)
                 chosen = f.select(bit != 0, w, f.carried(1 - w))
                 products.append(f.carried(product * chosen))
             loop.next(tuple(products))
         totals: list[Any] = []
-        for product, start in zip(loop.results, (first, second), strict=False):
+        for product, start in zip(loop.results, (points.first, points.second), strict=False):
             ahead = [coordinate(start, k.constant(place, u32)) for place in range(log_each)]
             corners = at_corners(f, product, ahead)
             totals = (

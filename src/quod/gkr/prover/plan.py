@@ -15,8 +15,9 @@ from quod.errors import InputError
 from quod.field.spec import FieldSpec
 from quod.gkr.protocol import Layer, protocol_steps
 from quod.gkr.prover.gate_tables import Constants, GateTables
-from quod.gkr.prover.kernels import collapse_instances, corner_weights
-from quod.gkr.prover.state import FACTOR, StateLayout
+from quod.gkr.prover.gates import ConstantGates, GateTable
+from quod.gkr.prover.kernels import ClaimPoints, collapse_instances, corner_weights
+from quod.gkr.prover.state import FACTOR, MessageRange, StateLayout, StepMemory
 from quod.gkr.prover.steps import begin_first_sumcheck, begin_proofs
 from quod.gkr.reduction import Reduction
 from quod.hash.table import Hash
@@ -134,11 +135,22 @@ class BatchPlan(ABC):
         """Coefficients before the public inputs."""
         return len(self.gates.numbers)
 
-    @property
-    def coefficient_sizes(self) -> tuple[int, int, int, int]:
-        """The sizes of coefficients that kernels take."""
+    def gate_table(self, starts: Buffer, gates: Buffer) -> GateTable:
+        """Gates of a layer, as kernels take them."""
         circuit = self.circuit
-        return self.first_public, circuit.public, circuit.randoms, self.log_instances
+        return GateTable(
+            self.first_public, circuit.public, circuit.randoms, self.log_instances, starts, gates,
+            self.coefficients, self.memory["challenges"],
+        )  # fmt: skip
+
+    def step_memory(self) -> StepMemory:
+        """The buffers of a step that ends a sumcheck."""
+        memory = self.memory
+        return StepMemory(memory["progress"], memory["proof"], self.standing, self.sent)
+
+    def message_range(self, element: int) -> MessageRange:
+        """The range of a message that begins with an element of a proof's messages."""
+        return MessageRange(self.word_of(element), self.sent_words)
 
     # --- launches
 
@@ -149,7 +161,7 @@ class BatchPlan(ABC):
         memory = self.memory
         recording.fill(memory["sent"], UNWRITTEN)
         self.step(
-            recording, begin_proofs, *self.layout.sizes, self._chain, self.protocol.randoms.count,
+            recording, begin_proofs, self.layout.sizes, self._chain, self.protocol.randoms.count,
             self.protocol.outputs.count, memory["standing"], memory["challenges"], field=self.field,
             hash=self.hash,
         )  # fmt: skip
@@ -196,8 +208,9 @@ class BatchPlan(ABC):
         )
         recording.launch(
             compiled, -(-(count >> log_each) // compiled.lanes), count, log_size,
-            1 << log_size if zeros is None else zeros, first, layout.second, layout.stride,
-            FACTOR, self.standing, self.memory[target],
+            1 << log_size if zeros is None else zeros,
+            ClaimPoints(first, layout.second, layout.stride, FACTOR, self.standing),
+            self.memory[target],
         )  # fmt: skip
 
     def collapse(
@@ -234,9 +247,11 @@ class BatchPlan(ABC):
     ) -> None:  # fmt: skip
         """Hands the claim about a layer, less its constants, to the first sumcheck."""
         memory, circuit = self.memory, self.circuit
+        gates = ConstantGates(
+            constants.count, log_size, circuit.public, circuit.randoms, constants.gates,
+            self.coefficients, memory["challenges"], memory["collapsed"],
+        )  # fmt: skip
         self.step(
-            recording, begin_first_sumcheck, *self.layout.sizes, rounds, halvings, constants.count,
-            log_size, circuit.public, circuit.randoms, constants.gates, self.coefficients,
-            memory["challenges"], memory["collapsed"], memory["weights"], self.standing,
-            memory["progress"], form=constants.form,
+            recording, begin_first_sumcheck, self.layout.sizes, rounds, halvings, gates,
+            memory["weights"], self.standing, memory["progress"], form=constants.form,
         )  # fmt: skip

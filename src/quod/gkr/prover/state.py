@@ -13,11 +13,44 @@ from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.hash.function import STATE_WORDS
 from quod.hash.words import Words
+from quod.kernel import U32, Pointer, Struct
 from quod.kernel.ir.value import Value
 from quod.transcript.chain import Chain
 
 CLAIM, FACTOR, VALUES, FIRST = 0, 1, 2, 4
 """Places among the elements of a proof."""
+
+
+class StateSizes(Struct):
+    """The sizes of a state, as kernels take them; see `StateLayout`."""
+
+    batch: U32
+    log_places: U32
+    log_instances: U32
+
+
+class StepMemory(Struct):
+    """The buffers of the step that ends a sumcheck.
+
+    `progress` and `proof` are those of the sumcheck (`quod.sumcheck.memory`), `standing` is the
+    state, and `sent` has the messages of all proofs.
+    """
+
+    progress: Pointer[U32]
+    proof: Pointer[U32]
+    standing: Pointer[U32]
+    sent: Pointer[U32]
+
+
+class MessageRange(Struct):
+    """The first word of a message in a proof, and the words of all messages of a proof."""
+
+    first_word: U32
+    sent_words: U32
+
+    def start(self, proof: Value) -> Value:
+        """The first word of the message in `sent`."""
+        return proof * self.sent_words + self.first_word
 
 
 @frozen
@@ -47,9 +80,9 @@ class StateLayout:
         return self.across + self.log_instances
 
     @property
-    def sizes(self) -> tuple[int, int, int]:
-        """What kernels take of it."""
-        return self.batch, self.log_places, self.log_instances
+    def sizes(self) -> StateSizes:
+        """The sizes that kernels take."""
+        return StateSizes(self.batch, self.log_places, self.log_instances)
 
     def words(self, field: FieldSpec) -> int:
         """32-bit words of the buffer."""
@@ -63,17 +96,14 @@ class StateLayout:
 class StateMemory:
     """The state of one proof inside a kernel."""
 
-    def __init__(
-        self, f: Any, memory: Value, proof: Value, sizes: tuple[Value, Value, Value]
-    ) -> None:
-        batch, log_places, log_instances = sizes
+    def __init__(self, f: Any, memory: Value, proof: Value, sizes: StateSizes) -> None:
         self._f, self._memory = f, memory
-        self.second = log_places + FIRST
-        self.across = self.second + log_places
-        stride = self.across + log_instances
+        self.second = sizes.log_places + FIRST
+        self.across = self.second + sizes.log_places
+        stride = self.across + sizes.log_instances
         self._own = proof * stride
         words = f.word_count * f.word_type.bits // 32
-        self._state = batch * stride * words + proof * STATE_WORDS
+        self._state = sizes.batch * stride * words + proof * STATE_WORDS
 
     def load(self, place: Value | int) -> Any:
         """An element."""

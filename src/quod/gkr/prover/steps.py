@@ -11,8 +11,15 @@ from typing import Any
 
 from quod.field.extension import field_arithmetic
 from quod.field.spec import FieldSpec
-from quod.gkr.prover.gates import PUBLIC_TAG, TAG_SHIFT, Coefficients, GateForm
-from quod.gkr.prover.state import CLAIM, FIRST, StateMemory
+from quod.gkr.prover.gates import (
+    PUBLIC_TAG,
+    TAG_SHIFT,
+    Coefficients,
+    ConstantGates,
+    GateForm,
+    GateTable,
+)
+from quod.gkr.prover.state import CLAIM, FIRST, StateMemory, StateSizes
 from quod.hash.table import Hash
 from quod.hash.words import Words
 from quod.kernel import U32, Builder, Pointer, kernel
@@ -27,9 +34,7 @@ from quod.transcript.labels import Label
 @kernel
 def begin_proofs(
     k: Builder,
-    batch: U32,
-    log_places: U32,
-    log_instances: U32,
+    sizes: StateSizes,
     chain_length: U32,
     randoms: U32,
     log_outputs: U32,
@@ -46,8 +51,8 @@ def begin_proofs(
     """
     f, chain = field_arithmetic(k, field, inlined=True), Chain(k, hash)
     proof, local = k.workgroup_id(), k.local_id()
-    own = StateMemory(f, standing, proof, (batch, log_places, log_instances))
-    points = log_outputs + log_instances
+    own = StateMemory(f, standing, proof, sizes)
+    points = log_outputs + sizes.log_instances
     # The first phase draws the random coefficients, the second one the points. One loop for both
     # contains the code of the hash once.
     with k.range(1 - k.minimum(randoms, 1), 2, carry=own.state(chain)) as phases:
@@ -80,41 +85,28 @@ def next_state(k: Builder, chain: Chain, state: Words, is_further: Value) -> Wor
 @kernel
 def begin_first_sumcheck(
     k: Builder,
-    batch: U32,
-    log_places: U32,
-    log_instances: U32,
+    sizes: StateSizes,
     rounds: U32,
     halvings: U32,
-    constants: U32,
-    log_size: U32,
-    public: U32,
-    randoms: U32,
-    gates: Pointer[U32],
-    coefficients: Pointer[U32],
-    challenges: Pointer[U32],
-    collapsed: Pointer[U32],
+    constants: ConstantGates,
     weights: Pointer[U32],
     standing: Pointer[U32],
     progress: Pointer[U32],
     *,
     form: GateForm,
 ) -> None:
-    """The claim of a layer's first sumcheck: what stands less the constants, halved so many times.
-
-    `gates` are the constants, an output and a code each; `collapsed` has the public inputs of each
-    proof at the point of its instances.
-    """
+    """The claim of a layer's first sumcheck: that of the state less the constants, halved."""
     f, chain = MixedField(k, form.field).extended, Chain(k)
     sums = WorkgroupSums(k, f, 1)
     proof, local = k.workgroup_id(), k.local_id()
-    known = _Constants(k, form, coefficients, challenges, collapsed, (public, randoms), proof)
-    with k.range(local, constants, k.workgroup_size, carry=f.carried(f.zero())) as loop:
-        output, code = k.load(gates, loop.index * 2, 2)
-        weight = f.carried(f.load(weights, (proof << log_size) + output))
+    known = _Constants(k, form, constants, proof)
+    with k.range(local, constants.count, k.workgroup_size, carry=f.carried(f.zero())) as loop:
+        output, code = k.load(constants.gates, loop.index * 2, 2)
+        weight = f.carried(f.load(weights, (proof << constants.log_size) + output))
         loop.next(f.carried(loop.carried + known.times(weight, code)))
     (total,) = sums.totals([loop.results])
-    own = StateMemory(f, standing, proof, (batch, log_places, log_instances))
-    next_one = Progress(f, progress, batch, proof, rounds)
+    own = StateMemory(f, standing, proof, sizes)
+    next_one = Progress(f, progress, sizes.batch, proof, rounds)
     half = (form.field.modulus.value + 1) // 2
     with k.range(0, halvings, carry=f.carried(own.load(CLAIM) - total)) as loop:
         loop.next(f.carried(loop.carried * half))
@@ -126,16 +118,15 @@ def begin_first_sumcheck(
 class _Constants:
     """Coefficients at the point of the instances of a proof."""
 
-    def __init__(
-        self, k: Builder, form: GateForm, table: Value, randoms: Value, collapsed: Value,
-        counts: tuple[Value, Value], proof: Value,
-    ) -> None:  # fmt: skip
-        public, random = counts
-        self._has_public, self._proof = form.has_public, proof
-        self._collapsed, self._public = collapsed, public
-        zero = k.constant(0, public.type)
+    def __init__(self, k: Builder, form: GateForm, constants: ConstantGates, proof: Value) -> None:
+        self._has_public, self._proof, self._constants = form.has_public, proof, constants
+        zero = k.constant(0, constants.public.type)
         numbers = GateForm(form.field, (), False, form.has_random, form.below_is_base)
-        self._numbers = Coefficients(k, numbers, table, randoms, zero, zero, random, zero)
+        table = GateTable(
+            zero, zero, constants.randoms, zero, constants.gates, constants.gates,
+            constants.coefficients, constants.challenges,
+        )  # fmt: skip
+        self._numbers = Coefficients(k, numbers, table)
         self._zero, self._mixed = zero, self._numbers.mixed
 
     def times(self, weight: Any, code: Value) -> Any:
@@ -145,7 +136,8 @@ class _Constants:
             return self._times_number(weight, code)
         with mixed.base.k.if_((code >> TAG_SHIFT) == PUBLIC_TAG) as branch:
             number = code & ((1 << TAG_SHIFT) - 1)
-            known = f.load(self._collapsed, self._proof * self._public + number)
+            constants = self._constants
+            known = f.load(constants.collapsed, self._proof * constants.public + number)
             branch.give(f.carried(weight * known))
         with branch.otherwise():
             branch.give(self._times_number(weight, code))
@@ -160,9 +152,7 @@ class _Constants:
 def set_points(
     k: Builder,
     n: U32,
-    batch: U32,
-    log_places: U32,
-    log_instances: U32,
+    sizes: StateSizes,
     log_below: U32,
     standing: Pointer[U32],
     points: Pointer[U32],
@@ -172,9 +162,9 @@ def set_points(
     """The point of a sumcheck over inputs and instances: 1/2 for inputs, then that of instances."""
     f, i = field_arithmetic(k, field), k.global_id()
     with k.if_(i < n):
-        rounds = log_below + log_instances
+        rounds = log_below + sizes.log_instances
         proof, place = i // rounds, i % rounds
-        own = StateMemory(f, standing, proof, (batch, log_places, log_instances))
+        own = StateMemory(f, standing, proof, sizes)
         with k.if_(place < log_below) as branch:
             branch.give(f.carried(f.one() * ((field.modulus.value + 1) // 2)))
         with branch.otherwise():

@@ -13,16 +13,25 @@ from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.gkr.prover.data_parallel.lanes import Lanes
 from quod.gkr.prover.data_parallel.table import Source, Table
-from quod.gkr.prover.gates import Coefficients, GateForm, added_gates, carried, power
-from quod.gkr.prover.state import StateMemory
+from quod.gkr.prover.gates import (
+    Coefficients,
+    GateForm,
+    GateTable,
+    LayerSizes,
+    added_gates,
+    carried,
+    power,
+)
+from quod.gkr.prover.state import StateMemory, StateSizes
 from quod.gkr.reduction import degree_by_columns
-from quod.kernel import U32, Builder, Pointer, kernel, u32
+from quod.kernel import U32, Builder, Pointer, Struct, kernel, u32
 from quod.kernel.ir.value import Value
 from quod.layered.circuit import POWERS
 from quod.sumcheck.eq_tables import Equality, at_corners
 from quod.sumcheck.interpolation import INFINITY
 from quod.sumcheck.memory import Progress, Weights
 from quod.sumcheck.mixed import MixedField
+from quod.sumcheck.parameters import SumcheckSizes
 from quod.sumcheck.summands import Point, evaluated, value_at
 from quod.sumcheck.workgroup_sums import WorkgroupSums
 
@@ -47,23 +56,51 @@ class TermForm:
     narrow: bool
 
 
+@frozen
+class FoldForm:
+    """The static part of the fold of columns: what they are, which challenges fold them (`by`), and
+    how many of these."""
+
+    field: FieldSpec
+    source: Source
+    by: Challenge
+    folds: int
+    narrow: bool
+
+
+class TermTable(Struct):
+    """The terms of a layer, `count` of them, with the weights of all proofs.
+
+    Of each kind the terms are from one of `bounds` to the next one. Each has two `operands`, rows
+    among a proof's columns (twice the same for others than products).
+    """
+
+    count: U32
+    bounds: Pointer[U32]
+    operands: Pointer[U32]
+    weights: Pointer[U32]
+
+
+class FoldExtents(Struct):
+    """The extents of a fold: a proof has `rows` columns before it and `positions` behind it.
+
+    From one row to the next there are `stride` entries before it and `folded_stride` behind it.
+    """
+
+    positions: U32
+    rows: U32
+    stride: U32
+    folded_stride: U32
+
+
 @kernel
 def column_values(
     k: Builder,
-    log_size: U32,
-    log_below: U32,
-    log_instances: U32,
+    sizes: LayerSizes,
     chunks: U32,
     stride_below: U32,
     stride: U32,
-    first_public: U32,
-    public: U32,
-    randoms: U32,
-    log_rows: U32,
-    starts: Pointer[U32],
-    gates: Pointer[U32],
-    coefficients: Pointer[U32],
-    challenges: Pointer[U32],
+    gates: GateTable,
     below: Pointer[U32],
     values: Pointer[U32],
     *,
@@ -71,16 +108,18 @@ def column_values(
     narrow: bool,
 ) -> None:
     """The values of a layer from those below it, a row of `stride` entries a place."""
-    known = Coefficients(k, form, coefficients, challenges, first_public, public, randoms, log_rows)
+    known = Coefficients(k, form, gates)
     mixed = known.mixed
     is_base = form.below_is_base and not form.has_random
-    lanes = Lanes(k, log_instances, chunks, narrow=narrow)
-    size = k.constant(1, u32) << log_size
+    lanes = Lanes(k, sizes.log_instances, chunks, narrow=narrow)
+    size = k.constant(1, u32) << sizes.log_size
     taken = Table(
         mixed, below, "base" if form.below_is_base else "extended", stride_below,
-        lanes.proof << log_below,
+        lanes.proof << sizes.log_below,
     )  # fmt: skip
-    own = Table(mixed, values, "base" if is_base else "extended", stride, lanes.proof << log_size)
+    own = Table(
+        mixed, values, "base" if is_base else "extended", stride, lanes.proof << sizes.log_size
+    )
     f = mixed.base if is_base else mixed.extended
     values_of = mixed.base if form.below_is_base else mixed.extended
 
@@ -94,7 +133,7 @@ def column_values(
 
     with k.range(lanes.first, size, lanes.step) as places:
         place = places.index
-        total = added_gates(mixed, f, form.kinds, starts, gates, place, size, part)
+        total = added_gates(mixed, f, form.kinds, gates, place, size, part)
         own.store(place, lanes.entry, total)
 
 
@@ -104,14 +143,7 @@ def term_weights(
     n: U32,
     terms: U32,
     log_size: U32,
-    first_public: U32,
-    public: U32,
-    randoms: U32,
-    log_rows: U32,
-    starts: Pointer[U32],
-    gates: Pointer[U32],
-    coefficients: Pointer[U32],
-    challenges: Pointer[U32],
+    gates: GateTable,
     weights: Pointer[U32],
     found: Pointer[U32],
     *,
@@ -119,14 +151,14 @@ def term_weights(
 ) -> None:
     """found[i] of n terms of all proofs: the sum over a term's gates of coefficient times weight of
     the output. Gates are rows of an output and a code, a run a term."""
-    known = Coefficients(k, form, coefficients, challenges, first_public, public, randoms, log_rows)
+    known = Coefficients(k, form, gates)
     mixed, f = known.mixed, known.mixed.extended
     i = k.global_id()
     with k.if_(i < n):
         proof, term = i // terms, i % terms
-        begin, end = k.load(starts, term, 2)
+        begin, end = k.load(gates.starts, term, 2)
         with k.range(begin, end, 2, carry=f.carried(f.zero())) as run:
-            output, code = k.load(gates, run.index, 2)
+            output, code = k.load(gates.gates, run.index, 2)
             weight = f.carried(f.load(weights, (proof << log_size) + output))
             own = known.load(code, proof, k.constant(0, u32))
             run.next(f.carried(run.carried + mixed.multiply(weight, own)))
@@ -136,17 +168,12 @@ def term_weights(
 @kernel
 def evaluate_columns(
     k: Builder,
-    batch: U32,
-    log_instances: U32,
-    log_low: U32,
+    sizes: SumcheckSizes,
     chunks: U32,
     round_number: U32,
     stride: U32,
     rows: U32,
-    terms: U32,
-    bounds: Pointer[U32],
-    operands: Pointer[U32],
-    weights: Pointer[U32],
+    terms: TermTable,
     columns: Pointer[U32],
     equality: Pointer[U32],
     partial: Pointer[U32],
@@ -155,17 +182,15 @@ def evaluate_columns(
 ) -> None:
     """Parts of the values of one or two rounds, as `quod.sumcheck.finish` takes them.
 
-    Of each kind the terms are from one of `bounds` to the next one, each two rows among the `rows`
-    of a proof's columns (twice the same for others than products); `weights` has those of `terms`
-    terms a proof.
+    A proof has `rows` columns.
     """
     mixed = MixedField(k, form.field)
     f, points = mixed.extended, evaluated(form.degree, form.depth)
     sums = WorkgroupSums(k, f, len(points))
-    rest = log_instances - round_number - form.depth
+    rest = sizes.log_size - round_number - form.depth
     lanes = Lanes(k, rest, chunks, narrow=form.narrow)
     table = Table(mixed, columns, form.source, stride, lanes.proof * rows)
-    coordinate = Weights(f, equality, lanes.proof, log_instances).coordinate(round_number)
+    coordinate = Weights(f, equality, lanes.proof, sizes.log_size).coordinate(round_number)
     at_one = f.is_zero(coordinate) if form.depth == 1 else None
     totals = [f.carried(f.zero())] * len(points)
 
@@ -183,7 +208,7 @@ def evaluate_columns(
         return power(fields[0], found[0], POWERS.get(kind, 1))
 
     for number, kind in enumerate(form.kinds):
-        begin, end = k.load(bounds, number, 2)
+        begin, end = k.load(terms.bounds, number, 2)
         # What is of a lower degree adds nothing to the leading coefficient.
         is_whole = degree_by_columns(frozenset((kind,))) == form.degree
         own_points = [at for at, point in enumerate(points) if is_whole or INFINITY not in point]
@@ -194,9 +219,9 @@ def evaluate_columns(
                 term = loop.index + lanes.step * ahead
                 is_there = term < end
                 term = k.select(is_there, term, begin)
-                weight = f.carried(f.load(weights, lanes.proof * terms + term))
+                weight = f.carried(f.load(terms.weights, lanes.proof * terms.count + term))
                 weight = f.select(is_there, weight, f.carried(f.zero()))
-                operand = k.load(operands, term * 2, 2)
+                operand = k.load(terms.operands, term * 2, 2)
                 rows_of = operand if kind == "multiply" else operand[:1]
                 factors = [corners(row) for row in rows_of]
                 for own, at in zip(products, own_points, strict=True):
@@ -210,7 +235,7 @@ def evaluate_columns(
         for at, total in zip(own_points, loop.results, strict=True):
             totals[at] = total
 
-    eq = Equality(f, equality, batch, lanes.proof, log_instances, log_low)
+    eq = Equality(f, equality, sizes, lanes.proof)
     share = f.carried(eq.low(rest, lanes.entry) * eq.high(rest, lanes.entry))
     found = sums.totals([f.carried(total * share) for total in totals])
     with k.if_(k.local_id() == 0):
@@ -222,55 +247,47 @@ def evaluate_columns(
 @kernel
 def fold_columns(
     k: Builder,
-    batch: U32,
-    log_places: U32,
-    log_instances: U32,
+    sizes: StateSizes,
     log_count: U32,
     chunks: U32,
     number: U32,
-    positions: U32,
-    rows: U32,
-    stride: U32,
-    folded_stride: U32,
+    extents: FoldExtents,
     taken: Pointer[U32],
     columns: Pointer[U32],
     challenges: Pointer[U32],
     folded: Pointer[U32],
     *,
-    field: FieldSpec,
-    source: Source,
-    by: Challenge,
-    folds: int,
-    narrow: bool,
+    form: FoldForm,
 ) -> None:
-    """Columns folded to 2**log_count entries by so many challenges, `positions` of each proof.
+    """Columns folded to 2**log_count entries by so many challenges.
 
-    Those of a layer's values are the ones `taken` of `rows`. `challenges` has those from round
+    Those of a layer's values are the ones `taken`. `challenges` has those from round
     `number` on (`Progress`), or the coordinates from `number` on of the point of the instances
     (`StateLayout`).
     """
-    mixed = MixedField(k, field)
+    mixed = MixedField(k, form.field)
     f = mixed.extended
-    lanes = Lanes(k, log_count, chunks, narrow=narrow)
-    values = Table(mixed, columns, source, stride, lanes.proof * rows)
-    target = Table(mixed, folded, "planes", folded_stride, lanes.proof * positions)
+    lanes = Lanes(k, log_count, chunks, narrow=form.narrow)
+    values = Table(mixed, columns, form.source, extents.stride, lanes.proof * extents.rows)
+    target = Table(mixed, folded, "planes", extents.folded_stride, lanes.proof * extents.positions)
     found: list[Any] = []
-    for ahead in range(folds):
-        if by == "round":
-            progress = Progress(f, challenges, batch, lanes.proof, log_instances)
+    for ahead in range(form.folds):
+        if form.by == "round":
+            progress = Progress(f, challenges, sizes.batch, lanes.proof, sizes.log_instances)
             found.append(progress.challenge(number + ahead))
         else:
-            own = StateMemory(f, challenges, lanes.proof, (batch, log_places, log_instances))
+            own = StateMemory(f, challenges, lanes.proof, sizes)
             found.append(own.load(own.across + number + ahead))
     shares = at_corners(f, f.carried(f.one()), found)
-    with k.range(lanes.first, positions, lanes.step) as loop:
-        row = loop.index if source == "planes" else k.load(taken, loop.index)[0]
+    with k.range(lanes.first, extents.positions, lanes.step) as loop:
+        row = loop.index if form.source == "planes" else k.load(taken, loop.index)[0]
         corners = [
-            values.load(row, lanes.entry + lanes.count * corner) for corner in range(1 << folds)
+            values.load(row, lanes.entry + lanes.count * corner)
+            for corner in range(1 << form.folds)
         ]
-        if folds == 0:
+        if form.folds == 0:
             result = mixed.embedded(corners[0])
-        elif folds == 1:
+        elif form.folds == 1:
             low, high = corners
             own_field = mixed.extended if mixed.is_extended(low) else mixed.base
             slope = own_field.carried(high - low)

@@ -11,7 +11,10 @@ from quod.gkr.protocol import Layer, Rounds
 from quod.gkr.prover.data_parallel.gate_tables import DataParallelGates, DataParallelLayer
 from quod.gkr.prover.data_parallel.kernels import (
     Challenge,
+    FoldExtents,
+    FoldForm,
     TermForm,
+    TermTable,
     column_values,
     evaluate_columns,
     fold_columns,
@@ -19,6 +22,7 @@ from quod.gkr.prover.data_parallel.kernels import (
 )
 from quod.gkr.prover.data_parallel.steps import combine_values, digest_values, end_layer
 from quod.gkr.prover.data_parallel.table import Source
+from quod.gkr.prover.gates import LayerSizes
 from quod.gkr.prover.plan import BatchPlan
 from quod.gkr.prover.state import FIRST
 from quod.gkr.prover.steps import set_points
@@ -26,6 +30,7 @@ from quod.gkr.reduction import Reduction
 from quod.hash.function import STATE_WORDS
 from quod.hash.table import Hash
 from quod.sumcheck.finish import finish_rounds, parts_at_once
+from quod.sumcheck.parameters import SumcheckMemory
 from quod.sumcheck.plan import SumcheckPlan
 from quod.sumcheck.polynomial import SumOfProducts
 from quod.sumcheck.shape import Shape
@@ -163,10 +168,10 @@ class DataParallelPlan(BatchPlan):
         size, below = self.sizes[number + 1], self.sizes[number]
         chunks = self.chunks(self.log_instances, 1 << size)
         self.over_columns(
-            recording, column_values, self.log_instances, chunks, size, below, self.log_instances,
-            chunks, *self.strides[number : number + 2], *self.coefficient_sizes, runs.starts,
-            runs.gates, self.coefficients, self.memory["challenges"], self.values[number],
-            self.values[number + 1], form=runs.form,
+            recording, column_values, self.log_instances, chunks,
+            LayerSizes(size, below, self.log_instances), chunks,
+            *self.strides[number : number + 2], self.gate_table(runs.starts, runs.gates),
+            self.values[number], self.values[number + 1], form=runs.form,
             narrow=self.is_narrow(self.log_instances),
         )  # fmt: skip
 
@@ -215,7 +220,7 @@ class _LayerRecorder:
         """The claim about a layer of so many values, which the one above has sent."""
         plan, memory = self._plan, self._memory
         plan.step(
-            self._recording, combine_values, *plan.layout.sizes, log_size, above.positions,
+            self._recording, combine_values, plan.layout.sizes, log_size, above.positions,
             above.taken, memory["ends"], memory["weights"], plan.standing, field=plan.field,
         )  # fmt: skip
 
@@ -231,11 +236,11 @@ class _LayerRecorder:
         if terms.count:
             plan.launch(
                 recording, term_weights, plan.batch * terms.count, terms.count, self._size,
-                *plan.coefficient_sizes, terms.starts, terms.gates, plan.coefficients,
-                memory["challenges"], memory["weights"], memory["terms"], form=terms.form,
+                plan.gate_table(terms.starts, terms.gates), memory["weights"], memory["terms"],
+                form=terms.form,
             )  # fmt: skip
         plan.launch(
-            recording, set_points, plan.batch * plan.log_instances, *plan.layout.sizes, 0,
+            recording, set_points, plan.batch * plan.log_instances, plan.layout.sizes, 0,
             plan.standing, memory["points"], field=plan.field,
         )  # fmt: skip
         own.record_point(recording, memory["points"], memory["equality"])
@@ -253,9 +258,10 @@ class _LayerRecorder:
                 plan.is_narrow(rest),
             )  # fmt: skip
             plan.over_columns(
-                self._recording, evaluate_columns, rest, chunks, plan.batch, plan.log_instances,
-                own.log_low, chunks, number, stride, rows, terms.count, terms.bounds, operands,
-                memory["terms"], columns, memory["equality"], memory["partial"], form=form,
+                self._recording, evaluate_columns, rest, chunks,
+                own.sizes, chunks, number, stride,
+                rows, TermTable(terms.count, terms.bounds, operands, memory["terms"]), columns,
+                memory["equality"], memory["partial"], form=form,
             )  # fmt: skip
             groups = plan.groups(rest, chunks)
             compiled = plan.device.compile(
@@ -264,7 +270,8 @@ class _LayerRecorder:
             )  # fmt: skip
             self._recording.launch(
                 compiled, plan.batch, plan.batch, plan.log_instances, number, groups,
-                memory["partial"], memory["equality"], memory["progress"], memory["proof"],
+                memory["partial"],
+                SumcheckMemory(memory["equality"], memory["progress"], memory["proof"]),
             )  # fmt: skip
             columns = self._fold(number, depth, columns, source, rows, stride, "round")
             source, rows, operands = "planes", self._layer.positions, terms.folded
@@ -297,10 +304,10 @@ class _LayerRecorder:
         name = "ends" if rest == 0 else "folded again" if again else "folded"
         target, chunks = self._memory[name], plan.chunks(rest, layer.positions)
         plan.over_columns(
-            self._recording, fold_columns, rest, chunks, *plan.layout.sizes, rest, chunks, number,
-            layer.positions, rows, stride, plan.stride(rest), layer.taken, columns,
+            self._recording, fold_columns, rest, chunks, plan.layout.sizes, rest, chunks, number,
+            FoldExtents(layer.positions, rows, stride, plan.stride(rest)), layer.taken, columns,
             self._memory["progress"] if by == "round" else plan.standing, target,
-            field=plan.field, source=source, by=by, folds=depth, narrow=plan.is_narrow(rest),
+            form=FoldForm(plan.field, source, by, depth, plan.is_narrow(rest)),
         )  # fmt: skip
         return target
 
@@ -310,13 +317,12 @@ class _LayerRecorder:
         messages = messages_of(values.count)
         plan.step(
             self._recording, digest_values, values.count, messages * DIGESTS_EACH,
-            plan.word_of(values.first), plan.sent_words, memory["ends"], memory["digests"],
-            plan.sent, groups=plan.batch * messages * DIGESTS_EACH, field=plan.field,
+            plan.message_range(values.first), memory["ends"], memory["digests"], plan.sent,
+            groups=plan.batch * messages * DIGESTS_EACH, field=plan.field,
             hash=plan.hash,
         )  # fmt: skip
         plan.step(
-            self._recording, end_layer, *plan.layout.sizes, rounds.variables, rounds.degree,
-            plan.word_of(rounds.first), plan.sent_words, messages, self._challenges.count,
-            memory["digests"], memory["progress"], memory["proof"], plan.standing, plan.sent,
-            field=plan.field, hash=plan.hash,
+            self._recording, end_layer, plan.layout.sizes, rounds.variables, rounds.degree,
+            plan.message_range(rounds.first), messages, self._challenges.count, memory["digests"],
+            plan.step_memory(), field=plan.field, hash=plan.hash,
         )  # fmt: skip

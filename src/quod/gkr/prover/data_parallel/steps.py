@@ -10,7 +10,15 @@ from typing import Any
 
 from quod.field.extension import field_arithmetic
 from quod.field.spec import FieldSpec
-from quod.gkr.prover.state import CLAIM, FIRST, VALUES, StateMemory
+from quod.gkr.prover.state import (
+    CLAIM,
+    FIRST,
+    VALUES,
+    MessageRange,
+    StateMemory,
+    StateSizes,
+    StepMemory,
+)
 from quod.gkr.prover.steps import next_state
 from quod.hash.function import STATE_WORDS
 from quod.hash.table import Hash
@@ -30,8 +38,7 @@ def digest_values(
     k: Builder,
     positions: U32,
     digests_each: U32,
-    first_word: U32,
-    sent_words: U32,
+    range_: MessageRange,
     values: Pointer[U32],
     digests: Pointer[U32],
     sent: Pointer[U32],
@@ -64,26 +71,20 @@ def digest_values(
         place = first + loop.index
         with k.if_(place < positions):
             message = message_words(f, f.load(values, proof * positions + place))
-            k.store(sent, proof * sent_words + first_word + place * field.words, *message)
+            k.store(sent, range_.start(proof) + place * field.words, *message)
 
 
 @kernel
 def end_layer(
     k: Builder,
-    batch: U32,
-    log_places: U32,
-    log_instances: U32,
+    sizes: StateSizes,
     rounds: U32,
     degree: U32,
-    first_word: U32,
-    sent_words: U32,
+    range_: MessageRange,
     messages: U32,
     log_below: U32,
     digests: Pointer[U32],
-    progress: Pointer[U32],
-    proof: Pointer[U32],
-    standing: Pointer[U32],
-    sent: Pointer[U32],
+    memory: StepMemory,
     *,
     field: FieldSpec,
     hash: Hash,
@@ -94,12 +95,12 @@ def end_layer(
     """
     f, chain = field_arithmetic(k, field, inlined=True), Chain(k, hash)
     number, local = k.workgroup_id(), k.local_id()
-    own = StateMemory(f, standing, number, (batch, log_places, log_instances))
-    behind = Progress(f, progress, batch, number, log_instances)
+    own = StateMemory(f, memory.standing, number, sizes)
+    behind = Progress(f, memory.progress, sizes.batch, number, sizes.log_instances)
     words = rounds * degree * field.words
     with k.range(local, words, k.workgroup_size) as loop:
-        (word,) = k.load(proof, number * words + loop.index)
-        k.store(sent, number * sent_words + first_word + loop.index, word)
+        (word,) = k.load(memory.proof, number * words + loop.index)
+        k.store(memory.sent, range_.start(number) + loop.index, word)
     with k.range(local, rounds, k.workgroup_size) as loop:
         own.store(own.across + loop.index, behind.challenge(loop.index))
     # Where no layer has rounds there is no memory of them to read.
@@ -123,9 +124,7 @@ def end_layer(
 @kernel
 def combine_values(
     k: Builder,
-    batch: U32,
-    log_places: U32,
-    log_instances: U32,
+    sizes: StateSizes,
     log_size: U32,
     positions: U32,
     taken: Pointer[U32],
@@ -144,7 +143,7 @@ def combine_values(
         value = f.load(values, proof * positions + loop.index)
         loop.next(f.carried(loop.carried + weight * value))
     (total,) = sums.totals([loop.results])
-    own = StateMemory(f, standing, proof, (batch, log_places, log_instances))
+    own = StateMemory(f, standing, proof, sizes)
     with k.if_(local == 0):
         own.store(CLAIM, total)
         own.store(VALUES, total)

@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from quod.gkr.prover.gates import Coefficients, GateForm, added_gates, carried, power
+from quod.gkr.prover.gates import (
+    Coefficients,
+    GateForm,
+    GateTable,
+    LayerSizes,
+    added_gates,
+    carried,
+    power,
+)
 from quod.kernel import U32, Builder, Pointer, kernel, u32
 from quod.kernel.ir.value import Value
 from quod.layered.circuit import POWERS
@@ -18,33 +26,24 @@ from quod.layered.circuit import POWERS
 def layer_values(
     k: Builder,
     n: U32,
-    log_size: U32,
-    log_below: U32,
-    log_instances: U32,
-    first_public: U32,
-    public: U32,
-    randoms: U32,
-    log_rows: U32,
-    starts: Pointer[U32],
-    gates: Pointer[U32],
-    coefficients: Pointer[U32],
-    challenges: Pointer[U32],
+    sizes: LayerSizes,
+    gates: GateTable,
     below: Pointer[U32],
     values: Pointer[U32],
     *,
     form: GateForm,
 ) -> None:
     """values[i] of n entries of a layer, from the values below it."""
-    known = Coefficients(k, form, coefficients, challenges, first_public, public, randoms, log_rows)
+    known = Coefficients(k, form, gates)
     mixed = known.mixed
     f = mixed.base if form.below_is_base and not form.has_random else mixed.extended
     i = k.global_id()
     with k.if_(i < n):
-        proof, place, instance = _parts(k, i, log_size, log_instances)
+        proof, place, instance = _parts(k, i, sizes.log_size, sizes.log_instances)
         taken = mixed.base if form.below_is_base else mixed.extended
 
         def value(x: Value) -> Any:
-            at = (((proof << log_below) + x) << log_instances) + instance
+            at = (((proof << sizes.log_below) + x) << sizes.log_instances) + instance
             return taken.carried(taken.load(below, at))
 
         def part(kind: str, *row: Value) -> Any:
@@ -57,7 +56,7 @@ def layer_values(
             return own
 
         total = added_gates(
-            mixed, f, form.kinds, starts, gates, place, k.constant(1, u32) << log_size, part
+            mixed, f, form.kinds, gates, place, k.constant(1, u32) << sizes.log_size, part
         )
         f.store(values, i, total)
 
@@ -67,17 +66,8 @@ def first_phase(
     k: Builder,
     n: U32,
     first: U32,
-    log_size: U32,
-    log_below: U32,
-    log_instances: U32,
-    first_public: U32,
-    public: U32,
-    randoms: U32,
-    log_rows: U32,
-    starts: Pointer[U32],
-    gates: Pointer[U32],
-    coefficients: Pointer[U32],
-    challenges: Pointer[U32],
+    sizes: LayerSizes,
+    gates: GateTable,
     below: Pointer[U32],
     weights: Pointer[U32],
     table: Pointer[U32],
@@ -86,23 +76,23 @@ def first_phase(
 ) -> None:
     """table[first + i]: for input x of entry i the sum over its gates of coefficient times weight
     of the output, and times V[y] in products."""
-    known = Coefficients(k, form, coefficients, challenges, first_public, public, randoms, log_rows)
+    known = Coefficients(k, form, gates)
     mixed, f = known.mixed, known.mixed.extended
     i = k.global_id()
     with k.if_(i < n):
-        proof, place, instance = _parts(k, i, log_below, log_instances)
+        proof, place, instance = _parts(k, i, sizes.log_below, sizes.log_instances)
         taken = mixed.base if form.below_is_base else f
 
         def part(_kind: str, *row: Value) -> Any:
             z, *inputs, code = row
             own = known.load(code, proof, instance)
             for y in inputs:
-                at = (((proof << log_below) + y) << log_instances) + instance
+                at = (((proof << sizes.log_below) + y) << sizes.log_instances) + instance
                 own = carried(mixed, mixed.multiply(own, taken.carried(taken.load(below, at))))
-            return mixed.multiply(f.load(weights, (proof << log_size) + z), own)
+            return mixed.multiply(f.load(weights, (proof << sizes.log_size) + z), own)
 
         total = added_gates(
-            mixed, f, form.kinds, starts, gates, place, k.constant(1, u32) << log_below, part
+            mixed, f, form.kinds, gates, place, k.constant(1, u32) << sizes.log_below, part
         )
         f.store(table, first + i, total)
 
@@ -114,14 +104,7 @@ def second_phase(
     first: U32,
     log_size: U32,
     log_below: U32,
-    first_public: U32,
-    public: U32,
-    randoms: U32,
-    log_rows: U32,
-    starts: Pointer[U32],
-    gates: Pointer[U32],
-    coefficients: Pointer[U32],
-    challenges: Pointer[U32],
+    gates: GateTable,
     at_x: Pointer[U32],
     weights: Pointer[U32],
     table: Pointer[U32],
@@ -132,7 +115,7 @@ def second_phase(
     output and eq of the other input."""
     i, size = k.global_id(), k.constant(1, u32) << log_below
     proof, place = i >> log_below, i & (size - 1)
-    known = Coefficients(k, form, coefficients, challenges, first_public, public, randoms, log_rows)
+    known = Coefficients(k, form, gates)
     mixed, f = known.mixed, known.mixed.extended
     with k.if_(i < n):
 
@@ -142,9 +125,7 @@ def second_phase(
             both = f.carried(weight * f.load(at_x, (proof << log_below) + x))
             return mixed.multiply(both, known.load(code, proof, k.constant(0, u32)))
 
-        f.store(
-            table, first + i, added_gates(mixed, f, form.kinds, starts, gates, place, size, part)
-        )
+        f.store(table, first + i, added_gates(mixed, f, form.kinds, gates, place, size, part))
 
 
 def _parts(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from quod.device.memory.buffer import Buffer
 from quod.device.runtime.stream import RecordingStream
 from quod.gkr.protocol import Layer, Rounds, Sumcheck
+from quod.gkr.prover.gates import LayerSizes
 from quod.gkr.prover.plan import BatchPlan
 from quod.gkr.prover.state import FIRST
 from quod.gkr.prover.steps import set_points
@@ -109,10 +110,9 @@ class TwoPhasePlan(BatchPlan):
         runs = self.gates.layers[number].by_output
         size, below = self.sizes[number + 1], self.sizes[number]
         self.launch(
-            recording, layer_values, self._entries(size), size, below, self.log_instances,
-            *self.coefficient_sizes, runs.starts, runs.gates, self.coefficients,
-            self.memory["challenges"], self.values[number], self.values[number + 1],
-            form=runs.form,
+            recording, layer_values, self._entries(size),
+            LayerSizes(size, below, self.log_instances), self.gate_table(runs.starts, runs.gates),
+            self.values[number], self.values[number + 1], form=runs.form,
         )  # fmt: skip
 
 
@@ -162,16 +162,16 @@ class _LayerRecorder:
         log_instances = 0 if is_collapsed else plan.log_instances
         entries = plan.batch << (self._below + log_instances)
         size = plan.sizes[self._number + 1]
+        sizes = LayerSizes(size, self._below, log_instances)
         for table, runs in enumerate((layer.by_first, *layer.powers.values()), start=1):
             plan.launch(
-                recording, first_phase, entries, (table - own.shape.in_base) * entries, size,
-                self._below, log_instances, *plan.coefficient_sizes, runs.starts, runs.gates,
-                plan.coefficients, memory["challenges"], self._values, memory["weights"],
+                recording, first_phase, entries, (table - own.shape.in_base) * entries, sizes,
+                plan.gate_table(runs.starts, runs.gates), self._values, memory["weights"],
                 memory["tables"], form=runs.form,
             )  # fmt: skip
         if own.shape.has_point:
             plan.launch(
-                recording, set_points, plan.batch * own.log2_size, *plan.layout.sizes,
+                recording, set_points, plan.batch * own.log2_size, plan.layout.sizes,
                 self._below, plan.standing, memory["points"], field=plan.field,
             )  # fmt: skip
         plan.begin_sumcheck(
@@ -180,10 +180,9 @@ class _LayerRecorder:
         )  # fmt: skip
         self._rounds(own)
         plan.step(
-            recording, end_first_sumcheck, *plan.layout.sizes, steps.rounds.variables,
-            steps.rounds.wires, steps.rounds.degree, plan.word_of(steps.rounds.first),
-            plan.sent_words, memory["progress"], memory["proof"], plan.standing, plan.sent,
-            field=plan.field, values=steps.values.count, hash=plan.hash,
+            recording, end_first_sumcheck, plan.layout.sizes, steps.rounds.variables,
+            steps.rounds.wires, steps.rounds.degree, plan.message_range(steps.rounds.first),
+            plan.step_memory(), field=plan.field, values=steps.values.count, hash=plan.hash,
         )  # fmt: skip
 
     def _set_values(self, own: SumcheckPlan, *, is_collapsed: bool) -> None:
@@ -208,21 +207,19 @@ class _LayerRecorder:
         entries, runs = plan.batch << self._below, layer.products
         plan.launch(
             recording, second_phase, entries, (1 - own.shape.in_base) * entries,
-            plan.sizes[self._number + 1], self._below, *plan.coefficient_sizes, runs.starts,
-            runs.gates, plan.coefficients, memory["challenges"], memory["at_x"],
-            memory["weights"], memory["tables"], form=runs.form,
+            plan.sizes[self._number + 1], self._below, plan.gate_table(runs.starts, runs.gates),
+            memory["at_x"], memory["weights"], memory["tables"], form=runs.form,
         )  # fmt: skip
         own.record_sum(recording, self._inputs(own), memory["equality"], memory["partial"])
         plan.step(
-            recording, begin_second_sumcheck, *plan.layout.sizes, own.log2_size, own.sum_groups,
+            recording, begin_second_sumcheck, plan.layout.sizes, own.log2_size, own.sum_groups,
             memory["partial"], plan.standing, memory["progress"], field=plan.field,
             at_once=parts_at_once(own.sum_groups, plan.step_lanes),
         )  # fmt: skip
         self._rounds(own)
         plan.step(
-            recording, end_second_sumcheck, *plan.layout.sizes, steps.rounds.variables,
-            plan.word_of(steps.rounds.first), plan.sent_words, memory["progress"],
-            memory["proof"], plan.standing, plan.sent, field=plan.field,
+            recording, end_second_sumcheck, plan.layout.sizes, steps.rounds.variables,
+            plan.message_range(steps.rounds.first), plan.step_memory(), field=plan.field,
             is_last=self._steps.challenges.count == 0, hash=plan.hash,
         )  # fmt: skip
 

@@ -10,7 +10,16 @@ from typing import Any
 
 from quod.field.extension import field_arithmetic
 from quod.field.spec import FieldSpec
-from quod.gkr.prover.state import CLAIM, FACTOR, FIRST, VALUES, StateMemory
+from quod.gkr.prover.state import (
+    CLAIM,
+    FACTOR,
+    FIRST,
+    VALUES,
+    MessageRange,
+    StateMemory,
+    StateSizes,
+    StepMemory,
+)
 from quod.hash.table import Hash
 from quod.hash.words import Words, message_words
 from quod.kernel import U32, Builder, Pointer, kernel
@@ -25,18 +34,12 @@ from quod.transcript.labels import Label
 @kernel
 def end_first_sumcheck(
     k: Builder,
-    batch: U32,
-    log_places: U32,
-    log_instances: U32,
+    sizes: StateSizes,
     rounds: U32,
     log_below: U32,
     degree: U32,
-    first_word: U32,
-    sent_words: U32,
-    progress: Pointer[U32],
-    proof: Pointer[U32],
-    standing: Pointer[U32],
-    sent: Pointer[U32],
+    message: MessageRange,
+    memory: StepMemory,
     *,
     field: FieldSpec,
     values: int,
@@ -46,10 +49,10 @@ def end_first_sumcheck(
 
     Rounds beyond `log_below` are over the instances.
     """
-    end = _End(k, field, hash, batch, rounds, degree, progress, proof)
+    end = _End(k, field, hash, sizes.batch, rounds, degree, memory)
     f, local = end.f, k.local_id()
-    own = StateMemory(f, standing, end.number, (batch, log_places, log_instances))
-    found = end.sent(own, sent, end.number * sent_words + first_word, values)
+    own = StateMemory(f, memory.standing, end.number, sizes)
+    found = end.sent(own, message, values)
     with k.range(local, rounds, k.workgroup_size) as loop:
         behind = own.across + loop.index - log_below
         place = k.select(loop.index < log_below, loop.index + FIRST, behind)
@@ -63,9 +66,7 @@ def end_first_sumcheck(
 @kernel
 def begin_second_sumcheck(
     k: Builder,
-    batch: U32,
-    log_places: U32,
-    log_instances: U32,
+    sizes: StateSizes,
     rounds: U32,
     groups_each: U32,
     partial: Pointer[U32],
@@ -80,8 +81,8 @@ def begin_second_sumcheck(
     sums = WorkgroupSums(k, f, 1)
     proof = k.workgroup_id()
     (total,) = sums.totals(added_parts(f, partial, proof, 1, groups_each, at_once))
-    own = StateMemory(f, standing, proof, (batch, log_places, log_instances))
-    next_one = Progress(f, progress, batch, proof, rounds)
+    own = StateMemory(f, standing, proof, sizes)
+    next_one = Progress(f, progress, sizes.batch, proof, rounds)
     with k.if_(k.local_id() == 0):
         next_one.set_claim(total)
         next_one.set_state(chain, own.state(chain))
@@ -90,16 +91,10 @@ def begin_second_sumcheck(
 @kernel
 def end_second_sumcheck(
     k: Builder,
-    batch: U32,
-    log_places: U32,
-    log_instances: U32,
+    sizes: StateSizes,
     rounds: U32,
-    first_word: U32,
-    sent_words: U32,
-    progress: Pointer[U32],
-    proof: Pointer[U32],
-    standing: Pointer[U32],
-    sent: Pointer[U32],
+    message: MessageRange,
+    memory: StepMemory,
     *,
     field: FieldSpec,
     is_last: bool,
@@ -109,10 +104,10 @@ def end_second_sumcheck(
 
     Those about the inputs are not combined (`is_last`).
     """
-    end = _End(k, field, hash, batch, rounds, 2, progress, proof)
+    end = _End(k, field, hash, sizes.batch, rounds, 2, memory)
     f, local = end.f, k.local_id()
-    own = StateMemory(f, standing, end.number, (batch, log_places, log_instances))
-    (value,) = end.sent(own, sent, end.number * sent_words + first_word, 1)
+    own = StateMemory(f, memory.standing, end.number, sizes)
+    (value,) = end.sent(own, message, 1)
     with k.range(local, rounds, k.workgroup_size) as loop:
         own.store(own.second + loop.index, end.progress.challenge(loop.index))
     factor = None if is_last else f.carried(challenge(f, field, end.state))
@@ -128,28 +123,29 @@ class _End:
 
     def __init__(
         self, k: Builder, field: FieldSpec, hash: Hash, batch: Value, rounds: Value,
-        degree: Value | int, progress: Value, proof: Value,
+        degree: Value | int, memory: StepMemory,
     ) -> None:  # fmt: skip
         f: Any = field_arithmetic(k, field, inlined=True)
         self.f, self._chain, self.number = f, Chain(k, hash), k.workgroup_id()
-        self._proof, self._batch = proof, batch
-        self.progress = Progress(f, progress, batch, self.number, rounds)
+        self._memory, self._batch = memory, batch
+        self.progress = Progress(f, memory.progress, batch, self.number, rounds)
         elements = rounds * degree
         self._words, self._first_value = elements * field.words, batch * elements
         self.state: Words = ()
 
-    def sent(self, own: StateMemory, sent: Value, start: Value, count: int) -> list[Any]:
+    def sent(self, own: StateMemory, range_: MessageRange, count: int) -> list[Any]:
         """The values of `count` tables; the rounds and they are copied to where the proof has them,
         and absorbed."""
-        f, k = self.f, self.f.k
+        f, k, proof, sent = self.f, self.f.k, self._memory.proof, self._memory.sent
+        start = range_.start(self.number)
         source = self.number * self._words
         with k.range(k.local_id(), self._words, k.workgroup_size) as loop:
-            k.store(sent, start + loop.index, self._proof[source + loop.index])
+            k.store(sent, start + loop.index, proof[source + loop.index])
         values: list[Any] = []
         message: list[Value] = []
         for table in range(count):
             place = self._first_value + self._batch * table + self.number
-            values.append(f.carried(f.load(self._proof, place)))
+            values.append(f.carried(f.load(proof, place)))
             message += message_words(f, values[-1])
         self.state = self._chain.absorbed(self.progress.state(self._chain), Label.VALUES, message)
         with k.if_(k.local_id() == 0):
