@@ -6,6 +6,7 @@ from typing import Any
 
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
+from quod.gkr.checker.parameters import Challenges, GateTables
 from quod.kernel import Builder, u32
 from quod.kernel.ir.value import Value
 from quod.sumcheck.mixed import MixedField
@@ -37,27 +38,22 @@ class Gates:
     """The gates of a sum, for one proof."""
 
     def __init__(
-        self, k: Builder, mixed: MixedField, form: SumForm, columns: tuple[Value, Value],
-        numbers: tuple[Value, Value, Value, Value], drawn: tuple[Value, Value, Value],
-        proof: Value,
+        self, k: Builder, mixed: MixedField, form: SumForm, tables: GateTables,
+        challenges: Challenges, proof: Value,
     ) -> None:  # fmt: skip
-        """`columns` are where those of outputs, inputs and coefficients are, and how long each one
-        is; `numbers` where coefficients are, how many of the circuit there are before the public
-        inputs, the number of these, and the logarithm of the instances; `drawn` where challenges
-        are, how many there are of a proof, and the first random coefficient."""
-        self._k, self._mixed, self._form, self._columns = k, mixed, form, columns
-        self._numbers, self._drawn, self._proof = numbers, drawn, proof
+        self._k, self._mixed, self._form = k, mixed, form
+        self._tables, self._challenges, self._proof = tables, challenges, proof
 
     def at(self, item: Value) -> Gate:
         """The gate of an item: `by_instance` there is one for each instance of a gate."""
-        k, form, (gates, total) = self._k, self._form, self._columns
-        log_instances = self._numbers[-1]
+        k, form, tables = self._k, self._form, self._tables
         gate, instance = item, k.constant(0, u32)
         if form.by_instance:
-            gate = item >> log_instances
-            instance = item - (gate << log_instances)
+            gate = item >> tables.log_instances
+            instance = item - (gate << tables.log_instances)
         output, *inputs, code = [
-            k.load(gates, gate + total * column)[0] for column in range(form.inputs + 2)
+            k.load(tables.gates, gate + tables.total * column)[0]
+            for column in range(form.inputs + 2)
         ]
         return Gate(output, inputs, code, instance)
 
@@ -69,10 +65,12 @@ class Gates:
     def _coefficient(self, code: Value, instance: Value) -> Any:
         form, f, base = self._form, self._mixed.extended, self._mixed.base
         if form.is_random:
-            challenges, messages, first = self._drawn
-            return f.carried(f.load(challenges, self._proof * messages + first + code))
-        coefficients, numbers, public, log_instances = self._numbers
+            drawn = self._challenges
+            first = self._proof * drawn.stride + drawn.first_random
+            return f.carried(f.load(drawn.elements, first + code))
+        tables = self._tables
         if form.has_public:
-            entry = ((self._proof * public + code - numbers) << log_instances) + instance + numbers
-            code = self._k.select(code < numbers, code, entry)
-        return base.carried(base.load(coefficients, code))
+            number = self._proof * tables.public + code - tables.numbers
+            entry = (number << tables.log_instances) + instance + tables.numbers
+            code = self._k.select(code < tables.numbers, code, entry)
+        return base.carried(base.load(tables.coefficients, code))

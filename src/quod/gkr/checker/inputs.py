@@ -5,6 +5,7 @@ from __future__ import annotations
 from quod.field.extension import field_arithmetic
 from quod.field.spec import FieldSpec
 from quod.gkr.checker.messages import NONE
+from quod.gkr.checker.parameters import PartialSums, PerProof, Records, Tiles
 from quod.gkr.checker.proof_buffer import Parts, of_integer
 from quod.gkr.checker.records import FAILED, PASSED
 from quod.kernel import U32, Builder, Pointer, kernel, u32
@@ -18,17 +19,12 @@ EVALUATION_ROW, CLAIM_ROW = 9, 5
 @kernel
 def evaluate_tables(
     k: Builder,
-    first_tile: U32,
-    tiles: U32,
-    parts: U32,
-    tags: U32,
-    factor_stride: U32,
+    tiles: Tiles,
     log_size: U32,
     rows: Pointer[U32],
-    factors: Pointer[U32],
+    factors: PerProof,
     values: Pointer[U32],
-    partial: Pointer[U32],
-    begun: Pointer[U32],
+    parts: PartialSums,
     *,
     field: FieldSpec,
     claims: int,
@@ -41,21 +37,25 @@ def evaluate_tables(
     mixed = MixedField(k, field)
     f, base = mixed.extended, mixed.base
     sums = WorkgroupSums(k, f, claims)
-    proof, tile = k.workgroup_id() // tiles, k.workgroup_id() % tiles + first_tile
+    proof, tile = k.workgroup_id() // tiles.count, k.workgroup_id() % tiles.count + tiles.first
     row = k.load(rows, tile * EVALUATION_ROW, EVALUATION_ROW)
     log_low, start, stop = row[0], row[5], row[6]
-    size, own = k.constant(1, u32) << log_low, proof * factor_stride
+    size, own = k.constant(1, u32) << log_low, proof * factors.stride
     zeros = tuple(f.carried(f.zero()) for _ in range(claims))
     with k.range(start, stop, carry=zeros) as outer:
         with k.range(k.local_id(), size, k.workgroup_size, carry=zeros) as inner:
             place = (proof << log_size) + (outer.index << log_low) + inner.index
             value = base.carried(base.load(values, place))
-            lowers = [f.load(factors, own + row[2 + 2 * n] + inner.index) for n in range(claims)]
+            lowers = [
+                f.load(factors.entries, own + row[2 + 2 * n] + inner.index) for n in range(claims)
+            ]
             parts_of = [mixed.multiply(f.carried(lower), value) for lower in lowers]
             inner.next(
                 tuple(f.carried(a + b) for a, b in zip(inner.carried, parts_of, strict=True))
             )
-        uppers = [f.load(factors, own + row[1 + 2 * n] + outer.index) for n in range(claims)]
+        uppers = [
+            f.load(factors.entries, own + row[1 + 2 * n] + outer.index) for n in range(claims)
+        ]
         outer.next(
             tuple(
                 f.carried(total + f.carried(upper) * part)
@@ -66,8 +66,10 @@ def evaluate_tables(
     totals = [f.carried(of_integer(f, total)) for total in sums.totals(list(outer.results))]
     with k.if_(k.local_id() == 0):
         for n, total in enumerate(totals):
-            f.store(partial, proof * parts + row[7 + n], total)
-            k.store(partial, tags + proof * parts + row[7 + n], *k.load(begun, 0))
+            place = proof * parts.stride + row[7 + n]
+            f.store(parts.words, place, total)
+            tag = parts.tags + proof * parts.stride + row[7 + n]
+            k.store(parts.words, tag, *k.load(parts.begun, 0))
 
 
 @kernel
@@ -75,17 +77,11 @@ def check_claims(
     k: Builder,
     n: U32,
     claims: U32,
-    elements: U32,
-    parts: U32,
-    tags: U32,
-    stride: U32,
-    first_record: U32,
     rows: Pointer[U32],
-    sent: Pointer[U32],
-    partial: Pointer[U32],
-    begun: Pointer[U32],
+    sent: PerProof,
+    parts: PartialSums,
     claimed: Pointer[U32],
-    records: Pointer[U32],
+    records: Records,
     *,
     field: FieldSpec,
     evaluates: bool,
@@ -98,11 +94,11 @@ def check_claims(
     f, i = field_arithmetic(k, field, inlined=True), k.global_id()
     with k.if_(i < n):
         proof, claim = i // claims, i % claims
-        (ticket,) = k.load(begun, 0)
+        (ticket,) = k.load(parts.begun, 0)
         value, own_first, own_stop, first, stop = k.load(rows, claim * CLAIM_ROW, CLAIM_ROW)
-        found = Parts(k, f, partial, proof * parts, tags, ticket)
+        found = Parts(k, f, parts, proof, ticket)
         is_sent = value != NONE
-        element = f.load(sent, proof * elements + k.select(is_sent, value, 0))
+        element = f.load(sent.entries, proof * sent.stride + k.select(is_sent, value, 0))
         element = f.select(is_sent, f.carried(of_integer(f, element)), f.carried(f.zero()))
         claim_value = f.carried(found.sum(own_first, own_stop) + element)
         verdict = k.constant(PASSED, u32)
@@ -111,4 +107,5 @@ def check_claims(
             verdict = k.select(f.is_zero(difference), verdict, FAILED)
         with k.if_(found.fresh):
             f.store(claimed, i, claim_value)
-            k.store(records, proof * stride + first_record + claim, ticket + verdict)
+            place = proof * records.stride + records.first + claim
+            k.store(records.words, place, ticket + verdict)

@@ -17,8 +17,18 @@ from quod.device.runtime.stream import RecordingStream
 from quod.errors import InputError
 from quod.field.array import from_integers
 from quod.gkr.checker.equality import expand_factors, expand_tables
+from quod.gkr.checker.gates import SumForm
 from quod.gkr.checker.inputs import check_claims, evaluate_tables
 from quod.gkr.checker.messages import DIGEST_WORDS, Messages, Row, words_of
+from quod.gkr.checker.parameters import (
+    Challenges,
+    GateTables,
+    PartialSums,
+    PerProof,
+    Records,
+    Sent,
+    Tiles,
+)
 from quod.gkr.checker.reading import hash_runs, read_messages
 from quod.gkr.checker.records import FIRST_CHECK
 from quod.gkr.checker.schedule import Schedule, Sum
@@ -153,10 +163,9 @@ class CheckPlan(ABC):
         schedule, memory = self._schedule, self._memory
         self._record_reading(recording)
         self._tiled(
-            recording, expand_factors, range(len(schedule.factors.rows)), len(self.messages.rows),
-            schedule.factors.entries, schedule.tiles, memory["factor_rows"], memory["coordinates"],
-            memory["challenges"], memory["factors"], memory["begun"], memory["made"],
-            field=self.field,
+            recording, expand_factors, range(len(schedule.factors.rows)), memory["factor_rows"],
+            memory["coordinates"], self._per_proof("challenges"), self._per_proof("factors"),
+            memory["begun"], self._per_proof("made"), field=self.field,
         )  # fmt: skip
         self._record_sums(recording)
         self._record_checks(recording)
@@ -169,7 +178,9 @@ class CheckPlan(ABC):
     ) -> None:  # fmt: skip
         """A workgroup a tile of a proof."""
         compiled = self.device.compile(definition, **static)
-        recording.launch(compiled, self.batch * len(tiles), tiles.start, len(tiles), *arguments)
+        recording.launch(
+            compiled, self.batch * len(tiles), Tiles(tiles.start, len(tiles)), *arguments
+        )
 
     def _each(
         self, recording: RecordingStream, definition: Any, count: int, *arguments: Any,
@@ -182,11 +193,11 @@ class CheckPlan(ABC):
 
     def _record_reading(self, recording: RecordingStream) -> None:
         device, memory, messages = self.device, self._memory, self.messages
+        sent = Sent(messages.elements, messages.digests, self._first_digest, memory["sent"])
         if messages.runs:
             self._each(
-                recording, hash_runs, len(messages.runs), messages.elements, messages.digests,
-                self._first_digest, memory["run_rows"], memory["begun"], memory["sent"],
-                memory["checked"], field=self.field, hash=self._hash,
+                recording, hash_runs, len(messages.runs), sent, memory["run_rows"],
+                memory["begun"], memory["checked"], field=self.field, hash=self._hash,
             )  # fmt: skip
         lanes, alone = 1 if device.host_memory else _READ_LANES, False
         if device.host_memory and self.batch >= device.lanes > 1:
@@ -197,40 +208,59 @@ class CheckPlan(ABC):
         )  # fmt: skip
         recording.launch(
             compiled, -(-self.batch // lanes) if alone else self.batch, self.batch,
-            len(messages.rows), messages.elements, messages.digests, self._first_digest,
-            self.record_words, memory["messages"], memory["begun"], memory["sent"],
-            memory["challenges"], memory["records"],
+            sent, memory["messages"], memory["begun"], self._per_proof("challenges"),
+            self._per_proof("records"),
         )  # fmt: skip
 
     def _record_tables(self, recording: RecordingStream, tiles: range) -> None:
         """Tables of eq, made of their factors."""
         memory, schedule = self._memory, self._schedule
         self._tiled(
-            recording, expand_tables, tiles, schedule.factors.entries, schedule.table_entries,
-            len(schedule.factors.rows), schedule.tiles, memory["table_rows"], memory["factors"],
-            memory["tables"], memory["begun"], memory["made"], field=self.field,
+            recording, expand_tables, tiles, len(schedule.factors.rows), memory["table_rows"],
+            self._per_proof("factors"), self._per_proof("tables"), memory["begun"],
+            self._per_proof("made"), field=self.field,
         )  # fmt: skip
 
-    @property
-    def _of_coefficients(self) -> tuple[int, ...]:
-        """The numbers that kernels take for the coefficients of gates."""
-        return (
-            len(self.circuit.coefficients), self.circuit.public, self.messages.first_random,
-            len(self.messages.rows), self.messages.log_instances,
+    def _per_proof(self, name: str) -> PerProof:
+        """An array of all proofs, as kernels take it."""
+        schedule, messages = self._schedule, self.messages
+        strides = {
+            "sent": messages.elements, "challenges": len(messages.rows),
+            "checked": len(messages.runs), "factors": schedule.factors.entries,
+            "tables": schedule.table_entries, "made": schedule.tiles,
+            "records": self.record_words,
+        }  # fmt: skip
+        return PerProof(strides[name], self._memory[name])
+
+    def _partial_sums(self) -> PartialSums:
+        """The parts of all sums, as kernels take them."""
+        memory = self._memory
+        return PartialSums(self._schedule.parts, self._tags, memory["partial"], memory["begun"])
+
+    def _records(self, first: int) -> Records:
+        """The records of a check, from `first` on in each proof."""
+        return Records(self.record_words, first, self._memory["records"])
+
+    def _gates(self, form: SumForm) -> tuple[GateTables, Challenges]:
+        """The gates of a sum and the challenges among their coefficients, as kernels take them."""
+        circuit, messages, memory = self.circuit, self.messages, self._memory
+        tables = GateTables(
+            self._schedule.sums[form].total, len(circuit.coefficients), circuit.public,
+            messages.log_instances, memory[f"rows of {form}"], memory[f"gates of {form}"],
+            memory["coefficients"],
         )  # fmt: skip
+        return tables, Challenges(len(messages.rows), messages.first_random, memory["challenges"])
 
     def _record_claims(self, recording: RecordingStream) -> None:
         schedule, memory, claims = self._schedule, self._memory, len(self._schedule.claim_rows)
         if self.evaluates_inputs:
             self._tiled(
-                recording, evaluate_tables, range(len(schedule.evaluation_rows)), schedule.parts,
-                self._tags, schedule.factors.entries, self._log_inputs, memory["evaluation_rows"],
-                memory["factors"], memory["inputs"], memory["partial"], memory["begun"],
-                field=self.field, claims=claims,
+                recording, evaluate_tables, range(len(schedule.evaluation_rows)), self._log_inputs,
+                memory["evaluation_rows"], self._per_proof("factors"), memory["inputs"],
+                self._partial_sums(), field=self.field, claims=claims,
             )  # fmt: skip
         self._each(
-            recording, check_claims, claims, self.messages.elements, schedule.parts, self._tags,
-            self.record_words, self.claim_record, memory["claim_rows"], memory["sent"],
-            memory["partial"], memory["begun"], memory["claimed"], memory["records"],
+            recording, check_claims, claims, memory["claim_rows"], self._per_proof("sent"),
+            self._partial_sums(), memory["claimed"], self._records(self.claim_record),
             field=self.field, evaluates=self.evaluates_inputs,
         )  # fmt: skip

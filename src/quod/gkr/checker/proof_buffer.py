@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from quod.gkr.checker.parameters import PartialSums, PerProof
 from quod.kernel import Builder, u32
 from quod.kernel.ir.value import Value
 
@@ -11,34 +12,30 @@ from quod.kernel.ir.value import Value
 class Parts:
     """Sums of parts inside kernels, and whether this run has made them and what they are of."""
 
-    def __init__(
-        self, k: Builder, f: Any, partial: Value, own: Value, tags: Value, ticket: Value
-    ) -> None:
-        self._k, self._f, self._partial, self._ticket = k, f, partial, ticket
-        self._own, self._tags = own, tags
+    def __init__(self, k: Builder, f: Any, sums: PartialSums, proof: Value, ticket: Value) -> None:
+        self._k, self._f, self._sums, self._ticket = k, f, sums, ticket
+        self._own = proof * sums.stride
         self.fresh = ticket == ticket
         """Whether all so far has the run's ticket."""
 
     def sum(self, first: Value, stop: Value) -> Any:
-        k, f = self._k, self._f
+        k, f, sums = self._k, self._f, self._sums
         with k.range(first, stop, carry=(f.carried(f.zero()), k.constant(0, u32))) as loop:
             total, others = loop.carried
             place = self._own + loop.index
-            (tag,) = k.load(self._partial, self._tags + place)
-            loop.next(
-                (f.carried(total + f.load(self._partial, place)), others | (tag ^ self._ticket))
-            )
+            (tag,) = k.load(sums.words, sums.tags + place)
+            loop.next((f.carried(total + f.load(sums.words, place)), others | (tag ^ self._ticket)))
         self.fresh = self.fresh & (loop.results[1] == 0)
         return loop.results[0]
 
-    def need(self, made: Value, own: Value, tiles: Value, place: Value, count: Value) -> None:
-        """A share of all tiles, too, whose tickets stand from `made[own]` on: that of one place of
-        so many, as a proof passes where all of them do."""
-        k = self._k
+    def need(self, made: PerProof, proof: Value, place: Value, count: Value) -> None:
+        """A share of all tiles, too, whose tickets `made` has: that of one place of so many, as a
+        proof passes where all of them do."""
+        k, own, tiles = self._k, proof * made.stride, made.stride
         each = (tiles + count - 1) // count
         first = k.minimum(place * each, tiles)
         with k.range(first, k.minimum(first + each, tiles), carry=k.constant(0, u32)) as loop:
-            (tag,) = k.load(made, own + loop.index)
+            (tag,) = k.load(made.entries, own + loop.index)
             loop.next(loop.carried | (tag ^ self._ticket))
         self.fresh = self.fresh & (loop.results == 0)
 
@@ -47,20 +44,20 @@ class ProofBuffer:
     """A proof and its challenges inside a kernel."""
 
     def __init__(
-        self, k: Builder, f: Any, sent: Value, challenges: Value, first: Value, first_step: Value
+        self, k: Builder, f: Any, sent: PerProof, challenges: PerProof, proof: Value
     ) -> None:
         self._k, self._f, self._sent, self._challenges = k, f, sent, challenges
-        self._first, self._first_step = first, first_step
+        self._first, self._first_step = proof * sent.stride, proof * challenges.stride
         self._half = (f.modulus.value + 1) // 2
 
     def element(self, place: Value) -> Any:
         """An element that was sent."""
         f = self._f
-        return f.carried(of_integer(f, f.load(self._sent, self._first + place)))
+        return f.carried(of_integer(f, f.load(self._sent.entries, self._first + place)))
 
     def challenge(self, step: Value) -> Any:
         """The challenge after a message."""
-        return self._f.carried(self._f.load(self._challenges, self._first_step + step))
+        return self._f.carried(self._f.load(self._challenges.entries, self._first_step + step))
 
     def rounds(self, claim: Any, sumcheck: tuple[Value, ...], weights: tuple[Value, ...]) -> Any:
         """What the rounds of a sumcheck leave of a claim.

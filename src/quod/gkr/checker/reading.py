@@ -15,6 +15,7 @@ from quod.field.extension import field_arithmetic
 from quod.field.moduli import Modulus
 from quod.field.spec import FieldSpec
 from quod.gkr.checker.messages import DIGEST_WORDS
+from quod.gkr.checker.parameters import PerProof, Sent
 from quod.gkr.checker.records import FAILED, PASSED, READ
 from quod.hash.function import STATE_WORDS, header
 from quod.hash.table import Hash
@@ -34,12 +35,9 @@ def hash_runs(
     k: Builder,
     n: U32,
     runs: U32,
-    elements: U32,
-    digests: U32,
-    first_digest: U32,
+    sent: Sent,
     rows: Pointer[U32],
     begun: Pointer[U32],
-    sent: Pointer[U32],
     checked: Pointer[U32],
     *,
     field: FieldSpec,
@@ -47,9 +45,8 @@ def hash_runs(
 ) -> None:
     """The digests of the runs of elements of all proofs, an instance a run.
 
-    A row is the first element, the number of them and the place of the digest. `sent` has the
-    elements of all proofs, from the word `first_digest` on their digests. `checked` gets the ticket
-    of the run that read the elements, and whether all are elements.
+    A row is the first element, the number of them and the place of the digest. `checked` gets the
+    ticket of the run that read the elements, and whether all are elements.
     """
     chain = hash.in_kernel(k, alone=True)
     i = k.global_id()
@@ -57,18 +54,20 @@ def hash_runs(
         proof, run = i // runs, i % runs
         first, count, place = k.load(rows, run * RUN_ROW, RUN_ROW)
         length = count * field.words
-        words = k.load(sent, (proof * elements + first) * field.words, RUN_ELEMENTS * field.words)
+        begin = (proof * sent.elements + first) * field.words
+        words = k.load(sent.words, begin, RUN_ELEMENTS * field.words)
         zero = k.constant(0, u32)
         message = [k.select(length > at, word, zero) for at, word in enumerate(words)]
         good = _all_below(k, field.modulus, message)
         start = [k.constant(int.from_bytes(START[at : at + 4], "little"), u32)
                  for at in range(0, len(START), 4)]  # fmt: skip
-        begin = header(Label.VALUES, 4 * len(message))
+        prefix = header(Label.VALUES, 4 * len(message))
         state = chain.absorbed_prefix(
-            start, k.constant(int.from_bytes(begin, "little"), u32), message,
+            start, k.constant(int.from_bytes(prefix, "little"), u32), message,
             k.constant(len(message), u32),
         )  # fmt: skip
-        k.store(sent, first_digest + (proof * digests + place) * DIGEST_WORDS, *state)
+        digest = sent.first_digest + (proof * sent.digests + place) * DIGEST_WORDS
+        k.store(sent.words, digest, *state)
         (ticket,) = k.load(begun, 0)
         verdict = k.select(good, k.constant(PASSED, u32), FAILED)
         k.store(checked, proof * runs + run, ticket + verdict)
@@ -78,16 +77,11 @@ def hash_runs(
 def read_messages(
     k: Builder,
     batch: U32,
-    messages: U32,
-    elements: U32,
-    digests: U32,
-    first_digest: U32,
-    stride: U32,
+    sent: Sent,
     rows: Pointer[U32],
     begun: Pointer[U32],
-    sent: Pointer[U32],
-    challenges: Pointer[U32],
-    records: Pointer[U32],
+    challenges: PerProof,
+    records: PerProof,
     *,
     field: FieldSpec,
     hash: Hash,
@@ -101,7 +95,7 @@ def read_messages(
     and the states of the transcripts. A workgroup a proof, `alone` an instance.
     """
     f = field_arithmetic(k, field, inlined=True)
-    chain = hash.in_kernel(k, alone=alone)
+    chain, messages = hash.in_kernel(k, alone=alone), challenges.stride
 
     def read(proof: Value, stores: Value) -> None:
         state = k.load(begun, proof * STATE_WORDS + 1, STATE_WORDS)
@@ -110,21 +104,21 @@ def read_messages(
             begin, place, of_digests = k.load(rows, loop.index * MESSAGE_ROW, MESSAGE_ROW)
             length, is_digest = (begin & 0xFFFFFF) >> 2, of_digests != 0
             own = k.select(
-                is_digest, first_digest + proof * digests * DIGEST_WORDS,
-                proof * elements * field.words,
+                is_digest, sent.first_digest + proof * sent.digests * DIGEST_WORDS,
+                proof * sent.elements * field.words,
             )  # fmt: skip
-            message = k.load(sent, own + place, most_words)
+            message = k.load(sent.words, own + place, most_words)
             state = chain.absorbed_prefix(state, begin, message, length)
             found = f.carried(challenge(f, field, state))
             with k.if_(stores):
-                f.store(challenges, proof * messages + loop.index, found)
+                f.store(challenges.entries, proof * messages + loop.index, found)
             good = is_digest | _all_below(k, field.modulus, message, length)
             wrong = k.select(good | (wrong != messages), wrong, loop.index)
             loop.next((state, wrong))
         with k.if_(stores):
             (ticket,) = k.load(begun, 0)
             state, wrong = loop.results
-            k.store(records, proof * stride + READ, ticket, wrong, *state)
+            k.store(records.entries, proof * records.stride + READ, ticket, wrong, *state)
 
     if alone:
         own = k.global_id()

@@ -13,6 +13,7 @@ from typing import Any
 from quod.field.extension import field_arithmetic
 from quod.field.spec import FieldSpec
 from quod.gkr.checker.gates import Gates, SumForm
+from quod.gkr.checker.parameters import Challenges, GateTables, PartialSums, PerProof, Tiles
 from quod.gkr.checker.proof_buffer import of_integer
 from quod.kernel import U32, Builder, Pointer, kernel
 from quod.kernel.ir.value import Value
@@ -29,18 +30,12 @@ _AT_ONCE = 4
 @kernel
 def add_values(
     k: Builder,
-    first_tile: U32,
-    tiles: U32,
-    parts: U32,
-    tags: U32,
-    elements: U32,
-    stride: U32,
+    tiles: Tiles,
     rows: Pointer[U32],
     places: Pointer[U32],
-    sent: Pointer[U32],
-    tables: Pointer[U32],
-    partial: Pointer[U32],
-    begun: Pointer[U32],
+    sent: PerProof,
+    tables: PerProof,
+    parts: PartialSums,
     *,
     field: FieldSpec,
 ) -> None:
@@ -48,49 +43,35 @@ def add_values(
 
     A row is the entry of eq of the upper coordinates, where the table of the lower ones begins, the
     first element, nothing, the first place, how many there are, and the part. Places are those of
-    the lower coordinates. Behind the parts there is the ticket of the run for each.
+    the lower coordinates.
     """
     f = field_arithmetic(k, field, inlined=True)
     sums = WorkgroupSums(k, f, 1)
-    proof, tile = k.workgroup_id() // tiles, k.workgroup_id() % tiles + first_tile
+    proof, tile = k.workgroup_id() // tiles.count, k.workgroup_id() % tiles.count + tiles.first
     upper, lower, element, _, first, count, part = k.load(rows, tile * PART_ROW, PART_ROW)
-    own, values = proof * stride, proof * elements + element
+    own, values = proof * tables.stride, proof * sent.stride + element
 
     def pair(item: Value) -> tuple[Any, Any]:
         (place,) = k.load(places, first + item)
-        weight = f.carried(f.load(tables, own + lower + place))
-        return weight, f.carried(f.load(sent, values + item))
+        weight = f.carried(f.load(tables.entries, own + lower + place))
+        return weight, f.carried(f.load(sent.entries, values + item))
 
     (total,) = sums.totals([_sum_of_products(k, f, count, pair)])
     with k.if_(k.local_id() == 0):
-        total = of_integer(f, f.carried(total * f.carried(f.load(tables, own + upper))))
-        f.store(partial, proof * parts + part, f.carried(total))
-        k.store(partial, tags + proof * parts + part, *k.load(begun, 0))
+        total = of_integer(f, f.carried(total * f.carried(f.load(tables.entries, own + upper))))
+        f.store(parts.words, proof * parts.stride + part, f.carried(total))
+        k.store(parts.words, parts.tags + proof * parts.stride + part, *k.load(parts.begun, 0))
 
 
 @kernel
 def add_gates(
     k: Builder,
-    first_tile: U32,
-    tiles: U32,
-    parts: U32,
-    tags: U32,
-    gates_total: U32,
-    elements: U32,
-    stride: U32,
-    numbers: U32,
-    public: U32,
-    first_random: U32,
-    messages: U32,
-    log_instances: U32,
-    rows: Pointer[U32],
-    gates: Pointer[U32],
-    coefficients: Pointer[U32],
-    challenges: Pointer[U32],
-    sent: Pointer[U32],
-    tables: Pointer[U32],
-    partial: Pointer[U32],
-    begun: Pointer[U32],
+    tiles: Tiles,
+    gates: GateTables,
+    challenges: Challenges,
+    sent: PerProof,
+    tables: PerProof,
+    parts: PartialSums,
     *,
     form: SumForm,
 ) -> None:
@@ -99,27 +80,25 @@ def add_gates(
     A row is the entry of eq of the upper coordinates, where the table of the lower ones begins, how
     many elements are multiplied, where the table of the instances begins, the first gate and the
     number of them (`by_instance` instances of gates), and the part. `gates` are columns of outputs
-    by their lower coordinates, of elements of the proof and of coefficients. Behind the parts there
-    is the ticket of the run for each.
+    by their lower coordinates, of elements of the proof and of coefficients.
     """
     mixed = MixedField(k, form.field)
     f = mixed.extended
     sums = WorkgroupSums(k, f, 1)
-    proof, tile = k.workgroup_id() // tiles, k.workgroup_id() % tiles + first_tile
-    upper, lower, factors, instances, first, count, part = k.load(rows, tile * PART_ROW, PART_ROW)
-    own, values = proof * stride, proof * elements
-    known = Gates(
-        k, mixed, form, (gates, gates_total), (coefficients, numbers, public, log_instances),
-        (challenges, messages, first_random), proof,
-    )  # fmt: skip
+    proof, tile = k.workgroup_id() // tiles.count, k.workgroup_id() % tiles.count + tiles.first
+    upper, lower, factors, instances, first, count, part = k.load(
+        gates.rows, tile * PART_ROW, PART_ROW
+    )
+    own, values = proof * tables.stride, proof * sent.stride
+    known = Gates(k, mixed, form, gates, challenges, proof)
 
     def pair(number: Value) -> tuple[Any, Any]:
         gate = known.at(first + number)
-        weight = f.carried(f.load(tables, own + lower + gate.output))
+        weight = f.carried(f.load(tables.entries, own + lower + gate.output))
         weight = known.times_coefficient(weight, gate)
-        taken = [f.carried(f.load(sent, values + place)) for place in gate.inputs]
+        taken = [f.carried(f.load(sent.entries, values + place)) for place in gate.inputs]
         if form.by_instance:
-            taken = [f.carried(f.load(tables, own + instances + gate.instance))]
+            taken = [f.carried(f.load(tables.entries, own + instances + gate.instance))]
         if form.inputs == 1:
             with k.range(1, factors, carry=weight) as power:
                 power.next(f.carried(power.carried * taken[0]))
@@ -130,11 +109,11 @@ def add_gates(
 
     (total,) = sums.totals([_sum_of_products(k, f, count, pair)])
     with k.if_(k.local_id() == 0):
-        total = f.carried(total * f.carried(f.load(tables, own + upper)))
+        total = f.carried(total * f.carried(f.load(tables.entries, own + upper)))
         with k.range(0, factors, carry=total) as integers:
             integers.next(f.carried(of_integer(f, integers.carried)))
-        f.store(partial, proof * parts + part, integers.results)
-        k.store(partial, tags + proof * parts + part, *k.load(begun, 0))
+        f.store(parts.words, proof * parts.stride + part, integers.results)
+        k.store(parts.words, parts.tags + proof * parts.stride + part, *k.load(parts.begun, 0))
 
 
 def _sum_of_products(

@@ -34,28 +34,22 @@ class DataParallelCheckPlan(CheckPlan):
         return {_VALUES: self._own.values, **super()._sums()}
 
     def _record_sums(self, recording: RecordingStream) -> None:
-        schedule, memory, elements = self._own, self._memory, self.messages.elements
-        parts = (schedule.parts, self._tags)
+        schedule, memory = self._own, self._memory
+        sent, tables = self._per_proof("sent"), self._per_proof("tables")
         self._record_tables(recording, range(len(schedule.table_rows)))
         self._tiled(
-            recording, add_values, range(len(schedule.values.rows)), *parts, elements,
-            schedule.table_entries, memory[f"rows of {_VALUES}"], memory[f"gates of {_VALUES}"],
-            memory["sent"], memory["tables"], memory["partial"], memory["begun"], field=self.field,
+            recording, add_values, range(len(schedule.values.rows)), memory[f"rows of {_VALUES}"],
+            memory[f"gates of {_VALUES}"], sent, tables, self._partial_sums(), field=self.field,
         )  # fmt: skip
         for form, whole in schedule.sums.items():
             self._tiled(
-                recording, add_gates, range(len(whole.rows)), *parts, whole.total, elements,
-                schedule.table_entries, *self._of_coefficients, memory[f"rows of {form}"],
-                memory[f"gates of {form}"], memory["coefficients"], memory["challenges"],
-                memory["sent"], memory["tables"], memory["partial"], memory["begun"], form=form,
+                recording, add_gates, range(len(whole.rows)), *self._gates(form), sent, tables,
+                self._partial_sums(), form=form,
             )  # fmt: skip
 
     def _record_checks(self, recording: RecordingStream) -> None:
-        memory, messages, schedule = self._memory, self.messages, self._own
+        arrays = [self._per_proof(name) for name in ("sent", "challenges", "checked", "made")]
         self._each(
-            recording, check_layers, len(self.circuit.layers), len(messages.rows),
-            messages.elements, len(messages.runs), schedule.parts, self._tags, schedule.tiles,
-            self.record_words, FIRST_CHECK, memory["layers"], memory["sent"],
-            memory["challenges"], memory["checked"], memory["made"], memory["partial"],
-            memory["begun"], memory["records"], field=self.field,
+            recording, check_layers, len(self.circuit.layers), self._memory["layers"], *arrays,
+            self._partial_sums(), self._records(FIRST_CHECK), field=self.field,
         )  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from quod.field.extension import field_arithmetic
 from quod.field.spec import FieldSpec
+from quod.gkr.checker.parameters import PartialSums, PerProof, Records
 from quod.gkr.checker.proof_buffer import Parts, ProofBuffer
 from quod.gkr.checker.records import FAILED, PASSED, READ
 from quod.kernel import U32, Builder, Pointer, kernel, u32
@@ -17,22 +18,13 @@ def check_layers(
     k: Builder,
     n: U32,
     layers: U32,
-    messages: U32,
-    elements: U32,
-    runs: U32,
-    parts: U32,
-    tags: U32,
-    tiles: U32,
-    stride: U32,
-    first_record: U32,
     rows: Pointer[U32],
-    sent: Pointer[U32],
-    challenges: Pointer[U32],
-    checked: Pointer[U32],
-    made: Pointer[U32],
-    partial: Pointer[U32],
-    begun: Pointer[U32],
-    records: Pointer[U32],
+    sent: PerProof,
+    challenges: PerProof,
+    checked: PerProof,
+    made: PerProof,
+    parts: PartialSums,
+    records: Records,
     *,
     field: FieldSpec,
 ) -> None:
@@ -47,21 +39,21 @@ def check_layers(
         row = k.load(rows, layer * LAYER_ROW, LAYER_ROW)
         rounds, degree, element, step, across, first_run, stop_run = row[:7]
         claim, constants, gates, stop = row[7:]
-        (ticket,) = k.load(begun, 0)
-        found = Parts(k, f, partial, proof * parts, tags, ticket)
-        found.need(made, proof * tiles, tiles, layer, layers)
-        (reader,) = k.load(records, proof * stride + READ)
+        (ticket,) = k.load(parts.begun, 0)
+        found = Parts(k, f, parts, proof, ticket)
+        found.need(made, proof, layer, layers)
+        (reader,) = k.load(records.words, proof * records.stride + READ)
 
         never = k.constant(0, u32)
         with k.range(first_run, stop_run, carry=(never, never)) as loop:
-            (tag,) = k.load(checked, proof * runs + loop.index)
+            (tag,) = k.load(checked.entries, proof * checked.stride + loop.index)
             stale, wrong = loop.carried
             verdict = tag ^ ticket
             loop.next((stale | (verdict >> 2), wrong | verdict))
         stale, wrong = loop.results
 
         left = f.carried(found.sum(claim, constants) - found.sum(constants, gates))
-        own = ProofBuffer(k, f, sent, challenges, proof * elements, proof * messages)
+        own = ProofBuffer(k, f, sent, challenges, proof)
         left = own.rounds(left, (rounds, degree, element, step), (never, never + 1, across))
         difference = f.carried(found.sum(gates, stop) - left)
         fresh = found.fresh & (reader == ticket) & (stale == 0)
@@ -70,4 +62,5 @@ def check_layers(
                 ticket + k.select(right, k.constant(PASSED, u32), FAILED)
                 for right in (wrong == PASSED, f.is_zero(difference))
             ]
-            k.store(records, proof * stride + first_record + 2 * layer, *verdicts)
+            place = proof * records.stride + records.first + 2 * layer
+            k.store(records.words, place, *verdicts)

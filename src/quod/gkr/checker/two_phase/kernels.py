@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from quod.gkr.checker.gates import Gates, SumForm
-from quod.kernel import U32, Builder, Pointer, kernel
+from quod.gkr.checker.parameters import Challenges, GateTables, PartialSums, PerProof, Tiles
+from quod.kernel import Builder, kernel
 from quod.sumcheck.mixed import MixedField
 from quod.sumcheck.workgroup_sums import WorkgroupSums
 
@@ -14,24 +15,11 @@ PART_ROW = 6
 @kernel
 def add_gates(
     k: Builder,
-    first_tile: U32,
-    tiles: U32,
-    parts: U32,
-    tags: U32,
-    gates_total: U32,
-    stride: U32,
-    numbers: U32,
-    public: U32,
-    first_random: U32,
-    messages: U32,
-    log_instances: U32,
-    rows: Pointer[U32],
-    gates: Pointer[U32],
-    coefficients: Pointer[U32],
-    challenges: Pointer[U32],
-    tables: Pointer[U32],
-    partial: Pointer[U32],
-    begun: Pointer[U32],
+    tiles: Tiles,
+    gates: GateTables,
+    challenges: Challenges,
+    tables: PerProof,
+    parts: PartialSums,
     *,
     form: SumForm,
 ) -> None:
@@ -39,31 +27,29 @@ def add_gates(
 
     A row is where the tables of the weights and of both inputs begin, the first gate and the number
     of them (`by_instance` instances of gates), and the part. `gates` are columns of outputs, inputs
-    and coefficients. Behind the parts there is the ticket of the run for each.
+    and coefficients.
     """
     mixed = MixedField(k, form.field)
     f = mixed.extended
     sums = WorkgroupSums(k, f, 1)
-    proof, tile = k.workgroup_id() // tiles, k.workgroup_id() % tiles + first_tile
-    weights, first_input, second_input, first, count, part = k.load(rows, tile * PART_ROW, PART_ROW)
-    own = proof * stride
-
-    known = Gates(
-        k, mixed, form, (gates, gates_total), (coefficients, numbers, public, log_instances),
-        (challenges, messages, first_random), proof,
-    )  # fmt: skip
+    proof, tile = k.workgroup_id() // tiles.count, k.workgroup_id() % tiles.count + tiles.first
+    weights, first_input, second_input, first, count, part = k.load(
+        gates.rows, tile * PART_ROW, PART_ROW
+    )
+    own = proof * tables.stride
+    known = Gates(k, mixed, form, gates, challenges, proof)
 
     with k.range(k.local_id(), count, k.workgroup_size, carry=f.carried(f.zero())) as loop:
         gate = known.at(first + loop.index)
         places = [start + x for start, x in zip((first_input, second_input), gate.inputs)]
         if form.by_instance:
             places = [first_input + gate.instance]
-        part_sum = f.carried(f.load(tables, own + weights + gate.output))
+        part_sum = f.carried(f.load(tables.entries, own + weights + gate.output))
         part_sum = known.times_coefficient(part_sum, gate)
         for place in places:
-            part_sum = f.carried(part_sum * f.carried(f.load(tables, own + place)))
+            part_sum = f.carried(part_sum * f.carried(f.load(tables.entries, own + place)))
         loop.next(f.carried(loop.carried + part_sum))
     (total,) = sums.totals([loop.results])
     with k.if_(k.local_id() == 0):
-        f.store(partial, proof * parts + part, total)
-        k.store(partial, tags + proof * parts + part, *k.load(begun, 0))
+        f.store(parts.words, proof * parts.stride + part, total)
+        k.store(parts.words, parts.tags + proof * parts.stride + part, *k.load(parts.begun, 0))

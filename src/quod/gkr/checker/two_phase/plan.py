@@ -41,19 +41,14 @@ class TwoPhaseCheckPlan(CheckPlan):
                     self._add(recording, form, tiles)
 
     def _add(self, recording: RecordingStream, form: SumForm, tiles: range) -> None:
-        schedule, memory = self._own, self._memory
         self._tiled(
-            recording, add_gates, tiles, schedule.parts, self._tags, schedule.sums[form].total,
-            schedule.table_entries, *self._of_coefficients, memory[f"rows of {form}"],
-            memory[f"gates of {form}"], memory["coefficients"], memory["challenges"],
-            memory["tables"], memory["partial"], memory["begun"], form=form,
+            recording, add_gates, tiles, *self._gates(form), self._per_proof("tables"),
+            self._partial_sums(), form=form,
         )  # fmt: skip
 
     def _record_checks(self, recording: RecordingStream) -> None:
-        memory, messages, schedule = self._memory, self.messages, self._own
+        arrays = [self._per_proof(name) for name in ("sent", "challenges", "made")]
         self._each(
-            recording, check_layers, len(self.circuit.layers), len(messages.rows),
-            messages.elements, schedule.parts, self._tags, schedule.tiles, self.record_words,
-            FIRST_CHECK, memory["layers"], memory["sent"], memory["challenges"], memory["made"],
-            memory["partial"], memory["begun"], memory["records"], field=self.field,
+            recording, check_layers, len(self.circuit.layers), self._memory["layers"], *arrays,
+            self._partial_sums(), self._records(FIRST_CHECK), field=self.field,
         )  # fmt: skip

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 from quod.field.extension import field_arithmetic
 from quod.field.spec import FieldSpec
+from quod.gkr.checker.parameters import PartialSums, PerProof, Records
 from quod.gkr.checker.proof_buffer import Parts, ProofBuffer
 from quod.gkr.checker.records import FAILED, PASSED, READ
 from quod.kernel import U32, Builder, Pointer, kernel, u32
@@ -20,20 +21,12 @@ def check_layers(
     k: Builder,
     n: U32,
     layers: U32,
-    messages: U32,
-    elements: U32,
-    parts: U32,
-    tags: U32,
-    tiles: U32,
-    stride: U32,
-    first_record: U32,
     rows: Pointer[U32],
-    sent: Pointer[U32],
-    challenges: Pointer[U32],
-    made: Pointer[U32],
-    partial: Pointer[U32],
-    begun: Pointer[U32],
-    records: Pointer[U32],
+    sent: PerProof,
+    challenges: PerProof,
+    made: PerProof,
+    parts: PartialSums,
+    records: Records,
     *,
     field: FieldSpec,
 ) -> None:
@@ -46,14 +39,14 @@ def check_layers(
         proof, layer = i // layers, i % layers
         row = k.load(rows, layer * LAYER_ROW, LAYER_ROW)
         starts = dict(zip(KINDS, pairwise(row[14:]), strict=True))
-        (ticket,) = k.load(begun, 0)
-        found = Parts(k, f, partial, proof * parts, tags, ticket)
-        found.need(made, proof * tiles, tiles, layer, layers)
-        (reader,) = k.load(records, proof * stride + READ)
+        (ticket,) = k.load(parts.begun, 0)
+        found = Parts(k, f, parts, proof, ticket)
+        found.need(made, proof, layer, layers)
+        (reader,) = k.load(records.words, proof * records.stride + READ)
         found.fresh = found.fresh & (reader == ticket)
         sums = {kind: found.sum(*bounds) for kind, bounds in starts.items()}
 
-        own = ProofBuffer(k, f, sent, challenges, proof * elements, proof * messages)
+        own = ProofBuffer(k, f, sent, challenges, proof)
         claims, value, other, factor = row[:4]
         rounds, degree, element, step, halves, weighted, across = row[4:11]
         second_rounds, second_element, second_step = row[11:14]
@@ -87,4 +80,5 @@ def check_layers(
                 ticket + k.select(right, k.constant(PASSED, u32), FAILED)
                 for right in (is_first_right, is_second_right)
             ]
-            k.store(records, proof * stride + first_record + 2 * layer, *verdicts)
+            place = proof * records.stride + records.first + 2 * layer
+            k.store(records.words, place, *verdicts)
