@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from quod.field.extension import field_arithmetic
 from quod.field.spec import FieldSpec
+from quod.frozen import frozen
 from quod.hash.table import Hash
 from quod.hash.words import message_words
 from quod.kernel import U32, U64, Builder, Pointer, kernel, u32, u64
@@ -128,6 +128,23 @@ def add_shifted(
         f.store(below, to_first + size + i.cast(u64), d0 * d1)
 
 
+@frozen
+class LayerForm:
+    """The static part of the step between two layers.
+
+    A tree has as many values as `counts` says; `going` are the trees that have a further layer. The
+    first tree's values are to be taken from the shift where it `was_shifted`; where it `is_shifted`
+    two scales for that follow the powers (`quod.lookup.tree`).
+    """
+
+    field: FieldSpec
+    counts: tuple[int, ...]
+    going: tuple[int, ...]
+    was_shifted: bool
+    is_shifted: bool
+    hash: Hash = Hash.SHA3_256
+
+
 @kernel
 def next_layer(
     k: Builder,
@@ -141,33 +158,27 @@ def next_layer(
     equality: Pointer[U32],
     shift: Pointer[U32],
     *,
-    field: FieldSpec,
-    counts: Sequence[int],
-    going: Sequence[int],
-    was_shifted: bool,
-    is_shifted: bool,
-    hash: Hash = Hash.SHA3_256,
+    form: LayerForm,
 ) -> None:
     """From the values that end a layer to the claim, the point and the scales of the next one.
 
-    One workgroup. `values` has those of each tree, as many as `counts` says, from `first_value` on;
-    `going` are the trees that have a further layer. `before` and `after` are the progress of both
-    layers' sumchecks (`quod.sumcheck.memory.Progress`), of log_before variables and one more. The
-    first tree's values are to be taken from shift[0] where it `was_shifted`; where it `is_shifted`
-    two scales for that follow the powers (`quod.lookup.tree`).
+    One workgroup. `values` has those of each tree from `first_value` on. `before` and `after` are
+    the progress of both layers' sumchecks (`quod.sumcheck.memory.Progress`), of log_before
+    variables and one more.
     """
+    field = form.field
     f: Any = field_arithmetic(k, field, inlined=True)
-    chain = Chain(k, hash)
+    chain = Chain(k, form.hash)
     one = k.constant(1, u32)
     nothing = one - 1
     old = Progress(f, before, one, nothing, log_before)
     new = Progress(f, after, one, nothing, log_before + 1)
     sides: list[list[Any]] = []
     message: list[Value] = []
-    for count in counts:
+    for count in form.counts:
         start = sum(map(len, sides))
         side = [f.carried(f.load(values, first_value + start + at)) for at in range(count)]
-        if was_shifted and not sides:
+        if form.was_shifted and not sides:
             side = [f.carried(f.load(shift, 0) - element) for element in side]
         for element in side:
             message += message_words(f, element)
@@ -178,7 +189,7 @@ def next_layer(
     state = chain.absorbed(state, Label.NEXT, ())
     scale = f.carried(challenge(f, field, state))
     parts = []
-    for tree in going:
+    for tree in form.going:
         n0, n1, d0, d1 = sides[tree]
         parts += [f.carried(low + last * (high - low)) for low, high in ((d0, d1), (n0, n1))]
     claim, scales = parts[0], [scale]
@@ -186,7 +197,7 @@ def next_layer(
         claim = f.carried(claim + scales[-1] * part)
         scales.append(f.carried(scales[-1] * scale))
     scales.pop()
-    if is_shifted:
+    if form.is_shifted:
         alpha = f.carried(f.load(shift, 0))
         both = f.carried(alpha + scale)
         scales += [both, alpha * f.carried(both + scale)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from quod.field.named_extensions import EXTENSIONS
 from quod.kernel.registry import register
 from quod.lookup.fraction_kernels import (
+    LayerForm,
     add_fractions,
     add_parts,
     add_shifted,
@@ -21,6 +22,6 @@ register(
     f"lookup.add_fractions[{_FIELD.name}]", add_fractions, field=_FIELD, has_numerators=True
 )  # fmt: skip
 register(
-    f"lookup.next_layer[{_FIELD.name}]", next_layer, field=_FIELD, counts=(4,), going=(0,),
-    was_shifted=False, is_shifted=False,
+    f"lookup.next_layer[{_FIELD.name}]", next_layer,
+    form=LayerForm(_FIELD, counts=(4,), going=(0,), was_shifted=False, is_shifted=False),
 )  # fmt: skip

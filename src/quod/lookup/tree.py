@@ -23,7 +23,7 @@ from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.hash.function import STATE_WORDS
 from quod.hash.table import Hash
-from quod.lookup.fraction_kernels import add_fractions, add_shifted, next_layer
+from quod.lookup.fraction_kernels import LayerForm, add_fractions, add_shifted, next_layer
 from quod.lookup.fractions import Fractions, layers_of
 from quod.sumcheck.memory import Progress
 from quod.sumcheck.plan import Inputs, SumcheckPlan
@@ -208,13 +208,14 @@ class FractionTrees:
         values: Buffer, first_value: int,
     ) -> None:  # fmt: skip
         plan, active = layer.plan, self._active(number - 1)
-        compiled = self._device.compile(
-            next_layer, lanes=plan.finish_lanes, field=self._field,
+        form = LayerForm(
+            self._field,
             counts=tuple(self._trees[tree].tables(number - 1) for tree in active),
             going=tuple(place for place, t in enumerate(active) if self._trees[t].tables(number)),
             was_shifted=self._is_shifted(number - 1), is_shifted=self._is_shifted(number),
             hash=self._hash,
         )  # fmt: skip
+        compiled = self._device.compile(next_layer, lanes=plan.finish_lanes, form=form)
         shift = self._equality if self._shifted is None else self._shifted.shift
         recording.launch(
             compiled, 1, number - 1, first_value, plan.first_scale, values, before, layer.progress,
