@@ -46,14 +46,21 @@ def statements(path: Path) -> list[Statement]:
 
     def visit(outer: ast.AST, depth: int) -> Iterator[Statement]:
         for node in _inner(outer):
-            if not isinstance(node, ast.Import | ast.ImportFrom | ast.Pass) and not (
-                isinstance(node, ast.Assign | ast.AnnAssign | ast.Expr)
-                and (node.value is None or isinstance(node.value, ast.Constant))
-            ):
+            if not _declares(node):
                 yield Statement(path, node.lineno, depth, tuple(_words(node)))
             yield from visit(node, depth + 1)
 
     return list(visit(ast.parse(path.read_text()), 0))
+
+
+def _declares(node: ast.stmt) -> bool:
+    """Whether a statement imports or declares, as a class of fields without methods does."""
+    if isinstance(node, ast.ClassDef):
+        return not node.decorator_list and all(map(_declares, node.body))
+    return isinstance(node, ast.Import | ast.ImportFrom | ast.Pass) or (
+        isinstance(node, ast.Assign | ast.AnnAssign | ast.Expr)
+        and (node.value is None or isinstance(node.value, ast.Constant))
+    )
 
 
 def _inner(node: ast.AST) -> Iterator[ast.stmt]:

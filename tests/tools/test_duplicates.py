@@ -69,6 +69,13 @@ def test_a_table_is_no_twin_of_itself(tmp_path: Path) -> None:
     assert len(found(tmp_path, "rows.append(0)\n" * 3 * duplicates.LEAST)) == 1
 
 
+def test_classes_that_declare_fields_are_no_twins(tmp_path: Path) -> None:
+    classes = "".join(f"class C{number}(Base):\n    field: int\n" for number in range(12))
+    assert found(tmp_path, classes, classes) == []
+    with_methods = classes.replace("    field: int\n", "    def get(self): return self.field\n")
+    assert found(tmp_path, with_methods, with_methods)
+
+
 def test_more_than_recorded_fails(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
