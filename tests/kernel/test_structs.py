@@ -39,7 +39,7 @@ class Line(Struct):
 
     rows: Rows
     r: Annotated[Element, ElementOf("spec")]
-    first: U32 = 0  # type: ignore[assignment]
+    first: U32
 
 
 @pytest.fixture(scope="module", params=DEVICES)
@@ -95,7 +95,7 @@ def test_launches_and_recordings(some_device: AnyDevice, spec: Modulus) -> None:
     source, target = some_device.upload(words), some_device.upload(out)
     line = Line(Rows(source, 3), p - 2, 1)
     stream.launch(evaluated.kernel, evaluated.groups(n), n, line, 1, target)
-    pair = Line(Rows(target, 1), 3)
+    pair = Line(Rows(target, 1), 3, 0)
     last = some_device.allocate(spec.words * 4)
     stream.launch(evaluated.kernel, evaluated.groups(1), 1, pair, 0, last)
     stream.download(last, out[:1])
@@ -114,7 +114,7 @@ def test_export() -> None:
     device = ExportDevice()
     words = from_integers(M31, [1, 5, 2, 9])
     compiled = device.compile(evaluate, lanes=64, spec=M31)
-    line = Line(Rows(device.upload(words), 2), 3)
+    line = Line(Rows(device.upload(words), 2), 3, 0)
     launched = device.upload(np.zeros(2, np.uint32))
     device.launch(compiled, 1, 2, line, 0, launched)
     out = np.zeros(2, np.uint32)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from quod.frozen import frozen, replace
@@ -75,17 +75,8 @@ class StructType(Composite):
         if not isinstance(argument, self.struct):
             given = type(argument).__name__
             raise ValueError(f"is {self}; give a {self.struct.__name__}, not a value of {given}")
-        arguments: list[Any] = []
-        for name, type_ in self.fields.items():
-            value = getattr(argument, name)
-            if not isinstance(type_, Composite):
-                arguments.append(value)
-                continue
-            try:
-                arguments += type_.split(value)
-            except ValueError as error:
-                raise ValueError(f"has the field {name}, which {error}") from None
-        return tuple(arguments)
+        parts = [_split(name, type_, vars(argument)[name]) for name, type_ in self.fields.items()]
+        return tuple(chain.from_iterable(parts))
 
     def joined(self, k: Any, numbers: Sequence[Value]) -> Struct:
         values = iter(numbers)
@@ -100,6 +91,16 @@ class StructType(Composite):
         for name, type_ in self.fields.items():
             if isinstance(type_, Composite):
                 yield name, type_
+
+
+def _split(field: str, type_: ParameterType, value: Any) -> tuple[Any, ...]:
+    """The part of a field's value for each slot; ValueError if it does not fit."""
+    if isinstance(type_, Type):
+        return (value,)
+    try:
+        return type_.split(value)
+    except ValueError as error:
+        raise ValueError(f"has the field {field}, which {error}") from None
 
 
 def without_structs(parameters: Mapping[str, ParameterType]) -> dict[str, ParameterType]:
