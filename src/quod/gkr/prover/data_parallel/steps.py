@@ -38,7 +38,7 @@ def digest_values(
     k: Builder,
     positions: U32,
     digests_each: U32,
-    range_: MessageRange,
+    target: MessageRange,
     values: Pointer[U32],
     digests: Pointer[U32],
     sent: Pointer[U32],
@@ -71,7 +71,7 @@ def digest_values(
         place = first + loop.index
         with k.if_(place < positions):
             message = message_words(f, f.load(values, proof * positions + place))
-            k.store(sent, range_.start(proof) + place * field.words, *message)
+            k.store(sent, target.start(proof) + place * field.words, *message)
 
 
 @kernel
@@ -80,7 +80,7 @@ def end_layer(
     sizes: StateSizes,
     rounds: U32,
     degree: U32,
-    range_: MessageRange,
+    target: MessageRange,
     messages: U32,
     log_below: U32,
     digests: Pointer[U32],
@@ -100,7 +100,7 @@ def end_layer(
     words = rounds * degree * field.words
     with k.range(local, words, k.workgroup_size) as loop:
         (word,) = k.load(memory.proof, number * words + loop.index)
-        k.store(memory.sent, range_.start(number) + loop.index, word)
+        k.store(memory.sent, target.start(number) + loop.index, word)
     with k.range(local, rounds, k.workgroup_size) as loop:
         own.store(own.across + loop.index, behind.challenge(loop.index))
     # Where no layer has rounds there is no memory of them to read.

@@ -38,7 +38,7 @@ def end_first_sumcheck(
     rounds: U32,
     log_below: U32,
     degree: U32,
-    message: MessageRange,
+    target: MessageRange,
     memory: StepMemory,
     *,
     field: FieldSpec,
@@ -52,7 +52,7 @@ def end_first_sumcheck(
     end = _End(k, field, hash, sizes.batch, rounds, degree, memory)
     f, local = end.f, k.local_id()
     own = StateMemory(f, memory.standing, end.number, sizes)
-    found = end.sent(own, message, values)
+    found = end.sent(own, target, values)
     with k.range(local, rounds, k.workgroup_size) as loop:
         behind = own.across + loop.index - log_below
         place = k.select(loop.index < log_below, loop.index + FIRST, behind)
@@ -93,7 +93,7 @@ def end_second_sumcheck(
     k: Builder,
     sizes: StateSizes,
     rounds: U32,
-    message: MessageRange,
+    target: MessageRange,
     memory: StepMemory,
     *,
     field: FieldSpec,
@@ -107,7 +107,7 @@ def end_second_sumcheck(
     end = _End(k, field, hash, sizes.batch, rounds, 2, memory)
     f, local = end.f, k.local_id()
     own = StateMemory(f, memory.standing, end.number, sizes)
-    (value,) = end.sent(own, message, 1)
+    (value,) = end.sent(own, target, 1)
     with k.range(local, rounds, k.workgroup_size) as loop:
         own.store(own.second + loop.index, end.progress.challenge(loop.index))
     factor = None if is_last else f.carried(challenge(f, field, end.state))
@@ -133,11 +133,11 @@ class _End:
         self._words, self._first_value = elements * field.words, batch * elements
         self.state: Words = ()
 
-    def sent(self, own: StateMemory, range_: MessageRange, count: int) -> list[Any]:
+    def sent(self, own: StateMemory, target: MessageRange, count: int) -> list[Any]:
         """The values of `count` tables; the rounds and they are copied to where the proof has them,
         and absorbed."""
         f, k, proof, sent = self.f, self.f.k, self._memory.proof, self._memory.sent
-        start = range_.start(self.number)
+        start = target.start(self.number)
         source = self.number * self._words
         with k.range(k.local_id(), self._words, k.workgroup_size) as loop:
             k.store(sent, start + loop.index, proof[source + loop.index])
