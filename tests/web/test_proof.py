@@ -32,7 +32,6 @@ R = 0x30644E72E131A029B85045B68181585D2833E84879B9709143E1F593F0000001
 
 
 @pytest.mark.thorough
-@pytest.mark.slow
 @pytest.mark.node
 @pytest.mark.timeout(1800)
 def test_circom_to_chromium_to_snarkjs(

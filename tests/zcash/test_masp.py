@@ -61,7 +61,6 @@ def test_its_values_are_those_of_an_asset(note: sapling.Note) -> None:
             masp_output_inputs(note, wrong, 9, 5)  # type: ignore[arg-type]
 
 
-@pytest.mark.slow
 @pytest.mark.thorough
 def test_its_files_make_a_key_and_a_proof(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
