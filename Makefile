@@ -84,7 +84,7 @@ fuzz: $(VENV)/.dev
 
 slow-streams: $(VENV)/.dev
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -p tests.support.slow_streams \
-	    tests/gkr tests/lookup tests/commitment tests/sumcheck tests/proving tests/groth16 $(PYTEST_ARGS)
+	    tests/gkr tests/lookup tests/commitment tests/sumcheck tests/groth16 $(PYTEST_ARGS)
 
 soak: $(VENV)/.dev
 	$(BIN)/python -m tools.soak --proofs 1000000 $(FUZZ_ARGS)
