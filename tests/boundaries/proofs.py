@@ -9,7 +9,7 @@ from typing import Any
 from quod import curve, groth16
 from quod import zcash as sapling
 from quod.curve import EDWARDS
-from quod.r1cs import reference as native
+from quod.r1cs import reference
 from tests.boundaries.row import DEVICE, EXAMPLE, Row, row
 
 KEY, VERIFYING = EXAMPLE / "circuit.zkey", EXAMPLE / "verification_key.json"
@@ -85,15 +85,15 @@ def _encoded() -> Iterator[tuple[str, Row]]:
     yield "decode_edwards", row(
         curve.decode_edwards, curve=JUBJUB, data=text, sign="zcash", check_subgroup=True
     )  # fmt: skip
-    public, signature = native.eddsa_public_key(SEED), native.eddsa_sign(SEED, 1)
+    public, signature = reference.eddsa_public_key(SEED), reference.eddsa_sign(SEED, 1)
     element = {"message": "huge"}
-    yield "eddsa_sign", row(native.eddsa_sign, element, private_key=SEED, message=1)
+    yield "eddsa_sign", row(reference.eddsa_sign, element, private_key=SEED, message=1)
     yield "eddsa_verify", row(
-        native.eddsa_verify, element, public_key=public, message=1, signature=signature
+        reference.eddsa_verify, element, public_key=public, message=1, signature=signature
     )  # fmt: skip
-    yield "EddsaSignature", row(native.EddsaSignature, {"s": "huge"}, r8=public, s=1)
+    yield "EddsaSignature", row(reference.EddsaSignature, {"s": "huge"}, r8=public, s=1)
     yield "EddsaSignature.from_bytes", row(
-        native.EddsaSignature.from_bytes, data=signature.to_bytes()
+        reference.EddsaSignature.from_bytes, data=signature.to_bytes()
     )  # fmt: skip
     viewing = sapling.SpendingKey.from_seed(SEED).viewing_key
     address = viewing.address(sapling.default_diversifier(SEED))

@@ -15,7 +15,7 @@ from quod.hash.sapling_pedersen import (
     note_commitment_randomness_generator,
     pedersen_segment_generator,
 )
-from quod.r1cs import reference as native
+from quod.r1cs import reference
 from quod.zcash import generators
 from quod.zcash.output import Output, verify_output, verify_outputs
 
@@ -169,7 +169,7 @@ def test_the_empty_tree() -> None:
     """The root that Zcash has before the first note, of 32 levels over the leaf 1."""
     node = 1
     for level in range(32):
-        node = native.sapling_node(level, node, node)
+        node = reference.sapling_node(level, node, node)
     assert node == 0x3E49B5F954AA9D3545BC6C37744661EEA48D7C34E3000D82B7F0010C30F4C2FB
 
 

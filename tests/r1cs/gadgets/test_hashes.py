@@ -1,4 +1,4 @@
-"""Hashes as gadgets: what the native functions say, with circomlib's counts of constraints."""
+"""Hashes as gadgets: what the reference functions say, with circomlib's counts of constraints."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import pytest
 
 from quod import r1cs
 from quod.errors import InputError, MismatchError
-from quod.r1cs import gadgets
-from quod.r1cs import reference as native
+from quod.r1cs import gadgets, reference
 from tests.r1cs.gadgets.gadget import inner, made, outputs, sound
 
 CHANCE = random.Random(3)
@@ -23,7 +22,7 @@ def test_poseidon(length: int, count: int) -> None:
     circuit = made(lambda system: [gadgets.poseidon_hash(system, system.private("x", length))])
     assert inner(circuit) == count
     for inputs in ([0] * length, [P - 1] * length, [CHANCE.randrange(P) for _ in range(length)]):
-        assert outputs(circuit, x=inputs) == [native.poseidon_hash(inputs)]
+        assert outputs(circuit, x=inputs) == [reference.poseidon_hash(inputs)]
     sound(circuit, 3, x=[1] * length)
 
 
@@ -36,7 +35,7 @@ def test_poseidon_with_a_state_before() -> None:
 
     circuit = made(gadget)
     assert inner(circuit) == 3 * (8 * 5 + 60)
-    expected = native.poseidon_outputs([1, 2, 3, 4], 5, initial=7)
+    expected = reference.poseidon_outputs([1, 2, 3, 4], 5, initial=7)
     assert outputs(circuit, x=[1, 2, 3, 4], initial=7) == expected
 
 
@@ -48,7 +47,7 @@ def test_mimc() -> None:
     circuit = made(gadget)
     assert inner(circuit) == 3 * 364
     for x, key in (([1, 2], 3), ([P - 1, 0], P - 1)):
-        expected = [native.mimc7(x[0], key), native.mimc7_hash(x, key=key)]
+        expected = [reference.mimc7(x[0], key), reference.mimc7_hash(x, key=key)]
         assert outputs(circuit, x=x, key=key) == expected
     sound(circuit, 3, x=[1, 2], key=3)
 
@@ -65,8 +64,8 @@ def test_mimc_sponge() -> None:
     assert inner(circuit) == 4 * 660
     for x in ([1, 2], [P - 1, 0]):
         expected = [
-            *native.mimc_sponge(x, outputs=2, key=5),
-            *native.mimc_feistel(x[0], x[1], x[0]),
+            *reference.mimc_sponge(x, outputs=2, key=5),
+            *reference.mimc_feistel(x[0], x[1], x[0]),
         ]
         assert outputs(circuit, x=x) == expected
     sound(circuit, 3, x=[1, 2])
@@ -83,7 +82,7 @@ def test_pedersen(length: int, count: int) -> None:
     assert inner(circuit) == length + count
     for number in (0, (1 << length) - 1, CHANCE.getrandbits(length)):
         bits = [number >> at & 1 for at in range(length)]
-        assert outputs(circuit, x=number) == list(native.pedersen_point(bits))
+        assert outputs(circuit, x=number) == list(reference.pedersen_point(bits))
     sound(circuit, 20 if length < 9 else 3, x=5)
 
 

@@ -12,8 +12,7 @@ from quod.curve import EDWARDS, edwards_group
 from quod.errors import InputError, MismatchError
 from quod.field import words_to_integers
 from quod.formats import R1cs
-from quod.r1cs import gadgets
-from quod.r1cs import reference as native
+from quod.r1cs import gadgets, reference
 from quod.testing import assert_fails, assert_satisfied
 from quod.witness import WitnessCalculator
 from tests.r1cs.gadgets.gadget import inner, made, outputs, sound
@@ -33,12 +32,12 @@ def test_eddsa() -> None:
 
     circuit = r1cs.trace(gadget)
     assert circuit.constraints == 3707
-    key, group = native.eddsa_public_key(PRIVATE), edwards_group(CURVE)
+    key, group = reference.eddsa_public_key(PRIVATE), edwards_group(CURVE)
     for message in (0, 1234, P - 1):
-        signature = native.eddsa_sign(PRIVATE, message)
+        signature = reference.eddsa_sign(PRIVATE, message)
         given = {"key": key, "message": message, "r8": signature.r8, "s": signature.s}
         assert_satisfied(circuit, given)
-    other = native.eddsa_sign(PRIVATE, 5)
+    other = reference.eddsa_sign(PRIVATE, 5)
     for change, place in (
         ({"message": 7}, "equation"), ({"s": other.s}, "equation"), ({"r8": other.r8}, "equation"),
         ({"key": group.double(key)}, "equation"), ({"key": (0, P - 1)}, "points"),
@@ -51,7 +50,7 @@ def test_eddsa() -> None:
 @pytest.mark.parametrize("name", ["poseidon", "mimc_sponge"])
 def test_merkle_paths(name: str) -> None:
     compress = getattr(gadgets, f"{name}_node")
-    natively = getattr(native, f"{name}_node")
+    reference_node = getattr(reference, f"{name}_node")
 
     def gadget(system: r1cs.ConstraintSystem) -> list[r1cs.Signal]:
         path, position = system.private("path", 3), system.private("position", 3)
@@ -62,7 +61,7 @@ def test_merkle_paths(name: str) -> None:
     assert inner(circuit) == 3 * (2 + (240 if name == "poseidon" else 1320))
     leaves = [5, 6, 7, 8, 9]
     for place in range(8):
-        root, path = native.merkle_path(leaves, place, 3, compress=natively)
+        root, path = reference.merkle_path(leaves, place, 3, compress=reference_node)
         leaf = [*leaves, 0, 0, 0][place]
         position = [place >> at & 1 for at in range(3)]
         assert outputs(circuit, leaf=leaf, path=path, position=position) == [root]
@@ -183,5 +182,5 @@ def test_circomlib_s_template(tmp_path: Path) -> None:
     circuit = made(gadget)
     assert inner(circuit) == 2 * 240
     for inputs in ([1, 2], [0, P - 1]):
-        assert outputs(circuit, x=inputs) == [native.poseidon_hash(inputs)] * 2
+        assert outputs(circuit, x=inputs) == [reference.poseidon_hash(inputs)] * 2
     sound(circuit, 2, x=[1, 2])

@@ -5,46 +5,46 @@ from __future__ import annotations
 import pytest
 
 from quod.errors import InputError
-from quod.r1cs import reference as native
+from quod.r1cs import reference
 
 
 def test_paths_lead_to_the_root() -> None:
     """Of trees that are full and not, against all nodes of the whole tree."""
-    hashed = native.poseidon_hash
+    hashed = reference.poseidon_hash
     leaves = [5, 6, 7, 8, 9]
     whole = [*leaves, 3, 3, 3]
     first = [hashed(whole[at : at + 2]) for at in range(0, 8, 2)]
     second = [hashed(first[:2]), hashed(first[2:])]
     root = hashed(second)
     for position in range(8):
-        found, siblings = native.merkle_path(leaves, position, 3, empty=3)
+        found, siblings = reference.merkle_path(leaves, position, 3, empty=3)
         assert found == root
         assert siblings == [
             whole[position ^ 1], first[position >> 1 ^ 1], second[position >> 2 ^ 1]
         ]  # fmt: skip
-        assert native.merkle_root(whole[position], siblings, position) == root
-        assert native.merkle_root(whole[position] + 1, siblings, position) != root
-    assert native.merkle_path([], 0, 0, empty=4) == (4, [])
+        assert reference.merkle_root(whole[position], siblings, position) == root
+        assert reference.merkle_root(whole[position] + 1, siblings, position) != root
+    assert reference.merkle_path([], 0, 0, empty=4) == (4, [])
 
 
 def test_nodes_know_their_level() -> None:
     """Sapling's hash differs by level, the others do not."""
-    assert native.sapling_node(0, 1, 2) != native.sapling_node(1, 1, 2)
-    assert native.mimc_sponge_node(3, 1, 2) == native.mimc_sponge([1, 2])[0]
-    root, path = native.merkle_path([1, 2, 3], 2, 2, compress=native.sapling_node)
+    assert reference.sapling_node(0, 1, 2) != reference.sapling_node(1, 1, 2)
+    assert reference.mimc_sponge_node(3, 1, 2) == reference.mimc_sponge([1, 2])[0]
+    root, path = reference.merkle_path([1, 2, 3], 2, 2, compress=reference.sapling_node)
     assert path[0] == 0
-    assert native.merkle_root(3, path, 2, native.sapling_node) == root
-    assert native.merkle_root(3, path, 2, lambda level, left, right: left - right) != root
+    assert reference.merkle_root(3, path, 2, reference.sapling_node) == root
+    assert reference.merkle_root(3, path, 2, lambda level, left, right: left - right) != root
 
 
 def test_hostile_trees() -> None:
     with pytest.raises(InputError, match="depth 1 has not 3 leaves"):
-        native.merkle_path([1, 2, 3], 0, 1)
+        reference.merkle_path([1, 2, 3], 0, 1)
     with pytest.raises(InputError, match="the position must be a whole number from 0 to 1"):
-        native.merkle_root(1, [2], 2)
+        reference.merkle_root(1, [2], 2)
     with pytest.raises(InputError, match="the hash of a tree is a function"):
-        native.merkle_root(1, [2], 0, 5)  # type: ignore[arg-type]
+        reference.merkle_root(1, [2], 0, 5)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="an input of Poseidon"):
-        native.merkle_root(1, ["2"], 0)  # type: ignore[list-item]
+        reference.merkle_root(1, ["2"], 0)  # type: ignore[list-item]
     with pytest.raises(InputError, match="the level must be"):
-        native.sapling_node(32, 1, 2)
+        reference.sapling_node(32, 1, 2)
