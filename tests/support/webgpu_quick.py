@@ -12,6 +12,7 @@ import os
 import re
 
 PACKAGES = (
+    "tests/bench/test_chain.py",
     "tests/curve/",
     "tests/field/",
     "tests/groth16/",

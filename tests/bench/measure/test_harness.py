@@ -278,7 +278,7 @@ def test_numbers_are_short(value: float, text: str) -> None:
 
 def test_the_commit_is_this_checkouts_or_the_version(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("QUOD_COMMIT", raising=False)
-    repository = Path(__file__).resolve().parents[2]
+    repository = Path(__file__).resolve().parents[3]
     if (repository / ".git").exists():
         command = ["git", "-C", str(repository), "rev-parse", "HEAD"]
         head = subprocess.run(command, capture_output=True, text=True, check=True).stdout

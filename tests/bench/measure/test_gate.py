@@ -114,7 +114,7 @@ def test_units_must_be_known_and_the_same(tmp_path: Path) -> None:
 
 
 def test_all_recorded_units_are_known(tmp_path: Path) -> None:
-    folder = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
+    folder = Path(__file__).resolve().parents[3] / "benchmarks" / "results"
     rows = [row for path in folder.glob("*.json") for row in results.load_results(path)["rows"]]
     assert rows
     for unit in {row["unit"] for row in rows}:

@@ -12,7 +12,7 @@ from quod.errors import QuodError
 from quod.groth16 import ProvingKey
 from tests.support.node import program
 
-EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "membership"
+EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "membership"
 
 
 @pytest.fixture(scope="module")

@@ -90,7 +90,7 @@ def test_an_error_ends_the_load() -> None:
 
 def test_a_server(start: object, capsys: pytest.CaptureFixture[str]) -> None:  # noqa: F811
     server: RunningServer = start()  # type: ignore[operator]
-    witness = Path(__file__).parents[2] / "examples" / "membership" / "witness.wtns"
+    witness = Path(__file__).parents[3] / "examples" / "membership" / "witness.wtns"
     words = ["bench", "serve", server.listeners.grpc[0], "membership", str(witness)]
     loads = ["--clients", "2", "--rate", "50", "--proofs", "6", "--repeats", "2", "--cold"]
     assert entry.run([*words, *loads, "--json", "--quiet"]) == 0

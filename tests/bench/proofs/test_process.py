@@ -20,7 +20,7 @@ from quod.formats import write_wtns
 # The package has a command of the same name.
 process = import_module("quod.bench.proofs.process")
 
-EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "membership"
+EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "membership"
 
 
 @pytest.fixture
