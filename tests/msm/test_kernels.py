@@ -16,6 +16,7 @@ from quod.curve.group import Group
 from quod.curve.groups import GROUPS
 from quod.curve.named.edwards_bls12 import EDWARDS_BLS12
 from quod.device.cpu.device import CpuDevice
+from quod.kernel.builder.structs import with_structs
 from quod.kernel.interpreter.interpreter import interpret
 from quod.msm.fixed_base import list_table_entries
 from quod.msm.host import bucket_reduction as rows_and_columns
@@ -172,7 +173,8 @@ def run_alone(definition: Any, arguments: Any) -> list[Array]:
     for compiled in (False, True):
         given = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
         if compiled:
-            device.launch(device.compile(definition, lanes=1), 1, *given)
+            kernel = device.compile(definition, lanes=1)
+            device.launch(kernel, 1, *with_structs(kernel.parameters, iter(given)))
         else:
             interpret(definition.trace(device.machine(1)), 1, given)
         results.append([a for a in given if isinstance(a, np.ndarray)])

@@ -19,6 +19,7 @@ from quod.device.cpu.device import CpuDevice
 from quod.device.cpu.processor import host_processor
 from quod.errors import KernelError
 from quod.kernel import KernelDefinition, Machine
+from quod.kernel.builder.structs import with_structs
 from quod.kernel.interpreter.interpreter import interpret
 from quod.kernel.ir import types
 
@@ -51,7 +52,7 @@ def _cpu(name: str, strategy: str, lanes: int) -> Executor:
         static: dict[str, Any],
     ) -> None:
         compiled = device.compile(definition, lanes=lanes, **static)
-        device.launch(compiled, groups, *arguments)
+        device.launch(compiled, groups, *with_structs(compiled.parameters, iter(arguments)))
 
     return Executor(name, device.machine(lanes), run)
 
@@ -87,7 +88,8 @@ def _lowered(workgroup_size: int) -> Executor:
         lowered = lower(definition.trace(machine, **static), machine).kernel
         given: list[Argument] = []
         words: list[tuple[Array, Array]] = []
-        for argument, type_ in zip(arguments, definition.parameters.values(), strict=True):
+        _, slots = definition.parameters_for(static)
+        for argument, type_ in zip(arguments, slots.values(), strict=True):
             if isinstance(argument, np.ndarray):
                 own = np.zeros(-(-argument.nbytes // 4), np.uint32)
                 own.view(np.uint8)[: argument.nbytes] = argument.reshape(-1).view(np.uint8)
@@ -163,6 +165,8 @@ def run_everywhere(
     **static: Any,
 ) -> list[Array]:
     """Runs 8 * `groups` instances on every executor; gives the buffers afterwards.
+
+    Of a struct the fields are arguments of their own, as of the interpreter.
 
     On each executor the buffers must equal what the interpreter leaves, for the same machine; and
     machines must agree with one another, unless the kernel is about workgroups (`per_workgroup`).

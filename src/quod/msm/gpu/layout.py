@@ -39,6 +39,8 @@ from __future__ import annotations
 from quod.curve.sums.forms import Form
 from quod.device.memory.buffer import Buffer
 from quod.frozen import frozen, replace
+from quod.kernel.builder.structs import Struct
+from quod.kernel.ir.value import U32, U64, Pointer
 from quod.msm.gpu.device_limits import Processor, SortTuning
 from quod.msm.plan import WindowPlan
 
@@ -112,14 +114,38 @@ class GpuMsmPlan(WindowPlan):
         return self.group.coordinate_words * 4
 
 
+class ChunkTable(Struct):
+    """Chunks of entries in order of falling length, so that neighbours end together.
+
+    Chunk i has the lengths[i] entries from entry starts[i] on, 1 to `longest`, and the number
+    numbers[i].
+    """
+
+    starts: Pointer[U32]
+    lengths: Pointer[U32]
+    numbers: Pointer[U32]
+
+
+class ChunkSums(Struct):
+    """The chunks to sum, and where their sums go: sums[numbers[i]] is the sum of chunk i.
+
+    retries[0] counts the chunks to be summed again by complete additions, which retries[1], ...
+    list.
+    """
+
+    table: ChunkTable
+    entries: Pointer[U32]
+    bases: Pointer[U64]
+    sums: Pointer[U64]
+    retries: Pointer[U32]
+
+
 @frozen
 class Chunks:
     """The chunks of one MSM, arrays of u32 in device memory.
 
-    `starts`, `lengths` and `numbers` say where each chunk begins in the entries, how many it has
-    (1 to `longest`) and which number it has; they are in order of falling length, so that
-    neighbours end together. `first_chunk` has
-    `all_buckets` + 1 elements, `count` one: how many chunks there are.
+    `starts`, `lengths` and `numbers` are those of `ChunkTable`. `first_chunk` has `all_buckets` + 1
+    elements, `count` one: how many chunks there are.
     """
 
     starts: Buffer
@@ -127,3 +153,8 @@ class Chunks:
     numbers: Buffer
     first_chunk: Buffer
     count: Buffer
+
+    @property
+    def table(self) -> ChunkTable:
+        """The chunks as kernels take them."""
+        return ChunkTable(self.starts, self.lengths, self.numbers)

@@ -66,8 +66,9 @@ class PointSums:
         totals = unwritten(2)
         cut = device.compile(segments.cut_segments, lanes=1)
         device.launch(
-            cut, 1, len(starts), longest, chunk_length, first, starts, lengths, owners, histogram,
-            *tables, self.numbers, *longs, totals,
+            cut, 1, len(starts), longest, chunk_length, first,
+            segments.Segments(starts, lengths, owners), histogram, segments.SegmentChunks(*tables),
+            self.numbers, segments.Segments(*longs), totals,
         )  # fmt: skip
         check_written(device, "chunks of segments", totals)
         counts = int(totals[segments.CHUNKS]), int(totals[segments.LONG_SEGMENTS])

@@ -7,6 +7,7 @@ witness, become several chunks, whose sums are added in a further pass over far 
 from __future__ import annotations
 
 from quod.kernel.builder.builder import Builder
+from quod.kernel.builder.structs import Struct
 from quod.kernel.definition import kernel
 from quod.kernel.ir.types import u32
 from quod.kernel.ir.value import U32, Pointer, Value
@@ -18,6 +19,22 @@ NO_POINT = 0xFFFFFFFF
 CHUNKS, LONG_SEGMENTS = 0, 1
 
 
+class Segments(Struct):
+    """Runs of entries: where each begins, its length, and the owner of its sum."""
+
+    starts: Pointer[U32]
+    lengths: Pointer[U32]
+    owners: Pointer[U32]
+
+
+class SegmentChunks(Struct):
+    """Chunks by falling length: where each begins, its length, and the point its sum goes to."""
+
+    starts: Pointer[U32]
+    lengths: Pointer[U32]
+    targets: Pointer[U32]
+
+
 def _chunk_count(k: Builder, length: Value, longest: Value, chunk_length: Value) -> Value:
     """How many chunks a segment becomes."""
     whole = k.minimum(length, 1)
@@ -27,24 +44,18 @@ def _chunk_count(k: Builder, length: Value, longest: Value, chunk_length: Value)
 @kernel
 def cut_segments(
     k: Builder,
-    segments: U32,
+    count: U32,
     longest: U32,
     chunk_length: U32,
     first_target: U32,
-    starts: Pointer[U32],
-    lengths: Pointer[U32],
-    owners: Pointer[U32],
+    segments: Segments,
     histogram: Pointer[U32],
-    chunk_starts: Pointer[U32],
-    chunk_lengths: Pointer[U32],
-    chunk_targets: Pointer[U32],
+    table: SegmentChunks,
     points: Pointer[U32],
-    long_starts: Pointer[U32],
-    long_lengths: Pointer[U32],
-    long_owners: Pointer[U32],
+    long: Segments,
     totals: Pointer[U32],
 ) -> None:
-    """Chunks no longer than `longest`, one instance on one lane.
+    """Cuts `count` segments into chunks no longer than `longest`, one instance on one lane.
 
     A longer segment is cut into about equal chunks of at most `chunk_length`, which is at most
     `longest`: shorter chunks are more of them, to share inversions.
@@ -53,8 +64,8 @@ def cut_segments(
     NO_POINT for an empty segment. A segment of several chunks becomes a segment of the next pass:
     its sums' numbers, its length, its owner. `histogram` has longest + 1 zeros.
     """
-    with k.range(0, segments) as loop:
-        length = lengths[loop.index]
+    with k.range(0, count) as loop:
+        length = segments.lengths[loop.index]
         chunks = _chunk_count(k, length, longest, chunk_length)
         with k.if_(chunks != 0):
             short, longer = length // chunks, length % chunks
@@ -68,9 +79,10 @@ def cut_segments(
         histogram[length] = ranks.carried
         ranks.next(ranks.carried + here)
     totals[CHUNKS] = ranks.results
-    with k.range(0, segments, carry=(first_target, k.constant(0, u32))) as loop:
+    with k.range(0, count, carry=(first_target, k.constant(0, u32))) as loop:
         target, long_count = loop.carried
-        start, length, owner = (table[loop.index] for table in (starts, lengths, owners))
+        start, length = segments.starts[loop.index], segments.lengths[loop.index]
+        owner = segments.owners[loop.index]
         chunks = _chunk_count(k, length, longest, chunk_length)
         divisor = k.maximum(chunks, 1)
         short, longer = length // divisor, length % divisor
@@ -78,16 +90,16 @@ def cut_segments(
             size = short + k.select(cut.index < longer, k.constant(1, u32), 0)
             rank = histogram[size]
             histogram[size] = rank + 1
-            chunk_starts[rank] = cut.carried
-            chunk_lengths[rank] = size
-            chunk_targets[rank] = target + cut.index
+            table.starts[rank] = cut.carried
+            table.lengths[rank] = size
+            table.targets[rank] = target + cut.index
             cut.next(cut.carried + size)
         points[owner] = k.select(chunks == 0, k.constant(NO_POINT, u32), target)
         is_long = chunks > 1
         with k.if_(is_long):
-            long_starts[long_count] = target
-            long_lengths[long_count] = chunks
-            long_owners[long_count] = owner
+            long.starts[long_count] = target
+            long.lengths[long_count] = chunks
+            long.owners[long_count] = owner
         more = k.select(is_long, k.constant(1, u32), 0)
         loop.next((target + chunks, long_count + more))
     totals[LONG_SEGMENTS] = loop.results[1]

@@ -18,7 +18,7 @@ from quod.device.runtime.stream import RecordingStream
 from quod.frozen import frozen
 from quod.kernel.builder.builder import Builder
 from quod.kernel.definition import kernel
-from quod.kernel.ir.value import U32, U64, Pointer
+from quod.kernel.ir.value import U32, Pointer
 from quod.msm.gpu.buckets.affine_trees import (
     PRODUCTS_OF_AFFINE,
     Shape,
@@ -26,7 +26,7 @@ from quod.msm.gpu.buckets.affine_trees import (
     affine_cost,
     bytes_of_addition,
 )
-from quod.msm.gpu.layout import Chunks, GpuMsmPlan
+from quod.msm.gpu.layout import Chunks, ChunkSums, GpuMsmPlan
 
 _ALIGNMENT = 256
 
@@ -67,13 +67,7 @@ def tuning(group: Group, *, long: bool = True) -> Tuning:
 def accumulate(
     k: Builder,
     count: Pointer[U32],
-    starts: Pointer[U32],
-    lengths: Pointer[U32],
-    numbers: Pointer[U32],
-    entries: Pointer[U32],
-    bases: Pointer[U64],
-    sums: Pointer[U64],
-    retries: Pointer[U32],
+    work: ChunkSums,
     *,
     group: Group,
     form: Form,
@@ -81,16 +75,17 @@ def accumulate(
     ahead: bool,
     inlined: bool,
 ) -> None:
-    """sums[numbers[i]] = the sum of the entries of chunk i, for i below count[0].
+    """Sums the entries of chunk i, for i below count[0].
 
     retries[0] is raised by the number of chunks that must be summed otherwise, which are noted
     behind it.
     """
     k.resident_workgroups(resident)
+    table, entries, bases = work.table, work.entries, work.bases
     law = sum_arithmetic(k, group, form, inlined=inlined)
     i = k.global_id()
     with k.if_(i < count[0]):
-        start, length = starts[i], lengths[i]
+        start, length = table.starts[i], table.lengths[i]
         last = start + length - 1
         first = entries[start]
         total = law.begin(law.base(law.load_base(bases, first), first))
@@ -107,23 +102,17 @@ def accumulate(
             total = law.add_base(total, law.base(words, entry))
             loop.next((total, following, following_words))
         total = loop.results[0]
-        law.store_coordinates(sums, numbers[i], total)
+        law.store_coordinates(work.sums, table.numbers[i], total)
         failed = law.failed(total)
         if failed is not None:
             with k.if_(failed):
-                retries[k.atomic_add(retries, 0, 1) + 1] = i
+                work.retries[k.atomic_add(work.retries, 0, 1) + 1] = i
 
 
 @kernel
 def accumulate_again(
     k: Builder,
-    starts: Pointer[U32],
-    lengths: Pointer[U32],
-    numbers: Pointer[U32],
-    entries: Pointer[U32],
-    bases: Pointer[U64],
-    sums: Pointer[U64],
-    retries: Pointer[U32],
+    work: ChunkSums,
     *,
     group: Group,
     form: Form,
@@ -132,14 +121,15 @@ def accumulate_again(
     k.resident_workgroups(resident_workgroups(group))
     law = sum_arithmetic(k, group, form)
     instances = k.num_workgroups() * k.workgroup_size
-    with k.range(k.global_id(), retries[0], instances) as outer:
-        i = retries[outer.index + 1]
-        start = starts[i]
-        with k.range(start, start + lengths[i], carry=law.neutral()) as loop:
-            entry = entries[loop.index]
-            base = law.base(law.load_base(bases, entry), entry)
+    table = work.table
+    with k.range(k.global_id(), work.retries[0], instances) as outer:
+        i = work.retries[outer.index + 1]
+        start = table.starts[i]
+        with k.range(start, start + table.lengths[i], carry=law.neutral()) as loop:
+            entry = work.entries[loop.index]
+            base = law.base(law.load_base(work.bases, entry), entry)
             loop.next(law.add_base_completely(loop.carried, base))
-        law.store(sums, numbers[i], loop.results)
+        law.store(work.sums, table.numbers[i], loop.results)
 
 
 def scratch_bytes(device: AnyDevice, plan: GpuMsmPlan) -> int:
@@ -184,7 +174,7 @@ def record(
         "group": group, "resident": chosen.resident, "ahead": chosen.ahead,
         "inlined": chosen.inlined,
     }  # fmt: skip
-    arrays = (chunks.starts, chunks.lengths, chunks.numbers, entries, bases, sums, scratch)
+    work = ChunkSums(chunks.table, entries, bases, sums, scratch)
     more: list[Buffer] = []
     if shape is None:
         compiled = device.compile(accumulate, form=form, **static)
@@ -199,11 +189,11 @@ def record(
         products, multiply_adds = PRODUCTS_OF_AFFINE, affine_cost(group)
     recording.fill(scratch.slice(0, 4), label="accumulate")
     recording.launch(
-        compiled, groups, chunks.count, *arrays, *more, label="accumulate", bytes=moved,
+        compiled, groups, chunks.count, work, *more, label="accumulate", bytes=moved,
         modmuls=plan.most_entries * products * group.degree,
         multiply_adds=plan.most_entries * multiply_adds,
     )  # fmt: skip
     if form == "weierstrass":
         again = device.compile(accumulate_again, group=group, form=form)
         lanes = min(plan.most_chunks, device.resident_lanes)
-        recording.launch(again, -(-lanes // device.lanes), *arrays, label="accumulate")
+        recording.launch(again, -(-lanes // device.lanes), work, label="accumulate")

@@ -30,7 +30,7 @@ from quod.kernel.builder.structure import flatten
 from quod.kernel.definition import kernel
 from quod.kernel.ir import types
 from quod.kernel.ir.value import U32, U64, Pointer, Value
-from quod.msm.gpu.layout import GpuMsmPlan
+from quod.msm.gpu.layout import ChunkSums, GpuMsmPlan
 
 PRODUCTS_OF_AFFINE = 6
 """Products of the coordinates' field that an addition takes, one of them a square."""
@@ -161,10 +161,9 @@ class _EntryPairs(_Pairs):
     """Neighbouring entries of a chunk; sum i goes to place first + i."""
 
     def __init__(
-        self, law: WeierstrassSums, bases: Value, entries: Value, start: Value, length: Value,
-        first: Value,
-    ) -> None:  # fmt: skip
-        self._law, self._bases, self._entries = law, bases, entries
+        self, law: WeierstrassSums, work: ChunkSums, start: Value, length: Value, first: Value
+    ) -> None:
+        self._law, self._bases, self._entries = law, work.bases, work.entries
         self._start, self._first = start, first
         self._last = start + length - 1
         self.count = length >> 1
@@ -309,13 +308,7 @@ class _Level:
 def accumulate_affine(
     k: Builder,
     count: Pointer[U32],
-    starts: Pointer[U32],
-    lengths: Pointer[U32],
-    numbers: Pointer[U32],
-    entries: Pointer[U32],
-    bases: Pointer[U64],
-    sums: Pointer[U64],
-    retries: Pointer[U32],
+    work: ChunkSums,
     scratch: Pointer[U64],
     *,
     group: Group,
@@ -324,7 +317,7 @@ def accumulate_affine(
     ahead: bool,
     inlined: bool,
 ) -> None:
-    """sums[numbers[i]] = the sum of the entries of chunk i, for i below count[0].
+    """Sums the entries of chunk i, for i below count[0].
 
     As `accumulate` for affine bases; any number of workgroups does all. `scratch` is as
     `Shape.bytes` says. An instance takes chunks as many apart as there are instances, as many of
@@ -339,7 +332,7 @@ def accumulate_affine(
         first = batches.carried
         batches.check(first < chunks)
         # No chunk of the workgroup from here on is longer than this one.
-        height = (lengths[first] + 1) >> 1
+        height = (work.table.lengths[first] + 1) >> 1
         mine = first + k.local_id()
         left = k.select(mine < chunks, (chunks - mine + (lanes - 1)) // lanes, 0)
         together = k.constant(slots, types.u32) // height
@@ -347,7 +340,8 @@ def accumulate_affine(
 
         def entry_pairs(j: Value) -> _EntryPairs:
             rank = mine + j * lanes
-            return _EntryPairs(law, bases, entries, starts[rank], lengths[rank], j * height)
+            start, length = work.table.starts[rank], work.table.lengths[rank]
+            return _EntryPairs(law, work, start, length, j * height)
 
         failed = _Level(law, places, own, entry_pairs, ahead=ahead).add()
         with k.range(0, own) as loop:
@@ -357,7 +351,7 @@ def accumulate_affine(
             levels.check((k.constant(1, types.u32) << (level - 1)) < height)
 
             def sum_pairs(j: Value) -> _SumPairs:
-                pairs = (lengths[mine + j * lanes] + 1) >> 1
+                pairs = (work.table.lengths[mine + j * lanes] + 1) >> 1
                 return _SumPairs(k, places, j * height, pairs, level)
 
             spoilt = _Level(law, places, own, sum_pairs, ahead=ahead).add()
@@ -366,7 +360,9 @@ def accumulate_affine(
         with k.range(0, own) as loop:
             rank, place = mine + loop.index * lanes, loop.index * height
             one = f.carried(f.one())
-            law.store_coordinates(sums, numbers[rank], (places.x(place), places.y(place), one, one))
+            number = work.table.numbers[rank]
+            total = (places.x(place), places.y(place), one, one)
+            law.store_coordinates(work.sums, number, total)
             with k.if_(failed):
-                retries[k.atomic_add(retries, 0, 1) + 1] = rank
+                work.retries[k.atomic_add(work.retries, 0, 1) + 1] = rank
         batches.next(first + together * lanes)

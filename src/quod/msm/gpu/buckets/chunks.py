@@ -16,6 +16,7 @@ from quod.kernel.definition import kernel
 from quod.kernel.ir import types
 from quod.kernel.ir.value import U32, Pointer, Value
 from quod.kernel.machine import Capability
+from quod.msm.gpu.layout import ChunkTable
 from quod.msm.gpu.sort.workgroup import Scan, clear
 
 LANES = 256
@@ -177,14 +178,13 @@ class _Bucket:
     longer_rank: Value
     short_rank: Value
 
-    def write(self, k: Builder, i: Value, tables: tuple[Value, Value, Value]) -> None:
+    def write(self, k: Builder, i: Value, table: ChunkTable) -> None:
         """Writes chunk i of the bucket."""
-        starts, lengths, numbers = tables
         is_longer = i < self.longer
         rank = k.select(is_longer, self.longer_rank + i, self.short_rank + (i - self.longer))
-        starts[rank] = self.start + i * self.short + k.minimum(i, self.longer)
-        lengths[rank] = self.short + k.select(is_longer, k.constant(1, types.u32), 0)
-        numbers[rank] = self.chunk + i
+        table.starts[rank] = self.start + i * self.short + k.minimum(i, self.longer)
+        table.lengths[rank] = self.short + k.select(is_longer, k.constant(1, types.u32), 0)
+        table.numbers[rank] = self.chunk + i
 
     def values(self) -> list[Value]:
         return [
@@ -193,16 +193,14 @@ class _Bucket:
         ]  # fmt: skip
 
 
-def _write_own(
-    k: Builder, mine: _Bucket, most: int, tables: tuple[Value, Value, Value]
-) -> None:  # fmt: skip
+def _write_own(k: Builder, mine: _Bucket, most: int, table: ChunkTable) -> None:
     """Writes the chunks of an instance's bucket, if they are at most so many."""
     if most == 1:
         with k.if_(mine.chunks == 1):
-            mine.write(k, k.constant(0, types.u32), tables)
+            mine.write(k, k.constant(0, types.u32), table)
         return
     with k.range(0, k.select(mine.chunks <= most, mine.chunks, 0)) as loop:
-        mine.write(k, loop.index, tables)
+        mine.write(k, loop.index, table)
 
 
 @kernel
@@ -213,9 +211,7 @@ def make_chunks(
     bucket_starts: Pointer[U32],
     block_first: Pointer[U32],
     ranks: Pointer[U32],
-    starts: Pointer[U32],
-    lengths: Pointer[U32],
-    numbers: Pointer[U32],
+    table: ChunkTable,
     first_chunk: Pointer[U32],
     *,
     block_bits: int,
@@ -225,7 +221,6 @@ def make_chunks(
 
     An instance writes those of its own bucket if they are at most `own_chunks`.
     """
-    tables = (starts, lengths, numbers)
     by_subgroups = not k.machine.has(Capability.SLOW_SUBGROUPS)
     most_of_subgroup = _MANY_CHUNKS if by_subgroups else own_chunks
     tally = k.shared(types.u32, LENGTHS)
@@ -254,7 +249,7 @@ def make_chunks(
         )  # fmt: skip
         with k.if_(exists):
             first_chunk[bucket] = mine.chunk
-        _write_own(k, mine, own_chunks, tables)
+        _write_own(k, mine, own_chunks, table)
         slots.put(mine.values())
         with k.if_(cut.chunks > most_of_subgroup):
             many[k.atomic_add(many_count, 0, 1)] = k.local_id()
@@ -267,10 +262,10 @@ def make_chunks(
                 several.check(several.carried != 0)
                 other = _Bucket(*slots.get(first_slot + k.emit("ctz", (several.carried,))))
                 with k.range(k.lane_id(), other.chunks, k.subgroup_size) as loop:
-                    other.write(k, loop.index, tables)
+                    other.write(k, loop.index, table)
                 several.next(several.carried & (several.carried - 1))
         with k.range(0, many_count[0]) as large:
             other = _Bucket(*slots.get(many[large.index]))
             with k.range(k.local_id(), other.chunks, k.workgroup_size) as loop:
-                other.write(k, loop.index, tables)
+                other.write(k, loop.index, table)
         k.barrier()

@@ -25,7 +25,7 @@ from quod.kernel.definition import kernel
 from quod.kernel.ir import types
 from quod.kernel.ir.value import U32, U64, Pointer, Value
 from quod.msm.gpu.layout import GpuMsmPlan
-from quod.msm.gpu.reduce.weighted_sums import Cut, Line, Vector, short_bits, vectors_of
+from quod.msm.gpu.reduce.weighted_sums import Cut, Line, LineShape, Vector, short_bits, vectors_of
 
 LANES = 64
 """Instances a workgroup."""
@@ -51,10 +51,8 @@ class Job:
 
     @property
     def words(self) -> tuple[int, ...]:
-        source, target = self.cut.source, self.cut.target
         return (
-            self.first_group, self.cut.lines, source.bits + source.parts, source.bits, target.bits,
-            target.parts, int(self.cut.is_low), self.source, self.target, int(self.is_short),
+            self.first_group, *self.cut.shape_words, self.source, self.target, int(self.is_short),
         )  # fmt: skip
 
 
@@ -142,16 +140,16 @@ def sum_round(
     with k.range(1, jobs, carry=k.constant(0, types.u32)) as search:
         begins = table[search.index * _FIELDS] <= k.workgroup_id()
         search.next(k.select(begins, search.index, search.carried))
-    first_group, count, *shape, source, target, is_short = (
+    first_group, *fields, source, target, is_short = (
         table[search.results * _FIELDS + field] for field in range(_FIELDS)
     )
     number = (k.workgroup_id() - first_group) * (k.workgroup_size >> lane_bits)
-    bits, width, kept, parts, low = shape
-    line = Line.of(k, number + (k.local_id() >> lane_bits), count, (bits, width, kept, parts, low))
+    shape = LineShape(*fields)
+    line = Line.of(k, number + (k.local_id() >> lane_bits), shape)
     one = k.constant(1, types.u32)
     lanes = one << lane_bits
     lane = k.local_id() & (lanes - 1)
-    longest = one << k.uniform(bits - kept - parts)
+    longest = one << k.uniform(shape.bits - shape.kept - shape.parts)
 
     def term(index: Value) -> tuple[Value, Any]:
         place = (index << lane_bits) + lane

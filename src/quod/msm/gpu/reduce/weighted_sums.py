@@ -27,6 +27,7 @@ from quod.device.protocol import AnyDevice
 from quod.device.runtime.stream import RecordingStream
 from quod.frozen import frozen, replace
 from quod.kernel.builder.builder import Builder
+from quod.kernel.builder.structs import Struct
 from quod.kernel.definition import kernel
 from quod.kernel.ir import types
 from quod.kernel.ir.value import U32, U64, Pointer, Value
@@ -65,6 +66,22 @@ class Vector:
         return Vector(self.bits - low, self.place + low), Vector(low, self.place)
 
 
+class LineShape(Struct):
+    """The lines of one launch, which are rows or columns of vectors of 2**bits points.
+
+    Each has 2**parts parts. Line (v * 2**parts + part) * 2**kept + j sums the points of that part
+    of vector v in whose number j stands in the low (`low` = 1) or the high `kept` of the low
+    `width` bits.
+    """
+
+    lines: U32
+    bits: U32
+    width: U32
+    kept: U32
+    parts: U32
+    low: U32
+
+
 @frozen
 class Cut:
     """One launch: sums over the points of `source` that agree in the bits of `target`.
@@ -84,6 +101,15 @@ class Cut:
     def is_low(self) -> bool:
         """Whether the bits of the target are the low ones of the source's."""
         return self.target.place == self.source.place
+
+    @property
+    def shape_words(self) -> tuple[int, ...]:
+        """The fields of its `LineShape`."""
+        source, target = self.source, self.target
+        return (
+            self.lines, source.bits + source.parts, source.bits, target.bits, target.parts,
+            int(self.is_low),
+        )  # fmt: skip
 
 
 def cuts_of(plan: GpuMsmPlan, resident_lanes: int) -> Iterator[Cut]:
@@ -125,23 +151,17 @@ class Line:
     high_shift: Value
 
     @classmethod
-    def of(
-        cls,
-        k: Builder,
-        number: Value,
-        lines: Value,
-        shape: tuple[Value, Value, Value, Value, Value],
-    ) -> Line:
-        bits, width, kept, parts, low = shape
-        exists = number < lines
+    def of(cls, k: Builder, number: Value, shape: LineShape) -> Line:
+        bits, kept, parts = shape.bits, shape.kept, shape.parts
+        exists = number < shape.lines
         one = k.constant(1, types.u32)
         length_bits = bits - kept - parts
         own = number & ((one << kept) - 1)
         part = (number >> kept) & ((one << parts) - 1)
         vector = number >> (kept + parts)
-        is_low = low != 0
+        is_low = shape.low != 0
         # Other bits than the kept ones are below them, or above, where those of parts always are.
-        rest_bits = k.select(is_low, 0, width - kept)
+        rest_bits = k.select(is_low, 0, shape.width - kept)
         return cls(
             number, exists, k.select(exists, one << length_bits, 0), part << length_bits,
             (vector << bits) + (own << rest_bits), rest_bits, kept + rest_bits,
@@ -176,12 +196,7 @@ class Line:
 @kernel
 def sum_lines(
     k: Builder,
-    lines: U32,
-    bits: U32,
-    width: U32,
-    kept: U32,
-    parts: U32,
-    low: U32,
+    shape: LineShape,
     points: Pointer[U64],
     first_chunk: Pointer[U32],
     out: Pointer[U64],
@@ -190,15 +205,14 @@ def sum_lines(
     form: Form,
     gathered: bool,
 ) -> None:
-    """The sums of rows or columns of vectors of 2**bits points, in 2**parts parts each.
+    """out[i] = the sum of line i of a shape.
 
-    out[(v * 2**parts + part) * 2**kept + j] is a part of the sum of those points of vector v in
-    whose number j stands in the low (`low` = 1) or the high `kept` of the low `width` bits. With
-    `gathered` point i is points[first_chunk[i]], or infinity where first_chunk[i + 1] is the same.
+    With `gathered` point i is points[first_chunk[i]], or infinity where first_chunk[i + 1] is the
+    same.
     """
     k.resident_workgroups(resident_workgroups(group))
     law = sum_arithmetic(k, group, form)
-    line = Line.of(k, k.global_id(), lines, (bits, width, kept, parts, low))
+    line = Line.of(k, k.global_id(), shape)
     total = line.sum(k, law, points, first_chunk, gathered=gathered)
     with k.if_(line.exists):
         law.store(out, line.number, total)
@@ -207,12 +221,7 @@ def sum_lines(
 @kernel
 def sum_short_lines(
     k: Builder,
-    lines: U32,
-    bits: U32,
-    width: U32,
-    kept: U32,
-    parts: U32,
-    low: U32,
+    shape: LineShape,
     points: Pointer[U64],
     first_chunk: Pointer[U32],
     out: Pointer[U64],
@@ -225,9 +234,9 @@ def sum_short_lines(
     """What `sum_lines` does, with four lanes to an addition: for points too few for all lanes."""
     law = four_lane_arithmetic(k, group, form)
     group_of_four = k.global_id() // LANES_PER_SUM
-    line = Line.of(k, group_of_four // groups_per_line, lines, (bits, width, kept, parts, low))
+    line = Line.of(k, group_of_four // groups_per_line, shape)
     number = group_of_four % groups_per_line
-    length = k.constant(1, types.u32) << (bits - kept - parts)
+    length = k.constant(1, types.u32) << (shape.bits - shape.kept - shape.parts)
     rounds = (length + (groups_per_line - 1)) // groups_per_line
 
     def point(place: Value) -> FourLaneSum:
@@ -311,12 +320,10 @@ def record(
             )
         else:
             kernel = device.compile(sum_lines, **static)
-        source, target = cut.source, cut.target
         additions, products = cut.lines * cut.length, PRODUCTS_OF_ADDITION[plan.form]
         recording.launch(
-            kernel, -(-cut.lines * cut.lanes // kernel.lanes), cut.lines,
-            source.bits + source.parts, source.bits, target.bits, target.parts, int(cut.is_low),
-            points, points if first_chunk is None else first_chunk, out, label="reduce",
+            kernel, -(-cut.lines * cut.lanes // kernel.lanes), LineShape(*cut.shape_words), points,
+            points if first_chunk is None else first_chunk, out, label="reduce",
             bytes=8 * plan.sum_words * cut.lines * cut.length,
             modmuls=additions * products * plan.group.degree,
             multiply_adds=additions * addition_cost(plan.group, plan.form, products),

@@ -195,8 +195,8 @@ class MostlyBits:
         lanes = max(plan.most_chunks, plan.all_buckets + 1)
         recording.launch(
             device.compile(split.cut_evenly), -(-lanes // device.lanes), plan.longest,
-            plan.all_buckets, own.counters, chunks.starts, chunks.lengths, chunks.numbers,
-            chunks.first_chunk, chunks.count, label="cut",
+            plan.all_buckets, own.counters, chunks.table, chunks.first_chunk, chunks.count,
+            label="cut",
         )  # fmt: skip
         accumulate.record(recording, device, plan, bases, own.ones, chunks, sums, scratch)
         merge.record(recording, device, plan, chunks, sums, scratch)

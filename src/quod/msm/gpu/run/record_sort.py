@@ -13,7 +13,7 @@ from quod.msm.gpu.layout import GpuMsmPlan
 from quod.msm.gpu.run.device_plan import SortShape
 from quod.msm.gpu.run.workspace import MsmBuffers
 from quod.msm.gpu.sort import binning
-from quod.msm.gpu.sort.digits import DigitShape
+from quod.msm.gpu.sort.digits import DigitShape, Source
 from quod.msm.scalars import SCALAR_BYTES
 
 # Workgroups that count, by what fills the device: enough that the last of them matter little, but
@@ -57,7 +57,7 @@ def record_chunks(
         listed=scalars.listed,
     )
     total = plan.count * plan.batch
-    source = (
+    source = Source(
         plan.count, total, scalars.stride, scalars.bases, scalars.first, scalars.words,
         scalars.indices or scalars.words, scalars.infinity_mask or scalars.words,
     )  # fmt: skip
@@ -67,7 +67,7 @@ def record_chunks(
     counting = max(1, _WAVES * device.resident_lanes // tuning.lanes)
     count = device.compile(binning.count_bins, lanes=tuning.lanes, shape=digits, tuning=tuning)
     recording.launch(
-        count, min(tiles, counting), *source, arrays.bin_counts, arrays.too_large, label="digits",
+        count, min(tiles, counting), source, arrays.bin_counts, arrays.too_large, label="digits",
         bytes=scalar_bytes,
     )  # fmt: skip
     scan = device.compile(
@@ -83,7 +83,7 @@ def record_chunks(
     keys = arrays.bin_cursors if shape.direct else arrays.keys
     binned = arrays.entries if shape.direct else arrays.binned
     recording.launch(
-        scatter, tiles, *source, arrays.bin_cursors, keys, binned, label="digits",
+        scatter, tiles, source, arrays.bin_cursors, keys, binned, label="digits",
         bytes=scalar_bytes + plan.most_entries * (4 if shape.direct else 4 + tuning.key_bytes),
     )  # fmt: skip
     static: dict[str, Any] = {"bins": shape.bins, "low_bits": shape.low_bits, "tuning": tuning}
@@ -135,6 +135,6 @@ def _record_cuts(
     )  # fmt: skip
     recording.launch(
         make, shape.blocks, plan.longest, arrays.bucket_counts, arrays.bucket_starts,
-        arrays.block_first, arrays.ranks, own.starts, own.lengths, own.numbers,
-        own.first_chunk, label="sort", bytes=16 * (plan.all_buckets + plan.most_chunks),
+        arrays.block_first, arrays.ranks, own.table, own.first_chunk, label="sort",
+        bytes=16 * (plan.all_buckets + plan.most_chunks),
     )  # fmt: skip

@@ -27,31 +27,23 @@ from quod.msm.gpu.sort.workgroup import Scan, Tally
 @kernel
 def count_bins(
     k: Builder,
-    count: U32,
-    total: U32,
-    scalar_stride: U32,
-    base_stride: U32,
-    first: U32,
-    scalars: Pointer[U32],
-    indices: Pointer[U32],
-    marks: Pointer[U32],
+    source: Source,
     bin_counts: Pointer[U32],
     too_large: Pointer[U32],
     *,
     shape: DigitShape,
     tuning: SortTuning,
 ) -> None:
-    """Adds how many digits fall into each bin to bin_counts; see `Source` for the parameters.
+    """Adds how many digits fall into each bin to bin_counts.
 
     Notes in too_large[0] if a scalar is above the maximum; see `position_of_too_large`.
     """
     k.resident_workgroups(tuning.resident)
-    source = Source(count, total, scalar_stride, base_stride, first, scalars, indices, marks)
     tally = Tally(k, shape.bins)
     tally.clear()
     k.barrier()
     step = k.num_workgroups() * k.workgroup_size
-    with k.range(k.workgroup_id() * k.workgroup_size, total, step) as loop:
+    with k.range(k.workgroup_id() * k.workgroup_size, source.total, step) as loop:
         digits = Digits(k, shape, source, loop.index + k.local_id())
         digits.check(too_large)
         for voter, digit in enumerate(digits):
@@ -102,14 +94,7 @@ def _keys(keys: Value, tuning: SortTuning) -> Value:
 @kernel
 def scatter_bins(
     k: Builder,
-    count: U32,
-    total: U32,
-    scalar_stride: U32,
-    base_stride: U32,
-    first: U32,
-    scalars: Pointer[U32],
-    indices: Pointer[U32],
-    marks: Pointer[U32],
+    source: Source,
     cursors: Pointer[U32],
     keys: Pointer[U32],
     entries: Pointer[U32],
@@ -119,7 +104,6 @@ def scatter_bins(
 ) -> None:
     """The entries, bin by bin, and the low bits of their buckets, unless a bin is one bucket."""
     k.resident_workgroups(tuning.resident)
-    source = Source(count, total, scalar_stride, base_stride, first, scalars, indices, marks)
     rounds = -(-shape.digits // tuning.items)
     items = -(-shape.digits // rounds)
     partition = Partition(

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from quod.curve.sums.entries import SIGN_BIT
 from quod.frozen import frozen
 from quod.kernel.builder.builder import Builder
+from quod.kernel.builder.structs import Struct
 from quod.kernel.ir import types
-from quod.kernel.ir.value import Value
+from quod.kernel.ir.value import U32, Pointer, Value
 from quod.msm.gpu.layout import GpuMsmPlan
 from quod.msm.scalars import SCALAR_BYTES, bits_of, is_above
 
@@ -71,23 +72,22 @@ class Digit:
     entry: Value
 
 
-@frozen
-class Source:
-    """The scalars of an MSM, as kernels get them.
+class Source(Struct):
+    """The scalars of an MSM, and the bases that they multiply.
 
-    Instance s below `count` * batch takes vector s // count and base first + s % count. Vectors
-    begin `scalar_stride` scalars apart, copies of the bases `base_stride` bases apart. `marks` has
-    a bit for every base of every copy, set where it is infinite.
+    Instance s below `total`, which is count * batch, takes vector s // count and base first + s %
+    count. Vectors begin `scalar_stride` scalars apart, copies of the bases `base_stride` bases
+    apart. `infinity_mask` has a bit for every base of every copy, set where it is infinite.
     """
 
-    count: Value
-    total: Value
-    scalar_stride: Value
-    base_stride: Value
-    first: Value
-    scalars: Value
-    indices: Value
-    marks: Value
+    count: U32
+    total: U32
+    scalar_stride: U32
+    base_stride: U32
+    first: U32
+    scalars: Pointer[U32]
+    indices: Pointer[U32]
+    infinity_mask: Pointer[U32]
 
 
 class Digits:
@@ -131,7 +131,7 @@ class Digits:
                 base = base + source.base_stride * copy
             present = self._active
             if shape.masked:
-                present = present & (((source.marks[base // 32] >> (base % 32)) & 1) == 0)
+                present = present & (((source.infinity_mask[base // 32] >> (base % 32)) & 1) == 0)
             for window in range(shape.windows):
                 low = (copy * shape.windows + window) * shape.window_bits
                 raw = bits_of(k, self._words, low, shape.window_bits) + carry

@@ -10,6 +10,7 @@ from quod.kernel.builder.builder import Builder
 from quod.kernel.definition import kernel
 from quod.kernel.ir import types
 from quod.kernel.ir.value import U32, Pointer
+from quod.msm.gpu.layout import ChunkTable
 from quod.msm.gpu.sort.workgroup import Scan
 from quod.msm.scalars import SCALAR_BYTES, is_above
 
@@ -82,9 +83,7 @@ def cut_evenly(
     longest: U32,
     buckets: U32,
     counters: Pointer[U32],
-    starts: Pointer[U32],
-    lengths: Pointer[U32],
-    numbers: Pointer[U32],
+    table: ChunkTable,
     first_chunk: Pointer[U32],
     count: Pointer[U32],
 ) -> None:
@@ -93,9 +92,9 @@ def cut_evenly(
     chunks = (entries + (longest - 1)) // longest
     with k.if_(i < chunks):
         start = i * longest
-        starts[i] = start
-        lengths[i] = k.minimum(longest, entries - start)
-        numbers[i] = i
+        table.starts[i] = start
+        table.lengths[i] = k.minimum(longest, entries - start)
+        table.numbers[i] = i
     with k.if_(i <= buckets):
         first_chunk[i] = k.select(i == 0, 0, chunks)
     with k.if_(i == 0):
