@@ -10,7 +10,14 @@ from quod.field.moduli import Modulus
 from quod.ntt.gpu.factors import Transform
 from quod.ntt.gpu.schedule import Tuning
 from quod.ntt.gpu.tables import table_bytes, tables_of_pass
-from quod.ntt.gpu.transform import Position, Reversed, TileShape, transform_tiles
+from quod.ntt.gpu.transform import (
+    FactorTables,
+    PassExtents,
+    Position,
+    Reversed,
+    TileShape,
+    transform_tiles,
+)
 from quod.ntt.ordering import Ordering
 
 
@@ -98,8 +105,9 @@ def record_transform(
         source, target = (data if first else other), (data if last else other)
         recording.launch(
             device.compile(transform_tiles, lanes=tile.lanes, modulus=modulus, shape=shape),
-            groups, source, target, tables.twiddles, tables.outer, tables.inner,
-            tables.inner_high, columns, log_size, log_stride, tables.log_split,
+            groups, source, target,
+            FactorTables(tables.twiddles, tables.outer, tables.inner, tables.inner_high),
+            PassExtents(columns, log_size, log_stride, tables.log_split),
             label=f"{label} {number + 1}/{len(order)}",
             bytes=2 * data.nbytes + tables.nbytes,
             modmuls=round(shape.products * (batch << log_size)),

@@ -18,7 +18,7 @@ from quod.field.element import Element
 from quod.field.moduli import Modulus
 from quod.field.strategy import prime_field
 from quod.frozen import frozen
-from quod.kernel import U32, U64, Builder, Pointer, kernel
+from quod.kernel import U32, U64, Builder, Pointer, Struct, kernel
 from quod.kernel.errors import TraceError
 from quod.kernel.ir import types
 from quod.kernel.ir.value import Value
@@ -79,36 +79,46 @@ class TileShape:
         return total + {"none": 0, "split": 2}.get(self.inner, 1) + self.outer
 
 
+class FactorTables(Struct):
+    """The tables of factors of a pass, in Montgomery form; see `TileShape` for those in use.
+
+    `twiddles` are the powers of the root of order 2**log_rows. `outer` has a factor a row; `inner`
+    that too, or a row of factors for the columns, with `inner_high` for column ``c >> log_split``
+    beside that for the bits below.
+    """
+
+    twiddles: Pointer[U64]
+    outer: Pointer[U64]
+    inner: Pointer[U64]
+    inner_high: Pointer[U64]
+
+
+class PassExtents(Struct):
+    """The extents of a pass: rows are 2**log_stride apart, in `columns` columns, of transforms of
+    2**log_size points. Table `inner` has the low `log_split` bits of a column."""
+
+    columns: U32
+    log_size: U32
+    log_stride: U32
+    log_split: U32
+
+
 @kernel
 def transform_tiles(
     k: Builder,
     source: Pointer[U64],
     target: Pointer[U64],
-    twiddles: Pointer[U64],
-    outer: Pointer[U64],
-    inner: Pointer[U64],
-    inner_high: Pointer[U64],
-    columns: U32,
-    log_size: U32,
-    log_stride: U32,
-    log_split: U32,
+    factors: FactorTables,
+    extents: PassExtents,
     *,
     modulus: Modulus,
     shape: TileShape,
 ) -> None:
-    """One pass of number-theoretic transforms of 2**log_size points, a tile a workgroup.
+    """One pass of number-theoretic transforms, a tile a workgroup.
 
-    `source` and `target`, which may be one, hold elements in Montgomery form; `twiddles` the powers
-    of the root of order 2**log_rows; rows are 2**log_stride apart, in `columns` columns. `outer`
-    has a factor a row; `inner` that too, or a row of factors for the columns, with `inner_high`
-    for column ``c >> log_split`` beside that for the bits below.
+    `source` and `target`, which may be one, hold elements in Montgomery form.
     """
-    trace = _Pass(k, modulus, shape)
-    trace.source, trace.target, trace.twiddles = source, target, twiddles
-    trace.outer, trace.inner, trace.inner_high = outer, inner, inner_high
-    trace.columns, trace.log_size, trace.log_stride = columns, log_size, log_stride
-    trace.log_split = log_split
-    trace.run()
+    _Pass(k, modulus, shape, source, target, factors, extents).run()
 
 
 @frozen
@@ -126,18 +136,11 @@ class _Side:
 class _Pass:
     """One kernel while it is traced."""
 
-    source: Value
-    target: Value
-    twiddles: Value
-    outer: Value
-    inner: Value
-    inner_high: Value
-    columns: Value
-    log_size: Value
-    log_stride: Value
-    log_split: Value
-
-    def __init__(self, k: Builder, modulus: Modulus, shape: TileShape) -> None:
+    def __init__(
+        self, k: Builder, modulus: Modulus, shape: TileShape, source: Value, target: Value,
+        factors: FactorTables, extents: PassExtents,
+    ) -> None:  # fmt: skip
+        self.source, self.target, self.factors, self.extents = source, target, factors, extents
         self.k = k
         self.f = prime_field(k, modulus)
         self.shape = shape
@@ -212,7 +215,7 @@ class _Pass:
         with self.k.if_(step.first != 0) as branch:
             factors = [
                 self._factor(
-                    self.twiddles, step.power(reversed_bits(number, self.tile.log_elements))
+                    self.factors.twiddles, step.power(reversed_bits(number, self.tile.log_elements))
                 )
                 for number in numbers[1:]
             ]
@@ -285,7 +288,7 @@ class _Pass:
         result = elements[:1]
         for digit in range(1, len(elements)):
             power = position * reversed_bits(digit, step.levels)
-            result.append(elements[digit] * self._factor(self.twiddles, power))
+            result.append(elements[digit] * self._factor(self.factors.twiddles, power))
         return result
 
     def _is_row(self, bit: int) -> bool:
@@ -305,7 +308,7 @@ class _Pass:
         for number, element in enumerate(elements):
             row = self._row(step, number)
             if kind == "rows":
-                factors = [self._factor(self.outer if outer else self.inner, row)]
+                factors = [self._factor(self.factors.outer if outer else self.factors.inner, row)]
             else:
                 factors = self._column_factors(row, self._column(step, number))
             for factor in factors:
@@ -314,15 +317,16 @@ class _Pass:
         return result
 
     def _column_factors(self, row: Value, column: Value) -> list[Element]:
-        stride = self.k.constant(1, types.u32) << self.log_stride
+        stride = self.k.constant(1, types.u32) << self.extents.log_stride
         column = (self.first_column & (stride - 1)) + column
         if self.shape.inner == "full":
-            entry = (row << self.log_stride) + column
-            return [self._factor(self.inner, entry.cast(types.u64))]
-        mask = (self.k.constant(1, types.u32) << self.log_split) - 1
-        low = (row << self.log_split) + (column & mask)
-        high = (row << (self.log_stride - self.log_split)) + (column >> self.log_split)
-        return [self._factor(self.inner, low), self._factor(self.inner_high, high)]
+            entry = (row << self.extents.log_stride) + column
+            return [self._factor(self.factors.inner, entry.cast(types.u64))]
+        mask = (self.k.constant(1, types.u32) << self.extents.log_split) - 1
+        low = (row << self.extents.log_split) + (column & mask)
+        high_bits = self.extents.log_stride - self.extents.log_split
+        high = (row << high_bits) + (column >> self.extents.log_split)
+        return [self._factor(self.factors.inner, low), self._factor(self.factors.inner_high, high)]
 
     # --- places
 
@@ -367,14 +371,15 @@ class _Pass:
         k, shape, zero = self.k, self.shape, self._number(0)
         log_rows = self._number(self.tile.log_rows)
         if shape.position == "upper":
-            within = self.first_column & ((self._number(1) << self.log_stride) - 1)
-            above = (self.first_column >> self.log_stride).cast(types.u64)
-            start = (above << (self.log_stride + log_rows).cast(types.u64)) + within.cast(types.u64)
-            return _Side(start, self.log_stride, zero)
+            within = self.first_column & ((self._number(1) << self.extents.log_stride) - 1)
+            above = (self.first_column >> self.extents.log_stride).cast(types.u64)
+            shift = (self.extents.log_stride + log_rows).cast(types.u64)
+            start = (above << shift) + within.cast(types.u64)
+            return _Side(start, self.extents.log_stride, zero)
         if shape.position == "lowest" and shape.reversed == "writes":
             transform, _, middle = self._middle()
             start = transform + (middle << self.tile.log_rows).cast(types.u64)
-            apart = self.log_size - self.tile.log_columns
+            apart = self.extents.log_size - self.tile.log_columns
             return _Side(start, zero, apart, reversed_columns=True)
         start = self.first_column.cast(types.u64) << k.constant(self.tile.log_rows, types.u64)
         return _Side(start, zero, log_rows)
@@ -387,17 +392,17 @@ class _Pass:
         transform, backwards, _ = self._middle()
         if shape.position == "lowest":
             start = transform + (backwards << tile.log_columns).cast(types.u64)
-            return _Side(start, self.log_size - tile.log_rows, zero, reversed_rows=True)
+            return _Side(start, self.extents.log_size - tile.log_rows, zero, reversed_rows=True)
         start = transform + (backwards << tile.log_rows).cast(types.u64)
-        apart = self.log_size - tile.log_columns
+        apart = self.extents.log_size - tile.log_columns
         return _Side(start, zero, apart, reversed_rows=True, reversed_columns=True)
 
     def _middle(self) -> tuple[Value, Value, Value]:
         """Of a tile's index in its transform the bits that all its elements have: where the
         transform starts, those bits reversed, and as they are."""
-        bits = self.log_size - self.tile.log_size
+        bits = self.extents.log_size - self.tile.log_size
         middle = self.group & ((self._number(1) << bits) - 1)
-        transform = (self.group >> bits).cast(types.u64) << self.log_size.cast(types.u64)
+        transform = (self.group >> bits).cast(types.u64) << self.extents.log_size.cast(types.u64)
         return transform, _reversed_value(middle, bits), middle
 
     def _offset(self, step: Step, side: _Side, number: int) -> Value:
@@ -411,7 +416,7 @@ class _Pass:
 
     def _is_there(self, step: Step, number: int) -> Value:
         """Whether an element's column is one of the data."""
-        return self.first_column + self._column(step, number) < self.columns
+        return self.first_column + self._column(step, number) < self.extents.columns
 
     def _read(self, step: Step, side: _Side) -> list[Element]:
         source = self.source.cast(self.f.word_type)
