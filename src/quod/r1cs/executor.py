@@ -16,7 +16,15 @@ from quod.device.runtime.sentinel import UNWRITTEN, check_written, mark, not_wri
 from quod.field.array import Words, from_integers, integers_to_words, words_to_integers
 from quod.field.moduli import Modulus
 from quod.r1cs.inputs import InputNumbers, said_of
-from quod.r1cs.kernels import count_unwritten, failing_rows, replay_program, witness_values
+from quod.r1cs.kernels import (
+    InputCounts,
+    ProgramTables,
+    ReplayArrays,
+    count_unwritten,
+    failing_rows,
+    replay_program,
+    witness_values,
+)
 from quod.r1cs.shape import Shape
 from quod.r1cs.witness_program.instructions import Call, Program
 from quod.r1cs.witness_program.replay import hinted
@@ -45,14 +53,14 @@ class ProgramRunner:
         return self._given or resolve_device("cpu")
 
     @cached_property
-    def _tables(self) -> list[Any]:
+    def _tables(self) -> ProgramTables:
         """The instructions, their terms, and coefficients, where the device reads them."""
         program = self.program
         tables = (
             program.instructions, _filled(program.terms),
             _filled(from_integers(self.modulus, program.coefficients)),
         )  # fmt: skip
-        return [_where(self.device, table) for table in tables]
+        return ProgramTables(*[_where(self.device, table) for table in tables])
 
     def run(self, inputs: Sequence[InputNumbers]) -> tuple[Words, NDArray[np.bool_]]:
         """The values of all wires for each input, (inputs, wires, words), as integers; and which
@@ -140,13 +148,12 @@ class ProgramRunner:
         flags = np.zeros(groups * width, np.uint32)
         compiled = device.compile(replay_program, lanes=width, modulus=modulus)
         reached = unwritten(groups * width, 1)
+        counts = InputCounts(program.registers, elements.shape[1], bits.shape[1])
+        arrays = ReplayArrays(elements, bits, values, flags, reached)
         first = 0
         for number, last in enumerate(program.stretches):
             mark(reached)
-            device.launch(
-                compiled, groups, first, last, program.registers, elements.shape[1],
-                bits.shape[1], *self._tables, elements, bits, values, flags, reached,
-            )  # fmt: skip
+            device.launch(compiled, groups, first, last, counts, self._tables, arrays)
             check_written(device, "the values of a witness", reached)
             first = last
             if number < len(program.calls):

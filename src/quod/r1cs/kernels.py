@@ -8,13 +8,45 @@ from quod.device.runtime.sentinel import UNWRITTEN
 from quod.field.element import Element
 from quod.field.moduli import BLS12_381_FR, Modulus
 from quod.field.strategy import prime_field
-from quod.kernel import U32, U64, Builder, Pointer, kernel
+from quod.kernel import U32, U64, Builder, Pointer, Struct, kernel
 from quod.kernel.ir import types
 from quod.kernel.ir.value import Value
 from quod.kernel.registry import register
 from quod.r1cs.witness_program.instructions import ONE_REGISTER, ZERO, Op
 
 Cases = list[tuple[Op, Callable[[], None]]]
+
+
+class InputCounts(Struct):
+    """Per input: the registers of a program, the elements it reads, and the words of its bits."""
+
+    registers: U32
+    elements: U32
+    bit_words: U32
+
+
+class ProgramTables(Struct):
+    """The instructions of a program, four words each, and the terms and coefficients of sums."""
+
+    code: Pointer[U32]
+    terms: Pointer[U32]
+    coefficients: Pointer[U64]
+
+
+class ReplayArrays(Struct):
+    """Per input: what a program reads, the values of its registers, and its outcome.
+
+    A workgroup has what its instances have side by side: register r of instance i of workgroup g is
+    element (g * registers + r) * instances + i of `values`, in Montgomery form; so lie
+    `elements`, which are integers, and `bits`, 32 to a word. `flags` tell the inputs that divide by
+    0, and `reached` is the number of the next instruction for each instance that came to the end.
+    """
+
+    elements: Pointer[U64]
+    bits: Pointer[U32]
+    values: Pointer[U64]
+    flags: Pointer[U32]
+    reached: Pointer[U32]
 
 
 def _chosen(k: Builder, op: Value, cases: Cases) -> None:
@@ -34,28 +66,17 @@ def replay_program(
     k: Builder,
     first: U32,
     last: U32,
-    registers: U32,
-    element_count: U32,
-    bit_words: U32,
-    code: Pointer[U32],
-    terms: Pointer[U32],
-    coefficients: Pointer[U64],
-    elements: Pointer[U64],
-    bits: Pointer[U32],
-    values: Pointer[U64],
-    flags: Pointer[U32],
-    reached: Pointer[U32],
+    counts: InputCounts,
+    program: ProgramTables,
+    arrays: ReplayArrays,
     *,
     modulus: Modulus,
 ) -> None:
     """Runs instructions `first` to `last` - 1 of a program, an instance an input.
 
-    A workgroup has what its instances have side by side: register r of instance i of workgroup g is
-    element (g * registers + r) * instances + i of `values`, in Montgomery form; so lie `elements`,
-    which are integers, and `bits`, 32 to a word. The first instructions find registers 0 and 1 that
-    hold these. `flags` tell the inputs that divide by 0, and `reached` is `last` for each instance
-    that came to the end.
+    The first instructions find registers 0 and 1 that hold these.
     """
+    registers, values = counts.registers, arrays.values
     f, group, width = prime_field(k, modulus), k.workgroup_id(), k.workgroup_size
     lane = k.local_id()
     words = modulus.words // 2
@@ -69,7 +90,7 @@ def replay_program(
             f.store(values, place(registers, k.constant(number, types.u32)), constant)
 
     with k.range(first, last) as loop:
-        op, d, a, b = (k.uniform(word) for word in k.load(code, loop.index * 4, 4))
+        op, d, a, b = (k.uniform(word) for word in k.load(program.code, loop.index * 4, 4))
         target = place(registers, d)
 
         def register_of(number: Value) -> Element:
@@ -89,8 +110,8 @@ def replay_program(
 
         def linear() -> None:
             with k.range(0, b, carry=f.carried(f.constant(0))) as summed:
-                place, number = k.load(terms, (a + summed.index) * 2, 2)
-                own = f.load(coefficients, place) * register_of(number)
+                place, number = k.load(program.terms, (a + summed.index) * 2, 2)
+                own = f.load(program.coefficients, place) * register_of(number)
                 summed.next(f.carried(summed.carried + own))
             f.store(values, target, summed.results)
 
@@ -106,7 +127,7 @@ def replay_program(
             own = register_of(a)
             is_zero = f.is_zero(own)
             with k.if_(is_zero & (b != 0)):
-                k.store(flags, k.global_id(), k.constant(1, types.u32))
+                k.store(arrays.flags, k.global_id(), k.constant(1, types.u32))
             f.store(values, target, f.select(is_zero, f.one(), own))
 
         def invert() -> None:
@@ -117,11 +138,11 @@ def replay_program(
             f.store(values, target, f.select(f.is_zero(register_of(a)), f.constant(0), own))
 
         def element() -> None:
-            own = f.load(elements, place(element_count, a))
+            own = f.load(arrays.elements, place(counts.elements, a))
             f.store(values, target, own * f.constant(modulus.montgomery_radix))
 
         def input_bit() -> None:
-            (word,) = k.load(bits, place(bit_words, a >> 5))
+            (word,) = k.load(arrays.bits, place(counts.bit_words, a >> 5))
             f.store(values, target, chosen((word >> (a & 31) & 1) != 0))
 
         cases = {
@@ -130,7 +151,7 @@ def replay_program(
             Op.INTEGER: integer, Op.UNLESS_ZERO: unless_zero, Op.INVERT: invert,
         }  # fmt: skip
         _chosen(k, op, list(cases.items()))
-    k.store(reached, k.global_id(), last)
+    k.store(arrays.reached, k.global_id(), last)
 
 
 @kernel
