@@ -35,7 +35,7 @@ from quod.groth16.host.sparse_matrix import (
     SparseMatrix,
     taken,
 )
-from quod.kernel import U32, U64, Builder, Pointer, kernel
+from quod.kernel import U32, U64, Builder, Pointer, Struct, kernel
 from quod.kernel.ir import types
 from quod.kernel.ir.value import Value
 
@@ -46,6 +46,20 @@ PIECE = 128
 """The most entries that one lane adds up."""
 
 Array = NDArray[Any]
+
+
+class PieceTable(Struct):
+    """Pieces of rows, and their entries.
+
+    The sum of piece i goes to element targets[i]. The piece has lengths[i] entries, in the bundle
+    that begins at bundles[i // BUNDLE]; an entry multiplies element indices[e] by values[e].
+    """
+
+    targets: Pointer[U32]
+    lengths: Pointer[U32]
+    bundles: Pointer[U64]
+    indices: Pointer[U32]
+    values: Pointer[U64]
 
 
 def entry_place(k: Builder, piece: Value, start: Value, j: Value) -> Value:
@@ -88,11 +102,7 @@ def lay_out_rows(
 def multiply_pieces(
     k: Builder,
     pieces: U32,
-    targets: Pointer[U32],
-    lengths: Pointer[U32],
-    bundles: Pointer[U64],
-    indices: Pointer[U32],
-    values: Pointer[U64],
+    table: PieceTable,
     vector: Pointer[U64],
     out: Pointer[U64],
     *,
@@ -105,12 +115,12 @@ def multiply_pieces(
     f = prime_field(k, modulus)
     piece = k.global_id()
     with k.if_(piece < pieces):
-        start = bundles[piece // BUNDLE]
-        with k.range(0, lengths[piece], carry=_nothing(f)) as loop:
+        start = table.bundles[piece // BUNDLE]
+        with k.range(0, table.lengths[piece], carry=_nothing(f)) as loop:
             at = entry_place(k, piece, start, loop.index)
-            factor = f.load(vector, indices[at], linear=True)
-            loop.next(f.carried(loop.carried + f.load(values, at) * factor))
-        f.store(out, targets[piece], loop.results)
+            factor = f.load(vector, table.indices[at], linear=True)
+            loop.next(f.carried(loop.carried + f.load(table.values, at) * factor))
+        f.store(out, table.targets[piece], loop.results)
 
 
 @kernel
@@ -121,11 +131,7 @@ def multiply_pieces_by_each(
     vectors: U32,
     stride: U32,
     part: U32,
-    targets: Pointer[U32],
-    lengths: Pointer[U32],
-    bundles: Pointer[U64],
-    indices: Pointer[U32],
-    values: Pointer[U64],
+    table: PieceTable,
     vector: Pointer[U64],
     out: Pointer[U64],
     *,
@@ -140,12 +146,12 @@ def multiply_pieces_by_each(
     lane = k.global_id()
     number, piece = lane // width, lane % width
     with k.if_((piece < pieces) & (number < vectors)):
-        start, first = bundles[piece // BUNDLE], number * stride
-        with k.range(0, lengths[piece], carry=_nothing(f)) as loop:
+        start, first = table.bundles[piece // BUNDLE], number * stride
+        with k.range(0, table.lengths[piece], carry=_nothing(f)) as loop:
             at = entry_place(k, piece, start, loop.index)
-            factor = f.load(vector, first + indices[at], linear=True)
-            loop.next(f.carried(loop.carried + f.load(values, at) * factor))
-        f.store(out, place_of_each(targets[piece], number, vectors, part), loop.results)
+            factor = f.load(vector, first + table.indices[at], linear=True)
+            loop.next(f.carried(loop.carried + f.load(table.values, at) * factor))
+        f.store(out, place_of_each(table.targets[piece], number, vectors, part), loop.results)
 
 
 def place_of_each(element: Value, vector: Value, vectors: Value, part: Value) -> Value:
@@ -309,6 +315,11 @@ class Pieces:
     values: Buffer
 
     @property
+    def table(self) -> PieceTable:
+        """The pieces as kernels take them."""
+        return PieceTable(self.targets, self.lengths, self.bundles, self.indices, self.values)
+
+    @property
     def nbytes(self) -> int:
         buffers = (self.targets, self.lengths, self.bundles, self.indices, self.values)
         return sum(buffer.nbytes for buffer in buffers)
@@ -321,8 +332,7 @@ class Pieces:
         nonzeros, size = self.nonzeros, modulus.bytes
         recording.launch(
             device.compile(multiply_pieces, modulus=modulus), -(-self.count // device.lanes),
-            self.count, self.targets, self.lengths, self.bundles, self.indices, self.values,
-            vector, out, label="A·w, B·w",
+            self.count, self.table, vector, out, label="A·w, B·w",
             bytes=nonzeros * (4 + 2 * size) + self.count * size, modmuls=nonzeros,
             multiply_adds=nonzeros * product_cost(modulus),
         )  # fmt: skip
@@ -337,8 +347,8 @@ class Pieces:
         recording.launch(
             device.compile(multiply_pieces_by_each, modulus=modulus),
             -(-width * vectors // device.lanes), self.count, width, vectors, stride, part,
-            self.targets, self.lengths, self.bundles, self.indices, self.values, vector, out,
-            label="A·w, B·w", bytes=nonzeros * (4 + 2 * size) + vectors * self.count * size,
+            self.table, vector, out, label="A·w, B·w",
+            bytes=nonzeros * (4 + 2 * size) + vectors * self.count * size,
             modmuls=nonzeros, multiply_adds=nonzeros * product_cost(modulus),
         )  # fmt: skip
 
