@@ -46,10 +46,10 @@ register("ligero.hash_level", checker.hash_level)
 for _definition in (polynomials.fold_pairs, polynomials.add_multiple):
     register(f"hyperkzg.{_definition.name}[{_SCALARS.name}]", _definition, field=_SCALARS)
 register(
-    f"hyperkzg.chunk_values[{_SCALARS.name}]", polynomials.chunk_values, field=_SCALARS, stride=2,
-    length=64,
+    f"hyperkzg.chunk_values[{_SCALARS.name}]", polynomials.chunk_values, field=_SCALARS,
+    chunking=polynomials.Chunking(2),
 )  # fmt: skip
 register(
     f"hyperkzg.chunk_recurrence[{_SCALARS.name}]", polynomials.chunk_recurrence, field=_SCALARS,
-    stride=2, length=64, quotient=True,
+    chunking=polynomials.Chunking(2), quotient=True,
 )  # fmt: skip

@@ -13,11 +13,28 @@ from quod.device.runtime.stream import RecordingStream
 from quod.field.array import from_integers
 from quod.field.extension import field_arithmetic
 from quod.field.moduli import Modulus
+from quod.frozen import frozen
 from quod.kernel import U32, Builder, Pointer, kernel
 from quod.kernel.ir.value import Value
 
 LENGTH = 64
 """Coefficients that an instance goes through one after the other."""
+
+
+@frozen
+class Chunking:
+    """The cut into chunks of `length` coefficients, which are `stride` apart.
+
+    The indices of the coefficients of chunk i are i % stride more than multiples of the stride.
+    """
+
+    stride: int
+    length: int = LENGTH
+
+    def first(self, i: Value) -> Value:
+        """The lowest index of a coefficient of chunk i."""
+        chunk = i // self.stride
+        return chunk * (self.length * self.stride) + (i - chunk * self.stride)
 
 
 @kernel
@@ -46,18 +63,15 @@ def add_multiple(
 @kernel
 def chunk_values(
     k: Builder, chunks: U32, n: U32, multiplier: Pointer[U32], source: Pointer[U32],
-    values: Pointer[U32], *, field: Modulus, stride: int, length: int,
+    values: Pointer[U32], *, field: Modulus, chunking: Chunking,
 ) -> None:  # fmt: skip
-    """values[i]: the value at multiplier[0] of the polynomial with the coefficients of chunk i.
-
-    The coefficients of a chunk are `stride` apart and begin at number i % stride.
-    """
+    """values[i]: the value at multiplier[0] of the polynomial with the coefficients of chunk i."""
     f, i = field_arithmetic(k, field), k.global_id()
     with k.if_(i < chunks):
         m = f.carried(f.load(multiplier, 0))
-        first = _first(i, stride, length)
-        with k.range(0, length, carry=f.carried(f.zero())) as loop:
-            place = first + ((length - 1) - loop.index) * stride
+        first = chunking.first(i)
+        with k.range(0, chunking.length, carry=f.carried(f.zero())) as loop:
+            place = first + ((chunking.length - 1) - loop.index) * chunking.stride
             own = f.load(source, k.minimum(place, n - 1))
             own = f.select(place < n, f.carried(own), f.carried(f.zero()))
             loop.next(f.carried(loop.carried * m + own))
@@ -67,7 +81,7 @@ def chunk_values(
 @kernel
 def chunk_recurrence(
     k: Builder, chunks: U32, n: U32, above: U32, multiplier: Pointer[U32], carries: Pointer[U32],
-    source: Pointer[U32], target: Pointer[U32], *, field: Modulus, stride: int, length: int,
+    source: Pointer[U32], target: Pointer[U32], *, field: Modulus, chunking: Chunking,
     quotient: bool,
 ) -> None:  # fmt: skip
     """s[j] = source[j] + multiplier[0] * s[j + stride] from the top of n down, 0 beyond it.
@@ -78,27 +92,21 @@ def chunk_recurrence(
     f, i = field_arithmetic(k, field), k.global_id()
     with k.if_(i < chunks):
         m = f.carried(f.load(multiplier, 0))
-        first, follower = _first(i, stride, length), i + stride
+        first, follower = chunking.first(i), i + chunking.stride
         carry = f.load(carries, k.select(follower < above, follower, 0))
         start = f.select(follower < above, f.carried(carry), f.carried(f.zero()))
-        with k.range(0, length, carry=f.carried(start)) as loop:
-            place = first + ((length - 1) - loop.index) * stride
+        with k.range(0, chunking.length, carry=f.carried(start)) as loop:
+            place = first + ((chunking.length - 1) - loop.index) * chunking.stride
             own = f.load(source, k.minimum(place, n - 1))
             own = f.select(place < n, f.carried(own), f.carried(f.zero()))
             total = f.carried(loop.carried * m + own)
             if quotient:
-                with k.if_((place >= stride) & (place < n)):
-                    f.store(target, place - stride, total)
+                with k.if_((place >= chunking.stride) & (place < n)):
+                    f.store(target, place - chunking.stride, total)
             else:
                 with k.if_(place < n):
                     f.store(target, place, total)
             loop.next(total)
-
-
-def _first(i: Value, stride: int, length: int) -> Value:
-    """The lowest place of a chunk."""
-    chunk = i // stride
-    return chunk * (length * stride) + (i - chunk * stride)
 
 
 def record_quotient(
@@ -119,23 +127,22 @@ def _record(
     recording: RecordingStream, device: AnyDevice, field: Modulus, source: Buffer, count: int,
     stride: int, multiplier: int, target: Buffer, *, quotient: bool,
 ) -> None:  # fmt: skip
+    chunking = Chunking(stride)
     power = device.upload(from_integers(field, [multiplier]))
-    chunks = -(-count // (stride * LENGTH)) * stride
+    chunks = -(-count // (stride * chunking.length)) * stride
     carries, above = power, 0
     if chunks > stride:
         values, carries = (device.allocate(chunks * field.bytes) for _ in range(2))
         above = chunks
-        own = device.compile(chunk_values, field=field, stride=stride, length=LENGTH)
+        own = device.compile(chunk_values, field=field, chunking=chunking)
         recording.launch(
             own, -(-chunks // own.lanes), chunks, count, power, source, values, label="quotient"
         )  # fmt: skip
-        further = pow(multiplier, LENGTH, field.value)
+        further = pow(multiplier, chunking.length, field.value)
         _record(
             recording, device, field, values, chunks, stride, further, carries, quotient=False
         )  # fmt: skip
-    own = device.compile(
-        chunk_recurrence, field=field, stride=stride, length=LENGTH, quotient=quotient
-    )
+    own = device.compile(chunk_recurrence, field=field, chunking=chunking, quotient=quotient)
     recording.launch(
         own, -(-chunks // own.lanes), chunks, count, above, power, carries, source, target,
         label="quotient",
