@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ class Unfit(Exception):
     """Why an argument does not fit its parameter, to be put behind its name."""
 
 
+# Every launch asks for it, of each array.
+@functools.lru_cache(256)
 def check_elements(dtype: np.dtype[Any], type_: PointerType) -> None:
     """`Unfit` unless a pointer takes arrays of that type."""
     element = type_.element

@@ -65,7 +65,9 @@ class CpuKernel(ShownKernel):
         if self.parameters is not self.slots:
             from quod.kernel.builder.composites import are_numbers
 
-            self._are_numbers = are_numbers(self.parameters)
+            flags = are_numbers(self.parameters)
+            all_are = all(flags) and len(flags) == len(self.slots)
+            self._are_numbers = None if all_are else flags
 
     def pack(self, arguments: tuple[Argument, ...]) -> Slots:
         """The argument slots of a launch; DeviceError for one that does not fit its parameter."""

@@ -123,7 +123,8 @@ def split(kernel: Compiled, groups: Any, arguments: Sequence[Any]) -> tuple[int,
         )
     found: list[Any] = []
     for (name, type_), argument in zip(parameters.items(), arguments, strict=True):
-        if not isinstance(type_, Composite):
+        # A check of an abstract class takes longer, and this runs at each launch.
+        if isinstance(type_, Type):
             found.append(argument)
             continue
         try:
@@ -131,6 +132,8 @@ def split(kernel: Compiled, groups: Any, arguments: Sequence[Any]) -> tuple[int,
         except ValueError as error:
             raise DeviceError(f"argument {name} of kernel {kernel.name} {error}") from None
     axes = 1 + len(kernel.slots) - len(found)
+    if axes == 1 and type(groups) is int and 0 <= groups <= 0xFFFFFFFF:
+        return groups, tuple(found)
     extents = _extents(kernel, groups, axes)
     return math.prod(extents), (*found, *extents[:-1])
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
@@ -75,8 +77,24 @@ class StructType(Composite):
         if not isinstance(argument, self.struct):
             given = type(argument).__name__
             raise ValueError(f"is {self}; give a {self.struct.__name__}, not a value of {given}")
-        parts = [_split(name, type_, vars(argument)[name]) for name, type_ in self.fields.items()]
+        values = self._values_of(argument)
+        if self._is_simple:
+            return values
+        fields = zip(values, self.fields.items(), strict=True)
+        parts = [_split(name, type_, value) for value, (name, type_) in fields]
         return tuple(chain.from_iterable(parts))
+
+    @cached_property
+    def _values_of(self) -> Callable[[Any], tuple[Any, ...]]:
+        """The function that reads the fields of an instance, made once for all launches."""
+        names = tuple(self.fields)
+        if len(names) > 1:
+            return operator.attrgetter(*names)
+        return lambda argument: tuple(getattr(argument, name) for name in names)
+
+    @cached_property
+    def _is_simple(self) -> bool:
+        return not any(self._composites())
 
     def joined(self, k: Any, numbers: Sequence[Value]) -> Struct:
         values = iter(numbers)

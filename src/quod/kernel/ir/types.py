@@ -7,6 +7,7 @@ a store narrows integers and rounds floats.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Literal
 
 from quod.frozen import frozen
@@ -29,7 +30,8 @@ class Type:
     def is_integer(self) -> bool:
         return self.kind in ("unsigned", "signed")
 
-    @property
+    # Every launch asks for it, of each array.
+    @cached_property
     def bytes(self) -> int:
         """Bytes of one value in memory."""
         return max(1, self.bits // 8)
