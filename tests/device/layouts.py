@@ -33,6 +33,7 @@ from quod.device.webgpu.compiler import KernelSource, PipelineCompiler
 from quod.device.webgpu.kernel import WebGpuKernel
 from quod.device.webgpu.memory import Allocation
 from quod.errors import DeviceError
+from quod.kernel.builder.composites import split
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.ir.types import PointerType
 from quod.kernel.machine import Machine
@@ -169,6 +170,7 @@ class LayoutDevice:
 
     def launch(self, kernel: Any, groups: int, *arguments: Argument) -> None:
         """Binds the arguments, with arrays staged."""
+        groups, arguments = split(kernel, groups, arguments)
         staged = stage(cast(Any, self), kernel.signature, arguments)
         kernel.pack(staged.arguments)
         self.check_launch(kernel, groups)

@@ -22,6 +22,7 @@ from quod.field.array import words_to_integers
 from quod.formats import Witness
 from quod.groth16 import ProvingKey, generate_key
 from quod.groth16.gpu import bases
+from quod.kernel.builder.composites import split
 from quod.r1cs import executor
 from quod.r1cs.resident_witness import ResidentWitness
 from tests.r1cs.test_circuit import MIXED_INPUTS, mixed
@@ -87,7 +88,8 @@ def test_in_parts(gpu_device: AnyDevice, monkeypatch: pytest.MonkeyPatch) -> Non
     launch, sizes = gpu_device.launch, {}
 
     def launched(kernel: Any, groups: int, *given: Any) -> None:
-        reached = [one.nbytes for one in given if isinstance(one, Buffer)]
+        _, slots = split(kernel, groups, given)
+        reached = [slot.nbytes for slot in slots if isinstance(slot, Buffer)]
         sizes[kernel.name] = max(sizes.get(kernel.name, 0), *reached)
         launch(kernel, groups, *given)
 

@@ -37,6 +37,7 @@ from quod.device.runtime.event import Event
 from quod.device.runtime.recording import Copy, Fill
 from quod.device.runtime.stream import RecordedStream, SubmittedStream
 from quod.device.runtime.thread_stream import BackgroundSubmission, ThreadSubmission
+from quod.kernel.builder.composites import split
 from tests.support.races import Races, Run
 
 _SEED = os.environ.get("QUOD_SLOW_SEED") or os.urandom(4).hex()
@@ -127,7 +128,8 @@ def _begin(original: Any) -> Any:
 
 def _launch(original: Any) -> Any:
     def launch(self: Any, kernel: Any, groups: Any, *arguments: Any) -> None:
-        memory = {i: a for i, a in enumerate(arguments) if isinstance(a, Buffer | np.ndarray)}
+        _, slots = split(kernel, groups, arguments)
+        memory = {i: a for i, a in enumerate(slots) if isinstance(a, Buffer | np.ndarray)}
         _races.host_uses(
             f"a launch of {kernel.name}",
             [memory[i] for i in memory if i not in kernel.stored],
