@@ -1,0 +1,28 @@
+"""Processors for the tests of streams."""
+
+from __future__ import annotations
+
+import pytest
+
+from quod.device import CpuDevice
+from quod.device.protocol import AnyDevice
+from quod.errors import DeviceError
+
+
+@pytest.fixture
+def processor(device: AnyDevice) -> CpuDevice:
+    """What only the CPU does; tests/device/test_cuda.py has what only a GPU does."""
+    if not isinstance(device, CpuDevice):
+        pytest.skip("is about the CPU's way to run recorded work")
+    return device
+
+
+@pytest.fixture
+def faulty(processor: CpuDevice, monkeypatch: pytest.MonkeyPatch) -> CpuDevice:
+    """A processor whose launches fail when they are run."""
+
+    def execute(*_: object) -> None:
+        raise DeviceError("it does not run")
+
+    monkeypatch.setattr(processor, "execute", execute)
+    return processor
