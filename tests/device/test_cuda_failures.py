@@ -317,7 +317,7 @@ def test_no_more_pages_to_lock(tmp_path: Path) -> None:
 
     class Full(FakeCuda):
         def _cuMemHostAlloc(self, size: int, flags: int) -> int:
-            from tests.device.fake_cuda import Refusal
+            from tests.device.fake_cuda_memory import Refusal
 
             raise Refusal("CUDA_ERROR_OUT_OF_MEMORY")
 
@@ -492,7 +492,7 @@ def test_an_interrupted_launch_keeps_its_memory_until_it_is_done(
     original, interrupted = FakeCuda._cuStreamQuery, []
 
     def hangs(self: Any, stream: Any) -> None:
-        from tests.device.fake_cuda import Refusal
+        from tests.device.fake_cuda_memory import Refusal
 
         if not interrupted:
             interrupted.append(True)
