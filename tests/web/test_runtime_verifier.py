@@ -165,9 +165,12 @@ def test_hostile_files_are_answered_as_python_does(node: Node, proof: dict[str, 
 
 
 def test_texts_are_limited_by_kind(node: Node) -> None:
-    """As `quod.formats.strict_json` limits files; what is at the limit takes no time."""
+    """As `quod.formats.strict_json` limits files.
+
+    A parser that is quadratic in the length of a string exceeds the time limit of `node`.
+    """
     kinds = {"proof": PROOF, "publicSignals": PUBLIC, "key": VERIFICATION_KEY}
-    limits, found, long, many, twice, seconds = node(
+    limits, found, long, many, twice = node(
         """
         const { LIMITS } = await import("./files.js");
         const ask = (text, limit) => tried(() => verify.parseStrict(text, "it", limit));
@@ -182,10 +185,9 @@ def test_texts_are_limited_by_kind(node: Node) -> None:
         const list = `[${"1,".repeat(LIMITS.input.values)}1]`;
         const many = await tried(() => witness.parseInput(`{"a":${list}}`));
         const twice = await tried(() => witness.parseInput('{"a":1,"b":[{"a":2}],"\\u0061":3}'));
-        const begin = performance.now();
         found.push(await ask(`["${"a".repeat(LIMITS.key.length - 4)}"]`, LIMITS.key));
         await ask(`["${"a".repeat(LIMITS.key.length - 2)}`, LIMITS.key);
-        return [LIMITS, found, long, many, twice, (performance.now() - begin) / 1000];
+        return [LIMITS, found, long, many, twice];
         """
     )
     assert limits["input"]["length"] == CIRCUIT_INPUT.most_bytes
@@ -202,7 +204,6 @@ def test_texts_are_limited_by_kind(node: Node) -> None:
     assert twice == ["InputError", 'the input has the key "a" twice']
     assert found[-1][0] == "InputError"
     assert "has a string of more than 65536 characters" in found[-1][1]
-    assert seconds < 2
 
 
 def test_an_insecure_key_may_be_allowed(node: Node, proof: dict[str, Any]) -> None:
