@@ -10,8 +10,7 @@ import numpy as np
 
 from quod import curve, field, msm, ntt
 from quod.curve import CURVES
-from quod.device import Event, open_device, recorder_of
-from quod.device.runtime.timeline import Timeline
+from quod.device import open_device
 from quod.field import from_integers, integers_to_words
 from tests.boundaries.row import (
     DEVICE,
@@ -45,15 +44,15 @@ def _recording() -> Any:
 def _memory() -> Iterator[tuple[str, Row]]:
     buffer, array = DEVICE.allocate(64), np.zeros(16, np.uint32)
     yield "open_device", row(
-        open_device, {"threads": "huge", "memory_budget": "huge"}, name="cpu", threads=1,
-        strategy="scalar", memory_budget=9, checked=False,
+        open_device, {"threads": "huge", "memory_budget": "huge"}, threads=1, strategy="scalar",
+        memory_budget=9,
     )  # fmt: skip
-    yield "allocate", row(DEVICE.allocate, nbytes=8, zero=True)
+    yield "allocate", row(DEVICE.allocate, nbytes=8)
     yield "pinned", row(DEVICE.pinned, nbytes=8)
     yield "upload", row(DEVICE.upload, array=array, into=None)
     yield "download", row(DEVICE.download, buffer=buffer, array=array)
     yield "compile", row(DEVICE.compile, definition=kernels.increment, lanes=1, given=1)
-    yield "on", row(kernels.increment.on, device=DEVICE, lanes=1)
+    yield "on", row(partial(kernels.increment.on, DEVICE), lanes=1)
     yield "slice", row(buffer.slice, start=0, stop=4)
     yield "view", row(buffer.view, {"shape": "negative"}, dtype=np.uint8, shape=(64,))
 
@@ -68,14 +67,8 @@ def _recordings() -> Iterator[tuple[str, Row]]:
     yield "record a launch", row(
         lambda kernel, groups, n, x: _recording().launch(kernel, groups, n, x), **launch
     )  # fmt: skip
-    yield "recorder_of", row(recorder_of, device=DEVICE, stream=_recording())
-    yield "replay", row(lambda given: DEVICE.stream().replay(given), given=None)
-    yield "wait_for", row(lambda event: _recording().wait_for(event), event=Event("e"))
     yield "copy", row(lambda a, b: _recording().copy(a, b), a=buffer, b=buffer)
     yield "fill", row(lambda target, word: _recording().fill(target, word), target=buffer, word=0)
-    yield "submit", row(
-        lambda timeline: _recording().finish().submit(timeline), timeline=Timeline()
-    )  # fmt: skip
 
 
 def _transforms() -> Iterator[tuple[str, Row]]:
@@ -102,12 +95,12 @@ def _transforms() -> Iterator[tuple[str, Row]]:
 
 def _sums() -> Iterator[tuple[str, Row]]:
     bases = msm.MsmBases(DEVICE, G1, POINTS)
-    yield "msm", row(msm.msm, **MSM, bases=POINTS, scalars=SCALARS, timeline=None)
-    yield "msm_many", row(msm.msm_many, **MSM, bases=POINTS, vectors=[SCALARS], timeline=None)
+    yield "msm", row(msm.msm, **MSM, bases=POINTS, scalars=SCALARS)
+    yield "msm_many", row(msm.msm_many, **MSM, bases=POINTS, vectors=[SCALARS])
     yield "msm_buffer", row(
-        partial(msm.msm_buffer, bases), scalars=DEVICE.upload(SCALARS), vectors=1, timeline=None
+        partial(msm.msm_buffer, bases), scalars=DEVICE.upload(SCALARS), vectors=1
     )  # fmt: skip
-    yield "msm_words", row(partial(msm.msm_words, bases), scalars=SCALARS, timeline=None)
+    yield "msm_words", row(partial(msm.msm_words, bases), scalars=SCALARS)
     yield "MsmBases", row(msm.MsmBases, **MSM, points=POINTS)
     yield "MsmOptions", row(
         msm.MsmOptions, {"precompute_factor": "huge", "batch_size": "huge"}, window_bits=None,
@@ -130,7 +123,6 @@ def _sums() -> Iterator[tuple[str, Row]]:
     )  # fmt: skip
     yield "edwards_msm", row(
         msm.edwards_msm, device=DEVICE, curve=edwards, bases=flat, scalars=SCALARS,
-        timeline=None,
     )  # fmt: skip
     bn254 = CURVES["bn254"]
     for call in (curve.pairing_product, curve.pairing_product_is_one):

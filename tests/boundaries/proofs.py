@@ -26,30 +26,27 @@ def rows() -> Iterator[tuple[str, Row]]:
 
 def _proving() -> Iterator[tuple[str, Row]]:
     key = groth16.ProvingKey.from_zkey(KEY, allow_insecure=True)
-    device: dict[str, Any] = {"device": DEVICE, "timeline": None}
     yield "ProvingKey", row(
-        partial(groth16.ProvingKey, key.zkey), {"memory_budget": "huge"}, **device,
+        partial(groth16.ProvingKey, key.zkey), {"memory_budget": "huge"}, device=DEVICE,
         allow_insecure=True, memory_budget=None,
     )  # fmt: skip
     yield "ProvingKey.from_zkey", row(
-        groth16.ProvingKey.from_zkey, path=KEY, **device, owned=False, allow_insecure=True
+        groth16.ProvingKey.from_zkey, path=KEY, device=DEVICE, owned=False, allow_insecure=True
     )  # fmt: skip
     yield "ProvingKey.from_bellman", row(
-        groth16.ProvingKey.from_bellman, path="no such", r1cs="no such", **device, checked=True,
-        allow_insecure=True,
+        groth16.ProvingKey.from_bellman, path="no such", r1cs="no such", device=DEVICE,
+        checked=True, allow_insecure=True,
     )  # fmt: skip
     seed = {"seed": "huge"}
     witness = EXAMPLE / "witness.wtns"
-    yield "prove", row(
-        key.prove, seed, witness=witness, seed=1, self_check=False, timeline=None
-    )  # fmt: skip
+    yield "prove", row(key.prove, seed, witness=witness, seed=1, self_check=False)
     yield "prove_many", row(
         lambda **arguments: list(key.prove_many(**arguments)), seed, witnesses=[witness], seed=1,
         self_check=False,
     )  # fmt: skip
-    yield "check", row(key.check, subgroup=False, timeline=None)
+    yield "check", row(key.check, subgroup=False)
     yield "generate_key", row(
-        groth16.generate_key, r1cs="no such", zkey="no such", seed=1, **device
+        groth16.generate_key, r1cs="no such", zkey="no such", seed=1, device=DEVICE
     )  # fmt: skip
 
 

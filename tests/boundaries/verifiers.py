@@ -121,7 +121,7 @@ def _sumchecks() -> Iterator[tuple[str, Row]]:
     yield "sumcheck, Statement", row(sumcheck.Statement, **size, point=None)
     yield "sumcheck, prove", row(
         partial(sumcheck.prove, polynomial=product), device=DEVICE, field=MODULUS,
-        tables=[VECTOR], point=None, transcript=bound(), allow_bits=0, timeline=None,
+        tables=[VECTOR], point=None, transcript=bound(), allow_bits=0,
     )  # fmt: skip
     yield "sumcheck, verify", row(
         sumcheck.verify, statement=statement, proof=b"", transcript=bound(), allow_bits=0
@@ -154,12 +154,12 @@ def _lookups() -> Iterator[tuple[str, Row]]:
     yield "multiplicities", row(lookup.multiplicities, **columns)
     yield "lookup, prove", row(
         lookup.prove, **columns, multiplicities=lookup.multiplicities(**columns),
-        transcript=bound(), allow_bits=0, timeline=None,
+        transcript=bound(), allow_bits=0,
     )  # fmt: skip
     yield "lookup, verify", row(
         lookup.verify, statement=statement, proof=b"", transcript=bound(), allow_bits=0
     )  # fmt: skip
-    yield "prove_committed", row(lookup.prove_committed, **columns, **committed, timeline=None)
+    yield "prove_committed", row(lookup.prove_committed, **columns, **committed)
     yield "verify_committed", row(
         lookup.verify_committed, statement=statement, proof=b"", table=None, **committed
     )  # fmt: skip
@@ -193,12 +193,12 @@ def _gkr() -> Iterator[tuple[str, Row]]:
     }  # fmt: skip
     yield "Prover", row(gkr.Prover, **batch, in_progress=1)
     prover, verifier = gkr.Prover(DEVICE, key, layered), gkr.Verifier(DEVICE, key, layered)
-    yield "Prover.prove", row(prover.prove, inputs=[0, 0], public=[], check=True, timeline=None)
+    yield "Prover.prove", row(prover.prove, inputs=[0, 0], public=[], check=True)
     yield "Verifier", row(gkr.Verifier, **batch)
     proof = prover.prove([0, 0], [])
-    yield "Verifier.verify", row(verifier.verify, public=[], proof=proof, timeline=None)
+    yield "Verifier.verify", row(verifier.verify, public=[], proof=proof)
     for check in (verifier.verify_many, verifier.errors):
-        yield f"Verifier.{check.__name__}", row(check, publics=[[]], proofs=[proof], timeline=None)
+        yield f"Verifier.{check.__name__}", row(check, publics=[[]], proofs=[proof])
     yield "gkr, verify", row(
         gkr.verify, key=key, circuit=layered, public=[], proof=b"", instances=1, allow_bits=0
     )  # fmt: skip

@@ -16,10 +16,9 @@ from typing import Any
 import pytest
 
 import quod.device
-from quod.device import CpuDevice, devices, discovery, host, open_device, recorder_of
+from quod.device import CpuDevice, devices, discovery, host, open_device
 from quod.device.cpu.processor import host_processor
 from quod.errors import DeviceError
-from tests.device import kernels
 
 
 def test_the_cpu_comes_first_and_every_row_can_be_opened() -> None:
@@ -77,10 +76,6 @@ def test_what_is_no_device(value: Any) -> None:
     """A class of devices, and a module that compiles, too."""
     with pytest.raises(DeviceError, match="a device is a name, or what open_device gives, not"):
         discovery.resolve_device(value)
-    with pytest.raises(DeviceError, match="a device is what open_device gives, not"):
-        recorder_of(value, CpuDevice().stream().record())
-    with pytest.raises(DeviceError, match="on takes an open device"):
-        kernels.increment.on(value)
 
 
 def test_contradictions_and_nonsense() -> None:

@@ -13,7 +13,7 @@ import pytest
 from quod.device import Buffer, open_device
 from quod.device.discovery import resolve_device
 from quod.device.emulated.device import EmulatedDevice
-from quod.errors import DeviceError, InputError, KernelError
+from quod.errors import DeviceError, KernelError
 from quod.kernel.examples import vector_add
 from tests.device import kernels
 from tests.device.cuda_fixture import open_gpu
@@ -86,7 +86,7 @@ def test_what_is_no_kernel(device: Any) -> None:
 
 OPTIONS: list[dict[str, Any]] = [
     {"threads": 1.5}, {"threads": "2"}, {"threads": True}, {"threads": 0}, {"strategy": 5},
-    {"memory_budget": 1.5}, {"memory_budget": "1G"}, {"memory_budget": -1}, {"checked": "no"},
+    {"memory_budget": 1.5}, {"memory_budget": "1G"}, {"memory_budget": -1},
 ]  # fmt: skip
 NO_SIZES: list[Any] = [
     -1,
@@ -115,8 +115,6 @@ def test_sizes_that_are_none_leave_the_device_as_it_was(device: Any) -> None:
     assert device.pinned(np.uint8(8)).nbytes == 8
     if device.kind == "emulated":
         assert device.memory.in_use == 0
-    with pytest.raises(DeviceError, match="zero must be True or False"):
-        device.allocate(8, zero="no")
 
 
 def test_slices_and_views(device: Any) -> None:
@@ -147,14 +145,7 @@ def test_what_is_no_buffer(device: Any) -> None:
             for pair in ((given, buffer), (buffer, given), (given, array), (array, given)):
                 with pytest.raises(DeviceError):
                     copy(*pair)
-        with pytest.raises(DeviceError, match="must be of the type Event"):
-            recording.wait_for(given)
-        with pytest.raises(DeviceError, match="must be of the type Recording"):
-            device.stream().replay(given)
-    recorded = recording.finish()
-    with pytest.raises(InputError, match="must be of the type Timeline"):
-        recorded.submit(5)
-    recorded.submit().wait()
+    recording.finish().submit().wait()
 
 
 def test_lanes_and_static_arguments(device: Any) -> None:
@@ -169,12 +160,6 @@ def test_lanes_and_static_arguments(device: Any) -> None:
         kernels.increment.on(device, lanes=8, n=1)
 
 
-@pytest.mark.parametrize("given", [5, None, "cpu", kernels.increment])
-def test_kernels_are_on_devices(given: Any) -> None:
-    with pytest.raises(DeviceError, match="on takes an open device"):
-        kernels.increment.on(given)
-
-
 @pytest.mark.parametrize("options", OPTIONS, ids=repr)
 def test_what_devices_are_opened_with(options: dict[str, Any]) -> None:
     for name in ("cpu", "cpu:checked", "emulated"):
@@ -183,14 +168,11 @@ def test_what_devices_are_opened_with(options: dict[str, Any]) -> None:
 
 
 def test_names_of_devices() -> None:
+    with pytest.raises(DeviceError):
+        open_device("")
     for name in (5, None, b"cpu", ["cpu"], ""):
         with pytest.raises(DeviceError):
-            open_device(name)  # type: ignore[arg-type]
-        with pytest.raises(DeviceError):
             resolve_device(name)  # type: ignore[arg-type]
-    for options in ({"workgroup": 1.5}, {"resident_lanes": "8"}, {"multiprocessors": 0}):
-        with pytest.raises(DeviceError, match="must be a whole number from 1 on"):
-            EmulatedDevice(**options)  # type: ignore[arg-type]
 
 
 def test_an_array_with_a_mask_is_refused(device: Any) -> None:

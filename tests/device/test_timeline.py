@@ -7,13 +7,10 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from typing import Any
 
 import pytest
 
-from quod.device import CpuDevice
 from quod.device.runtime.timeline import NullTimeline, Stage, Timeline, or_null
-from quod.errors import InputError
 
 
 class Recorder:
@@ -168,24 +165,6 @@ def test_a_listener_hears_begin_progress_and_end() -> None:
 def test_record_refuses_time_that_runs_backwards() -> None:
     with pytest.raises(ValueError, match="ends 1 ns before it begins"):
         Timeline().record("kernel", 10, 9, track="stream 0")
-
-
-@pytest.mark.parametrize("wrong", ["stage", 0, Timeline()])
-def test_a_parent_is_a_stage(wrong: Any) -> None:
-    """Also that of recorded work, whoever has no timeline for it: the stream may go on."""
-    timeline = Timeline()
-    for use in (
-        lambda: timeline.stage("part", parent=wrong),
-        lambda: timeline.record("part", 0, 1, track="GPU", parent=wrong),
-    ):
-        with pytest.raises(InputError, match="the parent must be of the type Stage, not"):
-            use()
-    assert timeline.rows() == []
-    recorded = CpuDevice().stream().record().finish()
-    for given in (timeline, None):
-        with pytest.raises(InputError, match="the parent must be of the type Stage, not"):
-            recorded.run(given, parent=wrong)
-    recorded.run(timeline)
 
 
 def test_without_a_timeline_nothing_is_kept() -> None:

@@ -12,7 +12,7 @@ import threading
 from quod.device.backends import DeviceInfo, Options, backend_of, backends
 from quod.device.protocol import AnyDevice, HostDevice, in_host_memory
 from quod.errors import DeviceError
-from quod.validation import flag, instance, is_device, shown_kind
+from quod.validation import is_device, shown_kind
 
 DeviceChoice = str | AnyDevice
 """How functions take a device: its name, or one that is open."""
@@ -52,8 +52,6 @@ def open_device(
     (`quod.device.emulated.checked`); so does the name ``cpu:checked``. Raises DeviceError if
     there is no such device on this machine.
     """
-    instance("the name of a device", name, str, "`quod devices` lists them", error=DeviceError)
-    checked = flag("checked", checked, error=DeviceError)
     backend = backend_of(name)
     if backend is None:
         import difflib

@@ -7,7 +7,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from quod.errors import DeviceError, KernelError
 from quod.kernel.compiled import Compiled
-from quod.validation import is_device, shown
+from quod.validation import shown
 
 Groups = int | tuple[int, ...]
 """How many workgroups: one number, or one along each axis of the grid."""
@@ -102,10 +102,6 @@ def bind(
             f"no parameter of kernel {definition.name} is known to be the number of instances; "
             'call an integer parameter n, name another with @kernel(instances="..."), or use '
             "device.launch(kernel, groups, ...)"
-        )
-    if not is_device(device):
-        raise DeviceError(
-            f"on takes an open device, such as quod.device.open_device gives, not {shown(device)}"
         )
     compiled = device.compile(definition, lanes=lanes, **static)
     return Launcher(device, compiled, definition.instances, definition.shape)

@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from quod.validation import flag
-
 if TYPE_CHECKING:
     from quod.device.cache.compile_notice import CompileNotice
 
@@ -86,6 +84,6 @@ def progress(on: bool) -> None:
     """Turn the line about kernels that compile on or off, for this process.
 
     It is on at first, and is written to standard error while kernels compile, if that is a
-    terminal. InputError if `on` is neither True nor False.
+    terminal.
     """
-    compilations.notify(flag("progress", on))
+    compilations.notify(on)

@@ -26,7 +26,7 @@ from quod.device.runtime.launch_trace import report_launch
 from quod.errors import DeviceError
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.machine import Capability, Machine
-from quod.validation import choice, flag, whole_number_or_none
+from quod.validation import choice, whole_number_or_none
 
 if TYPE_CHECKING:
     from quod.device.cpu.program import Programs
@@ -162,8 +162,7 @@ class CpuDevice(OpenedDevice):
 
     def allocate(self, nbytes: int, *, zero: bool = True) -> Buffer:
         """Memory, zeroed unless told not to be; DeviceError if there is too little."""
-        make = Buffer.zeros if flag("zero", zero, error=DeviceError) else Buffer.empty
-        return make(nbytes)
+        return Buffer.zeros(nbytes) if zero else Buffer.empty(nbytes)
 
     def pinned(self, nbytes: int) -> Array:
         """Host memory as bytes, which on the CPU is like any other."""

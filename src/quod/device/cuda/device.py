@@ -46,7 +46,7 @@ from quod.device.runtime.staging import begin_launch
 from quod.errors import DeviceError, QuodError
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.machine import Machine
-from quod.validation import flag, whole_number
+from quod.validation import whole_number
 
 if TYPE_CHECKING:
     from quod.device.memory.array_protocols import ForeignArray
@@ -275,7 +275,7 @@ class CudaDevice(OpenedDevice):
 
     def allocate(self, nbytes: int, *, zero: bool = True) -> Buffer:
         """Memory of the GPU, zeroed unless told not to be; DeviceError if there is too little."""
-        nbytes, zero = byte_count(nbytes), flag("zero", zero, error=DeviceError)
+        nbytes = byte_count(nbytes)
         with self.using(lambda: "allocating memory"):
             self._release_finished()
             buffer = self.pool.allocate(nbytes)

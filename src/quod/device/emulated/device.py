@@ -34,7 +34,6 @@ from quod.errors import DeviceError
 from quod.frozen import replace
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.machine import Capability, Machine
-from quod.validation import flag, whole_number
 
 if TYPE_CHECKING:
     from quod.codegen.ptx.module import PtxModule
@@ -109,13 +108,8 @@ class EmulatedDevice(OpenedDevice):
         self.name = "emulated" if executor == "ir" else f"emulated:{executor}"
         self.executor = executor
         self.strategy = "portable" if executor == "wgsl" else "carry32"
-        self.lanes, self.resident_lanes, self.multiprocessors = (
-            whole_number(what, given, 1, error=DeviceError)
-            for what, given in (
-                ("workgroup", workgroup), ("resident_lanes", resident_lanes),
-                ("multiprocessors", multiprocessors),
-            )
-        )  # fmt: skip
+        self.lanes, self.resident_lanes = workgroup, resident_lanes
+        self.multiprocessors = multiprocessors
         self.arch = arch
         self.memory_budget = budget(memory_budget) or 1 << 30
         self.space = Space(f"the device {self.name}")
@@ -169,7 +163,7 @@ class EmulatedDevice(OpenedDevice):
     def allocate(self, nbytes: int, *, zero: bool = True) -> Buffer:
         """Memory of the device; what is not zeroed holds a pattern (`emulated_memory.POISON`)."""
         check_reach("a buffer", byte_count(nbytes), 2 * self.largest_buffer)
-        return self.memory.allocate(nbytes, zero=flag("zero", zero, error=DeviceError))
+        return self.memory.allocate(nbytes, zero=zero)
 
     def pinned(self, nbytes: int) -> Array:
         """Host memory as bytes; its content is a pattern."""

@@ -16,7 +16,6 @@ from quod.device.protocol import AnyDevice
 from quod.device.runtime.arguments import LaunchArgument
 from quod.device.runtime.stream import RecordingStream
 from quod.errors import DeviceError
-from quod.validation import instance, is_device, shown_kind
 
 if TYPE_CHECKING:
     from quod.device.memory.array_protocols import ForeignArray
@@ -39,10 +38,6 @@ def recorder_of(device: AnyDevice, stream: RecordingStream) -> AnyDevice:
     a launch that would store to data that was uploaded so, which the next replay would find
     changed. All else is that of `device`, which is not closed by it.
     """
-    if not is_device(device):
-        raise DeviceError(f"a device is what open_device gives, not {shown_kind(device)}")
-    remedy = "record() of an idle stream gives one"
-    instance("what records", stream, RecordingStream, remedy, error=DeviceError)
     if not stream.is_of(device):
         raise DeviceError(f"{stream!r} records for another device than {device!r}")
     return cast(AnyDevice, _Recorder(device, stream))

@@ -37,7 +37,7 @@ from quod.device.runtime.recording import (
     Step,
     Submission,
 )
-from quod.device.runtime.timeline import Stage, Timeline, check_parent, or_null
+from quod.device.runtime.timeline import Stage, Timeline
 from quod.errors import DeviceError
 from quod.validation import instance, whole_number
 
@@ -119,9 +119,6 @@ class IdleStream(_Stream):
     def replay(self, recording: Recording) -> RecordedStream:
         """Takes a recording that was made before on the same device."""
         self._check()
-        if type(recording) is not Recording:
-            remedy = "finish gives one"
-            instance("what is replayed", recording, Recording, remedy, error=DeviceError)
         if recording.device != self._device.name:
             raise DeviceError(
                 f"the recording is for the device {recording.device}, "
@@ -277,8 +274,6 @@ class RecordingStream(_Stream):
         That stream must have been submitted before this one is.
         """
         self._check()
-        remedy = "a stream's event gives one"
-        instance("what is waited for", event, Event, remedy, error=DeviceError)
         if event in self._own_events:
             return
         after = self._dependencies.add_barrier(len(self._steps))
@@ -322,9 +317,6 @@ class RecordedStream(_Stream):
     def _leave_for(self, by: str, timeline: Timeline | None, parent: Stage | None) -> Stage | None:
         """Begins; gives the stage that the work is inside of."""
         self._check()
-        if timeline is not None:
-            or_null(timeline)
-        check_parent(parent)
         self._left_by = by
         report_recording(self.recording)
         return timeline.current if parent is None and timeline is not None else parent

@@ -22,7 +22,6 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from quod.frozen import frozen
-from quod.validation import instance
 
 
 class Stage:
@@ -31,8 +30,7 @@ class Stage:
     `bytes` is the memory traffic, `modmuls` the number of modular products and `multiply_adds` the
     multiply-adds of 32-bit words that these take, as the code that reports them counts them; 0
     where it does not. `track` is what did the work: a thread's name, or whatever `Timeline.record`
-    was given. `failed` tells that an exception ended the stage. InputError for a `parent` that is
-    none.
+    was given. `failed` tells that an exception ended the stage.
     """
 
     def __init__(
@@ -43,7 +41,7 @@ class Stage:
         self.name = name
         self.begin_ns = begin_ns
         self.track = track
-        self.parent = check_parent(parent)
+        self.parent = parent
         self.bytes = bytes
         self.modmuls = modmuls
         self.multiply_adds = multiply_adds
@@ -383,19 +381,10 @@ class NullTimeline(Timeline):
         return _NULL_STAGE
 
 
-def check_parent(parent: Stage | None) -> Stage | None:
-    """What a stage may be inside of; InputError for anything else."""
-    if parent is None:
-        return None
-    return instance("the parent", parent, Stage, "a timeline's stage gives one")
-
-
 _NULL_STAGE = _NullStage("", 0, "", end_ns=0)
 _NULL_TIMELINE = NullTimeline()
 
 
 def or_null(timeline: Timeline | None) -> Timeline:
-    """`timeline`, or one that keeps nothing; InputError for what is none."""
-    if timeline is None:
-        return _NULL_TIMELINE
-    return instance("timeline", timeline, Timeline, "make one, or leave it out")
+    """`timeline`, or one that keeps nothing."""
+    return _NULL_TIMELINE if timeline is None else timeline

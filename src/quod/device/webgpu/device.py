@@ -44,7 +44,7 @@ from quod.errors import DeviceError
 from quod.frozen import replace
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.machine import Machine
-from quod.validation import flag, whole_number
+from quod.validation import whole_number
 
 if TYPE_CHECKING:
     from quod.device.memory.array_protocols import ForeignArray
@@ -259,7 +259,6 @@ class WebGpuDevice(OpenedDevice):
 
     def allocate(self, nbytes: int, *, zero: bool = True) -> Buffer:
         """Memory of the adapter, which WebGPU always zeroes; DeviceError if there is too little."""
-        flag("zero", zero, error=DeviceError)
         return self.session.allocate(nbytes)
 
     def pinned(self, nbytes: int) -> Array:
