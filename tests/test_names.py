@@ -12,8 +12,6 @@ import pytest
 
 import quod
 from quod.curve import CURVES, EDWARDS, GROUPS, WEIERSTRASS
-from quod.curve.edwards.curve import EdwardsCurve
-from quod.curve.weierstrass.curve import Curve
 from quod.errors import InputError
 from quod.field import EXTENSIONS, MODULI, NAMED
 from quod.formats import GGUF_TYPES
@@ -78,13 +76,3 @@ def test_the_nearest_name() -> None:
     assert nearest("mull", ["mul", "sub"]) == "mul"
     assert nearest("", ["mul"]) is None
     assert nearest("xyz", ["mul"]) is None
-
-
-def test_fields_of_a_curve_are_named_with_it() -> None:
-    wrong: Any = 5
-    good = WEIERSTRASS["secp256k1"]
-    with pytest.raises(InputError, match="fr of mine must be of the type Modulus"):
-        Curve(name="mine", fq=good.fq, fr=wrong, a=0, b=7, generator=good.generator)
-    baby = EDWARDS["baby_jubjub"]
-    with pytest.raises(InputError, match="fq of mine must be of the type Modulus"):
-        EdwardsCurve("mine", wrong, baby.fr, baby.a, baby.d, baby.generator, 8)

@@ -73,10 +73,8 @@ def _recordings() -> Iterator[tuple[str, Row]]:
 
 def _transforms() -> Iterator[tuple[str, Row]]:
     plan, coset = ntt.NttPlan(DEVICE, MODULUS, 1), {"coset": "negative huge"}
-    buffer = DEVICE.allocate(64)
     yield "ntt", row(
-        ntt.ntt, coset, values=[1, 2], family="snarkjs", root=None, ordering="NN", coset=None,
-        batch=1, device=DEVICE,
+        partial(ntt.ntt, [1, 2]), coset, family="snarkjs", root=None, ordering="NN", coset=None
     )  # fmt: skip
     yield "NttPlan", row(
         partial(ntt.NttPlan, modulus=MODULUS), device=DEVICE, log2_size=1, family="snarkjs",
@@ -87,10 +85,6 @@ def _transforms() -> Iterator[tuple[str, Row]]:
             call, coset, data=VECTOR.copy(), batch=1, ordering="NN", coset=None
         )  # fmt: skip
     yield "coset_quotient", row(partial(ntt.coset_quotient, plan), evaluations=VECTOR, out=VECTOR)
-    yield "record_coset_quotient", row(
-        partial(ntt.record_coset_quotient, plan=plan), recording=None, evaluations=buffer,
-        out=buffer, batch=1,
-    )  # fmt: skip
 
 
 def _sums() -> Iterator[tuple[str, Row]]:
@@ -116,7 +110,6 @@ def _sums() -> Iterator[tuple[str, Row]]:
     yield "multiply_generator", row(
         msm.multiply_generator, device=DEVICE, group=G1, scalars=SCALARS
     )  # fmt: skip
-    yield "affine_ints", row(msm.affine_ints, group=G1, words=POINTS[0].view(np.uint64))
     edwards, flat = curve.EDWARDS["baby_jubjub"], np.zeros((2, 2, 8), np.uint32)
     yield "edwards_bases", row(
         msm.edwards_bases, device=DEVICE, curve=edwards, points=flat

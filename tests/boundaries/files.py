@@ -55,10 +55,6 @@ def _texts() -> Iterator[tuple[str, Row]]:
     yield "ProofJson", row(
         lambda **values: formats.proof_to_json(formats.ProofJson(**values)), **parts
     )  # fmt: skip
-    yield "proof_to_json", row(formats.proof_to_json, proof=formats.ProofJson(**parts))
-    yield "verification_key_to_json", row(
-        formats.verification_key_to_json, key=formats.read_verification_key(key)
-    )  # fmt: skip
     yield "public_to_json", row(formats.public_to_json, public=[1])
 
 
@@ -102,7 +98,6 @@ def _layered() -> Iterator[tuple[str, Row]]:
     key, inputs = gkr.VerifyingKey.of(layered, MODULUS), EXAMPLE / "input.json"
     yield "read_circuit", row(circuit.read_circuit, path=EXAMPLE)
     yield "write_circuit", row(circuit.write_circuit, INTO, path=NOWHERE, circuit=layered)
-    yield "to_circuit6", row(circuit.to_circuit6, circuit=layered)
     yield "from_circuit6", row(
         circuit.from_circuit6, {"most_gates": "huge"}, given=circuit.to_circuit6(layered),
         relay=True, most_gates=9,

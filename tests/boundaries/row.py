@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from quod import curve
 from quod.curve import CURVES
-from quod.device import open_device
+from quod.device import Buffer, open_device
 from quod.field import NAMED, from_integers, integers_to_words
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "membership"
@@ -38,6 +38,11 @@ WRONG: dict[str, Any] = {
     "negative": -1, "huge": 1 << 80, "text": "no such", "a list": [None], "hostile": Hostile(),
 }  # fmt: skip
 """tests/test_validation.py has all kinds of values; these show that a validator is there."""
+
+
+def is_foreign(value: object) -> bool:
+    """Whether foreign data or memory can stand in the place of a value: not for Quod's classes."""
+    return isinstance(value, Buffer) or not type(value).__module__.startswith("quod.")
 
 
 class Row(NamedTuple):

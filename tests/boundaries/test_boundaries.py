@@ -2,6 +2,7 @@
 
 Each argument of each row in turn is each of `WRONG`: without its validator, a call would raise an
 error of Python's, accept the value, or give native code an address or a length that is none.
+Objects of Quod's own classes stay: `mypy --strict` holds them, and memory alone is foreign.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import pytest
 
 from quod.errors import QuodError
 from tests.boundaries import devices, files, proofs, services, tensors, verifiers
-from tests.boundaries.row import WRONG
+from tests.boundaries.row import WRONG, is_foreign
 
 TABLE = {
     f"{table.__name__.rpartition('.')[2]}, {name}": row
@@ -31,7 +32,9 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_wrong_values_are_refused(name: str) -> None:
     call, right, accepts = TABLE[name]
     assert accepts.keys() <= right.keys()
-    for argument in right:
+    foreign = [argument for argument, value in right.items() if is_foreign(value)]
+    assert foreign, "the row tests nothing"
+    for argument in foreign:
         for kind, value in WRONG.items():
             if kind in accepts.get(argument, ""):
                 continue

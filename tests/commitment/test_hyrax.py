@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from py_ecc import bn128
 
@@ -129,9 +127,7 @@ def test_what_is_none_is_refused() -> None:
         committer.open(own.claims, writer)
     with pytest.raises(InputError, match="128"):
         committer.commit(device.upload(from_integers(FIELD, [1, 2])), writer)
-    wrong: Any
-    for wrong in ([], None, [own.claims[0].point], "claims"):
-        with pytest.raises(InputError):
-            committer.open(wrong, writer)
+    with pytest.raises(InputError, match="at least one Claim"):
+        committer.open([], writer)
     assert SCHEME.error_terms(FIELD, 24)["claims combined"] < 2**-240
     assert (SCHEME.name, SCHEME.parameters()) == ("hyrax", "hyrax bn254.g1")

@@ -131,13 +131,3 @@ def test_wrong_arguments_are_refused() -> None:
     for wrong in (None, -1, 1.5):
         with pytest.raises(InputError):
             reader.points(Label.COMMITMENT, BN254, wrong)
-    for wrong in (None, "bn254.g1", CURVES["bn254"]):
-        with pytest.raises(InputError):
-            writer.points(Label.COMMITMENT, wrong, [])
-        with pytest.raises(InputError):
-            reader.points(Label.COMMITMENT, wrong, 1)
-    for wrong in (None, 1, "no"):
-        with pytest.raises(InputError):
-            writer.points(Label.COMMITMENT, BN254, [], compressed=wrong)
-        with pytest.raises(InputError):
-            reader.points(Label.COMMITMENT, BN254, 1, compressed=wrong)

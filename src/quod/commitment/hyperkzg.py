@@ -17,7 +17,7 @@ from quod.commitment.hyperkzg_prover import HyperKzgCommitter
 from quod.commitment.one_claim import read_as_one
 from quod.commitment.reference_string import ReferenceString
 from quod.commitment.scalars import GROUP, combined_errors, group_size, sum_of_multiples
-from quod.commitment.scheme import MOST_LOG2_SIZE, Claim, check_reader, check_scheme_bits
+from quod.commitment.scheme import MOST_LOG2_SIZE, Claim, check_scheme_bits
 from quod.commitment.three_points import drawn_point, folded_value, interpolated
 from quod.curve.array import Point
 from quod.curve.pairing.products import pairing_product_is_one
@@ -30,7 +30,6 @@ from quod.security import LEAST_BITS
 from quod.transcript.elements import most_likely
 from quod.transcript.labels import Label
 from quod.transcript.messages import ProofReader
-from quod.validation import instance
 
 _CURVE = GROUP.curve
 
@@ -46,12 +45,6 @@ class HyperKzg:
     reference: ReferenceString
 
     name = "hyperkzg"
-
-    def __post_init__(self) -> None:
-        instance(
-            "the reference string", self.reference, ReferenceString,
-            "ReferenceString.from_ptau reads one",
-        )  # fmt: skip
 
     def parameters(self) -> str:
         """The text that a statement absorbs: it names the reference string."""
@@ -87,7 +80,6 @@ class HyperKzg:
         """Reads a commitment; InputError for what is none."""
         check_scheme_bits(self, field, log2_size, allow_bits)
         log2_size = group_size(field, log2_size)
-        check_reader(reader)
         (point,) = reader.points(Label.COMMITMENT, GROUP, 1)
         return HyperKzgCommitment(field, log2_size, self.reference, point)
 
@@ -103,7 +95,6 @@ class HyperKzgCommitment:
 
     def check(self, claims: Sequence[Claim], reader: ProofReader) -> None:
         """One product of three pairings."""
-        check_reader(reader)
         field, n, p = self.field, self.log2_size, self.field.modulus.value
         claim = read_as_one(field, n, claims, reader)
         folds = reader.points(Label.OPENING, GROUP, n - 1)

@@ -19,7 +19,7 @@ from quod.commitment.hyrax_bases import GROUP, hashed_bases
 from quod.commitment.one_claim import read_as_one
 from quod.commitment.rows import weighted_rows
 from quod.commitment.scalars import GroupCommitter, combined_errors, group_size, sum_of_multiples
-from quod.commitment.scheme import Claim, check_reader, check_scheme_bits
+from quod.commitment.scheme import Claim, check_scheme_bits
 from quod.curve.array import Point, from_points
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.protocol import AnyDevice
@@ -71,7 +71,6 @@ class Hyrax:
         """Reads the commitments of all rows; InputError for what is none."""
         check_scheme_bits(self, field, log2_size, allow_bits)
         log2_size = group_size(field, log2_size)
-        check_reader(reader)
         rows = reader.points(Label.COMMITMENT, GROUP, 1 << log_rows(log2_size))
         return HyraxCommitment(field, log2_size, tuple(rows))
 
@@ -105,7 +104,6 @@ class HyraxCommitment:
     def check(self, claims: Sequence[Claim], reader: ProofReader) -> None:
         """One inner product and one MSM over the bases and the commitments."""
         field, log_columns = self.field, self.log2_size - log_rows(self.log2_size)
-        check_reader(reader)
         claim = read_as_one(field, self.log2_size, claims, reader)
         row = reader.elements(Label.OPENING, field, 1 << log_columns)
         rows = len(claim.point) - log_columns

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from quod.commitment.scheme import MOST_LOG2_SIZE, Scheme
+from quod.commitment.scheme import Scheme
 from quod.device.discovery import DeviceChoice
 from quod.errors import InputError, InsecureKeyError, MismatchError
 from quod.formats.source import Path
@@ -69,9 +69,8 @@ def scheme_with_powers(
     from quod.commitment.hyperkzg import HyperKzg
     from quod.commitment.reference_string import ReferenceString
 
-    size = whole_number("log2_size", log2_size, 0, MOST_LOG2_SIZE)
     found = HyperKzg(
-        ReferenceString.from_ptau(path, max(size, 1), device=device, insecure=insecure)
+        ReferenceString.from_ptau(path, max(log2_size, 1), device=device, insecure=insecure)
     )
     if like is not None and like.parameters() != found.parameters():
         raise MismatchError("has other powers of tau than the verifying key", path=str(path))

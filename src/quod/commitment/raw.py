@@ -9,7 +9,6 @@ from quod.commitment.raw_prover import RawCommitter
 from quod.commitment.scheme import (
     Claim,
     check_claims,
-    check_reader,
     check_scheme_bits,
     check_size,
 )
@@ -59,7 +58,6 @@ class Raw:
         """Reads a table; InputError for what is none."""
         check_scheme_bits(self, field, log2_size, allow_bits)
         log2_size = check_size(field, log2_size)
-        check_reader(reader)
         table = reader.digested_words(Label.COMMITMENT, field.modulus, 1 << log2_size)
         return RawCommitment(field, log2_size, table)
 
@@ -74,7 +72,6 @@ class RawCommitment:
 
     def check(self, claims: Sequence[Claim], reader: ProofReader) -> None:
         """VerificationError for a claim that is false."""
-        check_reader(reader)
         entries = words_to_integers(self.field.modulus, self.table)
         for claim in check_claims(self.field, self.log2_size, claims):
             if evaluated(self.field, entries, claim.point).coefficients != claim.value:

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from quod.commitment.one_claim import shown_as_one
-from quod.commitment.scheme import Claim, check_claims, check_size, check_table, check_writer
+from quod.commitment.scheme import Claim, check_claims, check_size, check_table
 from quod.curve.array import Point, from_points, to_points
 from quod.curve.group import Group
 from quod.curve.groups import GROUPS
@@ -68,14 +68,12 @@ class GroupCommitter:
 
     def commit(self, table: Buffer, writer: ProofWriter) -> None:
         """Sends a point a row."""
-        check_writer(writer)
         table = check_table(self._field, self._log2_size, table)
         writer.points(Label.COMMITMENT, GROUP, committed(self._bases, table, self._rows))
         self._committed = table
 
     def claim_left(self, claims: Sequence[Claim], writer: ProofWriter) -> tuple[Claim, Buffer]:
         """The one claim that is left of some, and the table that it is about."""
-        check_writer(writer)
         claims = check_claims(self._field, self._log2_size, claims)
         table = self._committed
         if table is None:

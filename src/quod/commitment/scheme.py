@@ -11,18 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Protocol, cast
+from typing import Protocol
 
 from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
-from quod.field.array import check_field
 from quod.field.element_bytes import Plain, check_elements
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.security import LEAST_BITS, check_bits
 from quod.transcript.messages import ProofReader, ProofWriter
-from quod.validation import instance, shown_kind, whole_number
+from quod.validation import instance, whole_number
 
 MOST_LOG2_SIZE = 32
 """Variables that a committed polynomial may have at most."""
@@ -93,19 +92,8 @@ class Scheme(Protocol):
 
 
 def check_size(field: FieldSpec, log2_size: int) -> int:
-    """The number of variables; InputError for what is none, or no field."""
-    check_field(field)
+    """The number of variables; InputError outside 0 to `MOST_LOG2_SIZE`."""
     return whole_number("log2_size", log2_size, 0, MOST_LOG2_SIZE)
-
-
-def check_scheme(scheme: object) -> Scheme:
-    """Return a commitment scheme; InputError for any other object."""
-    methods = ("parameters", "error_terms", "committer", "read")
-    if isinstance(scheme, type) or not all(
-        callable(getattr(type(scheme), name, None)) for name in methods
-    ):
-        raise InputError(f"a commitment is a scheme such as Raw(), not {shown_kind(scheme)}")
-    return cast(Scheme, scheme)
 
 
 def check_scheme_bits(
@@ -117,13 +105,12 @@ def check_scheme_bits(
     check_bits(what, terms, allow_bits)
 
 
-def check_claims(field: FieldSpec, log2_size: int, claims: object) -> list[Claim]:
+def check_claims(field: FieldSpec, log2_size: int, claims: Sequence[Claim]) -> list[Claim]:
     """At least one claim about a polynomial of so many variables; InputError for anything else."""
-    if not isinstance(claims, Sequence) or isinstance(claims, (str, bytes)) or not claims:
-        raise InputError(f"claims are a list of at least one Claim, not {shown_kind(claims)}")
+    if not claims:
+        raise InputError("claims are a list of at least one Claim; this one is empty")
     for claim in claims:
-        instance("a claim", claim, Claim, "make one: Claim(point, value)")
-        if not isinstance(claim.point, tuple) or len(claim.point) != log2_size:
+        if len(claim.point) != log2_size:
             raise InputError(f"the point of a claim is a tuple of {log2_size} elements")
         check_elements(field, "a claim", (*claim.point, claim.value))
     return list(claims)
@@ -139,13 +126,3 @@ def check_table(field: FieldSpec, log2_size: int, table: object) -> Buffer:
             f"{field.modulus.name} take {size}"
         )
     return checked
-
-
-def check_writer(writer: object) -> None:
-    """InputError for what is no writer of proofs."""
-    instance("the writer", writer, ProofWriter, "make one: ProofWriter(transcript)")
-
-
-def check_reader(reader: object) -> None:
-    """InputError for what is no reader of proofs."""
-    instance("the reader", reader, ProofReader, "make one: ProofReader(proof, transcript)")

@@ -16,7 +16,7 @@ from quod.curve.group import Group
 from quod.errors import InputError
 from quod.field import array as elements
 from quod.field.array import Words
-from quod.validation import instance, plain_array, shown_kind
+from quod.validation import plain_array, shown_kind
 
 Point = tuple[Any, Any] | None
 """An affine point of plain integers (of pairs of them over Fq2), None for infinity."""
@@ -29,7 +29,6 @@ def from_points(group: Group, points: Iterable[Point]) -> Words:
     `quod.curve.weierstrass.affine.plain_point`), for a coordinate that is not reduced, and for (0,
     0), which is on none of the curves and stands for infinity in arrays.
     """
-    check_group(group)
     if not isinstance(points, Iterable):
         raise InputError(f"points must be a list of points, not {shown_kind(points)}")
     modulus = group.coordinates
@@ -69,15 +68,8 @@ def to_points(group: Group, array: Words) -> list[Point]:
     return points
 
 
-def check_group(group: object) -> None:
-    """InputError for what is no group, such as its name."""
-    remedy = "take one of quod.curve.GROUPS or WEIERSTRASS"
-    instance("group", group, Group, remedy)  # type: ignore[type-abstract]
-
-
 def check_points_array(group: Group, array: Words, what: str = "points") -> None:
     """InputError if an array is none of points of the group; its numbers are not looked at."""
-    check_group(group)
     array = plain_array(what, array)
     if array.dtype != np.uint32 or array.shape[1:] != group.shape:
         shape = ", ".join(map(str, group.shape))
@@ -92,7 +84,6 @@ def check_scalars_array(group: Group, scalars: Words, count: int | None = None) 
 
     Scalars are canonical integers in as many words as `group.scalars` has, not in Montgomery form.
     """
-    check_group(group)
     words = group.scalars.words
     scalars = plain_array("scalars", scalars)
     if scalars.dtype != np.uint32 or scalars.shape[1:] != (words,):

@@ -23,7 +23,7 @@ from quod.field import kernels
 from quod.field.moduli import Modulus
 from quod.field.spec import Extension, FieldSpec
 from quod.kernel import KernelDefinition
-from quod.validation import plain_array, shown, whole_number
+from quod.validation import plain_array, whole_number
 
 Words = NDArray[np.uint32]
 # Or text, which is no list of numbers.
@@ -47,7 +47,6 @@ def from_integers(field: FieldSpec, integers: Integers) -> Words:
     element is a tuple of as many int as its degree, in shape (n, degree * words). InputError for
     what is no int or tuple; they come in an order, so a set, a mapping and text are refused.
     """
-    check_field(field)
     modulus = field.modulus
     return _packed(field, (modulus.to_montgomery(integer) for _, integer in _each(field, integers)))
 
@@ -62,7 +61,6 @@ def to_integers(field: FieldSpec, array: Words) -> list[int] | list[tuple[int, .
     `array` is what `from_integers` makes. InputError for another type, or words that are no whole
     elements.
     """
-    check_field(field)
     modulus = field.modulus
     return _grouped(field, [modulus.from_montgomery(stored) for stored in _raw(field, array)])
 
@@ -76,7 +74,6 @@ def integers_to_words(field: FieldSpec, integers: Integers) -> Words:
 
     uint32 of shape (n, words); InputError for anything else than int from 0 to p - 1.
     """
-    check_field(field)
     modulus = field.modulus
 
     def checked() -> Iterable[int]:
@@ -118,17 +115,7 @@ def words_to_integers(field: Modulus, array: Words) -> list[int]: ...
 def words_to_integers(field: Extension, array: Words) -> list[tuple[int, ...]]: ...
 def words_to_integers(field: FieldSpec, array: Words) -> list[int] | list[tuple[int, ...]]:
     """The integers that words hold, whatever they stand for; InputError for other arrays."""
-    check_field(field)
     return _grouped(field, _raw(field, array))
-
-
-def check_field(field: object) -> None:
-    """InputError for what is no field, such as its name or its prime."""
-    if not isinstance(field, (Modulus, Extension)):
-        raise InputError(
-            f"a field is a Modulus or an Extension, such as those of quod.field.NAMED, "
-            f"not {shown(field)}"
-        )
 
 
 def check_words(field: FieldSpec, array: object) -> Words:
@@ -199,7 +186,6 @@ def random_elements(field: FieldSpec, count: int, seed: int | None = None) -> Wo
 
     InputError for a seed that `check_seed` refuses, and for a `count` that is none.
     """
-    check_field(field)
     count = whole_number("count", count, 0, 1 << 40)
     return _random(field.modulus, count * field.degree, seed).reshape(count, field.words)
 

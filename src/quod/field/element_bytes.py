@@ -6,7 +6,6 @@ import struct
 from collections.abc import Sequence
 
 from quod.errors import InputError
-from quod.field.array import check_field
 from quod.field.spec import FieldSpec
 from quod.validation import shown
 
@@ -24,7 +23,6 @@ def element_bytes(field: FieldSpec) -> int:
 
 def check_elements(field: FieldSpec, what: str, elements: object) -> tuple[Plain, ...]:
     """Elements of a field as nothing changes them any more; InputError for what are none."""
-    check_field(field)
     if not isinstance(elements, Sequence) or isinstance(elements, _NO_LISTS):
         raise InputError(f"{what} is a tuple of elements of {field.name}")
     checked = tuple(tuple(each) if isinstance(each, tuple) else each for each in elements)

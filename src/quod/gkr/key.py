@@ -6,7 +6,6 @@ from typing import Self
 
 from quod.commitment.scheme import Scheme
 from quod.errors import InputError, MismatchError
-from quod.field.array import check_field
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.gkr.reduction import Reduction, check_reduction
@@ -57,7 +56,6 @@ class VerifyingKey:
             raise InputError("a key has a commitment; take Raw() for none")
         checked_scheme(self.commitment)
         check_own_hash(self.commitment, self.recursive)
-        check_field(self.field)
         hash_asked_for(self.hash, self.recursive).check_challenges(self.field)
         check_reduction(self.reduction)
         # Of truth values and of what compares with nothing, such as NaN, none may pass for bits.

@@ -5,13 +5,12 @@ from __future__ import annotations
 from fractions import Fraction
 
 from quod.commitment.raw import Raw
-from quod.commitment.scheme import Scheme, check_scheme
+from quod.commitment.scheme import Scheme
 from quod.errors import InputError
-from quod.field.array import check_field
 from quod.field.spec import FieldSpec
 from quod.gkr.protocol import protocol_steps
 from quod.gkr.reduction import Reduction, check_reduction
-from quod.hash.table import Hash, check_hash
+from quod.hash.table import Hash
 from quod.layered.circuit import LayeredCircuit
 from quod.security import bits_of
 from quod.transcript.elements import challenge_bits, most_likely
@@ -25,7 +24,6 @@ _CHALLENGE_BITS = 120
 def check_challenges(circuit: LayeredCircuit, field: FieldSpec) -> None:
     """InputError for a field whose elements are no challenges for a circuit."""
     instance("the circuit", circuit, LayeredCircuit, "CircuitBuilder.finished() gives one")
-    check_field(field)
     if field.modulus != circuit.field:
         raise InputError(f"challenges are of {circuit.field.name} or of an extension of it")
     challenge_bits(field)
@@ -33,7 +31,7 @@ def check_challenges(circuit: LayeredCircuit, field: FieldSpec) -> None:
 
 def checked_scheme(given: object) -> Scheme:
     """The commitment scheme, `Raw` for None; InputError for what is none."""
-    return Raw() if given is None else check_scheme(given)
+    return Raw() if given is None else given
 
 
 def usual_challenges(circuit: LayeredCircuit) -> FieldSpec:
@@ -77,7 +75,7 @@ def error_terms(
         "rounds of sumchecks": steps.round_degrees * likely,
         "claims combined": steps.combining_challenges * likely,
         **{f"commitment: {what}": term for what, term in of_commitment.items()},
-        "the hash": Fraction(1, 1 << check_hash(hash).collision_bits),
+        "the hash": Fraction(1, 1 << hash.collision_bits),
     }
     return {what: term for what, term in terms.items() if term}
 

@@ -11,7 +11,6 @@ from functools import cache
 
 from quod.frozen import frozen
 from quod.hash.sha2 import start_words
-from quod.validation import exact_bytes
 
 ORDER = (
     (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
@@ -111,9 +110,9 @@ _BLAKE_512 = _Blake(64, 16, (32, 25, 16, 11))
 
 def blake_256(data: bytes) -> bytes:
     """The 32 bytes of BLAKE-256, not BLAKE2s."""
-    return _BLAKE_256.digest(exact_bytes("the message", data))
+    return _BLAKE_256.digest(data)
 
 
 def blake_512(data: bytes) -> bytes:
     """The 64 bytes of BLAKE-512, not BLAKE2b."""
-    return _BLAKE_512.digest(exact_bytes("the message", data))
+    return _BLAKE_512.digest(data)

@@ -25,7 +25,6 @@ def group_hash(personalisation: bytes, tag: bytes) -> EdwardsPair | None:
     `personalisation` is 8 bytes.
     """
     personalisation = exact_bytes("the personalisation", personalisation, 8)
-    tag = exact_bytes("the tag", tag)
     digest = blake2s(UNIFORM_RANDOM_STRING + tag, person=personalisation).digest()
     try:
         point = decode_edwards(JUBJUB, digest, check_subgroup=False)
@@ -35,15 +34,9 @@ def group_hash(personalisation: bytes, tag: bytes) -> EdwardsPair | None:
     return None if point == (0, 1) else point
 
 
+@cache
 def find_group_hash(personalisation: bytes, tag: bytes) -> EdwardsPair:
     """The group hash of the tag and the first byte from 0 on that gives one."""
-    return _found(
-        exact_bytes("the personalisation", personalisation, 8), exact_bytes("the tag", tag)
-    )
-
-
-@cache
-def _found(personalisation: bytes, tag: bytes) -> EdwardsPair:
     for counter in range(256):
         point = group_hash(personalisation, tag + bytes([counter]))
         if point is not None:

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
-from quod.validation import exact_bytes
-
 LANE = 64
 ROUNDS = 24
 RATE = 1088
@@ -67,7 +65,6 @@ def _rotated(lane: int, by: int) -> int:
 
 def keccak_256(data: bytes) -> bytes:
     """The 32 bytes of Keccak-256, which Ethereum takes; SHA3-256 pads otherwise."""
-    data = exact_bytes("the message", data)
     rate = RATE // 8
     padded = bytearray(data + bytes(rate - len(data) % rate))
     padded[len(data)] ^= 0x01

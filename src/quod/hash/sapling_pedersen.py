@@ -44,7 +44,6 @@ def sapling_pedersen_point(personalisation: Sequence[int], bits: Sequence[int]) 
 
 def pedersen_segment_generator(number: int) -> EdwardsPair:
     """The generator of the segment of that number, from 0 on."""
-    number = whole_number("the number of a generator", number, 0, (1 << 32) - 1)
     return find_group_hash(_PERSONALISATION, number.to_bytes(4, "little"))
 
 

@@ -13,10 +13,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from quod.errors import InputError
-from quod.field.array import check_field
 from quod.field.moduli import Modulus
 from quod.field.spec import FieldSpec
-from quod.validation import flag, instance, member, shown_kind, whole_number
+from quod.validation import flag, member, shown_kind, whole_number
 
 if TYPE_CHECKING:
     from quod.hash.function import HashFunction, KernelHash
@@ -89,7 +88,7 @@ class Hash(Enum):
 
     def digest(self, data: bytes, field: FieldSpec | None = None) -> bytes:
         """The 32 bytes of the digest of a message, of elements of a field if one is given."""
-        _check_message(data, field)
+        _check_message(data)
         return self.function.digest(data, are_elements=self.takes(field))
 
     @property
@@ -106,7 +105,7 @@ class Hash(Enum):
         What is hashed of a run is its bytes and that of the level. `data` may be the digests that
         stand on a level above 0.
         """
-        _check_message(data, field)
+        _check_message(data)
         level = whole_number("the level", level, 0, 255)
         return self.function.digest_by_runs(data, are_elements=self.takes(field), level=level)
 
@@ -142,17 +141,14 @@ class Hash(Enum):
             )
 
 
-def _check_message(data: object, field: FieldSpec | None) -> None:
-    """InputError for what are no bytes, or no field."""
+def _check_message(data: object) -> None:
+    """InputError for a message that is not bytes."""
     if type(data) is not bytes:
         raise InputError(f"a message is bytes, not {shown_kind(data)}")
-    if field is not None:
-        check_field(field)
 
 
 def recursive_hash(field: FieldSpec) -> Hash:
     """The hash over the prime field of a field; InputError where there is none."""
-    check_field(field)
     found = {each.field: each for each in Hash if each.is_algebraic}
     if field.modulus not in found:
         names = ", ".join(modulus.name for modulus in found if modulus is not None)
@@ -162,15 +158,9 @@ def recursive_hash(field: FieldSpec) -> Hash:
     return found[field.modulus]
 
 
-def check_hash(hash: Hash) -> Hash:
-    """The hash; InputError for what is none."""
-    return instance("the hash", hash, Hash, "take one of quod.transcript.Hash")
-
-
 def hash_asked_for(hash: Hash, recursive: bool) -> Hash:
     """The hash; InputError for one over a field that `recursive` does not ask for, and for another
     one where it asks."""
-    check_hash(hash)
     if flag("recursive", recursive) == hash.is_algebraic:
         return hash
     if recursive:

@@ -12,7 +12,6 @@ from quod.commitment.ligero.scheme import Ligero
 from quod.commitment.ligero.shape import MOST_CLAIMS
 from quod.commitment.ligero.verifier import LigeroCommitment
 from quod.errors import InputError, VerificationError
-from quod.field.array import check_field
 from quod.field.named_extensions import EXTENSIONS
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
@@ -81,7 +80,6 @@ class VerifyingKey:
         given: object = self.root
         if type(given) is not bytes or len(given) != ROOT_BYTES:
             raise InputError(f"the root of a key is {ROOT_BYTES} bytes")
-        check_field(self.field)
         if self.field not in FIELDS:
             names = " or ".join(field.name for field in FIELDS)
             raise InputError(f"the challenges of a key are of {names}")

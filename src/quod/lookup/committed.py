@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from quod.commitment.raw import Raw, evaluated
-from quod.commitment.scheme import Claim, Commitment, Scheme, check_scheme
+from quod.commitment.scheme import Claim, Commitment, Scheme
 from quod.device.discovery import DeviceChoice, resolve_device
-from quod.device.runtime.timeline import Timeline, or_null
+from quod.device.runtime.timeline import Timeline
 from quod.errors import InputError, VerificationError
 from quod.field.array import Words, to_integers
 from quod.field.element_bytes import encode
@@ -23,7 +23,6 @@ from quod.transcript.elements import describe
 from quod.transcript.labels import Label
 from quod.transcript.messages import ProofReader, ProofWriter
 from quod.transcript.transcript import Transcript
-from quod.validation import instance
 
 PROTOCOL = "quod committed lookup 2"
 
@@ -48,8 +47,7 @@ def prove_committed(
     is checked before it is returned.
     """
     device = resolve_device(device)
-    or_null(timeline)
-    _check_scheme(scheme, recursive)
+    check_own_hash(scheme, recursive)
     given = Given(field, columns, table)
     statement = given.statement
     transcript = Transcript(hash=hash, recursive=recursive)
@@ -95,8 +93,7 @@ def verify_committed(
     VerificationError for a proof that does not show it, InputError for malformed bytes, and if
     `error_terms` with the scheme leave fewer bits than `allow_bits`.
     """
-    instance("the statement", statement, Statement, "make one of what is to be shown")
-    _check_scheme(scheme, recursive)
+    check_own_hash(scheme, recursive)
     field, transcript = statement.field, Transcript(hash=hash, recursive=recursive)
     check_lookup(statement, transcript.hash, allow_bits, scheme)
     known = None
@@ -158,7 +155,3 @@ def _claims(reduced: Reduced) -> list[Claim]:
     """What is to be shown of each commitment."""
     columns = [Claim(reduced.point, value) for column in reduced.columns for value in column]
     return [*columns, Claim(reduced.table_point, reduced.multiplicity)]
-
-
-def _check_scheme(scheme: object, recursive: bool) -> None:
-    check_own_hash(check_scheme(scheme), recursive)

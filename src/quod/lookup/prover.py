@@ -8,7 +8,7 @@ import numpy as np
 
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.protocol import AnyDevice
-from quod.device.runtime.timeline import Timeline, or_null
+from quod.device.runtime.timeline import Timeline
 from quod.errors import DeviceError, InputError, VerificationError
 from quod.field.array import Words
 from quod.field.spec import FieldSpec
@@ -18,7 +18,7 @@ from quod.lookup.run import LookupRun
 from quod.lookup.statement import Range, Statement, check_lookup
 from quod.lookup.verifier import Reduced
 from quod.security import LEAST_BITS
-from quod.transcript.messages import ProofWriter, checked
+from quod.transcript.messages import ProofWriter
 from quod.transcript.transcript import Transcript
 
 
@@ -67,8 +67,7 @@ def prove(
     The proof is checked before it is given away.
     """
     device = resolve_device(device)
-    or_null(timeline)
-    checked(transcript).check_bound()
+    transcript.check_bound()
     given = Given(field, columns, table)
     check_lookup(given.statement, transcript.hash, allow_bits)
     counts = check_multiplicities(given.statement, multiplicities)

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from quod.commitment.scheme import Scheme, check_scheme
+from quod.commitment.scheme import Scheme
 from quod.errors import InputError
-from quod.field.array import check_field
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
-from quod.hash.table import Hash, check_hash
+from quod.hash.table import Hash
 from quod.lookup.fractions import DEGREE, Fractions, layers_of
 from quod.security import check_bits
 from quod.sumcheck.verifier import MOST_VARIABLES
 from quod.transcript.elements import challenge_bits, describe, most_likely
 from quod.transcript.labels import Label
-from quod.transcript.messages import checked
 from quod.transcript.transcript import Transcript
-from quod.validation import instance, whole_number
+from quod.validation import whole_number
 
 PROTOCOL = "quod lookup 1"
 
@@ -79,13 +77,10 @@ class Statement:
     table: Range | Table
 
     def __post_init__(self) -> None:
-        check_field(self.field)
         challenge_bits(self.field)
         columns = whole_number("the columns", self.columns, 1, MOST_COLUMNS)
         log2_size = whole_number("the logarithm of the rows", self.log2_size, 1, MOST_VARIABLES)
         self.__dict__.update(columns=columns, log2_size=log2_size)
-        if not isinstance(self.table, Range):
-            instance("the table", self.table, Table, "make one: Table(10), or Range(10)")
         if self.log_columns + log2_size > MOST_VARIABLES:
             raise InputError(f"{columns} columns of 2^{log2_size} rows are more than 2^30 lookups")
         modulus = self.field.modulus
@@ -122,7 +117,6 @@ class Statement:
 
     def absorb(self, transcript: Transcript) -> None:
         """Makes all challenges depend on what is shown."""
-        checked(transcript)
         transcript.begin(PROTOCOL)
         transcript.absorb(Label.FIELD, describe(self.field))
         parameters = f"{self.columns} {self.log2_size} {self.table}"
@@ -137,7 +131,6 @@ def error_terms(
     With a `scheme` they include the openings of `prove_committed`. Without one, the error of the
     commitments to columns and multiplicities is not included.
     """
-    instance("the statement", statement, Statement, "make one of what is to be shown")
     likely = most_likely(statement.field)
     trees, entries = statement.trees, 1 << statement.table.log2_size
     layers = layers_of(trees)
@@ -152,12 +145,12 @@ def error_terms(
         "claims combined": combined * likely,
         "rounds of sumchecks": rounds * likely,
         "points between halves": layers * likely,
-        "the hash": Fraction(1, 1 << check_hash(hash).collision_bits),
+        "the hash": Fraction(1, 1 << hash.collision_bits),
     }
     if scheme is not None:
         arrays = statement.columns * statement.table.width
         for count, size in ((arrays, statement.log2_size), (1, statement.table.log2_size)):
-            for what, term in check_scheme(scheme).error_terms(statement.field, size).items():
+            for what, term in scheme.error_terms(statement.field, size).items():
                 name = f"openings: {what}"
                 terms[name] = terms.get(name, Fraction(0)) + count * term
     return terms

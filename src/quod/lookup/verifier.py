@@ -19,9 +19,8 @@ from quod.lookup.statement import Range, Statement, check_lookup
 from quod.security import LEAST_BITS
 from quod.sumcheck.eq_reference import equalities
 from quod.transcript.labels import Label
-from quod.transcript.messages import ProofReader, checked
+from quod.transcript.messages import ProofReader
 from quod.transcript.transcript import Transcript
-from quod.validation import instance
 
 
 @frozen
@@ -62,8 +61,7 @@ def verify(
     proof that does not show it, InputError for malformed bytes, and if `error_terms` leave fewer
     bits than `allow_bits`.
     """
-    instance("the statement", statement, Statement, "make one of what is to be shown")
-    checked(transcript).check_bound()
+    transcript.check_bound()
     check_lookup(statement, transcript.hash, allow_bits)
     reader = ProofReader(proof, transcript)
     reduced = read(statement, reader)

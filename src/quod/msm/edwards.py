@@ -11,7 +11,6 @@ from quod.device.runtime.timeline import Timeline
 from quod.errors import InputError
 from quod.msm.bases import MsmBases, affine_ints, check_one_vector, msm_words
 from quod.msm.options import MsmOptions
-from quod.validation import instance
 
 
 def edwards_bases(
@@ -22,7 +21,6 @@ def edwards_bases(
     `points` are affine points of the curve, in or outside the subgroup, shape (n, 2, words) as in
     `quod.curve.edwards.operations`. They are not checked to be on the curve.
     """
-    _check_curve(curve)
     device, model = resolve_device(device), model_of(curve)
     return MsmBases(device, model, to_model(device, model, points), options)
 
@@ -40,7 +38,6 @@ def edwards_msm(
     `scalars` are integers below the order of the subgroup, uint32 words as `msm_words` takes them.
     InputError as for that, and for bases of another curve.
     """
-    _check_curve(curve)
     check_one_vector(scalars)
     resident = (
         bases if isinstance(bases, MsmBases) else edwards_bases(device, curve, bases)
@@ -55,7 +52,3 @@ def edwards_msm(
     assert isinstance(x, int)
     assert isinstance(y, int)
     return model.to_edwards((x, y))
-
-
-def _check_curve(curve: object) -> None:
-    instance("curve", curve, EdwardsCurve, "take one of quod.curve.EDWARDS; of others use msm")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from quod.curve.array import Point, check_group, check_scalars_array, from_points
+from quod.curve.array import Point, check_scalars_array, from_points
 from quod.curve.group import Group
 from quod.curve.sums.entries import SIGN_BIT
 from quod.curve.weierstrass import operations
@@ -104,7 +104,6 @@ class FixedBase:
 
     def __init__(self, device: AnyDevice, group: Group, point: Point, count: int) -> None:
         device = resolve_device(device)
-        check_group(group)
         count = whole_number("count", count, 0)
         self.device = device
         self.group = group
@@ -181,7 +180,6 @@ class _HostTable:
 
 def multiply_generator(device: AnyDevice, group: Group, scalars: Words) -> Words:
     """scalars[i] * G; see `FixedBase.multiply`."""
-    check_group(group)
     check_scalars_array(group, scalars)
     return FixedBase(device, group, group.parameters.generator, len(scalars)).multiply(scalars)
 

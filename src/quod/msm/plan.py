@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from quod.curve.array import check_group
 from quod.curve.group import Group
 from quod.errors import InputError
 from quod.frozen import frozen
@@ -123,7 +122,6 @@ def plan_msm(group: Group, count: int, options: MsmOptions, batch: int = 1) -> M
     `batch` is how many vectors there are; the plan's may be smaller. Raises InputError for more
     scalars than entries can be numbered, and for windows that only GPUs take.
     """
-    check_group(group)
     count = whole_number("count", count, 0, (1 << 31) - 1)
     batch = whole_number("batch", batch, 1)
     if options.window_bits is not None and options.window_bits > MAX_WINDOW_BITS:

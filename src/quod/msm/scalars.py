@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from quod.curve.array import check_group, check_points_array
+from quod.curve.array import check_points_array
 from quod.curve.group import Group
 from quod.errors import InputError
 from quod.kernel.builder.builder import Builder
@@ -36,7 +36,6 @@ def window_count(maximum: int, window_bits: int) -> int:
 def check_bases(group: Group, points: np.ndarray[Any, Any]) -> None:
     """InputError unless points are an array of affine points, and not too many, of a group whose
     scalars an MSM takes."""
-    check_group(group)
     if group.scalars.bits > 8 * SCALAR_BYTES:
         raise InputError(
             f"an MSM takes scalars of at most {8 * SCALAR_BYTES} bits, and the order of "

@@ -21,7 +21,6 @@ from quod.kernel import U32, U64, Builder, Pointer, kernel
 from quod.kernel.ir import types
 from quod.ntt.plan import Data, NttPlan, check_data, part_of
 from quod.ntt.rows import lanes_of
-from quod.validation import whole_number
 
 if TYPE_CHECKING:
     from quod.device.runtime.stream import RecordingStream
@@ -96,7 +95,6 @@ def record_coset_quotient(
     Errors as for `coset_quotient`, and DeviceError on a device whose kernels work in the host's
     memory.
     """
-    batch = whole_number("batch", batch, 1)
     check_data(out, plan.modulus, plan.log2_size, batch)
     vectors = 3 * batch
     plan.record(recording, "inverse", evaluations, batch=vectors, ordering="NR")
@@ -124,7 +122,6 @@ def record_quotient_coefficients(
     A `batch` is as for `record_coset_quotient`. Errors as for `quotient_coefficients`, and
     DeviceError on a device whose kernels work in the host's memory.
     """
-    batch = whole_number("batch", batch, 1)
     check_data(out, plan.modulus, plan.log2_size, batch)
     modulus, size = plan.modulus, batch * plan.size
     each = size * modulus.bytes

@@ -14,7 +14,6 @@ MOST_TABLES = 16
 MOST_TERMS = 64
 MOST_BITS = 1024
 
-MAKE_ONE = "make one, as SumOfProducts.product(2)"
 
 Term = tuple[int, tuple[int, ...]]
 """A coefficient and the tables whose product it multiplies; a table may stand twice."""

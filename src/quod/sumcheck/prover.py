@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from quod.device.discovery import DeviceChoice, resolve_device
-from quod.device.runtime.timeline import Timeline, or_null
+from quod.device.runtime.timeline import Timeline
 from quod.errors import DeviceError, InputError, VerificationError
-from quod.field.array import Words, check_canonical, check_field
+from quod.field.array import Words, check_canonical
 from quod.field.element_bytes import Plain, check_elements, encode
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
@@ -18,7 +18,6 @@ from quod.sumcheck.polynomial import SumOfProducts
 from quod.sumcheck.run import SumcheckRun
 from quod.sumcheck.shape import Shape
 from quod.sumcheck.verifier import Reduced, Statement, check_sumcheck, verify
-from quod.transcript.messages import checked
 from quod.transcript.transcript import Transcript
 from quod.validation import plain_array
 
@@ -56,9 +55,7 @@ def prove(
     The proof is checked before it is given away.
     """
     device = resolve_device(device)
-    or_null(timeline)
-    check_field(field)
-    checked(transcript).check_bound()
+    transcript.check_bound()
     arrays, in_base, log2_size = _checked_tables(field, polynomial, tables)
     order = [*in_base, *(t for t in range(polynomial.tables) if t not in in_base)]
     renamed = {table: place for place, table in enumerate(order)}

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from quod.errors import InputError
-from quod.field.array import check_field
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
-from quod.hash.table import Hash, check_hash
-from quod.sumcheck.polynomial import MAKE_ONE, SumOfProducts
-from quod.validation import flag, instance, whole_number, whole_number_or_none
+from quod.hash.table import Hash
+from quod.sumcheck.polynomial import SumOfProducts
+from quod.validation import whole_number, whole_number_or_none
 
 
 @frozen
@@ -31,19 +28,14 @@ class Shape:
     hash: Hash = Hash.SHA3_256
 
     def __post_init__(self) -> None:
-        check_field(self.field)
-        instance("the polynomial", self.polynomial, SumOfProducts, MAKE_ONE)
         in_base = whole_number("the tables in the prime field", self.in_base, 0, self.tables)
-        flag("has_point", self.has_point)
-        check_hash(self.hash).check_challenges(self.field)
-        given: object = self.scales
+        self.hash.check_challenges(self.field)
         terms = len(self.polynomial.terms)
-        if not isinstance(given, Sequence) or isinstance(given, (str, bytes, bytearray)):
-            raise InputError("the scales are a tuple of int or None, one for each term")
-        if len(given) not in (0, terms):
-            raise InputError(f"there are scales for {len(given)} terms, and {terms} terms")
+        if len(self.scales) not in (0, terms):
+            raise InputError(f"there are scales for {len(self.scales)} terms, and {terms} terms")
         scales = tuple(
-            whole_number_or_none("the number of a scale", scale, 0, terms - 1) for scale in given
+            whole_number_or_none("the number of a scale", scale, 0, terms - 1)
+            for scale in self.scales
         )
         self.__dict__.update(in_base=in_base, scales=scales)
 

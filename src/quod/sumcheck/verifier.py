@@ -10,19 +10,18 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from quod.errors import InputError, VerificationError
-from quod.field.array import check_field
 from quod.field.element_bytes import Plain, check_elements
 from quod.field.plain_element import PlainElement
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
-from quod.hash.table import Hash, check_hash
+from quod.hash.table import Hash
 from quod.security import LEAST_BITS, check_bits
-from quod.sumcheck.polynomial import MAKE_ONE, SumOfProducts
+from quod.sumcheck.polynomial import SumOfProducts
 from quod.transcript.elements import describe, most_likely
 from quod.transcript.labels import Label
-from quod.transcript.messages import ProofReader, checked
+from quod.transcript.messages import ProofReader
 from quod.transcript.transcript import Transcript
-from quod.validation import instance, whole_number
+from quod.validation import whole_number
 
 PROTOCOL = "quod sumcheck 1"
 
@@ -45,8 +44,6 @@ class Statement:
     point: tuple[Plain, ...] | None = None
 
     def __post_init__(self) -> None:
-        check_field(self.field)
-        instance("the polynomial", self.polynomial, SumOfProducts, MAKE_ONE)
         variables = whole_number("the variables", self.variables, 1, MOST_VARIABLES)
         self.__dict__.update(variables=variables)
         (claim,) = check_elements(self.field, "the claim", [self.claim])
@@ -61,7 +58,6 @@ class Statement:
 
     def absorb(self, transcript: Transcript) -> None:
         """Makes all challenges depend on what is shown."""
-        checked(transcript)
         transcript.begin(PROTOCOL)
         transcript.absorb(Label.FIELD, describe(self.field))
         form = "eq" if self.point is not None else "plain"
@@ -85,17 +81,16 @@ def error_terms(statement: Statement, *, hash: Hash = Hash.SHA3_256) -> dict[str
 
     `hash` is that of the transcript. The error of the commitments to the tables is not included.
     """
-    instance("the statement", statement, Statement, "make one of what is to be shown")
     rounds = statement.variables * statement.polynomial.degree
     return {
         "rounds": rounds * most_likely(statement.field),
-        "the hash": Fraction(1, 1 << check_hash(hash).collision_bits),
+        "the hash": Fraction(1, 1 << hash.collision_bits),
     }
 
 
 def check_sumcheck(statement: Statement, transcript: Transcript, allow_bits: int) -> None:
     """InputError for a transcript that binds no table, and for fewer bits than `allow_bits`."""
-    checked(transcript).check_bound()
+    transcript.check_bound()
     terms = error_terms(statement, hash=transcript.hash)
     check_bits(f"a sumcheck over {statement.field.name}", terms, allow_bits)
 
@@ -110,7 +105,6 @@ def verify(
     VerificationError for a proof that does not show the claim, InputError for malformed bytes, and
     if `error_terms` leave fewer bits than `allow_bits`.
     """
-    instance("the statement", statement, Statement, "make one of what is to be shown")
     check_sumcheck(statement, transcript, allow_bits)
     reader = ProofReader(proof, transcript)
     statement.absorb(transcript)

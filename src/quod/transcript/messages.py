@@ -9,7 +9,7 @@ import numpy as np
 from quod.curve.array import Point
 from quod.curve.group import Group
 from quod.errors import InputError
-from quod.field.array import Words, canonical, check_field
+from quod.field.array import Words, canonical
 from quod.field.element_bytes import Plain, check_elements, decode, element_bytes, encode
 from quod.field.moduli import Modulus
 from quod.field.spec import FieldSpec
@@ -17,25 +17,19 @@ from quod.transcript.labels import Label, check_label
 from quod.transcript.points import decode_points, encode_points, point_bytes
 from quod.transcript.runs import absorb_runs
 from quod.transcript.transcript import Transcript
-from quod.validation import instance, shown_kind, whole_number
-
-
-def checked(transcript: Transcript) -> Transcript:
-    """The transcript; InputError for what is none."""
-    return instance("the transcript", transcript, Transcript, "make one: Transcript()")
+from quod.validation import shown_kind, whole_number
 
 
 class ProofWriter:
     """Collects the messages of a prover; `transcript` absorbs each."""
 
     def __init__(self, transcript: Transcript) -> None:
-        self.transcript = checked(transcript)
+        self.transcript = transcript
         self._parts: list[bytes | memoryview] = []
 
     def elements(self, label: Label, field: FieldSpec, elements: Sequence[Plain]) -> None:
         """A message of elements of a field."""
         check_label(label)
-        check_field(field)
         message = encode(field, check_elements(field, "the message", elements))
         self.encoded(label, field, message)
 
@@ -67,7 +61,6 @@ class ProofWriter:
     def many_elements(self, label: Label, field: FieldSpec, elements: Sequence[Plain]) -> None:
         """Elements that are absorbed by their runs (`quod.transcript.runs`)."""
         check_label(label)
-        check_field(field)
         message = encode(field, check_elements(field, "the message", elements))
         absorb_runs(self.transcript, label, field, message)
         self._parts.append(message)
@@ -108,7 +101,7 @@ class ProofReader:
         given: object = proof
         if type(given) is not bytes:
             raise InputError(f"a proof is bytes, not {shown_kind(given)}")
-        self.transcript = checked(transcript)
+        self.transcript = transcript
         self._proof = proof
         self.offset = 0
         """Where the next message begins."""
@@ -129,7 +122,6 @@ class ProofReader:
     def element_words(self, label: Label, field: FieldSpec, count: int) -> Words:
         """The same as words of shape (count, words), of integers below p, for kernels."""
         check_label(label)
-        check_field(field)
         message = self._elements(field, count)
         words = np.frombuffer(message, "<u4").reshape(count, field.words)
         if not canonical(field.modulus, words).all():
@@ -148,7 +140,6 @@ class ProofReader:
 
     def _decoded(self, label: Label, field: FieldSpec, count: int) -> tuple[list[Plain], bytes]:
         check_label(label)
-        check_field(field)
         message = self._elements(field, count)
         return decode(field, message, offset=self.offset), message
 
@@ -201,7 +192,6 @@ class ProofReader:
         """So many elements, of which a digest is absorbed: words of shape (count, words), of
         integers below p. InputError as for a message of them."""
         check_label(label)
-        instance("the field of the message", field, Modulus, "take one of quod.field.NAMED")
         data = self._elements(field, count)
         words = np.frombuffer(data, "<u4").reshape(-1, field.words)
         below = canonical(field, words)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from quod.curve.array import Point, check_group
+from quod.curve.array import Point
 from quod.curve.encoding import points as encoding
 from quod.curve.group import Group
 from quod.errors import InputError
-from quod.validation import flag, shown_kind
+from quod.validation import shown_kind
 
 _MANY = 16
 """Points that are decoded together."""
@@ -16,13 +16,11 @@ _MANY = 16
 
 def point_bytes(group: Group, *, compressed: bool = True) -> int:
     """Bytes of a point in a message."""
-    return encoding.point_bytes(group, compressed=flag("compressed", compressed))
+    return encoding.point_bytes(group, compressed=compressed)
 
 
 def encode_points(group: Group, points: Sequence[Point], *, compressed: bool = True) -> bytes:
     """Points as bytes, one after the other; InputError for what is no point."""
-    check_group(group)
-    compressed = flag("compressed", compressed)
     given: object = points
     if not isinstance(given, (list, tuple)):
         raise InputError(f"points are a list of points, not {shown_kind(given)}")

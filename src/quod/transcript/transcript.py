@@ -16,7 +16,7 @@ from typing import Self
 import numpy as np
 
 from quod.errors import InputError
-from quod.field.array import Words, check_canonical, check_field, check_words, to_integers
+from quod.field.array import Words, check_canonical, check_words, to_integers
 from quod.field.element_bytes import Plain, check_elements, decode, encode
 from quod.field.spec import FieldSpec
 from quod.hash.function import DIGEST_BYTES
@@ -87,8 +87,6 @@ class Transcript:
         """
         check_label(label)
         _check_bytes(message)
-        if field is not None:
-            check_field(field)
         self.state = self.hash.after(self.state, label, message, field)
         self._drawn = False
         # An empty message, such as that of a range, binds nothing.
@@ -114,7 +112,6 @@ class Transcript:
         table: elements of `field` in the form of memory (`quod.field.from_integers`). InputError
         for an array of another form, or without elements.
         """
-        check_field(field)
         words = check_words(field, table)
         if not words.size:
             raise InputError("a table has elements; the digest of none binds nothing")
@@ -127,7 +124,6 @@ class Transcript:
         self, label: Label, field: FieldSpec, data: bytes, *, before: bytes = b""
     ) -> None:
         """Absorbs elements of a field, as `encode` has them, by a digest behind some bytes."""
-        check_field(field)
         was_bound = self.is_bound
         self.absorb_digested(label, self.hash.digest_by_runs(data, field), before=before)
         if not data:
@@ -150,7 +146,6 @@ class Transcript:
 
         A second one, without a message between, comes after an empty message ``NEXT``.
         """
-        check_field(field)
         challenge_bits(field)
         self.hash.check_challenges(field)
         return challenge_of(field, self.draw())
@@ -166,6 +161,5 @@ class Transcript:
 
     def challenges(self, field: FieldSpec, count: int) -> list[Plain]:
         """Several challenges."""
-        check_field(field)
         count = whole_number("the challenges", count, 0, 1 << 24)
         return [self.challenge(field) for _ in range(count)]

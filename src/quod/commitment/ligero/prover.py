@@ -18,14 +18,14 @@ from quod.commitment.ligero.merkle import siblings
 from quod.commitment.ligero.shape import LigeroShape
 from quod.commitment.ligero.tree import hash_columns, hash_pairs
 from quod.commitment.rows import add_rows
-from quod.commitment.scheme import Claim, check_table, check_writer
+from quod.commitment.scheme import Claim, check_table
 from quod.device.memory.budget import bytes_text
 from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.device.runtime.recording import Recording
 from quod.device.runtime.sentinel import UNWRITTEN, not_written
 from quod.device.runtime.stream import RecordingStream
-from quod.device.runtime.timeline import Timeline, or_null
+from quod.device.runtime.timeline import Timeline
 from quod.errors import DeviceError, InputError
 from quod.field.array import Words, canonical, from_integers
 from quod.hash.function import STATE_WORDS
@@ -123,8 +123,6 @@ class LigeroCommitter:
         """Encodes the rows of a table, hashes the columns, and sends the root."""
         shape, device = self._shape, self._device
         table = check_table(shape.field, shape.log2_size, table)
-        check_writer(writer)
-        or_null(timeline)
         if self._committing is None or not self._committing.is_of(table):
             self._committing = _Committing(table, self._record_commitment(table))
         self._run("commitment", self._committing.recording, timeline)
@@ -164,8 +162,6 @@ class LigeroCommitter:
         self, claims: Sequence[Claim], writer: ProofWriter, timeline: Timeline | None = None
     ) -> None:
         """Sends a sumcheck over the upper variables, the rows' combination and columns."""
-        check_writer(writer)
-        or_null(timeline)
         shape, code = self._shape, self._shape.code
         if self._committing is None:
             raise InputError("no table was committed to; call commit before open")

@@ -15,12 +15,12 @@ from quod.commitment.ligero.code import Code, most_log_length
 from quod.commitment.ligero.prover import LigeroCommitter
 from quod.commitment.ligero.shape import MOST_CLAIMS, LigeroShape
 from quod.commitment.ligero.verifier import LigeroCommitment
-from quod.commitment.scheme import check_reader, check_scheme_bits, check_size
+from quod.commitment.scheme import check_scheme_bits, check_size
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.errors import InputError
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
-from quod.hash.table import Hash, check_hash
+from quod.hash.table import Hash
 from quod.security import LEAST_BITS
 from quod.transcript.elements import most_likely
 from quod.transcript.labels import Label
@@ -51,7 +51,6 @@ class Ligero:
         # As plain integers: those of NumPy wrap around, and no column would be opened.
         column_bits = whole_number("column_bits", self.column_bits, 1, 256)
         self.__dict__.update(log_blowup=log_blowup, column_bits=column_bits)
-        check_hash(self.hash)
 
     @property
     def name(self) -> str:
@@ -117,5 +116,4 @@ class Ligero:
         """
         check_scheme_bits(self, field, log2_size, allow_bits)
         shape = self.shape(field, log2_size)
-        check_reader(reader)
         return LigeroCommitment(shape, reader.message(Label.COMMITMENT, 32))

@@ -7,7 +7,7 @@ from operator import mul
 
 from quod.commitment.ligero.merkle import leaves_of, root, siblings
 from quod.commitment.ligero.shape import LigeroShape, coordinates
-from quod.commitment.scheme import Claim, check_reader
+from quod.commitment.scheme import Claim
 from quod.errors import VerificationError
 from quod.field.element_bytes import Plain, decode
 from quod.field.plain_element import PlainElement, coefficients_of
@@ -32,7 +32,6 @@ class LigeroCommitment:
 
         VerificationError for one that does not show the claims, InputError for what is none.
         """
-        check_reader(reader)
         shape, field = self.shape, self.shape.field
         checked, factors, total = shape.combine(reader.transcript, claims)
         left, r = read_rounds(reader, field, degree=2, variables=shape.log_rows, claim=total)

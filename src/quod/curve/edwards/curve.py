@@ -14,7 +14,6 @@ from quod.curve.parameters import G1Point
 from quod.errors import InputError
 from quod.field.moduli import Modulus
 from quod.frozen import frozen
-from quod.validation import instance, whole_number
 
 
 @frozen
@@ -54,15 +53,7 @@ class EdwardsCurve:
     cofactor: int
 
     def __post_init__(self) -> None:
-        instance("the name of a curve", self.name, str, "name it")
-        for name, field in (("fq", self.fq), ("fr", self.fr)):
-            instance(f"{name} of {self.name}", field, Modulus, "make one of a prime")
-        if type(self.generator) not in (tuple, list) or len(self.generator) != 2:
-            raise InputError(f"the generator of {self.name} must be a point, (x, y)")
-        a, d = whole_number("a", self.a), whole_number("d", self.d)
-        x, y = (whole_number("a coordinate of the generator", c) for c in self.generator)
-        self._set(a, d, (x, y))
-        self.__dict__.update(cofactor=whole_number("cofactor", self.cofactor))
+        self._set(self.a, self.d, self.generator)
         check_prime_field(self.name, self.fq)
         q, name = self.fq.value, self.name
         if not self.is_complete:

@@ -22,7 +22,7 @@ from functools import cache
 from typing import Any, Generic, Literal
 
 from quod.curve.affine_law import AffineGroup, plain_point
-from quod.curve.array import Point, check_group
+from quod.curve.array import Point
 from quod.curve.coordinates import C
 from quod.curve.group import Group
 from quod.curve.named.bls12_381 import BLS12_381
@@ -31,7 +31,7 @@ from quod.curve.parameters import Fq2Element, G1Point, G2Point, PairingCurve
 from quod.curve.weierstrass.affine import affine_group, g1_group, g2_group
 from quod.errors import InputError
 from quod.frozen import frozen
-from quod.validation import flag, instance, plain_bytes
+from quod.validation import flag, plain_bytes
 
 
 @frozen
@@ -85,7 +85,7 @@ class _Layout(Generic[C]):
     def of_point(self, data: object, compressed: bool, check_subgroup: bool) -> bytes:
         """Those of a point, once it is clear how it is to be read."""
         flag("check_subgroup", check_subgroup)
-        return self.taken(data, 1 if flag("compressed", compressed) else 2)
+        return self.taken(data, 1 if compressed else 2)
 
     def checked(self, x: C, y: C, check_subgroup: bool) -> tuple[C, C]:
         if not self.group.contains((x, y)):
@@ -132,7 +132,7 @@ _COMPRESSED, _INFINITY, _SIGN = 0x80, 0x40, 0x20
 
 
 def _encode_zcash(layout: _Layout[C], point: tuple[C, C] | None, compressed: bool) -> bytes:
-    point, compressed = layout.given(point), flag("compressed", compressed)
+    point = layout.given(point)
     size = layout.coordinate_size * (1 if compressed else 2)
     flags = _COMPRESSED if compressed else 0
     if point is None:
@@ -262,7 +262,6 @@ _ARKWORKS_NEGATIVE, _ARKWORKS_INFINITY = 0x80, 0x40
 
 
 def _arkworks(curve: PairingCurve, degree: int) -> _Layout[Any]:
-    instance("curve", curve, PairingCurve, "take one of quod.curve.CURVES")
     if curve is BLS12_381:
         raise InputError("arkworks encodes bls12_381 in the Zcash form: use the zcash functions")
     return _flagged(g1_group(curve) if degree == 1 else g2_group(curve), curve.fq.bits)
@@ -274,7 +273,7 @@ def _flagged(group: AffineGroup[C], bits: int) -> _Layout[C]:
 
 
 def _encode_arkworks(layout: _Layout[C], point: tuple[C, C] | None, compressed: bool) -> bytes:
-    point, compressed = layout.given(point), flag("compressed", compressed)
+    point = layout.given(point)
     size = layout.coordinate_size * (1 if compressed else 2)
     if point is None:
         return bytes(size - 1) + bytes([_ARKWORKS_INFINITY])
@@ -337,8 +336,7 @@ def _layout_of(group: Group) -> _Layout[Any]:
 
 def point_bytes(group: Group, *, compressed: bool = True) -> int:
     """Bytes of a point in Quod's messages."""
-    check_group(group)
-    return _layout_of(group).coordinate_size * (1 if flag("compressed", compressed) else 2)
+    return _layout_of(group).coordinate_size * (1 if compressed else 2)
 
 
 def encode_point(group: Group, point: Point, *, compressed: bool = True) -> bytes:
@@ -348,11 +346,9 @@ def encode_point(group: Group, point: Point, *, compressed: bool = True) -> byte
     coordinate has as many bytes as hold it and these bits: on BN254 and BLS12-377 it is the form of
     arkworks.
     """
-    check_group(group)
     return _encode_arkworks(_layout_of(group), point, compressed)
 
 
 def decode_point(group: Group, data: bytes, *, compressed: bool = True) -> Point:
     """The inverse of `encode_point`."""
-    check_group(group)
     return _decode_arkworks(_layout_of(group), data, compressed, check_subgroup=True)

@@ -28,7 +28,7 @@ from quod.errors import DeviceError, InputError
 from quod.field.array import canonical, to_integers
 from quod.kernel import U32, U64, Builder, KernelDefinition, Pointer, kernel
 from quod.kernel.machine import Capability
-from quod.validation import in_order, instance
+from quod.validation import in_order
 
 Words = NDArray[np.uint32]
 Fq6Integers = tuple[Fq2Element, Fq2Element, Fq2Element]
@@ -210,7 +210,6 @@ def pairing_product(
     `quod.curve.CURVES`, and for what is not a list of pairs of points.
     """
     opened = resolve_device(device)
-    instance("curve", curve, PairingCurve, "take one of quod.curve.CURVES")
     if CURVES.get(curve.name) != curve:
         raise InputError(f"{curve.name} is none of quod.curve.CURVES, which have pairings")
     return product_of_values(opened, curve, miller_values(opened, curve, _checked_pairs(pairs)))

@@ -11,7 +11,6 @@ from quod.curve.parameters import G1Parameters
 from quod.errors import InputError
 from quod.field.moduli import Modulus
 from quod.frozen import frozen
-from quod.validation import instance, whole_number
 
 
 @frozen
@@ -41,15 +40,10 @@ class Curve(Group):
         # Only what somebody makes is checked: the law of points takes time to load.
         from quod.curve.affine_law import law_of, plain_point
 
-        instance("the name of a curve", self.name, str, "name it")
-        for what, field in (("fq", self.fq), ("fr", self.fr)):
-            instance(f"{what} of {self.name}", field, Modulus, "make one of a prime")
         generator = plain_point(self.generator, 1, "the generator")
         if generator is None:
             raise InputError(f"the generator of {self.name} is infinity; give a point")
-        cofactor = whole_number("cofactor", self.cofactor)
-        self.__dict__.update(cofactor=cofactor)
-        self._set(whole_number("a", self.a), whole_number("b", self.b), generator)
+        self._set(self.a, self.b, generator)
         check_prime_field(self.name, self.fq)
         if self.b == 0:
             raise InputError(

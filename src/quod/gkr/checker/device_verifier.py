@@ -21,7 +21,7 @@ from quod.commitment.scheme import Claim, Commitment
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.protocol import AnyDevice
 from quod.device.runtime.sentinel import UNWRITTEN, not_written
-from quod.device.runtime.timeline import Timeline, or_null
+from quod.device.runtime.timeline import Timeline
 from quod.errors import InputError, VerificationError
 from quod.field.array import from_integers
 from quod.field.element_bytes import Plain, decode, element_bytes
@@ -120,7 +120,6 @@ class Verifier:
 
         Public inputs that are none, of any proof, and a proof that is no bytes are an InputError.
         """
-        or_null(timeline)
         given, known = checked_lists("the proofs", proofs, publics)
         for number, proof in enumerate(given):
             if type(proof) is not bytes:

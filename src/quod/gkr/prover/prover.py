@@ -87,7 +87,6 @@ class Prover:
         check: bool = True, timeline: Timeline | None = None,
     ) -> list[bytes]:  # fmt: skip
         """Proofs, each as `prove` makes it, of so many inputs and public inputs."""
-        or_null(timeline)
         flag("check", check)
         given, known = checked_lists("the inputs", inputs, public)
         more = self._log_instances
