@@ -39,10 +39,9 @@ def _proving() -> Iterator[tuple[str, Row]]:
     )  # fmt: skip
     seed = {"seed": "huge"}
     witness = EXAMPLE / "witness.wtns"
-    yield "prove", row(key.prove, seed, witness=witness, seed=1, self_check=False)
+    yield "prove", row(key.prove, seed, witness=witness, seed=1)
     yield "prove_many", row(
-        lambda **arguments: list(key.prove_many(**arguments)), seed, witnesses=[witness], seed=1,
-        self_check=False,
+        lambda **arguments: list(key.prove_many(**arguments)), seed, witnesses=[witness], seed=1
     )  # fmt: skip
     yield "check", row(key.check, subgroup=False)
     yield "generate_key", row(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ def _queue() -> Iterator[tuple[str, Row]]:
 
     yield "open_queue", row(
         queue.open_queue, {"folder": "text"}, folder=f"{FOLDER.name}/other", database=None,
-        schema="quod", limits=None, sweep_seconds=None, clock=None,
+        schema="quod", sweep_seconds=None,
     )  # fmt: skip
     yield "Submission", row(
         queue.Submission, texts("client", "key", "payload", "idempotency_key"), client="a", key="k",
@@ -118,12 +119,11 @@ def _witnesses(repository: keys.KeyRepository) -> Iterator[tuple[str, Row]]:
     )  # fmt: skip
     yield "WitnessCalculator", row(
         witness.WitnessCalculator, {"name": "text", "symbols": "text"}, wasm=WASM.read_bytes(),
-        name="n", curve="bn254", variables=3993, limits=None, symbols=None,
+        name="n", curve="bn254", variables=3993, symbols=None,
     )  # fmt: skip
-    yield "WitnessCalculator.open", row(calculator.open, path=WASM, limits=None)
+    yield "WitnessCalculator.open", row(calculator.open, path=WASM)
     yield "calculate", row(calculator.calculate, text, inputs=inputs, where="w")
     yield "witness", row(calculator.witness, text, inputs=inputs, where="w")
-    yield "checked", row(calculator.checked, wtns=calculator.calculate(inputs))
     r1cs, chain = Path(FOLDER.name) / "c.r1cs", ChainCircuit("bn254", 1)
     write_r1cs(
         r1cs, curve="bn254", wires=chain.wires, public_outputs=0, public_inputs=1,
@@ -137,7 +137,7 @@ def _witnesses(repository: keys.KeyRepository) -> Iterator[tuple[str, Row]]:
         witness.check_witness(r1cs, chain.witness()).failures, {"most": "huge"}, most=None
     )  # fmt: skip
     yield "RegisteredCalculators", row(
-        keys.RegisteredCalculators, {"most": "huge"}, repository=repository, limits=None, most=1,
+        keys.RegisteredCalculators, {"most": "huge"}, repository=repository, most=1,
         warm=[],
     )  # fmt: skip
     registered = keys.RegisteredCalculators(repository)
@@ -154,11 +154,7 @@ def _workers(repository: keys.KeyRepository) -> Iterator[tuple[str, Row]]:
         arbiter_constraints=1,
     )  # fmt: skip
     jobs = queue.open_queue(f"{FOLDER.name}/of workers", sweep_seconds=None)
-    pool: dict[str, Any] = {
-        "queue": jobs, "repository": repository, "workers": [worker.WorkerSettings()]
-    }  # fmt: skip
-    yield "LocalPool", row(worker.LocalPool, **pool)
-    yield "ProcessPool", row(worker.ProcessPool, **pool, command=["false"])
+    yield "ProcessPool", row(partial(worker.ProcessPool, jobs, repository), command=["false"])
     local = worker.LocalPool(jobs, repository)
     for call in (local.preload, local.evict):
         yield f"pool {call.__name__}", row(call, key="known", worker=None)

@@ -54,7 +54,7 @@ def _rows() -> Iterator[tuple[str, Row]]:
     yield "swiglu", row(swiglu, **ON, gate=X, up=X)
     yield "reduce_sum", row(reduce_sum, {"axis": "negative"}, **ON, x=X, axis=1)
     yield "transpose", row(transpose, **ON, x=X, axes=(1, 0))
-    yield "embedding", row(embedding, **ON, indices=PICKED, table=X, check=True)
+    yield "embedding", row(embedding, **ON, indices=PICKED, table=X)
     yield "embedding_backward", row(embedding_backward, **ON, indices=PICKED, gradient=X, rows=1)
     yield "rope_table", row(rope_table, {"base": POSITIVE}, positions=3, size=2, base=100.0)
     yield "rope", row(
@@ -63,7 +63,6 @@ def _rows() -> Iterator[tuple[str, Row]]:
     yield "cross_entropy", row(
         cross_entropy, {"gradient_scale": NUMBER, "ignore_index": "negative"}, **ON, logits=X,
         targets=PICKED, ignore_index=-100, reduction="mean", gradient=None, gradient_scale=1.0,
-        check=True,
     )  # fmt: skip
     settings = dict.fromkeys(("learning_rate", "epsilon", "weight_decay", "max_norm"), POSITIVE)
     moments = {name: np.ones(3, np.float32) for name in ("first_moment", "second_moment")}
@@ -76,30 +75,30 @@ def _rows() -> Iterator[tuple[str, Row]]:
 
 
 def _products() -> Iterator[tuple[str, Row]]:
-    matrix, turned = np.ones((2, 2), np.float32), {"transpose_a": False, "transpose_b": False}
+    matrix = np.ones((2, 2), np.float32)
     yield "gemm", row(
-        gemm, {"scale": NUMBER}, **ON, **turned, a=matrix, b=matrix, bias=None, activation=None,
-        residual=None, scale=1.0, tf32=False,
+        gemm, {"scale": NUMBER}, **ON, a=matrix, b=matrix, bias=None, activation=None,
+        residual=None, scale=1.0,
     )  # fmt: skip
     yield "lora", row(
         lora, {"scale": NUMBER}, **ON, scale=1.0, x=matrix, weight=matrix, a=matrix, b=matrix
     )  # fmt: skip
     matrix = np.ones((2, 2), np.int8)
     yield "gemm_int8", row(
-        gemm_int8, **ON, **turned, a=matrix, b=matrix, row_scales=None, column_scales=None,
+        gemm_int8, **ON, a=matrix, b=matrix, row_scales=None, column_scales=None,
         bias=None,
     )  # fmt: skip
     matrix = np.ones((2, 2), np.uint8)
     yield "gemm_fp8", row(
-        gemm_fp8, {"scale_a": NUMBER, "scale_b": NUMBER}, **ON, **turned, a=matrix, b=matrix,
-        scale_a=None, scale_b=None, bias=None, dtype="e4m3", fast_accumulation=False,
+        gemm_fp8, {"scale_a": NUMBER, "scale_b": NUMBER}, **ON, a=matrix, b=matrix,
+        scale_a=None, scale_b=None, bias=None, dtype="e4m3",
     )  # fmt: skip
     yield "quantise_fp8", row(quantise_fp8, **ON, x=X, dtype="e4m3", scales="rows")
 
 
 def _attention() -> Iterator[tuple[str, Row]]:
     x, scaled = np.ones((1, 3, 2), np.float32), {"scale": POSITIVE}
-    heads: dict[str, Any] = {**ON, "scale": None, "causal": False, "log_sums": None}
+    heads: dict[str, Any] = {**ON, "scale": None, "log_sums": None}
     yield "attention", row(attention, scaled, **heads, q=x, k=x, v=x, lengths=None)
     yield "attention_decode", row(
         attention_decode, scaled, **heads, q=x, k=x, v=x, lengths=None, parts=None

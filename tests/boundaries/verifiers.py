@@ -162,8 +162,9 @@ def _gkr() -> Iterator[tuple[str, Row]]:
     yield "Public", row(circuit.Public, number=0)
     yield "Random", row(circuit.Random, number=0)
     yield "LayeredCircuit", row(
-        circuit.LayeredCircuit, field=MODULUS, log_inputs=1, coefficients=layered.coefficients,
-        layers=layered.layers, public=0, zeros=None,
+        partial(
+            circuit.LayeredCircuit, coefficients=layered.coefficients, layers=layered.layers
+        ), field=MODULUS, log_inputs=1, public=0, zeros=None,
     )  # fmt: skip
     yield "evaluate", row(layered.evaluate, inputs=[1, 2], public=[])
     yield "VerifyingKey.of", row(
@@ -176,7 +177,7 @@ def _gkr() -> Iterator[tuple[str, Row]]:
     }  # fmt: skip
     yield "Prover", row(gkr.Prover, **batch, in_progress=1)
     prover, verifier = gkr.Prover(DEVICE, key, layered), gkr.Verifier(DEVICE, key, layered)
-    yield "Prover.prove", row(prover.prove, inputs=[0, 0], public=[], check=True)
+    yield "Prover.prove", row(prover.prove, inputs=[0, 0], public=[])
     yield "Verifier", row(gkr.Verifier, **batch)
     proof = prover.prove([0, 0], [])
     yield "Verifier.verify", row(verifier.verify, public=[], proof=proof)

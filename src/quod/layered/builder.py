@@ -20,7 +20,7 @@ from quod.layered.circuit import (
     checked_coefficient,
     checked_log_size,
 )
-from quod.validation import instance, whole_number
+from quod.validation import whole_number
 
 
 class LayerBuilder:
@@ -89,7 +89,6 @@ class CircuitBuilder:
 
     def __init__(self, field: Modulus, log_inputs: int, *, public: int = 0) -> None:
         """`public` is how many public inputs there are."""
-        instance("the field of a circuit", field, Modulus, "take one of quod.field.NAMED")
         self.field, self.log_inputs = field, checked_log_size("log_inputs", log_inputs)
         self.public = whole_number("the public inputs", public, 0, MOST_PUBLIC)
         self._coefficients: dict[Coefficient, int] = {}

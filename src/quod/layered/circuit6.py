@@ -36,7 +36,7 @@ from quod.layered.circuit import (
     Public,
     Random,
 )
-from quod.validation import flag, instance, whole_number
+from quod.validation import whole_number
 
 MOST_GATES = 1 << 26
 """Of a circuit whose segments are taken apart, unless more are allowed."""
@@ -57,8 +57,6 @@ def from_circuit6(
     elements, for a circuit none of whose outputs is to be zero, which shows nothing, and for more
     gates or copies of segments than `most_gates`.
     """
-    instance("the circuit", given, Circuit6, "Circuit6.open(path) gives one")
-    flag("relay", relay)
     limit = whole_number("most_gates", most_gates, 1)
     field = given.field.modulus
     if field is None:
@@ -237,7 +235,6 @@ def to_circuit6(circuit: LayeredCircuit) -> Circuit6:
     InputError for what such files cannot say: other fields, powers but the fifth, public inputs
     that multiply, and a random coefficient of several gates.
     """
-    instance("the circuit", circuit, LayeredCircuit, "CircuitBuilder.finished() gives one")
     field = field_of(circuit.field)
     table = _Table(circuit, field)
     segments = []

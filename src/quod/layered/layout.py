@@ -14,7 +14,7 @@ from quod.layered.evaluation import MOST_VALUES, Evaluation
 from quod.layered.nodes import Assertion, Lookup, Node
 from quod.layered.row_index import number_type
 from quod.names import unknown_name
-from quod.validation import flag, shown, shown_kind, whole_number
+from quod.validation import shown, shown_kind, whole_number
 
 Names = dict[str, tuple[int, int | None]]
 """Where the values of a name begin, and how many there are; None of one that is no list."""
@@ -67,7 +67,6 @@ class Layout:
         MismatchError names the first assertion that does not hold, unless `check` is False;
         InputError for other names and shapes.
         """
-        flag("check", check)
         count = self._instances(instances)
         self._check_names(values)
         own = self._columns(values, self._names, instances)

@@ -20,7 +20,7 @@ from quod.layered.lookups import sums_of
 from quod.layered.nodes import Advice, AdviceFunction, Assertion, Given, Known, Lookup, Node
 from quod.layered.table import Table
 from quod.layered.wire import Product, Terms, Wire, weighted_sum, wire_of
-from quod.validation import flag, instance, shown_kind, whole_number
+from quod.validation import shown_kind, whole_number
 
 T = TypeVar("T")
 
@@ -34,7 +34,6 @@ class Program:
     """Wires over a prime field, and what is asserted of them."""
 
     def __init__(self, field: Modulus) -> None:
-        instance("the field of a program", field, Modulus, "take one of quod.field.NAMED")
         self.field = field
         self._nodes: list[Node] = []
         # Those that depend on a challenge, which advice cannot.
@@ -101,8 +100,6 @@ class Program:
         may give others, so the circuit has to check what it needs. InputError for wires that depend
         on a challenge: inputs are fixed before it is drawn.
         """
-        if not callable(function):
-            raise InputError(f"advice is given by a function, not by {shown_kind(function)}")
         arguments = [wire_of(self, wire).terms for wire in _listed("the wires of advice", wires)]
         self._check_early("advice", arguments)
         count = whole_number("the count of advice", count, 1, MOST_INPUTS)
@@ -179,7 +176,6 @@ class Program:
         depend on a challenge: lookups are counted before it is drawn.
         """
         _name("the name of an assertion", name)
-        instance("the table", table, Table, "Table(rows) makes one")
         table.check(self)
         wires = [wire_of(self, wire) for wire in _listed("a row", row)]
         if len(wires) != table.width:
@@ -270,7 +266,6 @@ class Program:
 
     def _given_public(self, name: str, count: int | None, shared: bool) -> list[Wire]:
         self._new_name(name)
-        flag("shared", shared)
         self._public_names[name] = self._public, count
         length = 1 if count is None else count
         whole_number("the public inputs", self._public + length, 1, MOST_PUBLIC)

@@ -33,7 +33,7 @@ from quod.r1cs.system import ConstraintSystem
 from quod.r1cs.witness_program import replay
 from quod.r1cs.witness_program.steps import Input
 from quod.r1cs.witnesses import WitnessProgram
-from quod.validation import check_function, flag, in_order, instance, shown_kind, whole_number
+from quod.validation import check_function, in_order, shown_kind, whole_number
 
 
 class Circuit:
@@ -48,7 +48,6 @@ class Circuit:
 
     def __init__(self, system: ConstraintSystem) -> None:
         """Of a system that its function has filled; InputError for a wire without a value."""
-        instance("system", system, ConstraintSystem, "trace makes one")
         for wire, (code, instruction) in system.unknown.items():
             name = system.wire_names.get(wire, wire)
             raise InputError(
@@ -126,8 +125,7 @@ class Circuit:
         them. That is for hundreds of inputs; one takes longer there than here. Errors about one of
         several begin with its place, ``inputs[3]``.
         """
-        given = list(in_order("the inputs", inputs))
-        flag("check", check)
+        given = list(inputs)
         where = None if device is None else resolve_device(device)
         if not given:
             return []
@@ -226,7 +224,7 @@ class Circuit:
         """
         return tampered(
             self.system, whole_number("count", count, 1), inputs,
-            seed=whole_number("the seed", seed, 0),
+            seed=seed,
         )  # fmt: skip
 
     def profile(self) -> Profile:

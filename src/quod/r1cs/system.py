@@ -31,7 +31,7 @@ from quod.r1cs.witness_program.steps import (
     Solve,
     Step,
 )
-from quod.validation import in_order, shown, shown_kind, whole_number
+from quod.validation import shown, whole_number
 
 hide_frames_of(__file__)
 MOST_WIRES = 1 << 28
@@ -210,8 +210,7 @@ class ConstraintSystem:
 
     def pack(self, bits: Sequence[Operand]) -> Signal:
         """The number whose bits these are, least first, modulo the prime; costs no constraint."""
-        given = list(in_order("the bits", bits))
-        return self.sum(given, [1 << at for at in range(len(given))])
+        return self.sum(bits, [1 << at for at in range(len(bits))])
 
     def bits(self, signal: Operand, count: int | None = None) -> list[Signal]:
         """The `count` low bits of a signal, or all; see `quod.r1cs.low_bits`."""
@@ -315,9 +314,7 @@ class ConstraintSystem:
         It takes an int below the prime for each argument, and gives an int or a sequence of them.
         It is called for each input that is replayed, and is the slowest of all ways.
         """
-        if not callable(function):
-            raise InputError(f"a hint is a function, not {shown_kind(function)}")
-        given = tuple(self._known(argument) for argument in in_order("the arguments", arguments))
+        given = tuple(self._known(argument) for argument in arguments)
         wires = [self._new_wire() for _ in range(whole_number("count", count, 1, MOST_WIRES))]
         self.steps.append(Hint(wires, function, given))
         return [self._signal(wire) for wire in wires]

@@ -202,5 +202,3 @@ def test_hostile_arguments() -> None:
         forms.multiply_fixed([1], (0, curve.fq.value - 1))
     with pytest.raises(InputError, match="the bits must be at least 1 signals, not 0"):
         forms.multiply([], curve.generator)
-    with pytest.raises(InputError, match="EDWARDS has the named ones"):
-        EdwardsPoints(system, "baby_jubjub")  # type: ignore[arg-type]

@@ -5,14 +5,13 @@ from __future__ import annotations
 from quod.errors import InputError
 from quod.layered.program import Program
 from quod.layered.wire import Wire, wire_of
-from quod.validation import instance, shown_kind
+from quod.validation import shown_kind
 
 
 def wires_of(
     what: str, program: Program, given: object, count: int | None = None, *, least: int = 0
 ) -> list[Wire]:
     """A list of wires of the program, ints made constants; InputError for another length."""
-    instance("the program of a gadget", program, Program, "Program(field) makes one")
     if not isinstance(given, (list, tuple)):
         raise InputError(f"{what}: a list of wires, not {shown_kind(given)}")
     if count is not None and len(given) != count:

@@ -10,7 +10,7 @@ from quod.layered.gadgets.arguments import wires_of
 from quod.layered.gadgets.bits import assert_bits
 from quod.layered.program import Program
 from quod.layered.wire import Wire
-from quod.validation import flag, shown_kind, whole_number
+from quod.validation import whole_number
 
 Compress = Callable[[Program, Sequence[Wire], Sequence[Wire]], list[Wire]]
 """Two digests to one, such as `POSEIDON2["m31"].compress`."""
@@ -29,11 +29,8 @@ def merkle_root(
     """
     node = wires_of("the leaf", program, leaf, least=1)
     bits = wires_of("the position", program, position)
-    if not callable(compress):
-        raise InputError(f"the hash of a tree is a function, not {shown_kind(compress)}")
     if not isinstance(siblings, (list, tuple)) or len(siblings) != len(bits):
         raise InputError("a path has as many siblings as bits of the position")
-    committed = flag("committed", committed)
     rows = [wires_of("a sibling", program, sibling, len(node)) for sibling in siblings]
     assert_bits(program, bits, "position")
     for level, (sibling, bit) in enumerate(zip(rows, bits, strict=True)):
@@ -55,8 +52,6 @@ def merkle_tree(
     `compress` is the hash of digests that are numbers, such as `POSEIDON2["m31"].compress_numbers`;
     InputError unless the leaves are a power of two.
     """
-    if not callable(compress):
-        raise InputError(f"the hash of a tree is a function, not {shown_kind(compress)}")
     given: object = leaves
     if not isinstance(given, (list, tuple)) or not given or len(given) & (len(given) - 1):
         raise InputError("the leaves of a tree are a list of digests, as many as a power of two")

@@ -9,7 +9,6 @@ from quod.hash.poseidon_m31 import FIELD, RATE, ROW, WIDTH, powers_in, round_con
 from quod.layered.gadgets.arguments import wires_of
 from quod.layered.program import Program
 from quod.layered.wire import Wire
-from quod.validation import instance
 
 
 def poseidon_m31(program: Program, state: Sequence[Wire]) -> list[Wire]:
@@ -44,6 +43,5 @@ def _permuted(program: Program, state: list[Wire]) -> list[Wire]:
 
 
 def _check_field(program: Program) -> None:
-    instance("the program of a gadget", program, Program, "Program(field) makes one")
     if program.field != FIELD:
         raise InputError(f"this Poseidon is over m31, the program over {program.field.name}")

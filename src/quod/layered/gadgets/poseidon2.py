@@ -16,7 +16,7 @@ from quod.layered.gadgets.arguments import wires_of
 from quod.layered.program import Program
 from quod.layered.wire import Wire
 from quod.names import NameTable
-from quod.validation import instance, plain_array
+from quod.validation import plain_array
 
 _BLOCK = ((2, 3, 1, 1), (1, 2, 3, 1), (1, 1, 2, 3), (3, 1, 1, 2))
 
@@ -87,7 +87,6 @@ class Poseidon2(Poseidon2Parameters):
         return [program.sum([value, totals[at % 4]]) for at, value in enumerate(mixed)]
 
     def _check_field(self, program: Program) -> None:
-        instance("the program of a gadget", program, Program, "Program(field) makes one")
         if program.field != self.field:
             raise InputError(
                 f"this Poseidon2 is over {self.field.name}, the program over {program.field.name}"

@@ -10,7 +10,6 @@ from quod.layered.gadgets.arguments import wires_of
 from quod.layered.program import Program
 from quod.layered.table import Table
 from quod.layered.wire import Wire
-from quod.validation import instance
 
 
 def lookup(
@@ -23,7 +22,6 @@ def lookup(
     another.
     """
     wires = wires_of("the values to look up", program, wires, least=1)
-    instance("the table", table, Table, "Table(rows) makes one")
     table.check(program)
     width = len(wires)
     if width > table.width:

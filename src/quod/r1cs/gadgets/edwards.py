@@ -18,7 +18,6 @@ from quod.r1cs.gadgets.lookup import look_up
 from quod.r1cs.gadgets.signals import bit_signals, signals, system_over
 from quod.r1cs.signal import Signal, hide_frames_of, signal_of
 from quod.r1cs.system import ConstraintSystem, Operand
-from quod.validation import instance
 
 hide_frames_of(__file__)
 
@@ -59,7 +58,6 @@ class EdwardsPoints:
     """
 
     def __init__(self, system: ConstraintSystem, curve: EdwardsCurve) -> None:
-        instance("the curve", curve, EdwardsCurve, "EDWARDS has the named ones")
         self.system, self.curve = system_over(system, curve.fq), curve
         self._a = curve.a % curve.fq.value
 

@@ -9,7 +9,6 @@ from quod.r1cs.gadgets.poseidon import poseidon_hash
 from quod.r1cs.gadgets.signals import signals, system_over
 from quod.r1cs.signal import Signal, hide_frames_of, signal_of
 from quod.r1cs.system import ConstraintSystem, Operand
-from quod.validation import check_function
 
 hide_frames_of(__file__)
 
@@ -37,7 +36,6 @@ def merkle_root(
     are bits. 2 constraints a level besides the hash. `quod.r1cs.reference.merkle_root` natively.
     """
     node = signal_of(system_over(system), leaf)
-    check_function("the hash of a tree", compress)
     path = signals(system, "the siblings", siblings)
     bits = signals(system, "the position", position, len(path))
     for level, (sibling, bit) in enumerate(zip(path, bits, strict=True)):

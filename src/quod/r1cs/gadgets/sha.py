@@ -10,7 +10,6 @@ from quod.r1cs.gadgets.logic import exclusive_or_of_three, majority
 from quod.r1cs.gadgets.signals import bit_signals, system_over
 from quod.r1cs.signal import Signal, hide_frames_of
 from quod.r1cs.system import ConstraintSystem, Operand
-from quod.validation import in_order
 
 hide_frames_of(__file__)
 
@@ -45,14 +44,8 @@ def sha256_compression(
 ) -> list[Word]:
     """The state of 8 words after a block of 16, each of 32 bits, the least first."""
     system_over(system)
-    start = [
-        bit_signals(system, "the bits of a word", word, _WORD)
-        for word in in_order("the state", state)
-    ]
-    words = [
-        bit_signals(system, "the bits of a word", word, _WORD)
-        for word in in_order("the block", block)
-    ]
+    start = [bit_signals(system, "the bits of a word", word, _WORD) for word in state]
+    words = [bit_signals(system, "the bits of a word", word, _WORD) for word in block]
     if (len(start), len(words)) != (8, 16):
         raise InputError(
             f"a state and a block are 8 words and 16, not {len(start)} and {len(words)}"

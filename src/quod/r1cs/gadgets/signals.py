@@ -6,17 +6,16 @@ from quod.errors import InputError, MismatchError
 from quod.field.moduli import Modulus
 from quod.r1cs.signal import Signal, signal_of
 from quod.r1cs.system import NOT_A_BIT, ConstraintSystem
-from quod.validation import in_order, instance, shown
+from quod.validation import in_order, shown
 
 
-def system_over(system: object, field: Modulus | None = None) -> ConstraintSystem:
+def system_over(system: ConstraintSystem, field: Modulus | None = None) -> ConstraintSystem:
     """A system, over a field if one is given; MismatchError for one over another."""
-    found = instance("the system", system, ConstraintSystem, "trace hands one to a function")
-    if field is not None and found.prime != field.value:
+    if field is not None and system.prime != field.value:
         raise MismatchError(
-            f"this gadget is over {field.name}, the circuit over {found.field.name}"
+            f"this gadget is over {field.name}, the circuit over {system.field.name}"
         )
-    return found
+    return system
 
 
 def signals(

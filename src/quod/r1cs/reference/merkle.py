@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from quod.errors import InputError
 from quod.hash.mimc import mimc_sponge
 from quod.hash.poseidon import poseidon_hash
-from quod.validation import check_function, in_order, whole_number
+from quod.validation import whole_number
 
 Compress = Callable[[int, int, int], int]
 """The node of (level, left, right)."""
@@ -30,8 +30,7 @@ def merkle_root(
     leaf: int, siblings: Sequence[int], position: int, compress: Compress = poseidon_node
 ) -> int:
     """The root above a leaf; `siblings` begin at the leaf, whose place is `position`."""
-    check_function("the hash of a tree", compress)
-    path = list(in_order("the siblings", siblings))
+    path = list(siblings)
     position = whole_number("the position", position, 0, (1 << len(path)) - 1)
     node = leaf
     for level, sibling in enumerate(path):
@@ -46,9 +45,8 @@ def merkle_path(
 ) -> tuple[int, list[int]]:  # fmt: skip
     """The root of a tree of 2**depth leaves, those behind the given ones `empty`, and the siblings
     above one of them, the leaf's first."""
-    check_function("the hash of a tree", compress)
     depth = whole_number("the depth", depth, 0, 64)
-    nodes = list(in_order("the leaves", leaves))
+    nodes = list(leaves)
     if len(nodes) > 1 << depth:
         raise InputError(f"a tree of depth {depth} has not {len(nodes)} leaves")
     position = whole_number("the position", position, 0, (1 << depth) - 1)
