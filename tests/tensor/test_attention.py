@@ -167,7 +167,6 @@ ROWS = np.ones((2, 4, 5), np.float32)
         (lambda: attention("cpu", *[np.ones((1, 2, 0), np.float32)] * 3), "heads of 0"),
         (lambda: attention("cpu", Q, K, K, scale=0.0), "scale must be at least"),
         (lambda: attention("cpu", Q, K, K, scale="half"), "scale must be a number"),
-        (lambda: attention("cpu", Q, K, K, causal=1), "causal"),
         (lambda: attention("cpu", Q, K, K, lengths=np.ones(3, np.int32)), "lengths must have the"),
         (lambda: attention("cpu", Q, K, K, lengths=np.ones(2)), "lengths is of float64"),
         (lambda: attention("cpu", Q, K, K, log_sums=ROWS[0]), "log_sums must be f32 of shape"),

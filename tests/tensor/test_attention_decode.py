@@ -252,7 +252,6 @@ ROWS = np.ones((2, 4, 1), np.float32)
         (lambda: attention_decode("cpu", Q, K, K, parts=513), "parts must be"),
         (lambda: attention_decode("cpu", Q, K, K, parts=1.0), "parts must be"),
         (lambda: attention_decode("cpu", Q, K, K, scale=-1.0), "scale must be at least"),
-        (lambda: attention_decode("cpu", Q, K, K, causal=0), "causal"),
         (lambda: attention_decode("cpu", Q, K, K, lengths=np.ones(2)), "lengths is of float64"),
         (lambda: attention_decode("cpu", Q, K, K, log_sums=ROWS[0]), "log_sums must be f32"),
         (lambda: attention_decode("cpu", Q, K, K, out=K), "out must be f32 of shape"),

@@ -283,7 +283,6 @@ def append(**other: Any) -> Any:
         (lambda: call(table=TABLE + 2), r"table\[1, 1\] is 5, and the 5 pages .* from 0; 1 such"),
         (lambda: call(table=-TABLE), r"table\[0, 1\] is -1, .*; 3 such"),
         (lambda: call(scale=0), "scale must be at least"),
-        (lambda: call(causal=None), "causal"),
         (lambda: call(parts=0), "parts must be"),
         (lambda: call(log_sums=Q), "log_sums must be f32 of shape"),
         (lambda: call(out=POOL), "out must be f32 of shape"),

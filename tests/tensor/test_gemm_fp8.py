@@ -339,8 +339,6 @@ E4M3: dict[str, Any] = {"dtype": "e4m3"}
         (A, B, E4M3 | {"bias": F.astype(np.float16)}, "bias must be f32 of shape"),
         (A, B, E4M3 | {"out": np.zeros((4, 5), np.int32)}, "out is of int32; tensors are of"),
         (A, B, E4M3 | {"out": np.zeros((5, 4), np.float32)}, "out must be of shape"),
-        (A, B, E4M3 | {"transpose_b": 1}, "transpose_b must be"),
-        (A, B, E4M3 | {"fast_accumulation": 1}, "fast_accumulation must be"),
         (A.T, B, E4M3, "a has strides"),
     ],
 )

@@ -12,10 +12,8 @@ from quod.codegen.ptx import emitter as ptx
 from quod.codegen.ptx.machine import ptx_machine
 from quod.device.emulated.device import EmulatedDevice
 from quod.device.protocol import AnyDevice
-from quod.errors import InputError
 from quod.frozen import replace
 from quod.kernel import f32
-from quod.tensor import gemm
 from quod.tensor.matmul.form import GemmForm
 from quod.tensor.matmul.kernel import GEMM
 from quod.tensor.matmul.plan import CORE_PLANS, TILE_PLANS, CorePlan, FmaPlan, TilePlan, plan_gemm
@@ -138,11 +136,3 @@ def test_sums_stay_in_registers(plan: CorePlan | TilePlan) -> None:
     assert "C75" not in log
     assert not usage(log).spill_store_bytes
     assert opcodes(sass(cubin))["HGMMA" if tiles else "HMMA"]
-
-
-@pytest.mark.parametrize("rows", [0, 2])
-@pytest.mark.parametrize("tf32", [1, None, "yes"])
-def test_what_is_no_flag(rows: int, tf32: Any) -> None:
-    a, b = np.ones((rows, 4), np.float32), np.ones((4, 3), np.float32)
-    with pytest.raises(InputError, match="tf32 must be True or False, not"):
-        gemm("cpu", a, b, tf32=tf32)

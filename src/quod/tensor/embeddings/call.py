@@ -16,7 +16,7 @@ from quod.tensor.arrays import Given, Tensor, check_apart, indices, of_shape, sh
 from quod.tensor.embeddings.kernels import EMBEDDING, EMBEDDING_SUMS
 from quod.tensor.rows.column_sums import SLAB, plan_columns
 from quod.tensor.rows.plan import plan_groups, widest
-from quod.validation import flag, whole_number
+from quod.validation import whole_number
 
 _MOST = (1 << 31) - 1
 
@@ -35,7 +35,6 @@ def embedding(
     the device does not reach.
     """
     device = resolve_device(device)
-    check = flag("check", check)
     source = tensor(device, "table", table)
     if len(source.shape) != 2:
         raise InputError(f"table must have the axes rows and size, not {source.text}")

@@ -21,7 +21,6 @@ from quod.tensor.arrays import (
 )
 from quod.tensor.flash_attention.plan import LARGEST_HEAD
 from quod.tensor.scalars import positive
-from quod.validation import flag
 
 _MOST = 1 << 30
 """Queries and keys: what two of them add up to is counted in a word of 32 bits."""
@@ -101,7 +100,7 @@ def heads_of(
         if seen.shape != (leading or (1,)):
             raise InputError(f"lengths must have the shape {leading or (1,)}, not {seen.shape}")
     by = 1 / math.sqrt(size) if scale is None else positive("scale", scale)
-    return Heads(queries, keys, values, seen, flag("causal", causal), by)
+    return Heads(queries, keys, values, seen, causal, by)
 
 
 def results_of(

@@ -24,7 +24,6 @@ from quod.tensor.flash_attention.pages_kernel import APPEND_TO_PAGES
 from quod.tensor.flash_attention.plan import LARGEST_HEAD
 from quod.tensor.rows.plan import plan_groups, widest
 from quod.tensor.scalars import positive
-from quod.validation import flag
 
 _MOST = 1 << 30
 """Keys of a sequence, as `attention` has them."""
@@ -59,7 +58,6 @@ def paged_attention(
         raise InputError(f"key_pages has {pages.heads} heads, which do not divide the {heads} of q")
     if count > _MOST:
         raise InputError(f"q has {count} queries; at most {_MOST} go")
-    causal = flag("causal", causal)
     by = 1 / math.sqrt(size) if scale is None else positive("scale", scale)
     read = (queries, *pages.tensors)
     target, made, sums = results_of(device, q, queries, read, log_sums, out)

@@ -24,7 +24,7 @@ from quod.tensor.matmul.plan import TILE_DEPTH, TilePlan, plan_gemm
 from quod.tensor.matmul.tiles import in_halves
 from quod.tensor.matmul.warpgroups import GEMM_TILES
 from quod.tensor.scalars import real
-from quod.validation import choice, flag
+from quod.validation import choice
 
 Activation = Literal["gelu", "silu"]
 
@@ -51,11 +51,10 @@ def gemm(
     """
     device = resolve_device(device)
     form = GemmForm(
-        flag("transpose_a", transpose_a), flag("transpose_b", transpose_b), bias is not None,
+        transpose_a, transpose_b, bias is not None,
         residual is not None,
         None if activation is None else choice("activation", activation, tuple(FUNCTIONS)),
     )  # fmt: skip
-    tf32 = flag("tf32", tf32)
     first, second = tensor(device, "a", a), tensor(device, "b", b)
     shape, depth = shape_of_product(first, second, form)
     model = Tensor("c", first.memory, first.element, first.dtype, shape)

@@ -29,7 +29,7 @@ from quod.tensor.matmul.plan import plan_gemm_float8
 from quod.tensor.matmul.scaled import ScaledForm
 from quod.tensor.matmul.scaled_call import launch_scaled, numbers_beside
 from quod.tensor.scalars import real
-from quod.validation import choice, flag
+from quod.validation import choice
 
 
 def gemm_fp8(
@@ -63,8 +63,8 @@ def gemm_fp8(
     device = resolve_device(device)
     named = _named(dtype)
     first, second = floats8(device, "a", a, named[0]), floats8(device, "b", b, named[1])
-    turned = ScaledForm(flag("transpose_a", transpose_a), flag("transpose_b", transpose_b))
-    promoted = not flag("fast_accumulation", fast_accumulation)
+    turned = ScaledForm(transpose_a, transpose_b)
+    promoted = not fast_accumulation
     shape, depth = shape_of_product(first, second, turned)
     rows = _scale(device, "scale_a", scale_a, shape[:-1])
     columns = _scale(device, "scale_b", scale_b, (*second.shape[:-2], shape[-1]))

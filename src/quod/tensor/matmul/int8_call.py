@@ -23,7 +23,6 @@ from quod.tensor.matmul.int8_kernel import GEMM_INT8, GEMM_INT8_TILES
 from quod.tensor.matmul.plan import plan_gemm_int8
 from quod.tensor.matmul.scaled import ScaledForm
 from quod.tensor.matmul.scaled_call import launch_scaled, numbers_beside
-from quod.validation import flag
 
 
 def gemm_int8(
@@ -51,7 +50,7 @@ def gemm_int8(
     device = resolve_device(device)
     first, second = bytes_of(device, "a", a), bytes_of(device, "b", b)
     form = ScaledForm(
-        flag("transpose_a", transpose_a), flag("transpose_b", transpose_b), row_scales is not None,
+        transpose_a, transpose_b, row_scales is not None,
         column_scales is not None, bias is not None,
     )  # fmt: skip
     shape, depth = shape_of_product(first, second, form)

@@ -26,7 +26,7 @@ from quod.tensor.arrays import (
 from quod.tensor.rows.cross_entropy_kernels import COUNT_TARGETS, CROSS_ENTROPY, LOSS_TOTAL
 from quod.tensor.rows.plan import plan_rows
 from quod.tensor.scalars import real
-from quod.validation import choice, flag, whole_number
+from quod.validation import choice, whole_number
 
 Reduction = Literal["mean", "sum", "none"]
 _WORD = 1 << 32
@@ -60,7 +60,6 @@ def cross_entropy(
     choice("reduction", reduction, ("mean", "sum", "none"))
     ignored = whole_number("ignore_index", ignore_index, -_WORD // 2, _WORD - 1)
     scale = real("gradient_scale", gradient_scale)
-    check = flag("check", check)
     x = tensor(device, "logits", logits)
     if len(x.shape) < 2:
         raise InputError(f"logits must have the axes rows and classes at least, not {x.text}")
