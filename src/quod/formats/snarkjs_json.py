@@ -333,7 +333,6 @@ def _fq12(reader: _Reader, key: str, value: Any, fq: Modulus) -> Fq12:
 def proof_to_json(proof: ProofJson) -> bytes:
     """The text of a proof.json; InputError for a curve that Quod does not know, and for points that
     the reader would refuse."""
-    instance("proof", proof, ProofJson, "parse_proof reads one from text")
     curve = curve_named(proof.curve)
     return _dump(
         {
@@ -358,7 +357,6 @@ def public_to_json(public: Sequence[int]) -> bytes:
 def verification_key_to_json(key: VerifyingKeyJson) -> bytes:
     """The text of a verification_key.json; InputError if `key.alphabeta` is None, and for what the
     reader would refuse."""
-    instance("key", key, VerifyingKeyJson, "parse_verification_key reads one from text")
     if key.alphabeta is None:
         raise InputError("the verification key needs alphabeta = e(alpha, beta)")
     curve = curve_named(key.curve)

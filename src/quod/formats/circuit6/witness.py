@@ -23,7 +23,7 @@ from quod.formats.iden3 import SectionReader, Words
 from quod.formats.output import write_atomically
 from quod.formats.source import Bytes, Path, read_file
 from quod.frozen import frozen
-from quod.validation import file_path, instance, plain_array
+from quod.validation import file_path, plain_array
 
 _HEADER_BYTES = 3 * 8 + MODULUS_BYTES
 
@@ -119,7 +119,6 @@ def write_circuit6_witness(path: Path, field: Modulus, private: Words, public: W
 
     InputError for other arrays, `OutputError` if writing fails.
     """
-    instance("the field of a witness", field, Modulus, "take one of quod.field.NAMED")
     own = field_of(field)
     arrays = []
     for name, array in (("private", private), ("public", public)):

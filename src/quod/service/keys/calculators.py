@@ -12,7 +12,7 @@ from quod.errors import InputError, QuodError
 from quod.service.keys.record import WASM
 from quod.service.keys.repository import KeyRepository
 from quod.service.queue.validation import checked_list, checked_name
-from quod.validation import instance, whole_number
+from quod.validation import whole_number
 from quod.witness.limits import WitnessLimits
 
 if TYPE_CHECKING:
@@ -34,11 +34,8 @@ class RegisteredCalculators:
         self, repository: KeyRepository, *, limits: WitnessLimits | None = None, most: int = 64,
         warm: Sequence[str] = (),
     ) -> None:  # fmt: skip
-        self._repository = instance(
-            "the repository", repository, KeyRepository, "write KeyRepository(folder)"
-        )
+        self._repository = repository
         self._limits = WitnessLimits() if limits is None else limits
-        instance("the limits", self._limits, WitnessLimits, "write WitnessLimits(...)")
         self._most = whole_number("the most calculators", most, 1)
         self._lock = threading.Lock()
         self._kept: OrderedDict[str, _Place] = OrderedDict()

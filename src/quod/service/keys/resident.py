@@ -18,7 +18,7 @@ from quod.service.keys.names import is_identity
 from quod.service.keys.needs import Tier
 from quod.service.keys.repository import KeyRepository
 from quod.service.queue.validation import checked_list
-from quod.validation import instance, whole_number, whole_number_or_none
+from quod.validation import whole_number, whole_number_or_none
 
 # Of the machine's memory; proofs and witnesses need the rest.
 _HOST_SHARE = 0.5
@@ -48,8 +48,7 @@ class ResidentKeys:
         of_host: int = 1,
         of_device: int = 1,
     ) -> None:
-        remedy = "KeyRepository(folder) opens one"
-        self.repository = instance("repository", repository, KeyRepository, remedy)
+        self.repository = repository
         host = whole_number_or_none("host_bytes", host_bytes, 0)
         own = whole_number_or_none("device_bytes", device_bytes, 0)
         of_host = whole_number("of_host", of_host, 1)

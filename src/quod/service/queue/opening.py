@@ -16,7 +16,7 @@ from quod.service.queue.operations.rules import Rules
 from quod.service.queue.reserved_space import Ballast
 from quod.service.queue.stores.store import Store
 from quod.service.queue.validation import checked_seconds
-from quod.validation import file_path, instance
+from quod.validation import file_path
 
 _URL = re.compile(r"postgres(ql)?://\S*")
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,39}")
@@ -42,8 +42,8 @@ def open_queue(
     Raises `InputError` for what is no queue or a newer Quod's, `StoreInUseError` if another process
     has it, `UnavailableError` if the database does not answer.
     """
-    limits = Limits() if limits is None else instance("limits", limits, Limits, "write Limits(...)")
-    clock = Clock() if clock is None else instance("the clock", clock, Clock, "write Clock()")
+    limits = Limits() if limits is None else limits
+    clock = Clock() if clock is None else clock
     if sweep_seconds is not None:
         checked_seconds("sweep_seconds", sweep_seconds)
     if database is not None:

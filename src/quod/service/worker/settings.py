@@ -12,7 +12,7 @@ from quod.groth16.keys import MOST_LANES
 from quod.groth16.resident import MOST
 from quod.service.keys.loader import DEFAULT_LANES
 from quod.service.queue.validation import checked_list, checked_name, checked_seconds
-from quod.validation import instance, whole_number, whole_number_or_none
+from quod.validation import whole_number, whole_number_or_none
 
 _MEMORY_SHARE = 0.25
 _MOST_THREADS = 64
@@ -89,8 +89,6 @@ class WorkerSettings:
 
 def worker_names(settings: Sequence[WorkerSettings]) -> list[str]:
     """A name for each worker: its device, with a number where there are several of one."""
-    for one in checked_list("the workers", settings):
-        instance("a worker", one, WorkerSettings, "write WorkerSettings(...)")
     if not settings:
         raise InputError("a pool needs a worker at least; give WorkerSettings()")
     devices = [one.device for one in settings]

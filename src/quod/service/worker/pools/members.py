@@ -16,7 +16,6 @@ from quod.service.queue.validation import checked_name
 from quod.service.worker.pools.placement import Placement
 from quod.service.worker.pools.pool import StageRecord, WorkerStatus
 from quod.service.worker.settings import WorkerSettings, worker_names
-from quod.validation import instance
 
 _log = logging.getLogger(__name__)
 
@@ -44,8 +43,6 @@ class Members(Generic[M]):
         self, queue: JobQueue, repository: KeyRepository, workers: Sequence[WorkerSettings],
         make: Callable[[str, WorkerSettings], M],
     ) -> None:  # fmt: skip
-        instance("the queue", queue, JobQueue, "open_queue opens one")
-        instance("the repository", repository, KeyRepository, "KeyRepository(folder) opens one")
         names = worker_names(workers)
         self._watchers: tuple[Watcher, ...] = ()
         self._placement = Placement(self._told) if len(names) > 1 else None
