@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from quod.ceremony import Beacon, add_beacon, contribute, new_powers, prepare, truncate, verify
+from quod.ceremony import Beacon, contribute, new_powers, prepare, truncate, verify
 from quod.ceremony.powers.contribution import contributions_data, read_contributions
 from quod.cli import entry
 from quod.device.runtime.timeline import Timeline
@@ -40,16 +40,6 @@ def test_beacons_hash_as_often_as_they_say() -> None:
     value[0] = 7
     assert own == plain
     assert Beacon(b"\1", np.int8(63)).exponent == 63  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("beacon", [None, 5, "0102", b"\1", Beacon])
-def test_what_is_no_beacon(beacon: Any, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="the beacon"):
-        add_beacon(PTAU["bn254"], tmp_path / "x.ptau", beacon)
-    if beacon not in ("0102", Beacon):
-        with pytest.raises(InputError, match="a beacon"):
-            Beacon.from_hex(beacon, 10)
-    assert os.listdir(tmp_path) == []
 
 
 def test_beacons_that_never_end_are_seen(tmp_path: Path) -> None:

@@ -17,7 +17,6 @@ from quod.hash.sapling_pedersen import (
 )
 from quod.r1cs import reference
 from quod.zcash import generators
-from quod.zcash.output import Output, verify_output, verify_outputs
 
 JUBJUB = EDWARDS["jubjub"]
 ORDER, P = JUBJUB.fr.value, JUBJUB.fq.value
@@ -272,18 +271,6 @@ def test_statements_that_are_put_together(name: str) -> None:
     for cmu in (P, -1, 1.5):
         with pytest.raises(InputError, match="cmu"):
             sapling.OutputStatement(**good | {"cmu": cmu})  # type: ignore[arg-type]
-
-
-def test_an_output_is_made_of_its_parts() -> None:
-    statement = sapling.OutputStatement(JUBJUB.generator, JUBJUB.generator, 0)
-    for parts, message in (((1, 2), "the statement must be"), ((statement, 2), "the proof must")):
-        with pytest.raises(InputError, match=message):
-            Output(*parts)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="the key must be of the type VerifyingKey"):
-        verify_output("key", statement)  # type: ignore[arg-type]
-    for wrong in ([statement], statement):
-        with pytest.raises(InputError, match=r"an Output must be|Outputs must be a list"):
-            verify_outputs(None, wrong)  # type: ignore[arg-type]
 
 
 def test_nullifiers_take_keys_of_the_subgroup() -> None:

@@ -13,7 +13,7 @@ from quod.ceremony.chacha import ChaChaStream
 from quod.device.runtime.timeline import Timeline
 from quod.errors import InputError
 from quod.frozen import frozen
-from quod.validation import instance, plain_bytes, whole_number
+from quod.validation import plain_bytes, whole_number
 
 LEAST_EXPONENT, MOST_EXPONENT = 10, 63
 MOST_BYTES = 255
@@ -44,7 +44,6 @@ class Beacon:
     @classmethod
     def from_hex(cls, text: str, exponent: int) -> Beacon:
         """Of hexadecimal digits, with or without 0x. InputError for anything else."""
-        instance("a beacon", text, str, "give hexadecimal digits")
         digits = text.removeprefix("0x")
         try:
             value = bytes.fromhex(digits)

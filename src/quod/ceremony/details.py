@@ -11,7 +11,6 @@ from quod.ceremony.beacon import LEAST_EXPONENT, MOST_EXPONENT, Beacon
 from quod.errors import InputError
 from quod.formats.iden3 import SectionReader, little_u32
 from quod.frozen import frozen
-from quod.validation import instance
 
 _MOST_BYTES = 255
 _NAME, _EXPONENT, _VALUE = 1, 2, 3
@@ -25,7 +24,6 @@ class Details:
     beacon: Beacon | None = None
 
     def __post_init__(self) -> None:
-        instance("a contributor's name", self.name, str, "give text")
         try:
             size = len(self.name.encode())
         except UnicodeEncodeError as error:

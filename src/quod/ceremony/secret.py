@@ -23,7 +23,6 @@ from quod.field.array import Words, canonical, integers_to_words
 from quod.field.moduli import Modulus
 from quod.field.strategy import prime_field
 from quod.kernel import U64, Builder, Pointer, kernel
-from quod.validation import instance
 
 _SOURCE = "/dev/urandom"
 
@@ -58,7 +57,6 @@ class Secret:
         The text's SHAKE256 is combined with what the system gives by exclusive or: it can add to
         what nobody knows, and take nothing away. DeviceError where the system has no such source.
         """
-        instance("the text that is mixed in", text, str, "give text, or leave it out")
         words = np.zeros(modulus.words, np.uint32)
         secret = cls(modulus, words)
         try:

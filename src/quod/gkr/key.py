@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import Self
 
+from quod.commitment.raw import Raw
 from quod.commitment.scheme import Scheme
 from quod.errors import InputError, MismatchError
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
-from quod.gkr.reduction import Reduction, check_reduction
-from quod.gkr.security import check_challenges, checked_scheme, error_terms
+from quod.gkr.reduction import Reduction
+from quod.gkr.security import check_challenges, error_terms
 from quod.hash.function import DIGEST_BYTES
 from quod.hash.table import Hash, check_own_hash, hash_asked_for, recursive_hash
 from quod.layered.circuit import MOST_RANDOMS, LayeredCircuit
 from quod.security import LEAST_BITS, check_bits
 from quod.transcript.transcript import START, Transcript
-from quod.validation import flag, instance, whole_number
+from quod.validation import flag, whole_number
 
 MOST_CHAIN = 1 << 20
 """The longest chain of hashes: about a second of a verifier."""
@@ -54,10 +55,8 @@ class VerifyingKey:
             raise InputError(f"the digest of a circuit is {DIGEST_BYTES} bytes")
         if self.commitment is None:
             raise InputError("a key has a commitment; take Raw() for none")
-        checked_scheme(self.commitment)
         check_own_hash(self.commitment, self.recursive)
         hash_asked_for(self.hash, self.recursive).check_challenges(self.field)
-        check_reduction(self.reduction)
         # Of truth values and of what compares with nothing, such as NaN, none may pass for bits.
         chain = whole_number("the chain", self.chain, 1, MOST_CHAIN)
         randoms = whole_number("the random coefficients", self.randoms, 0, MOST_RANDOMS)
@@ -77,7 +76,7 @@ class VerifyingKey:
         InputError for a field that is not over the circuit's or has no such hash, for another hash
         beside `recursive` and such a hash without it, and for less security than `allow_bits`.
         """
-        scheme = checked_scheme(commitment)
+        scheme = Raw() if commitment is None else commitment
         check_challenges(circuit, field)
         allowed = whole_number("allow_bits", allow_bits, 0)
         if hash is None:
@@ -93,7 +92,6 @@ class VerifyingKey:
 
     def check_circuit(self, circuit: LayeredCircuit) -> None:
         """MismatchError for another circuit, InputError for a chain that is too short for it."""
-        instance("the circuit", circuit, LayeredCircuit, "CircuitBuilder.finished() gives one")
         if circuit.digest != self.circuit:
             raise MismatchError("the verifying key is of another circuit")
         if circuit.randoms != self.randoms:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quod.layered.circuit import POWERS, LayeredCircuit
-from quod.validation import instance, member
+from quod.validation import member
 
 
 class Reduction(Enum):
@@ -36,11 +36,6 @@ def by_reduction(reduction: Reduction, *, places: T, columns: T) -> T:
             return columns
         case _:
             assert_never(reduction)
-
-
-def check_reduction(given: Reduction) -> Reduction:
-    """The reduction; InputError for what is none."""
-    return instance("the reduction", given, Reduction, "take one of quod.gkr.Reduction")
 
 
 def reduction_named(name: object) -> Reduction:

@@ -9,12 +9,12 @@ from quod.commitment.scheme import Scheme
 from quod.errors import InputError
 from quod.field.spec import FieldSpec
 from quod.gkr.protocol import protocol_steps
-from quod.gkr.reduction import Reduction, check_reduction
+from quod.gkr.reduction import Reduction
 from quod.hash.table import Hash
 from quod.layered.circuit import LayeredCircuit
 from quod.security import bits_of
 from quod.transcript.elements import challenge_bits, most_likely
-from quod.validation import instance, whole_number
+from quod.validation import whole_number
 
 MOST_LOG_INSTANCES = 24
 
@@ -23,15 +23,9 @@ _CHALLENGE_BITS = 120
 
 def check_challenges(circuit: LayeredCircuit, field: FieldSpec) -> None:
     """InputError for a field whose elements are no challenges for a circuit."""
-    instance("the circuit", circuit, LayeredCircuit, "CircuitBuilder.finished() gives one")
     if field.modulus != circuit.field:
         raise InputError(f"challenges are of {circuit.field.name} or of an extension of it")
     challenge_bits(field)
-
-
-def checked_scheme(given: object) -> Scheme:
-    """The commitment scheme, `Raw` for None; InputError for what is none."""
-    return Raw() if given is None else given
 
 
 def usual_challenges(circuit: LayeredCircuit) -> FieldSpec:
@@ -41,7 +35,6 @@ def usual_challenges(circuit: LayeredCircuit) -> FieldSpec:
     """
     from quod.field.named_extensions import EXTENSIONS
 
-    instance("the circuit", circuit, LayeredCircuit, "CircuitBuilder.finished() gives one")
     own: list[FieldSpec] = [circuit.field]
     own += [extension for extension in EXTENSIONS.values() if extension.modulus == circuit.field]
     enough = [field for field in own if field.degree * circuit.field.bits >= _CHALLENGE_BITS]
@@ -67,8 +60,10 @@ def error_terms(
     """The probabilities, by what goes wrong, if challenges were drawn by chance."""
     check_challenges(circuit, field)
     likely, more = most_likely(field), log_instances(instances)
-    steps = protocol_steps(circuit, check_reduction(reduction), more)
-    of_commitment = checked_scheme(commitment).error_terms(field, circuit.log_inputs + more)
+    steps = protocol_steps(circuit, reduction, more)
+    of_commitment = (Raw() if commitment is None else commitment).error_terms(
+        field, circuit.log_inputs + more
+    )
     terms = {
         "random coefficients": circuit.degree_in_randoms * likely,
         "the outputs' point": (steps.outputs.count + steps.instances.count) * likely,

@@ -17,7 +17,6 @@ from quod.sumcheck.verifier import MOST_VARIABLES
 from quod.transcript.elements import describe
 from quod.transcript.labels import Label
 from quod.transcript.transcript import Transcript
-from quod.validation import instance
 
 _PROTOCOL, _PROTOCOL_WITH_RANDOMS = "quod gkr 2", "quod gkr 3"
 
@@ -97,7 +96,6 @@ def checked_key(key: VerifyingKey, circuit: LayeredCircuit, instances: int, allo
     MismatchError for a key of another circuit, InputError for fewer bits than the key or
     `allow_bits` asks for, or too many instances.
     """
-    instance("the key", key, VerifyingKey, "VerifyingKey.of(circuit, field) gives one")
     key.check_circuit(circuit)
     found = log_instances(instances)
     most = _most_log_instances(key, circuit)

@@ -249,7 +249,7 @@ def begin_together(
     key: KeyInUse, witnesses: Sequence[Witness], meter: BusyMeter | None = None
 ) -> list[Begun]:
     """See `ProvingKey.begin_together`."""
-    check_request(key, None, True)
+    check_request(key, None)
     batches = key.resident.batches
     most = 1 if batches is None else batches.most
     if len(witnesses) > most:

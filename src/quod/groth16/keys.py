@@ -29,7 +29,7 @@ from quod.groth16.proof import Proof
 from quod.groth16.resident import MOST, ResidentKey
 from quod.groth16.soundness import Weakness, key_points, weakness_of
 from quod.groth16.verifier import VerifyingKey
-from quod.validation import flag, in_order, whole_number, whole_number_or_none
+from quod.validation import flag, whole_number, whole_number_or_none
 
 MOST_LANES = 16
 
@@ -74,9 +74,7 @@ class ProvingKey:
         memory_budget = whole_number_or_none("memory_budget", memory_budget, 1)
         lanes = whole_number("lanes", lanes, 1, MOST_LANES)
         together = whole_number_or_none("together", together, 1, MOST)
-        several = (
-            [] if devices is None else [resolve_device(own) for own in in_order("devices", devices)]
-        )
+        several = [] if devices is None else [resolve_device(own) for own in devices]
         self.device = several[0] if several else resolve_device(device)
         self.curve = zkey.curve
         self.variables = zkey.variables
@@ -155,7 +153,6 @@ class ProvingKey:
         instead, as many bytes as it has, and what becomes of it does not matter.
         """
         timeline = or_null(timeline)
-        flag("allow_insecure", allow_insecure)
         device = resolve_device(device)
         with timeline.stage("read" if owned else "map"):
             zkey = Zkey.open(path, owned=owned)
@@ -190,7 +187,6 @@ class ProvingKey:
 
         timeline = or_null(timeline)
         checked, chosen = flag("checked", checked), resolve_device(device)
-        flag("allow_insecure", allow_insecure)
         zkey = zkey_of(path, r1cs, chosen, timeline, checked=checked)
         return cls(zkey, chosen, timeline, allow_insecure=allow_insecure)
 

@@ -13,7 +13,6 @@ from quod.errors import InputError
 from quod.formats import ProofJson, proof_to_json, read_proof
 from quod.formats.snarkjs_json import parse_proof, parse_public
 from quod.frozen import frozen
-from quod.validation import instance
 
 
 @frozen
@@ -50,7 +49,6 @@ class Proof:
 
         `name` says in errors where it comes from.
         """
-        instance("name", name, str, "give text")
         return cls._of(parse_proof(text, curve=curve, name=name))
 
     @classmethod

@@ -122,7 +122,7 @@ def _begun(request: _Request, group: Sequence[AnyWitness]) -> Callable[[], _Chec
     """Begins the proofs of a group; gives what waits for them."""
     if len(group) == 1:
         return _begun_alone(request, group[0], None)
-    checked = check_request(request.key, request.seed, request.self_check)
+    check_request(request.key, request.seed)
     statements: list[Statement] = []
     failed: Exception | None = None
     for witness in group:
@@ -135,7 +135,7 @@ def _begun(request: _Request, group: Sequence[AnyWitness]) -> Callable[[], _Chec
         raise failed
     if len(statements) == 1:
         return _begun_alone(request, group[0], failed)
-    return _Group(request, statements, failed, checked).finish
+    return _Group(request, statements, failed, request.self_check).finish
 
 
 def _begun_alone(

@@ -42,7 +42,6 @@ from quod.groth16.proof import Proof
 from quod.groth16.resident import ResidentKey, WitnessInMemory
 from quod.groth16.verifier import Verification, VerifyingKey
 from quod.groth16.warm_up import compile_checks
-from quod.validation import flag
 
 
 class KeySource(Protocol):
@@ -111,14 +110,12 @@ def begin(
     return PendingProof(key, witness, seed, self_check, or_null(timeline), meter, pinned)
 
 
-def check_request(key: KeyInUse, seed: int | None, self_check: bool) -> bool:
-    """Whether there is to be a self-check, once it is clear that a key is ready for proofs."""
-    checked = flag("self_check", self_check)
+def check_request(key: KeyInUse, seed: int | None) -> None:
+    """Raise as `ProvingKey.prove` does unless the seed and the key are ready for proofs."""
     if seed is not None:
         check_seed(seed)
     key.zkey.check_unchanged()
     key.device.check_budget(f"a proof with {key.zkey.path}", key.peak_bytes)
-    return checked
 
 
 @frozen(eq=False)
@@ -168,7 +165,8 @@ class PendingProof:
         pinned: bool = False,
     ) -> None:
         self._key, self._timeline = key, timeline
-        self._self_check = check_request(key, seed, self_check)
+        check_request(key, seed)
+        self._self_check = self_check
         self._statement = Statement.of(key, witness, seed, timeline)
         if self._self_check and in_host_memory(key.device):
             compile_checks(key.device, key.curve, key.groups)

@@ -33,7 +33,7 @@ from quod.sumcheck.verifier import MOST_VARIABLES
 from quod.transcript.elements import most_likely
 from quod.transcript.labels import Label
 from quod.transcript.transcript import Transcript
-from quod.validation import instance, plain_array, shown_kind, whole_number
+from quod.validation import plain_array, shown_kind, whole_number
 
 PROTOCOL = "quod inference 1"
 
@@ -55,8 +55,6 @@ WEIGHT_OFFSET = 128
 WEIGHTS = Range(8)
 
 ROOT_BYTES = 32
-
-MAKE_A_KEY = "make one: Prover(device, perceptron).key"
 
 
 @frozen
@@ -186,11 +184,10 @@ def begin(key: VerifyingKey, images: Numbers, logits: Numbers) -> Transcript:
     return transcript
 
 
-def check_public(key: object, images: object, logits: object) -> tuple[Numbers, Numbers]:
+def check_public(key: VerifyingKey, images: object, logits: object) -> tuple[Numbers, Numbers]:
     """Images and their logits; InputError for what is none of the key's."""
-    checked = instance("the key", key, VerifyingKey, MAKE_A_KEY)
-    values = check_images(images, checked.widths[0])
-    return values, check_logits(checked, logits, len(values))
+    values = check_images(images, key.widths[0])
+    return values, check_logits(key, logits, len(values))
 
 
 def check_logits(key: VerifyingKey, logits: object, images: int | None = None) -> Numbers:
@@ -232,7 +229,6 @@ def error_terms(key: VerifyingKey, images: int) -> dict[str, Fraction]:
 
     What shows that the weights are of eight bits is among it.
     """
-    instance("the key", key, VerifyingKey, MAKE_A_KEY)
     return terms_of(key.places(whole_number("the images", images, 1)), key.field)
 
 

@@ -14,7 +14,7 @@ from quod.formats.source import Path, read_small
 from quod.formats.strict_json import shown
 from quod.formats.wtns import KIND, VERSION, Witness, wtns_head
 from quod.names import nearest
-from quod.validation import file_path, instance, shown_kind, whole_number_or_none
+from quod.validation import file_path, shown_kind, whole_number_or_none
 from quod.witness.errors import CalculatorError
 from quod.witness.input_names import names_of_main, symbols_beside
 from quod.witness.inputs import Inputs, Signals, halves
@@ -79,7 +79,6 @@ class WitnessCalculator:
         variables = whole_number_or_none("the variables of a key", variables, 1)
         self._symbols = None if symbols is None else file_path(symbols)
         self._limits = WitnessLimits() if limits is None else limits
-        instance("the limits", self._limits, WitnessLimits, "write WitnessLimits(...)")
         if curve is not None:
             field_named(curve)
         self._module = module_of(wasm, name, self._limits)
@@ -138,7 +137,6 @@ class WitnessCalculator:
 
     def checked(self, wtns: bytes) -> Witness:
         """What `calculate` gave, as a witness; `InputError` for values that none has."""
-        instance("a witness", wtns, bytes, "give what `calculate` gave")
         return Witness.of(Iden3File.parse(memoryview(wtns), self.name, KIND, VERSION))
 
     def _sandbox(self, where: str = "inputs") -> Sandbox:

@@ -15,7 +15,7 @@ from quod.hash.sapling_pedersen import (
     note_commitment_randomness_generator,
     sapling_pedersen_point,
 )
-from quod.validation import instance, whole_number
+from quod.validation import whole_number
 from quod.zcash.address import PaymentAddress
 from quod.zcash.generators import (
     nullifier_generator,
@@ -36,7 +36,6 @@ class Note:
     rcm: int
 
     def __post_init__(self) -> None:
-        instance("the address", self.address, PaymentAddress, "PaymentAddress.from_bytes makes one")
         value, rcm = note_value(self.value), secret_scalar("rcm", self.rcm)
         self.__dict__.update(value=value, rcm=rcm)
 

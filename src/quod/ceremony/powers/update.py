@@ -33,7 +33,6 @@ from quod.device.runtime.timeline import Timeline, or_null
 from quod.field.array import Words
 from quod.formats.ptau import PowersOfTau
 from quod.formats.source import Path
-from quod.validation import instance
 
 
 def contribute(
@@ -77,7 +76,6 @@ def add_beacon(
 ) -> Receipt:
     """As `contribute`, with secrets that follow from a public value; see `Beacon`."""
     timeline = or_null(timeline)
-    instance("the beacon", beacon, Beacon, "Beacon.from_hex makes one")
     details = Details(name, beacon)
     file = PowersOfTau.open(source)
     curve = file.curve_parameters

@@ -85,7 +85,7 @@ class LigeroShape:
         return sorted(found)
 
     def combine(
-        self, transcript: Transcript, claims: object
+        self, transcript: Transcript, claims: Sequence[Claim]
     ) -> tuple[list[Claim], list[PlainElement], PlainElement]:
         """The claims, the factor of each, and the sum of their values with these.
 

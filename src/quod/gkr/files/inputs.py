@@ -30,7 +30,7 @@ from quod.formats.source import FileView, Path, check_length, is_pipe, read_file
 from quod.formats.strict_json import JsonKind, kind_of, parse_json, read_json, shown
 from quod.frozen import frozen
 from quod.layered.circuit import LayeredCircuit
-from quod.validation import file_path, instance, plain_array, shown_kind, whole_number
+from quod.validation import file_path, plain_array, shown_kind, whole_number
 
 INPUTS = JsonKind("the inputs of a circuit", 256 << 20, 1 << 22)
 
@@ -76,7 +76,6 @@ def read_inputs(path: Path, circuit: LayeredCircuit) -> CircuitInputs:
 
     InputError for whatever is wrong with them, MismatchError for those of another circuit.
     """
-    instance("the circuit", circuit, LayeredCircuit, "CircuitBuilder.finished() gives one")
     name = file_path(path)
     if is_pipe(path):
         return parse_inputs(memoryview(read_json(path, INPUTS)), name, circuit)
@@ -92,7 +91,6 @@ def read_inputs(path: Path, circuit: LayeredCircuit) -> CircuitInputs:
 
 def parse_inputs(data: memoryview | bytes, name: str, circuit: LayeredCircuit) -> CircuitInputs:
     """As `read_inputs`, for bytes in memory; `name` says in errors where they come from."""
-    instance("the circuit", circuit, LayeredCircuit, "CircuitBuilder.finished() gives one")
     view = memoryview(data)
     if is_circuit6_witness(view):
         return _of_witness(view, name, circuit)
@@ -125,7 +123,6 @@ def read_public_inputs(path: Path, circuit: LayeredCircuit) -> list[list[int]]:
 
 def parse_public_inputs(data: bytes, name: str, circuit: LayeredCircuit) -> list[list[int]]:
     """As `read_public_inputs`, for bytes in memory; `name` says in errors where they come from."""
-    instance("the circuit", circuit, LayeredCircuit, "CircuitBuilder.finished() gives one")
     document = _document(memoryview(data), name)
     if isinstance(document, dict):
         if "public" not in document:
@@ -160,7 +157,6 @@ def inputs_to_json(
 
     InputError for what is none, MismatchError for those of another circuit: all that is read back.
     """
-    instance("the circuit", circuit, LayeredCircuit, "CircuitBuilder.finished() gives one")
     given: object = inputs
     if isinstance(given, np.ndarray):
         given = _integers(circuit, given)

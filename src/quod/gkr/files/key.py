@@ -26,7 +26,7 @@ from quod.gkr.key import MOST_CHAIN, VerifyingKey
 from quod.gkr.reduction import reduction_named
 from quod.hash.table import hash_named
 from quod.layered.circuit import MOST_LOG_SIZE, MOST_PUBLIC, MOST_RANDOMS, LayeredCircuit
-from quod.validation import file_path, flag, instance
+from quod.validation import file_path, flag
 
 FORMAT = "quod gkr verifying key 1"
 
@@ -89,7 +89,6 @@ def verifying_key_to_json(key: VerifyingKey, circuit: LayeredCircuit) -> bytes:
 
     MismatchError for another circuit, InputError for a field or a commitment that has no name.
     """
-    instance("the key", key, VerifyingKey, "VerifyingKey.of(circuit, field) gives one")
     key.check_circuit(circuit)
     if field_named(key.field.name) != key.field:
         raise InputError(f"{key.field.name} is not the field that files call so")

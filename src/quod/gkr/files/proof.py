@@ -21,7 +21,7 @@ from quod.gkr.key import VerifyingKey
 from quod.gkr.security import MOST_LOG_INSTANCES
 from quod.gkr.statement import protocol
 from quod.transcript.elements import describe
-from quod.validation import instance, shown, shown_kind, whole_number
+from quod.validation import shown, shown_kind, whole_number
 
 KIND = "qgkp"
 VERSION = 2
@@ -29,7 +29,6 @@ VERSION = 2
 _DIGEST_BYTES = 32
 # A proof with the commitment `raw` contains all inputs.
 _MOST_BYTES = 4 << 30
-_KEY = "VerifyingKey.of(circuit, field) gives one"
 _TEXTS = ("protocol", "field", "hash", "reduction", "commitment")
 
 
@@ -47,7 +46,6 @@ class ProofFile:
     def check(self, key: VerifyingKey, instances: int) -> None:
         """MismatchError for the proof of another circuit, of other than so many instances, or of
         another kind than the key's."""
-        instance("the key", key, VerifyingKey, _KEY)
         instances = whole_number("the instances", instances, 1)
         if self.circuit != key.circuit:
             raise MismatchError("the proof is of another circuit than the key", path=self.path)
@@ -81,7 +79,6 @@ def write_proof(path: Path, key: VerifyingKey, instances: int, proof: bytes) -> 
 def proof_writer(key: VerifyingKey, instances: int, proof: bytes) -> Callable[[BinaryIO], None]:
     """Return a function that writes a proof to an open file."""
     given: object = proof
-    instance("the key", key, VerifyingKey, _KEY)
     count = whole_number("the instances", instances, 1, 1 << MOST_LOG_INSTANCES)
     if not isinstance(given, bytes):
         raise InputError(f"a proof is bytes, not {shown_kind(given)}")

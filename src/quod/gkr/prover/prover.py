@@ -26,7 +26,7 @@ from quod.gkr.reduction import Reduction
 from quod.gkr.statement import Statement, by_instance, checked_key, checked_lists
 from quod.layered.circuit import LayeredCircuit
 from quod.security import LEAST_BITS
-from quod.validation import flag, plain_array, whole_number
+from quod.validation import plain_array, whole_number
 
 
 class Prover:
@@ -87,7 +87,6 @@ class Prover:
         check: bool = True, timeline: Timeline | None = None,
     ) -> list[bytes]:  # fmt: skip
         """Proofs, each as `prove` makes it, of so many inputs and public inputs."""
-        flag("check", check)
         given, known = checked_lists("the inputs", inputs, public)
         more = self._log_instances
         statements = [

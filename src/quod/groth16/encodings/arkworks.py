@@ -20,7 +20,7 @@ from quod.formats.source import read_small
 from quod.groth16.encodings.proof_bytes import PointForm, decode_proof, encode_proof
 from quod.groth16.proof import Proof
 from quod.groth16.verifier import VerifyingKey
-from quod.validation import instance, plain_bytes
+from quod.validation import plain_bytes
 
 _PROGRAM = "arkworks"
 _MOST_BYTES = 1 << 28
@@ -56,7 +56,6 @@ def read_proof(path: str | PathLike[str], curve: str, *, check_subgroup: bool = 
 
 def verifying_key_to_bytes(key: VerifyingKey, *, compressed: bool = True) -> bytes:
     """A verifying key as arkworks writes it."""
-    instance("key", key, VerifyingKey, "VerifyingKey.from_json reads a file")
     form = _form(key.curve)
     parts = [form.encode(n, getattr(key, name), compressed=compressed) for name, n in _POINTS]
     parts.append(len(key.ic).to_bytes(_COUNT, "little"))

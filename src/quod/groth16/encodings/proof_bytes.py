@@ -11,7 +11,7 @@ from quod.curve.parameters import PairingCurve
 from quod.errors import InputError
 from quod.frozen import frozen
 from quod.groth16.proof import Proof
-from quod.validation import flag, instance, plain_bytes
+from quod.validation import flag, plain_bytes
 
 DAMAGED = "the proof is damaged or forged"
 
@@ -67,7 +67,6 @@ class PointForm:
 
 def encode_proof(form: PointForm, proof: Proof, *, compressed: bool) -> bytes:
     """The bytes of a proof. InputError for another curve, and for infinity in a proof."""
-    instance("proof", proof, Proof, "Proof.from_json_text reads text")
     if proof.curve != form.curve.name:
         raise InputError(f"proofs of {form.program} are over {form.curve.name}, not {proof.curve}")
     points = {"pi_a": proof.a, "pi_b": proof.b, "pi_c": proof.c}

@@ -31,7 +31,7 @@ from quod.frozen import frozen
 from quod.groth16.proof import Proof
 from quod.groth16.soundness import weakness
 from quod.groth16.verifier import VerifyingKey, coordinates_of
-from quod.validation import flag, in_order, instance, shown
+from quod.validation import flag, in_order, shown
 
 _MOST_INPUTS = 128
 _NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]{0,99}", re.ASCII)
@@ -154,7 +154,6 @@ def solidity_verifier(
     is none, `InsecureKeyError` for a key for which anyone can forge proofs, unless
     `allow_insecure` says that the contract is for tests.
     """
-    instance("the key", key, VerifyingKey, "open one with VerifyingKey.from_json")
     machine = _machine(key.curve)
     given: object = name
     if not isinstance(given, str) or not _NAME.fullmatch(given):
@@ -190,7 +189,6 @@ def solidity_calldata(proof: Proof, public: Iterable[int | str]) -> str:
     `public` is as `VerifyingKey.verify` takes it. Raises `InputError` for a curve without
     precompiles, coordinates from the prime on and inputs that are not from 0 to below r.
     """
-    instance("the proof", proof, Proof, "Proof.from_json reads one")
     machine = _machine(proof.curve)
     parts = []
     points: list[tuple[str, Point, int]]

@@ -35,7 +35,6 @@ from quod.groth16.phase2.key_contribution import (
     beacon_secret,
     check_deltas,
 )
-from quod.validation import instance
 
 
 @frozen
@@ -87,7 +86,6 @@ def add_beacon(
 ) -> KeyReceipt:
     """As `contribute`, with a secret that follows from a public value; see `Beacon`."""
     timeline = or_null(timeline)
-    instance("the beacon", beacon, Beacon, "Beacon.from_hex makes one")
     details = Details(name, beacon)
     key = ContributedKey(source)
     stream = beacon.followed_stream(timeline)

@@ -19,11 +19,11 @@ from quod.formats.output import write_atomically
 from quod.formats.source import Bytes, Path, check_length, read_parsed
 from quod.frozen import frozen
 from quod.inference.perceptron import MOST_WIDTH, Numbers, check_images
-from quod.inference.statement import MAKE_A_KEY, VerifyingKey, check_logits, moved
+from quod.inference.statement import VerifyingKey, check_logits, moved
 from quod.inference.verifier import verify
 from quod.security import LEAST_BITS
 from quod.sumcheck.verifier import MOST_VARIABLES
-from quod.validation import instance, whole_number
+from quod.validation import exact_bytes, whole_number
 
 KIND = "qinp"
 VERSION = 1
@@ -48,7 +48,6 @@ class ProofFile:
 
     def check(self, key: VerifyingKey, images: int) -> None:
         """MismatchError for an inference under another key, or of other than so many images."""
-        instance("the key", key, VerifyingKey, MAKE_A_KEY)
         images = whole_number("the images", images, 1)
         if self.key != key.digest:
             raise MismatchError("the proof is of another key", path=self.path)
@@ -63,7 +62,7 @@ class ProofFile:
     def verify(self, key: VerifyingKey, images: object, *, allow_bits: int = LEAST_BITS) -> None:
         """`check`, and `quod.inference.verify` of what the file claims; raises what they do, of the
         proof with the file and the place in it."""
-        values = check_images(images, instance("the key", key, VerifyingKey, MAKE_A_KEY).widths[0])
+        values = check_images(images, key.widths[0])
         self.check(key, len(values))
         key.check_weights(allow_bits=allow_bits)
         try:
@@ -83,11 +82,10 @@ def write_proof(path: Path, key: VerifyingKey, logits: object, proof: bytes) -> 
 
 def proof_writer(key: VerifyingKey, logits: object, proof: bytes) -> Callable[[BinaryIO], None]:
     """What writes logits and their proof to an open file."""
-    checked = instance("the key", key, VerifyingKey, MAKE_A_KEY)
-    found = check_logits(checked, logits)
-    data = instance("the proof", proof, bytes, "Prover.prove gives it")
+    found = check_logits(key, logits)
+    data = exact_bytes("the proof", proof)
     shape = len(found).to_bytes(8, "little") + little_u32(found.shape[1])
-    parts: list[list[Buffer]] = [[checked.digest, shape], [found.astype("<i4")], [data]]
+    parts: list[list[Buffer]] = [[key.digest, shape], [found.astype("<i4")], [data]]
     return iden3_writer(KIND, VERSION, enumerate(parts, 1))
 
 
