@@ -168,8 +168,6 @@ def test_a_bad_witness_ends_the_proofs_behind_those_before_it(
 def test_without_a_self_check(own: Made) -> None:
     proofs = list(own.key.prove_many([own.wrong, own.witnesses[0]], seed=9, self_check=False))
     assert proofs == [own.key.prove(own.wrong, seed=9, self_check=False), own.expected[0]]
-    with pytest.raises(InputError, match="self_check"):
-        list(own.key.prove_many(own.witnesses[:2], self_check=2))  # type: ignore[arg-type]
     with pytest.raises(InputError, match="seed"):
         list(own.key.prove_many(own.witnesses[:2], seed=-1))
 

@@ -16,7 +16,7 @@ from quod.hash.table import Hash, check_own_hash, hash_asked_for, recursive_hash
 from quod.layered.circuit import MOST_RANDOMS, LayeredCircuit
 from quod.security import LEAST_BITS, check_bits
 from quod.transcript.transcript import START, Transcript
-from quod.validation import flag, whole_number
+from quod.validation import flag, instance, whole_number
 
 MOST_CHAIN = 1 << 20
 """The longest chain of hashes: about a second of a verifier."""
@@ -57,6 +57,7 @@ class VerifyingKey:
             raise InputError("a key has a commitment; take Raw() for none")
         check_own_hash(self.commitment, self.recursive)
         hash_asked_for(self.hash, self.recursive).check_challenges(self.field)
+        instance("the reduction", self.reduction, Reduction, "take one of quod.gkr.Reduction")
         # Of truth values and of what compares with nothing, such as NaN, none may pass for bits.
         chain = whole_number("the chain", self.chain, 1, MOST_CHAIN)
         randoms = whole_number("the random coefficients", self.randoms, 0, MOST_RANDOMS)

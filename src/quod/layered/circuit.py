@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from quod.errors import InputError
 from quod.field.moduli import Modulus
 from quod.frozen import frozen
-from quod.validation import plain_array, shown_kind, whole_number
+from quod.validation import instance, plain_array, shown_kind, whole_number
 
 LEAST_LOG_SIZE, MOST_LOG_SIZE = 1, 26
 MOST_LAYERS = 1 << 12
@@ -107,8 +107,16 @@ class LayeredCircuit:
         self, field: Modulus, log_inputs: int, coefficients: Sequence[Coefficient],
         layers: Sequence[Layer], *, public: int = 0, zeros: int | None = None,
     ) -> None:  # fmt: skip
+        instance("the field of a circuit", field, Modulus, "take one of quod.field.NAMED")
         self.field = field
         self.log_inputs = checked_log_size("log_inputs", log_inputs)
+        given: tuple[object, object] = (coefficients, layers)
+        if not all(isinstance(part, (tuple, list)) for part in given):
+            raise InputError("the coefficients and the layers of a circuit are lists")
+        for layer in layers:
+            instance(
+                "a layer of a circuit", layer, Layer, "CircuitBuilder.layer collects its gates"
+            )
         self.public = whole_number("the public inputs", public, 0, MOST_PUBLIC)
         self.coefficients = tuple(checked_coefficient(field, given) for given in coefficients)
         """Numbers are from 0 to p - 1."""
@@ -138,6 +146,7 @@ class LayeredCircuit:
         kept = {}
         for kind in KINDS:
             gates, what = given[kind], f"{kind} gates of layer {number}"
+            instance(what, gates, Gates, "made of arrays")
             inputs: object = gates.inputs
             if not isinstance(inputs, tuple) or len(inputs) != KINDS[kind]:
                 raise InputError(f"{what} have {KINDS[kind]} inputs")
