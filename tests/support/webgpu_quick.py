@@ -12,7 +12,6 @@ import os
 import re
 
 PACKAGES = (
-    "tests/bench/test_chain.py",
     "tests/curve/",
     "tests/field/",
     "tests/groth16/",
@@ -109,8 +108,12 @@ QUICK = (
 )
 """Node ids, as regular expressions of which each is one test, or several of the same kernels."""
 
-ON_GPUS_ALONE = (r"tests/zcash/test_devices\.py::test_the_same_proof_on_every_device\[webgpu\]",)
-"""Tests of other packages that take minutes in software: a circuit of thousands of constraints."""
+ON_GPUS_ALONE = (
+    r"tests/bench/test_chain\.py::test_a_key_in_memory_proves_it\[webgpu(:portable)?-.*",
+    r"tests/bench/test_chain\.py::test_the_witness_satisfies_the_constraints\[webgpu(:portable)?-.*",
+    r"tests/zcash/test_devices\.py::test_the_same_proof_on_every_device\[webgpu\]",
+)
+"""Tests of other packages that take minutes in software: proofs, and thousands of constraints."""
 
 
 def is_left_out(node_id: str, parameters: dict[str, object]) -> bool:
