@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,19 +32,17 @@ def pairing_device(device: AnyDevice) -> AnyDevice:
 
 
 @pytest.fixture(scope="session")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Made]:
-    """The recurrence of 20 steps over a curve, with a key made from seed 1."""
-    known: dict[str, Made] = {}
+def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Made]:
+    """The recurrence of 20 steps, or other, over a curve, with a key made from seed 1."""
 
-    def make(curve: str) -> Made:
-        if curve not in known:
-            folder = tmp_path_factory.mktemp(curve)
-            circuit = recurrence(curve, 20)
-            r1cs = circuit.write_r1cs(folder / "circuit.r1cs")
-            wtns = circuit.write_wtns(folder / "witness.wtns")
-            zkey = folder / "circuit.zkey"
-            generate_key(r1cs, zkey, 1)
-            known[curve] = Made(circuit, r1cs, wtns, zkey)
-        return known[curve]
+    @functools.cache
+    def make(curve: str, steps: int = 20) -> Made:
+        folder = tmp_path_factory.mktemp(curve)
+        circuit = recurrence(curve, steps)
+        r1cs = circuit.write_r1cs(folder / "circuit.r1cs")
+        wtns = circuit.write_wtns(folder / "witness.wtns")
+        zkey = folder / "circuit.zkey"
+        generate_key(r1cs, zkey, 1)
+        return Made(circuit, r1cs, wtns, zkey)
 
     return make

@@ -179,6 +179,7 @@ def test_sums_of_the_recording(made: Make) -> None:
     assert run(graph, witness, finished={"A"}) == sums_of_the_cpu(zkey, witness)
 
 
+@pytest.mark.thorough
 def test_sums_over_another_curve(made: Make, recorded: ProofGraph) -> None:
     own = made("bls12_381")
     zkey, witness = Zkey.open(own.zkey), Witness.open(own.wtns)
