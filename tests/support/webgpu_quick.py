@@ -11,6 +11,8 @@ import functools
 import os
 import re
 
+from tests.support.selection import runs_all
+
 PACKAGES = (
     "tests/curve/",
     "tests/field/",
@@ -108,6 +110,19 @@ QUICK = (
 )
 """Node ids, as regular expressions of which each is one test, or several of the same kernels."""
 
+THOROUGH = (
+    r"tests/ceremony/test_secret\.py::test_multiples\[webgpu-bn254\.g1\]",
+    r"tests/field/test_inversion\.py::test_inverse\[webgpu-bls12_381\.fq2\]",
+    # The host code of proofs is that of the emulated device. What stays are the key with multiples
+    # of its bases, which no interpreter has, the key made on the device, and a trivial circuit.
+    r"tests/groth16/gpu/test_key\.py::"
+    r"test_(?!with_multiples|a_key_made_on|trivial)\w+\[webgpu:portable(?!-bls12_381).*",
+    r"tests/msm/run/test_msm\.py::"
+    r"test_(points_outside|groups|one_recording|in_parts|options)\w*\[webgpu:portable\b.*",
+    r"tests/ntt/test_fields\.py::test_in_passes\[webgpu(:portable)?-goldilocks\]",
+)
+"""Node ids of `QUICK` that only `make test-all` runs in software; others run the same kernels."""
+
 ON_GPUS_ALONE = (
     r"tests/bench/test_chain\.py::test_a_key_in_memory_proves_it\[webgpu(:portable)?-.*",
     r"tests/bench/test_chain\.py::test_the_witness_satisfies_the_constraints\[webgpu(:portable)?-.*",
@@ -126,7 +141,9 @@ def is_left_out(node_id: str, parameters: dict[str, object]) -> bool:
     def is_of(rows: tuple[str, ...]) -> bool:
         return any(re.fullmatch(row, node_id) for row in rows)
 
-    slow = is_of(ON_GPUS_ALONE) or (node_id.startswith(PACKAGES) and not is_of(QUICK))
+    slow = is_of(ON_GPUS_ALONE) or (
+        node_id.startswith(PACKAGES) and (not is_of(QUICK) or (not runs_all() and is_of(THOROUGH)))
+    )
     return slow and is_software()
 
 

@@ -8,13 +8,13 @@ import pytest
 
 from tests.conftest import REPOSITORY
 from tests.support import webgpu_quick
-from tests.support.webgpu_quick import ON_GPUS_ALONE, PACKAGES, QUICK, is_left_out
+from tests.support.webgpu_quick import ON_GPUS_ALONE, PACKAGES, QUICK, THOROUGH, is_left_out
 
 
 def test_every_row_is_a_test() -> None:
-    for row in QUICK + ON_GPUS_ALONE:
+    for row in QUICK + ON_GPUS_ALONE + THOROUGH:
         path, _, test = row.replace("\\.", ".").partition("::")
-        assert path.startswith(PACKAGES) == (row in QUICK), row
+        assert path.startswith(PACKAGES) == (row not in ON_GPUS_ALONE), row
         pattern = test.partition("\\[")[0]
         text = (REPOSITORY / path).read_text()
         assert re.search(rf"^def {pattern}\(", text, re.MULTILINE), row
@@ -37,6 +37,10 @@ def test_what_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     sapling = "tests/zcash/test_devices.py::test_the_same_proof_on_every_device[webgpu]"
     assert is_left_out(sapling, on_webgpu)
     assert not is_left_out(sapling.replace("webgpu", "ifma"), {"device": "ifma"})
+    several = "tests/groth16/gpu/test_key.py::test_many_witnesses[webgpu:portable]"
+    for selection in ("", "all"):
+        monkeypatch.setenv("QUOD_TEST", selection)
+        assert is_left_out(several, {"gpu_device": "webgpu:portable"}) == (selection == "")
     assert is_left_out(other, {"gpu_device": "webgpu:portable"})
     assert not is_left_out(other, {"device": "scalar"})
     assert not is_left_out("tests/device/test_launch.py::test_x[webgpu]", on_webgpu)
