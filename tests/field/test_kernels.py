@@ -11,6 +11,7 @@ from quod.field import kernels
 from quod.field.spec import FieldSpec
 from quod.kernel import KernelDefinition
 from tests.field.models import (
+    SOME_PRIMES,
     SOME_SPECS,
     Array,
     Coefficients,
@@ -21,6 +22,7 @@ from tests.field.models import (
     unpacked,
 )
 from tests.support.executors import run_everywhere
+from tests.support.thorough import one_and_others
 
 COUNT = 61  # the last workgroup is not full
 GROUPS = 8
@@ -43,9 +45,13 @@ def run(
 
 
 SOME = pytest.mark.parametrize("spec", SOME_SPECS, ids=spec_name)
+PRIMES_AND_OTHERS = pytest.mark.parametrize(
+    "spec", one_and_others(SOME_SPECS, SOME_PRIMES), ids=spec_name
+)
+"""For kernels of which those over an extension take interpreters long."""
 
 
-@SOME
+@PRIMES_AND_OTHERS
 def test_linear_operations_and_products(spec: FieldSpec) -> None:
     model, x, y = Model(spec), operands(spec, 1), operands(spec, 2)
     a, b = packed(spec, x), packed(spec, y)
@@ -56,7 +62,7 @@ def test_linear_operations_and_products(spec: FieldSpec) -> None:
     assert run(kernels.field_square, spec, a) == [model.multiply(value, value) for value in x]
 
 
-@SOME
+@PRIMES_AND_OTHERS
 def test_inverse(spec: FieldSpec) -> None:
     x = operands(spec, 3)
     assert run(kernels.field_inverse, spec, packed(spec, x)) == list(map(Model(spec).inverse, x))

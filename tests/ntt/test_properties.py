@@ -14,12 +14,14 @@ from quod.device.protocol import AnyDevice
 from quod.field.array import random_elements
 from quod.ntt import NttPlan, ntt
 from tests.ntt.test_transforms import ORDERINGS
+from tests.support.thorough import one_and_others
 
 P = BN254.fr.value
 
 
 @pytest.mark.parametrize(
-    ("name", "log2_size"), [("bn254", 14), ("bn254", 16), ("bls12_381", 14), ("bls12_377", 14)]
+    ("name", "log2_size"),
+    one_and_others([("bn254", 14), ("bn254", 16), ("bls12_381", 14), ("bls12_377", 14)]),
 )
 def test_round_trips(device: AnyDevice, name: str, log2_size: int) -> None:
     curve = CURVES[name]

@@ -22,6 +22,7 @@ from tests.reference.pairing import (
     pairing_product,
 )
 from tests.reference.test_field import to_py_ecc
+from tests.support.thorough import one_and_others
 
 each_curve = pytest.mark.parametrize("curve", CURVES.values(), ids=lambda curve: curve.name)
 
@@ -68,7 +69,9 @@ def test_final_exponent(curve: PairingCurve) -> None:
 
 
 @pytest.mark.parametrize(
-    ("curve", "ecc"), [(BN254, ecc_bn254), (BLS12_381, ecc_bls12_381)], ids=["bn254", "bls12_381"]
+    ("curve", "ecc"),
+    one_and_others([(BN254, ecc_bn254), (BLS12_381, ecc_bls12_381)]),
+    ids=["bn254", "bls12_381"],
 )
 def test_values_of_py_ecc(curve: PairingCurve, ecc: Any) -> None:
     """On BLS12-381 py_ecc leaves out the inversion that the negative x asks for."""
