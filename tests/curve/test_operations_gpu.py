@@ -17,6 +17,7 @@ from quod.field.array import from_integers, from_montgomery, to_integers, to_mon
 from tests.curve.test_edwards_operations import samples as edwards_samples
 from tests.curve.test_operations import law_of, samples, words
 from tests.reference.curve import edwards_of
+from tests.support.thorough import one_and_others
 
 SOME = pytest.mark.parametrize("name", ["bls12_377.g1", "bn254.g2"])
 
@@ -41,9 +42,7 @@ def test_points(gpu_device: AnyDevice, name: str) -> None:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "name", ["bls12_377.g1", pytest.param("bn254.g2", marks=pytest.mark.thorough)]
-)
+@pytest.mark.parametrize("name", one_and_others(["bn254.g1", "bls12_377.g1", "bn254.g2"]))
 def test_base_multiples_and_sums(gpu_device: AnyDevice, name: str) -> None:
     """Seventy points take three rounds of sums."""
     group, law = GROUPS[name], law_of(GROUPS[name])
