@@ -127,6 +127,7 @@ def test_snarkjs_takes_the_proof_of_our_own_key(made: Make, tmp_path: Path) -> N
 # --- against the reference model
 
 
+@pytest.mark.crossed("device", "curve")
 @pytest.mark.parametrize("curve", CURVES)
 def test_equal_to_the_reference_model(made: Make, device: AnyDevice, curve: str) -> None:
     own = made(curve)

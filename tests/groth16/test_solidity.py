@@ -19,6 +19,8 @@ from quod.errors import InputError, InsecureKeyError
 from quod.groth16 import Proof, VerifyingKey, solidity_calldata, solidity_verifier
 from tests.groth16.test_verifier import point_outside_the_subgroup
 from tests.support.evm import run
+from tests.support.selection import runs_all
+from tests.support.thorough import one_and_others
 
 pytestmark = pytest.mark.node
 VALID = ("0x" + "1".zfill(64), None)
@@ -148,7 +150,9 @@ def circuits() -> dict[str, Circuit]:
 
 
 @pytest.fixture(scope="module")
-def ran(circuits: dict[str, Circuit]) -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:
+def ran(
+    circuits: dict[str, Circuit], pytestconfig: pytest.Config
+) -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:
     """What became of each contract, and of its calls by name; one process runs them all."""
     jobs: dict[str, tuple[Job, list[str]]] = {}
     for name, circuit in circuits.items():
@@ -186,7 +190,7 @@ def ran(circuits: dict[str, Circuit]) -> dict[str, tuple[dict[str, Any], dict[st
                 source=text, contract="Groth16Verifier", optimizer=how != "plain",
                 hardfork="prague", calls=list(own.values()), via_ir=how == "by IR",
             )  # fmt: skip
-            if how == "optimized" or len(inputs) == 1:
+            if f"{name} {how}" in compiled(pytestconfig):
                 jobs[f"{name} {how}"] = job, list(own)
     one = circuits["bls12_381"]
     old = Job(
@@ -215,10 +219,20 @@ CONTRACTS = [f"{curve} {how}" for curve in ("bn254", "bls12_381")
              for how in ("optimized", "plain", "by IR")]  # fmt: skip
 OTHERS = [f"{curve} {kind} optimized" for curve in ("bn254", "bls12_381")
           for kind in ("none", "many", "no start")]  # fmt: skip
+ALWAYS = [name for name in CONTRACTS + OTHERS if name not in CONTRACTS[4:]]
+"""All but one curve's without the optimizer and by IR, whose compilation takes longest."""
+
+
+def compiled(config: pytest.Config) -> list[str]:
+    """The contracts that this run compiles."""
+    every = runs_all() or "thorough" in config.option.markexpr
+    return CONTRACTS + OTHERS if every else ALWAYS
+
+
 Ran = dict[str, tuple[dict[str, Any], dict[str, Any]]]
 
 
-@pytest.mark.parametrize("name", CONTRACTS + OTHERS)
+@pytest.mark.parametrize("name", one_and_others(CONTRACTS + OTHERS, ALWAYS))
 def test_valid_proofs(name: str, ran: Ran, circuits: dict[str, Circuit]) -> None:
     found, calls = ran[name]
     assert found["warnings"] == []
@@ -248,7 +262,7 @@ def test_hostile_calls(name: str, ran: Ran) -> None:
         assert answer(calls[one]) == ("0x", "revert")
 
 
-@pytest.mark.parametrize("name", CONTRACTS)
+@pytest.mark.parametrize("name", one_and_others(CONTRACTS, CONTRACTS[:4]))
 def test_aliased_inputs(name: str, ran: Ran) -> None:
     _, calls = ran[name]
     tried = [one for one in calls if one.startswith("aliased ")]

@@ -45,6 +45,9 @@ def point_outside_the_subgroup(law: AffineGroup[Any]) -> Any:
 ON_BN254 = pytest.mark.parametrize("proved", ["bn254"], indirect=True)
 """For tests of code that no curve has of its own."""
 
+EACH_CURVE = pytest.mark.crossed("device", "proved")
+"""Each curve on one device, since the compilation of a curve's pairing takes long."""
+
 
 @pytest.fixture(scope="module", params=CURVES)
 def proved(request: pytest.FixtureRequest, made: Make, device: AnyDevice) -> Proved:
@@ -80,6 +83,7 @@ def verify(key: VerifyingKey, public: Sequence[Any], proof: Proof) -> bool:
 # --- what holds
 
 
+@EACH_CURVE
 def test_an_honest_proof(proved: Proved) -> None:
     key, public, proof = proved
     assert verify(key, public, proof) is True
@@ -168,6 +172,7 @@ def test_a_verification_takes_the_points_in_their_order(proved: Proved) -> None:
 # --- tampered proofs
 
 
+@EACH_CURVE
 def test_a_point_changed_for_another_of_the_group(proved: Proved) -> None:
     key, public, proof = proved
     for name in ("a", "b", "c"):
@@ -220,6 +225,7 @@ def test_coordinates_that_are_not_reduced(proved: Proved) -> None:
                 verify(key, public, replace(proof, **{name: bad}))
 
 
+@EACH_CURVE
 def test_infinity(proved: Proved) -> None:
     key, public, proof = proved
     for name in ("a", "b", "c"):
@@ -230,6 +236,7 @@ def test_infinity(proved: Proved) -> None:
             verify(key, public, replace(proof, **{name: zero}))
 
 
+@EACH_CURVE
 def test_points_outside_the_subgroup(proved: Proved) -> None:
     key, public, proof = proved
     for name in ("a", "b", "c"):
@@ -333,6 +340,7 @@ def test_a_key_with_a_point_off_the_curve(proved: Proved) -> None:
             rebuilt(proved[0], **{name: bad})
 
 
+@EACH_CURVE
 def test_a_key_with_a_point_outside_the_subgroup(proved: Proved) -> None:
     key = proved[0]
     for name, json_name in JSON_NAMES.items():

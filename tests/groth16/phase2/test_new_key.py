@@ -32,6 +32,7 @@ from tests.groth16.phase2.circuits import PTAU_SEED, known_powers, mixed
 from tests.reference import circom, groth16
 from tests.reference.curve import g1_of, g2_of
 from tests.support.node import PACKAGES, package, run_program
+from tests.support.thorough import one_and_others
 
 # What snarkjs 0.7.6 printed for `mixed` with powers of 2**5.
 HASHES = {
@@ -102,7 +103,7 @@ def test_the_points_are_those_of_the_secrets(files: Files, curve: str, tmp_path:
 
 
 @pytest.mark.node
-@pytest.mark.parametrize("curve", HASHES)
+@pytest.mark.parametrize("curve", one_and_others(HASHES))
 def test_it_is_the_file_of_snarkjs(files: Files, curve: str, tmp_path: Path) -> None:
     """Over BN254 with powers that snarkjs prepared, more of them than the circuit needs."""
     r1cs, ptau = files(curve)
@@ -141,7 +142,9 @@ def test_a_circuit_without_labels_has_the_same_key(files: Files, tmp_path: Path)
 
 
 @pytest.mark.node
-@pytest.mark.parametrize(("curve", "power"), [("bn254", 5), ("bn254", 6), ("bls12_381", 5)])
+@pytest.mark.parametrize(
+    ("curve", "power"), one_and_others([("bn254", 5), ("bn254", 6), ("bls12_381", 5)])
+)
 def test_the_hash_of_large_domains(
     files: Files, curve: str, power: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
