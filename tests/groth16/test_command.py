@@ -21,13 +21,13 @@ from quod.groth16.gpu import bases
 from tests.groth16.conftest import Made
 from tests.reference import circom, groth16
 
-Make = Callable[[str], Made]
+Make = Callable[..., Made]
 
 
 @pytest.fixture
 def folder(made: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working directory with a key, its verifying key, a witness, a proof and its inputs."""
-    own = made("bn254")
+    own = made("bn254", 6)
     for path in (own.r1cs, own.wtns, own.zkey):
         shutil.copy(path, tmp_path)
     monkeypatch.chdir(tmp_path)
@@ -118,7 +118,7 @@ def test_a_point_off_the_curve(folder: Path, capsys: pytest.CaptureFixture[str])
 def test_a_witness_that_violates_the_circuit(
     folder: Path, made: Make, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    circuit = made("bn254").circuit
+    circuit = made("bn254", 6).circuit
     circuit.write_wtns(folder / "witness.wtns", [*circuit.witness[:-1], 5])
     for name in ("proof.json", "public.json"):
         (folder / name).unlink()
