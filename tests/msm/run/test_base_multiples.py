@@ -17,8 +17,9 @@ from tests.msm.inputs import points, reference
 
 @pytest.mark.parametrize(
     ("name", "copies", "executor"),
-    [("bls12_377.g1", 3, "ir"), ("bls12_377.g1", 3, "wgsl"), ("bn254.g2", 2, "ir"),
-     ("bn254.g1", 1, "ir")],
+    [("bls12_377.g1", 3, "ir"), ("bn254.g1", 3, "wgsl"), ("bn254.g2", 2, "ir"),
+     ("bn254.g1", 1, "ir"),
+     pytest.param("bls12_377.g1", 3, "wgsl", marks=pytest.mark.thorough)],
 )  # fmt: skip
 def test_base_multiples(
     name: str, copies: int, executor: Executor, monkeypatch: pytest.MonkeyPatch

@@ -171,9 +171,10 @@ def test_points_outside_the_subgroup(gpu_device: AnyDevice) -> None:
     assert kept.form_reason == "base 2 is not in the subgroup of prime order"
     assert kept.plan().form == "weierstrass"
     assert kept.blocks[0].infinity_mask is not None
-    for vector in ([255, 1, 17, 255, 16], [3] * 5, [0, 0, 1, 0, 1]):
-        found = affine_ints(group, msm_words(resident, scalar_words(vector)))
-        assert found == msm_naive(reference(group), vector, own)
+    vectors = [[255, 1, 17, 255, 16], [3] * 5, [0, 0, 1, 0, 1]]
+    found = msm_words(resident, np.stack([scalar_words(vector) for vector in vectors]))
+    for vector, words in zip(vectors, found, strict=True):
+        assert affine_ints(group, words) == msm_naive(reference(group), vector, own)
 
 
 def test_batches(gpu_device: AnyDevice) -> None:
@@ -372,7 +373,8 @@ def test_scalars_in_the_room_for_them(resident: MsmBases) -> None:
 def test_emitted_text() -> None:
     """A whole MSM by the text that the assembler would get."""
     device = EmulatedDevice(executor="ptx")
-    kept = MsmBases(device, GROUP, bases(GROUP, 40), SHORT)
-    scalars = [*short(36), 0, 1, 1, (1 << BITS) - 1]
+    options = MsmOptions(scalar_bits=10, window_bits=5, precompute_factor=2)
+    kept = MsmBases(device, GROUP, bases(GROUP, 40), options)
+    scalars = [*(scalar & 0x3FF for scalar in short(36)), 0, 1, 1, 0x3FF]
     found = affine_ints(GROUP, msm_words(kept, scalar_words(scalars)))
     assert found == by_logarithms(GROUP, scalars, logarithms(40))

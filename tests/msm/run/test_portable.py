@@ -222,8 +222,6 @@ def test_bases_in_parts() -> None:
     assert len(resident.blocks) == 3
     source = random.Random(2)
     scalars = [source.getrandbits(5) for _ in range(count)]
-    expected = [by_logarithms(GROUP, scalars, logs)]
-    assert run(device, resident, [scalars]) == (expected, expected, 0)
     indices = [source.randrange(100) for _ in range(count)]
     expected = [by_logarithms(GROUP, [scalars[i] for i in indices], logs)]
     assert run(device, resident, [scalars], indices) == (expected, expected, 0)
