@@ -17,10 +17,10 @@ FIELD = NAMED["bn254.fr"]
 
 @pytest.mark.parametrize(
     ("name", "field"),
-    [("hyrax", FIELD), ("hyperkzg", FIELD)]
-    + [("ligero", EXTENSIONS[name]) for name in ("m31.4", "goldilocks.2")],
+    [("hyrax", FIELD), ("hyperkzg", FIELD), ("ligero", EXTENSIONS["m31.4"]),
+     pytest.param("ligero", EXTENSIONS["goldilocks.2"], marks=pytest.mark.thorough)],
     ids=["hyrax", "hyperkzg", "ligero-m31.4", "ligero-goldilocks.2"],
-)
+)  # fmt: skip
 def test_circuits_whose_inputs_are_committed_to(name: str, field: FieldSpec) -> None:
     schemes: dict[str, Scheme] = {
         "hyrax": Hyrax(),

@@ -43,7 +43,7 @@ def test_agrees_with_the_model(device: AnyDevice, variables: int, claims: int) -
 
 
 def test_the_code_of_gpus_agrees_with_the_model(gpu_device: AnyDevice) -> None:
-    agrees(SCHEME, gpu_device, statement(1, 2), model)
+    agrees(SCHEME, gpu_device, statement(1, 1), model)
 
 
 def test_bases_are_points_of_another_library_and_of_the_model() -> None:
