@@ -20,6 +20,7 @@ from quod.layered.gadgets import lookup
 from tests.gkr.test_toy_fields import agrees, of_all
 from tests.layered.evaluation import gates, holds, outputs
 from tests.reference import gkr as reference
+from tests.support.thorough import one_and_others
 
 M31 = NAMED["m31"]
 FIELDS = [M31, NAMED["goldilocks"], NAMED["bn254.fr"]]
@@ -87,7 +88,7 @@ def squares(field: Modulus) -> Layout:
     return program.finished()
 
 
-@pytest.mark.parametrize("name", ["m31.4", "goldilocks.2", "bn254.fr"])
+@pytest.mark.parametrize("name", one_and_others(["m31.4", "goldilocks.2", "bn254.fr"]))
 def test_lookups_are_proven(name: str) -> None:
     field = EXTENSIONS.get(name) or NAMED[name]
     layout = squares(field.modulus)

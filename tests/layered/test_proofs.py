@@ -13,6 +13,7 @@ from quod.gkr import Prover, VerifyingKey, verify
 from quod.layered import Program
 from quod.layered.gadgets import POSEIDON2, assert_matrix_product, merkle_root
 from tests.layered.gadgets.test_merkle import DEPTH, HASH, path_circuit, values_of
+from tests.support.thorough import one_and_others
 
 
 def test_merkle_paths_are_one_proof() -> None:
@@ -60,7 +61,7 @@ def test_instances_may_differ_in_public_inputs_that_multiply() -> None:
             verify(key, layout.circuit, public, prover.prove(inputs, public), instances=3)
 
 
-@pytest.mark.parametrize("name", ["m31.4", "goldilocks.2"])
+@pytest.mark.parametrize("name", one_and_others(["m31.4", "goldilocks.2"]))
 def test_challenges_and_public_inputs_of_all_kinds(name: str) -> None:
     field = EXTENSIONS[name].modulus
     program = Program(field)
@@ -86,6 +87,8 @@ def test_challenges_and_public_inputs_of_all_kinds(name: str) -> None:
         prover.prove(layout.inputs(values, check=False), public)
 
 
+# The kernels of the field are those of no other test.
+@pytest.mark.thorough
 def test_a_hash_with_cubes_is_proven() -> None:
     permutation = POSEIDON2["koala_bear"]
     program = Program(permutation.field)
