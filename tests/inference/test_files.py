@@ -338,6 +338,7 @@ def test_what_files_are(
 
 
 # Kernels of the cubic extension, which no other test compiles.
+@pytest.mark.thorough
 def test_keys_over_the_larger_field(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """From the prover to the files and back; no proof of one field is one of the other."""
     small, large = FIELDS
