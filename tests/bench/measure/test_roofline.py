@@ -178,6 +178,7 @@ def test_every_subject_on_a_cpu(
     assert set(stages) <= names
 
 
+@pytest.mark.thorough
 def test_steps_of_an_msm_on_a_gpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plot, trace = tmp_path / "plot.png", tmp_path / "trace.json"
     arguments = ["--curve", "bn254", "--log2", "2", "--device", "emulated", "--stages"]
