@@ -66,8 +66,8 @@ def import_graph(named: dict[str, Path]) -> Graph:
     there. A name of a package counts as an import of the module that defines it: what a package
     offers in `__all__` loads on first use and is no import of the package itself.
     """
-    trees = {name: _tree(path) for name, path in named.items()}
-    imports = {name: list(_imports(name, path, trees[name])) for name, path in named.items()}
+    nodes = {name: list(ast.walk(_tree(path))) for name, path in named.items()}
+    imports = {name: list(_imports(name, path, nodes[name])) for name, path in named.items()}
     homes = {
         f"{name}.{alias}": f"{base}.{source}"
         for name, path in named.items()
@@ -85,14 +85,14 @@ def import_graph(named: dict[str, Path]) -> Graph:
 
     graph: Graph = {}
     for name, path in named.items():
-        offers = _offers(trees[name]) if path.name == "__init__.py" else None
+        offers = _offers(nodes[name]) if path.name == "__init__.py" else None
         targets = {
             target(base, source)
             for base, source, alias in imports[name]
             if offers is None or alias not in offers
         }
         if offers is None:
-            targets |= _texts(trees[name])
+            targets |= _texts(nodes[name])
         graph[name] = {t for t in targets if t in named} - {name}
     return graph
 
@@ -126,10 +126,10 @@ def _loaded(body: list[ast.stmt]) -> Iterator[ast.stmt]:
                     yield from _loaded(inner.body if part == "handlers" else [inner])
 
 
-def _offers(tree: ast.Module) -> set[str]:
+def _offers(nodes: list[ast.AST]) -> set[str]:
     """Return the names of `__all__`, and those imported under their own name (`x as x`)."""
     names = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.ImportFrom):
             names |= {alias.name for alias in node.names if alias.asname == alias.name}
         elif isinstance(node, ast.Assign) and any(
@@ -139,19 +139,19 @@ def _offers(tree: ast.Module) -> set[str]:
     return names
 
 
-def _texts(tree: ast.Module) -> set[str]:
+def _texts(nodes: list[ast.AST]) -> set[str]:
     """Return the texts of a module that have a dot, as names of modules have."""
     return {
         node.value
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and "." in node.value
     }
 
 
-def _imports(name: str, path: Path, tree: ast.Module) -> Iterator[tuple[str, str, str]]:
+def _imports(name: str, path: Path, nodes: list[ast.AST]) -> Iterator[tuple[str, str, str]]:
     """Yield module, name in it (empty for the module itself) and local name of each import."""
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from ((alias.name, "", alias.asname or alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
