@@ -31,6 +31,7 @@ from tests.gkr.test_gkr import FIELDS
 from tests.reference import gkr as reference
 from tests.support.idle import Idle
 from tests.support.leaving import Leaving
+from tests.support.thorough import one_and_others
 
 M31_4 = EXTENSIONS["m31.4"]
 
@@ -82,10 +83,14 @@ def same(found: QuodError | None, expected: QuodError | None) -> bool:
 BOTH = pytest.mark.parametrize("reduction", Reduction)
 
 
+@pytest.mark.crossed("device", "reduction")
 @pytest.mark.parametrize(
     ("instances", "name", "reduction"),
-    [(1, "m31.4", Reduction.PLACES), *((3, name, Reduction.PLACES) for name in FIELDS),
-     (3, "m31.4", Reduction.COLUMNS), (3, "bn254.fr", Reduction.COLUMNS)],
+    one_and_others(
+        [(1, "m31.4", Reduction.PLACES), *((3, name, Reduction.PLACES) for name in FIELDS),
+         (3, "m31.4", Reduction.COLUMNS), (3, "bn254.fr", Reduction.COLUMNS)],
+        always=[(3, "m31.4", reduction) for reduction in Reduction],
+    ),
 )  # fmt: skip
 def test_honest_proofs_and_wrong_ones(
     device: AnyDevice, instances: int, name: str, reduction: Reduction
@@ -103,7 +108,7 @@ def test_honest_proofs_and_wrong_ones(
     assert all(map(same, found, map(proven.expected, proofs)))
 
 
-@pytest.mark.parametrize(("instances", "name"), [(1, "goldilocks.2"), (3, "m31.4")])
+@pytest.mark.parametrize(("instances", "name"), one_and_others([(3, "m31.4"), (1, "goldilocks.2")]))
 def test_recursive_proofs_and_wrong_ones(device: AnyDevice, instances: int, name: str) -> None:
     proven = Proven(
         FIELDS[name], 2, instances=instances, log_inputs=2, randoms=instances > 1, recursive=True
@@ -148,11 +153,7 @@ SMALL: dict[Any, dict[str, int]] = {
 
 
 @BOTH
-@pytest.mark.parametrize(
-    "seed",
-    [pytest.param(seed, marks=() if seed in (1, 2, 3) else pytest.mark.thorough)
-     for seed in range(6)],
-)  # fmt: skip
+@pytest.mark.parametrize("seed", one_and_others(range(6), always=[1, 3]))
 def test_more_circuits(seed: int, reduction: Reduction, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also in tiles, parts and chunks that are as small as can be."""
     if seed % 2:
@@ -164,10 +165,10 @@ def test_more_circuits(seed: int, reduction: Reduction, monkeypatch: pytest.Monk
         M31_4, 10 + seed, layers=1 + seed % 4, instances=1 + 2 * seed, randoms=seed % 3 == 0,
         reduction=reduction,
     )  # fmt: skip
-    wrong = itertools.islice(mutated(M31_4, proven.proof, seed), 12)
+    wrong = itertools.islice(mutated(M31_4, proven.proof, seed), 6)
     proofs = [proven.proof, *wrong]
-    found = proven.verifier(batch=5).errors([proven.public] * 13, proofs)
-    assert [error is None for error in found] == [True] + [False] * 12
+    found = proven.verifier(batch=3).errors([proven.public] * 7, proofs)
+    assert [error is None for error in found] == [True] + [False] * 6
     assert all(map(same, found, map(proven.expected, proofs)))
 
 

@@ -17,13 +17,10 @@ from quod.gkr.reduction import Reduction
 from quod.layered import CircuitBuilder, Random
 from quod.transcript import Hash
 from tests.gkr.circuits import satisfied
+from tests.gkr.test_gkr import FIELDS
 from tests.reference import gkr as reference
 from tests.reference import gkr_columns as from_the_text
-
-FIELDS: dict[str, FieldSpec] = {
-    "bn254.fr": NAMED["bn254.fr"],
-    **{name: EXTENSIONS[name] for name in ("m31.4", "goldilocks.2")},
-}
+from tests.support.thorough import one_and_others
 
 
 def check(
@@ -36,7 +33,14 @@ def check(
     assert proof == reference.prove(key, circuit, inputs, public)
 
 
-@pytest.mark.parametrize(("instances", "name"), [(1, "m31.4"), *((5, name) for name in FIELDS)])
+@pytest.mark.crossed("device", "name")
+@pytest.mark.parametrize(
+    ("instances", "name"),
+    one_and_others(
+        [(5, "bn254.fr"), (1, "m31.4"), (5, "m31.4"), (5, "goldilocks.2")],
+        always=[(5, "bn254.fr"), (1, "m31.4"), (5, "m31.4")],
+    ),
+)
 def test_agrees_with_the_model(device: AnyDevice, instances: int, name: str) -> None:
     check(device, FIELDS[name], 1, instances=instances, log_inputs=2, layers=2)
     check(
@@ -72,7 +76,7 @@ def test_circuits_without_rounds_read_no_memory_of_them(
     assert proofs == [reference.prove(key, circuit, inputs)] * 2
 
 
-@pytest.mark.parametrize("instances", [3, 16, 33, 100])
+@pytest.mark.parametrize("instances", one_and_others([3, 16, 33, 100], always=[3, 100]))
 def test_columns_of_every_length_agree_on_the_processor(instances: int) -> None:
     """Shorter and longer than a vector, and so long that rows lie apart."""
     field = EXTENSIONS["m31.3" if instances > 32 else "m31.4"]

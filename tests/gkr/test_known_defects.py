@@ -30,6 +30,7 @@ from tests.layered.gadgets import test_poseidon as poseidon
 from tests.lookup import test_lookup as lookup
 from tests.reference import gkr as reference
 from tests.sumcheck import test_prover as sumcheck
+from tests.support.thorough import one_and_others
 
 FIELD = EXTENSIONS["m31.4"]
 
@@ -151,8 +152,9 @@ def test_each_byte_that_is_absorbed_changes_the_next_challenge(
             assert challenges(honest)[before] != challenges(other)[before]
 
 
+@pytest.mark.parametrize("step", one_and_others([5, 1]))
 def test_each_byte_of_a_statement_changes_the_first_challenge_of_poseidon2(
-    traced: Verifier,
+    traced: Verifier, step: int
 ) -> None:
     honest = traced(RECURSIVE)
     first = challenges(honest)[0]
@@ -160,7 +162,7 @@ def test_each_byte_of_a_statement_changes_the_first_challenge_of_poseidon2(
     for place, label in enumerate(STATEMENT):
         what, message = honest[place]
         assert what == label
-        for byte in range(len(message)):
+        for byte in {*range(0, len(message), step), len(message) - 1}:
             other = traced(RECURSIVE, changed=(place, byte))
             assert challenges(other)[0] != first
 

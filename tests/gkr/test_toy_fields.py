@@ -17,6 +17,7 @@ from quod.gkr import Reduction, VerifyingKey, error_terms, verify
 from quod.layered import CircuitBuilder, LayeredCircuit, Public, Random
 from tests.gkr.cheating import Place, accepted
 from tests.reference import gkr as reference
+from tests.support.thorough import one_and_others
 
 
 def circuit_of(p: int, *, products: int = 1, powers: bool = False) -> LayeredCircuit:
@@ -151,7 +152,7 @@ COLUMNS: dict[str, tuple[LayeredCircuit, int, int]] = {
 """A circuit, instances and the degree of its rounds, 0 where there are none."""
 
 
-@pytest.mark.parametrize("name", COLUMNS)
+@pytest.mark.parametrize("name", one_and_others(COLUMNS, always=["powers", "four values"]))
 def test_lies_by_columns_pass_as_often_as_the_bound_says(name: str) -> None:
     """Those in values alone, and those in all rounds, too."""
     circuit, instances, degree = COLUMNS[name]
