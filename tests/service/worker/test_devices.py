@@ -18,7 +18,7 @@ from tests.service.worker.conftest import SECONDS, WITNESS, Bench, eventually
 def test_lanes_of_an_interpreted_gpu(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     # Multiples take an interpreter long.
     monkeypatch.setattr(bases, "_MULTIPLES", (1,))
-    check(bench, bench.pool(WorkerSettings("emulated", lanes=2)), 3)
+    check(bench, bench.pool(WorkerSettings("emulated", lanes=2)), 2)
 
 
 @pytest.mark.device("cuda")
