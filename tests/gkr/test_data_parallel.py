@@ -98,7 +98,7 @@ def test_rounds_after_a_pass_for_two() -> None:
 
 def test_more_values_than_a_message_has_digests_of() -> None:
     """Seven runs of values are three messages."""
-    check(open_device("cpu"), EXTENSIONS["goldilocks.2"], 4, log_inputs=8, gates=300, layers=2)
+    check(open_device("cpu"), EXTENSIONS["m31.4"], 11, log_inputs=8, gates=300, layers=2)
 
 
 @pytest.mark.parametrize("randoms", [pytest.param(False, marks=pytest.mark.thorough), True])
