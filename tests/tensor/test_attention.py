@@ -59,6 +59,7 @@ def test_every_edge(device: AnyDevice, element: Type, causal: bool) -> None:
         check(device, made(element, queries, keys, size, heads, causal=causal), element)
 
 
+@pytest.mark.crossed("name", "causal")
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
 @pytest.mark.parametrize("name", ["emulated:ptx", "emulated"])
 def test_every_edge_of_emulated_gpus(name: str, causal: bool) -> None:

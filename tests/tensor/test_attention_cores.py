@@ -21,6 +21,7 @@ from quod.tensor.rows.row import LOG2_E
 from tests.conftest import open_for_test
 from tests.support.devices import present
 from tests.support.ptx_assembler import assemble, opcodes, sass, usage
+from tests.support.thorough import one_and_others
 from tests.tensor.attention_model import (
     NONE,
     Case,
@@ -83,7 +84,7 @@ def test_every_plan(cores: AnyDevice, plan: CoreTilePlan) -> None:
     check(cores, plan, made(f16, 20, many, plan.size, (2, 1), 1, causal=True), f16)
 
 
-@pytest.mark.parametrize("element", [f16, bf16], ids=str)
+@pytest.mark.parametrize("element", one_and_others([bf16, f16]), ids=str)
 def test_every_edge(cores: AnyDevice, element: Type) -> None:
     plan = CORE_PLANS[64][-1]
     for queries, keys in ((1, 1), (7, 129), (64, 63), (65, 65), (5, 0), (70, 3)):

@@ -22,6 +22,7 @@ from quod.tensor.flash_attention.decode.kernel import decode_kernel
 from quod.tensor.flash_attention.decode.lines import DecodeForm
 from quod.tensor.flash_attention.decode.plan import plan_decode, plan_parts
 from tests.support.ptx_assembler import assemble, opcodes, sass, usage
+from tests.support.thorough import one_and_others
 from tests.tensor.attention_model import NONE, Case, exact, made
 from tests.tensor.numbers import TYPES
 from tests.tensor.test_attention import check, run
@@ -54,7 +55,7 @@ def test_every_edge(device: AnyDevice, element: Type) -> None:
 
 
 @pytest.mark.crossed("element", "name")
-@pytest.mark.parametrize("element", TYPES, ids=str)
+@pytest.mark.parametrize("element", one_and_others(TYPES, always=[f32, bf16]), ids=str)
 @pytest.mark.parametrize("name", ["emulated:ptx", "emulated"])
 def test_every_edge_of_emulated_gpus(name: str, element: Type) -> None:
     with open_device(name) as device:

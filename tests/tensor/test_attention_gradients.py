@@ -21,6 +21,7 @@ from quod.tensor.flash_attention.backward.kernels import (
 )
 from quod.tensor.flash_attention.kernel import ATTENTION, AttentionForm
 from quod.tensor.flash_attention.plan import plan_tiles
+from tests.support.thorough import one_and_others
 from tests.tensor.attention_model import Case, exact, gradient_bounds, gradients, made
 from tests.tensor.numbers import LEAST, TYPES, UNIT, Array, Guarded, amid_poison, numbers, stored
 
@@ -139,7 +140,7 @@ def test_what_is_made() -> None:
 # --- machine code
 
 
-@pytest.mark.parametrize("size", [64, 128, 256])
+@pytest.mark.parametrize("size", one_and_others([64, 128, 256], always=[256]))
 def test_sums_of_f32_stay_in_registers(size: int) -> None:
     lengths = AttentionForm(causal=True, lengths=True)
     with open_device("emulated:ptx") as device:

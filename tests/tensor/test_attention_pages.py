@@ -106,6 +106,7 @@ def test_every_edge(device: AnyDevice, element: Type) -> None:
         check(device, case, element, page_size, parts)
 
 
+@pytest.mark.crossed("element", "name")
 @pytest.mark.parametrize("element", [f32, bf16], ids=str)
 @pytest.mark.parametrize("name", ["emulated:ptx", "emulated"])
 def test_every_edge_of_emulated_gpus(name: str, element: Type) -> None:

@@ -20,6 +20,7 @@ from quod.tensor.flash_attention.warp_specialised import RoleAttention
 from quod.tensor.flash_attention.warpgroup_kernel import ATTENTION_TILES
 from quod.tensor.flash_attention.warpgroups import HeadTiles
 from tests.support.ptx_assembler import assemble, opcodes, sass, usage
+from tests.support.thorough import one_and_others
 from tests.tensor.attention_model import made
 from tests.tensor.test_attention_warpgroups import check, run
 
@@ -37,8 +38,8 @@ def by_roles(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
-@pytest.mark.parametrize("element", [f16, bf16], ids=str)
+@pytest.mark.parametrize("causal", one_and_others([True, False]), ids=["causal", "full"])
+@pytest.mark.parametrize("element", one_and_others([bf16, f16]), ids=str)
 def test_long_heads(tiling: Any, by_roles: None, element: Type, causal: bool) -> None:
     """More than a tile of queries, and one, two and three tiles of keys; shared heads."""
     for queries, keys in ((135, 128), (9, 257)):
@@ -62,7 +63,7 @@ def test_without_turns(tiling: Any, by_roles: None, monkeypatch: pytest.MonkeyPa
         assert first.tobytes() == second.tobytes()
 
 
-@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+@pytest.mark.parametrize("causal", one_and_others([True, False]), ids=["causal", "full"])
 def test_the_fastest(tiling: Any, monkeypatch: pytest.MonkeyPatch, causal: bool) -> None:
     monkeypatch.setattr("quod.tensor.flash_attention.call.plan_attention", lambda *_, **__: FREE)
     for queries, keys in ((130, 433), (5, 144)):

@@ -36,6 +36,7 @@ from quod.tensor.matmul.warpgroups import GEMM_TILES
 from tests.conftest import open_for_test
 from tests.support.devices import present
 from tests.support.ptx_assembler import assemble, opcodes, sass, usage
+from tests.support.thorough import one_and_others
 from tests.tensor.numbers import UNIT, Guarded, amid_poison, numbers, stored
 from tests.tensor.test_activations import FORWARD, is_near
 
@@ -289,7 +290,7 @@ def test_nobody_waits_for_sums_of_warpgroups(plan: TilePlan) -> None:
         assert opcodes(sass(cubin))["HGMMA"] == 4
 
 
-@pytest.mark.parametrize("plan", [CORE_PLANS[0], TILE_PLANS[0]], ids=str)
+@pytest.mark.parametrize("plan", one_and_others([TILE_PLANS[0], CORE_PLANS[0]]), ids=str)
 def test_activations_spill_no_more(plan: CorePlan | TilePlan) -> None:
     machine = ptx_machine(plan.lanes, "sm_90a")
     tiled = isinstance(plan, TilePlan)

@@ -14,6 +14,7 @@ from quod.errors import InputError
 from quod.kernel import bf16, f16, f32
 from quod.kernel.ir.types import Type
 from quod.tensor import lora, lora_backward
+from tests.support.thorough import one_and_others
 from tests.tensor.numbers import LEAST, TYPES, UNIT, Array, Guarded, amid_poison, numbers, stored
 from tests.tensor.test_rows import WithDlpack
 
@@ -89,13 +90,22 @@ def test_every_edge(device: AnyDevice, element: Type) -> None:
         check(device, element, sizes)
 
 
-def test_on_emulated_gpus() -> None:
-    for where in ("emulated", "emulated:ptx"):
-        with open_device(where) as device:
-            check(device, bf16, (9, 16, 24, 8))
+@pytest.mark.parametrize(
+    ("where", "element", "sizes"),
+    one_and_others(
+        [("emulated", bf16, (9, 16, 24, 8)), ("emulated:ptx", bf16, (9, 16, 24, 8)),
+         ("emulated:ptx", f16, (9, 17, 5, 3)), ("emulated:ptx", f32, (9, 17, 5, 3))],
+        always=[("emulated", bf16, (9, 16, 24, 8)), ("emulated:ptx", f32, (9, 17, 5, 3))],
+    ),
+    ids=str,
+)  # fmt: skip
+def test_on_emulated_gpus(where: str, element: Type, sizes: tuple[int, int, int, int]) -> None:
+    with open_device(where) as device:
+        check(device, element, sizes)
+
+
+def test_arrays_of_the_host_on_an_emulated_gpu() -> None:
     with open_device("emulated:ptx") as device:
-        check(device, f32, (9, 17, 5, 3))
-        check(device, f16, (9, 17, 5, 3))
         of_the_host = layer((9, 17, 5, 3), f32)
         found = lora(device, *of_the_host[1:])
         assert np.allclose(found, lora("cpu", *of_the_host[1:]), atol=1e-4)

@@ -120,6 +120,11 @@ def test_rows_that_are_partly_copied() -> None:
         for element, columns in ((f32, 40000), (f16, 40008)):
             assert plan_rows(device, element, columns).copied
             check(device, element, 3, columns)
+
+
+@pytest.mark.thorough
+def test_many_rows_on_an_emulated_gpu() -> None:
+    with open_device("emulated:ptx") as device:
         check(device, f32, 40000, 3)
 
 
