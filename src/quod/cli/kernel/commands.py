@@ -10,7 +10,7 @@ from quod.cli.display.terminal import note, show, show_json, show_table
 from quod.cli.parameters import Argument, AsJson, Device, Option, Quiet, WrongUsage
 from quod.codegen.targets import TARGETS
 
-_NAME = "A name that `list` shows, or path.py:name, a kernel of a file, which is run."
+_NAME = "A name that `list` shows, or path.py:name, a kernel of a file, which is imported."
 
 # mypy wants the members written out.
 Form = StrEnum("Form", ["ir", *TARGETS])  # type: ignore[misc]
