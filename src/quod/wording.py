@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 
 def counted(number: int, noun: str) -> str:
     """A number with its noun: ``1 key``, ``2,000 keys``."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def listed(names: Mapping[str, Sequence[str]]) -> str:
+    """Each list that is not empty behind its title: ``missing: x, y; unknown: z``."""
+    return "; ".join(f"{title}: {', '.join(each)}" for title, each in names.items() if each)

@@ -154,9 +154,9 @@ def test_lanes_and_static_arguments(device: Any) -> None:
             device.compile(kernels.increment, lanes=lanes)
     found = device.compile(kernels.increment, lanes=np.uint8(8))
     assert found is device.compile(kernels.increment, lanes=8)
-    with pytest.raises(KernelError, match="takes no static arguments; it was given foo, which it"):
+    with pytest.raises(KernelError, match="takes no static arguments; unknown: foo"):
         device.compile(kernels.increment, lanes=8, foo=1)
-    with pytest.raises(KernelError, match="takes no static arguments; it was given n, which it"):
+    with pytest.raises(KernelError, match="takes no static arguments; unknown: n"):
         kernels.increment.on(device, lanes=8, n=1)
 
 

@@ -83,14 +83,14 @@ def test_another_parameter_counts() -> None:
 def test_calls_that_do_not_fit(device: Any) -> None:
     run = saxpy.on(device)
     x = np.zeros(4, np.float32)
-    takes = r"kernel saxpy takes 4 arguments \(n, a, x, y\); it was given "
-    with pytest.raises(DeviceError, match=takes + "no y"):
+    takes = r"kernel saxpy takes 4 arguments \(n, a, x, y\); "
+    with pytest.raises(DeviceError, match=takes + "missing: y$"):
         run(4, 1.0, x)
-    with pytest.raises(DeviceError, match=takes + "5 arguments"):
+    with pytest.raises(DeviceError, match=takes + "the call has 5$"):
         run(4, 1.0, x, x, x)
-    with pytest.raises(DeviceError, match=takes + "n twice, no y"):
+    with pytest.raises(DeviceError, match=takes + "twice: n; missing: y$"):
         run(4, 1.0, x, n=4)
-    with pytest.raises(DeviceError, match=takes + "z, which it has not"):
+    with pytest.raises(DeviceError, match=takes + "unknown: z$"):
         run(4, 1.0, x, x, z=x)
     for count in (-1, 1 << 32, 2.0, "4", x):
         with pytest.raises(DeviceError, match=r"argument n of kernel saxpy is the number of inst"):

@@ -40,6 +40,7 @@ from quod.kernel.ir.nodes import Kernel, Location
 from quod.kernel.ir.types import Type
 from quod.kernel.ir.value import Composite, ParameterType, Pointer, Value
 from quod.kernel.machine import Machine
+from quod.wording import listed
 
 if TYPE_CHECKING:
     from quod.kernel.builder.captured import Outside
@@ -231,12 +232,16 @@ class KernelDefinition:
             for name, parameter in inspect.signature(self.function).parameters.items()
             if parameter.kind is parameter.KEYWORD_ONLY
         }
-        problems = [f"no {name}" for name, needed in own.items() if needed and name not in static]
-        problems += [f"{name}, which it has not" for name in static if name not in own]
+        problems = listed(
+            {
+                "missing": [name for name, needed in own.items() if needed and name not in static],
+                "unknown": [name for name in static if name not in own],
+            }
+        )
         if problems:
             known = f"the static arguments {', '.join(own)}" if own else "no static arguments"
             raise TraceError(
-                f"the kernel {self.name} takes {known}; it was given {', '.join(problems)}",
+                f"the kernel {self.name} takes {known}; {problems}",
                 self.location,
             )
 

@@ -8,6 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from quod.errors import DeviceError, KernelError
 from quod.kernel.compiled import Compiled
 from quod.validation import shown
+from quod.wording import listed
 
 Groups = int | tuple[int, ...]
 """How many workgroups: one number, or one along each axis of the grid."""
@@ -77,17 +78,20 @@ class Launcher(Generic[K]):
 
     def _ordered(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
         names = tuple(self.kernel.parameters)
-        given, rest = names[: len(arguments)], names[len(arguments) :]
-        problems = [f"{name} twice" for name in given if name in named]
-        problems += [f"no {name}" for name in rest if name not in named]
-        problems += [f"{name}, which it has not" for name in named if name not in names]
+        positional, by_name = names[: len(arguments)], names[len(arguments) :]
+        problems = listed(
+            {
+                "twice": [name for name in positional if name in named],
+                "missing": [name for name in by_name if name not in named],
+                "unknown": [name for name in named if name not in names],
+            }
+        )
         if len(arguments) > len(names) or problems:
-            found = ", ".join(problems) or f"{len(arguments)} arguments"
             raise DeviceError(
                 f"kernel {self.kernel.name} takes {len(names)} arguments ({', '.join(names)}); "
-                f"it was given {found}"
+                f"{problems or f'the call has {len(arguments)}'}"
             )
-        return (*arguments, *(named[name] for name in rest))
+        return (*arguments, *(named[name] for name in by_name))
 
     def __repr__(self) -> str:
         return f"<{self.kernel.name} on {self.device!r}, workgroups of {self.kernel.lanes}>"
