@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated
 
@@ -19,6 +20,7 @@ from quod.field import Element, ElementOf, Modulus, from_integers, to_integers
 from quod.field.extension import field_arithmetic
 from quod.field.moduli import BN254_FR, M31
 from quod.kernel import U32, Builder, Pointer, Struct, TraceError, Value, function, kernel
+from quod.kernel.builder.structs import without_structs
 from quod.kernel.ir.text import to_text
 from tests.conftest import open_for_test
 from tests.kernel.machines import EIGHT
@@ -165,6 +167,77 @@ def test_arguments_that_do_not_fit() -> None:
             device.launch(compiled, 1, 1, words, 2, 3, 0, out)
     with pytest.raises(TypeError, match=r"Rows\(\) is missing 'stride'"):
         Rows(words)
+
+
+class Single(Struct):
+    words: U32
+
+
+class Alike(Struct):
+    """Fields whose slots would have the names of other fields."""
+
+    single: Single
+    single_words: U32
+    r: Annotated[Element, ElementOf("spec")]
+    r_0: U32
+
+
+@kernel
+def store_alike(
+    k: Builder, alike: Alike, alike_single: Single, alike_r: U32, out: Pointer[U32], *,
+    spec: Modulus,
+) -> None:  # fmt: skip
+    f = field_arithmetic(k, spec)
+    with k.if_(k.global_id() == 0):
+        f.store(out, 0, alike.r)
+        numbers = (
+            alike.single.words, alike.single_words, alike.r_0, alike_single.words, alike_r
+        )  # fmt: skip
+        for at, number in enumerate(numbers, 1):
+            out[at] = number
+
+
+def test_fields_named_as_slots_of_others() -> None:
+    out = np.zeros(6, np.uint32)
+    alike = Alike(Single(2), 3, 1, 4)
+    with open_device("cpu") as device:
+        compiled = device.compile(store_alike, spec=M31)
+        device.launch(compiled, 1, alike, Single(5), 6, out)
+    assert out.tolist() == [1, 2, 3, 4, 5, 6]
+    slots = ["alike_single_words_", "alike_single_words", "alike_r_0_", "alike_r_0"]
+    assert list(compiled.slots) == [*slots, "alike_single_words__", "alike_r", "out"]
+    flat = ["alike_single_words_", "alike_single_words", "alike_r_", "alike_r_0"]
+    assert list(without_structs(compiled.parameters)) == [*flat, *list(compiled.slots)[4:]]
+
+
+class Ratio:
+    """A base that is no struct and names a field, too."""
+
+    divisor: U32
+
+
+class Fraction(Single, Ratio):
+    divisor: U32
+
+    @cached_property
+    def quotient(self) -> Value:
+        return self.words // self.divisor
+
+
+@kernel
+def divide(k: Builder, fraction: Fraction, out: Pointer[U32]) -> None:
+    with k.if_(k.global_id() == 0):
+        assert isinstance(fraction.quotient, Value)
+        with k.range(0, 2, carry=fraction) as loop:
+            loop.next(Fraction(loop.carried.quotient, loop.carried.divisor))
+        out[0] = loop.results.quotient
+
+
+def test_structs_with_properties_and_other_bases() -> None:
+    out = np.zeros(1, np.uint32)
+    with open_device("cpu") as device:
+        device.launch(device.compile(divide), 1, Fraction(1000, 5), out)
+    assert out.tolist() == [8]
 
 
 class Wrong(Struct):

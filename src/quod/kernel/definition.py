@@ -453,14 +453,18 @@ def _annotated_type(
 
 def _fields(struct: type[Struct], name: str, location: Location) -> dict[str, ParameterType]:
     """The types of the fields of a struct, which may be text in the module of its class."""
-    fields: dict[str, ParameterType] = {}
+    hints: dict[str, tuple[Any, dict[str, Any]]] = {}
     for cls in reversed(struct.__mro__):
         names = vars(sys.modules[cls.__module__])
-        for field, hint in vars(cls).get("__annotations__", {}).items():
-            if field in (field_names(struct) or ()):
-                label = f"{name}.{field}"
-                type_ = _evaluated(hint, names, label, location)
-                fields[field] = _annotated_type(type_, names, label, location)
+        annotations = vars(cls).get("__annotations__", {})
+        hints |= {field: (hint, names) for field, hint in annotations.items()}
+    fields: dict[str, ParameterType] = {}
+    # The order is that of the class's arguments, by which a kernel's instance is made.
+    for field in field_names(struct) or ():
+        hint, names = hints[field]
+        label = f"{name}.{field}"
+        type_ = _evaluated(hint, names, label, location)
+        fields[field] = _annotated_type(type_, names, label, location)
     return fields
 
 

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
 from quod.errors import DeviceError
-from quod.kernel.builder.structs import without_structs
+from quod.kernel.builder.structs import free_name, slots_of, without_structs
 from quod.kernel.errors import TraceError
 from quod.kernel.ir.nodes import Location
 from quod.kernel.ir.types import PointerType, Type, u32
@@ -44,25 +44,10 @@ def resolved(definition: Declared, static: Mapping[str, Any]) -> dict[str, Param
 
 
 def slots(parameters: Mapping[str, ParameterType], axes: int = 1) -> dict[str, Type]:
-    """The numbers and pointers that parameters are made of, by names that no two of them share.
-
-    Behind them come the workgroups along each axis of the grid but the last.
-    """
-    found: dict[str, Type] = {}
-
-    def named(own: str, type_: Type) -> None:
-        while own in found or own in parameters:
-            own += "_"
-        found[own] = type_
-
-    for name, type_ in parameters.items():
-        if not isinstance(type_, Composite):
-            found[name] = type_
-            continue
-        for part, slot in type_.slots.items():
-            named(f"{name}_{part}", slot)
+    """The slots of parameters, and behind them the workgroups along each axis but the last."""
+    found = slots_of(parameters)
     for axis in range(axes - 1):
-        named(f"grid_{axis}", u32)
+        found[free_name(f"grid_{axis}", found)] = u32
     return found
 
 

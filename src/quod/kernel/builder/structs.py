@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
-from quod.frozen import frozen, replace
+from quod.frozen import fields_of, frozen, replace
 from quod.kernel.builder.structure import flatten
 from quod.kernel.ir.types import Type
 from quod.kernel.ir.value import Composite, ParameterType, Value
@@ -38,7 +38,7 @@ class Struct:
 
     def flatten(self) -> tuple[list[Value], Hashable, Callable[[Sequence[Value]], Any]]:
         """The values of the fields, for loops, branches and device functions."""
-        values, key, rebuild = flatten(tuple(vars(self).values()))
+        values, key, rebuild = flatten(tuple(fields_of(self).values()))
         return values, (type(self), key), lambda flat: type(self)(*rebuild(flat))
 
 
@@ -65,13 +65,7 @@ class StructType(Composite):
     @property
     def slots(self) -> dict[str, Type]:
         """The slots of the fields, in their order."""
-        slots: dict[str, Type] = {}
-        for name, type_ in self.fields.items():
-            if isinstance(type_, Composite):
-                slots |= {f"{name}_{part}": slot for part, slot in type_.slots.items()}
-            else:
-                slots[name] = type_
-        return slots
+        return slots_of(self.fields)
 
     def split(self, argument: object) -> tuple[Any, ...]:
         if not isinstance(argument, self.struct):
@@ -121,13 +115,32 @@ def _split(field: str, type_: ParameterType, value: Any) -> tuple[Any, ...]:
         raise ValueError(f"has the field {field}, which {error}") from None
 
 
+def free_name(name: str, *taken: Container[str]) -> str:
+    """The name, or the name with as many underscores behind it as no taken name has."""
+    while any(name in names for names in taken):
+        name += "_"
+    return name
+
+
+def slots_of(parameters: Mapping[str, ParameterType]) -> dict[str, Type]:
+    """The numbers and pointers of parameters or fields, by names that no two of them share."""
+    slots: dict[str, Type] = {}
+    for name, type_ in parameters.items():
+        if isinstance(type_, Composite):
+            for part, slot in type_.slots.items():
+                slots[free_name(f"{name}_{part}", slots, parameters)] = slot
+        else:
+            slots[name] = type_
+    return slots
+
+
 def without_structs(parameters: Mapping[str, ParameterType]) -> dict[str, ParameterType]:
     """The parameters, with each struct replaced by its fields, named ``struct_field``."""
     flat: dict[str, ParameterType] = {}
     for name, type_ in parameters.items():
         if isinstance(type_, StructType):
-            fields = without_structs(type_.fields)
-            flat |= {f"{name}_{field}": kind for field, kind in fields.items()}
+            for field, kind in without_structs(type_.fields).items():
+                flat[free_name(f"{name}_{field}", flat, parameters)] = kind
         else:
             flat[name] = type_
     return flat
