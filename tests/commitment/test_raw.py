@@ -166,3 +166,19 @@ def test_messages_of_bytes() -> None:
         reader.message(Label.OPENING, 4)
     assert reader.message(Label.OPENING, 3) == b"abc"
     assert reader.transcript.state == writer.transcript.state
+
+
+def test_claims_of_an_iterator_are_checked() -> None:
+    """Each claim is checked, also of what is read once."""
+    field, device, writer = FIELDS["m31.4"], open_device("cpu"), ProofWriter(Transcript())
+    claims = [Claim(((0,) * 4,), (value, 0, 0, 0)) for value in (3, 4)]
+    committer = Raw().committer(device, field, 1)
+    committer.commit(device.upload(from_integers(field.modulus, [3, 1])), writer)
+    committer.open(claims[:1], writer)
+    reader = ProofReader(writer.getvalue(), Transcript())
+    opened = Raw().read(reader, field, 1)
+    opened.check(iter(claims[:1]), reader)  # type: ignore[arg-type]
+    with pytest.raises(VerificationError):
+        opened.check(iter(claims), reader)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="at least one Claim"):
+        opened.check(iter([]), reader)  # type: ignore[arg-type]

@@ -107,13 +107,15 @@ def check_scheme_bits(
 
 def check_claims(field: FieldSpec, log2_size: int, claims: Sequence[Claim]) -> list[Claim]:
     """At least one claim about a polynomial of so many variables; InputError for anything else."""
-    if not claims:
+    # An iterator, of which nothing is left after the checks, must not pass as claims that hold.
+    checked = list(claims)
+    if not checked:
         raise InputError("claims are a list of at least one Claim; this one is empty")
-    for claim in claims:
+    for claim in checked:
         if len(claim.point) != log2_size:
             raise InputError(f"the point of a claim is a tuple of {log2_size} elements")
         check_elements(field, "a claim", (*claim.point, claim.value))
-    return list(claims)
+    return checked
 
 
 def check_table(field: FieldSpec, log2_size: int, table: object) -> Buffer:
