@@ -5,10 +5,11 @@ from __future__ import annotations
 import copy
 import operator
 import random
+from collections.abc import Callable
 
 import pytest
 
-from quod.errors import MismatchError
+from quod.errors import InputError, MismatchError
 from quod.field import EXTENSIONS, NAMED, FieldSpec
 from quod.field.plain_element import PlainElement, coefficients_of
 from quod.field.plain_extension import power, product
@@ -68,3 +69,21 @@ def test_operands_of_two_fields() -> None:
         for combine in (operator.add, operator.sub, operator.mul):
             with pytest.raises(MismatchError):
                 combine(x, PlainElement.one(field))
+
+
+@pytest.mark.parametrize("field", FIELDS, ids=lambda field: field.name)
+def test_exponents_below_zero(field: FieldSpec) -> None:
+    with pytest.raises(InputError, match="an exponent is zero or more, not -3"):
+        PlainElement.of(field, 2) ** -3
+
+
+@pytest.mark.parametrize("operation", [operator.add, operator.sub, operator.mul])
+def test_other_than_the_coefficients_of_a_field(
+    operation: Callable[[PlainElement, PlainElement], PlainElement],
+) -> None:
+    element = PlainElement.one(FIELDS[1])
+    for count in (0, 1, 3, 5):
+        wrong = PlainElement(FIELDS[1], (1,) * count)
+        for pair in ((element, wrong), (wrong, element)):
+            with pytest.raises(MismatchError, match=f"has 4 coefficients, not {count}"):
+                operation(*pair)

@@ -45,15 +45,15 @@ class PlainElement:
         return [cls(field, value) for value in values]
 
     def __add__(self, other: PlainElement) -> PlainElement:
-        if other.field is not self.field:
-            self._check_field(other)
+        if other.field is not self.field or len(other.coefficients) != len(self.coefficients):
+            self._check_operand(other)
         p = self.field.modulus.value
         sums = map(operator.add, self.coefficients, other.coefficients)
         return PlainElement(self.field, tuple([c % p for c in sums]))
 
     def __sub__(self, other: PlainElement) -> PlainElement:
-        if other.field is not self.field:
-            self._check_field(other)
+        if other.field is not self.field or len(other.coefficients) != len(self.coefficients):
+            self._check_operand(other)
         p = self.field.modulus.value
         differences = map(operator.sub, self.coefficients, other.coefficients)
         return PlainElement(self.field, tuple([c % p for c in differences]))
@@ -62,20 +62,26 @@ class PlainElement:
         if isinstance(other, int):
             p = self.field.modulus.value
             return PlainElement(self.field, tuple([c * other % p for c in self.coefficients]))
-        if other.field is not self.field:
-            self._check_field(other)
+        if other.field is not self.field or len(other.coefficients) != len(self.coefficients):
+            self._check_operand(other)
         return PlainElement(self.field, product(self.field, self.coefficients, other.coefficients))
 
     def __pow__(self, exponent: int) -> PlainElement:
         return PlainElement(self.field, power(self.field, self.coefficients, exponent))
 
-    def _check_field(self, other: PlainElement) -> None:
-        """MismatchError for an operand of another field."""
+    def _check_operand(self, other: PlainElement) -> None:
+        """MismatchError for an operand of another field, or with other than its coefficients."""
         if other.field != self.field:
             raise MismatchError(
                 f"an element of {self.field.name} and one of {other.field.name} have no sum or "
                 "product; take both from one field"
             )
+        for element in (self, other):
+            if len(element.coefficients) != self.field.degree:
+                raise MismatchError(
+                    f"an element of {self.field.name} has {self.field.degree} coefficients, not "
+                    f"{len(element.coefficients)}"
+                )
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, PlainElement):

@@ -10,6 +10,7 @@ import functools
 from collections.abc import Sequence
 from typing import Protocol, TypeAlias
 
+from quod.errors import InputError
 from quod.field.moduli import Modulus
 
 Plain = tuple[int, ...]
@@ -88,7 +89,9 @@ def _add_to(total: list[int], a: Plain, p: int) -> None:
 
 
 def power(field: Field, a: Plain, exponent: int) -> Plain:
-    """a**exponent for an exponent of zero or more."""
+    """a**exponent; InputError for an exponent below zero."""
+    if exponent < 0:
+        raise InputError(f"an exponent is zero or more, not {exponent}; invert the base first")
     result = one(field)
     for bit in bin(exponent)[2:]:
         result = product(field, result, result)
