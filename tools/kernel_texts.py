@@ -29,18 +29,34 @@ Digests = dict[str, dict[str, str]]
 """The digest of each target's text by kernel; empty where the target does not take the kernel."""
 
 _NAMES = {
-    "llvm": re.compile(r"%\"?[A-Za-z_][\w.]*\"?|@\"?[\w.$]+\"?"),
+    # LLVM's own functions are operations.
+    "llvm": re.compile(r"%\"?[A-Za-z_][\w.]*\"?|@\"?(?!llvm\.)[\w.$]+\"?"),
     "ptx": re.compile(r"\b(?:\w+_)?param_\w+|\b(?<=\.entry )\w+|\b(?<=\.func )\w+"),
     "wgsl": re.compile(r"\b[A-Za-z_]\w*\b"),
 }
 
+# The names that a text declares; of WGSL all other words are operations and types.
+_DECLARED = {
+    "wgsl": re.compile(
+        r"\b(?:fn|struct|alias|let|const|override|var(?:<[^>]*>)?)\s+([A-Za-z_]\w*)"
+        r"|\b([A-Za-z_]\w*)\s*:"
+    )
+}
+
 
 def normalised(text: str, target: str) -> str:
-    """Replace each name by the number of its first appearance."""
+    """Replace each name that the text declares by the number of its first appearance."""
     numbers: dict[str, int] = {}
-    return _NAMES[target].sub(
-        lambda match: f"#{numbers.setdefault(match.group(), len(numbers))}", text
-    )
+    pattern = _DECLARED.get(target)
+    declared = pattern and {match[1] or match[2] for match in pattern.finditer(text)}
+
+    def numbered(match: re.Match[str]) -> str:
+        name = match.group()
+        if declared is not None and name not in declared:
+            return name
+        return f"#{numbers.setdefault(name, len(numbers))}"
+
+    return _NAMES[target].sub(numbered, text)
 
 
 class WithSortedParameters(RegisteredKernel):
@@ -98,6 +114,8 @@ def main() -> int:
     parser.add_argument("--kernels", default="", help="a pattern of kernel names (default: all)")
     options = parser.parse_args()
     after = digests(options.normalise, options.kernels)
+    if not after:
+        parser.error(f"no kernel's name matches {options.kernels!r}; `quod kernel list` shows them")
     if options.out is not None:
         options.out.write_text(json.dumps(after, indent=1) + "\n")
     if options.against is None:

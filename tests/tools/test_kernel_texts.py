@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from quod.codegen.targets import TARGETS, emit, emit_registered
-from quod.kernel import U32, Builder, Pointer, kernel
+from quod.kernel import F32, U32, Builder, Pointer, kernel
 from quod.kernel.examples import vector_add
-from tools.kernel_texts import WithSortedParameters, differences, digests, normalised
+from tools.kernel_texts import WithSortedParameters, differences, digests, main, normalised
 
 
 def test_a_changed_text_is_reported_with_its_target() -> None:
@@ -35,6 +35,35 @@ def test_names_of_every_target_are_normalised(target: str) -> None:
     renamed.__name__ = vector_add.name
     texts = [emit(definition, target) for definition in (vector_add, kernel(renamed))]
     assert normalised(texts[0], target) == normalised(texts[1], target)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_another_operation_is_a_difference(target: str) -> None:
+    """Operations and types that are words in a target's language are no names."""
+
+    def smaller(k: Builder, a: Pointer[U32], b: Pointer[U32]) -> None:
+        a[0] = k.minimum(a[0], b[0])
+
+    def larger(k: Builder, a: Pointer[U32], b: Pointer[U32]) -> None:
+        a[0] = k.maximum(a[0], b[0])
+
+    def of_floats(k: Builder, a: Pointer[F32], b: Pointer[F32]) -> None:
+        a[0] = k.minimum(a[0], b[0])
+
+    texts = set()
+    for body in (smaller, larger, of_floats):
+        body.__name__ = "body"
+        texts.add(normalised(emit(kernel(body), target), target))
+    assert len(texts) == 3
+
+
+def test_a_comparison_of_no_kernels_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["kernel_texts", "--kernels", "^nothing$"])
+    with pytest.raises(SystemExit, match="2"):
+        main()
+    assert "no kernel's name matches '^nothing$'" in capsys.readouterr().err
 
 
 def test_renamed_parameters_are_no_difference() -> None:
