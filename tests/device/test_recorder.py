@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pytest
@@ -13,6 +13,10 @@ from quod.device.export.device import ExportDevice
 from quod.device.protocol import AnyDevice
 from quod.device.runtime.recording import Fill, Launch
 from quod.errors import DeviceError
+from quod.field import Element, ElementOf, Modulus
+from quod.field.extension import field_arithmetic
+from quod.field.moduli import M31
+from quod.kernel import U32, Builder, Pointer, Struct, kernel
 from quod.tensor import cross_entropy, embedding, embedding_backward, gemm, softmax
 from tests.device import kernels
 
@@ -103,6 +107,30 @@ def test_constants_are_kept() -> None:
             with pytest.raises(DeviceError, match="increment, which stores to what was uploaded"):
                 on.launch(kernel, 1, 1, memory)
         on.launch(device.compile(kernels.scale), 1, 1, 2, constant, on.allocate(4))
+
+
+class Rows(Struct):
+    n: U32
+    source: Pointer[U32]
+    target: Pointer[U32]
+
+
+@kernel
+def move(
+    k: Builder, shift: Annotated[Element, ElementOf("field")], rows: Rows, *, field: Modulus
+) -> None:
+    f, i = field_arithmetic(k, field), k.global_id()
+    with k.if_(i < rows.n):
+        f.store(rows.target, i, f.load(rows.source, i) + shift)
+
+
+def test_constants_in_structs_are_kept() -> None:
+    with open_device("cpu") as device:
+        on = recorder_of(device, device.stream().record())
+        constant, compiled = on.upload(np.zeros(4, np.uint32)), device.compile(move, field=M31)
+        with pytest.raises(DeviceError, match="move, which stores to what was uploaded"):
+            on.launch(compiled, 1, 1, Rows(1, on.allocate(16), constant))
+        on.launch(compiled, 1, 1, Rows(1, constant, on.allocate(16)))
 
 
 def test_the_rest_is_that_of_the_device() -> None:

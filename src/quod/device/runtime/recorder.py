@@ -13,7 +13,7 @@ import numpy as np
 from quod.device.memory.budget import byte_count
 from quod.device.memory.buffer import Array, Buffer, overlap
 from quod.device.protocol import AnyDevice
-from quod.device.runtime.arguments import LaunchArgument
+from quod.device.runtime.arguments import LaunchArgument, adopt
 from quod.device.runtime.stream import RecordingStream
 from quod.errors import DeviceError
 
@@ -59,9 +59,10 @@ class _Recorder:
 
     def launch(self, kernel: Any, groups: Groups, *arguments: LaunchArgument) -> None:
         """Notes a launch."""
-        stored = getattr(kernel, "stored", ())
-        for at, memory in enumerate(arguments):
-            if at not in stored or not isinstance(memory, (Buffer, np.ndarray)):
+        # `stored` counts slots, of which structs and elements have several.
+        _, slots = adopt(self._device, kernel, groups, arguments)
+        for at, memory in enumerate(slots):
+            if at not in kernel.stored or not isinstance(memory, (Buffer, np.ndarray)):
                 continue
             if any(overlap(memory, constant) for constant in self._constants):
                 self._refuse(
