@@ -50,8 +50,8 @@ class VerifyingKey:
     randoms: int = 0
 
     def __post_init__(self) -> None:
-        given: object = self.circuit
-        if type(given) is not bytes or len(given) != DIGEST_BYTES:
+        digest: object = self.circuit
+        if type(digest) is not bytes or len(digest) != DIGEST_BYTES:
             raise InputError(f"the digest of a circuit is {DIGEST_BYTES} bytes")
         if self.commitment is None:
             raise InputError("a key has a commitment; take Raw() for none")

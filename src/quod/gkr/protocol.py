@@ -1,4 +1,4 @@
-"""The protocol behind the commitment: the order and the sizes of messages and challenges.
+"""The protocol after the commitment: the order and the sizes of messages and challenges.
 
 The steps follow from the circuit, the reduction and the number of instances, never from a proof.
 No other module counts messages. The prover takes the offsets at which its launches write, both
@@ -44,7 +44,7 @@ class Delay:
 
 @frozen(eq=False)
 class Challenges:
-    """So many challenges in a row. All but the first follow an empty message."""
+    """`count` consecutive challenges. All but the first follow an empty message."""
 
     label: ClassVar[Label] = Label.NEXT
     count: int
@@ -56,9 +56,9 @@ class Rounds:
 
     first: the first element, counted from the commitment.
     wires: variables over the wires below the layer, which come first.
-    instances: variables over the instances. With these eq weights the polynomial, at the point of
-        the instances and at 1/2 in the variables of the wires.
-    degree: of the polynomial, but for eq.
+    instances: variables over the instances. If there are any, eq weights the polynomial, at the
+        point of the instances and at 1/2 in the variables of the wires.
+    degree: the degree of the polynomial without eq.
     """
 
     label: ClassVar[Label] = Label.ROUND
@@ -83,8 +83,8 @@ class Values:
     """The values at the point of a sumcheck.
 
     first: the first element, counted from the commitment.
-    by_runs: whether the elements are absorbed by the digests of their runs
-        (`quod.transcript.runs`), and not as one message.
+    by_runs: whether the transcript absorbs the digests of the elements' runs
+        (`quod.transcript.runs`) instead of one message.
     """
 
     label: ClassVar[Label] = Label.VALUES
@@ -126,18 +126,18 @@ class Layer:
 
 
 class ProtocolSteps:
-    """The steps of a proof behind its commitment. `layers` go from the outputs to the inputs."""
+    """The steps of a proof after its commitment. `layers` go from the outputs to the inputs."""
 
     def __init__(
         self, circuit: LayeredCircuit, log_instances: int, sumchecks_of: SumchecksOf
     ) -> None:
         self.delays = (Delay(), Delay())
-        """Before the random coefficients, and before the first point."""
+        """The delay before the random coefficients, and the delay before the first point."""
         self.randoms = Challenges(circuit.randoms)
         self.outputs = Challenges(circuit.log_outputs)
         self.instances = Challenges(log_instances)
         self.elements = 0
-        """Elements of a proof behind the commitment."""
+        """Elements of a proof after the commitment."""
         numbers = reversed(range(len(circuit.layers)))
         self.layers = tuple(
             sumchecks_of(circuit, number, log_instances, self._sumcheck) for number in numbers
@@ -147,14 +147,14 @@ class ProtocolSteps:
         self, failure: str, *, wires: int, instances: int, degree: int, values: int,
         by_runs: bool = False,
     ) -> Sumcheck:  # fmt: skip
-        """The sumcheck whose elements follow those of the one before."""
+        """The sumcheck whose elements follow those of the previous sumcheck."""
         rounds = Rounds(self.elements, wires, instances, degree)
         end = Values(rounds.first + rounds.elements, values, by_runs)
         self.elements = end.first + end.count
         return Sumcheck(rounds, end, failure)
 
     def layer(self, number: int) -> Layer:
-        """The layer of a number, which counts from the inputs."""
+        """The layer with a number; numbers count from the inputs."""
         return self.layers[-1 - number]
 
     @property
@@ -181,21 +181,21 @@ class ProtocolSteps:
 
 
 class StepsInOrder:
-    """A reader's place among the steps.
+    """The position of a reader among the steps.
 
-    AssertionError for another step than the next one: no message stays unread, and none is absorbed
-    at another place.
+    Raises AssertionError for any step but the next, so that a reader neither skips nor reorders
+    messages.
     """
 
     def __init__(self, steps: ProtocolSteps) -> None:
         self._steps = steps.steps
 
     def take(self, step: Step) -> None:
-        """Go on to a step."""
+        """Advance past a step."""
         self._expect(step)
 
     def end(self) -> None:
-        """AssertionError where steps follow."""
+        """Raise AssertionError if a step was not taken."""
         self._expect(None)
 
     def _expect(self, step: Step | None) -> None:
@@ -214,7 +214,7 @@ _steps: WeakKeyDictionary[LayeredCircuit, dict[tuple[Reduction, int], ProtocolSt
 def protocol_steps(
     circuit: LayeredCircuit, reduction: Reduction, log_instances: int
 ) -> ProtocolSteps:
-    """Return the steps of proofs of 2**log_instances instances, made once a circuit."""
+    """Return the steps of proofs of 2**log_instances instances, cached by circuit."""
     layer = by_reduction(reduction, places=_two_phase, columns=_data_parallel)
     cached = _steps.setdefault(circuit, {})
     if (reduction, log_instances) not in cached:
@@ -225,9 +225,10 @@ def protocol_steps(
 def _two_phase(
     circuit: LayeredCircuit, number: int, log_instances: int, sumcheck: Callable[..., Sumcheck]
 ) -> Layer:
-    """Over the first inputs of gates and the instances; then over the second inputs of products.
+    """The steps of a two-phase layer.
 
-    Without products and powers the instances are those of the claim.
+    The first sumcheck is over the first inputs of gates and the instances, the second over the
+    second inputs of products. Without products and powers the first has no rounds over instances.
     """
     kinds, below = circuit.kinds[number], circuit.log_below(number)
     has_products = "multiply" in kinds
@@ -250,7 +251,10 @@ def _two_phase(
 def _data_parallel(
     circuit: LayeredCircuit, number: int, log_instances: int, sumcheck: Callable[..., Sumcheck]
 ) -> Layer:
-    """Over the instances alone, unless the layer is linear; the values of all wires follow."""
+    """The steps of a data-parallel layer: rounds over the instances, then all wires' values.
+
+    A linear layer has no rounds.
+    """
     degree = degree_by_columns(circuit.kinds[number])
     only = sumcheck(
         f"layer {number} is not what the proof claims", wires=0,

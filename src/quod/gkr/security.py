@@ -35,9 +35,9 @@ def usual_challenges(circuit: LayeredCircuit) -> FieldSpec:
     """
     from quod.field.named_extensions import EXTENSIONS
 
-    own: list[FieldSpec] = [circuit.field]
-    own += [extension for extension in EXTENSIONS.values() if extension.modulus == circuit.field]
-    enough = [field for field in own if field.degree * circuit.field.bits >= _CHALLENGE_BITS]
+    fields: list[FieldSpec] = [circuit.field]
+    fields += [extension for extension in EXTENSIONS.values() if extension.modulus == circuit.field]
+    enough = [field for field in fields if field.degree * circuit.field.bits >= _CHALLENGE_BITS]
     if not enough:
         raise InputError(
             f"no extension of {circuit.field.name} with a name has {_CHALLENGE_BITS} bits; name "
@@ -57,12 +57,12 @@ def error_terms(
     commitment: Scheme | None = None, hash: Hash = Hash.SHA3_256,
     reduction: Reduction = Reduction.PLACES,
 ) -> dict[str, Fraction]:  # fmt: skip
-    """The probabilities, by what goes wrong, if challenges were drawn by chance."""
+    """The soundness error of each part of the protocol for uniformly random challenges."""
     check_challenges(circuit, field)
-    likely, more = most_likely(field), log_instances(instances)
-    steps = protocol_steps(circuit, reduction, more)
+    likely, variables = most_likely(field), log_instances(instances)
+    steps = protocol_steps(circuit, reduction, variables)
     of_commitment = (Raw() if commitment is None else commitment).error_terms(
-        field, circuit.log_inputs + more
+        field, circuit.log_inputs + variables
     )
     terms = {
         "random coefficients": circuit.degree_in_randoms * likely,
@@ -80,7 +80,7 @@ def security_bits(
     commitment: Scheme | None = None, hash: Hash = Hash.SHA3_256,
     reduction: Reduction = Reduction.PLACES,
 ) -> int:  # fmt: skip
-    """Minus the logarithm of all error terms together, rounded down; 0 where they are beyond 1."""
+    """Minus the logarithm of the sum of all error terms, rounded down; 0 if the sum exceeds 1."""
     terms = error_terms(
         circuit, field, instances=instances, commitment=commitment, hash=hash, reduction=reduction
     )

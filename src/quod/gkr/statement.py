@@ -42,17 +42,17 @@ class Statement:
         self, key: VerifyingKey, circuit: LayeredCircuit, public: Sequence[object], instances: int,
         *, checked: int | None = None, allow_bits: int = LEAST_BITS,
     ) -> None:  # fmt: skip
-        """`checked` is what `checked_key` has given for all these."""
+        """`checked` is the result of `checked_key` for these arguments, if it is known."""
         if checked is None:
             checked = checked_key(key, circuit, instances, allow_bits)
         self.log_instances = checked
         self.key, self.circuit, self.instances = key, circuit, int(instances)
-        given: object = public
-        if isinstance(given, (list, tuple)) and not given and not circuit.public:
+        values: object = public
+        if isinstance(values, (list, tuple)) and not values and not circuit.public:
             self.public: list[tuple[int, ...]] = [()] * self.instances
             """The public inputs of each instance."""
             return
-        rows = by_instance("public inputs", given, self.instances)
+        rows = by_instance("public inputs", values, self.instances)
         self.public = [_checked_row(circuit, row) for row in rows]
         for number in circuit.public_factors:
             if len({row[number] for row in self.public}) > 1:
@@ -97,15 +97,15 @@ def checked_key(key: VerifyingKey, circuit: LayeredCircuit, instances: int, allo
     `allow_bits` asks for, or too many instances.
     """
     key.check_circuit(circuit)
-    found = log_instances(instances)
+    log_size = log_instances(instances)
     most = _most_log_instances(key, circuit)
-    if found > most:
+    if log_size > most:
         raise InputError(
             f"{int(instances):,} instances of this circuit are too many for one proof; prove at "
             f"most {1 << most:,} at a time"
         )
     key.check_bits(circuit, int(instances), allow_bits)
-    return found
+    return log_size
 
 
 def _most_log_instances(key: VerifyingKey, circuit: LayeredCircuit) -> int:
@@ -120,27 +120,27 @@ def _most_log_instances(key: VerifyingKey, circuit: LayeredCircuit) -> int:
     return max(0, min(room))
 
 
-def checked_lists(what: str, given: object, public: object) -> tuple[list[Any], list[Any]]:
-    """As many lists of public inputs as there are of what each is for; InputError for others."""
-    if not isinstance(given, (list, tuple)) or not isinstance(public, (list, tuple)):
+def checked_lists(what: str, values: object, public: object) -> tuple[list[Any], list[Any]]:
+    """Check that there is a list of public inputs for each value; InputError otherwise."""
+    if not isinstance(values, (list, tuple)) or not isinstance(public, (list, tuple)):
         raise InputError(f"{what} and the public inputs of proofs are lists")
-    if len(given) != len(public):
+    if len(values) != len(public):
         raise InputError(
-            f"{what} are those of {len(given)} proofs, and the public inputs of {len(public)}"
+            f"{what} are those of {len(values)} proofs, and the public inputs of {len(public)}"
         )
-    return list(given), list(public)
+    return list(values), list(public)
 
 
-def by_instance(what: str, given: object, instances: int) -> list[object]:
-    """Values of each instance; those of a single one need not be in a list of their own."""
-    if not isinstance(given, (list, tuple)):
+def by_instance(what: str, values: object, instances: int) -> list[object]:
+    """The values of each instance; values of a single instance need no outer list."""
+    if not isinstance(values, (list, tuple)):
         raise InputError(f"the {what} are a list")
-    nested = bool(given) and all(isinstance(row, (list, tuple)) for row in given)
+    nested = bool(values) and all(isinstance(row, (list, tuple)) for row in values)
     if instances == 1 and not nested:
-        return [given]
-    if len(given) != instances:
-        raise InputError(f"there are {instances} instances, and {what} of {len(given)}")
-    return list(given)
+        return [values]
+    if len(values) != instances:
+        raise InputError(f"there are {instances} instances, and {what} of {len(values)}")
+    return list(values)
 
 
 def _checked_row(circuit: LayeredCircuit, row: object) -> tuple[int, ...]:

@@ -49,12 +49,10 @@ Refusal = VerificationError | InputError
 
 
 class Verifier:
-    """A circuit on a device, to check proofs of as many `instances` each, `batch` of them at a
-    time.
+    """A verifier on a device for proofs of `instances` instances of a circuit, in batches.
 
-    All memory is allocated when it is made: `peak_bytes`, of which the gates take 8 to 16 bytes
-    each, and a proof of the batch its own size and about that of one layer's weights. Threads take
-    turns at it.
+    The constructor allocates all memory, `peak_bytes`: 8 to 16 bytes for each gate, and for each
+    proof of a batch its size and about the size of one layer's weights. A lock serialises threads.
     """
 
     def __init__(
@@ -120,23 +118,24 @@ class Verifier:
 
         Public inputs that are none, of any proof, and a proof that is no bytes are an InputError.
         """
-        given, known = checked_lists("the proofs", proofs, publics)
-        for number, proof in enumerate(given):
+        proof_list, public_rows = checked_lists("the proofs", proofs, publics)
+        for number, proof in enumerate(proof_list):
             if type(proof) is not bytes:
-                which = f"proof {number}" if len(given) > 1 else "a proof"
+                which = f"proof {number}" if len(proof_list) > 1 else "a proof"
                 raise InputError(f"{which} is bytes, not {shown_kind(proof)}")
         checked = self._log_instances
         statements = [
-            Statement(self.key, self.circuit, row, self.instances, checked=checked) for row in known
+            Statement(self.key, self.circuit, row, self.instances, checked=checked)
+            for row in public_rows
         ]
-        return self.errors_of(statements, given, timeline)
+        return self.errors_of(statements, proof_list, timeline)
 
     def errors_of(
         self, statements: Sequence[Statement], proofs: Sequence[bytes],
         timeline: Timeline | None = None,
     ) -> list[Refusal | None]:  # fmt: skip
         """Return the errors of proofs of statements about this circuit, as `errors` does."""
-        found: list[Refusal | None] = []
+        verdicts: list[Refusal | None] = []
         batch = self._plan.batch
         for at in range(0, len(proofs), batch):
             readings = [
@@ -147,11 +146,11 @@ class Verifier:
             ]
             with self._turn:
                 errors = iter(self._run([r for r in readings if isinstance(r, _Reading)], timeline))
-            found += [next(errors) if isinstance(r, _Reading) else r for r in readings]
-        return found
+            verdicts += [next(errors) if isinstance(r, _Reading) else r for r in readings]
+        return verdicts
 
     def _read(self, statement: Statement, proof: bytes) -> _Reading | Refusal:
-        """All that the host reads before the device does."""
+        """Read the commitment of a proof and check its length on the host."""
         messages, key = self._plan.messages, self.key
         reader = ProofReader(proof, key.transcript())
         statement.begin(reader.transcript)
@@ -164,8 +163,8 @@ class Verifier:
         stop = start + messages.elements * each
         if len(proof) < stop:
             message = next(
-                own for own in messages.of_elements.values()
-                if start + (own.first + own.count) * each > len(proof)
+                candidate for candidate in messages.of_elements.values()
+                if start + (candidate.first + candidate.count) * each > len(proof)
             )  # fmt: skip
             return InputError(
                 f"the proof ends at byte {len(proof)}, within {message.count} elements of "
@@ -181,7 +180,7 @@ class Verifier:
     # --- on the device
 
     def _run(self, readings: Sequence[_Reading], timeline: Timeline | None) -> list[Refusal | None]:
-        """The verdicts on at most a batch of proofs; the rest of it is as the last one."""
+        """The verdicts on at most a batch of proofs; the last proof pads the batch."""
         if not readings:
             return []
         plan, device = self._plan, self.device
@@ -213,8 +212,8 @@ class Verifier:
     def _upload(self, readings: Sequence[_Reading], ticket: int) -> None:
         plan, device = self._plan, self.device
         states = b"".join(reading.state for reading in readings)
-        begun = np.concatenate([np.array([ticket], np.uint32), np.frombuffer(states, "<u4")])
-        device.upload(begun, into=plan.begun)
+        run_start = np.concatenate([np.array([ticket], np.uint32), np.frombuffer(states, "<u4")])
+        device.upload(run_start, into=plan.run_start)
         for number, reading in enumerate(readings):
             count = (reading.stop - reading.start) // 4
             words = np.frombuffer(reading.proof, "<u4", count, reading.start)
@@ -266,21 +265,21 @@ class Verifier:
         for number, reading in enumerate(readings):
             if errors[number] is not None:
                 continue
-            own = []
+            input_claims = []
             for point, value in zip(
                 claims.points, words_to_elements(field, claimed[number]), strict=True
             ):
                 drawn = challenges[number, [*point.coordinates, *claims.across]]
-                own.append(Claim(tuple(words_to_elements(field, drawn)), value))
+                input_claims.append(Claim(tuple(words_to_elements(field, drawn)), value))
             state = records[number, STATE : STATE + STATE_WORDS].astype("<u4").tobytes()
             reader = ProofReader(reading.proof, self.key.transcript(state))
             reader.offset = reading.stop
             try:
                 if self._openings is None:
-                    reading.commitment.check(own, reader)
+                    reading.commitment.check(input_claims, reader)
                 else:
                     assert isinstance(reading.commitment, LigeroCommitment)
-                    self._openings.check(reading.commitment, own, reader, timeline)
+                    self._openings.check(reading.commitment, input_claims, reader, timeline)
                 reader.end()
             except (InputError, VerificationError) as error:
                 errors[number] = error
@@ -288,8 +287,8 @@ class Verifier:
 
 @frozen(eq=False)
 class _Reading:
-    """A proof whose commitment was read: the state of the transcript behind it, and from where to
-    where the messages go."""
+    """A proof whose commitment was read: the transcript state after it, and the bytes of the
+    messages."""
 
     statement: Statement
     commitment: Commitment

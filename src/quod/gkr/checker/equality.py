@@ -1,7 +1,6 @@
-"""Kernels that expand eq at points of challenges.
+"""Kernels that expand eq tables at points of challenges.
 
-A workgroup does one tile of the work of one proof, workgroup proof * tiles + tile, and leaves the
-ticket of the run for it.
+Workgroup proof * tiles + tile computes one tile of one proof, and stores the run's ticket for it.
 """
 
 from __future__ import annotations
@@ -27,33 +26,36 @@ def expand_factors(
     coordinates: Pointer[U32],
     challenges: PerProof,
     factors: PerProof,
-    begun: Pointer[U32],
-    made: PerProof,
+    run_start: Pointer[U32],
+    tile_tickets: PerProof,
     *,
     field: FieldSpec,
 ) -> None:
-    """eq of some coordinates at all their corners, times a challenge.
+    """Expand eq of some coordinates at all hypercube points, times a challenge.
 
-    A row is the first entry, the first of the coordinates and their number, the challenge or
-    `NONE`, and the corners from where to where the tile goes; `coordinates` are challenges.
+    A row has the first entry, the first coordinate and the number of coordinates, the challenge or
+    `NONE`, and the first and the last hypercube point of the tile. `coordinates` are indices of
+    challenges.
     """
     f = field_arithmetic(k, field, inlined=True)
     proof, tile = k.workgroup_id() // tiles.count, k.workgroup_id() % tiles.count + tiles.first
     out, first, count, scale, start, stop = k.load(rows, tile * FACTOR_ROW, FACTOR_ROW)
-    own = proof * challenges.stride
-    known = f.carried(f.load(challenges.entries, own + k.select(scale == NONE, 0, scale)))
-    begin = f.select(scale == NONE, f.carried(f.one()), known)
+    challenges_start = proof * challenges.stride
+    scale_factor = f.carried(
+        f.load(challenges.entries, challenges_start + k.select(scale == NONE, 0, scale))
+    )
+    initial = f.select(scale == NONE, f.carried(f.one()), scale_factor)
     with k.range(k.local_id() + start, stop, k.workgroup_size) as loop:
         corner = loop.index
-        with k.range(0, count, carry=begin) as bits:
+        with k.range(0, count, carry=initial) as bits:
             (place,) = k.load(coordinates, first + bits.index)
-            w = f.carried(f.load(challenges.entries, own + place))
+            w = f.carried(f.load(challenges.entries, challenges_start + place))
             bit = (corner >> (count - 1 - bits.index)) & 1
             chosen = f.select(bit != 0, w, f.carried(1 - w))
             bits.next(f.carried(bits.carried * chosen))
         f.store(factors.entries, proof * factors.stride + out + corner, bits.results)
     with k.if_(k.local_id() == 0):
-        k.store(made.entries, proof * made.stride + tile, *k.load(begun, 0))
+        k.store(tile_tickets.entries, proof * tile_tickets.stride + tile, *k.load(run_start, 0))
 
 
 @kernel
@@ -64,33 +66,35 @@ def expand_tables(
     rows: Pointer[U32],
     factors: PerProof,
     tables: PerProof,
-    begun: Pointer[U32],
-    made: PerProof,
+    run_start: Pointer[U32],
+    tile_tickets: PerProof,
     *,
     field: FieldSpec,
 ) -> None:
-    """Tables of eq of one point, or of the sum of two, from the factors of their halves.
+    """Expand the eq table of a point, or the sum of two such tables, from factors.
 
-    A row is the first entry, the logarithm of the lower factors, where the upper and the lower
-    factors of both points begin, how many entries are not 0, and which upper factors are the
-    tile's.
+    A row has the first entry, the logarithm of the number of lower factors, the first upper and the
+    first lower factor of both points, the number of entries that are not 0, and the range of the
+    tile's upper factors.
     """
     f = field_arithmetic(k, field, inlined=True)
     proof, tile = k.workgroup_id() // tiles.count, k.workgroup_id() % tiles.count + tiles.first
     out, log_low, high, low, high_2, low_2, zeros, start, stop = k.load(
         rows, tile * TABLE_ROW, TABLE_ROW
     )
-    own = proof * factors.stride
+    factors_start = proof * factors.stride
     size = k.constant(1, u32) << log_low
 
     def expand(points: Sequence[tuple[Value, Value]]) -> None:
         with k.range(start, stop) as outer:
             uppers = [
-                f.carried(f.load(factors.entries, own + at + outer.index)) for at, _ in points
+                f.carried(f.load(factors.entries, factors_start + at + outer.index))
+                for at, _ in points
             ]
             with k.range(k.local_id(), size, k.workgroup_size) as inner:
                 lowers = [
-                    f.carried(f.load(factors.entries, own + at + inner.index)) for _, at in points
+                    f.carried(f.load(factors.entries, factors_start + at + inner.index))
+                    for _, at in points
                 ]
                 entry = f.carried(f.sum_of_products(list(zip(uppers, lowers, strict=True))))
                 place = (outer.index << log_low) + inner.index
@@ -102,4 +106,8 @@ def expand_tables(
     with branch.otherwise():
         expand([(high, low), (high_2, low_2)])
     with k.if_(k.local_id() == 0):
-        k.store(made.entries, proof * made.stride + first_tag + tile, *k.load(begun, 0))
+        k.store(
+            tile_tickets.entries,
+            proof * tile_tickets.stride + first_tag + tile,
+            *k.load(run_start, 0),
+        )

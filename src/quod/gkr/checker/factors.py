@@ -1,4 +1,4 @@
-"""Factors of eq at the points of proofs: rows of the kernels that make them."""
+"""Factors of eq at the points of proofs: the rows of the kernels that expand them."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class Factors:
         self.rows: list[Row] = []
         self.coordinates: list[int] = []
         self.entries = 0
-        self._known: dict[tuple[tuple[int, ...], int], int] = {}
+        self._first: dict[tuple[tuple[int, ...], int], int] = {}
 
     def of(self, point: Point, least_log_low: int | None = None) -> tuple[int, int, int]:
-        """The logarithm of the lower ones, and where the upper and the lower ones begin."""
+        """The logarithm of the number of lower factors, the first upper and the first lower one."""
         size = len(point.coordinates)
         least = _LEAST_LOG_LOW if least_log_low is None else least_log_low
         log_low = min(size, max(-(-size // 2), least))
@@ -29,17 +29,17 @@ class Factors:
 
     def _begin(self, coordinates: tuple[int, ...], scale: int) -> int:
         key = (coordinates, scale)
-        if key not in self._known:
-            self._known[key] = first = self.entries
+        if key not in self._first:
+            self._first[key] = first = self.entries
             at, count = len(self.coordinates), len(coordinates)
             self.coordinates += coordinates
             self.entries += 1 << count
             for start, stop in tiles(1 << count, _TILE):
                 self.rows.append((first, at, count, scale, start, stop))
-        return self._known[key]
+        return self._first[key]
 
 
 def tiles(count: int, each: int) -> Iterator[tuple[int, int]]:
-    """From where to where parts of a range go."""
+    """Cut a range into tiles of `each` entries."""
     for start in range(0, count, each):
         yield start, min(start + each, count)

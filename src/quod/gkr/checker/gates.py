@@ -1,4 +1,4 @@
-"""Gates inside kernels: what they take, and their coefficients."""
+"""Gates inside kernels: their outputs, inputs and coefficients."""
 
 from __future__ import annotations
 
@@ -14,8 +14,13 @@ from quod.sumcheck.mixed import MixedField
 
 @frozen
 class SumForm:
-    """Sums over gates with so many `inputs`. Coefficients are numbers and public inputs, or with
-    `is_random` challenges; `by_instance` they are constants, each a public input an instance."""
+    """The static part of a sum over gates.
+
+    inputs: the inputs of each gate.
+    is_random: whether the coefficients are challenges, not numbers and public inputs.
+    by_instance: whether the gates are constants whose public input differs by instance.
+    has_public: whether coefficients may be public inputs.
+    """
 
     field: FieldSpec
     inputs: int
@@ -26,7 +31,7 @@ class SumForm:
 
 @frozen(eq=False)
 class Gate:
-    """A gate in an instance: numbers of its output and its inputs, and its coefficient's code."""
+    """A gate in an instance: the wires of its output and inputs, and its coefficient's code."""
 
     output: Value
     inputs: list[Value]
@@ -45,7 +50,7 @@ class Gates:
         self._tables, self._challenges, self._proof = tables, challenges, proof
 
     def at(self, item: Value) -> Gate:
-        """The gate of an item: `by_instance` there is one for each instance of a gate."""
+        """The gate of an item; with `by_instance` each instance of a gate is an item."""
         k, form, tables = self._k, self._form, self._tables
         gate, instance = item, k.constant(0, u32)
         if form.by_instance:

@@ -6,7 +6,7 @@ from quod.field.extension import field_arithmetic
 from quod.field.spec import FieldSpec
 from quod.gkr.checker.messages import NONE
 from quod.gkr.checker.parameters import PartialSums, PerProof, Records, Tiles
-from quod.gkr.checker.proof_buffer import Parts, of_integer
+from quod.gkr.checker.proof_buffer import SumReader, of_integer
 from quod.gkr.checker.records import FAILED, PASSED
 from quod.kernel import U32, Builder, Pointer, kernel, u32
 from quod.sumcheck.mixed import MixedField
@@ -29,10 +29,10 @@ def evaluate_tables(
     field: FieldSpec,
     claims: int,
 ) -> None:
-    """Parts of the values at one or two points of each proof's table of inputs, integers below p.
+    """Evaluate a chunk of each proof's table of inputs, integers below p, at one or two points.
 
-    A row is the logarithm of the lower factors, where the upper and the lower factors of both
-    points begin, which upper factors are the tile's, and the part of each point.
+    A row has the logarithm of the number of lower factors, the first upper and the first lower
+    factor of both points, the range of the tile's upper factors, and the partial sum of each point.
     """
     mixed = MixedField(k, field)
     f, base = mixed.extended, mixed.base
@@ -40,21 +40,23 @@ def evaluate_tables(
     proof, tile = k.workgroup_id() // tiles.count, k.workgroup_id() % tiles.count + tiles.first
     row = k.load(rows, tile * EVALUATION_ROW, EVALUATION_ROW)
     log_low, start, stop = row[0], row[5], row[6]
-    size, own = k.constant(1, u32) << log_low, proof * factors.stride
+    size, factors_start = k.constant(1, u32) << log_low, proof * factors.stride
     zeros = tuple(f.carried(f.zero()) for _ in range(claims))
     with k.range(start, stop, carry=zeros) as outer:
         with k.range(k.local_id(), size, k.workgroup_size, carry=zeros) as inner:
             place = (proof << log_size) + (outer.index << log_low) + inner.index
             value = base.carried(base.load(values, place))
             lowers = [
-                f.load(factors.entries, own + row[2 + 2 * n] + inner.index) for n in range(claims)
+                f.load(factors.entries, factors_start + row[2 + 2 * n] + inner.index)
+                for n in range(claims)
             ]
             parts_of = [mixed.multiply(f.carried(lower), value) for lower in lowers]
             inner.next(
                 tuple(f.carried(a + b) for a, b in zip(inner.carried, parts_of, strict=True))
             )
         uppers = [
-            f.load(factors.entries, own + row[1 + 2 * n] + outer.index) for n in range(claims)
+            f.load(factors.entries, factors_start + row[1 + 2 * n] + outer.index)
+            for n in range(claims)
         ]
         outer.next(
             tuple(
@@ -62,14 +64,14 @@ def evaluate_tables(
                 for total, upper, part in zip(outer.carried, uppers, inner.results, strict=True)
             )
         )
-    # Integers were taken for elements, which are so many times as large.
+    # The kernel loaded integers as elements in Montgomery form.
     totals = [f.carried(of_integer(f, total)) for total in sums.totals(list(outer.results))]
     with k.if_(k.local_id() == 0):
         for n, total in enumerate(totals):
             place = proof * parts.stride + row[7 + n]
             f.store(parts.words, place, total)
             tag = parts.tags + proof * parts.stride + row[7 + n]
-            k.store(parts.words, tag, *k.load(parts.begun, 0))
+            k.store(parts.words, tag, *k.load(parts.run_start, 0))
 
 
 @kernel
@@ -86,26 +88,26 @@ def check_claims(
     field: FieldSpec,
     evaluates: bool,
 ) -> None:
-    """What is claimed of the inputs, which is compared with their values where it `evaluates`.
+    """Compute the claims about the inputs; with `evaluates` compare them with the table's values.
 
-    A row is an element of the proof or `NONE`, the parts of a sum that is added to it, and those of
-    the value, both from where to where.
+    A row has an element of the proof or `NONE`, the range of the partial sums that are added to
+    it, and the range of the partial sums of the table's value.
     """
     f, i = field_arithmetic(k, field, inlined=True), k.global_id()
     with k.if_(i < n):
         proof, claim = i // claims, i % claims
-        (ticket,) = k.load(parts.begun, 0)
+        (ticket,) = k.load(parts.run_start, 0)
         value, own_first, own_stop, first, stop = k.load(rows, claim * CLAIM_ROW, CLAIM_ROW)
-        found = Parts(k, f, parts, proof, ticket)
+        sums = SumReader(k, f, parts, proof, ticket)
         is_sent = value != NONE
         element = f.load(sent.entries, proof * sent.stride + k.select(is_sent, value, 0))
         element = f.select(is_sent, f.carried(of_integer(f, element)), f.carried(f.zero()))
-        claim_value = f.carried(found.sum(own_first, own_stop) + element)
+        claim_value = f.carried(sums.sum(own_first, own_stop) + element)
         verdict = k.constant(PASSED, u32)
         if evaluates:
-            difference = f.carried(found.sum(first, stop) - claim_value)
+            difference = f.carried(sums.sum(first, stop) - claim_value)
             verdict = k.select(f.is_zero(difference), verdict, FAILED)
-        with k.if_(found.fresh):
+        with k.if_(sums.fresh):
             f.store(claimed, i, claim_value)
             place = proof * records.stride + records.first + claim
             k.store(records.words, place, ticket + verdict)

@@ -23,7 +23,7 @@ from quod.transcript.labels import Label
 from quod.transcript.runs import DIGESTS_EACH, RUN_ELEMENTS, messages_of
 
 NONE = 0xFFFFFFFF
-"""In a row: there is no such thing."""
+"""An absent index in a row."""
 
 DIGEST_WORDS = DIGEST_BYTES // 4
 
@@ -49,8 +49,12 @@ class Message:
 
 @frozen
 class Check:
-    """A comparison: its record among those of a proof, the last message that it takes, and what is
-    said of a proof that fails it, None where that message is of no elements."""
+    """A comparison.
+
+    record: the index of the verdict among those of a proof.
+    message: the last message that the comparison reads.
+    failure: the error for a proof that fails it; None if the message has an invalid element.
+    """
 
     record: int
     message: int
@@ -78,14 +82,14 @@ class Messages(ABC):
         self._order, self._chain = StepsInOrder(self.protocol), chain
         self._is_drawn = False
         self.rows: list[Row] = []
-        """The header of each, and where it begins: among all words of the elements, or those of
-        the digests, which the last number says."""
+        """Of each message the header, its first word, and whether it consists of digests; the word
+        counts from the proof's elements or from its digests."""
         self.of_elements: dict[int, Message] = {}
-        """Elements by the message that absorbs them, or the last one that does."""
+        """Elements by the message that absorbs them, or by the last of several."""
         self.elements = self.protocol.elements
         """Elements of a proof."""
         self.runs: list[Row] = []
-        """Elements whose digests are absorbed: the first, how many, and the place of the digest."""
+        """Elements whose digests are absorbed: the first, their number, the index of the digest."""
         self.digests = 0
         """Digests of a proof, with those that fill up messages."""
         self.checks: list[Check] = []
@@ -93,7 +97,7 @@ class Messages(ABC):
         self.first_random = 0
         """The challenge that is the first random coefficient."""
         self.claims = self._all_layers(*self._begin())
-        """Those about the inputs."""
+        """The claims about the inputs."""
         self._order.end()
 
     @property
@@ -106,7 +110,7 @@ class Messages(ABC):
         """The messages of all layers, from the last one to the first."""
 
     def _begin(self) -> tuple[Point, tuple[int, ...]]:
-        """The delays, the random coefficients, and the first point with that of the instances."""
+        """Append the steps before the layers; return the point of the outputs and the instances."""
         steps = self.protocol
         first_delay, last_delay = steps.delays
         if steps.randoms.count:
@@ -124,7 +128,7 @@ class Messages(ABC):
             self._append(step.label, 0, 0)
 
     def _challenges(self, step: Challenges) -> tuple[int, ...]:
-        """Append the empty messages between challenges in a row; the numbers of these."""
+        """Append the empty messages between consecutive challenges; return their numbers."""
         self._order.take(step)
         drawn = []
         for _ in range(step.count):
@@ -135,7 +139,7 @@ class Messages(ABC):
         return tuple(drawn)
 
     def _rounds(self, step: Rounds) -> range:
-        """Append the messages of rounds; the numbers of their challenges."""
+        """Append the messages of rounds; return the numbers of their challenges."""
         self._order.take(step)
         begin = len(self.rows)
         for number in range(step.variables):
@@ -144,7 +148,7 @@ class Messages(ABC):
         return range(begin, len(self.rows))
 
     def _values(self, step: Values) -> int:
-        """Append the messages of values; the number of the last one."""
+        """Append the messages of values; return the number of the last message."""
         self._order.take(step)
         append = self._message_of_runs if step.by_runs else self._message
         return append(step.label, step.first, step.count)
@@ -152,21 +156,21 @@ class Messages(ABC):
     # --- messages
 
     def _append(self, label: Label, words: int, place: int, *, is_digest: bool = False) -> int:
-        """The number of the next message."""
+        """Append a message, and return its number."""
         start = int.from_bytes(header(label, 4 * words), "little")
         self.rows.append((start, place, int(is_digest)))
         self._is_drawn = False
         return len(self.rows) - 1
 
     def _message(self, label: Label, first: int, count: int) -> int:
-        """The number of the next message, of so many elements."""
+        """Append a message of `count` elements, and return its number."""
         words = self.field.words
         number = self._append(label, words * count, words * first)
         self.of_elements[number] = Message(first, count)
         return number
 
     def _message_of_runs(self, label: Label, first: int, count: int) -> int:
-        """The number of the last message of so many elements that are absorbed by their runs."""
+        """Append the messages of the digests of elements' runs; return the last one's number."""
         for at in range(0, count, RUN_ELEMENTS):
             digest = self.digests + at // RUN_ELEMENTS
             self.runs.append((first + at, min(RUN_ELEMENTS, count - at), digest))
@@ -180,5 +184,5 @@ class Messages(ABC):
 
 
 def words_of(rows: Sequence[Row]) -> NDArray[np.uint32]:
-    """Rows as they are uploaded, one where there are none."""
+    """Rows as an array to upload; a row of zeros if there are none, as no buffer is empty."""
     return np.array(rows or [(0,)], np.uint32).reshape(-1)

@@ -6,21 +6,21 @@ from quod.kernel import U32, Pointer, Struct
 
 
 class Tiles(Struct):
-    """The tiles of a launch, a workgroup each: the first one, and how many there are of a proof."""
+    """The tiles of a launch, a workgroup each: the first tile, and the tiles of a proof."""
 
     first: U32
     count: U32
 
 
 class PerProof(Struct):
-    """An array of all proofs, `stride` entries a proof: elements, or words that are no elements."""
+    """An array of all proofs, `stride` entries a proof: elements or 32-bit words."""
 
     stride: U32
     entries: Pointer[U32]
 
 
 class Records(Struct):
-    """The records of all proofs, `stride` a proof, and the first one that a kernel writes."""
+    """The records of all proofs, `stride` a proof, and the first record that a kernel writes."""
 
     stride: U32
     first: U32
@@ -28,9 +28,9 @@ class Records(Struct):
 
 
 class Sent(Struct):
-    """The elements that were sent of all proofs, `elements` a proof.
+    """The elements that the prover sent, `elements` a proof, and their digests, `digests` a proof.
 
-    From the word `first_digest` on stand their digests, `digests` a proof.
+    The digests of all proofs begin at the word `first_digest`.
     """
 
     elements: U32
@@ -40,19 +40,20 @@ class Sent(Struct):
 
 
 class PartialSums(Struct):
-    """The parts of all sums, `stride` a proof, and the run's ticket.
+    """The partial sums of all proofs, `stride` a proof, and a tag for each partial sum.
 
-    From the word `tags` on stands the ticket of the run for each part.
+    tags: the first word of the tags. A tag is the ticket of the run that wrote the partial sum.
+    run_start: the ticket of the current run, then the states of the transcripts.
     """
 
     stride: U32
     tags: U32
     words: Pointer[U32]
-    begun: Pointer[U32]
+    run_start: Pointer[U32]
 
 
 class GateTables(Struct):
-    """Gates as columns of `total` entries, the rows of their parts, and their coefficients.
+    """Gates as columns of `total` entries, the rows of the partial sums, and the coefficients.
 
     `coefficients` has the `numbers` of the circuit, then the public inputs of all proofs, `public`
     a proof, each for 2**log_instances instances.

@@ -1,5 +1,5 @@
-"""The check of a batch of proofs of one circuit, as launches that are recorded once: what is common
-to both reductions."""
+"""The check of a batch of proofs of one circuit as recorded launches: the part of both
+reductions."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ _MOST_BYTES = 4 << 32
 class CheckPlan(ABC):
     """The checks of a batch of proofs.
 
-    The host sets `begun`, the run's ticket and the states of the transcripts behind the
-    commitments, `sent`, what follows of the proofs, `public`, and `inputs` where claims about them
-    are compared with tables, and finds `records`, which it has marked before.
+    The host writes to `run_start` the run's ticket and the transcript states after the commitments,
+    to `sent` the proofs after their commitments, then `public`, and `inputs` if the check compares
+    claims with tables. It marks `records` as unwritten before the launches, and reads them after.
     """
 
     def __init__(
@@ -65,16 +65,16 @@ class CheckPlan(ABC):
         self._allocate()
 
     def _sums(self) -> dict[str, Sum]:
-        """All sums, by what the memory of each is called."""
-        return {str(form): whole for form, whole in self._schedule.sums.items()}
+        """All sums, by the name of their buffers."""
+        return {str(form): form_sum for form, form_sum in self._schedule.sums.items()}
 
     @abstractmethod
     def _record_sums(self, recording: RecordingStream) -> None:
-        """Launches behind which the parts of all sums are there."""
+        """Record the launches that compute the partial sums of all sums."""
 
     @abstractmethod
     def _record_checks(self, recording: RecordingStream) -> None:
-        """The launch of the checks of all layers."""
+        """Record the launch of the checks of all layers."""
 
     def _allocate(self) -> None:
         device, schedule, batch, messages = self.device, self._schedule, self.batch, self.messages
@@ -87,22 +87,22 @@ class CheckPlan(ABC):
             "factor_rows": schedule.factors.rows, "table_rows": schedule.table_rows,
             "evaluation_rows": schedule.evaluation_rows, "claim_rows": schedule.claim_rows,
         }  # fmt: skip
-        constants = {name: words_of(own) for name, own in rows.items()}
+        constants = {name: words_of(table) for name, table in rows.items()}
         constants["coordinates"] = np.array(schedule.factors.coordinates or [0], np.uint32)
-        for name, whole in self._sums().items():
-            constants[f"rows of {name}"] = words_of(whole.rows)
-            constants[f"gates of {name}"] = whole.gates.reshape(-1)
+        for name, form_sum in self._sums().items():
+            constants[f"rows of {name}"] = words_of(form_sum.rows)
+            constants[f"gates of {name}"] = form_sum.gates.reshape(-1)
         inputs = modulus.bytes << self._log_inputs if self.evaluates_inputs else 0
         # Kernels load as many words as the longest message or a run has, wherever one begins.
         beyond = max(messages.most_words, RUN_ELEMENTS * self.field.words if messages.runs else 0)
         sizes = {
-            "begun": 4 * (1 + batch * STATE_WORDS),
+            "run_start": 4 * (1 + batch * STATE_WORDS),
             "sent": 4 * (self._first_digest + batch * messages.digests * DIGEST_WORDS + beyond),
             "checked": 4 * batch * len(messages.runs),
             "challenges": batch * len(messages.rows) * element,
             "factors": batch * schedule.factors.entries * element,
             "tables": batch * schedule.table_entries * element,
-            "made": 4 * batch * schedule.tiles,
+            "tile_tickets": 4 * batch * schedule.tiles,
             "partial": batch * schedule.parts * (element + 4),
             "claimed": batch * len(schedule.claim_rows) * element,
             "records": 4 * batch * self.record_words,
@@ -116,7 +116,7 @@ class CheckPlan(ABC):
         device.check_budget("the check of these proofs", self.peak_bytes)
         self._memory = {name: device.allocate(max(4, size)) for name, size in sizes.items()}
         self._memory |= {name: device.upload(array) for name, array in constants.items()}
-        self.begun = self._memory["begun"]
+        self.run_start = self._memory["run_start"]
         """The ticket, then the states."""
         self.inputs = self._memory["inputs"]
         """Tables of inputs, integers below p."""
@@ -165,7 +165,7 @@ class CheckPlan(ABC):
         self._tiled(
             recording, expand_factors, range(len(schedule.factors.rows)), memory["factor_rows"],
             memory["coordinates"], self._per_proof("challenges"), self._per_proof("factors"),
-            memory["begun"], self._per_proof("made"), field=self.field,
+            memory["run_start"], self._per_proof("tile_tickets"), field=self.field,
         )  # fmt: skip
         self._record_sums(recording)
         self._record_checks(recording)
@@ -176,7 +176,7 @@ class CheckPlan(ABC):
         self, recording: RecordingStream, definition: Any, tiles: range, *arguments: Any,
         **static: Any,
     ) -> None:  # fmt: skip
-        """A workgroup a tile of a proof."""
+        """Record a launch with a workgroup for each tile of each proof."""
         compiled = self.device.compile(definition, **static)
         recording.launch(
             compiled, self.batch * len(tiles), Tiles(tiles.start, len(tiles)), *arguments
@@ -186,7 +186,7 @@ class CheckPlan(ABC):
         self, recording: RecordingStream, definition: Any, count: int, *arguments: Any,
         **static: Any,
     ) -> None:  # fmt: skip
-        """An instance for each of `count` of every proof."""
+        """Record a launch with `count` instances for each proof."""
         compiled = self.device.compile(definition, **static)
         total = self.batch * count
         recording.launch(compiled, -(-total // compiled.lanes), total, count, *arguments)
@@ -197,7 +197,7 @@ class CheckPlan(ABC):
         if messages.runs:
             self._each(
                 recording, hash_runs, len(messages.runs), sent, memory["run_rows"],
-                memory["begun"], memory["checked"], field=self.field, hash=self._hash,
+                memory["run_start"], memory["checked"], field=self.field, hash=self._hash,
             )  # fmt: skip
         lanes, alone = 1 if device.host_memory else _READ_LANES, False
         if device.host_memory and self.batch >= device.lanes > 1:
@@ -208,41 +208,41 @@ class CheckPlan(ABC):
         )  # fmt: skip
         recording.launch(
             compiled, -(-self.batch // lanes) if alone else self.batch, self.batch,
-            sent, memory["messages"], memory["begun"], self._per_proof("challenges"),
+            sent, memory["messages"], memory["run_start"], self._per_proof("challenges"),
             self._per_proof("records"),
         )  # fmt: skip
 
     def _record_tables(self, recording: RecordingStream, tiles: range) -> None:
-        """Tables of eq, made of their factors."""
+        """Record the expansion of eq tables from their factors."""
         memory, schedule = self._memory, self._schedule
         self._tiled(
             recording, expand_tables, tiles, len(schedule.factors.rows), memory["table_rows"],
-            self._per_proof("factors"), self._per_proof("tables"), memory["begun"],
-            self._per_proof("made"), field=self.field,
+            self._per_proof("factors"), self._per_proof("tables"), memory["run_start"],
+            self._per_proof("tile_tickets"), field=self.field,
         )  # fmt: skip
 
     def _per_proof(self, name: str) -> PerProof:
-        """An array of all proofs, as kernels take it."""
+        """An array of all proofs, as a kernel's argument."""
         schedule, messages = self._schedule, self.messages
         strides = {
             "sent": messages.elements, "challenges": len(messages.rows),
             "checked": len(messages.runs), "factors": schedule.factors.entries,
-            "tables": schedule.table_entries, "made": schedule.tiles,
+            "tables": schedule.table_entries, "tile_tickets": schedule.tiles,
             "records": self.record_words,
         }  # fmt: skip
         return PerProof(strides[name], self._memory[name])
 
     def _partial_sums(self) -> PartialSums:
-        """The parts of all sums, as kernels take them."""
+        """The partial sums, as a kernel's argument."""
         memory = self._memory
-        return PartialSums(self._schedule.parts, self._tags, memory["partial"], memory["begun"])
+        return PartialSums(self._schedule.parts, self._tags, memory["partial"], memory["run_start"])
 
     def _records(self, first: int) -> Records:
         """The records of a check, from `first` on in each proof."""
         return Records(self.record_words, first, self._memory["records"])
 
     def _gates(self, form: SumForm) -> tuple[GateTables, Challenges]:
-        """The gates of a sum and the challenges among their coefficients, as kernels take them."""
+        """The gates of a sum and the challenges among their coefficients, as arguments."""
         circuit, messages, memory = self.circuit, self.messages, self._memory
         tables = GateTables(
             self._schedule.sums[form].total, len(circuit.coefficients), circuit.public,

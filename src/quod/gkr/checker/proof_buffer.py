@@ -9,33 +9,37 @@ from quod.kernel import Builder, u32
 from quod.kernel.ir.value import Value
 
 
-class Parts:
-    """Sums of parts inside kernels, and whether this run has made them and what they are of."""
+class SumReader:
+    """Adds partial sums inside a kernel, and checks that this run wrote all that they depend on."""
 
     def __init__(self, k: Builder, f: Any, sums: PartialSums, proof: Value, ticket: Value) -> None:
         self._k, self._f, self._sums, self._ticket = k, f, sums, ticket
-        self._own = proof * sums.stride
+        self._start = proof * sums.stride
         self.fresh = ticket == ticket
-        """Whether all so far has the run's ticket."""
+        """Whether all tags that were read so far are the run's ticket."""
 
     def sum(self, first: Value, stop: Value) -> Any:
         k, f, sums = self._k, self._f, self._sums
         with k.range(first, stop, carry=(f.carried(f.zero()), k.constant(0, u32))) as loop:
             total, others = loop.carried
-            place = self._own + loop.index
+            place = self._start + loop.index
             (tag,) = k.load(sums.words, sums.tags + place)
             loop.next((f.carried(total + f.load(sums.words, place)), others | (tag ^ self._ticket)))
         self.fresh = self.fresh & (loop.results[1] == 0)
         return loop.results[0]
 
-    def need(self, made: PerProof, proof: Value, place: Value, count: Value) -> None:
-        """A share of all tiles, too, whose tickets `made` has: that of one place of so many, as a
-        proof passes where all of them do."""
-        k, own, tiles = self._k, proof * made.stride, made.stride
+    def require_tiles(
+        self, tile_tickets: PerProof, proof: Value, chunk: Value, count: Value
+    ) -> None:
+        """Check the tickets of the tiles of eq tables, chunk `chunk` of `count`.
+
+        Every check of a proof takes another chunk, and a proof passes if all its checks do.
+        """
+        k, first_tile, tiles = self._k, proof * tile_tickets.stride, tile_tickets.stride
         each = (tiles + count - 1) // count
-        first = k.minimum(place * each, tiles)
+        first = k.minimum(chunk * each, tiles)
         with k.range(first, k.minimum(first + each, tiles), carry=k.constant(0, u32)) as loop:
-            (tag,) = k.load(made.entries, own + loop.index)
+            (tag,) = k.load(tile_tickets.entries, first_tile + loop.index)
             loop.next(loop.carried | (tag ^ self._ticket))
         self.fresh = self.fresh & (loop.results == 0)
 
@@ -51,7 +55,7 @@ class ProofBuffer:
         self._half = (f.modulus.value + 1) // 2
 
     def element(self, place: Value) -> Any:
-        """An element that was sent."""
+        """An element that the prover sent."""
         f = self._f
         return f.carried(of_integer(f, f.load(self._sent.entries, self._first + place)))
 
@@ -60,11 +64,12 @@ class ProofBuffer:
         return self._f.carried(self._f.load(self._challenges.entries, self._first_step + step))
 
     def rounds(self, claim: Any, sumcheck: tuple[Value, ...], weights: tuple[Value, ...]) -> Any:
-        """What the rounds of a sumcheck leave of a claim.
+        """Compute the claim after the rounds of a sumcheck.
 
-        `sumcheck` is how many they are, their degree, the first coefficient and the first
-        challenge. `weights` are how many variables are weighted by eq of 1/2, whether those behind
-        are by eq of challenges, and the first of these; without weights all rounds halve.
+        sumcheck: the number of rounds, their degree, the first coefficient, the first challenge.
+        weights: the number of variables whose eq weight is 1/2, whether eq of challenges weights
+            the other variables, and the first of these challenges; without weights all rounds
+            halve the claim.
         """
         k, f, half = self._k, self._f, self._half
         rounds, degree, first, step = sumcheck
@@ -74,12 +79,12 @@ class ProofBuffer:
             halving.next(f.carried(halving.carried * half))
         a_half = f.carried(f.one() * half)
         with k.range(0, rounds, carry=halving.results) as loop:
-            number, own = loop.index, first + loop.index * degree
+            number, coefficients_start = loop.index, first + loop.index * degree
             place = self.challenge(step + number)
-            top = self.element(own + degree - 1)
+            top = self.element(coefficients_start + degree - 1)
             with k.range(1, degree, carry=(top, top)) as inner:
                 total, others = inner.carried
-                coefficient = self.element(own + degree - 1 - inner.index)
+                coefficient = self.element(coefficients_start + degree - 1 - inner.index)
                 inner.next(
                     (f.carried(total * place + coefficient), f.carried(others + coefficient))
                 )
@@ -94,6 +99,6 @@ class ProofBuffer:
 
 
 def of_integer(f: Any, element: Any) -> Any:
-    """The element that an integer in memory stands for."""
+    """Convert an integer that was loaded as an element to the element of that value."""
     radix = f.modulus.montgomery_radix
     return element if radix == 1 else element * (radix % f.modulus.value)

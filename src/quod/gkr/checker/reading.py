@@ -1,10 +1,10 @@
 """Kernels that read the messages of proofs and draw all challenges.
 
-Nothing of a transcript depends on a claim, so all challenges come first; and every claim is sent,
-so that all sums over gates and all layers are checked side by side, whatever is above them.
+No part of a transcript depends on a claim, so the kernels draw all challenges first. The proof
+contains every claim, so the kernels check all layers in parallel.
 
-What kernels read beside proofs are tables of rows that are made of a circuit. Elements of a proof
-are canonical integers, as bytes have them.
+Kernels read the proofs and tables of rows that follow from the circuit. The elements of a proof are
+canonical integers, not in Montgomery form.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ def hash_runs(
     runs: U32,
     sent: Sent,
     rows: Pointer[U32],
-    begun: Pointer[U32],
+    run_start: Pointer[U32],
     checked: Pointer[U32],
     *,
     field: FieldSpec,
     hash: Hash,
 ) -> None:
-    """The digests of the runs of elements of all proofs, an instance a run.
+    """Hash the runs of elements of all proofs, an instance a run.
 
-    A row is the first element, the number of them and the place of the digest. `checked` gets the
-    ticket of the run that read the elements, and whether all are elements.
+    A row has the first element, the number of elements and the index of the digest. `checked` gets
+    the ticket of this launch plus the verdict: whether all elements are below p.
     """
     chain = hash.in_kernel(k, alone=True)
     i = k.global_id()
@@ -68,7 +68,7 @@ def hash_runs(
         )  # fmt: skip
         digest = sent.first_digest + (proof * sent.digests + place) * DIGEST_WORDS
         k.store(sent.words, digest, *state)
-        (ticket,) = k.load(begun, 0)
+        (ticket,) = k.load(run_start, 0)
         verdict = k.select(good, k.constant(PASSED, u32), FAILED)
         k.store(checked, proof * runs + run, ticket + verdict)
 
@@ -79,7 +79,7 @@ def read_messages(
     batch: U32,
     sent: Sent,
     rows: Pointer[U32],
-    begun: Pointer[U32],
+    run_start: Pointer[U32],
     challenges: PerProof,
     records: PerProof,
     *,
@@ -88,42 +88,43 @@ def read_messages(
     most_words: int,
     alone: bool,
 ) -> None:
-    """The challenge after each message of a proof, and which message is the first of no elements.
+    """Draw the challenge after each message, and find the first message with an invalid element.
 
-    A row is the header of a message and where it begins: among the words of the proof's elements,
-    or those of its digests, which stand behind the elements of all proofs. `begun` has the ticket
-    and the states of the transcripts. A workgroup a proof, `alone` an instance.
+    A row has the header of a message, its first word, and whether it consists of digests. The first
+    word counts from the proof's elements, or from its digests, which follow the elements of all
+    proofs. `run_start` has the run's ticket, then the states of the transcripts. A workgroup reads
+    a proof; with `alone` an instance does.
     """
     f = field_arithmetic(k, field, inlined=True)
     chain, messages = hash.in_kernel(k, alone=alone), challenges.stride
 
     def read(proof: Value, stores: Value) -> None:
-        state = k.load(begun, proof * STATE_WORDS + 1, STATE_WORDS)
+        state = k.load(run_start, proof * STATE_WORDS + 1, STATE_WORDS)
         with k.range(0, messages, carry=(state, messages)) as loop:
             state, wrong = loop.carried
             begin, place, of_digests = k.load(rows, loop.index * MESSAGE_ROW, MESSAGE_ROW)
             length, is_digest = (begin & 0xFFFFFF) >> 2, of_digests != 0
-            own = k.select(
+            base = k.select(
                 is_digest, sent.first_digest + proof * sent.digests * DIGEST_WORDS,
                 proof * sent.elements * field.words,
             )  # fmt: skip
-            message = k.load(sent.words, own + place, most_words)
+            message = k.load(sent.words, base + place, most_words)
             state = chain.absorbed_prefix(state, begin, message, length)
-            found = f.carried(challenge(f, field, state))
+            drawn = f.carried(challenge(f, field, state))
             with k.if_(stores):
-                f.store(challenges.entries, proof * messages + loop.index, found)
+                f.store(challenges.entries, proof * messages + loop.index, drawn)
             good = is_digest | _all_below(k, field.modulus, message, length)
             wrong = k.select(good | (wrong != messages), wrong, loop.index)
             loop.next((state, wrong))
         with k.if_(stores):
-            (ticket,) = k.load(begun, 0)
+            (ticket,) = k.load(run_start, 0)
             state, wrong = loop.results
             k.store(records.entries, proof * records.stride + READ, ticket, wrong, *state)
 
     if alone:
-        own = k.global_id()
-        with k.if_(own < batch):
-            read(own, own < batch)
+        proof = k.global_id()
+        with k.if_(proof < batch):
+            read(proof, proof < batch)
     else:
         read(k.workgroup_id(), k.local_id() == 0)
 
@@ -131,16 +132,16 @@ def read_messages(
 def _all_below(
     k: Builder, modulus: Modulus, words: Sequence[Value], length: Value | None = None
 ) -> Value:
-    """Whether the integers in all words, or in the first `length` ones, are below p."""
+    """Whether the integers in all words, or in the first `length` words, are below p."""
     length = k.constant(len(words), u32) if length is None else length
     good = length == length
     for at in range(0, len(words) - modulus.words + 1, modulus.words):
         below = length <= at
         equal = length > at
         for place in reversed(range(modulus.words)):
-            word = modulus.value >> (32 * place) & 0xFFFFFFFF
-            own = words[at + place]
-            below = below | (equal & (own < word))
-            equal = equal & (own == word)
+            modulus_word = modulus.value >> (32 * place) & 0xFFFFFFFF
+            word = words[at + place]
+            below = below | (equal & (word < modulus_word))
+            equal = equal & (word == modulus_word)
         good = good & below
     return good

@@ -1,7 +1,7 @@
-"""The records that the check of a proof leaves.
+"""The records that the check of a proof writes.
 
-A verdict is a record that only a check writes, made of the ticket of its run: neither zeros nor
-what an earlier run has left say anything.
+A verdict is the sum of the run's ticket and `PASSED` or `FAILED`. Zeros and the records of an
+earlier run are therefore no verdicts.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from quod.hash.function import STATE_WORDS
 
 READ, FIRST_WRONG, STATE = 0, 1, 2
 FIRST_CHECK = STATE + STATE_WORDS
-"""Records of a proof: the ticket of the run that read its messages, the first of them that is of no
-elements, the state of the transcript behind them, and those of checks."""
+"""The records of a proof, in order: the ticket of the run that read its messages, the first message
+with an invalid element, the state of the transcript after the messages, and the verdicts."""
 
 PASSED, FAILED = 1, 2
-"""The verdicts of a check, which it adds to the ticket, a multiple of four."""
+"""The verdicts of a check, which the check adds to the ticket, a multiple of four."""

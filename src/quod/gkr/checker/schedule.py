@@ -1,7 +1,6 @@
-"""What is computed to check a proof, as rows of tables that kernels read: what is common to both
-reductions.
+"""The computations that check a proof, as rows that kernels read: the part of both reductions.
 
-The sums over gates are cut into parts, each of which a workgroup adds up.
+The sums over gates are cut into partial sums, and a workgroup computes each of them.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _GATES_EACH = 1 << 10
 
 
 class Sum:
-    """Sums of one form over gates of all layers: `rows` of parts, and the gates."""
+    """Sums of one form over gates of all layers: the `rows` of partial sums, and the gates."""
 
     def __init__(self) -> None:
         self.rows: list[Row] = []
@@ -44,8 +43,10 @@ class Sum:
 
 
 class Schedule:
-    """All rows of a circuit's proofs. With `evaluates_inputs` claims about the inputs are compared
-    with a table of them."""
+    """All rows of a circuit's proofs.
+
+    With `evaluates_inputs` the check compares claims about the inputs with a table of the inputs.
+    """
 
     def __init__(self, messages: Messages, *, evaluates_inputs: bool) -> None:
         self.circuit: LayeredCircuit = messages.circuit
@@ -60,7 +61,7 @@ class Schedule:
         self.sums: dict[SumForm, Sum] = {}
         """Sums over gates."""
         self.parts = 0
-        """Parts of all sums."""
+        """Partial sums of all sums."""
         self.claim_rows: list[Row] = []
         self.evaluation_rows: list[Row] = []
         codes = [_code(self.circuit, at) for at in range(len(self.circuit.coefficients))]
@@ -85,21 +86,26 @@ class Schedule:
         return SumForm(self._field, inputs, has_public=has_public, **kinds)
 
     def _add_parts(self, form: SumForm, tables: Row, columns: Words) -> range:
-        """The rows of a sum over gates, given by outputs, inputs and coefficients: what is of all,
-        the first gate and how many of them, `by_instance` instances of gates, and the part."""
-        whole = self.sums.setdefault(form, Sum())
+        """Append the rows of a sum over gates, and return their range.
+
+        A row has the numbers of `tables`, the first gate, the number of gates (`by_instance`: of
+        instances of gates), and the partial sum. `columns` are outputs, inputs and coefficients.
+        """
+        form_sum = self.sums.setdefault(form, Sum())
         spread = self._log_instances if form.by_instance else 0
-        first, begin = whole.add(columns) << spread, len(whole.rows)
+        first, begin = form_sum.add(columns) << spread, len(form_sum.rows)
         for start, stop in tiles(columns.shape[1] << spread, _GATES_EACH):
-            whole.rows.append((*tables, first + start, stop - start, self.parts))
+            form_sum.rows.append((*tables, first + start, stop - start, self.parts))
             self.parts += 1
-        return range(begin, len(whole.rows))
+        return range(begin, len(form_sum.rows))
 
     def _write_table(
         self, first: int, points: Sequence[Point], entries: int, least_log_low: int | None = None
     ) -> None:
-        """The rows of a table of eq of a point, or of two of which the last is scaled; it is 0
-        from an entry on."""
+        """Append the rows of the eq table of a point, or of two of which the second is scaled.
+
+        The table is 0 from the entry `entries` on.
+        """
         factors = [self.factors.of(point, least_log_low) for point in points]
         log_low, *places = (
             (*factors[0], NONE, NONE) if len(factors) == 1 else (*factors[0], *factors[1][1:])
@@ -111,13 +117,13 @@ class Schedule:
     def _claim_inputs(self, claimed: Sequence[Row]) -> None:
         """Write a row a claim about the inputs.
 
-        A row has an element of the proof or `NONE`, and the range of the parts whose sum is added.
+        A row has an element of the proof or `NONE`, and the range of the partial sums to add to it.
         """
-        bounds = self._evaluated() if self.evaluates_inputs else [(0, 0)] * len(claimed)
-        self.claim_rows = [(*own, *more) for own, more in zip(claimed, bounds, strict=True)]
+        sum_bounds = self._evaluated() if self.evaluates_inputs else [(0, 0)] * len(claimed)
+        self.claim_rows = [(*row, *bounds) for row, bounds in zip(claimed, sum_bounds, strict=True)]
 
     def _evaluated(self) -> list[Row]:
-        """The parts of the values of the table of inputs at the points of the claims about it."""
+        """Append the rows that evaluate the table of inputs; return each claim's partial sums."""
         claims, first = self._claims, self.parts
         points = [Point((*point.coordinates, *claims.across)) for point in claims.points]
         factors = [self.factors.of(point) for point in points]
@@ -135,8 +141,8 @@ class Schedule:
 
 
 def _code(circuit: LayeredCircuit, place: int) -> int:
-    """A coefficient as gates have it: its place, behind all numbers that of a public input, or the
-    number of a challenge."""
+    """The code of a coefficient in gates: its index, for public inputs after all coefficients, or
+    the number of a challenge."""
     coefficient = circuit.coefficients[place]
     if isinstance(coefficient, Public):
         return len(circuit.coefficients) + coefficient.number

@@ -33,10 +33,10 @@ def describe_file(data: memoryview, name: str) -> dict[str, object] | None:
 
     Always there: ``file``, ``kind``, ``bytes``. All checks that reading makes are made: InputError.
     """
-    found = _described(data, name)
-    if found is None:
+    description = _described(data, name)
+    if description is None:
         return None
-    return {"file": name, "kind": found.pop("kind"), "bytes": len(data), **found}
+    return {"file": name, "kind": description.pop("kind"), "bytes": len(data), **description}
 
 
 def _described(data: memoryview, name: str) -> dict[str, object] | None:

@@ -157,10 +157,10 @@ def inputs_to_json(
 
     InputError for what is none, MismatchError for those of another circuit: all that is read back.
     """
-    given: object = inputs
-    if isinstance(given, np.ndarray):
-        given = _integers(circuit, given)
-    document = {"inputs": _texts("inputs", given), "public": _texts("public inputs", public)}
+    values: object = inputs
+    if isinstance(values, np.ndarray):
+        values = _integers(circuit, values)
+    document = {"inputs": _texts("inputs", values), "public": _texts("public inputs", public)}
     if not circuit.public and not document["public"]:
         del document["public"]
     data = json.dumps(document).encode() + b"\n"
@@ -183,12 +183,12 @@ def _integers(circuit: LayeredCircuit, table: NDArray[Any]) -> list[list[int]]:
     return [numbers[at : at + size] for at in range(0, len(numbers), size)]
 
 
-def _texts(what: str, given: object) -> list[Any]:
+def _texts(what: str, values: object) -> list[Any]:
     """Numbers as decimal strings, in a list or in one for each instance."""
-    if not isinstance(given, (list, tuple)):
-        raise InputError(f"{what} are, of each instance, a list of int, not {shown_kind(given)}")
-    nested = bool(given) and isinstance(given[0], (list, tuple))
-    rows = given if nested else [given]
+    if not isinstance(values, (list, tuple)):
+        raise InputError(f"{what} are, of each instance, a list of int, not {shown_kind(values)}")
+    nested = bool(values) and isinstance(values[0], (list, tuple))
+    rows = values if nested else [values]
     if any(
         not isinstance(row, (list, tuple)) or any(type(value) is not int for value in row)
         for row in rows
@@ -197,16 +197,16 @@ def _texts(what: str, given: object) -> list[Any]:
     # No larger number is read, and Python would refuse to write some as text.
     if any(not 0 <= value < 10**_MOST_DIGITS for row in rows for value in row):
         raise InputError(f"{what} are int from 0 to the prime")
-    found = [[str(value) for value in row] for row in rows]
-    return found if nested else found[0]
+    texts = [[str(value) for value in row] for row in rows]
+    return texts if nested else texts[0]
 
 
 def public_inputs_to_json(public: Sequence[Sequence[int]]) -> bytes:
     """The text of a file of public inputs; InputError for what is no list of lists of int."""
-    given: object = public
-    if not isinstance(given, (list, tuple)) or any(
+    values: object = public
+    if not isinstance(values, (list, tuple)) or any(
         not isinstance(row, (list, tuple)) or any(type(value) is not int for value in row)
-        for row in given
+        for row in values
     ):
         raise InputError("public inputs are, of each instance, a list of int")
     return json.dumps([[str(value) for value in row] for row in public]).encode() + b"\n"
@@ -222,28 +222,28 @@ def _document(data: memoryview, name: str) -> Any:
     return parse_json(bytes(data), name, INPUTS)
 
 
-def _public(given: object, name: str, circuit: LayeredCircuit, instances: int) -> list[list[int]]:
-    if given is None and not circuit.public:
+def _public(value: object, name: str, circuit: LayeredCircuit, instances: int) -> list[list[int]]:
+    if value is None and not circuit.public:
         return [[] for _ in range(instances)]
-    if given is None:
+    if value is None:
         raise MismatchError(
             f'the circuit has {circuit.public} public inputs, and "public" is missing', path=name
         )
-    return _rows(given, name, "public", circuit.field, circuit.public)
+    return _rows(value, name, "public", circuit.field, circuit.public)
 
 
-def _rows(given: object, name: str, key: str, field: Modulus, length: int) -> list[list[int]]:
+def _rows(document: object, name: str, key: str, field: Modulus, length: int) -> list[list[int]]:
     """The rows of all instances, each of so many numbers."""
 
     def fail(what: str) -> NoReturn:
         raise InputError(what, path=name, section=key)
 
-    if not isinstance(given, list):
-        fail(f"must be a list, not {kind_of(given)}")
-    if not given and length:
+    if not isinstance(document, list):
+        fail(f"must be a list, not {kind_of(document)}")
+    if not document and length:
         fail("has no instance")
-    rows = given if given and isinstance(given[0], list) else [given]
-    found = []
+    rows = document if document and isinstance(document[0], list) else [document]
+    checked_rows = []
     for number, row in enumerate(rows):
         if not isinstance(row, list):
             fail(f"instance {number} must be a list, not {kind_of(row)}")
@@ -263,8 +263,8 @@ def _rows(given: object, name: str, key: str, field: Modulus, length: int) -> li
                     f'of {field.name}, such as 7 or "7", not {shown(value)}'
                 )
             values.append(parsed)
-        found.append(values)
-    return found
+        checked_rows.append(values)
+    return checked_rows
 
 
 def _number(value: object, field: Modulus) -> int | None:

@@ -67,13 +67,13 @@ class KeyFile:
 
 def field_named(name: object) -> FieldSpec:
     """A field of challenges by its name; InputError for another one."""
-    known: dict[str, FieldSpec] = {**EXTENSIONS, **NAMED}
-    if not isinstance(name, str) or name not in known:
+    fields: dict[str, FieldSpec] = {**EXTENSIONS, **NAMED}
+    if not isinstance(name, str) or name not in fields:
         raise InputError(
             f"there is no field {shown(name) if isinstance(name, str) else kind_of(name)}; "
-            f"challenges are of {', '.join(known)}"
+            f"challenges are of {', '.join(fields)}"
         )
-    return known[name]
+    return fields[name]
 
 
 def write_verifying_key(path: Path, key: VerifyingKey, circuit: LayeredCircuit) -> None:
@@ -118,11 +118,11 @@ def read_verifying_key(
     InsecureKeyError, unless `insecure`, for a commitment whose secret everyone knows.
     """
     insecure = flag("insecure", insecure)
-    found = parse_verifying_key(read_json(path, _KIND), file_path(path))
-    found.check(circuit)
+    key_file = parse_verifying_key(read_json(path, _KIND), file_path(path))
+    key_file.check(circuit)
     if not insecure:
-        check_secret(found.key.commitment)
-    return found.key
+        check_secret(key_file.key.commitment)
+    return key_file.key
 
 
 def parse_verifying_key(data: bytes | str, name: str) -> KeyFile:
@@ -160,20 +160,20 @@ def parse_verifying_key(data: bytes | str, name: str) -> KeyFile:
     digest = document["circuit"]
     if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
         fail("circuit", f"must be 64 hexadecimal digits, not {shown(digest)}")
-    made: dict[str, Any] = {}
+    choices: dict[str, Any] = {}
     makers = (
         ("field", field_named), ("commitment", _commitment), ("hash", hash_named),
         ("reduction", reduction_named),
     )  # fmt: skip
     for key, make in makers:
         try:
-            made[key] = make(document[key])
+            choices[key] = make(document[key])
         except InputError as error:
             fail(key, str(error))
     try:
         verifying = VerifyingKey(
-            bytes.fromhex(digest), made["field"], made["commitment"], numbers["chain"],
-            numbers["bits"], made["hash"], made["hash"].is_algebraic, made["reduction"],
+            bytes.fromhex(digest), choices["field"], choices["commitment"], numbers["chain"],
+            numbers["bits"], choices["hash"], choices["hash"].is_algebraic, choices["reduction"],
             numbers.get(_RANDOMS, 0),
         )  # fmt: skip
     except InputError as error:
@@ -181,8 +181,8 @@ def parse_verifying_key(data: bytes | str, name: str) -> KeyFile:
     return KeyFile(name, verifying, numbers["public"], numbers["zeros"])
 
 
-def _commitment(given: object) -> Any:
-    if not isinstance(given, dict) or not isinstance(given.get("scheme"), str):
-        raise InputError(f'must be an object such as {{"scheme": "raw"}}, not {shown(given)}')
-    parameters = {key: value for key, value in given.items() if key != "scheme"}
-    return scheme_named(given["scheme"], parameters)
+def _commitment(document: object) -> Any:
+    if not isinstance(document, dict) or not isinstance(document.get("scheme"), str):
+        raise InputError(f'must be an object such as {{"scheme": "raw"}}, not {shown(document)}')
+    parameters = {key: value for key, value in document.items() if key != "scheme"}
+    return scheme_named(document["scheme"], parameters)

@@ -78,10 +78,10 @@ def write_proof(path: Path, key: VerifyingKey, instances: int, proof: bytes) -> 
 
 def proof_writer(key: VerifyingKey, instances: int, proof: bytes) -> Callable[[BinaryIO], None]:
     """Return a function that writes a proof to an open file."""
-    given: object = proof
+    value: object = proof
     count = whole_number("the instances", instances, 1, 1 << MOST_LOG_INSTANCES)
-    if not isinstance(given, bytes):
-        raise InputError(f"a proof is bytes, not {shown_kind(given)}")
+    if not isinstance(value, bytes):
+        raise InputError(f"a proof is bytes, not {shown_kind(value)}")
     texts = [text.encode() for text in kind_of_proofs(key).values()]
     stated = b"".join(len(text).to_bytes(4, "little") + text for text in texts)
     sections: list[tuple[int, list[Buffer]]] = [

@@ -1,7 +1,7 @@
-"""Inputs to where layers read them, and the look at outputs, both on the device.
+"""The transposition of inputs and the checks of inputs and outputs, on the device.
 
-The host has inputs by instance, layers read them by place. Whether all are elements, and whether
-all outputs are 0, each instance of a kernel counts for its share.
+The host has inputs by instance, and layers read them by wire. A kernel counts the inputs that are
+elements and the outputs that are 0; each of its instances counts a share.
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ def place_inputs(
     log_groups: U32,
     instances: U32,
     log_instances: U32,
-    given: Pointer[U32],
+    inputs: Pointer[U32],
     values: Pointer[U32],
     *,
     words: int,
     at_once: int,
 ) -> None:
-    """The inputs of proofs, by place, from those by instance; the last instance's fill up.
+    """Transpose the inputs of proofs from instances to wires; the last instance's inputs pad.
 
-    Each of n instances moves `at_once` places, of which there are 2**log_groups times as many.
+    Each of n kernel instances moves `at_once` wires; a proof has `at_once` << log_groups wires.
     """
     i, one = k.global_id(), k.constant(1, u32)
     with k.if_(i < n):
-        entry, rest = i & ((one << log_instances) - 1), i >> log_instances
-        proof, group = rest >> log_groups, rest & ((one << log_groups) - 1)
+        entry, group_index = i & ((one << log_instances) - 1), i >> log_instances
+        proof, group = group_index >> log_groups, group_index & ((one << log_groups) - 1)
         row = proof * instances + k.minimum(entry, instances - 1)
         each = at_once * words
-        taken = k.load(given, ((row << log_groups) + group) * each, each)
+        taken = k.load(inputs, ((row << log_groups) + group) * each, each)
         for at in range(at_once):
-            place = (((rest * at_once + at) << log_instances) + entry) * words
+            place = (((group_index * at_once + at) << log_instances) + entry) * words
             k.store(values, place, *taken[at * words : (at + 1) * words])
 
 
@@ -69,8 +69,10 @@ def count_below(
     words: int,
     bound: int,
 ) -> None:
-    """How many integers of so many words are below a bound, in as many shares as there are
-    counters: of each proof, `stride` after the one before, the first `each`."""
+    """Count the integers of `words` words below a bound; each counter has the count of a share.
+
+    Counted are the first `each` of every `stride` integers, `entries` in all.
+    """
     i = k.global_id()
     with k.if_(i < counters):
         with k.range(i, entries, counters, carry=k.constant(0, u32)) as loop:
@@ -86,8 +88,7 @@ def count_below(
 
 
 class Boundary:
-    """What a batch of proofs has to do with the host before its first message and after the
-    values of all layers are there."""
+    """The transfer of a batch's inputs, and the checks of its inputs and outputs."""
 
     def __init__(self, plan: BatchPlan, instances: int) -> None:
         self._plan, self._instances = plan, instances
@@ -104,11 +105,11 @@ class Boundary:
 
     @property
     def _input_bytes(self) -> int:
-        """Of the inputs of an instance."""
+        """The bytes of an instance's inputs."""
         return self._plan.circuit.field.bytes << self._plan.circuit.log_inputs
 
     def bring(self, tables: Sequence[Words]) -> bool:
-        """Inputs of each proof, by instance, to the device; whether all are elements."""
+        """Copy the inputs of each proof to the device; return whether all are elements."""
         plan = self._plan
         if plan.batch == 1:
             plan.device.upload(tables[0], into=self._given)
@@ -122,22 +123,22 @@ class Boundary:
 
     @cached_property
     def _room(self) -> Words:
-        """Room on the host for the inputs of a batch."""
+        """Pinned memory of the host for the inputs of a batch."""
         room: Words = self._plan.device.pinned(self._given.nbytes).view(np.uint32)
         return room.reshape(self._plan.batch, -1)
 
     def outputs_are_zero(self) -> bool:
-        """Whether those of all instances are that are to be."""
+        """Whether the outputs that must be 0 are 0 in all instances."""
         entries = self._plan.batch * self._plan.circuit.zeros << self._plan.log_instances
         return not entries or self._counted(self._looking) == entries
 
     def outputs(self) -> Words:
-        """The outputs of all proofs by place."""
+        """The outputs of all proofs by wire."""
         plan = self._plan
         shape = (plan.batch, 1 << plan.circuit.log_outputs, 1 << plan.log_instances, -1)
-        found = np.full(plan.values[-1].nbytes // 4, UNWRITTEN, np.uint32)
-        plan.device.download(plan.values[-1], found)
-        return found.reshape(shape)
+        words = np.full(plan.values[-1].nbytes // 4, UNWRITTEN, np.uint32)
+        plan.device.download(plan.values[-1], words)
+        return words.reshape(shape)
 
     def _counted(self, recording: Recording) -> int:
         device = self._plan.device
@@ -167,15 +168,17 @@ class Boundary:
         plan, circuit = self._plan, self._plan.circuit
         recording = plan.device.stream("gkr").record()
         words = plan.value_bytes(-1) // 4
-        more, stride = plan.log_instances, circuit.log_outputs + plan.log_instances
-        self._record_count(recording, circuit.zeros << more, 1 << stride, plan.values[-1], words, 1)
+        log_instances, stride = plan.log_instances, circuit.log_outputs + plan.log_instances
+        self._record_count(
+            recording, circuit.zeros << log_instances, 1 << stride, plan.values[-1], words, 1
+        )
         return recording.finish().recording
 
     def _record_count(
         self, recording: RecordingStream, each: int, stride: int, data: Buffer, words: int,
         bound: int,
     ) -> None:  # fmt: skip
-        """Of `each` elements of each proof, how many are below a bound."""
+        """Record the count of elements below a bound, among the first `each` of every proof."""
         plan = self._plan
         plan.launch(
             recording, count_below, self._counters, plan.batch * each, max(1, each), stride, data,

@@ -24,10 +24,10 @@ L = TypeVar("L")
 
 @frozen(eq=False)
 class Runs:
-    """Gates of several kinds by the place that a table has an entry for.
+    """Gates of several kinds, sorted by one of their wires.
 
-    ``starts`` has for each kind of the form places + 1 offsets in ``gates``, whose rows are as long
-    as the kind's gates have inputs, and one.
+    ``starts`` has for each kind of the form places + 1 offsets in ``gates``. A row of ``gates`` has
+    the other wires of the gate and the code of its coefficient.
     """
 
     form: GateForm
@@ -45,14 +45,14 @@ class Constants:
 
 
 class GateTables(ABC, Generic[L]):
-    """A circuit on a device, for challenges of a field: its coefficients, and its layers as a
-    reduction wants them."""
+    """A circuit on a device for a field of challenges: its coefficients, and its layers in the
+    order that a reduction reads."""
 
     def __init__(self, device: AnyDevice, circuit: LayeredCircuit, field: FieldSpec) -> None:
         self.device, self.circuit, self.field = device, circuit, field
         numbers = [c if isinstance(c, int) else 0 for c in circuit.coefficients] or [0]
         self.numbers = from_integers(circuit.field, numbers)
-        """The coefficients that are numbers, in the form of memory; 0 in place of the others."""
+        """The coefficients that are numbers, in Montgomery form; 0 in place of the others."""
         self._codes = np.array([_code(at, c) for at, c in enumerate(circuit.coefficients)] or [0])
         self._codes = self._codes.astype(np.uint32)
         self.values_are_base = [True]
@@ -64,8 +64,11 @@ class GateTables(ABC, Generic[L]):
         """The gates of a layer."""
 
     def _by_output(self, number: int) -> Runs:
-        """All gates of a layer; layers come in order, as the field of one's values follows from
-        that of those below."""
+        """All gates of a layer, by output.
+
+        Call it from the lowest layer up: the field of a layer's values follows from the field of
+        the values below.
+        """
         every = tuple(kind for kind in KINDS if kind in self.circuit.kinds[number])
         runs = self._runs(number, every, "output", 1 << self.circuit.layers[number].log_size)
         self.values_are_base.append(self.values_are_base[number] and not runs.form.has_random)
@@ -87,14 +90,14 @@ class GateTables(ABC, Generic[L]):
         gates = self.circuit.layers[number].gates
         places = [np.unique(gates[kind].coefficient) for kind in kinds]
         used = np.concatenate([np.zeros(0, np.uint32), *places]).tolist()
-        found = {type(self.circuit.coefficients[place]) for place in used}
+        coefficient_types = {type(self.circuit.coefficients[place]) for place in used}
         return GateForm(
-            self.field, tuple(kinds), Public in found, Random in found,
+            self.field, tuple(kinds), Public in coefficient_types, Random in coefficient_types,
             self.values_are_base[number],
         )  # fmt: skip
 
     def _runs(self, number: int, kinds: Sequence[str], key: str, entries: int) -> Runs:
-        """Gates by one of their columns, of each the others and the coefficient's code."""
+        """Gates sorted by the column `key`, with the other columns and the coefficient's code."""
         starts, parts, offset = [], [], 0
         for kind in kinds:
             gates = self.circuit.layers[number].gates[kind]

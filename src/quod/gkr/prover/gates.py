@@ -23,8 +23,12 @@ TAG_SHIFT = 30
 
 @frozen
 class GateForm:
-    """The static part of the kernels over a layer: its `kinds` of gates, and the coefficients that
-    are no numbers. `below_is_base` says that the values below are of the prime field."""
+    """The static part of the kernels over a layer.
+
+    kinds: the kinds of gates.
+    has_public, has_random: whether coefficients may be public inputs, or challenges.
+    below_is_base: whether the values below the layer are of the prime field.
+    """
 
     field: FieldSpec
     kinds: tuple[str, ...]
@@ -45,8 +49,8 @@ class GateTable(Struct):
     """The gates of a layer in memory, as runs (`added_gates`), and their coefficients.
 
     `coefficients` has the numbers and, from `first_public` on, the public inputs of all proofs in
-    rows of all instances: (proof * public + number << log_rows) + instance. `challenges` has the
-    random coefficients, `randoms` of each proof.
+    rows of all instances: ((proof * public + number) << log_rows) + instance. `challenges` has the
+    random coefficients, `randoms` a proof.
     """
 
     first_public: U32
@@ -123,18 +127,18 @@ def added_gates(
     mixed: MixedField, f: Any, kinds: Sequence[str], table: GateTable, place: Value, places: Value,
     part: Callable[..., Any],
 ) -> Any:  # fmt: skip
-    """The sum of what the gates of a place give; of each kind there is a run of words.
+    """Add the results of `part` for all gates of a wire; each kind has a run of words.
 
     The table's ``starts`` has for each kind places + 1 offsets in its ``gates``.
     """
     k = mixed.base.k
     total = f.carried(f.zero())
     for number, kind in enumerate(kinds):
-        own = place + number * (places + 1)
+        start = place + number * (places + 1)
         width = KINDS[kind] + 1
-        with k.range(table.starts[own], table.starts[own + 1], width, carry=total) as run:
-            found = part(kind, *k.load(table.gates, run.index, width))
-            found = mixed.embedded(found) if f is mixed.extended else found
-            run.next(f.carried(run.carried + found))
+        with k.range(table.starts[start], table.starts[start + 1], width, carry=total) as run:
+            product = part(kind, *k.load(table.gates, run.index, width))
+            product = mixed.embedded(product) if f is mixed.extended else product
+            run.next(f.carried(run.carried + product))
         total = run.results
     return total

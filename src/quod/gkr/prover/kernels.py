@@ -40,26 +40,26 @@ def corner_weights(
     claims: int,
     log_each: int,
 ) -> None:
-    """Of each proof weights[z] = eq(first point, z), with two claims + factor * eq(second, z).
+    """Expand each proof's eq table: weights[z] = eq(first, z) + factor * eq(second, z).
 
-    From `zeros` on weights are 0. An instance
-    makes 2**log_each weights, n in all, which share the factors of the lower variables, so that
-    neighbours in memory are those of neighbours.
+    With one claim the second term is absent. From `zeros` on the weights are 0. An instance
+    computes 2**log_each of n weights, which share the factors of the lower variables, so that
+    neighbouring instances store to neighbouring addresses.
     """
     f, i = field_arithmetic(k, field, inlined=True), k.global_id()
     with k.if_(i < n >> log_each):
-        rest = log_size - log_each
-        proof, lower = i >> rest, i & ((k.constant(1, u32) << rest) - 1)
-        own = proof * points.stride
+        upper_variables = log_size - log_each
+        proof, lower = i >> upper_variables, i & ((k.constant(1, u32) << upper_variables) - 1)
+        point_start = proof * points.stride
 
         def coordinate(start: Value, variable: Value) -> Any:
-            return f.carried(f.load(points.elements, own + start + variable))
+            return f.carried(f.load(points.elements, point_start + start + variable))
 
         starts = [f.carried(f.one())]
         if claims == 2:
-            starts.append(f.carried(f.load(points.elements, own + points.factor)))
-        with k.range(0, rest, carry=tuple(starts)) as loop:
-            bit = (lower >> (rest - 1 - loop.index)) & 1
+            starts.append(f.carried(f.load(points.elements, point_start + points.factor)))
+        with k.range(0, upper_variables, carry=tuple(starts)) as loop:
+            bit = (lower >> (upper_variables - 1 - loop.index)) & 1
             products = []
             for product, start in zip(loop.carried, (points.first, points.second), strict=False):
                 w = coordinate(start, loop.index + log_each)
@@ -76,7 +76,7 @@ def corner_weights(
                 else corners
             )
         for place, total in enumerate(totals):
-            z = (k.constant(place, u32) << rest) + lower
+            z = (k.constant(place, u32) << upper_variables) + lower
             kept = f.select(z < zeros, f.carried(total), f.carried(f.zero()))
             f.store(weights, (proof << log_size) + z, kept)
 
@@ -96,11 +96,10 @@ def collapse_instances(
     is_base: bool,
     by_workgroup: bool,
 ) -> None:
-    """collapsed[p] = the sum over instances of shares of the proof times values, for n places.
+    """Evaluate n wires at the point of the instances: collapsed[p] = sum of shares times values.
 
-    Values begin at entry `first`, those of `places` places of each proof, of each place those of
-    all instances; of each proof there are as many shares as instances. A place is a workgroup's or
-    an instance's work.
+    Values begin at entry `first`: the `places` wires of each proof, of each wire all instances. A
+    proof has a share for each instance. A workgroup or an instance computes a wire.
     """
     mixed = MixedField(k, field)
     f = mixed.extended

@@ -1,7 +1,7 @@
 """A pipeline slot of the prover: a batch of proofs that the host begins and finishes.
 
-A device that has memory of its own works on one batch while the host begins the next one and
-finishes the one before, so that each batch in progress has memory to itself.
+A device with its own memory computes one batch while the host begins the next and finishes the
+previous one, so each batch in progress has its own slot.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class PipelineSlot:
     """Device memory and launches for at most `plan.batch` proofs at a time."""
 
     def __init__(self, plan: BatchPlan, key: VerifyingKey, instances: int, name: str) -> None:
-        """Of so many instances each; `name` is that of the stream that they run on."""
+        """`instances` is the number of instances of a proof, `name` the name of the stream."""
         self.device, self._plan, self.key, self._name = plan.device, plan, key, name
         self.circuit, self._instances = plan.circuit, instances
         self.boundary = Boundary(plan, instances)
@@ -61,8 +61,10 @@ class PipelineSlot:
 
     @cached_property
     def _sent(self) -> Words:
-        """Room on the host for the messages of a batch, which is kept: fresh memory costs more than
-        what is copied into it."""
+        """Pinned memory of the host for the messages of a batch.
+
+        It is kept, as an allocation takes longer than the copy.
+        """
         shape = self._plan.batch, self._plan.sent_words
         return self.device.pinned(4 * shape[0] * shape[1]).view(np.uint32).reshape(shape)
 
@@ -72,10 +74,10 @@ class PipelineSlot:
         self, statements: Sequence[Statement], tables: Sequence[Words], before: Transcript,
         timeline: Timeline | None,
     ) -> None:  # fmt: skip
-        """Commits to inputs and begins the work; the rest of the batch is as the last one.
+        """Commit to inputs and submit the launches; the last statement pads the batch.
 
-        `before` has absorbed what all statements have in common, public inputs too where there are
-        none.
+        `before` is the transcript that absorbed the common part of all statements, and the empty
+        public inputs if the circuit has none.
         """
         plan = self._plan
         if not self.boundary.bring(tables):
@@ -95,8 +97,8 @@ class PipelineSlot:
             return
         size = table.nbytes // self._plan.batch
         for number, writer in enumerate(self._writers):
-            own = table.slice(number * size, (number + 1) * size)
-            self._committers[number].commit(own, writer)
+            inputs = table.slice(number * size, (number + 1) * size)
+            self._committers[number].commit(inputs, writer)
 
     def _set_public(self, statements: Sequence[Statement]) -> None:
         if not self.circuit.public:
@@ -108,19 +110,20 @@ class PipelineSlot:
 
     def _set_states(self) -> None:
         plan, field, writers = self._plan, self.key.field, self._writers
-        standing = np.zeros(plan.layout.words(field), np.uint32)
-        states = standing[plan.layout.states(field)].reshape(plan.batch, -1)
+        words = np.zeros(plan.layout.words(field), np.uint32)
+        states = words[plan.layout.states(field)].reshape(plan.batch, -1)
         for number in range(plan.batch):
             writer = writers[min(number, len(writers) - 1)]
             states[number] = np.frombuffer(writer.transcript.state, "<u4")
-        self.device.upload(standing, into=plan.standing)
+        self.device.upload(words, into=plan.states)
 
     # --- from work to proofs
 
     def finish(self, first: int | None) -> list[bytes]:
-        """The proofs; `first` is the number of the first one for errors, None of a single one.
+        """Wait for the proofs, and return them.
 
-        InputError where an output is not 0.
+        `first` is the number of the first proof in errors, None for a single proof. Raises
+        InputError if an output is not 0.
         """
         submitted, self._submitted = self._submitted, None
         assert submitted is not None
@@ -138,33 +141,33 @@ class PipelineSlot:
             # What the device has absorbed comes last: nothing opens a raw commitment.
             every = zip(self._writers, rows, strict=False)
             return joined([(*writer.parts, row.data) for writer, row in every])
-        standing = np.full(plan.layout.words(field), UNWRITTEN, np.uint32)
-        self.device.download(plan.standing, standing)
-        behind = plan.layout.states(field)
-        elements = standing[: behind.start].reshape(plan.batch, plan.layout.stride, field.words)
+        words = np.full(plan.layout.words(field), UNWRITTEN, np.uint32)
+        self.device.download(plan.states, words)
+        transcripts = plan.layout.states(field)
+        elements = words[: transcripts.start].reshape(plan.batch, plan.layout.stride, field.words)
         if not all_canonical(field.modulus, elements):
             raise not_written(self.device, "a proof")
-        states = standing[behind].astype("<u4", copy=False).reshape(plan.batch, -1)
+        states = words[transcripts].astype("<u4", copy=False).reshape(plan.batch, -1)
         for number, writer in enumerate(self._writers):
             writer.absorbed(rows[number].tobytes(), states[number].tobytes())
             self._committers[number].open(self._claims(elements[number]), writer)
         return [writer.getvalue() for writer in self._writers]
 
     def abandon(self) -> None:
-        """Ends work that nobody will finish, so that its memory can be used again."""
+        """Cancel submitted work, so that its memory can be used again."""
         submitted, self._submitted = self._submitted, None
         if submitted is not None:
             submitted.cancel()
-            # It says that it was cancelled, and another error is on its way.
+            # The cancelled stream raises, and the caller already has the first error.
             with suppress(DeviceError):
                 submitted.wait()
         if self._raw is not None:
             self._raw.abandon()
 
-    def _claims(self, standing: Words) -> list[Claim]:
-        """Those about the inputs, of the elements where a proof stands."""
+    def _claims(self, words: Words) -> list[Claim]:
+        """The claims about the inputs, from the elements of a prover state."""
         layout, below = self._plan.layout, self.circuit.log_inputs
-        elements = words_to_elements(self.key.field, standing)
+        elements = words_to_elements(self.key.field, words)
         across = elements[layout.across :]
         points = [elements[at : at + below] + across for at in (FIRST, layout.second)]
         values = elements[VALUES : VALUES + 2]
@@ -173,28 +176,28 @@ class PipelineSlot:
         return claims[: len(self._plan.protocol.layer(0).sumchecks)]
 
     def _refuse_inputs(self, tables: Sequence[Words]) -> NoReturn:
-        """Raises what is wrong with inputs that are not all elements."""
+        """Raise the error for inputs that are not all elements."""
         field = self.circuit.field
         if all(canonical(field, table).all() for table in tables):
             raise not_written(self.device, "the inputs by place")
         raise InputError(f"inputs are elements of {field.name}, below its prime")
 
     def _refuse_outputs(self, proofs: int, first: int | None) -> NoReturn:
-        """Raises which outputs are not 0, in proofs from a number on."""
+        """Raise the error that names the first output that is not 0."""
         circuit, is_base = self.circuit, self._plan.gates.values_are_base[-1]
-        found = self.boundary.outputs()
-        zeros = found[:proofs, : circuit.zeros, : self._instances]
+        outputs = self.boundary.outputs()
+        zeros = outputs[:proofs, : circuit.zeros, : self._instances]
         if not zeros.any():
             raise not_written(self.device, "the outputs")
         wrong = np.argwhere(zeros.any(axis=3))
         proof, output, number = min(wrong.tolist(), key=lambda place: (place[0], place[::-1]))
-        value = to_integers(circuit.field, found[proof, output, number, : circuit.field.words])[0]
+        value = to_integers(circuit.field, outputs[proof, output, number, : circuit.field.words])[0]
         which = f" of instance {number}" if self._instances > 1 else ""
         which += f" of proof {first + proof}" if first is not None else ""
-        # An element of the extension says nothing to anybody.
+        # A user cannot interpret an element of the extension.
         what = f"is {value} with these inputs, not 0" if is_base else "is not 0 with these inputs"
-        more = f", and {len(wrong) - 1} more are not" if len(wrong) > 1 else ""
-        raise InputError(f"output {output} of the circuit{which} {what}{more}")
+        others = f", and {len(wrong) - 1} more are not" if len(wrong) > 1 else ""
+        raise InputError(f"output {output} of the circuit{which} {what}{others}")
 
 
 def _writer(statement: Statement, before: Transcript) -> ProofWriter:

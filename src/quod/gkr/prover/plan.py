@@ -36,8 +36,8 @@ _MOST_BYTES = 4 << 32
 class BatchPlan(ABC):
     """A batch of proofs, each of 2**log_instances instances of a circuit.
 
-    The host sets `values[0]`, the inputs, `coefficients`, public inputs and all, and `standing`,
-    the states of transcripts, and finds `sent`, the proofs, and `standing` after `recording`.
+    The host writes the inputs to `values[0]`, the public inputs to `coefficients` and the
+    transcript states to `states`. After `recording` it reads the proofs from `sent`, and `states`.
     """
 
     reduction: ClassVar[Reduction]
@@ -68,17 +68,17 @@ class BatchPlan(ABC):
 
     @abstractmethod
     def _record_values(self, recording: RecordingStream, number: int) -> None:
-        """The values of a layer from those below it."""
+        """Record the launches that compute a layer's values from the values below it."""
 
     @abstractmethod
     def _record_layer(self, recording: RecordingStream, layer: Layer) -> None:
-        """The way from claims about a layer to claims about the one below."""
+        """Record the launches from the claims about a layer to the claims about the layer below."""
 
     # --- memory
 
     @property
     def element_bytes(self) -> int:
-        """Of an element of the field of challenges."""
+        """The bytes of an element of the field of challenges."""
         return 4 * self.field.words
 
     @cached_property
@@ -86,13 +86,16 @@ class BatchPlan(ABC):
         return self.batch * self.circuit.public << self.log_instances
 
     def value_bytes(self, level: int) -> int:
-        """Of a value of the inputs, 0, or of a layer, from 1 on."""
+        """The bytes of a value of a level: 0 is the inputs, 1 the first layer."""
         is_base = self.gates.values_are_base[level]
         return 4 * (self.field.modulus.words if is_base else self.field.words)
 
-    def _allocate(self, own: dict[str, int], rows: list[int]) -> None:
-        """Memory of so many bytes by name, beside what all plans have, and that of all values:
-        `rows` has for the inputs and each layer the entries of a place."""
+    def _allocate(self, reduction_sizes: dict[str, int], rows: list[int]) -> None:
+        """Allocate all memory.
+
+        reduction_sizes: the bytes of each buffer that only this reduction has, by name.
+        rows: the entries of a wire, for the inputs and each layer.
+        """
         device, circuit, element = self.device, self.circuit, self.element_bytes
         sizes = {
             "weights": self.batch * element << max(self.sizes),
@@ -100,9 +103,9 @@ class BatchPlan(ABC):
             "collapsed": max(1, self.batch * circuit.public) * element,
             "challenges": max(1, self.batch * circuit.randoms) * element,
             "sent": 4 * self.batch * self.sent_words,
-            "standing": 4 * self.layout.words(self.field),
+            "states": 4 * self.layout.words(self.field),
             "coefficients": self.gates.numbers.nbytes + self._public_entries * circuit.field.bytes,
-            **own,
+            **reduction_sizes,
         }
         levels = [
             (self.batch << size) * row * self.value_bytes(level)
@@ -122,7 +125,7 @@ class BatchPlan(ABC):
         """The inputs, and the values of all layers."""
         self.sent = self.memory["sent"]
         """The messages of each proof, `sent_words` after those of the one before."""
-        self.standing = self.memory["standing"]
+        self.states = self.memory["states"]
         """As `layout` says."""
         self.coefficients = self.memory["coefficients"]
         """The circuit's coefficients, then the public inputs of each proof, of each input those of
@@ -146,7 +149,7 @@ class BatchPlan(ABC):
     def step_memory(self) -> StepMemory:
         """The buffers of a step that ends a sumcheck."""
         memory = self.memory
-        return StepMemory(memory["progress"], memory["proof"], self.standing, self.sent)
+        return StepMemory(memory["progress"], memory["proof"], self.states, self.sent)
 
     def message_range(self, element: int) -> MessageRange:
         """The range of a message that begins with an element of a proof's messages."""
@@ -162,7 +165,7 @@ class BatchPlan(ABC):
         recording.fill(memory["sent"], UNWRITTEN)
         self.step(
             recording, begin_proofs, self.layout.sizes, self._chain, self.protocol.randoms.count,
-            self.protocol.outputs.count, memory["standing"], memory["challenges"], field=self.field,
+            self.protocol.outputs.count, memory["states"], memory["challenges"], field=self.field,
             hash=self.hash,
         )  # fmt: skip
         for number in range(len(self.circuit.layers)):
@@ -209,7 +212,7 @@ class BatchPlan(ABC):
         recording.launch(
             compiled, -(-(count >> log_each) // compiled.lanes), count, log_size,
             1 << log_size if zeros is None else zeros,
-            ClaimPoints(first, layout.second, layout.stride, FACTOR, self.standing),
+            ClaimPoints(first, layout.second, layout.stride, FACTOR, self.states),
             self.memory[target],
         )  # fmt: skip
 
@@ -253,5 +256,5 @@ class BatchPlan(ABC):
         )  # fmt: skip
         self.step(
             recording, begin_first_sumcheck, self.layout.sizes, rounds, halvings, gates,
-            memory["weights"], self.standing, memory["progress"], form=constants.form,
+            memory["weights"], self.states, memory["progress"], form=constants.form,
         )  # fmt: skip

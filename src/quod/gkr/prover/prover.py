@@ -30,19 +30,22 @@ from quod.validation import plain_array, whole_number
 
 
 class Prover:
-    """A circuit on a device, for proofs of as many `instances` each, `batch` of them at a time.
+    """A prover on a device for proofs of `instances` instances of a circuit, in batches.
 
-    Threads take turns at it.
+    A lock serialises threads.
     """
 
     def __init__(
         self, device: DeviceChoice, key: VerifyingKey, circuit: LayeredCircuit, *,
         instances: int = 1, batch: int = 1, in_progress: int = 2, allow_bits: int = LEAST_BITS,
     ) -> None:  # fmt: skip
-        """At most so many batches are `in_progress`, each with memory of its own, where a device
-        works on one while the host finishes another. MismatchError for a key of another circuit,
-        InputError for fewer bits than the key or `allow_bits` asks for, DeviceError where memory is
-        short."""
+        """Allocate the memory of the first batch.
+
+        At most `in_progress` batches, each with its own memory, are in flight: the device computes
+        one while the host finishes another. Raises MismatchError for a key of another circuit,
+        InputError for fewer bits than the key or `allow_bits` asks for, and DeviceError if memory
+        is short.
+        """
         self.device: AnyDevice = resolve_device(device)
         log_instances = checked_key(key, circuit, instances, allow_bits)
         self._allow_bits = allow_bits
@@ -60,7 +63,7 @@ class Prover:
         self._plan: Callable[[], BatchPlan] = partial(
             plan, chain=key.chain, hash=key.hash, log_instances=log_instances, batch=batch
         )
-        # On a processor there is nothing that would work meanwhile.
+        # A CPU cannot compute one batch while the host finishes another.
         most = whole_number("in_progress", in_progress, 1, 2)
         self._most_in_progress = 1 if self.device.host_memory else most
         self._in_progress = [self._pipeline_slot(0)]
@@ -86,13 +89,14 @@ class Prover:
         self, inputs: Sequence[Sequence[object] | Words], public: Sequence[Sequence[object]], *,
         check: bool = True, timeline: Timeline | None = None,
     ) -> list[bytes]:  # fmt: skip
-        """Proofs, each as `prove` makes it, of so many inputs and public inputs."""
-        given, known = checked_lists("the inputs", inputs, public)
-        more = self._log_instances
+        """Prove each pair of inputs and public inputs, as `prove` does."""
+        tables, publics = checked_lists("the inputs", inputs, public)
+        log_size = self._log_instances
         statements = [
-            Statement(self.key, self.circuit, row, self.instances, checked=more) for row in known
+            Statement(self.key, self.circuit, row, self.instances, checked=log_size)
+            for row in publics
         ]
-        tables = [self._table(row) for row in given]
+        tables = [self._table(row) for row in tables]
         with self._turn:
             proofs = self._prove(statements, tables, timeline)
             if check:
@@ -103,8 +107,11 @@ class Prover:
     def _prove(
         self, statements: list[Statement], tables: list[Words], timeline: Timeline | None
     ) -> list[bytes]:
-        """Batch after batch; where there are two in progress, the device works on one of them while
-        the host finishes the other and begins the next."""
+        """Prove batch after batch.
+
+        With two batches in progress the device computes one while the host finishes the other and
+        begins the next.
+        """
         if not statements:
             return []
         before = self.key.transcript()
@@ -115,22 +122,22 @@ class Prover:
         while len(self._in_progress) < min(self._most_in_progress, len(batches)):
             self._in_progress.append(self._pipeline_slot(len(self._in_progress)))
         proofs: list[bytes] = []
-        behind = len(self._in_progress) - 1
-        begun: list[tuple[PipelineSlot, int | None]] = []
+        most_pending = len(self._in_progress) - 1
+        pending: list[tuple[PipelineSlot, int | None]] = []
         try:
             for number, at in enumerate(batches):
-                own = self._in_progress[number % len(self._in_progress)]
-                some = slice(at, at + self._batch)
-                own.begin(statements[some], tables[some], before, timeline)
-                begun.append((own, at if len(tables) > 1 else None))
-                if len(begun) > behind:
-                    one, first = begun.pop(0)
-                    proofs += one.finish(first)
-            for one, first in begun:
-                proofs += one.finish(first)
+                slot = self._in_progress[number % len(self._in_progress)]
+                rows = slice(at, at + self._batch)
+                slot.begin(statements[rows], tables[rows], before, timeline)
+                pending.append((slot, at if len(tables) > 1 else None))
+                if len(pending) > most_pending:
+                    slot, first = pending.pop(0)
+                    proofs += slot.finish(first)
+            for slot, first in pending:
+                proofs += slot.finish(first)
         finally:
-            for one in self._in_progress:
-                one.abandon()
+            for slot in self._in_progress:
+                slot.abandon()
         return proofs
 
     def _check(

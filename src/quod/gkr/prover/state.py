@@ -1,8 +1,8 @@
-"""The prover state of a batch between two sumchecks, in one buffer of device memory.
+"""The prover states of a batch between two sumchecks, in one buffer of device memory.
 
-Of each proof it has elements of the field of challenges: the claim that is next, the factor of the
-second one of two claims, both claimed values, their points, and the point of the instances; behind
-those of all proofs the states of their transcripts.
+The state of a proof consists of elements of the field of challenges: the next claim, the factor of
+the second claim, both claimed values, their points, and the point of the instances. The transcript
+states of all proofs follow the elements of all proofs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from quod.kernel.ir.value import Value
 from quod.transcript.chain import Chain
 
 CLAIM, FACTOR, VALUES, FIRST = 0, 1, 2, 4
-"""Places among the elements of a proof."""
+"""Indices among the elements of a proof."""
 
 
 class StateSizes(Struct):
@@ -32,13 +32,14 @@ class StateSizes(Struct):
 class StepMemory(Struct):
     """The buffers of the step that ends a sumcheck.
 
-    `progress` and `proof` are those of the sumcheck (`quod.sumcheck.memory`), `standing` is the
-    state, and `sent` has the messages of all proofs.
+    progress, proof: the buffers of the sumcheck (`quod.sumcheck.memory`).
+    states: the prover states.
+    sent: the messages of all proofs.
     """
 
     progress: Pointer[U32]
     proof: Pointer[U32]
-    standing: Pointer[U32]
+    states: Pointer[U32]
     sent: Pointer[U32]
 
 
@@ -66,12 +67,12 @@ class StateLayout:
 
     @property
     def second(self) -> int:
-        """Where the second point begins."""
+        """The first coordinate of the second point."""
         return FIRST + self.log_places
 
     @property
     def across(self) -> int:
-        """Where the point of the instances begins."""
+        """The first coordinate of the point of the instances."""
         return self.second + self.log_places
 
     @property
@@ -89,28 +90,28 @@ class StateLayout:
         return self.batch * (self.stride * field.words + STATE_WORDS)
 
     def states(self, field: FieldSpec) -> slice:
-        """Where the states of transcripts are among them."""
+        """The words of the transcript states."""
         return slice(self.batch * self.stride * field.words, self.words(field))
 
 
 class StateMemory:
-    """The state of one proof inside a kernel."""
+    """The prover state of one proof inside a kernel."""
 
     def __init__(self, f: Any, memory: Value, proof: Value, sizes: StateSizes) -> None:
         self._f, self._memory = f, memory
         self.second = sizes.log_places + FIRST
         self.across = self.second + sizes.log_places
         stride = self.across + sizes.log_instances
-        self._own = proof * stride
+        self._start = proof * stride
         words = f.word_count * f.word_type.bits // 32
         self._state = sizes.batch * stride * words + proof * STATE_WORDS
 
     def load(self, place: Value | int) -> Any:
         """An element."""
-        return self._f.carried(self._f.load(self._memory, self._own + place))
+        return self._f.carried(self._f.load(self._memory, self._start + place))
 
     def store(self, place: Value | int, element: Any) -> None:
-        self._f.store(self._memory, self._own + place, element)
+        self._f.store(self._memory, self._start + place, element)
 
     def state(self, chain: Chain) -> Words:
         """The state of the transcript."""

@@ -1,7 +1,7 @@
 """Kernels between the sumchecks of a proof that both reductions launch, a workgroup a proof.
 
-The transcript stays on the device from the commitment to the claims about the inputs. `standing` is
-as in `quod.gkr.prover.state`, `progress` and `proof` are those of a sumcheck
+The transcript stays on the device from the commitment to the claims about the inputs. `states` are
+the prover states (`quod.gkr.prover.state`), `progress` and `proof` the buffers of a sumcheck
 (`quod.sumcheck.memory`).
 """
 
@@ -38,24 +38,24 @@ def begin_proofs(
     chain_length: U32,
     randoms: U32,
     log_outputs: U32,
-    standing: Pointer[U32],
+    states: Pointer[U32],
     challenges: Pointer[U32],
     *,
     field: FieldSpec,
     hash: Hash = Hash.SHA3_256,
 ) -> None:
-    """The chain of hashes, the random coefficients, the chain again if there are any, and the point
-    of the first claim, which is 0.
+    """Draw the random coefficients and the point of the first claim, whose value is 0.
 
-    The states of `standing` are those after the commitment.
+    The sequential hash delay precedes each of both; without random coefficients there is one delay.
+    The transcript states are those after the commitment.
     """
     f, chain = field_arithmetic(k, field, inlined=True), Chain(k, hash)
     proof, local = k.workgroup_id(), k.local_id()
-    own = StateMemory(f, standing, proof, sizes)
+    prover_state = StateMemory(f, states, proof, sizes)
     points = log_outputs + sizes.log_instances
     # The first phase draws the random coefficients, the second one the points. One loop for both
     # contains the code of the hash once.
-    with k.range(1 - k.minimum(randoms, 1), 2, carry=own.state(chain)) as phases:
+    with k.range(1 - k.minimum(randoms, 1), 2, carry=prover_state.state(chain)) as phases:
         is_second = phases.index > 0
         with k.range(0, chain_length, carry=phases.carried) as loop:
             loop.next(chain.absorbed(loop.carried, Label.CHAIN, ()))
@@ -66,18 +66,20 @@ def begin_proofs(
             with k.if_((local == 0) & (phases.index == 0)):
                 f.store(challenges, proof * randoms + at, coordinate)
             with k.if_((local == 0) & is_second):
-                place = k.select(at < log_outputs, at + FIRST, own.across + at - log_outputs)
-                own.store(place, coordinate)
+                place = k.select(
+                    at < log_outputs, at + FIRST, prover_state.across + at - log_outputs
+                )
+                prover_state.store(place, coordinate)
             draws.next(state)
         phases.next(draws.results)
     k.barrier()
     with k.if_(local == 0):
-        own.set_state(chain, phases.results)
-        own.store(CLAIM, f.carried(f.zero()))
+        prover_state.set_state(chain, phases.results)
+        prover_state.store(CLAIM, f.carried(f.zero()))
 
 
 def next_state(k: Builder, chain: Chain, state: Words, is_further: Value) -> Words:
-    """The state of which a challenge is drawn: a further one comes after an empty message."""
+    """The transcript state before a challenge; a further challenge follows an empty message."""
     after = chain.absorbed(state, Label.NEXT, ())
     return tuple(k.select(is_further, new, old) for new, old in zip(after, state, strict=True))
 
@@ -90,29 +92,29 @@ def begin_first_sumcheck(
     halvings: U32,
     constants: ConstantGates,
     weights: Pointer[U32],
-    standing: Pointer[U32],
+    states: Pointer[U32],
     progress: Pointer[U32],
     *,
     form: GateForm,
 ) -> None:
-    """The claim of a layer's first sumcheck: that of the state less the constants, halved."""
+    """Set the claim of a layer's first sumcheck: the state's claim less the constants, halved."""
     f, chain = MixedField(k, form.field).extended, Chain(k)
     sums = WorkgroupSums(k, f, 1)
     proof, local = k.workgroup_id(), k.local_id()
-    known = _Constants(k, form, constants, proof)
+    coefficients = _Constants(k, form, constants, proof)
     with k.range(local, constants.count, k.workgroup_size, carry=f.carried(f.zero())) as loop:
         output, code = k.load(constants.gates, loop.index * 2, 2)
         weight = f.carried(f.load(weights, (proof << constants.log_size) + output))
-        loop.next(f.carried(loop.carried + known.times(weight, code)))
+        loop.next(f.carried(loop.carried + coefficients.times(weight, code)))
     (total,) = sums.totals([loop.results])
-    own = StateMemory(f, standing, proof, sizes)
-    next_one = Progress(f, progress, sizes.batch, proof, rounds)
+    prover_state = StateMemory(f, states, proof, sizes)
+    next_progress = Progress(f, progress, sizes.batch, proof, rounds)
     half = (form.field.modulus.value + 1) // 2
-    with k.range(0, halvings, carry=f.carried(own.load(CLAIM) - total)) as loop:
+    with k.range(0, halvings, carry=f.carried(prover_state.load(CLAIM) - total)) as loop:
         loop.next(f.carried(loop.carried * half))
     with k.if_(local == 0):
-        next_one.set_claim(loop.results)
-        next_one.set_state(chain, own.state(chain))
+        next_progress.set_claim(loop.results)
+        next_progress.set_state(chain, prover_state.state(chain))
 
 
 class _Constants:
@@ -137,15 +139,15 @@ class _Constants:
         with mixed.base.k.if_((code >> TAG_SHIFT) == PUBLIC_TAG) as branch:
             number = code & ((1 << TAG_SHIFT) - 1)
             constants = self._constants
-            known = f.load(constants.collapsed, self._proof * constants.public + number)
-            branch.give(f.carried(weight * known))
+            coefficient = f.load(constants.collapsed, self._proof * constants.public + number)
+            branch.give(f.carried(weight * coefficient))
         with branch.otherwise():
             branch.give(self._times_number(weight, code))
         return branch.results
 
     def _times_number(self, weight: Any, code: Value) -> Any:
-        known = self._numbers.load(code, self._proof, self._zero)
-        return self._mixed.extended.carried(self._mixed.multiply(weight, known))
+        coefficient = self._numbers.load(code, self._proof, self._zero)
+        return self._mixed.extended.carried(self._mixed.multiply(weight, coefficient))
 
 
 @kernel
@@ -154,19 +156,19 @@ def set_points(
     n: U32,
     sizes: StateSizes,
     log_below: U32,
-    standing: Pointer[U32],
+    states: Pointer[U32],
     points: Pointer[U32],
     *,
     field: FieldSpec,
 ) -> None:
-    """The point of a sumcheck over inputs and instances: 1/2 for inputs, then that of instances."""
+    """Set the point of eq in a sumcheck: 1/2 for the inputs, then the point of the instances."""
     f, i = field_arithmetic(k, field), k.global_id()
     with k.if_(i < n):
         rounds = log_below + sizes.log_instances
         proof, place = i // rounds, i % rounds
-        own = StateMemory(f, standing, proof, sizes)
+        prover_state = StateMemory(f, states, proof, sizes)
         with k.if_(place < log_below) as branch:
             branch.give(f.carried(f.one() * ((field.modulus.value + 1) // 2)))
         with branch.otherwise():
-            branch.give(own.load(own.across + place - log_below))
+            branch.give(prover_state.load(prover_state.across + place - log_below))
         f.store(points, i, branch.results)

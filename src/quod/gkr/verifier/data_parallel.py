@@ -41,8 +41,7 @@ class DataParallelVerifier:
     def _combine(
         self, places: Iterable[int], values: Iterable[PlainElement], point: Challenges
     ) -> None:
-        """One claim of those about the values at some places of a layer, at a point that is
-        drawn."""
+        """Draw a point, and combine the values of some wires of a layer to one claim there."""
         self.point = self.messages.challenges(point)
         corners = eq_table(self.field, self.point)
         self.claim = PlainElement.zero(self.field)
@@ -54,19 +53,19 @@ class DataParallelVerifier:
     def _layer(self, layer: Layer) -> None:
         """From a claim about a layer to one about the layer below it."""
         number, (sumcheck,) = layer.number, layer.sumchecks
-        left = self.gates.without_constants(number, self.claim, self.weights, self.across)
-        left, drawn = self.messages.rounds(sumcheck.rounds, left, self.across)
+        claim = self.gates.without_constants(number, self.claim, self.weights, self.across)
+        claim, drawn = self.messages.rounds(sumcheck.rounds, claim, self.across)
         if drawn:
             self.across = drawn
         taken = taken_places(self.circuit, number).tolist()
         sent = self.messages.values(sumcheck.values)
         values = dict(zip(taken, sent, strict=True))
-        if self._weighted(number, values) != left:
+        if self._weighted(number, values) != claim:
             raise VerificationError(sumcheck.failure)
         self._combine(taken, sent, layer.challenges)
 
     def _weighted(self, number: int, values: dict[int, PlainElement]) -> PlainElement:
-        """The sum over gates that take values: weight of the output, coefficient, values."""
+        """The sum over gates of output weight times coefficient times values of the inputs."""
         total = PlainElement.zero(self.field)
         for kind in KINDS:
             if kind == "constant":

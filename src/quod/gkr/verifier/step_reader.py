@@ -36,16 +36,16 @@ class StepReader:
     def rounds(
         self, step: Rounds, claim: PlainElement, point: Sequence[PlainElement] | None = None
     ) -> tuple[PlainElement, list[PlainElement]]:
-        """Read rounds: the claim that they leave, and the point of their challenges.
+        """Read rounds; return the claim after them and the point of their challenges.
 
-        `point` is that of eq, where eq weights the polynomial.
+        `point` is the point of eq if eq weights the polynomial.
         """
         self._order.take(step)
-        left, drawn = read_rounds(
+        last_claim, drawn = read_rounds(
             self._reader, self._field, degree=step.degree, variables=step.variables,
             claim=claim, point=None if point is None else coefficients_of(point),
         )  # fmt: skip
-        return left, PlainElement.each(self._field, drawn)
+        return last_claim, PlainElement.each(self._field, drawn)
 
     def values(self, step: Values) -> list[PlainElement]:
         """Read values."""
@@ -54,5 +54,5 @@ class StepReader:
         return PlainElement.each(self._field, read(step.label, self._field, step.count))
 
     def end(self) -> None:
-        """AssertionError where steps follow."""
+        """Raise AssertionError if the proof has further steps."""
         self._order.end()

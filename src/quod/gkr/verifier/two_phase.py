@@ -49,36 +49,36 @@ class TwoPhaseVerifier:
             weights[circuit.zeros :] = [self.zero] * (len(weights) - circuit.zeros)
         claim = self.gates.without_constants(number, claim, weights, self.across)
 
-        x, left = self._first_rounds(first.rounds, claim)
-        value, *rest = messages.values(first.values)
+        x, last_claim = self._first_rounds(first.rounds, claim)
+        value, *slopes = messages.values(first.values)
         at_x = eq_table(self.field, x)
         linear = self._weighted(number, "add", weights, at_x)
-        slope = rest[0] if rest else linear
+        slope = slopes[0] if slopes else linear
         expected = slope * value
         for exponent in exponents_of(circuit.kinds[number]):
             factor = self._weighted(number, f"power{exponent}", weights, at_x)
             expected += factor * value**exponent
-        if expected != left:
+        if expected != last_claim:
             raise VerificationError(first.failure)
         self.points, self.values = [x], [value]
         if not products:
             return
 
         (second,) = products
-        left, y = messages.rounds(second.rounds, slope - linear)
+        last_claim, y = messages.rounds(second.rounds, slope - linear)
         (other,) = messages.values(second.values)
         at_y = eq_table(self.field, y)
         both = self.zero
         for output, coefficient, left_input, right_input in self.gates.rows(number, "multiply"):
             part = weights[output] * at_x[left_input] * at_y[right_input]
             both += part * self.gates.coefficient(coefficient)
-        if both * other != left:
+        if both * other != last_claim:
             raise VerificationError(second.failure)
         self.points.append(y)
         self.values.append(other)
 
     def _combined(self) -> tuple[list[PlainElement], PlainElement]:
-        """One claim of several: the weight of each value of the layer, and the weighted sum."""
+        """Combine the claims: the weight of each value of the layer, and the weighted sum."""
         value, weights = self.values[0], eq_table(self.field, self.points[0])
         others = zip(self.points[1:], self.values[1:], self.factors, strict=True)
         for point, claimed, factor in others:
@@ -93,14 +93,14 @@ class TwoPhaseVerifier:
         """The point of the inputs, and the claim there, after the first sumcheck."""
         below, p = rounds.wires, self.field.modulus.value
         if not rounds.instances:
-            left, x = self.messages.rounds(rounds, claim)
-            return x, left
-        # Weighted by eq of the instances alone: that of 1/2 is 1/2 wherever it is looked at.
+            last_claim, x = self.messages.rounds(rounds, claim)
+            return x, last_claim
+        # eq of the coordinate 1/2 is 1/2 everywhere, so only eq of the instances weights the rest.
         half = (p + 1) // 2
         point = [*[PlainElement.one(self.field) * half] * below, *self.across]
-        left, drawn = self.messages.rounds(rounds, claim * pow(half, below, p), point)
+        last_claim, drawn = self.messages.rounds(rounds, claim * pow(half, below, p), point)
         self.across = drawn[below:]
-        return drawn[:below], left
+        return drawn[:below], last_claim
 
     def _weighted(
         self, number: int, kind: str, weights: list[PlainElement], at_x: list[PlainElement]

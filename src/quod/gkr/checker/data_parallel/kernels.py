@@ -1,8 +1,8 @@
-"""Sums of values and over gates, weighted by eq of the places that they are of.
+"""Sums of values and sums over gates, weighted by eq of their wires.
 
-Values are elements of a proof, so that no table of them is made. Of eq there are tables of the
-lower coordinates alone: a part is of places whose upper coordinates are the same, and multiplied by
-eq of these once.
+The values are elements of a proof, so no kernel copies them to a table. The eq tables are those of
+the lower coordinates. The wires of a partial sum have the same upper coordinates, and one product
+multiplies the partial sum by their eq.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from quod.sumcheck.mixed import MixedField
 from quod.sumcheck.workgroup_sums import WorkgroupSums
 
 PART_ROW = 7
-"""Numbers of a row of a part."""
+"""Numbers of a row, which describes a partial sum."""
 
 _AT_ONCE = 4
 """Products that are reduced together."""
@@ -39,28 +39,30 @@ def add_values(
     *,
     field: FieldSpec,
 ) -> None:
-    """A part of a sum of values in a row: each times the weight of its place.
+    """Compute a partial sum of consecutive values, each times the weight of its wire.
 
-    A row is the entry of eq of the upper coordinates, where the table of the lower ones begins, the
-    first element, nothing, the first place, how many there are, and the part. Places are those of
-    the lower coordinates.
+    A row has the entry of eq of the upper coordinates, the first entry of the table of the lower
+    coordinates, the first element, an unused number, the first of `places`, their number, and the
+    partial sum. `places` are the lower coordinates of wires.
     """
     f = field_arithmetic(k, field, inlined=True)
     sums = WorkgroupSums(k, f, 1)
     proof, tile = k.workgroup_id() // tiles.count, k.workgroup_id() % tiles.count + tiles.first
     upper, lower, element, _, first, count, part = k.load(rows, tile * PART_ROW, PART_ROW)
-    own, values = proof * tables.stride, proof * sent.stride + element
+    table_start, values_start = proof * tables.stride, proof * sent.stride + element
 
     def pair(item: Value) -> tuple[Any, Any]:
         (place,) = k.load(places, first + item)
-        weight = f.carried(f.load(tables.entries, own + lower + place))
-        return weight, f.carried(f.load(sent.entries, values + item))
+        weight = f.carried(f.load(tables.entries, table_start + lower + place))
+        return weight, f.carried(f.load(sent.entries, values_start + item))
 
     (total,) = sums.totals([_sum_of_products(k, f, count, pair)])
     with k.if_(k.local_id() == 0):
-        total = of_integer(f, f.carried(total * f.carried(f.load(tables.entries, own + upper))))
+        total = of_integer(
+            f, f.carried(total * f.carried(f.load(tables.entries, table_start + upper)))
+        )
         f.store(parts.words, proof * parts.stride + part, f.carried(total))
-        k.store(parts.words, parts.tags + proof * parts.stride + part, *k.load(parts.begun, 0))
+        k.store(parts.words, parts.tags + proof * parts.stride + part, *k.load(parts.run_start, 0))
 
 
 @kernel
@@ -75,12 +77,12 @@ def add_gates(
     *,
     form: SumForm,
 ) -> None:
-    """A part of a sum over gates: coefficient times weight of the output, times all inputs.
+    """Compute a partial sum over gates: coefficient times weight of the output, times all inputs.
 
-    A row is the entry of eq of the upper coordinates, where the table of the lower ones begins, how
-    many elements are multiplied, where the table of the instances begins, the first gate and the
-    number of them (`by_instance` instances of gates), and the part. `gates` are columns of outputs
-    by their lower coordinates, of elements of the proof and of coefficients.
+    A row has the entry of eq of the upper coordinates, the first entry of the table of the lower
+    coordinates, the number of factors, the first entry of the table of the instances, the first
+    gate, the number of gates (`by_instance`: of instances of gates), and the partial sum. `gates`
+    has columns: the lower coordinates of outputs, elements of the proof, and coefficients.
     """
     mixed = MixedField(k, form.field)
     f = mixed.extended
@@ -89,16 +91,16 @@ def add_gates(
     upper, lower, factors, instances, first, count, part = k.load(
         gates.rows, tile * PART_ROW, PART_ROW
     )
-    own, values = proof * tables.stride, proof * sent.stride
-    known = Gates(k, mixed, form, gates, challenges, proof)
+    table_start, values_start = proof * tables.stride, proof * sent.stride
+    reader = Gates(k, mixed, form, gates, challenges, proof)
 
     def pair(number: Value) -> tuple[Any, Any]:
-        gate = known.at(first + number)
-        weight = f.carried(f.load(tables.entries, own + lower + gate.output))
-        weight = known.times_coefficient(weight, gate)
-        taken = [f.carried(f.load(sent.entries, values + place)) for place in gate.inputs]
+        gate = reader.at(first + number)
+        weight = f.carried(f.load(tables.entries, table_start + lower + gate.output))
+        weight = reader.times_coefficient(weight, gate)
+        taken = [f.carried(f.load(sent.entries, values_start + place)) for place in gate.inputs]
         if form.by_instance:
-            taken = [f.carried(f.load(tables.entries, own + instances + gate.instance))]
+            taken = [f.carried(f.load(tables.entries, table_start + instances + gate.instance))]
         if form.inputs == 1:
             with k.range(1, factors, carry=weight) as power:
                 power.next(f.carried(power.carried * taken[0]))
@@ -109,23 +111,22 @@ def add_gates(
 
     (total,) = sums.totals([_sum_of_products(k, f, count, pair)])
     with k.if_(k.local_id() == 0):
-        total = f.carried(total * f.carried(f.load(tables.entries, own + upper)))
+        total = f.carried(total * f.carried(f.load(tables.entries, table_start + upper)))
         with k.range(0, factors, carry=total) as integers:
             integers.next(f.carried(of_integer(f, integers.carried)))
         f.store(parts.words, proof * parts.stride + part, integers.results)
-        k.store(parts.words, parts.tags + proof * parts.stride + part, *k.load(parts.begun, 0))
+        k.store(parts.words, parts.tags + proof * parts.stride + part, *k.load(parts.run_start, 0))
 
 
 def _sum_of_products(
     k: Builder, f: Any, count: Value, pair: Callable[[Value], tuple[Any, Any]]
 ) -> Any:
-    """The sum of the products of so many pairs, all instances of a workgroup together, in each its
-    own part."""
+    """The sum of the products of `count` pairs that one instance of a workgroup adds."""
     size, local = k.workgroup_size, k.local_id()
-    whole = count // (_AT_ONCE * size) * (_AT_ONCE * size)
-    with k.range(local, whole, _AT_ONCE * size, carry=f.carried(f.zero())) as loop:
+    unrolled = count // (_AT_ONCE * size) * (_AT_ONCE * size)
+    with k.range(local, unrolled, _AT_ONCE * size, carry=f.carried(f.zero())) as loop:
         pairs = [pair(loop.index + at * size) for at in range(_AT_ONCE)]
         loop.next(f.carried(loop.carried + f.sum_of_products(pairs)))
-    with k.range(whole + local, count, size, carry=loop.results) as rest:
-        rest.next(f.carried(rest.carried + f.sum_of_products([pair(rest.index)])))
-    return rest.results
+    with k.range(unrolled + local, count, size, carry=loop.results) as remainder:
+        remainder.next(f.carried(remainder.carried + f.sum_of_products([pair(remainder.index)])))
+    return remainder.results

@@ -15,8 +15,12 @@ Places = NDArray[np.uint32]
 
 @frozen(eq=False)
 class LayerValues:
-    """Values of a layer: of which places, the element of the first one, and the point at which they
-    are combined. Those of the outputs are 0, and no elements."""
+    """The values of a layer that the proof contains.
+
+    places: their wires.
+    first: the element of the first value; the outputs are 0 and no elements.
+    point: the point at which the values are combined.
+    """
 
     places: Places
     first: int
@@ -61,7 +65,7 @@ class DataParallelMessages(Messages):
         (sumcheck,) = layer.sumchecks
         rounds, drawn, run = sumcheck.rounds, self._rounds(sumcheck.rounds), len(self.runs)
         end = self._values(sumcheck.values)
-        # Of values that are no elements a reader knows before it compares them.
+        # Values are checked as elements before they are compared.
         record = 2 * len(self.layers)
         self.checks.append(Check(record, end, None))
         self.checks.append(Check(record + 1, end, sumcheck.failure))

@@ -18,7 +18,7 @@ _VALUES = "values"
 
 
 class DataParallelCheckPlan(CheckPlan):
-    """Short tables of eq of all layers, and the sums that take them."""
+    """Short eq tables of all layers, and the sums that read them."""
 
     def __init__(
         self, device: AnyDevice, key: VerifyingKey, circuit: LayeredCircuit, *, log_instances: int,
@@ -27,28 +27,30 @@ class DataParallelCheckPlan(CheckPlan):
         messages = DataParallelMessages(
             circuit, key.field, chain=key.chain, log_instances=log_instances
         )
-        self._own = DataParallelSchedule(messages, evaluates_inputs=evaluates_inputs)
-        super().__init__(device, messages, self._own, hash=key.hash, batch=batch)
+        self._layers_schedule = DataParallelSchedule(messages, evaluates_inputs=evaluates_inputs)
+        super().__init__(device, messages, self._layers_schedule, hash=key.hash, batch=batch)
 
     def _sums(self) -> dict[str, Sum]:
-        return {_VALUES: self._own.values, **super()._sums()}
+        return {_VALUES: self._layers_schedule.values, **super()._sums()}
 
     def _record_sums(self, recording: RecordingStream) -> None:
-        schedule, memory = self._own, self._memory
+        schedule, memory = self._layers_schedule, self._memory
         sent, tables = self._per_proof("sent"), self._per_proof("tables")
         self._record_tables(recording, range(len(schedule.table_rows)))
         self._tiled(
             recording, add_values, range(len(schedule.values.rows)), memory[f"rows of {_VALUES}"],
             memory[f"gates of {_VALUES}"], sent, tables, self._partial_sums(), field=self.field,
         )  # fmt: skip
-        for form, whole in schedule.sums.items():
+        for form, gate_sum in schedule.sums.items():
             self._tiled(
-                recording, add_gates, range(len(whole.rows)), *self._gates(form), sent, tables,
+                recording, add_gates, range(len(gate_sum.rows)), *self._gates(form), sent, tables,
                 self._partial_sums(), form=form,
             )  # fmt: skip
 
     def _record_checks(self, recording: RecordingStream) -> None:
-        arrays = [self._per_proof(name) for name in ("sent", "challenges", "checked", "made")]
+        arrays = [
+            self._per_proof(name) for name in ("sent", "challenges", "checked", "tile_tickets")
+        ]
         self._each(
             recording, check_layers, len(self.circuit.layers), self._memory["layers"], *arrays,
             self._partial_sums(), self._records(FIRST_CHECK), field=self.field,

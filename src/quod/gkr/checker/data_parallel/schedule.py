@@ -45,7 +45,7 @@ class DataParallelSchedule(Schedule):
         self.layer_rows.append((*layer.row, *starts, self.parts))
 
     def _weights(self, point: Point) -> tuple[int, int, int]:
-        """The logarithm of the lower table of eq of a point, and where both tables begin."""
+        """The logarithm of the size of a point's lower eq table, and both tables' first entries."""
         at = max(0, len(point.coordinates) - _LOG_LOW)
         upper, lower = point.coordinates[:at], point.coordinates[at:]
         return len(lower), self._table(upper), self._table(lower)
@@ -58,31 +58,31 @@ class DataParallelSchedule(Schedule):
         return first
 
     def _by_upper(self, outputs: Words, weights: tuple[int, int, int]) -> list[tuple[int, Words]]:
-        """The entry of eq of each upper part of places, and the numbers of those that have it."""
+        """Group outputs by their upper coordinates: the entry of eq of these, and the indices."""
         log_low, upper, _ = weights
         highs = outputs >> log_low
         order = np.argsort(highs, kind="stable").astype(np.uint32)
-        found, starts = np.unique(highs[order], return_index=True)
+        uppers, starts = np.unique(highs[order], return_index=True)
         return [
-            (upper + high, own)
-            for high, own in zip(found.tolist(), np.split(order, starts[1:]), strict=True)
+            (upper + high, indices)
+            for high, indices in zip(uppers.tolist(), np.split(order, starts[1:]), strict=True)
         ]
 
     def _add_values(self, values: LayerValues, weights: tuple[int, int, int]) -> None:
-        """Parts of the sum of values of a layer."""
+        """Partial sums of the sum of values of a layer."""
         log_low, _, lower = weights
-        # Places are in order, so that those of an upper part are in a row.
+        # Wires are sorted, so that those with the same upper coordinates are consecutive.
         first = self.values.add(values.places[None] & np.uint32((1 << log_low) - 1))
-        for upper, own in self._by_upper(values.places, weights):
-            begin = int(own[0])
-            for start, stop in tiles(len(own), _VALUES_EACH):
+        for upper, indices in self._by_upper(values.places, weights):
+            begin = int(indices[0])
+            for start, stop in tiles(len(indices), _VALUES_EACH):
                 at = begin + start
                 row = (upper, lower, values.first + at, 0, first + at, stop - start, self.parts)
                 self.values.rows.append(row)
                 self.parts += 1
 
     def _add_gates(self, layer: LayerMessages, weights: tuple[int, int, int], kind: str) -> None:
-        """Parts of the sum over the gates of a kind whose outputs are claimed."""
+        """Partial sums of the sum over the gates of a kind whose outputs are claimed."""
         gates, number = self.circuit.layers[layer.number].gates[kind], layer.number
         ranks = np.full(1 << self.circuit.log_below(number), NONE, np.uint32)
         below = layer.below
@@ -94,22 +94,22 @@ class DataParallelSchedule(Schedule):
         is_spread = self._is_public[codes] & (kind == "constant") & bool(layer.across)
         inputs, factors = KINDS[kind], POWERS.get(kind, KINDS[kind])
         is_known = ~is_random & ~is_spread
-        for chosen, more in (
+        for has_form, flags in (
             (is_known, {}), (is_random, {"is_random": True}), (is_spread, {"by_instance": True}),
         ):  # fmt: skip
-            own = columns[:, chosen & is_claimed]
-            if own.shape[1]:
-                form = self._form(inputs, **more)
-                instances = self._instance_table(layer.across) if more.get("by_instance") else 0
-                self._add_sum(form, own, weights, factors, instances)
+            gate_columns = columns[:, has_form & is_claimed]
+            if gate_columns.shape[1]:
+                form = self._form(inputs, **flags)
+                instances = self._instance_table(layer.across) if flags.get("by_instance") else 0
+                self._add_sum(form, gate_columns, weights, factors, instances)
 
     def _add_sum(
         self, form: SumForm, columns: Words, weights: tuple[int, int, int], factors: int,
         instances: int,
     ) -> None:  # fmt: skip
         log_low, _, lower = weights
-        for upper, own in self._by_upper(columns[0], weights):
-            gates = columns[:, own]
+        for upper, indices in self._by_upper(columns[0], weights):
+            gates = columns[:, indices]
             gates[0] &= np.uint32((1 << log_low) - 1)
             self._add_parts(form, (upper, lower, factors, instances), gates)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from quod.field.extension import field_arithmetic
 from quod.field.spec import FieldSpec
 from quod.gkr.checker.parameters import PartialSums, PerProof, Records
-from quod.gkr.checker.proof_buffer import Parts, ProofBuffer
+from quod.gkr.checker.proof_buffer import ProofBuffer, SumReader
 from quod.gkr.checker.records import FAILED, PASSED, READ
 from quod.kernel import U32, Builder, Pointer, kernel, u32
 
@@ -22,16 +22,16 @@ def check_layers(
     sent: PerProof,
     challenges: PerProof,
     checked: PerProof,
-    made: PerProof,
+    tile_tickets: PerProof,
     parts: PartialSums,
     records: Records,
     *,
     field: FieldSpec,
 ) -> None:
-    """Both checks of each layer of each proof.
+    """Compute both verdicts on each layer of each proof.
 
-    A row is that of the layer's messages (`quod.gkr.checker.data_parallel.messages`), and where the
-    parts of the claim, of the constants and of the gates begin, and end.
+    A row has the row of the layer's messages (`quod.gkr.checker.data_parallel.messages`), the first
+    partial sum of the claim, of the constants and of the gates, and the end of these.
     """
     f, i = field_arithmetic(k, field, inlined=True), k.global_id()
     with k.if_(i < n):
@@ -39,9 +39,9 @@ def check_layers(
         row = k.load(rows, layer * LAYER_ROW, LAYER_ROW)
         rounds, degree, element, step, across, first_run, stop_run = row[:7]
         claim, constants, gates, stop = row[7:]
-        (ticket,) = k.load(parts.begun, 0)
-        found = Parts(k, f, parts, proof, ticket)
-        found.need(made, proof, layer, layers)
+        (ticket,) = k.load(parts.run_start, 0)
+        sums = SumReader(k, f, parts, proof, ticket)
+        sums.require_tiles(tile_tickets, proof, layer, layers)
         (reader,) = k.load(records.words, proof * records.stride + READ)
 
         never = k.constant(0, u32)
@@ -52,11 +52,13 @@ def check_layers(
             loop.next((stale | (verdict >> 2), wrong | verdict))
         stale, wrong = loop.results
 
-        left = f.carried(found.sum(claim, constants) - found.sum(constants, gates))
-        own = ProofBuffer(k, f, sent, challenges, proof)
-        left = own.rounds(left, (rounds, degree, element, step), (never, never + 1, across))
-        difference = f.carried(found.sum(gates, stop) - left)
-        fresh = found.fresh & (reader == ticket) & (stale == 0)
+        last_claim = f.carried(sums.sum(claim, constants) - sums.sum(constants, gates))
+        buffer = ProofBuffer(k, f, sent, challenges, proof)
+        last_claim = buffer.rounds(
+            last_claim, (rounds, degree, element, step), (never, never + 1, across)
+        )
+        difference = f.carried(sums.sum(gates, stop) - last_claim)
+        fresh = sums.fresh & (reader == ticket) & (stale == 0)
         with k.if_(fresh):
             verdicts = [
                 ticket + k.select(right, k.constant(PASSED, u32), FAILED)

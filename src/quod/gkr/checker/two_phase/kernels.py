@@ -9,7 +9,7 @@ from quod.sumcheck.mixed import MixedField
 from quod.sumcheck.workgroup_sums import WorkgroupSums
 
 PART_ROW = 6
-"""Numbers of a row of a part."""
+"""Numbers of a row, which describes a partial sum."""
 
 
 @kernel
@@ -23,11 +23,11 @@ def add_gates(
     *,
     form: SumForm,
 ) -> None:
-    """A part of a sum over gates: coefficient times weight of the output, times eq of each input.
+    """Compute a partial sum over gates: coefficient, weight of the output, eq of each input.
 
-    A row is where the tables of the weights and of both inputs begin, the first gate and the number
-    of them (`by_instance` instances of gates), and the part. `gates` are columns of outputs, inputs
-    and coefficients.
+    A row has the first entries of the tables of the weights and of both inputs, the first gate, the
+    number of gates (`by_instance`: of instances of gates), and the partial sum. `gates` has columns
+    of outputs, inputs and coefficients.
     """
     mixed = MixedField(k, form.field)
     f = mixed.extended
@@ -36,20 +36,20 @@ def add_gates(
     weights, first_input, second_input, first, count, part = k.load(
         gates.rows, tile * PART_ROW, PART_ROW
     )
-    own = proof * tables.stride
-    known = Gates(k, mixed, form, gates, challenges, proof)
+    table_start = proof * tables.stride
+    reader = Gates(k, mixed, form, gates, challenges, proof)
 
     with k.range(k.local_id(), count, k.workgroup_size, carry=f.carried(f.zero())) as loop:
-        gate = known.at(first + loop.index)
+        gate = reader.at(first + loop.index)
         places = [start + x for start, x in zip((first_input, second_input), gate.inputs)]
         if form.by_instance:
             places = [first_input + gate.instance]
-        part_sum = f.carried(f.load(tables.entries, own + weights + gate.output))
-        part_sum = known.times_coefficient(part_sum, gate)
+        part_sum = f.carried(f.load(tables.entries, table_start + weights + gate.output))
+        part_sum = reader.times_coefficient(part_sum, gate)
         for place in places:
-            part_sum = f.carried(part_sum * f.carried(f.load(tables.entries, own + place)))
+            part_sum = f.carried(part_sum * f.carried(f.load(tables.entries, table_start + place)))
         loop.next(f.carried(loop.carried + part_sum))
     (total,) = sums.totals([loop.results])
     with k.if_(k.local_id() == 0):
         f.store(parts.words, proof * parts.stride + part, total)
-        k.store(parts.words, parts.tags + proof * parts.stride + part, *k.load(parts.begun, 0))
+        k.store(parts.words, parts.tags + proof * parts.stride + part, *k.load(parts.run_start, 0))

@@ -26,10 +26,14 @@ class Claims:
 
 @frozen
 class LayerMessages:
-    """The messages of a layer: the claims about it and about the layer below, and the row of
-    both sumchecks: rounds, degree, first element, first challenge; of the first how many variables
-    are weighted by 1/2, whether the others are by challenges, and the first of these; of the second
-    rounds, first element and first challenge."""
+    """The messages of a layer.
+
+    above, below: the claims about the layer, and about the layer below it.
+    row: the row of `above`; of the first sumcheck the rounds, degree, first element and first
+        challenge, the number of variables that are weighted by 1/2, whether eq of challenges
+        weights the other variables, and the first of these; of the second sumcheck the rounds,
+        first element and first challenge.
+    """
 
     number: int
     above: Claims
@@ -75,7 +79,7 @@ class TwoPhaseMessages(Messages):
         return LayerMessages(layer.number, above, claims, row)
 
     def _sumcheck(self, sumcheck: Sumcheck, *, is_second: bool = False) -> range:
-        """Append the messages and the check of a sumcheck; the numbers of its challenges."""
+        """Append the messages and the check of a sumcheck; return the numbers of its challenges."""
         drawn = self._rounds(sumcheck.rounds)
         end = self._values(sumcheck.values)
         self.checks.append(Check(2 * len(self.layers) + is_second, end, sumcheck.failure))

@@ -18,7 +18,7 @@ _TABLE_ENTRIES_OF_PROCESSOR, _TABLE_ENTRIES = 1 << 15, 1 << 22
 
 
 class TwoPhaseCheckPlan(CheckPlan):
-    """Tables of eq and the sums that take them, a few layers at a time."""
+    """Eq tables and the sums that read them, a few layers at a time."""
 
     def __init__(
         self, device: AnyDevice, key: VerifyingKey, circuit: LayeredCircuit, *, log_instances: int,
@@ -28,13 +28,13 @@ class TwoPhaseCheckPlan(CheckPlan):
             circuit, key.field, chain=key.chain, log_instances=log_instances
         )
         most = _TABLE_ENTRIES_OF_PROCESSOR if device.host_memory else _TABLE_ENTRIES
-        self._own = TwoPhaseSchedule(
+        self._layers_schedule = TwoPhaseSchedule(
             messages, evaluates_inputs=evaluates_inputs, table_entries=most // batch
         )
-        super().__init__(device, messages, self._own, hash=key.hash, batch=batch)
+        super().__init__(device, messages, self._layers_schedule, hash=key.hash, batch=batch)
 
     def _record_sums(self, recording: RecordingStream) -> None:
-        for number, chunk in enumerate(self._own.chunks):
+        for number, chunk in enumerate(self._layers_schedule.chunks):
             with recording.part(f"chunk {number}"):
                 self._record_tables(recording, chunk.tables)
                 for form, tiles in chunk.sums.items():
@@ -47,7 +47,7 @@ class TwoPhaseCheckPlan(CheckPlan):
         )  # fmt: skip
 
     def _record_checks(self, recording: RecordingStream) -> None:
-        arrays = [self._per_proof(name) for name in ("sent", "challenges", "made")]
+        arrays = [self._per_proof(name) for name in ("sent", "challenges", "tile_tickets")]
         self._each(
             recording, check_layers, len(self.circuit.layers), self._memory["layers"], *arrays,
             self._partial_sums(), self._records(FIRST_CHECK), field=self.field,

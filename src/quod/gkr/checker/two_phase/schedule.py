@@ -1,7 +1,6 @@
 """The tables and sums that the check of a two-phase proof computes.
 
-The tables of eq are those of a few layers at a time, so that they stay in a cache or in little
-memory.
+Memory holds the eq tables of a few layers at a time, so that they stay in a cache.
 """
 
 from __future__ import annotations
@@ -18,8 +17,11 @@ from quod.layered.circuit import KINDS
 
 
 class Chunk:
-    """Layers whose tables are in memory at the same time: the tiles of tables from where to where,
-    and those of each form's sums."""
+    """Layers whose eq tables are in memory at the same time.
+
+    tables: the tiles of the tables.
+    sums: the rows of each form's partial sums.
+    """
 
     def __init__(self, first_tile: int = 0) -> None:
         self.entries = 0
@@ -28,7 +30,7 @@ class Chunk:
 
 
 class TwoPhaseSchedule(Schedule):
-    """Tables take at most `table_entries` entries, unless a layer takes more."""
+    """A schedule whose tables take at most `table_entries` entries, unless a layer takes more."""
 
     def __init__(
         self, messages: TwoPhaseMessages, *, evaluates_inputs: bool, table_entries: int
@@ -43,20 +45,20 @@ class TwoPhaseSchedule(Schedule):
 
     def _layer(self, layer: LayerMessages) -> None:
         circuit, across = self.circuit, layer.above.across
-        own, below = circuit.layers[layer.number], circuit.log_below(layer.number)
-        is_spread = self._is_public[own.gates["constant"].coefficient] & bool(across)
+        gate_layer, below = circuit.layers[layer.number], circuit.log_below(layer.number)
+        is_spread = self._is_public[gate_layer.gates["constant"].coefficient] & bool(across)
         spreads = bool(is_spread.any())
-        entries = (1 << own.log_size) + (len(layer.below.points) << below)
+        entries = (1 << gate_layer.log_size) + (len(layer.below.points) << below)
         chunk = self._chunk(entries + (spreads << len(across)))
         is_top = layer.number == len(circuit.layers) - 1
-        zeros = circuit.zeros if is_top else 1 << own.log_size
+        zeros = circuit.zeros if is_top else 1 << gate_layer.log_size
         weights = self._table(chunk, layer.above.points, zeros)
         inputs = [self._table(chunk, (Point(p.coordinates),)) for p in layer.below.points]
         instances = self._table(chunk, (Point(across),)) if spreads else 0
         starts = []
         for kind, count in KINDS.items():
             starts.append(self.parts)
-            gates = own.gates[kind]
+            gates = gate_layer.gates[kind]
             columns = np.stack([gates.output, *gates.inputs, self._codes[gates.coefficient]])
             is_random = self._is_random[gates.coefficient]
             apart = is_random | is_spread if kind == "constant" else is_random
@@ -69,7 +71,7 @@ class TwoPhaseSchedule(Schedule):
         self.layer_rows.append((*layer.row, *starts, self.parts))
 
     def _chunk(self, entries: int) -> Chunk:
-        """The one for a layer with so many entries of tables."""
+        """The chunk for a layer with `entries` entries of tables."""
         chunk = self.chunks[-1]
         if chunk.entries and chunk.entries + entries > self._most_entries:
             chunk = Chunk(len(self.table_rows))
@@ -88,7 +90,7 @@ class TwoPhaseSchedule(Schedule):
         return first
 
     def _sum(self, chunk: Chunk, form: SumForm, tables: Row, columns: Words) -> None:
-        """Parts of a sum over gates, given by outputs, inputs and coefficients."""
+        """Partial sums of a sum over gates, given by outputs, inputs and coefficients."""
         if not columns.shape[1]:
             return
         rows = self._add_parts(form, tables, columns)

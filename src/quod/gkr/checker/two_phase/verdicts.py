@@ -7,7 +7,7 @@ from itertools import pairwise
 from quod.field.extension import field_arithmetic
 from quod.field.spec import FieldSpec
 from quod.gkr.checker.parameters import PartialSums, PerProof, Records
-from quod.gkr.checker.proof_buffer import Parts, ProofBuffer
+from quod.gkr.checker.proof_buffer import ProofBuffer, SumReader
 from quod.gkr.checker.records import FAILED, PASSED, READ
 from quod.kernel import U32, Builder, Pointer, kernel, u32
 from quod.layered.circuit import KINDS, POWERS
@@ -24,58 +24,58 @@ def check_layers(
     rows: Pointer[U32],
     sent: PerProof,
     challenges: PerProof,
-    made: PerProof,
+    tile_tickets: PerProof,
     parts: PartialSums,
     records: Records,
     *,
     field: FieldSpec,
 ) -> None:
-    """Both checks of each layer of each proof, from the sums over its gates.
+    """Compute both verdicts on each layer of each proof from the sums over its gates.
 
-    A row is what `quod.gkr.checker.schedule` says of a layer.
+    A row is a `layer_rows` of `quod.gkr.checker.two_phase.schedule`.
     """
     f, i = field_arithmetic(k, field, inlined=True), k.global_id()
     with k.if_(i < n):
         proof, layer = i // layers, i % layers
         row = k.load(rows, layer * LAYER_ROW, LAYER_ROW)
         starts = dict(zip(KINDS, pairwise(row[14:]), strict=True))
-        (ticket,) = k.load(parts.begun, 0)
-        found = Parts(k, f, parts, proof, ticket)
-        found.need(made, proof, layer, layers)
+        (ticket,) = k.load(parts.run_start, 0)
+        sums = SumReader(k, f, parts, proof, ticket)
+        sums.require_tiles(tile_tickets, proof, layer, layers)
         (reader,) = k.load(records.words, proof * records.stride + READ)
-        found.fresh = found.fresh & (reader == ticket)
-        sums = {kind: found.sum(*bounds) for kind, bounds in starts.items()}
+        sums.fresh = sums.fresh & (reader == ticket)
+        gate_sums = {kind: sums.sum(*bounds) for kind, bounds in starts.items()}
 
-        own = ProofBuffer(k, f, sent, challenges, proof)
+        buffer = ProofBuffer(k, f, sent, challenges, proof)
         claims, value, other, factor = row[:4]
         rounds, degree, element, step, halves, weighted, across = row[4:11]
         second_rounds, second_element, second_step = row[11:14]
         has_second = second_rounds != 0
 
         zero = f.carried(f.zero())
-        claim = f.carried(own.element(value) + own.challenge(factor) * own.element(other))
-        claim = f.select(claims == 2, claim, f.select(claims == 1, own.element(value), zero))
-        left = own.rounds(
-            f.carried(claim - sums["constant"]), (rounds, degree, element, step),
+        claim = f.carried(buffer.element(value) + buffer.challenge(factor) * buffer.element(other))
+        claim = f.select(claims == 2, claim, f.select(claims == 1, buffer.element(value), zero))
+        last_claim = buffer.rounds(
+            f.carried(claim - gate_sums["constant"]), (rounds, degree, element, step),
             (halves, weighted, across),
         )  # fmt: skip
         last = element + rounds * degree
-        at_x, slope = own.element(last), own.element(last + k.minimum(second_rounds, 1))
-        slope = f.select(has_second, slope, sums["add"])
+        at_x, slope = buffer.element(last), buffer.element(last + k.minimum(second_rounds, 1))
+        slope = f.select(has_second, slope, gate_sums["add"])
         expected, power = f.carried(slope * at_x), at_x
         for kind in POWERS:
             power = f.carried(power * at_x)
-            expected = f.carried(expected + sums[kind] * power)
-        is_first_right = f.is_zero(expected - left)
+            expected = f.carried(expected + gate_sums[kind] * power)
+        is_first_right = f.is_zero(expected - last_claim)
 
         never = k.constant(0, u32)
-        left = own.rounds(
-            f.carried(slope - sums["add"]),
+        last_claim = buffer.rounds(
+            f.carried(slope - gate_sums["add"]),
             (second_rounds, k.constant(2, u32), second_element, second_step), (never,) * 3,
         )  # fmt: skip
-        at_y = own.element(second_element + second_rounds * 2)
-        is_second_right = f.is_zero(f.carried(sums["multiply"] * at_y) - left)
-        with k.if_(found.fresh):
+        at_y = buffer.element(second_element + second_rounds * 2)
+        is_second_right = f.is_zero(f.carried(gate_sums["multiply"] * at_y) - last_claim)
+        with k.if_(sums.fresh):
             verdicts = [
                 ticket + k.select(right, k.constant(PASSED, u32), FAILED)
                 for right in (is_first_right, is_second_right)

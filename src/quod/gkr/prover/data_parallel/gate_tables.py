@@ -1,5 +1,4 @@
-"""A circuit in the memory of a device for proofs by columns: each layer's terms, and their
-gates."""
+"""A circuit in device memory for data-parallel proofs: the terms of each layer, and their gates."""
 
 from __future__ import annotations
 
@@ -20,11 +19,15 @@ _NOTHING = np.zeros(2, np.uint32)
 
 @frozen(eq=False)
 class Terms:
-    """The products of values below a layer that its claimed values are sums of, `count` of `kinds`.
+    """The products of values below a layer whose sums are the layer's claimed values.
 
-    `bounds` is where those of each kind begin and end. `operands` are two rows each, of a layer's
-    values, `folded` the same among the values that are sent. `starts` has for each term where its
-    gates begin in `gates`, rows of an output and a coefficient's code, as `form` says.
+    kinds, count: the kinds of the terms, and the number of terms.
+    bounds: the first term of each kind, then the number of terms.
+    operands: two rows a term among the values below the layer.
+    folded: the operands as rows among the values that are sent.
+    starts: the first word of each term's gates, then the number of words.
+    gates: an output and a coefficient's code a gate.
+    form: the static part of kernels over the gates.
     """
 
     kinds: tuple[str, ...]
@@ -39,8 +42,10 @@ class Terms:
 
 @frozen(eq=False)
 class DataParallelLayer:
-    """A layer: all gates by output, the terms, the constants, and the places below that are
-    `taken`, so many `positions`."""
+    """A layer: all gates by output, the terms, the constants, and the wires below that gates read.
+
+    taken, positions: these wires, and their number.
+    """
 
     by_output: Runs
     terms: Terms
@@ -73,16 +78,18 @@ class DataParallelGates(GateTables[DataParallelLayer]):
         operands, gates = [nothing], [nothing]
         counts, bounds = [np.zeros(1, np.uint32)], [0]
         for kind in kinds:
-            own = self.circuit.layers[number].gates[kind]
-            kept = claimed[own.output]
-            pairs = np.sort(np.stack([own.inputs[0], own.inputs[-1]], axis=1)[kept], axis=1)
-            rows = np.stack([own.output, self._codes[own.coefficient]], axis=1)[kept]
-            found, term = np.unique(pairs, axis=0, return_inverse=True)
+            kind_gates = self.circuit.layers[number].gates[kind]
+            kept = claimed[kind_gates.output]
+            pairs = np.sort(
+                np.stack([kind_gates.inputs[0], kind_gates.inputs[-1]], axis=1)[kept], axis=1
+            )
+            rows = np.stack([kind_gates.output, self._codes[kind_gates.coefficient]], axis=1)[kept]
+            products, term = np.unique(pairs, axis=0, return_inverse=True)
             term = term.reshape(-1)
-            operands.append(found)
+            operands.append(products)
             gates.append(rows[np.argsort(term, kind="stable")])
-            counts.append(np.bincount(term, minlength=len(found)).astype(np.uint32))
-            bounds.append(bounds[-1] + len(found))
+            counts.append(np.bincount(term, minlength=len(products)).astype(np.uint32))
+            bounds.append(bounds[-1] + len(products))
         rows = np.concatenate(operands)
         return Terms(
             kinds,
@@ -96,5 +103,5 @@ class DataParallelGates(GateTables[DataParallelLayer]):
         )
 
     def _uploaded(self, words: Words) -> Buffer:
-        """Nothing is uploaded as two zeros, as no buffer is empty."""
+        """Upload words; two zeros if there are none, as no buffer is empty."""
         return self.device.upload(np.ascontiguousarray(words) if words.size else _NOTHING)

@@ -1,7 +1,7 @@
 """Kernels over columns: values of layers, and the rounds of sumchecks over the instances.
 
-A term is a product of values below a layer, one for all gates that have it: the layer's linear maps
-are in the weights of terms, which no instance enters.
+A term is a product of values below a layer, and all gates with that product share it. The weights
+of terms contain the linear maps of the layer; they do not depend on the instance.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from quod.sumcheck.summands import Point, evaluated, value_at
 from quod.sumcheck.workgroup_sums import WorkgroupSums
 
 _AT_ONCE = 4
-"""Terms whose products are reduced together."""
+"""Products that one modular reduction adds."""
 
 Challenge = Literal["round", "point"]
 """Whether columns are folded by challenges of rounds or at the point of the instances."""
@@ -44,9 +44,14 @@ Challenge = Literal["round", "point"]
 
 @frozen
 class TermForm:
-    """What is fixed in the kernels over the terms of a layer: their kinds, which are those of
-    gates, the degree of the round's polynomial, what the columns are, and for how many rounds they
-    are evaluated at a time."""
+    """The static part of the kernels over the terms of a layer.
+
+    kinds: the kinds of the terms, which are kinds of gates.
+    degree: the degree of the round polynomial.
+    source: the representation of the columns.
+    depth: the rounds that one pass evaluates.
+    narrow: see `Lanes`.
+    """
 
     field: FieldSpec
     kinds: tuple[str, ...]
@@ -58,8 +63,13 @@ class TermForm:
 
 @frozen
 class FoldForm:
-    """The static part of the fold of columns: what they are, which challenges fold them (`by`), and
-    how many of these."""
+    """The static part of the fold of columns.
+
+    source: the representation of the columns.
+    by: the kind of the challenges.
+    folds: the number of challenges.
+    narrow: see `Lanes`.
+    """
 
     field: FieldSpec
     source: Source
@@ -71,8 +81,8 @@ class FoldForm:
 class TermTable(Struct):
     """The terms of a layer, `count` of them, with the weights of all proofs.
 
-    Of each kind the terms are from one of `bounds` to the next one. Each has two `operands`, rows
-    among a proof's columns (twice the same for others than products).
+    The terms of a kind lie between consecutive `bounds`. A term has two `operands`, rows among a
+    proof's columns; both are the same row unless the term is a product.
     """
 
     count: U32
@@ -107,17 +117,17 @@ def column_values(
     form: GateForm,
     narrow: bool,
 ) -> None:
-    """The values of a layer from those below it, a row of `stride` entries a place."""
-    known = Coefficients(k, form, gates)
-    mixed = known.mixed
+    """Compute the values of a layer from the values below it, a row of `stride` entries a wire."""
+    coefficients = Coefficients(k, form, gates)
+    mixed = coefficients.mixed
     is_base = form.below_is_base and not form.has_random
     lanes = Lanes(k, sizes.log_instances, chunks, narrow=narrow)
     size = k.constant(1, u32) << sizes.log_size
-    taken = Table(
+    source = Table(
         mixed, below, "base" if form.below_is_base else "extended", stride_below,
         lanes.proof << sizes.log_below,
     )  # fmt: skip
-    own = Table(
+    target = Table(
         mixed, values, "base" if is_base else "extended", stride, lanes.proof << sizes.log_size
     )
     f = mixed.base if is_base else mixed.extended
@@ -125,16 +135,16 @@ def column_values(
 
     def part(kind: str, *row: Value) -> Any:
         *inputs, code = row
-        product = known.load(code, lanes.proof, lanes.entry)
+        product = coefficients.load(code, lanes.proof, lanes.entry)
         for x in inputs:
-            value = power(values_of, taken.load(x, lanes.entry), POWERS.get(kind, 1))
+            value = power(values_of, source.load(x, lanes.entry), POWERS.get(kind, 1))
             product = carried(mixed, mixed.multiply(product, value))
         return product
 
     with k.range(lanes.first, size, lanes.step) as places:
         place = places.index
         total = added_gates(mixed, f, form.kinds, gates, place, size, part)
-        own.store(place, lanes.entry, total)
+        target.store(place, lanes.entry, total)
 
 
 @kernel
@@ -145,14 +155,14 @@ def term_weights(
     log_size: U32,
     gates: GateTable,
     weights: Pointer[U32],
-    found: Pointer[U32],
+    sums: Pointer[U32],
     *,
     form: GateForm,
 ) -> None:
     """found[i] of n terms of all proofs: the sum over a term's gates of coefficient times weight of
     the output. Gates are rows of an output and a code, a run a term."""
-    known = Coefficients(k, form, gates)
-    mixed, f = known.mixed, known.mixed.extended
+    coefficients = Coefficients(k, form, gates)
+    mixed, f = coefficients.mixed, coefficients.mixed.extended
     i = k.global_id()
     with k.if_(i < n):
         proof, term = i // terms, i % terms
@@ -160,9 +170,9 @@ def term_weights(
         with k.range(begin, end, 2, carry=f.carried(f.zero())) as run:
             output, code = k.load(gates.gates, run.index, 2)
             weight = f.carried(f.load(weights, (proof << log_size) + output))
-            own = known.load(code, proof, k.constant(0, u32))
-            run.next(f.carried(run.carried + mixed.multiply(weight, own)))
-        f.store(found, i, run.results)
+            coefficient = coefficients.load(code, proof, k.constant(0, u32))
+            run.next(f.carried(run.carried + mixed.multiply(weight, coefficient)))
+        f.store(sums, i, run.results)
 
 
 @kernel
@@ -180,15 +190,15 @@ def evaluate_columns(
     *,
     form: TermForm,
 ) -> None:
-    """Parts of the values of one or two rounds, as `quod.sumcheck.finish` takes them.
+    """Compute partial sums of the values of one or two rounds, for `quod.sumcheck.finish`.
 
     A proof has `rows` columns.
     """
     mixed = MixedField(k, form.field)
     f, points = mixed.extended, evaluated(form.degree, form.depth)
     sums = WorkgroupSums(k, f, len(points))
-    rest = sizes.log_size - round_number - form.depth
-    lanes = Lanes(k, rest, chunks, narrow=form.narrow)
+    variables = sizes.log_size - round_number - form.depth
+    lanes = Lanes(k, variables, chunks, narrow=form.narrow)
     table = Table(mixed, columns, form.source, stride, lanes.proof * rows)
     coordinate = Weights(f, equality, lanes.proof, sizes.log_size).coordinate(round_number)
     at_one = f.is_zero(coordinate) if form.depth == 1 else None
@@ -200,12 +210,12 @@ def evaluate_columns(
         ]
 
     def value(kind: str, factors: Sequence[list[Any]], point: Point) -> Any:
-        found = [value_at(mixed, point, own, at_one) for own in factors]
-        fields = [mixed.extended if mixed.is_extended(own) else mixed.base for own in found]
-        found = [own.carried(each) for own, each in zip(fields, found, strict=True)]
+        values = [value_at(mixed, point, own, at_one) for own in factors]
+        fields = [mixed.extended if mixed.is_extended(own) else mixed.base for own in values]
+        values = [own.carried(each) for own, each in zip(fields, values, strict=True)]
         if kind == "multiply":
-            return mixed.multiply(*found)
-        return power(fields[0], found[0], POWERS.get(kind, 1))
+            return mixed.multiply(*values)
+        return power(fields[0], values[0], POWERS.get(kind, 1))
 
     for number, kind in enumerate(form.kinds):
         begin, end = k.load(terms.bounds, number, 2)
@@ -236,7 +246,7 @@ def evaluate_columns(
             totals[at] = total
 
     eq = Equality(f, equality, sizes, lanes.proof)
-    share = f.carried(eq.low(rest, lanes.entry) * eq.high(rest, lanes.entry))
+    share = f.carried(eq.low(variables, lanes.entry) * eq.high(variables, lanes.entry))
     found = sums.totals([f.carried(total * share) for total in totals])
     with k.if_(k.local_id() == 0):
         for at, total in enumerate(found):
@@ -259,9 +269,9 @@ def fold_columns(
     *,
     form: FoldForm,
 ) -> None:
-    """Columns folded to 2**log_count entries by so many challenges.
+    """Fold columns to 2**log_count entries by `form.folds` challenges.
 
-    Those of a layer's values are the ones `taken`. `challenges` has those from round
+    Columns of a layer's values are the wires in `taken`. `challenges` has the challenges from round
     `number` on (`Progress`), or the coordinates from `number` on of the point of the instances
     (`StateLayout`).
     """
@@ -270,15 +280,15 @@ def fold_columns(
     lanes = Lanes(k, log_count, chunks, narrow=form.narrow)
     values = Table(mixed, columns, form.source, extents.stride, lanes.proof * extents.rows)
     target = Table(mixed, folded, "planes", extents.folded_stride, lanes.proof * extents.positions)
-    found: list[Any] = []
+    fold_challenges: list[Any] = []
     for ahead in range(form.folds):
         if form.by == "round":
             progress = Progress(f, challenges, sizes.batch, lanes.proof, sizes.log_instances)
-            found.append(progress.challenge(number + ahead))
+            fold_challenges.append(progress.challenge(number + ahead))
         else:
-            own = StateMemory(f, challenges, lanes.proof, sizes)
-            found.append(own.load(own.across + number + ahead))
-    shares = at_corners(f, f.carried(f.one()), found)
+            prover_state = StateMemory(f, challenges, lanes.proof, sizes)
+            fold_challenges.append(prover_state.load(prover_state.across + number + ahead))
+    shares = at_corners(f, f.carried(f.one()), fold_challenges)
     with k.range(lanes.first, extents.positions, lanes.step) as loop:
         row = loop.index if form.source == "planes" else k.load(taken, loop.index)[0]
         corners = [
@@ -291,7 +301,7 @@ def fold_columns(
             low, high = corners
             own_field = mixed.extended if mixed.is_extended(low) else mixed.base
             slope = own_field.carried(high - low)
-            result = mixed.add(mixed.multiply(found[0], slope), low)
+            result = mixed.add(mixed.multiply(fold_challenges[0], slope), low)
         else:
             result = mixed.sum_of_products(list(zip(shares, corners, strict=True)))
         target.store(loop.index, lanes.entry, f.carried(result))

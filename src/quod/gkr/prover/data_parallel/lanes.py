@@ -1,8 +1,8 @@
 """The entries and columns that an instance of a kernel over columns works on.
 
 A column has an entry for each of 2**log_count instances of the circuit, neighbours in memory. The
-instances of a workgroup take neighbouring entries, and of those the same columns, so that what a
-column is of is uniform; where there are fewer entries than a workgroup has instances (`narrow`) it
+instances of a workgroup take neighbouring entries of the same column, so that the column is
+uniform. If a column has fewer entries than a workgroup has instances (`narrow`), the workgroup
 takes several columns.
 """
 
@@ -13,11 +13,11 @@ from quod.kernel.ir.value import Value
 
 
 class Lanes:
-    """Of an instance: its `proof`, its `entry` in columns, and the `first` of every `step` columns
-    that it takes."""
+    """The work of a kernel instance: its `proof`, its `entry` in columns, and its columns, from
+    `first` on every `step`-th one."""
 
     def __init__(self, k: Builder, log_count: Value, chunks: Value, *, narrow: bool) -> None:
-        """Of each proof there are `groups` workgroups; `group` is the number of its own."""
+        """Each proof has `groups` workgroups; `group` is the number of this one in its proof."""
         size, local = k.workgroup_size, k.local_id()
         self.count = k.constant(1, u32) << log_count
         """Entries of a column."""

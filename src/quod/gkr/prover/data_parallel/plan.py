@@ -111,14 +111,16 @@ class DataParallelPlan(BatchPlan):
         return "base" if self.gates.values_are_base[level] else "extended"
 
     def stride(self, log_count: int) -> int:
-        """From one row of columns to the next. Not a power of two on processors, whose caches keep
-        little of what is so far apart."""
+        """The entries from one row of columns to the next.
+
+        On CPUs it is no power of two, as addresses so far apart share the same cache sets.
+        """
         is_apart = self.device.host_memory and log_count >= _LOG_APART
         return (1 << log_count) + (_APART if is_apart else 0)
 
     @cached_property
     def strides(self) -> list[int]:
-        """Those of the values; inputs and outputs are as the host has them."""
+        """The strides of the values of each level; inputs and outputs are not padded."""
         between = self.stride(self.log_instances)
         ends = 1 << self.log_instances
         return [ends, *[between] * (len(self.layers) - 1), ends]
@@ -139,16 +141,16 @@ class DataParallelPlan(BatchPlan):
         positions = max(layer.positions for layer in self.layers)
         folded = self.batch * positions * element
         parts = [
-            self.groups(rest, self.chunks(rest, layer.terms.count))
+            self.groups(variables, self.chunks(variables, layer.terms.count))
             * len(evaluated(self.rounds(at).degree, depth))
             for at, layer in enumerate(self.layers)
             for first, depth in self.passes(at)
-            for rest in [self.log_instances - first - depth]
+            for variables in [self.log_instances - first - depth]
         ]
-        own = {
+        sizes = {
             "terms": max(1, self.batch * max(layer.terms.count for layer in self.layers)) * element,
             "ends": folded,
-            # Columns are folded from one to the other.
+            # Folds alternate between these two buffers.
             "folded": folded * self.stride(max(0, self.log_instances - 1)),
             "folded again": folded * self.stride(max(0, self.log_instances - 2)),
             "points": max(1, self.batch * self.log_instances) * element,
@@ -159,7 +161,7 @@ class DataParallelPlan(BatchPlan):
                 for name in ("equality", "progress", "proof")
             },
         }
-        self._allocate(own, self.strides)
+        self._allocate(sizes, self.strides)
 
     # --- launches
 
@@ -221,10 +223,10 @@ class _LayerRecorder:
         plan, memory = self._plan, self._memory
         plan.step(
             self._recording, combine_values, plan.layout.sizes, log_size, above.positions,
-            above.taken, memory["ends"], memory["weights"], plan.standing, field=plan.field,
+            above.taken, memory["ends"], memory["weights"], plan.states, field=plan.field,
         )  # fmt: skip
 
-    def _begin(self, own: SumcheckPlan) -> None:
+    def _begin(self, sumcheck: SumcheckPlan) -> None:
         plan, layer, memory = self._plan, self._layer, self._memory
         recording, terms = self._recording, self._layer.terms
         if layer.constants.form.has_public:
@@ -241,32 +243,32 @@ class _LayerRecorder:
             )  # fmt: skip
         plan.launch(
             recording, set_points, plan.batch * plan.log_instances, plan.layout.sizes, 0,
-            plan.standing, memory["points"], field=plan.field,
+            plan.states, memory["points"], field=plan.field,
         )  # fmt: skip
-        own.record_point(recording, memory["points"], memory["equality"])
+        sumcheck.record_point(recording, memory["points"], memory["equality"])
 
-    def _rounds(self, own: SumcheckPlan) -> None:
-        """Of one or two rounds at a time their values, their end, and a fold."""
+    def _rounds(self, sumcheck: SumcheckPlan) -> None:
+        """Record each pass: the values of one or two rounds, their end, and a fold."""
         plan, memory, terms = self._plan, self._memory, self._layer.terms
         columns, source, rows, stride = self._values()
         operands = terms.operands
         for number, depth in plan.passes(self._number):
-            rest = plan.log_instances - number - depth
-            chunks = plan.chunks(rest, terms.count)
+            variables = plan.log_instances - number - depth
+            chunks = plan.chunks(variables, terms.count)
             form = TermForm(
                 plan.field, terms.kinds, self._steps.rounds.degree, source, depth,
-                plan.is_narrow(rest),
+                plan.is_narrow(variables),
             )  # fmt: skip
             plan.over_columns(
-                self._recording, evaluate_columns, rest, chunks,
-                own.sizes, chunks, number, stride,
+                self._recording, evaluate_columns, variables, chunks,
+                sumcheck.sizes, chunks, number, stride,
                 rows, TermTable(terms.count, terms.bounds, operands, memory["terms"]), columns,
                 memory["equality"], memory["partial"], form=form,
             )  # fmt: skip
-            groups = plan.groups(rest, chunks)
+            groups = plan.groups(variables, chunks)
             compiled = plan.device.compile(
-                finish_rounds, lanes=own.finish_lanes, shape=own.shape, depth=depth,
-                at_once=parts_at_once(groups, own.finish_lanes),
+                finish_rounds, lanes=sumcheck.finish_lanes, shape=sumcheck.shape, depth=depth,
+                at_once=parts_at_once(groups, sumcheck.finish_lanes),
             )  # fmt: skip
             self._recording.launch(
                 compiled, plan.batch, plan.batch, plan.log_instances, number, groups,
@@ -275,10 +277,10 @@ class _LayerRecorder:
             )  # fmt: skip
             columns = self._fold(number, depth, columns, source, rows, stride, "round")
             source, rows, operands = "planes", self._layer.positions, terms.folded
-            stride = plan.stride(rest)
+            stride = plan.stride(variables)
 
     def _fold_at_point(self) -> None:
-        """The values of a layer of sums are those at the point where the claim is."""
+        """Fold the values below a layer of sums at the point of the claim."""
         plan = self._plan
         columns, source, rows, stride = self._values()
         for number, depth in plan.passes(self._number) or [(0, 0)]:
@@ -287,8 +289,7 @@ class _LayerRecorder:
             stride = plan.stride(plan.log_instances - number - depth)
 
     def _values(self) -> tuple[Buffer, Source, int, int]:
-        """The columns of the values below, what they are, how many rows a proof has, and from one
-        row to the next."""
+        """The columns of the values below, their source, the rows of a proof, and the stride."""
         plan, number = self._plan, self._number
         return plan.values[number], plan.source(number), 1 << self._below, plan.strides[number]
 
@@ -298,16 +299,17 @@ class _LayerRecorder:
     ) -> Buffer:  # fmt: skip
         """Columns folded by `depth` challenges."""
         plan, layer = self._plan, self._layer
-        rest = plan.log_instances - number - depth
-        # From one to the other, and the last ones apart.
+        variables = plan.log_instances - number - depth
+        # Two buffers alternate; the last fold has its own.
         again = columns is self._memory["folded"]
-        name = "ends" if rest == 0 else "folded again" if again else "folded"
-        target, chunks = self._memory[name], plan.chunks(rest, layer.positions)
+        name = "ends" if variables == 0 else "folded again" if again else "folded"
+        target, chunks = self._memory[name], plan.chunks(variables, layer.positions)
         plan.over_columns(
-            self._recording, fold_columns, rest, chunks, plan.layout.sizes, rest, chunks, number,
-            FoldExtents(layer.positions, rows, stride, plan.stride(rest)), layer.taken, columns,
-            self._memory["progress"] if by == "round" else plan.standing, target,
-            form=FoldForm(plan.field, source, by, depth, plan.is_narrow(rest)),
+            self._recording, fold_columns, variables, chunks, plan.layout.sizes, variables, chunks,
+            number, FoldExtents(layer.positions, rows, stride, plan.stride(variables)),
+            layer.taken, columns,
+            self._memory["progress"] if by == "round" else plan.states, target,
+            form=FoldForm(plan.field, source, by, depth, plan.is_narrow(variables)),
         )  # fmt: skip
         return target
 

@@ -1,7 +1,7 @@
 """Kernels between the sumchecks of a data-parallel proof: messages and challenges.
 
-`standing` is as in `quod.gkr.prover.state`, `progress` and `proof` are those of a sumcheck
-(`quod.sumcheck.memory`). The values that a layer ends with are elements, `positions` a proof.
+`states` are the prover states (`quod.gkr.prover.state`), `progress` and `proof` the buffers of a
+sumcheck (`quod.sumcheck.memory`). A layer ends with `positions` values a proof.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ def digest_values(
     field: FieldSpec,
     hash: Hash,
 ) -> None:
-    """Sends the values, and makes the digest of a run of them, a workgroup a run.
+    """Send the values, and hash each run of them, a workgroup a run.
 
-    There are `digests_each` a proof; what is behind the last run is zeros.
+    A proof has `digests_each` digests; those after the last run are zeros.
     """
     f, chain = field_arithmetic(k, field, inlined=True), Chain(k, hash)
     proof = k.workgroup_id() // digests_each
@@ -89,36 +89,36 @@ def end_layer(
     field: FieldSpec,
     hash: Hash,
 ) -> None:
-    """Sends the rounds, absorbs the digests of values, and draws the point that combines these.
+    """Send the rounds, absorb the digests of values, and draw the point that combines the values.
 
-    Without `rounds` the transcript stands where it did, and so does the point of the instances.
+    Without `rounds` neither the transcript nor the point of the instances changes before that.
     """
     f, chain = field_arithmetic(k, field, inlined=True), Chain(k, hash)
     number, local = k.workgroup_id(), k.local_id()
-    own = StateMemory(f, memory.standing, number, sizes)
+    prover_state = StateMemory(f, memory.states, number, sizes)
     behind = Progress(f, memory.progress, sizes.batch, number, sizes.log_instances)
     words = rounds * degree * field.words
     with k.range(local, words, k.workgroup_size) as loop:
         (word,) = k.load(memory.proof, number * words + loop.index)
         k.store(memory.sent, target.start(number) + loop.index, word)
     with k.range(local, rounds, k.workgroup_size) as loop:
-        own.store(own.across + loop.index, behind.challenge(loop.index))
+        prover_state.store(prover_state.across + loop.index, behind.challenge(loop.index))
     # Where no layer has rounds there is no memory of them to read.
-    with k.range(0, k.minimum(rounds, 1), carry=tuple(own.state(chain))) as went:
-        went.next(tuple(behind.state(chain)))
+    with k.range(0, k.minimum(rounds, 1), carry=tuple(prover_state.state(chain))) as transcript:
+        transcript.next(tuple(behind.state(chain)))
     each = DIGESTS_EACH * STATE_WORDS
-    with k.range(0, messages, carry=went.results) as absorbed:
+    with k.range(0, messages, carry=transcript.results) as absorbed:
         message = k.load(digests, (number * messages + absorbed.index) * each, each)
         absorbed.next(chain.absorbed(absorbed.carried, Label.VALUES, message))
     with k.range(0, log_below, carry=absorbed.results) as draws:
         state = next_state(k, chain, draws.carried, draws.index > 0)
-        found = f.carried(challenge(f, field, state))
+        coordinate = f.carried(challenge(f, field, state))
         with k.if_(local == 0):
-            own.store(draws.index + FIRST, found)
+            prover_state.store(draws.index + FIRST, coordinate)
         draws.next(state)
     k.barrier()
     with k.if_(local == 0):
-        own.set_state(chain, draws.results)
+        prover_state.set_state(chain, draws.results)
 
 
 @kernel
@@ -130,11 +130,11 @@ def combine_values(
     taken: Pointer[U32],
     values: Pointer[U32],
     weights: Pointer[U32],
-    standing: Pointer[U32],
+    states: Pointer[U32],
     *,
     field: FieldSpec,
 ) -> None:
-    """The claim about a layer: the weighted sum of its values that were sent."""
+    """Set the claim about a layer: the weighted sum of the values that were sent."""
     f: Any = field_arithmetic(k, field, inlined=True)
     sums, proof, local = WorkgroupSums(k, f, 1), k.workgroup_id(), k.local_id()
     with k.range(local, positions, k.workgroup_size, carry=f.carried(f.zero())) as loop:
@@ -143,7 +143,7 @@ def combine_values(
         value = f.load(values, proof * positions + loop.index)
         loop.next(f.carried(loop.carried + weight * value))
     (total,) = sums.totals([loop.results])
-    own = StateMemory(f, standing, proof, sizes)
+    prover_state = StateMemory(f, states, proof, sizes)
     with k.if_(local == 0):
-        own.store(CLAIM, total)
-        own.store(VALUES, total)
+        prover_state.store(CLAIM, total)
+        prover_state.store(VALUES, total)

@@ -8,9 +8,9 @@ from quod.kernel.ir.value import Value
 from quod.sumcheck.mixed import MixedField
 
 Source = Literal["base", "extended", "planes"]
-"""Values of a layer, of the prime field or of that of challenges, or columns that were folded: of
-these a row has as many planes as an element has coefficients, so that neighbours are loaded side by
-side."""
+"""The representation of columns: values of a layer in the prime field or in the field of
+challenges, or folded columns. A row of a folded column has a plane for each coefficient of an
+element, so that neighbouring instances load neighbouring addresses."""
 
 
 class Table:
@@ -39,7 +39,7 @@ class Table:
         return self._f.carried(self._f.made(*parts))
 
     def store(self, row: Value, entry: Value, element: Any) -> None:
-        """Makes it an entry of a column."""
+        """Store an element as an entry of a column."""
         if not self._in_planes:
             self._f.store(self._memory, self._place(row, 0, entry), element)
             return

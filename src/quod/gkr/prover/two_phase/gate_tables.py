@@ -9,8 +9,8 @@ from quod.gkr.reduction import exponents_of
 
 @frozen(eq=False)
 class TwoPhaseLayer:
-    """A layer's gates: all by output, those of the first phase's table by their first input, powers
-    by exponent and input, products by their second input, and the constants as they come."""
+    """A layer's gates: all by output, linear gates and products by first input, powers by exponent
+    and input, products by second input, and the constants in the circuit's order."""
 
     by_output: Runs
     by_first: Runs

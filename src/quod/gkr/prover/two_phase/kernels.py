@@ -1,7 +1,7 @@
 """Kernels over the gates of a layer: values, and the tables of both phases.
 
-Entries are those of all proofs of a batch, in each the places of a layer, in each the instances of
-the circuit: entry ((proof << log_size) + place << log_instances) + instance.
+Entries are ordered by proof, then by wire of the layer, then by instance of the circuit: entry
+(((proof << log_size) + wire) << log_instances) + instance.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def layer_values(
     *,
     form: GateForm,
 ) -> None:
-    """values[i] of n entries of a layer, from the values below it."""
-    known = Coefficients(k, form, gates)
-    mixed = known.mixed
+    """Compute n values of a layer from the values below it."""
+    coefficients = Coefficients(k, form, gates)
+    mixed = coefficients.mixed
     f = mixed.base if form.below_is_base and not form.has_random else mixed.extended
     i = k.global_id()
     with k.if_(i < n):
@@ -48,12 +48,12 @@ def layer_values(
 
         def part(kind: str, *row: Value) -> Any:
             *inputs, code = row
-            own = known.load(code, proof, instance)
+            product = coefficients.load(code, proof, instance)
             for x in inputs:
-                own = carried(
-                    mixed, mixed.multiply(own, power(taken, value(x), POWERS.get(kind, 1)))
+                product = carried(
+                    mixed, mixed.multiply(product, power(taken, value(x), POWERS.get(kind, 1)))
                 )
-            return own
+            return product
 
         total = added_gates(
             mixed, f, form.kinds, gates, place, k.constant(1, u32) << sizes.log_size, part
@@ -74,10 +74,13 @@ def first_phase(
     *,
     form: GateForm,
 ) -> None:
-    """table[first + i]: for input x of entry i the sum over its gates of coefficient times weight
-    of the output, and times V[y] in products."""
-    known = Coefficients(k, form, gates)
-    mixed, f = known.mixed, known.mixed.extended
+    """Compute the table of the first phase, n entries from `first` on.
+
+    The entry of input x is the sum over the gates of x of coefficient times weight of the output,
+    and times V[y] in products.
+    """
+    coefficients = Coefficients(k, form, gates)
+    mixed, f = coefficients.mixed, coefficients.mixed.extended
     i = k.global_id()
     with k.if_(i < n):
         proof, place, instance = _parts(k, i, sizes.log_below, sizes.log_instances)
@@ -85,11 +88,13 @@ def first_phase(
 
         def part(_kind: str, *row: Value) -> Any:
             z, *inputs, code = row
-            own = known.load(code, proof, instance)
+            product = coefficients.load(code, proof, instance)
             for y in inputs:
                 at = (((proof << sizes.log_below) + y) << sizes.log_instances) + instance
-                own = carried(mixed, mixed.multiply(own, taken.carried(taken.load(below, at))))
-            return mixed.multiply(f.load(weights, (proof << sizes.log_size) + z), own)
+                product = carried(
+                    mixed, mixed.multiply(product, taken.carried(taken.load(below, at)))
+                )
+            return mixed.multiply(f.load(weights, (proof << sizes.log_size) + z), product)
 
         total = added_gates(
             mixed, f, form.kinds, gates, place, k.constant(1, u32) << sizes.log_below, part
@@ -111,19 +116,22 @@ def second_phase(
     *,
     form: GateForm,
 ) -> None:
-    """table[first + i]: for input y of entry i the sum over products of coefficient, weight of the
-    output and eq of the other input."""
+    """Compute the table of the second phase, n entries from `first` on.
+
+    The entry of input y is the sum over the products of y of coefficient, weight of the output and
+    eq of the other input.
+    """
     i, size = k.global_id(), k.constant(1, u32) << log_below
     proof, place = i >> log_below, i & (size - 1)
-    known = Coefficients(k, form, gates)
-    mixed, f = known.mixed, known.mixed.extended
+    coefficients = Coefficients(k, form, gates)
+    mixed, f = coefficients.mixed, coefficients.mixed.extended
     with k.if_(i < n):
 
         def part(_kind: str, *row: Value) -> Any:
             z, x, code = row
             weight = f.load(weights, (proof << log_size) + z)
             both = f.carried(weight * f.load(at_x, (proof << log_below) + x))
-            return mixed.multiply(both, known.load(code, proof, k.constant(0, u32)))
+            return mixed.multiply(both, coefficients.load(code, proof, k.constant(0, u32)))
 
         f.store(table, first + i, added_gates(mixed, f, form.kinds, gates, place, size, part))
 
@@ -131,7 +139,7 @@ def second_phase(
 def _parts(
     k: Builder, i: Value, log_size: Value, log_instances: Value
 ) -> tuple[Value, Value, Value]:
-    """The proof, the place in a layer and the instance of an entry."""
+    """The proof, the wire of a layer and the instance of an entry."""
     one = k.constant(1, u32)
     row = i >> log_instances
     return row >> log_size, row & ((one << log_size) - 1), i & ((one << log_instances) - 1)

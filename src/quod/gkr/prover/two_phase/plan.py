@@ -90,7 +90,7 @@ class TwoPhasePlan(BatchPlan):
             for plan in plans
         )
         element = self.element_bytes
-        own = {
+        sizes = {
             "at_x": self.batch * element << max(self.sizes),
             "tables": tables * element,
             "points": max(self.batch * plan.log2_size for plan in plans) * element,
@@ -99,7 +99,7 @@ class TwoPhasePlan(BatchPlan):
                 for name in ("equality", "progress", "proof", "folded", "partial")
             },
         }
-        self._allocate(own, [1 << self.log_instances] * len(self.sizes))
+        self._allocate(sizes, [1 << self.log_instances] * len(self.sizes))
 
     # --- launches
 
@@ -132,8 +132,8 @@ class _LayerRecorder:
         plans = self._plan.plans(self._number)
         first, *second = zip(plans, self._steps.sumchecks, strict=True)
         self._first_sumcheck(*first)
-        for own, steps in second:
-            self._second_sumcheck(own, steps)
+        for plan, steps in second:
+            self._second_sumcheck(plan, steps)
 
     @property
     def _values(self) -> Buffer:
@@ -150,7 +150,7 @@ class _LayerRecorder:
             self._recording, size, "weights", first=FIRST, claims=claims, zeros=zeros
         )
 
-    def _first_sumcheck(self, own: SumcheckPlan, steps: Sumcheck) -> None:
+    def _first_sumcheck(self, sumcheck: SumcheckPlan, steps: Sumcheck) -> None:
         plan, layer, memory = self._plan, self._layer, self._memory
         recording, constants = self._recording, layer.constants
         is_collapsed = plan.is_collapsed(steps.rounds)
@@ -158,80 +158,83 @@ class _LayerRecorder:
             plan.shares(recording)
         if constants.form.has_public:
             plan.collapse_public(recording)
-        self._set_values(own, is_collapsed=is_collapsed)
+        self._set_values(sumcheck, is_collapsed=is_collapsed)
         log_instances = 0 if is_collapsed else plan.log_instances
         entries = plan.batch << (self._below + log_instances)
         size = plan.sizes[self._number + 1]
         sizes = LayerSizes(size, self._below, log_instances)
         for table, runs in enumerate((layer.by_first, *layer.powers.values()), start=1):
             plan.launch(
-                recording, first_phase, entries, (table - own.shape.in_base) * entries, sizes,
+                recording, first_phase, entries, (table - sumcheck.shape.in_base) * entries, sizes,
                 plan.gate_table(runs.starts, runs.gates), self._values, memory["weights"],
                 memory["tables"], form=runs.form,
             )  # fmt: skip
-        if own.shape.has_point:
+        if sumcheck.shape.has_point:
             plan.launch(
-                recording, set_points, plan.batch * own.log2_size, plan.layout.sizes,
-                self._below, plan.standing, memory["points"], field=plan.field,
+                recording, set_points, plan.batch * sumcheck.log2_size, plan.layout.sizes,
+                self._below, plan.states, memory["points"], field=plan.field,
             )  # fmt: skip
         plan.begin_sumcheck(
-            recording, constants, size, rounds=own.log2_size,
-            halvings=self._below if own.shape.has_point else 0,
+            recording, constants, size, rounds=sumcheck.log2_size,
+            halvings=self._below if sumcheck.shape.has_point else 0,
         )  # fmt: skip
-        self._rounds(own)
+        self._rounds(sumcheck)
         plan.step(
             recording, end_first_sumcheck, plan.layout.sizes, steps.rounds.variables,
             steps.rounds.wires, steps.rounds.degree, plan.message_range(steps.rounds.first),
             plan.step_memory(), field=plan.field, values=steps.values.count, hash=plan.hash,
         )  # fmt: skip
 
-    def _set_values(self, own: SumcheckPlan, *, is_collapsed: bool) -> None:
+    def _set_values(self, sumcheck: SumcheckPlan, *, is_collapsed: bool) -> None:
         """Table 0 of a sumcheck, unless it reads the values where they are."""
         is_base = self._plan.gates.values_are_base[self._number]
         if is_collapsed:
             self._plan.collapse(
                 self._recording, self._values, "tables", 1 << self._below, is_base=is_base
             )
-        elif not own.shape.in_base:
+        elif not sumcheck.shape.in_base:
             target = self._memory["tables"].slice(0, self._values.nbytes)
             self._recording.copy(self._values, target)
 
-    def _second_sumcheck(self, own: SumcheckPlan, steps: Sumcheck) -> None:
+    def _second_sumcheck(self, sumcheck: SumcheckPlan, steps: Sumcheck) -> None:
         plan, layer, memory, recording = self._plan, self._layer, self._memory, self._recording
         assert layer.products is not None
         is_collapsed = plan.is_collapsed(steps.rounds)
         if is_collapsed:
             plan.shares(recording)
-        self._set_values(own, is_collapsed=is_collapsed)
+        self._set_values(sumcheck, is_collapsed=is_collapsed)
         plan.corner_weights(recording, self._below, "at_x", first=FIRST)
         entries, runs = plan.batch << self._below, layer.products
         plan.launch(
-            recording, second_phase, entries, (1 - own.shape.in_base) * entries,
+            recording, second_phase, entries, (1 - sumcheck.shape.in_base) * entries,
             plan.sizes[self._number + 1], self._below, plan.gate_table(runs.starts, runs.gates),
             memory["at_x"], memory["weights"], memory["tables"], form=runs.form,
         )  # fmt: skip
-        own.record_sum(recording, self._inputs(own), memory["equality"], memory["partial"])
+        sumcheck.record_sum(
+            recording, self._inputs(sumcheck), memory["equality"], memory["partial"]
+        )
         plan.step(
-            recording, begin_second_sumcheck, plan.layout.sizes, own.log2_size, own.sum_groups,
-            memory["partial"], plan.standing, memory["progress"], field=plan.field,
-            at_once=parts_at_once(own.sum_groups, plan.step_lanes),
+            recording, begin_second_sumcheck, plan.layout.sizes, sumcheck.log2_size,
+            sumcheck.sum_groups,
+            memory["partial"], plan.states, memory["progress"], field=plan.field,
+            at_once=parts_at_once(sumcheck.sum_groups, plan.step_lanes),
         )  # fmt: skip
-        self._rounds(own)
+        self._rounds(sumcheck)
         plan.step(
             recording, end_second_sumcheck, plan.layout.sizes, steps.rounds.variables,
             plan.message_range(steps.rounds.first), plan.step_memory(), field=plan.field,
             is_last=self._steps.challenges.count == 0, hash=plan.hash,
         )  # fmt: skip
 
-    def _inputs(self, own: SumcheckPlan) -> Inputs:
-        return Inputs(self._values if own.shape.in_base else None, self._memory["tables"])
+    def _inputs(self, sumcheck: SumcheckPlan) -> Inputs:
+        return Inputs(self._values if sumcheck.shape.in_base else None, self._memory["tables"])
 
-    def _rounds(self, own: SumcheckPlan) -> None:
+    def _rounds(self, sumcheck: SumcheckPlan) -> None:
         memory = self._memory
-        if own.shape.has_point:
-            own.record_point(self._recording, memory["points"], memory["equality"])
-        own.record(
-            self._recording, self._inputs(own), equality=memory["equality"],
+        if sumcheck.shape.has_point:
+            sumcheck.record_point(self._recording, memory["points"], memory["equality"])
+        sumcheck.record(
+            self._recording, self._inputs(sumcheck), equality=memory["equality"],
             progress=memory["progress"], proof=memory["proof"], folded=memory["folded"],
             partial=memory["partial"],
         )  # fmt: skip

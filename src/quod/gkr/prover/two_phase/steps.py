@@ -1,7 +1,7 @@
 """Kernels between the two sumchecks of a layer: messages, challenges and claims.
 
-A workgroup works on a proof. `standing` is as in `quod.gkr.prover.state`, `progress` and `proof`
-are those of a sumcheck (`quod.sumcheck.memory`).
+A workgroup works on a proof. `states` are the prover states (`quod.gkr.prover.state`), `progress`
+and `proof` the buffers of a sumcheck (`quod.sumcheck.memory`).
 """
 
 from __future__ import annotations
@@ -45,22 +45,22 @@ def end_first_sumcheck(
     values: int,
     hash: Hash = Hash.SHA3_256,
 ) -> None:
-    """Sends the rounds and the values that a first sumcheck ends with, and notes where it ended.
+    """Send the rounds and the values of a first sumcheck, and store its point in the state.
 
     Rounds beyond `log_below` are over the instances.
     """
     end = _End(k, field, hash, sizes.batch, rounds, degree, memory)
     f, local = end.f, k.local_id()
-    own = StateMemory(f, memory.standing, end.number, sizes)
-    found = end.sent(own, target, values)
+    prover_state = StateMemory(f, memory.states, end.number, sizes)
+    table_values = end.sent(prover_state, target, values)
     with k.range(local, rounds, k.workgroup_size) as loop:
-        behind = own.across + loop.index - log_below
+        behind = prover_state.across + loop.index - log_below
         place = k.select(loop.index < log_below, loop.index + FIRST, behind)
-        own.store(place, end.progress.challenge(loop.index))
+        prover_state.store(place, end.progress.challenge(loop.index))
     with k.if_(local == 0):
-        for number, value in enumerate(found):
-            own.store(VALUES + number, value)
-        own.store(CLAIM, found[0])
+        for number, value in enumerate(table_values):
+            prover_state.store(VALUES + number, value)
+        prover_state.store(CLAIM, table_values[0])
 
 
 @kernel
@@ -70,22 +70,22 @@ def begin_second_sumcheck(
     rounds: U32,
     groups_each: U32,
     partial: Pointer[U32],
-    standing: Pointer[U32],
+    states: Pointer[U32],
     progress: Pointer[U32],
     *,
     field: FieldSpec,
     at_once: int,
 ) -> None:
-    """The claim of a layer's second sumcheck, of which `partial` has the parts."""
+    """Set the claim of a layer's second sumcheck, the total of the sums in `partial`."""
     f, chain = field_arithmetic(k, field, inlined=True), Chain(k)
     sums = WorkgroupSums(k, f, 1)
     proof = k.workgroup_id()
     (total,) = sums.totals(added_parts(f, partial, proof, 1, groups_each, at_once))
-    own = StateMemory(f, standing, proof, sizes)
-    next_one = Progress(f, progress, sizes.batch, proof, rounds)
+    prover_state = StateMemory(f, states, proof, sizes)
+    next_progress = Progress(f, progress, sizes.batch, proof, rounds)
     with k.if_(k.local_id() == 0):
-        next_one.set_claim(total)
-        next_one.set_state(chain, own.state(chain))
+        next_progress.set_claim(total)
+        next_progress.set_state(chain, prover_state.state(chain))
 
 
 @kernel
@@ -100,22 +100,22 @@ def end_second_sumcheck(
     is_last: bool,
     hash: Hash = Hash.SHA3_256,
 ) -> None:
-    """Sends the rounds and the value that a second sumcheck ends with, and combines the claims.
+    """Send the rounds and the value of a second sumcheck, and combine the claims.
 
-    Those about the inputs are not combined (`is_last`).
+    Claims about the inputs are not combined (`is_last`).
     """
     end = _End(k, field, hash, sizes.batch, rounds, 2, memory)
     f, local = end.f, k.local_id()
-    own = StateMemory(f, memory.standing, end.number, sizes)
-    (value,) = end.sent(own, target, 1)
+    prover_state = StateMemory(f, memory.states, end.number, sizes)
+    (value,) = end.sent(prover_state, target, 1)
     with k.range(local, rounds, k.workgroup_size) as loop:
-        own.store(own.second + loop.index, end.progress.challenge(loop.index))
+        prover_state.store(prover_state.second + loop.index, end.progress.challenge(loop.index))
     factor = None if is_last else f.carried(challenge(f, field, end.state))
     with k.if_(local == 0):
-        own.store(VALUES + 1, value)
+        prover_state.store(VALUES + 1, value)
         if factor is not None:
-            own.store(FACTOR, factor)
-            own.store(CLAIM, f.carried(own.load(VALUES) + factor * value))
+            prover_state.store(FACTOR, factor)
+            prover_state.store(CLAIM, f.carried(prover_state.load(VALUES) + factor * value))
 
 
 class _End:
@@ -133,9 +133,8 @@ class _End:
         self._words, self._first_value = elements * field.words, batch * elements
         self.state: Words = ()
 
-    def sent(self, own: StateMemory, target: MessageRange, count: int) -> list[Any]:
-        """The values of `count` tables; the rounds and they are copied to where the proof has them,
-        and absorbed."""
+    def sent(self, prover_state: StateMemory, target: MessageRange, count: int) -> list[Any]:
+        """Send the rounds and the values of `count` tables, and absorb the values; return these."""
         f, k, proof, sent = self.f, self.f.k, self._memory.proof, self._memory.sent
         start = target.start(self.number)
         source = self.number * self._words
@@ -150,5 +149,5 @@ class _End:
         self.state = self._chain.absorbed(self.progress.state(self._chain), Label.VALUES, message)
         with k.if_(k.local_id() == 0):
             k.store(sent, start + self._words, *message)
-            own.set_state(self._chain, self.state)
+            prover_state.set_state(self._chain, self.state)
         return values
