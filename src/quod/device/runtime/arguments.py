@@ -1,15 +1,18 @@
-"""Arguments of a launch: what a kernel's parameters take, checked and packed into slots.
+"""The arguments of a launch, checked and packed into slots.
 
-A pointer takes a `Buffer` or a NumPy array, in place, and so the arrays that `foreign` knows. An
-array must be contiguous in C order, in the machine's byte order, and writeable if the kernel stores
-through the pointer. It must begin at a multiple of 4 bytes, or of its element's size if that is
-less or the kernel adds to it atomically. Its items must be as wide as the pointer's elements and of
-the same kind (whole number, float, bool), with one exception: integers may be read as integers of
-another width if they come out even, so a kernel over `u64` takes the packed 32-bit words of field
-elements. Elements of bf16 are items of two bytes: of `ml_dtypes.bfloat16`, or u16 with their bits;
-those of e4m3 and e5m2 are of `ml_dtypes.float8_e4m3fn` and `float8_e5m2`, or u8 with their bits.
+A pointer takes a `Buffer`, a NumPy array, or an array of another library
+(`quod.device.memory.foreign`); the kernel accesses its memory in place. An array must be contiguous
+in C order, in the machine's byte order, and writeable if the kernel stores through the pointer. It
+must begin at a multiple of 4 bytes, or of its element's size if that is smaller or the kernel adds
+to it atomically.
 
-A device with memory of its own takes buffers of that memory only, which begin at a multiple of 16
+Items must have the width and the kind (integer, float, bool) of the pointer's elements, with one
+exception: a kernel may read integers of another width if the total size is a multiple of its own,
+so a kernel over `u64` takes the packed 32-bit words of field elements. Elements of bf16 are
+`ml_dtypes.bfloat16`, or u16 with their bits; elements of e4m3 and e5m2 are
+`ml_dtypes.float8_e4m3fn` and `float8_e5m2`, or u8 with their bits.
+
+A device with its own memory takes only buffers of that memory, which begin at a multiple of 16
 bytes; it copies arrays there first.
 """
 
@@ -38,13 +41,13 @@ if TYPE_CHECKING:
     from quod.kernel.launcher import Groups
 
 Argument: TypeAlias = "Buffer | np.ndarray[Any, Any] | ForeignArray | int | float | bool"
-"""What a slot of a kernel takes."""
+"""An argument for one slot of a kernel."""
 
 LaunchArgument: TypeAlias = "Argument | Struct | tuple[int, ...]"
-"""What a parameter of a kernel takes: a struct or an element of an extension has several slots."""
+"""An argument for one parameter: a struct or an element of an extension has several slots."""
 
-OWN = (Buffer, np.ndarray, int, float)
-"""What a launch takes as it is; anything else may be an array of another library."""
+DIRECT = (Buffer, np.ndarray, int, float)
+"""The types that need no conversion; any other value may be an array of another library."""
 
 Slots = ctypes.Array[ctypes.c_uint64]
 
@@ -57,14 +60,14 @@ _ADDRESS_ALIGNMENT = 4
 
 
 class Signature:
-    """The parameters of one kernel and what it does through them."""
+    """The parameters of one kernel, and the pointers that it stores through or adds to."""
 
     def __init__(
         self, kernel: str, parameters: Mapping[str, Type], uses: PointerUses, *,
         space: Space = HOST, alignment: int | None = None,
     ) -> None:  # fmt: skip
-        """`space` is the memory that the kernel reaches, and `alignment` what all of it must have
-        instead of what the module's documentation says."""
+        """`space` is the memory that the kernel accesses. `alignment` is the alignment of every
+        pointer, in place of the rule of the module's documentation."""
         self.kernel = kernel
         self.parameters = dict(parameters)
         self._space = space
@@ -80,7 +83,7 @@ class Signature:
         self._slots = ctypes.c_uint64 * max(1, len(formats))
 
     def pack(self, arguments: Sequence[Argument]) -> Slots:
-        """One 8-byte slot an argument: the address of memory, the value of a number.
+        """Pack arguments into slots of 8 bytes: the address of memory, or the value of a number.
 
         Raises DeviceError for an argument that does not fit its parameter.
         """
@@ -102,13 +105,13 @@ class Signature:
         return slots
 
     def arrays(self, arguments: Sequence[Argument]) -> list[tuple[int, Array, bool]]:
-        """The arguments that are arrays: their number, the array, whether it is stored to.
+        """The arguments that are arrays: the index, the array, and whether the kernel stores to it.
 
-        For a device that copies them to memory of its own. Raises DeviceError for an array that
-        does not fit its parameter.
+        A device with its own memory copies them there. Raises DeviceError for an array that does
+        not fit its parameter.
         """
         self._check_count(arguments)
-        found = []
+        arrays = []
         for index, (row, argument) in enumerate(zip(self._rows, arguments, strict=True)):
             name, type_, stored, _ = row
             if isinstance(argument, np.ndarray) and isinstance(type_, PointerType):
@@ -118,8 +121,8 @@ class Signature:
                     _check_memory(argument.nbytes, argument.flags.writeable, type_, stored)
                 except Unfit as error:
                     raise DeviceError(f"argument {name} of kernel {self.kernel} {error}") from None
-                found.append((index, argument, stored))
-        return found
+                arrays.append((index, argument, stored))
+        return arrays
 
     def _check_count(self, arguments: Sequence[Argument]) -> None:
         if len(arguments) != len(self._rows):
@@ -130,7 +133,7 @@ class Signature:
 
 
 class Owner(Place, Protocol):
-    """What is asked of a device, beside its kernels: see `Device.foreign_memory`."""
+    """The device of a launch; see `Device.foreign_memory`."""
 
     def foreign_memory(self, value: object) -> Buffer | None: ...
 
@@ -138,9 +141,10 @@ class Owner(Place, Protocol):
 def adopt(
     device: Owner, kernel: Compiled, groups: Groups, arguments: tuple[LaunchArgument, ...]
 ) -> tuple[int, tuple[Argument, ...]]:
-    """A launch's workgroups, all of them, and arguments: one a slot, arrays of others in place.
+    """Return the number of workgroups of a launch, and an argument for each slot.
 
-    DeviceError for one that does not fit its parameter, and for another device's kernel.
+    Arrays of other libraries are converted to buffers and NumPy arrays in place. Raises DeviceError
+    for an argument that does not fit its parameter, and for a kernel of another device.
     """
     check_kernel(device, kernel)
     slots: tuple[Any, ...] = arguments
@@ -149,7 +153,7 @@ def adopt(
 
         groups, slots = split(kernel, groups, arguments)
     for argument in slots:
-        if not isinstance(argument, OWN):
+        if not isinstance(argument, DIRECT):
             return groups, _adopted(device, kernel, slots)
     return groups, slots
 
@@ -157,24 +161,26 @@ def adopt(
 def _adopted(
     device: Owner, kernel: Compiled, arguments: tuple[Argument, ...]
 ) -> tuple[Argument, ...]:
-    """The arguments of a launch, in which pointers get memory as buffers and NumPy's arrays."""
-    # Launches of Quod's own memory do without it.
+    """Convert the arrays of other libraries among arguments to buffers and NumPy arrays."""
+    # Most launches pass no such array and need no import.
     from quod.device.memory.foreign import in_place
 
     result: list[Any] = list(arguments)
-    for at, (name, type_) in enumerate(kernel.slots.items()):
-        if at >= len(result) or not isinstance(type_, PointerType) or isinstance(result[at], OWN):
+    for index, (name, type_) in enumerate(kernel.slots.items()):
+        if index >= len(result) or not isinstance(type_, PointerType):
+            continue
+        if isinstance(result[index], DIRECT):
             continue
         try:
-            buffer = device.foreign_memory(result[at])
+            buffer = device.foreign_memory(result[index])
             if buffer is not None and buffer.dtype is not None:
                 check_elements(buffer.dtype, type_)
-            found = in_place(result[at]) if buffer is None else buffer
+            memory = in_place(result[index]) if buffer is None else buffer
         except (DeviceError, Unfit) as error:
             colon = "" if isinstance(error, Unfit) else ":"
             raise DeviceError(f"argument {name} of kernel {kernel.name}{colon} {error}") from None
-        if found is not None:
-            result[at] = found
+        if memory is not None:
+            result[index] = memory
     return tuple(result)
 
 
@@ -235,7 +241,7 @@ def _number(argument: Any, type_: Type) -> int | float:
     try:
         number = operator.index(argument)
     except Exception:
-        # What an object of others raises when it is asked.
+        # `__index__` of a foreign class may raise anything.
         if isinstance(argument, np.bool_):
             number = int(argument)
         else:
