@@ -12,7 +12,7 @@ from typing import Any, Literal
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.gkr.prover.data_parallel.lanes import Lanes
-from quod.gkr.prover.data_parallel.table import Source, Table
+from quod.gkr.prover.data_parallel.table import ColumnForm, Table
 from quod.gkr.prover.gates import (
     Coefficients,
     GateForm,
@@ -56,7 +56,7 @@ class TermForm:
     field: FieldSpec
     kinds: tuple[str, ...]
     degree: int
-    source: Source
+    source: ColumnForm
     depth: int
     narrow: bool
 
@@ -72,7 +72,7 @@ class FoldForm:
     """
 
     field: FieldSpec
-    source: Source
+    source: ColumnForm
     by: Challenge
     folds: int
     narrow: bool

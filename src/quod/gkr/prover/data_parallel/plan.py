@@ -21,7 +21,7 @@ from quod.gkr.prover.data_parallel.kernels import (
     term_weights,
 )
 from quod.gkr.prover.data_parallel.steps import combine_values, digest_values, end_layer
-from quod.gkr.prover.data_parallel.table import Source
+from quod.gkr.prover.data_parallel.table import ColumnForm
 from quod.gkr.prover.gates import LayerSizes
 from quod.gkr.prover.plan import BatchPlan
 from quod.gkr.prover.state import FIRST
@@ -106,7 +106,7 @@ class DataParallelPlan(BatchPlan):
         """Workgroups of a proof."""
         return max(1, (1 << log_count) // self.lanes) * chunks
 
-    def source(self, level: int) -> Source:
+    def source(self, level: int) -> ColumnForm:
         """The field of the stored values of a level."""
         return "base" if self.gates.values_are_base[level] else "extended"
 
@@ -288,13 +288,13 @@ class _LayerRecorder:
             source, rows = "planes", self._layer.positions
             stride = plan.stride(plan.log_instances - number - depth)
 
-    def _values(self) -> tuple[Buffer, Source, int, int]:
+    def _values(self) -> tuple[Buffer, ColumnForm, int, int]:
         """The columns of the values below, their source, the rows of a proof, and the stride."""
         plan, number = self._plan, self._number
         return plan.values[number], plan.source(number), 1 << self._below, plan.strides[number]
 
     def _fold(
-        self, number: int, depth: int, columns: Buffer, source: Source, rows: int, stride: int,
+        self, number: int, depth: int, columns: Buffer, source: ColumnForm, rows: int, stride: int,
         by: Challenge,
     ) -> Buffer:  # fmt: skip
         """Columns folded by `depth` challenges."""

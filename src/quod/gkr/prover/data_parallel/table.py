@@ -7,7 +7,7 @@ from typing import Any, Literal
 from quod.kernel.ir.value import Value
 from quod.sumcheck.mixed import MixedField
 
-Source = Literal["base", "extended", "planes"]
+ColumnForm = Literal["base", "extended", "planes"]
 """The representation of columns: values of a layer in the prime field or in the field of
 challenges, or folded columns. A row of a folded column has a plane for each coefficient of an
 element, so that neighbouring instances load neighbouring addresses."""
@@ -17,7 +17,7 @@ class Table:
     """The columns of one proof inside a kernel, `stride` entries from one row to the next."""
 
     def __init__(
-        self, mixed: MixedField, memory: Value, source: Source, stride: Value, first_row: Value
+        self, mixed: MixedField, memory: Value, source: ColumnForm, stride: Value, first_row: Value
     ) -> None:
         self._mixed, self._memory, self._stride = mixed, memory, stride
         self._in_planes = source == "planes" and mixed.base is not mixed.extended

@@ -13,7 +13,7 @@ from quod.msm.gpu.layout import GpuMsmPlan
 from quod.msm.gpu.run.device_plan import SortShape
 from quod.msm.gpu.run.workspace import MsmBuffers
 from quod.msm.gpu.sort import binning
-from quod.msm.gpu.sort.digits import DigitShape, Source
+from quod.msm.gpu.sort.digits import DigitShape, ScalarSource
 from quod.msm.scalars import SCALAR_BYTES
 
 # Workgroups that count, by what fills the device: enough that the last of them matter little, but
@@ -57,7 +57,7 @@ def record_chunks(
         listed=scalars.listed,
     )
     total = plan.count * plan.batch
-    source = Source(
+    source = ScalarSource(
         plan.count, total, scalars.stride, scalars.bases, scalars.first, scalars.words,
         scalars.indices or scalars.words, scalars.infinity_mask or scalars.words,
     )  # fmt: skip

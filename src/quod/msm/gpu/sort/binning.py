@@ -19,7 +19,7 @@ from quod.kernel.definition import kernel
 from quod.kernel.ir import types
 from quod.kernel.ir.value import U32, Pointer, Value
 from quod.msm.gpu.device_limits import SortTuning
-from quod.msm.gpu.sort.digits import Digits, DigitShape, Source
+from quod.msm.gpu.sort.digits import Digits, DigitShape, ScalarSource
 from quod.msm.gpu.sort.partition import Item, Partition
 from quod.msm.gpu.sort.workgroup import Scan, Tally
 
@@ -27,7 +27,7 @@ from quod.msm.gpu.sort.workgroup import Scan, Tally
 @kernel
 def count_bins(
     k: Builder,
-    source: Source,
+    source: ScalarSource,
     bin_counts: Pointer[U32],
     too_large: Pointer[U32],
     *,
@@ -94,7 +94,7 @@ def _keys(keys: Value, tuning: SortTuning) -> Value:
 @kernel
 def scatter_bins(
     k: Builder,
-    source: Source,
+    source: ScalarSource,
     cursors: Pointer[U32],
     keys: Pointer[U32],
     entries: Pointer[U32],

@@ -72,7 +72,7 @@ class Digit:
     entry: Value
 
 
-class Source(Struct):
+class ScalarSource(Struct):
     """The scalars of an MSM, and the bases that they multiply.
 
     Instance s below `total`, which is count * batch, takes vector s // count and base first + s %
@@ -93,7 +93,7 @@ class Source(Struct):
 class Digits:
     """The digits of instance `s`'s scalar. All instances of a workgroup come here."""
 
-    def __init__(self, k: Builder, shape: DigitShape, source: Source, s: Value) -> None:
+    def __init__(self, k: Builder, shape: DigitShape, source: ScalarSource, s: Value) -> None:
         self._k = k
         self._shape = shape
         self._source = source
