@@ -13,7 +13,7 @@ import pytest
 from quod.cli import entry
 from quod.cli import gkr as gkr_command
 from quod.cli.gkr import ALGEBRAIC, COMMITMENT, NOT_ZERO_KNOWLEDGE
-from quod.commitment.named import SCHEMES
+from quod.commitment.scheme_names import SCHEMES
 from quod.field import EXTENSIONS, NAMED
 from quod.gkr import security_bits
 from quod.layered import CircuitBuilder, Public, Random, read_circuit, write_circuit

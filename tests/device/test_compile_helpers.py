@@ -20,7 +20,7 @@ from quod.curve.weierstrass.point_kernels import curve_negate
 from quod.device import CpuDevice
 from quod.device.cache.cache import CompileCache
 from quod.device.cache.compilations import Compilations, compilations
-from quod.device.cpu import compile_helpers
+from quod.device.cpu import compile_pool
 from quod.device.cpu.messages import receive
 from quod.field import kernels as field_kernels
 from quod.field.moduli import BN254_FR
@@ -33,10 +33,10 @@ NAMES = ("field_add", "field_subtract", "field_multiply", "field_square", "field
 
 
 @pytest.fixture(autouse=True)
-def places(monkeypatch: pytest.MonkeyPatch) -> Iterator[compile_helpers._Places]:
+def places(monkeypatch: pytest.MonkeyPatch) -> Iterator[compile_pool._Places]:
     """No helpers yet, and none afterwards."""
-    found = compile_helpers._Places()
-    monkeypatch.setattr(compile_helpers, "_all_places", found)
+    found = compile_pool._Places()
+    monkeypatch.setattr(compile_pool, "_all_places", found)
     yield found
     found.close()
 
@@ -55,7 +55,7 @@ def traced_here(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
-def busy(places: compile_helpers._Places, action: Callable[[], Any], most: int = 2) -> Any:
+def busy(places: compile_pool._Places, action: Callable[[], Any], most: int = 2) -> Any:
     """What an action gives while this process compiles something else."""
     with places.one(most) as helper:
         assert helper is None
@@ -79,7 +79,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_a_helper_makes_the_same_code(
-    tmp_path: Path, places: compile_helpers._Places, traced_here: list[str]
+    tmp_path: Path, places: compile_pool._Places, traced_here: list[str]
 ) -> None:
     def compile_both(folder: Path) -> None:
         device, kernel = compile_one(folder)
@@ -95,7 +95,7 @@ def test_a_helper_makes_the_same_code(
 
 
 def test_a_helper_does_not_compile_what_the_cache_has(
-    tmp_path: Path, places: compile_helpers._Places, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, places: compile_pool._Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compile_one(tmp_path)
     kept = contents(tmp_path)
@@ -108,14 +108,14 @@ def test_a_helper_does_not_compile_what_the_cache_has(
         got.append(receive(stream))
         return got[-1]
 
-    monkeypatch.setattr(compile_helpers, "receive", noting)
+    monkeypatch.setattr(compile_pool, "receive", noting)
     busy(places, lambda: compile_one(tmp_path))
     assert len(got) == 1  # the key, and no code
     assert contents(tmp_path) == kept
 
 
 def test_threads_compile_beside_one_another(
-    tmp_path: Path, places: compile_helpers._Places, traced_here: list[str]
+    tmp_path: Path, places: compile_pool._Places, traced_here: list[str]
 ) -> None:
     device = CpuDevice(cache=CompileCache(tmp_path), threads=2)
     with ThreadPoolExecutor(4) as pool:
@@ -131,13 +131,13 @@ def test_threads_compile_beside_one_another(
     "why", ["one thread", "not of the package", "alone", "no interpreter", "limited"]
 )
 def test_no_process_is_started_for_nothing(
-    tmp_path: Path, places: compile_helpers._Places, traced_here: list[str], why: str,
+    tmp_path: Path, places: compile_pool._Places, traced_here: list[str], why: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     if why == "no interpreter":
         monkeypatch.setattr(sys, "executable", "/usr/bin/blender")
     if why == "limited":
-        monkeypatch.setattr(compile_helpers, "memory_limit", lambda: 1 << 30)
+        monkeypatch.setattr(compile_pool, "memory_limit", lambda: 1 << 30)
     device = CpuDevice(cache=CompileCache(tmp_path), threads=1 if why == "one thread" else 2)
     definition, static = field_kernels.field_add, {"spec": SPEC}
     if why == "not of the package":
@@ -151,21 +151,21 @@ def test_no_process_is_started_for_nothing(
 
 
 def test_a_helper_that_dies_is_replaced_by_the_process_itself(
-    tmp_path: Path, places: compile_helpers._Places, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, places: compile_pool._Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ask = compile_helpers._Helper.ask
+    ask = compile_pool._Helper.ask
 
     def killed(self: Any, *arguments: Any) -> Any:
         self._process.kill()
         return ask(self, *arguments)
 
-    monkeypatch.setattr(compile_helpers._Helper, "ask", killed)
+    monkeypatch.setattr(compile_pool._Helper, "ask", killed)
     assert multiply_works(*busy(places, lambda: compile_one(tmp_path)))
     assert places._helpers == places._idle == []
 
 
 def test_where_no_process_can_be_started_kernels_wait(
-    tmp_path: Path, places: compile_helpers._Places, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, places: compile_pool._Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise OSError(11, "Resource temporarily unavailable")
@@ -180,7 +180,7 @@ def test_where_no_process_can_be_started_kernels_wait(
 
 
 def test_a_helper_that_cannot_compile_leaves_it_to_the_process(
-    tmp_path: Path, places: compile_helpers._Places, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, places: compile_pool._Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As one does that has too little memory for it, but enough to say so."""
     received = []
@@ -189,14 +189,14 @@ def test_a_helper_that_cannot_compile_leaves_it_to_the_process(
         received.append(receive(stream))
         return received[0] if len(received) == 1 else None
 
-    receive = vars(compile_helpers)["receive"]
-    monkeypatch.setattr(compile_helpers, "receive", nothing_after_the_key)
+    receive = vars(compile_pool)["receive"]
+    monkeypatch.setattr(compile_pool, "receive", nothing_after_the_key)
     assert multiply_works(*busy(places, lambda: compile_one(tmp_path)))
     assert len(received) == 2
     assert places._helpers == []
 
 
-def test_a_helper_that_is_free_is_seen(tmp_path: Path, places: compile_helpers._Places) -> None:
+def test_a_helper_that_is_free_is_seen(tmp_path: Path, places: compile_pool._Places) -> None:
     with ThreadPoolExecutor(1) as pool, places.one(2):
         with places.one(2) as helper:
             assert helper is not None
@@ -207,7 +207,7 @@ def test_a_helper_that_is_free_is_seen(tmp_path: Path, places: compile_helpers._
 
 
 def test_a_helper_that_nobody_can_wait_for_is_ended(
-    tmp_path: Path, places: compile_helpers._Places, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, places: compile_pool._Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started, start = [], threading.Thread.start
     popen = subprocess.Popen
@@ -224,13 +224,13 @@ def test_a_helper_that_nobody_can_wait_for_is_ended(
     monkeypatch.setattr(subprocess, "Popen", noted)
     monkeypatch.setattr(threading.Thread, "start", none)
     with pytest.raises(OSError, match="can't start"):
-        compile_helpers._Helper()
+        compile_pool._Helper()
     assert started[0].returncode is not None
     assert places._helpers == []
 
 
 def test_an_interrupt_ends_the_helper(
-    tmp_path: Path, places: compile_helpers._Places, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, places: compile_pool._Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Or its answer would be taken for that of the next kernel."""
 
@@ -238,7 +238,7 @@ def test_an_interrupt_ends_the_helper(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(compile_helpers, "receive", interrupted)
+        patch.setattr(compile_pool, "receive", interrupted)
         with pytest.raises(KeyboardInterrupt):
             busy(places, lambda: compile_one(tmp_path))
     assert places._helpers == []
@@ -251,14 +251,14 @@ def test_helpers_end_with_their_parent(tmp_path: Path) -> None:
         "import os, threading, time\n"
         "from quod.curve.pairing.products import pairing_final\n"
         "from quod.device import open_device\n"
-        "from quod.device.cpu import compile_helpers\n"
+        "from quod.device.cpu import compile_pool\n"
         "device = open_device(threads=2)\n"
-        "with compile_helpers._places().one(2):\n"
+        "with compile_pool._places().one(2):\n"
         "    threading.Thread(target=device.compile, args=[pairing_final],\n"
         "                     kwargs=dict(lanes=1, curve='bls12_381')).start()\n"
-        "    while not compile_helpers._places()._helpers:\n"
+        "    while not compile_pool._places()._helpers:\n"
         "        time.sleep(0.01)\n"
-        "    print(compile_helpers._places()._helpers[0]._process.pid, flush=True)\n"
+        "    print(compile_pool._places()._helpers[0]._process.pid, flush=True)\n"
         "    time.sleep(1)\n"
         "    os._exit(0)\n"
     )
@@ -284,7 +284,7 @@ def is_running(process: int) -> bool:
 
 
 def test_errors_are_the_callers(
-    tmp_path: Path, places: compile_helpers._Places, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, places: compile_pool._Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A helper that cannot compile says no more than that; the process itself finds out why."""
     said: list[Any] = []
@@ -293,7 +293,7 @@ def test_errors_are_the_callers(
         said.append(receive(stream))
         return said[-1]
 
-    monkeypatch.setattr(compile_helpers, "receive", noting)
+    monkeypatch.setattr(compile_pool, "receive", noting)
     device = CpuDevice(cache=CompileCache(tmp_path), threads=2)
     with pytest.raises(TraceError, match="Extension, not str"):
         busy(places, lambda: device.compile(field_kernels.field_add, spec="nothing"))

@@ -42,7 +42,7 @@ from quod.inference.files.proof import read_proof as read_inference_proof
 from quod.inference.perceptron import Perceptron
 from quod.layered import CircuitBuilder, LayeredCircuit
 from quod.layered.file import read_circuit
-from quod.service.server.listening import _content as read_certificate
+from quod.service.server.listeners import _content as read_certificate
 from quod.service.server.settings import read_config
 from quod.witness import check_witness
 from quod.witness.calculator import read_wasm
@@ -228,7 +228,8 @@ def test_a_view_reads_what_is_asked_for(tmp_path: Path) -> None:
 
 # Files that no user gives: of the system, of Quod's installation, of its own workers and benches.
 OTHERS = {
-    "quod/formats/source.py", "quod/web/runtime_text.py", "quod/kernel/builder/captured.py",
+    "quod/formats/source.py", "quod/web/runtime_text.py",
+    "quod/kernel/builder/captured_variables.py",
     "quod/bench/peers/zorch_driver.py", "quod/bench/measure/results.py",
     "quod/bench/proofs/solidity.py",
     "quod/service/worker/process/supervisor.py", "quod/service/protocol/generate.py",

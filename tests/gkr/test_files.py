@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from quod.commitment import Ligero, Raw
-from quod.commitment.named import (
+from quod.commitment.scheme_names import (
     SCHEMES,
     WITH_POWERS,
     check_secret,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from quod.device.runtime.busy import BusyMeter
+from quod.device.runtime.busy_time import BusyMeter
 from quod.errors import DeviceError, InputError, MismatchError, VerificationError
 from quod.formats import Witness
 from quod.groth16 import Proof, ProvingKey

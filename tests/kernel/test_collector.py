@@ -10,7 +10,7 @@ import pytest
 
 from quod.codegen.wgsl.machine import PORTABLE
 from quod.kernel import U32, Builder, Pointer, kernel
-from quod.kernel.builder.garbage import paused
+from quod.kernel.builder.garbage_collection import paused
 
 
 @pytest.fixture(autouse=True)

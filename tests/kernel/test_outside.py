@@ -19,7 +19,7 @@ import pytest
 
 from quod.device import open_device
 from quod.kernel import U32, Builder, Pointer, TraceError, Value, function, kernel
-from quod.kernel.builder import captured as outside  # fmt: skip
+from quod.kernel.builder import captured_variables as outside
 from tests.kernel.machines import EIGHT
 
 FACTOR = 3

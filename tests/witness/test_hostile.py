@@ -17,10 +17,10 @@ from quod.errors import InputError, QuodError
 from quod.field import NAMED
 from quod.formats import Witness
 from quod.witness import WitnessCalculator, WitnessLimits, sandbox
-from quod.witness.compiled import user_cache
 from quod.witness.engine import engine, ticks
 from quod.witness.errors import CalculatorError, CircuitError, WitnessLimitError
 from quod.witness.glue import own_modules
+from quod.witness.module_cache import user_cache
 from tests.witness.circuits import LOOP, R, circuit, failing
 
 # What is not about time has it, however busy the machine is.
@@ -246,12 +246,12 @@ def test_one_that_never_ends_holds_up_no_thread() -> None:
 def test_compiled_code_is_kept_and_told_apart(
     own_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from quod.witness import compiled
+    from quod.witness import module_cache
 
     code = circuit(wires=4)
     made = []
-    run = compiled._compiled
-    monkeypatch.setattr(compiled, "_compiled", lambda *given: made.append(given) or run(*given))
+    run = module_cache._compiled
+    monkeypatch.setattr(module_cache, "_compiled", lambda *given: made.append(given) or run(*given))
     assert WitnessCalculator(code).calculate({"a": 1}) == WitnessCalculator(code).calculate(
         {"a": 1}
     )
@@ -269,7 +269,7 @@ def test_compiled_code_is_kept_and_told_apart(
     # Sealed, and yet nothing that this wasmtime takes: for another processor, say.
     kept = user_cache()
     monkeypatch.setattr(kept, "get", lambda key: b"\x7fELF none")
-    compiled.module_of(code, "n", WitnessLimits(), kept)
+    module_cache.module_of(code, "n", WitnessLimits(), kept)
     assert len(made) == 4
 
 

@@ -20,7 +20,7 @@ from quod.codegen.pointers import PointerUses
 from quod.codegen.ptx.interpreter.parse import parse as parse_ptx
 from quod.codegen.wgsl.module import Binding, Field, WgslModule
 from quod.commitment import Scheme
-from quod.commitment.named import scheme_with_powers
+from quod.commitment.scheme_names import scheme_with_powers
 from quod.curve.encoding import points as encoding
 from quod.curve.named import CURVES
 from quod.device.cache.cache import CompileCache, key_of

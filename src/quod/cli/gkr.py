@@ -196,7 +196,7 @@ def prove(
     outputs = [path for path in (output, public, trace) if path is not None]
     check_outputs(outputs, [circuit, key, inputs])
     from quod.cli.display.progress import followed_timeline
-    from quod.commitment.named import scheme_with_powers
+    from quod.commitment.scheme_names import scheme_with_powers
     from quod.formats import write_all_atomically
     from quod.frozen import replace
     from quod.gkr import Prover, read_inputs, read_verifying_key
@@ -355,7 +355,7 @@ def _fails_so_too(key: VerifyingKey) -> str:
 
 
 def _check_ptau(commitment: str, ptau: Path | None) -> None:
-    from quod.commitment.named import WITH_POWERS
+    from quod.commitment.scheme_names import WITH_POWERS
 
     if (commitment == WITH_POWERS) != (ptau is not None):
         need = "needs powers of tau: say" if ptau is None else "takes no powers of tau: leave out"
@@ -368,7 +368,7 @@ def _circuit_and_scheme(
 ) -> tuple[LayeredCircuit, FieldSpec, Scheme]:  # fmt: skip
     """The circuit, the field of challenges and the commitment that options name; trees are of the
     hash that challenges are of."""
-    from quod.commitment.named import parameters_of, scheme_named, scheme_with_powers
+    from quod.commitment.scheme_names import parameters_of, scheme_named, scheme_with_powers
     from quod.gkr.files.key import field_named
     from quod.gkr.security import usual_challenges
     from quod.hash.table import recursive_hash

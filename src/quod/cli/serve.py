@@ -89,7 +89,7 @@ def _run(config: Config) -> None:
 
     from quod.ceremony.core_dumps import forbid_core_dumps
     from quod.service.logs import write_log
-    from quod.service.server.listening import Listeners
+    from quod.service.server.listeners import Listeners
     from quod.service.server.pools import make_pool
     from quod.service.server.process_limits import raise_file_limit
     from quod.service.server.running import serve as run
@@ -133,7 +133,7 @@ def _add_keys(config: Config, given: list[str], allow_insecure: bool) -> None:
 
 def _check(config: Config, as_json: bool) -> None:
     from quod.frozen import fields_of
-    from quod.service.server.checking import check, risks
+    from quod.service.server.startup_check import check, risks
 
     for risk in risks(config):
         warn(risk)

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
+from quod.commitment.claim_reduction import read_as_one
 from quod.commitment.hyperkzg_prover import HyperKzgCommitter
-from quod.commitment.one_claim import read_as_one
 from quod.commitment.reference_string import ReferenceString
 from quod.commitment.scalars import GROUP, combined_errors, group_size, sum_of_multiples
 from quod.commitment.scheme import MOST_LOG2_SIZE, Claim, check_scheme_bits

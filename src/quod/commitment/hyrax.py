@@ -15,8 +15,8 @@ from fractions import Fraction
 
 import numpy as np
 
+from quod.commitment.claim_reduction import read_as_one
 from quod.commitment.hyrax_bases import GROUP, hashed_bases
-from quod.commitment.one_claim import read_as_one
 from quod.commitment.rows import weighted_rows
 from quod.commitment.scalars import GroupCommitter, combined_errors, group_size, sum_of_multiples
 from quod.commitment.scheme import Claim, check_scheme_bits

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from quod.commitment import polynomial_kernels as polynomials
+from quod.commitment.claim_reduction import weigh_corners
 from quod.commitment.ligero import combine, tree
 from quod.commitment.ligero.checker import kernels as checker
 from quod.commitment.ligero.encode import encode_rows
-from quod.commitment.one_claim import weigh_corners
 from quod.commitment.raw_prover import send_elements
 from quod.commitment.rows import add_rows
 from quod.field.moduli import BN254_FR

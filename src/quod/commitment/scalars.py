@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from quod.commitment.one_claim import shown_as_one
+from quod.commitment.claim_reduction import shown_as_one
 from quod.commitment.scheme import Claim, check_claims, check_size, check_table
 from quod.curve.array import Point, from_points, to_points
 from quod.curve.group import Group

@@ -20,7 +20,7 @@ from quod.curve.array import from_points, to_points
 from quod.curve.weierstrass import operations
 from quod.device.memory.buffer import Buffer
 from quod.device.runtime.background import Background
-from quod.device.runtime.busy import BusyMeter
+from quod.device.runtime.busy_time import BusyMeter
 from quod.device.runtime.future import Outcome
 from quod.device.runtime.timeline import NullTimeline
 from quod.errors import InputError

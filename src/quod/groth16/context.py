@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from time import perf_counter_ns
 from typing import Any
 
-from quod.device.runtime.busy import BusyMeter
+from quod.device.runtime.busy_time import BusyMeter
 from quod.device.runtime.cancellation import Cancellation
 from quod.device.runtime.concurrent import together
 from quod.device.runtime.timeline import NullTimeline, Stage, Timeline

@@ -17,7 +17,7 @@ from quod.curve.weierstrass.operations import first_bad_point
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.protocol import AnyDevice, in_host_memory
 from quod.device.runtime.background import Background
-from quod.device.runtime.busy import BusyMeter
+from quod.device.runtime.busy_time import BusyMeter
 from quod.device.runtime.timeline import Timeline, or_null
 from quod.errors import InputError
 from quod.field.array import Words

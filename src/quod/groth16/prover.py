@@ -28,7 +28,7 @@ from quod.curve.weierstrass.affine import affine_group
 from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice, in_host_memory
 from quod.device.runtime.background import Background
-from quod.device.runtime.busy import BusyMeter
+from quod.device.runtime.busy_time import BusyMeter
 from quod.device.runtime.timeline import Timeline, or_null
 from quod.errors import InputError, MismatchError
 from quod.field.array import Words, check_seed, words_to_integers

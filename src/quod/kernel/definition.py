@@ -24,7 +24,7 @@ from typing import (
 
 from quod.errors import KernelError
 from quod.frozen import field_names, frozen
-from quod.kernel.builder import garbage as collector
+from quod.kernel.builder import garbage_collection as collector
 from quod.kernel.builder.builder import Builder, tracer_of
 from quod.kernel.builder.structs import Struct, StructType
 from quod.kernel.builder.structure import exact
@@ -43,7 +43,7 @@ from quod.kernel.machine import Machine
 from quod.wording import listed
 
 if TYPE_CHECKING:
-    from quod.kernel.builder.captured import Outside
+    from quod.kernel.builder.captured_variables import Outside
     from quod.kernel.launcher import K, Launcher, Launches
 
 P = ParamSpec("P")
@@ -90,7 +90,7 @@ class KernelDefinition:
     @functools.cached_property
     def outside(self) -> Outside:
         """The variables outside of it that the function reads, which may not change."""
-        from quod.kernel.builder.captured import Outside
+        from quod.kernel.builder.captured_variables import Outside
 
         return Outside(self.function, self.name)
 

@@ -202,7 +202,7 @@ class NttPlan:
         if self.log2_size == 0:
             return
         # A process that only uses the CPU does not pay for the kernels of GPUs.
-        from quod.ntt.gpu.execute import record_transform, transform_of
+        from quod.ntt.gpu.launches import record_transform, transform_of
 
         transform, permuted = transform_of(
             self.modulus, self.log2_size, self.generator, way == "inverse", ordering, shift, scaled
@@ -229,7 +229,7 @@ class NttPlan:
         if self.log2_size == 0:
             return 0
         if not self.device.host_memory:
-            from quod.ntt.gpu.execute import transform_bytes
+            from quod.ntt.gpu.launches import transform_bytes
 
             apart = (batch << self.log2_size) * self.modulus.bytes * (ordering in ("NN", "RR"))
             return transform_bytes(

@@ -16,7 +16,7 @@ from quod.field.extension import field_arithmetic
 from quod.field.spec import FieldSpec
 from quod.kernel import U32, Builder, Pointer, kernel, u32
 from quod.kernel.ir.value import Value
-from quod.sumcheck.parameters import SumcheckSizes
+from quod.sumcheck.structs import SumcheckSizes
 
 
 def pyramid_entries(log_size: Any, log_low: Any) -> Any:

@@ -13,8 +13,8 @@ from quod.sumcheck.eq_tables import Equality
 from quod.sumcheck.finish import RoundEnd
 from quod.sumcheck.memory import Progress, Proof, Scales, Weights
 from quod.sumcheck.mixed import MixedField
-from quod.sumcheck.parameters import SumcheckMemory, SumcheckSizes
 from quod.sumcheck.shape import Shape
+from quod.sumcheck.structs import SumcheckMemory, SumcheckSizes
 from quod.sumcheck.workgroup_sums import WorkgroupSums
 
 

@@ -12,7 +12,7 @@ from quod.hash.words import Words
 from quod.kernel import U32, Builder, Pointer, kernel
 from quod.kernel.ir.value import Value
 from quod.sumcheck.final_rounds import FinalForm, LastRounds
-from quod.sumcheck.parameters import InputTables, SumcheckMemory, SumcheckSizes
+from quod.sumcheck.structs import InputTables, SumcheckMemory, SumcheckSizes
 from quod.sumcheck.summands import Summand, evaluated, summands
 from quod.sumcheck.tables import Folded, Inputs, fold, fold_all
 

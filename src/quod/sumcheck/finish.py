@@ -11,8 +11,8 @@ from quod.kernel import U32, Builder, Pointer, kernel
 from quod.kernel.ir.value import Value
 from quod.sumcheck.interpolation import coefficient_rows
 from quod.sumcheck.memory import Progress, Proof, Weights
-from quod.sumcheck.parameters import SumcheckMemory
 from quod.sumcheck.shape import Shape
+from quod.sumcheck.structs import SumcheckMemory
 from quod.sumcheck.summands import evaluated
 from quod.sumcheck.workgroup_sums import WorkgroupSums
 from quod.transcript.chain import Chain, challenge

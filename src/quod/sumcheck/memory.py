@@ -18,8 +18,8 @@ from quod.hash.function import STATE_WORDS
 from quod.hash.words import Words
 from quod.kernel.ir.value import Value
 from quod.sumcheck.eq_tables import pyramid_entries
-from quod.sumcheck.parameters import SumcheckSizes
 from quod.sumcheck.shape import Shape
+from quod.sumcheck.structs import SumcheckSizes
 from quod.transcript.chain import Chain
 
 

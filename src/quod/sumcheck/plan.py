@@ -19,9 +19,9 @@ from quod.sumcheck.final_rounds_workgroup import finish_sumcheck
 from quod.sumcheck.finish import finish_rounds, parts_at_once
 from quod.sumcheck.interpolation import check_degree
 from quod.sumcheck.memory import Progress, Proof, Scales
-from quod.sumcheck.parameters import InputTables, SumcheckMemory, SumcheckSizes
 from quod.sumcheck.rounds import PassForm, evaluate_inputs, fold_and_evaluate, sum_inputs
 from quod.sumcheck.shape import Shape
+from quod.sumcheck.structs import InputTables, SumcheckMemory, SumcheckSizes
 from quod.sumcheck.summands import evaluated
 from quod.sumcheck.verifier import MOST_VARIABLES
 from quod.sumcheck.workgroup_sums import WorkgroupSums

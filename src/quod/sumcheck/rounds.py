@@ -17,8 +17,8 @@ from quod.sumcheck.accumulators import Reduced, Running, running_sum
 from quod.sumcheck.eq_tables import Equality
 from quod.sumcheck.memory import Progress, Scales, Weights
 from quod.sumcheck.mixed import MixedField
-from quod.sumcheck.parameters import InputTables, SumcheckSizes
 from quod.sumcheck.shape import Shape
+from quod.sumcheck.structs import InputTables, SumcheckSizes
 from quod.sumcheck.summands import Summand, evaluated, polynomial_value, summands
 from quod.sumcheck.tables import Folded, Inputs, fold_all
 from quod.sumcheck.workgroup_sums import WorkgroupSums

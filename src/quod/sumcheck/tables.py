@@ -8,8 +8,8 @@ from typing import Any
 from quod.kernel.ir import types
 from quod.kernel.ir.value import Value
 from quod.sumcheck.mixed import MixedField
-from quod.sumcheck.parameters import InputTables, SumcheckSizes
 from quod.sumcheck.shape import Shape
+from quod.sumcheck.structs import InputTables, SumcheckSizes
 
 # Tables are arrays one after the other, in each those of all sumchecks of a batch.
 

@@ -13,7 +13,7 @@ import quod.tensor.matmul.float8_kernel
 import quod.tensor.matmul.int8_kernel
 import quod.tensor.matmul.kernel
 import quod.tensor.permute.transpose_kernels
-import quod.tensor.quantised.registered
+import quod.tensor.quantised.registrations
 import quod.tensor.reductions.kernels
 import quod.tensor.rows.backward_kernels
 import quod.tensor.rows.column_kernels

@@ -26,7 +26,7 @@ try:
 except ImportError:
     raise ServiceError(f"witnesses need wasmtime: {installation('wasm')}") from None
 
-from quod.witness.compiled import module_of
+from quod.witness.module_cache import module_of
 from quod.witness.sandbox import MESSAGES, Sandbox
 
 _MOST_BYTES = 256 << 20

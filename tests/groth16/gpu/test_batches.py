@@ -13,7 +13,7 @@ import pytest
 
 from quod.device.emulated.device import EmulatedDevice
 from quod.device.protocol import AnyDevice
-from quod.device.runtime.busy import BusyMeter
+from quod.device.runtime.busy_time import BusyMeter
 from quod.device.runtime.future import Outcome
 from quod.errors import DeviceError, InputError, VerificationError
 from quod.formats import Witness, Zkey
@@ -23,7 +23,7 @@ from quod.groth16.batch_prover import OneOfBatch
 from quod.groth16.gpu import bases
 from quod.groth16.gpu import batch_prover as batches
 from quod.groth16.gpu.batch_prover import GpuBatches, batch_size
-from quod.groth16.gpu.sums import GpuSums, UnderWay
+from quod.groth16.gpu.gpu_sums import GpuSums, UnderWay
 from quod.groth16.memory_estimate import KeyCounts, device_parts
 from quod.groth16.slots import Slots
 from tests.groth16.circuits import recurrence

@@ -17,7 +17,7 @@ from quod.curve.groups import GROUPS
 from quod.device.cpu.device import CpuDevice
 from quod.device.emulated.device import EmulatedDevice
 from quod.device.protocol import AnyDevice
-from quod.device.runtime.busy import BusyMeter
+from quod.device.runtime.busy_time import BusyMeter
 from quod.device.runtime.recording import Recording
 from quod.device.runtime.timeline import Timeline
 from quod.errors import DeviceError, InputError, KernelError, MismatchError, VerificationError

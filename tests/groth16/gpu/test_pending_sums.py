@@ -13,8 +13,8 @@ from quod.device.runtime.future import Outcome
 from quod.device.runtime.timeline import NullTimeline
 from quod.errors import DeviceError
 from quod.groth16.context import ProofContext
+from quod.groth16.gpu.gpu_sums import GpuSums
 from quod.groth16.gpu.key import _Slot
-from quod.groth16.gpu.sums import GpuSums
 from quod.groth16.slots import Slots
 
 

@@ -90,7 +90,7 @@ def _address(text: str) -> tuple[str, int]:
 def _serve(fields: dict[str, Any]) -> None:
     from quod.service.queue import JobQueue
     from quod.service.server.config import Config
-    from quod.service.server.listening import Listeners
+    from quod.service.server.listeners import Listeners
     from quod.service.server.running import run
     from tests.service.server.fake_pool import FakePool
 

@@ -12,7 +12,7 @@ import httpx
 from quod.service.client import Client
 from quod.service.queue import JobQueue
 from quod.service.server.config import Config
-from quod.service.server.listening import Listeners
+from quod.service.server.listeners import Listeners
 from quod.service.server.running import run
 from tests.service.server.fake_pool import FakePool
 

@@ -12,11 +12,11 @@ from quod.errors import InputError
 from quod.service.errors import StoreInUseError
 from quod.service.keys import KeyRepository, ResidentKeys
 from quod.service.queue import Limits, Quota, open_queue
-from quod.service.server.checking import risks
 from quod.service.server.clients import hashed_token, is_hashed, new_token
 from quod.service.server.config import Config
 from quod.service.server.pools import make_pool
 from quod.service.server.settings import read_config
+from quod.service.server.startup_check import risks
 from quod.service.worker.opening import opener
 from tests.service.server.conftest import Start
 

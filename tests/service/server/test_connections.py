@@ -9,7 +9,7 @@ import grpc
 import pytest
 
 from quod.service.protocol.calls import CALLS
-from quod.service.server import listening
+from quod.service.server import listeners
 from quod.service.server.clients import hashed_token
 from quod.service.server.http.connections import connections_at_most, limited_protocol
 from quod.service.server.process_limits import raise_file_limit
@@ -76,7 +76,7 @@ def test_the_oldest_that_waits_makes_room(start: Start) -> None:
 
 def test_an_answer_that_nobody_takes(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        listening, "limited_protocol", lambda held: limited_protocol(held, answer=0.2)
+        listeners, "limited_protocol", lambda held: limited_protocol(held, answer=0.2)
     )
     server = start(listen=LISTEN)
     request = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -127,7 +127,7 @@ def test_so_many_of_grpc(start: Start) -> None:
 
 
 def test_a_head_that_does_not_come(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listening, "limited_protocol", lambda held: limited_protocol(held, 2.0))
+    monkeypatch.setattr(listeners, "limited_protocol", lambda held: limited_protocol(held, 2.0))
     server = start(listen=LISTEN)
     body, silent, begun, again = (connected(server) for _ in range(4))
     body.sendall(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from quod.service.keys import KeyRepository
-from quod.service.server import rpc, submitting
+from quod.service.server import rpc, submission
 from quod.service.server.http import proofs
 from tests.service.server.conftest import Start
 
@@ -28,7 +28,7 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> dict[str, set[threading.Thread]]
         return run
 
     for what, module, name in (
-        ("paths", submitting, "path_body"), ("jobs", proofs, "encode_answer"),
+        ("paths", submission, "path_body"), ("jobs", proofs, "encode_answer"),
         ("jobs", rpc, "job_message"),
     ):  # fmt: skip
         monkeypatch.setattr(module, name, recorded(what, getattr(module, name)))

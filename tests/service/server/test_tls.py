@@ -16,7 +16,7 @@ from quod.cli.jobs import connect
 from quod.errors import InputError
 from quod.service.client import Client, JobState, ProofRequest
 from quod.service.errors import UnauthenticatedError, UnavailableError
-from quod.service.server import listening
+from quod.service.server import listeners
 from quod.service.server.clients import hashed_token
 from quod.service.server.http.connections import Connections
 from tests.service.server.conftest import Start
@@ -96,7 +96,7 @@ def test_http(server: RunningServer, certificate: Path) -> None:
 def test_a_handshake_that_does_not_come(
     start: Start, certificate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listening, "Connections", lambda most: Connections(most, 0.2))
+    monkeypatch.setattr(listeners, "Connections", lambda most: Connections(most, 0.2))
     server = start(
         listen={
             "grpc": ["unix:grpc.sock"], "http": ["localhost:0"], "insecure_no_auth": True,

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from quod.device.runtime.busy import BusyMeter
+from quod.device.runtime.busy_time import BusyMeter
 from quod.device.runtime.intervals import union
 from quod.device.runtime.timeline import Timeline
 from quod.groth16 import ProvingKey

@@ -117,7 +117,7 @@ class Settings:
         from quod.bench.measure import harness, results
         from quod.bench.measure.gate import read_gate
         from quod.bench.measure.report import report, shown_parameters
-        from quod.bench.measure.traced import Traced
+        from quod.bench.measure.traced_run import Traced
         from quod.cli.display.terminal import note
 
         known = self.known_rows()

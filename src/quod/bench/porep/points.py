@@ -10,7 +10,7 @@ from quod.bench.porep.bases import counts, group_of
 from quod.bench.porep.circuit import B_STRIDE, FIRST, PartitionCircuit
 from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
-from quod.groth16.gpu.summed import SummedPoints
+from quod.groth16.gpu.summed_points import SummedPoints
 from quod.msm.gpu.run.record_buckets import RecordedMsm
 
 

@@ -38,8 +38,8 @@ from quod.errors import DeviceError
 from quod.field.array import Words
 from quod.frozen import frozen
 from quod.groth16.context import ProofContext, Tasks
+from quod.groth16.gpu.gpu_sums import GpuSums, end_after
 from quod.groth16.gpu.quotient import Quotient
-from quod.groth16.gpu.sums import GpuSums, end_after
 from quod.groth16.gpu.upload import LINGER_SECONDS
 from quod.groth16.resident import SumBatches
 from quod.groth16.slots import Slots

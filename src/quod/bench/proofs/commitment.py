@@ -9,8 +9,8 @@ from quod.bench.arithmetic.sumcheck import field_of
 from quod.bench.measure.harness import Case, Parameter
 from quod.commitment.ligero.checker.openings import OpeningChecker
 from quod.commitment.ligero.scheme import Ligero
-from quod.commitment.named import WITH_POWERS, scheme_named
 from quod.commitment.scheme import Claim, Scheme
+from quod.commitment.scheme_names import WITH_POWERS, scheme_named
 from quod.device.discovery import open_device
 from quod.device.protocol import AnyDevice
 from quod.device.runtime.timeline import Timeline

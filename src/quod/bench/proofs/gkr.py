@@ -11,7 +11,7 @@ import numpy as np
 from quod.bench.arithmetic.short_field import seconds_of_products
 from quod.bench.measure.harness import Case, Parameter
 from quod.bench.merkle_paths import path_circuit, random_paths
-from quod.commitment.named import scheme_named
+from quod.commitment.scheme_names import scheme_named
 from quod.device.discovery import open_device
 from quod.device.protocol import AnyDevice, in_host_memory
 from quod.device.runtime.timeline import Timeline

@@ -40,11 +40,11 @@ from quod.layered.circuit import LayeredCircuit
 from quod.sumcheck.finish import finish_rounds, parts_at_once
 from quod.sumcheck.memory import Progress
 from quod.sumcheck.mixed import MixedField
-from quod.sumcheck.parameters import InputTables, SumcheckMemory, SumcheckSizes
 from quod.sumcheck.plan import Inputs, SumcheckPlan
 from quod.sumcheck.polynomial import SumOfProducts
 from quod.sumcheck.rounds import PassForm, evaluate_inputs
 from quod.sumcheck.shape import Shape
+from quod.sumcheck.structs import InputTables, SumcheckMemory, SumcheckSizes
 from quod.sumcheck.tables import Folded, fold
 
 # Words of a sum that is not reduced.

@@ -15,7 +15,7 @@ from pathlib import Path
 from quod.service.keys import KeyRepository
 from quod.service.queue import JobQueue
 from quod.service.server.config import Config
-from quod.service.server.listening import Listeners
+from quod.service.server.listeners import Listeners
 from quod.service.server.running import serve
 from quod.service.worker.pools.pool import StageRecord, WorkerStatus
 

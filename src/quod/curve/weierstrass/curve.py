@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Self
 
+from quod.curve.construction import check_order, check_prime_field, unchecked
 from quod.curve.group import Group
-from quod.curve.making import check_order, check_prime_field, unchecked
 from quod.curve.parameters import G1Parameters
 from quod.errors import InputError
 from quod.field.moduli import Modulus

@@ -162,7 +162,7 @@ def _built(
     cache: CompileCache, known: str | None, threads: int,
 ) -> CpuKernel:  # fmt: skip
     # A process that finds its code in the cache starts no other.
-    from quod.device.cpu.compile_helpers import Made, compile_elsewhere
+    from quod.device.cpu.compile_pool import Made, compile_elsewhere
 
     loaded: list[CpuKernel] = []
 

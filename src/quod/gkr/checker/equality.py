@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from quod.field.extension import field_arithmetic
 from quod.field.spec import FieldSpec
 from quod.gkr.checker.messages import NONE
-from quod.gkr.checker.parameters import PerProof, Tiles
+from quod.gkr.checker.structs import PerProof, Tiles
 from quod.kernel import U32, Builder, Pointer, kernel, u32
 from quod.kernel.ir.value import Value
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
-from quod.gkr.checker.parameters import Challenges, GateTables
+from quod.gkr.checker.structs import Challenges, GateTables
 from quod.kernel import Builder, u32
 from quod.kernel.ir.value import Value
 from quod.sumcheck.mixed import MixedField

@@ -5,9 +5,9 @@ from __future__ import annotations
 from quod.field.extension import field_arithmetic
 from quod.field.spec import FieldSpec
 from quod.gkr.checker.messages import NONE
-from quod.gkr.checker.parameters import PartialSums, PerProof, Records, Tiles
 from quod.gkr.checker.proof_buffer import SumReader, of_integer
 from quod.gkr.checker.records import FAILED, PASSED
+from quod.gkr.checker.structs import PartialSums, PerProof, Records, Tiles
 from quod.kernel import U32, Builder, Pointer, kernel, u32
 from quod.sumcheck.mixed import MixedField
 from quod.sumcheck.workgroup_sums import WorkgroupSums

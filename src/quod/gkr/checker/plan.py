@@ -20,7 +20,10 @@ from quod.gkr.checker.equality import expand_factors, expand_tables
 from quod.gkr.checker.gates import SumForm
 from quod.gkr.checker.inputs import check_claims, evaluate_tables
 from quod.gkr.checker.messages import DIGEST_WORDS, Messages, Row, words_of
-from quod.gkr.checker.parameters import (
+from quod.gkr.checker.reading import hash_runs, read_messages
+from quod.gkr.checker.records import FIRST_CHECK
+from quod.gkr.checker.schedule import Schedule, Sum
+from quod.gkr.checker.structs import (
     Challenges,
     GateTables,
     PartialSums,
@@ -29,9 +32,6 @@ from quod.gkr.checker.parameters import (
     Sent,
     Tiles,
 )
-from quod.gkr.checker.reading import hash_runs, read_messages
-from quod.gkr.checker.records import FIRST_CHECK
-from quod.gkr.checker.schedule import Schedule, Sum
 from quod.hash.function import STATE_WORDS
 from quod.hash.table import Hash
 from quod.transcript.runs import RUN_ELEMENTS

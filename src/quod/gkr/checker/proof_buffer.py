@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from quod.gkr.checker.parameters import PartialSums, PerProof
+from quod.gkr.checker.structs import PartialSums, PerProof
 from quod.kernel import Builder, u32
 from quod.kernel.ir.value import Value
 

@@ -15,8 +15,8 @@ from quod.field.extension import field_arithmetic
 from quod.field.moduli import Modulus
 from quod.field.spec import FieldSpec
 from quod.gkr.checker.messages import DIGEST_WORDS
-from quod.gkr.checker.parameters import PerProof, Sent
 from quod.gkr.checker.records import FAILED, PASSED, READ
+from quod.gkr.checker.structs import PerProof, Sent
 from quod.hash.function import STATE_WORDS, header
 from quod.hash.table import Hash
 from quod.kernel import U32, Builder, Pointer, kernel, u32

@@ -14,7 +14,7 @@ import json
 import re
 from typing import Any, NoReturn
 
-from quod.commitment.named import check_secret, parameters_of, scheme_named
+from quod.commitment.scheme_names import check_secret, parameters_of, scheme_named
 from quod.errors import InputError, MismatchError
 from quod.field import EXTENSIONS, NAMED
 from quod.field.spec import FieldSpec

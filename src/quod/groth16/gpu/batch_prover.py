@@ -19,8 +19,8 @@ from quod.device.runtime.future import Outcome
 from quod.errors import DeviceError
 from quod.field.array import Words
 from quod.groth16.context import ProofContext, Tasks
+from quod.groth16.gpu.gpu_sums import FinishedPoints, GpuSums, UnderWay
 from quod.groth16.gpu.streams import Lane, SumRecordings
-from quod.groth16.gpu.sums import FinishedPoints, GpuSums, UnderWay
 from quod.groth16.gpu.upload import JointUploadBuffer
 from quod.groth16.resident import MOST as MOST
 from quod.groth16.slots import Slots

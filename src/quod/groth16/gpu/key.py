@@ -33,9 +33,9 @@ from quod.formats import Zkey
 from quod.groth16.context import ProofContext, Tasks
 from quod.groth16.gpu.bases import KeyMsms, MsmMemory
 from quod.groth16.gpu.batch_prover import GpuBatches, batch_size
+from quod.groth16.gpu.gpu_sums import GpuSums, UnderWay
 from quod.groth16.gpu.quotient import Quotient
 from quod.groth16.gpu.streams import Lane, SumRecordings
-from quod.groth16.gpu.sums import GpuSums, UnderWay
 from quod.groth16.gpu.upload import Copiers, UploadBuffer
 from quod.groth16.resident import KeyBases, bases_of
 from quod.groth16.slots import Slots

@@ -32,9 +32,9 @@ from quod.formats import Zkey
 from quod.frozen import frozen
 from quod.groth16.context import ProofContext, Tasks
 from quod.groth16.gpu.bases import KeyMsms, MsmMemory
+from quod.groth16.gpu.gpu_sums import GpuSums, end_after, replay
 from quod.groth16.gpu.quotient import Quotient
-from quod.groth16.gpu.summed import SummedPoints
-from quod.groth16.gpu.sums import GpuSums, end_after, replay
+from quod.groth16.gpu.summed_points import SummedPoints
 from quod.groth16.gpu.upload import LINGER_SECONDS, Copiers, UploadBuffer
 from quod.groth16.resident import KeyBases, SumBatches, bases_of
 from quod.groth16.slots import Slots

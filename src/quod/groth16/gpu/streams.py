@@ -17,8 +17,8 @@ from quod.device.runtime.stream import SubmittedStream
 from quod.errors import DeviceError
 from quod.groth16.context import ProofContext
 from quod.groth16.gpu.bases import KeyMsms, RecordedPoints, RecordedVectors
+from quod.groth16.gpu.gpu_sums import end_after, replay
 from quod.groth16.gpu.quotient import Quotient
-from quod.groth16.gpu.sums import end_after, replay
 from quod.groth16.gpu.upload import LINGER_SECONDS
 from quod.msm.gpu.run.record_buckets import RecordedMsm
 

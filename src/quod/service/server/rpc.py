@@ -36,7 +36,7 @@ from quod.service.server.intake import MOST_VALUES
 from quod.service.server.observing import TRACEPARENT
 from quod.service.server.requests import ProofRequest, WholeRequest
 from quod.service.server.service import FoundJob, ProvingService
-from quod.service.server.submitting import read_submissions
+from quod.service.server.submission import read_submissions
 
 Context = grpc.aio.ServicerContext[Any, Any]
 

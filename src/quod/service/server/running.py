@@ -11,12 +11,12 @@ from contextlib import AsyncExitStack, suppress
 from quod.device.cache.compilations import compilations
 from quod.service.keys import KeyRepository
 from quod.service.queue import JobQueue, open_queue
-from quod.service.server.checking import risks
 from quod.service.server.config import Config
-from quod.service.server.listening import Listeners, listening
+from quod.service.server.listeners import Listeners, listening
 from quod.service.server.metrics import Metrics
 from quod.service.server.observing import Observer
 from quod.service.server.service import ProvingService
+from quod.service.server.startup_check import risks
 from quod.service.server.tracing import tracer
 from quod.service.worker.pools.pool import WorkerPool
 

@@ -28,7 +28,7 @@ from quod.service.server.intake import Intake
 from quod.service.server.observing import Observer
 from quod.service.server.requests import ProofRequest, WholeRequest
 from quod.service.server.slots import Slots
-from quod.service.server.submitting import Submitter
+from quod.service.server.submission import Submitter
 from quod.service.status import (
     SHOWN_JOBS,
     Activity,

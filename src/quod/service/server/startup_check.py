@@ -12,7 +12,7 @@ from quod.service.keys.loader import Groth16Loader
 from quod.service.keys.needs import Tier
 from quod.service.keys.repository import ListedKey
 from quod.service.server.config import Config
-from quod.service.server.listening import check_listen
+from quod.service.server.listeners import check_listen
 from quod.service.server.pools import worker_settings
 from quod.service.worker.opening import opener
 from quod.service.worker.settings import sharing

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from quod.curve.named import CURVES
 from quod.device.cache.compilations import compilations
-from quod.device.runtime.busy import BusyMeter
+from quod.device.runtime.busy_time import BusyMeter
 from quod.errors import QuodError, TryAgainError
 from quod.service.errors import LeaseLostError, UnavailableError
 from quod.service.keys import CacheStatus, ResidentKeys, Tier

@@ -9,9 +9,9 @@ from typing import Protocol
 import numpy as np
 
 from quod.codegen.ptx.interpreter.arithmetic import Array
+from quod.codegen.ptx.interpreter.collectives import NamedBarrier
 from quod.codegen.ptx.interpreter.memory import Memory
 from quod.codegen.ptx.interpreter.parse import Instruction
-from quod.codegen.ptx.interpreter.together import NamedBarrier
 from quod.kernel.interpreter.clocks import Clocks
 
 

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 from quod.codegen.ptx.interpreter.arithmetic import Array, bits_of, seen_as
+from quod.codegen.ptx.interpreter.arrivals import Meetings
+from quod.codegen.ptx.interpreter.collectives import NamedBarrier
 from quod.codegen.ptx.interpreter.decode import RUN, Frame
-from quod.codegen.ptx.interpreter.meetings import Meetings
 from quod.codegen.ptx.interpreter.memory import Memory, global_address
 from quod.codegen.ptx.interpreter.parse import Instruction
 from quod.codegen.ptx.interpreter.program import END, Block, Decoded, Program
 from quod.codegen.ptx.interpreter.registers import Registers
 from quod.codegen.ptx.interpreter.tiles import Tiles
-from quod.codegen.ptx.interpreter.together import NamedBarrier
 from quod.kernel.errors import InterpreterError
 from quod.kernel.interpreter.clocks import Clocks
 from quod.kernel.interpreter.memory import Buffer

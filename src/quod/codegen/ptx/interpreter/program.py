@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from quod.codegen.ptx.interpreter.arithmetic import Array, bits_of, seen_as
+from quod.codegen.ptx.interpreter.collectives import TOGETHER, NamedBarrier
 from quod.codegen.ptx.interpreter.decode import (
     CARRY,
     CARRY_KIND,
@@ -28,7 +29,6 @@ from quod.codegen.ptx.interpreter.instructions import COMPUTING, elements
 from quod.codegen.ptx.interpreter.memory import FIRST_TABLE, global_address, shared_layout
 from quod.codegen.ptx.interpreter.parse import Instruction, Module, Routine, parse
 from quod.codegen.ptx.interpreter.tiles import Poll, copy_tile, mbarrier, products
-from quod.codegen.ptx.interpreter.together import TOGETHER, NamedBarrier
 from quod.kernel.interpreter.memory import Buffer
 
 END = -1

@@ -13,8 +13,8 @@ from typing import Any
 from quod.field.extension import field_arithmetic
 from quod.field.spec import FieldSpec
 from quod.gkr.checker.gates import Gates, SumForm
-from quod.gkr.checker.parameters import Challenges, GateTables, PartialSums, PerProof, Tiles
 from quod.gkr.checker.proof_buffer import of_integer
+from quod.gkr.checker.structs import Challenges, GateTables, PartialSums, PerProof, Tiles
 from quod.kernel import U32, Builder, Pointer, kernel
 from quod.kernel.ir.value import Value
 from quod.sumcheck.mixed import MixedField

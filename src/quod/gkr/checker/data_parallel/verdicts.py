@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from quod.field.extension import field_arithmetic
 from quod.field.spec import FieldSpec
-from quod.gkr.checker.parameters import PartialSums, PerProof, Records
 from quod.gkr.checker.proof_buffer import ProofBuffer, SumReader
 from quod.gkr.checker.records import FAILED, PASSED, READ
+from quod.gkr.checker.structs import PartialSums, PerProof, Records
 from quod.kernel import U32, Builder, Pointer, kernel, u32
 
 LAYER_ROW = 11

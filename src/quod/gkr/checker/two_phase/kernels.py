@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from quod.gkr.checker.gates import Gates, SumForm
-from quod.gkr.checker.parameters import Challenges, GateTables, PartialSums, PerProof, Tiles
+from quod.gkr.checker.structs import Challenges, GateTables, PartialSums, PerProof, Tiles
 from quod.kernel import Builder, kernel
 from quod.sumcheck.mixed import MixedField
 from quod.sumcheck.workgroup_sums import WorkgroupSums

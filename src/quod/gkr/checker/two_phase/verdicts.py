@@ -6,9 +6,9 @@ from itertools import pairwise
 
 from quod.field.extension import field_arithmetic
 from quod.field.spec import FieldSpec
-from quod.gkr.checker.parameters import PartialSums, PerProof, Records
 from quod.gkr.checker.proof_buffer import ProofBuffer, SumReader
 from quod.gkr.checker.records import FAILED, PASSED, READ
+from quod.gkr.checker.structs import PartialSums, PerProof, Records
 from quod.kernel import U32, Builder, Pointer, kernel, u32
 from quod.layered.circuit import KINDS, POWERS
 

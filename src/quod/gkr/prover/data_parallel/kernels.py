@@ -31,7 +31,7 @@ from quod.sumcheck.eq_tables import Equality, at_corners
 from quod.sumcheck.interpolation import INFINITY
 from quod.sumcheck.memory import Progress, Weights
 from quod.sumcheck.mixed import MixedField
-from quod.sumcheck.parameters import SumcheckSizes
+from quod.sumcheck.structs import SumcheckSizes
 from quod.sumcheck.summands import Point, evaluated, value_at
 from quod.sumcheck.workgroup_sums import WorkgroupSums
 

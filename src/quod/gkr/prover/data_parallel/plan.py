@@ -30,10 +30,10 @@ from quod.gkr.reduction import Reduction
 from quod.hash.function import STATE_WORDS
 from quod.hash.table import Hash
 from quod.sumcheck.finish import finish_rounds, parts_at_once
-from quod.sumcheck.parameters import SumcheckMemory
 from quod.sumcheck.plan import SumcheckPlan
 from quod.sumcheck.polynomial import SumOfProducts
 from quod.sumcheck.shape import Shape
+from quod.sumcheck.structs import SumcheckMemory
 from quod.sumcheck.summands import evaluated
 from quod.transcript.runs import DIGESTS_EACH, messages_of
 

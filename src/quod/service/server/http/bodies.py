@@ -28,7 +28,7 @@ from quod.service.server.clients import Client, Role
 from quod.service.server.http.guard import BYTES
 from quod.service.server.intake import MOST_VALUES, Intake
 from quod.service.server.requests import ProofRequest, WholeRequest
-from quod.service.server.submitting import read_submissions
+from quod.service.server.submission import read_submissions
 
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
