@@ -1,7 +1,7 @@
-"""The kernels of Quod by name: the modules that register them, and the list of all.
+"""The kernels of Quod by name: the modules that register them, and the list of all kernels.
 
-A module that calls `quod.kernel.registry.register` is in `MODULES`, or is imported by one that is.
-They load when a registered kernel is asked for.
+A module that calls `quod.kernel.registry.register` is in `MODULES`, or a module of `MODULES`
+imports it. The modules load on the first use of a registered kernel.
 """
 
 from __future__ import annotations
@@ -37,7 +37,11 @@ MODULES = (
 
 @frozen
 class KernelRow:
-    """A row of the list of kernels: `parameters` as in ``n: u32``, `doc` one paragraph."""
+    """A row of the list of kernels.
+
+    parameters: the name and type of each parameter, such as ``n: u32``.
+    doc: the first paragraph of the kernel's docstring.
+    """
 
     name: str
     parameters: list[str]
@@ -58,10 +62,10 @@ def kernels() -> list[KernelRow]:
 
 
 def find(name: str) -> RegisteredKernel:
-    """The registered kernel of a name, or the kernel of a file that ``path.py:name`` names.
+    """Return a registered kernel by name, or the kernel ``path.py:name`` of a file.
 
-    The file is run. InputError for an unknown name, with the nearest one; KernelError if a kernel
-    of a file has static parameters without defaults.
+    Runs the file. Raises InputError for an unknown name, with the nearest name, and KernelError if
+    a kernel of a file has static parameters without defaults.
     """
     if ".py:" in name:
         kernel = RegisteredKernel(name, load(name))

@@ -7,7 +7,7 @@ A package lists its names once, as the re-exports that type checkers, linters an
     else:
         __getattr__, __dir__ = lazy_names(__name__)
 
-The module that defines a name is read from these lines when the first name is asked for.
+`lazy_names` reads the module that defines a name from these lines, on the first use of a name.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from importlib import import_module
 def lazy_names(
     package: str, subpackages: Collection[str] = ()
 ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """Return the `__getattr__` and `__dir__` of a package, and answer for its `__all__`.
+    """Return the `__getattr__` and `__dir__` of a package; `__getattr__` provides `__all__` too.
 
-    subpackages: packages in it that load when they are first named; `__all__` leaves them out.
-    A public name must not be that of a module of the package, which would hide it once imported.
+    subpackages: packages in it that load on first use and are not in `__all__`.
+    No public name may be the name of a module of the package: the module's import would hide it.
     """
     namespace = vars(sys.modules[package])
     modules: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""The tree of commands. Each group lives in a file of its own and loads its work when it runs."""
+"""The tree of commands. Each group has its own module, and imports its work when it runs."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Options, arguments and groups of commands as they are declared, without typer.
+"""Declarations of options, arguments and groups of commands, without typer.
 
     def prove(zkey: Annotated[Path, Argument("ZKEY", "Proving key.")], quiet: Quiet = False): ...
 
-`quick` parses the words of fast commands; `options` makes typer's form for everything else.
+`quick` parses the words of fast commands; `options` converts the declarations for typer.
 """
 
 from __future__ import annotations
@@ -13,14 +13,13 @@ from typing import Annotated, Any
 
 
 class WrongUsage(Exception):
-    """The command line asks for what cannot be: exit code 2. Raised before any work."""
+    """A wrong command line: exit code 2. Raised before any work."""
 
 
 class Argument:
-    """A word that a command takes by its place.
+    """A positional argument of a command.
 
-    A file that may not be read is a wrong usage, unless `readable` is False: then reading it says
-    so.
+    An unreadable file is a wrong usage, unless `readable` is False: then the command reports it.
     """
 
     def __init__(self, metavar: str, help: str, *, readable: bool = True) -> None:
@@ -32,9 +31,9 @@ class Argument:
 class Option:
     """An option of a command.
 
-    Without `names` it is named after its parameter; one that is a bool also has a --no- form then.
-    Numbers below `least` or above `most` are typer's to refuse; in a command that `quick` parses,
-    `least` is 0, as `quick` takes no negative ones. `check` raises `WrongUsage` for a wrong value.
+    Without `names` the option has the name of its parameter, and a bool also has a --no- form.
+    Typer rejects numbers below `least` or above `most`; in a command that `quick` parses, `least`
+    is 0, as `quick` parses no negative numbers. `check` raises `WrongUsage` for a wrong value.
     """
 
     def __init__(
@@ -52,7 +51,7 @@ class Option:
 
 
 class Group:
-    """Commands, and groups of them, by name in the order of the help."""
+    """Commands and groups of commands by name, in the order of the help."""
 
     def __init__(self, help: str, commands: Mapping[str, Callable[..., None] | Group]) -> None:
         self.help = help

@@ -1,8 +1,8 @@
 """The targets: the languages that kernels are compiled to, one row each.
 
-A target is a folder of this package and a row of `TARGETS`. ``ir``, the representation that kernels
-are traced into, is printed like a target, and is none. The command line reads the names before it
-parses a command, so that this module loads neither emitters nor the kernel language.
+A target is a folder of this package and a row of `TARGETS`. The traced representation prints like a
+target under the name ``ir``, but has no row. The command line reads the names before it parses a
+command, so this module imports neither emitters nor the kernel language.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Target:
     """A language that kernels are compiled to.
 
     write: the emitter, from a kernel traced for a machine to text.
-    machine: the machine that text is for by default.
-    on_gpu: whether GPUs run it. On a processor the lanes of a vector are the workgroup, and a
+    machine: the default machine.
+    on_gpu: whether GPUs run the text. On a CPU the lanes of a vector are the workgroup, and a
         subgroup divides it.
     """
 
@@ -88,13 +88,13 @@ TARGETS: NameTable[Target] = NameTable(
         "wgsl": Target(_write_wgsl, _wgsl_machine),
     },
 )
-"""The targets by name, which is also `Machine.target` of what is traced for them."""
+"""The targets by name; the name is also `Machine.target` of their machines."""
 
 _IR = Target(_write_ir, _llvm_machine, on_gpu=False)
 
 
 def target_of(name: str) -> Target:
-    """The row of a target or of ``ir``; InputError for any other name."""
+    """Return the row of a target or of ``ir``; InputError for any other name."""
     if name == "ir":
         return _IR
     if name not in TARGETS:
@@ -105,10 +105,11 @@ def target_of(name: str) -> Target:
 def emit(
     kernel: KernelDefinition, /, target: str = "ir", machine: Machine | None = None, **static: Any
 ) -> str:
-    """The text of a kernel: ``ir``, ``llvm``, ``ptx`` or ``wgsl``; no device is needed.
+    """Return the text of a kernel as ``ir``, ``llvm``, ``ptx`` or ``wgsl``, without a device.
 
-    Without a machine it is for eight lanes without special features, PTX for sm_90a, WGSL for
-    browsers. InputError for an unknown target; KernelError if the kernel is wrong.
+    Default machines: eight lanes without special features for ``ir`` and ``llvm``, sm_90a for
+    ``ptx``, browsers for ``wgsl``. Raises InputError for an unknown target, and KernelError if the
+    kernel is wrong.
     """
     from quod.kernel.registry import RegisteredKernel
 
@@ -118,11 +119,11 @@ def emit(
 def emit_registered(
     kernel: RegisteredKernel, target: str = "ir", machine: Machine | None = None
 ) -> str:
-    """The text of a kernel whose static parameters have values.
+    """Return the text of a kernel whose static parameters have values.
 
-    Without a machine it is for the target's default machine, in workgroups of the kernel's own
-    size if it has one. InputError for an unknown target; KernelError if the machine cannot run the
-    kernel, with the targets that can.
+    The default is the target's default machine, with the kernel's workgroup size if the kernel
+    fixes one. Raises InputError for an unknown target, and KernelError if the machine cannot run
+    the kernel; the error names the targets that can.
     """
     row = target_of(target)
     kernel.check_static()
@@ -143,7 +144,7 @@ def emit_registered(
 
 
 def is_written_for(kernel: RegisteredKernel, target: str) -> bool:
-    """Whether a target's default machine can run a kernel: some kernels are for processors only."""
+    """Whether a target's default machine can run a kernel: some kernels are for CPUs only."""
     try:
         kernel.trace(_machine_for(kernel, target_of(target)))
     except KernelError:
@@ -152,7 +153,7 @@ def is_written_for(kernel: RegisteredKernel, target: str) -> bool:
 
 
 def _machine_for(kernel: RegisteredKernel, target: Target) -> Machine:
-    """The target's default machine, with workgroups of the kernel's own size if it has one."""
+    """The target's default machine, with the kernel's workgroup size if the kernel fixes one."""
     machine, size = target.machine(), kernel.definition.workgroup
     if size is None:
         return machine

@@ -14,9 +14,9 @@ from quod.field.spec import FieldSpec
 class PlainElement:
     """An element of a field or an extension.
 
-    `coefficients` are those over the prime field, each below p (`quod.field.plain_extension`). Both
-    operands are of one field, or a MismatchError says so; a factor may be an int, which stands for
-    its residue.
+    `coefficients` are its coefficients over the prime field, each below p
+    (`quod.field.plain_extension`). Operators raise MismatchError for operands of two fields; a
+    factor may be an int, which is reduced modulo p.
     """
 
     __slots__ = ("coefficients", "field")
@@ -36,12 +36,12 @@ class PlainElement:
 
     @classmethod
     def of(cls, field: FieldSpec, number: int) -> Self:
-        """The element of the prime field that an integer stands for."""
+        """The residue of an integer, as an element of the prime field."""
         return cls(field, (number % field.modulus.value, *([0] * (field.degree - 1))))
 
     @classmethod
     def each(cls, field: FieldSpec, values: Iterable[Plain]) -> list[Self]:
-        """Elements of coefficients."""
+        """Elements with the given coefficients."""
         return [cls(field, value) for value in values]
 
     def __add__(self, other: PlainElement) -> PlainElement:
@@ -96,5 +96,5 @@ class PlainElement:
 
 
 def coefficients_of(elements: Sequence[PlainElement]) -> tuple[Plain, ...]:
-    """The coefficients of elements, as proofs and claims have them."""
+    """The coefficients of elements, the representation in proofs and claims."""
     return tuple(element.coefficients for element in elements)

@@ -1,7 +1,7 @@
-"""The table of hashes that transcripts, commitments and proofs of circuits choose from.
+"""The table of hashes for transcripts, commitments and proofs of circuits.
 
-A new hash is a module of `quod.hash`, which ends with its row (`quod.hash.byte_hash.ByteHash` for a
-hash of bytes), and a line of `Hash`. The module loads when the hash is first used.
+A hash is a module of `quod.hash` that ends with its row (`quod.hash.byte_hash.ByteHash` for a hash
+of bytes), and a member of `Hash`. The module loads on the first use of the hash.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 
 
 class Hash(Enum):
-    """What makes challenges of messages; its value is the name that a protocol absorbs.
+    """A hash that derives challenges from messages; its value is the name that protocols absorb.
 
-    Those over a field are for verifiers that are circuits over it, and only to be had by
-    `recursive`: what is cheap for circuits makes the heuristic behind challenges weaker
+    Hashes over a field are for verifiers that are circuits over that field, and require
+    `recursive`: the Fiat-Shamir heuristic is weaker for a hash that is cheap in circuits
     (Khovratovich, Rothblum and Soukhanov, eprint 2025/118).
     """
 
     SHA3_256 = "sha3-256", "quod.hash.sha3.SHA3_256"
-    """FIPS 202, which takes a message of a round in one permutation."""
+    """FIPS 202. The message of a sumcheck round takes one permutation."""
 
     SHA_256 = "sha-256", "quod.hash.sha2.SHA_256"
     """FIPS 180-4."""
 
     POSEIDON2_M31 = "poseidon2-m31", "quod.hash.algebraic.M31"
-    """A chain of Poseidon2 over M31 (`quod.hash.algebraic`), as those below."""
+    """A hash chain of Poseidon2 over M31 (`quod.hash.algebraic`); the next three are similar."""
 
     POSEIDON2_BABY_BEAR = "poseidon2-baby_bear", "quod.hash.algebraic.BABY_BEAR"
 
@@ -56,34 +56,34 @@ class Hash(Enum):
 
     @cached_property
     def function(self) -> HashFunction:
-        """The row: the hash on the host, which makes its form inside kernels."""
+        """The row: the reference function, which also constructs the kernel form."""
         module, _, name = self._row.rpartition(".")
         function: HashFunction = getattr(import_module(module), name)
         return function
 
     @property
     def is_algebraic(self) -> bool:
-        """Whether it is over a field, and only to be had by `recursive`."""
+        """Whether the hash is over a field, and requires `recursive`."""
         return self.field is not None
 
     @property
     def field(self) -> Modulus | None:
-        """The prime field it is over, if it is over one."""
+        """The prime field of a hash over a field, None for a hash of bytes."""
         return self.function.field
 
     @property
     def collision_bits(self) -> int:
-        """Minus the logarithm of the chance that an attempt finds two messages of one digest."""
+        """Minus the logarithm of the probability that one attempt finds a collision."""
         return self.function.collision_bits
 
     @property
     def has_kernel(self) -> bool:
-        """Whether it has a form inside kernels."""
+        """Whether the hash has a kernel form."""
         return self.function.has_kernel
 
     @property
     def circuit_layers(self) -> int:
-        """Layers of a circuit that one hash of a sequential delay outlasts."""
+        """The depth of circuits, in layers, against which one hash of a delay protects."""
         return self.function.circuit_layers
 
     def digest(self, data: bytes, field: FieldSpec | None = None) -> bytes:
@@ -99,41 +99,46 @@ class Hash(Enum):
     def digest_by_runs(
         self, data: bytes, field: FieldSpec | None = None, *, level: int = 0
     ) -> bytes:
-        """The digest of any number of bytes, or of elements of a field, whose runs can be hashed
-        side by side: the digests of runs are hashed as runs of the next level, until there is one.
+        """The root of a tree of digests over bytes, or over elements of a field.
 
-        What is hashed of a run is its bytes and that of the level. `data` may be the digests that
-        stand on a level above 0.
+        The hash of each run of `run_words` words is independent of the others. The digests of a
+        level are the data of the next level, until one digest is left. The hash of a run absorbs
+        its bytes and a byte for the level. Above level 0, `data` are digests of the level below.
         """
         _check_message(data)
         level = whole_number("the level", level, 0, 255)
         return self.function.digest_by_runs(data, are_elements=self.takes(field), level=level)
 
     def digests_of_runs(self, runs: Sequence[bytes], level: int) -> list[bytes]:
-        """The digest of each run by itself, however long, on a level; of a hash over a field runs
-        are of its elements, and one is as long as the other."""
+        """The digest of each run on a level.
+
+        Runs may have any length; for a hash over a field they are elements of it, of equal length.
+        """
         return self.function.digests_of_runs(runs, level)
 
     def after(
         self, state: bytes, label: int, message: bytes, field: FieldSpec | None = None
     ) -> bytes:
-        """The state of a transcript after a message, of elements of a field if one is given."""
+        """The transcript state after a message, which has elements of `field` if there is one."""
         return self.function.after(state, label, message, are_elements=self.takes(field))
 
     def in_kernel(self, k: Builder, *, alone: bool = False) -> KernelHash:
-        """The hash inside one kernel, made at the kernel's top; `alone` gives each instance a state
-        of its own. InputError for a hash that has no such form."""
+        """Construct the hash inside a kernel; call it at the kernel's top.
+
+        With `alone` each instance has its own state. Raises InputError for a hash without a kernel
+        form.
+        """
         if not self.has_kernel:
             names = ", ".join(each.value for each in Hash if each.has_kernel)
             raise InputError(f"{self.value} has no form inside kernels; take one of {names}")
         return self.function.in_kernel(k, alone=alone)
 
     def takes(self, field: FieldSpec | None) -> bool:
-        """Whether elements of a field are absorbed as what they are, and not as bytes."""
+        """Whether the hash absorbs elements of a field as elements instead of bytes."""
         return field is not None and self.field == field.modulus
 
     def check_challenges(self, field: FieldSpec) -> None:
-        """InputError for a field whose elements it does not make."""
+        """Raise InputError for a field in which the hash derives no challenges."""
         if self.field is not None and self.field != field.modulus:
             raise InputError(
                 f"{self.value} makes challenges of {self.field.name} and its extensions, none of "
@@ -149,18 +154,17 @@ def _check_message(data: object) -> None:
 
 def recursive_hash(field: FieldSpec) -> Hash:
     """The hash over the prime field of a field; InputError where there is none."""
-    found = {each.field: each for each in Hash if each.is_algebraic}
-    if field.modulus not in found:
-        names = ", ".join(modulus.name for modulus in found if modulus is not None)
+    hashes = {each.field: each for each in Hash if each.is_algebraic}
+    if field.modulus not in hashes:
+        names = ", ".join(modulus.name for modulus in hashes if modulus is not None)
         raise InputError(
             f"there is no hash over {field.modulus.name} for recursive verifiers, only over {names}"
         )
-    return found[field.modulus]
+    return hashes[field.modulus]
 
 
 def hash_asked_for(hash: Hash, recursive: bool) -> Hash:
-    """The hash; InputError for one over a field that `recursive` does not ask for, and for another
-    one where it asks."""
+    """Return the hash. Raises InputError unless `recursive` states whether it is over a field."""
     if flag("recursive", recursive) == hash.is_algebraic:
         return hash
     if recursive:
@@ -172,11 +176,11 @@ def hash_asked_for(hash: Hash, recursive: bool) -> Hash:
 
 
 def check_own_hash(scheme: object, recursive: bool) -> None:
-    """InputError for a commitment whose own hash is over a field, which makes trees cheap for
-    circuits and is asked for by `recursive` as challenges are."""
-    own = getattr(scheme, "hash", None)
-    if isinstance(own, Hash) and own.is_algebraic:
-        hash_asked_for(own, recursive)
+    """Raise InputError for a commitment whose Merkle trees use a hash over a field, unless the key
+    is `recursive`."""
+    tree_hash = getattr(scheme, "hash", None)
+    if isinstance(tree_hash, Hash) and tree_hash.is_algebraic:
+        hash_asked_for(tree_hash, recursive)
 
 
 def hash_named(name: object) -> Hash:

@@ -34,12 +34,13 @@ class ProgramTables(Struct):
 
 
 class ReplayArrays(Struct):
-    """Per input: what a program reads, the values of its registers, and its outcome.
+    """The arrays of a replay, for each input of the program.
 
-    A workgroup has what its instances have side by side: register r of instance i of workgroup g is
-    element (g * registers + r) * instances + i of `values`, in Montgomery form; so lie
-    `elements`, which are integers, and `bits`, 32 to a word. `flags` tell the inputs that divide by
-    0, and `reached` is the number of the next instruction for each instance that came to the end.
+    values: registers in Montgomery form, interleaved by workgroup: register r of instance i of
+        workgroup g is element (g * registers + r) * instances + i.
+    elements, bits: the integers that the program reads, and bits, 32 a word, interleaved likewise.
+    flags: whether the input divides by 0.
+    reached: the number of the next instruction of each instance that reached the end.
     """
 
     elements: Pointer[U64]

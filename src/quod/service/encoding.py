@@ -1,9 +1,9 @@
-"""Records on the wire: their fields are the table by which every encoding is written and read.
+"""The encodings of records: HTTP answers, frames and gRPC messages from one table of fields.
 
-A field has its name and type from the annotation of the record, and with `Wire` what differs from
-its name. Three encodings follow from it: answers of HTTP (JSON for people and other programs),
-frames between a server and its workers (JSON that is read back as the same record), and messages of
-gRPC (`quod.service.protocol.messages`, with the fields that quod.proto lists).
+The annotation of a record gives the name and type of each field; `Wire` in it gives the differences
+between the encodings. HTTP answers are JSON for people and other programs. Frames between a server
+and its workers are JSON that decodes to the same record. gRPC messages
+(`quod.service.protocol.messages`) have the fields that quod.proto lists.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ Json = Any
 
 
 class Wire(NamedTuple):
-    """How a field is sent, where that is not under its own name in all encodings.
+    """The encoding of a field that is not sent under its own name in all encodings.
 
-    answer, message: its names in answers of HTTP and messages of gRPC; None: they do not have it.
-    in_frames: whether frames have it, under its own name.
-    optional: whether answers leave it out while it is None or empty.
+    answer, message: the names in HTTP answers and gRPC messages; None leaves the field out.
+    in_frames: whether frames have the field.
+    optional: whether answers leave the field out if it is None or empty.
     """
 
     answer: str | None = ""
@@ -54,7 +54,7 @@ def wire_fields(cls: type) -> tuple[tuple[str, Any, Wire], ...] | None:
 
 
 def encode_answer(value: Any) -> Json:
-    """Encode a record, or what records hold, for an answer of HTTP; enumerations are words."""
+    """Encode a record, or a value of a field, for an HTTP answer; enumerations are words."""
     if isinstance(value, Enum):
         return value.name.lower() if isinstance(value, int) else value.value
     if (fields := wire_fields(value.__class__)) is not None:
@@ -68,7 +68,7 @@ def encode_answer(value: Any) -> Json:
 
 
 def encode_frame(value: Any) -> Json:
-    """Encode a record, or what records hold, for a frame, from which `decode_frame` reads it."""
+    """Encode a record, or a value of a field, for a frame, which `decode_frame` decodes."""
     if isinstance(value, Enum):
         return value.value
     if (fields := wire_fields(value.__class__)) is not None:
@@ -84,10 +84,9 @@ def _encode_items(value: object, encode: Any) -> Json:
 
 
 def decode_frame(kind: type[T], value: Json) -> T:
-    """Decode a value of a type from a frame; fields that frames do not have keep their default.
+    """Decode a value of a type from a frame; fields that are not in frames keep their defaults.
 
-    Raises `InputError` if the frame has something else: the other process runs another version, or
-    is broken.
+    Raises InputError for any other content: the other process runs another version or is broken.
     """
     decoded: T = _decode(kind, value)
     return decoded
@@ -124,12 +123,12 @@ _ERRORS: Final[dict[str, type[QuodError]]] = {
     for name, kind in vars(module).items()
     if isinstance(kind, type) and issubclass(kind, QuodError)
 }
-# What their messages are made of, and what callers look at.
+# The attributes of errors that messages contain or callers read.
 _ATTRIBUTES: Final = ("retry_seconds", "parts", "budget", "path")
 
 
 def encode_error(error: BaseException) -> Json:
-    """Encode an error of Quod; of another one only its class, for its text may hold anything."""
+    """Encode an error of Quod; any other error by its class alone, as its text may be secret."""
     if not isinstance(error, QuodError):
         return {"kind": "ServiceError", "message": f"{type(error).__name__} in the other process"}
     names = [cls.__name__ for cls in type(error).__mro__]

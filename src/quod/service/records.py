@@ -1,4 +1,4 @@
-"""What a server tells of itself and of its keys: records that clients may load."""
+"""Records about a server and its keys, which clients may import."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from quod.frozen import frozen
 
 @frozen
 class RemoteKey:
-    """A key of a server; `problem` says what is wrong with it, or is empty.
+    """A key of a server; `problem` is the reason why it cannot be used, or empty.
 
-    A key whose files are not sound has no curve, and its counts are 0.
+    A key with damaged files has no curve, and its counts are 0.
     """
 
     identity: str
@@ -27,9 +27,9 @@ class RemoteKey:
 
 @frozen
 class ServerState:
-    """A server: `state` is "starting", "ready", "draining" or "unavailable".
+    """The state of a server: "starting", "ready", "draining" or "unavailable".
 
-    It is unavailable while its queue does not answer. `started` is its start time.
+    A server is unavailable while its queue does not answer. `started` is its start time.
     """
 
     version: str
@@ -39,9 +39,9 @@ class ServerState:
 
 @frozen
 class ServerStatus(ServerState):
-    """A server and what this client has there that has not ended.
+    """The state of a server, and the unfinished jobs of this client there.
 
-    `document` is for operators: queue, workers, keys and jobs, as ``GET /status`` has them.
+    `document` is for operators: queue, workers, keys and jobs, as in the answer of ``GET /status``.
     """
 
     jobs: int

@@ -1,4 +1,4 @@
-"""Structs that the kernels of sumchecks take."""
+"""The structs of the kernels of sumchecks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ from quod.kernel import U32, Pointer, Struct
 
 
 class SumcheckSizes(Struct):
-    """A batch of sumchecks, the variables of each, and those of the lower pyramid of eq."""
+    """The sizes of a batch of sumchecks.
+
+    batch: the number of sumchecks.
+    log_size: the variables of each.
+    log_low: the variables of the lower eq table.
+    """
 
     batch: U32
     log_size: U32
@@ -14,14 +19,14 @@ class SumcheckSizes(Struct):
 
 
 class InputTables(Struct):
-    """The tables before the first fold: those of the prime field, and those of its extension."""
+    """The tables before the first fold, in the prime field and in its extension."""
 
     base: Pointer[U32]
     extended: Pointer[U32]
 
 
 class SumcheckMemory(Struct):
-    """The small arrays of a batch, as in `quod.sumcheck.memory`."""
+    """The small arrays of a batch; see `quod.sumcheck.memory`."""
 
     equality: Pointer[U32]
     progress: Pointer[U32]

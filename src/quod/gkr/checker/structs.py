@@ -1,4 +1,4 @@
-"""Structs that the checking kernels take."""
+"""The structs of the checking kernels."""
 
 from __future__ import annotations
 

@@ -69,8 +69,8 @@ class StructType(Composite):
 
     def split(self, argument: object) -> tuple[Any, ...]:
         if not isinstance(argument, self.struct):
-            given = type(argument).__name__
-            raise ValueError(f"is {self}; give a {self.struct.__name__}, not a value of {given}")
+            kind = type(argument).__name__
+            raise ValueError(f"is {self}; give a {self.struct.__name__}, not a value of {kind}")
         values = self._values_of(argument)
         if self._is_simple:
             return values
@@ -80,7 +80,7 @@ class StructType(Composite):
 
     @cached_property
     def _values_of(self) -> Callable[[Any], tuple[Any, ...]]:
-        """The function that reads the fields of an instance, made once for all launches."""
+        """The function that reads the fields of an instance; it is the same for all launches."""
         names = tuple(self.fields)
         if len(names) > 1:
             return operator.attrgetter(*names)
@@ -147,7 +147,7 @@ def without_structs(parameters: Mapping[str, ParameterType]) -> dict[str, Parame
 
 
 def with_structs(parameters: Mapping[str, ParameterType], values: Iterator[Any]) -> list[Any]:
-    """A value for each parameter, of the values of `without_structs` in their order."""
+    """Combine the values of `without_structs`, in their order, to a value for each parameter."""
     return [
         type_.struct(*with_structs(type_.fields, values))
         if isinstance(type_, StructType)
