@@ -15,6 +15,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from quod.errors import InputError, QuodError
+from quod.wording import alternatives
 
 if TYPE_CHECKING:
     import numpy as np
@@ -75,7 +76,7 @@ def member(name: str, value: object, kind: type[E]) -> E:
     known = {each.value: each for each in kind}
     if isinstance(value, str) and value in known:
         return known[value]
-    raise InputError(f"{name} must be {' or '.join(known)}, not {shown(value)}")
+    raise InputError(f"{name} must be {alternatives(known)}, not {shown(value)}")
 
 
 def instance(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 
 def counted(number: int, noun: str) -> str:
@@ -13,3 +13,9 @@ def counted(number: int, noun: str) -> str:
 def listed(names: Mapping[str, Sequence[str]]) -> str:
     """Each list that is not empty behind its title: ``missing: x, y; unknown: z``."""
     return "; ".join(f"{title}: {', '.join(each)}" for title, each in names.items() if each)
+
+
+def alternatives(words: Iterable[str]) -> str:
+    """Words to choose from: ``a``, ``a or b``, ``a, b or c``."""
+    *others, last = words
+    return f"{', '.join(others)} or {last}" if others else last

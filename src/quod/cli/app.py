@@ -10,6 +10,7 @@ from quod import __version__
 from quod.cli.command_tree import COMMANDS
 from quod.cli.options import add_commands
 from quod.names import nearest
+from quod.wording import alternatives
 
 
 class RootGroup(typer.core.TyperGroup):
@@ -25,7 +26,7 @@ class RootGroup(typer.core.TyperGroup):
             paths = self._paths(ctx)
             close = args[0] if args[0] in paths else nearest(args[0], paths)
             if close is not None:
-                listed = " or ".join(f"'quod {path}'" for path in paths[close])
+                listed = alternatives(f"'quod {path}'" for path in paths[close])
                 ctx.fail(f"No such command {args[0]!r}. Did you mean {listed}?")
         return super().resolve_command(ctx, args)
 

@@ -14,7 +14,7 @@ from quod.cli.display.terminal import note as say
 from quod.cli.display.terminal import show_valid, warn
 from quod.cli.outputs import check_outputs
 from quod.cli.parameters import Argument, Device, Force, InsecureTestKey, Option, Quiet, WrongUsage
-from quod.wording import counted
+from quod.wording import alternatives, counted
 
 if TYPE_CHECKING:
     from quod.formats.output import Content
@@ -117,7 +117,7 @@ def write_circuit(
     With `quod groth16 test-key` they make a key of either circuit. The witness holds the secrets.
     """
     if name not in CIRCUITS:
-        raise WrongUsage(f"there is no circuit {name!r}; take {' or '.join(CIRCUITS)}")
+        raise WrongUsage(f"there is no circuit {name!r}; take {alternatives(CIRCUITS)}")
     if (note is None) != (witness is None):
         raise WrongUsage("--note and --witness go together")
     if (asset is None) != (name == CIRCUITS[0] or note is None):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from quod.errors import InputError, KernelError
 from quod.frozen import frozen, replace
 from quod.names import NameTable
+from quod.wording import alternatives
 
 if TYPE_CHECKING:
     from quod.kernel.definition import KernelDefinition
@@ -138,7 +139,7 @@ def emit_registered(
             raise KernelError(f"the kernel {kernel.name} cannot be traced: {error}") from error
         raise KernelError(
             f"the kernel {kernel.name} is not written for the machine of {target} (take the "
-            f"target {' or '.join(others)}): {error}"
+            f"target {alternatives(others)}): {error}"
         ) from error
     return row.write(traced, chosen)
 

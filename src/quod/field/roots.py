@@ -29,6 +29,7 @@ from quod.field.moduli import (
     SECP256K1_FR,
     Modulus,
 )
+from quod.wording import alternatives
 
 RootFamily = Literal["snarkjs", "arkworks"]
 
@@ -98,7 +99,7 @@ def _prime_factors(modulus: Modulus) -> list[int]:
 def root_generator(modulus: Modulus, family: RootFamily) -> int:
     """The number from which a family of roots of unity comes; InputError for another family."""
     if family not in get_args(RootFamily):
-        families = " or ".join(get_args(RootFamily))
+        families = alternatives(get_args(RootFamily))
         raise InputError(f"roots of unity are those of {families}, not {family!r}")
     of_family = smallest_non_residue if family == "snarkjs" else multiplicative_generator
     return of_family(modulus)

@@ -34,6 +34,7 @@ from quod.transcript.elements import most_likely
 from quod.transcript.labels import Label
 from quod.transcript.transcript import Transcript
 from quod.validation import plain_array, shown_kind, whole_number
+from quod.wording import alternatives
 
 PROTOCOL = "quod inference 1"
 
@@ -79,7 +80,7 @@ class VerifyingKey:
         if type(given) is not bytes or len(given) != ROOT_BYTES:
             raise InputError(f"the root of a key is {ROOT_BYTES} bytes")
         if self.field not in FIELDS:
-            names = " or ".join(field.name for field in FIELDS)
+            names = alternatives(field.name for field in FIELDS)
             raise InputError(f"the challenges of a key are of {names}")
         widths: object = self.widths
         if not isinstance(widths, tuple) or not 3 <= len(widths) <= MOST_LAYERS + 1:

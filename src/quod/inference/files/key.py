@@ -31,6 +31,7 @@ from quod.inference.statement import (
     VerifyingKey,
     protocol_of,
 )
+from quod.wording import alternatives
 
 KIND = "qivk"
 VERSION = 1
@@ -138,7 +139,7 @@ def _head_of(data: Bytes, name: str) -> _Head:
 def _text_of(header: SectionReader, what: str, wanted: Sequence[str]) -> str:
     start = header.offset
     if (text := header.text(what)) not in wanted:
-        listed = " or ".join(map(repr, wanted))
+        listed = alternatives(map(repr, wanted))
         header.fail(f"the {what} is {text!r}, and Quod verifies {listed}", start)
     return text
 

@@ -13,6 +13,7 @@ from quod.kernel.ir.nodes import Block, Function, Op
 from quod.kernel.ir.types import PointerType, Type
 from quod.kernel.ir.value import Value
 from quod.kernel.ops.tile import IN_TILES, MBARRIER_COUNTS, REGISTER_COUNTS, SHORT
+from quod.wording import alternatives
 
 
 def types_of(values: Sequence[Value]) -> list[Type]:
@@ -278,7 +279,7 @@ def _product(op: Op, of_a: Sequence[Type], tiles: str, elements: Sequence[str]) 
     """A product whose second factor is in shared memory, and the others of `tiles`."""
     element = op.attributes.get("element")
     if element not in elements:
-        raise _fail(op, f"products are of {' or '.join(elements)}, not of {element}")
+        raise _fail(op, f"products are of {alternatives(elements)}, not of {element}")
     wanted = [*of_a, types.pointer(types.u32, "shared"), types.u32]
     sums = op.operands[len(wanted) :]
     _expect(op, [*wanted, *[types.i32 if element == "i8" else types.f32] * len(sums)])

@@ -12,6 +12,7 @@ from typing import Final
 from quod.frozen import frozen
 from quod.service.errors import PermissionDeniedError, UnauthenticatedError
 from quod.service.queue.records import HIGHEST_PRIORITY
+from quod.wording import alternatives
 
 LOCAL: Final = "local"
 """The client of the Unix socket, to which nobody else can connect, unless it sends a token."""
@@ -50,7 +51,7 @@ class Client:
         """Raise `PermissionDeniedError` unless the client has one of the roles."""
         if self.roles.isdisjoint(roles):
             raise PermissionDeniedError(
-                f"this needs the role {' or '.join(roles)}, which {self.name} does not have"
+                f"this needs the role {alternatives(roles)}, which {self.name} does not have"
             )
 
 

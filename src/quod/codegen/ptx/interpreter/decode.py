@@ -19,6 +19,7 @@ import numpy as np
 from quod.codegen.ptx.interpreter.arithmetic import UNSIGNED, Array, Evaluate, bits_of
 from quod.codegen.ptx.interpreter.parse import Instruction, Routine
 from quod.kernel.errors import InterpreterError
+from quod.wording import alternatives
 
 Frame = list[Any]
 Step = Callable[[Frame, Array], None]
@@ -136,7 +137,7 @@ class Operands:
     def count(self, *allowed: int) -> None:
         if len(self.instruction.operands) not in allowed:
             raise self.instruction.error(
-                f"takes {' or '.join(map(str, allowed))} operands, not "
+                f"takes {alternatives(map(str, allowed))} operands, not "
                 f"{len(self.instruction.operands)}"
             )
 
