@@ -26,7 +26,7 @@ from quod.device.runtime.stream import SubmittedStream
 from tests.support.browser import Browser, why_no_browser
 from tests.support.devices import KINDS, absent_kinds, is_present, present
 from tests.support.selection import runs_all
-from tests.support.submitted import collect
+from tests.support.submissions import collect
 from tests.support.tint import Tint, naga_errors, why_no_naga, why_no_tint
 from tests.support.webgpu_quick import is_left_out
 

@@ -21,7 +21,7 @@ from quod.inference.layout import Places
 from quod.inference.statement import FIELDS, MANY_IMAGES, field_for, terms_of
 from quod.security import LEAST_BITS, MOST_BITS, bits_of, check_bits
 from quod.transcript import ProofReader
-from tests.support.bound import bound
+from tests.support.bound_transcripts import bound
 
 PACKAGES = ("sumcheck", "lookup", "commitment", "gkr", "inference")
 """Those with error terms."""

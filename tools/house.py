@@ -104,15 +104,15 @@ def eager_imports(named: dict[str, Path]) -> Graph:
     """
     graph: Graph = {}
     for name, path in named.items():
-        found = set()
+        imports = set()
         for node in _loaded(_tree(path).body):
             if isinstance(node, ast.Import):
-                found |= {alias.name for alias in node.names}
+                imports |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom):
                 base = node.module or ""
                 full = {alias.name: f"{base}.{alias.name}" for alias in node.names}
-                found |= {module if module in named else base for module in full.values()}
-        graph[name] = (found & named.keys()) - {name}
+                imports |= {module if module in named else base for module in full.values()}
+        graph[name] = (imports & named.keys()) - {name}
     return graph
 
 
@@ -133,7 +133,7 @@ def _offers(nodes: list[ast.AST]) -> set[str]:
         if isinstance(node, ast.ImportFrom):
             names |= {alias.name for alias in node.names if alias.asname == alias.name}
         elif isinstance(node, ast.Assign) and any(
-            isinstance(left, ast.Name) and left.id == "__all__" for left in node.targets
+            isinstance(target, ast.Name) and target.id == "__all__" for target in node.targets
         ):
             names |= set(ast.literal_eval(node.value))
     return names

@@ -13,7 +13,7 @@ from quod import layered as circuit
 from quod.field import NAMED, from_integers
 from quod.inference.files.proof import ProofFile
 from tests.boundaries.row import DATA, DEVICE, G1, GENERATOR, MODULUS, VECTOR, Row, row
-from tests.support.bound import bound
+from tests.support.bound_transcripts import bound
 
 HASH, LABEL = transcript.Hash.SHA_256, transcript.Label.CLAIM
 

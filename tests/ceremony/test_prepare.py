@@ -30,7 +30,7 @@ from quod.formats.iden3 import Iden3File, write_iden3
 from quod.formats.ptau import PowersOfTau
 from quod.groth16.phase2.lagrange_powers import LagrangePowers
 from tests.ceremony.ceremonies import PTAU
-from tests.support.killed import kill_within
+from tests.support.killed_process import kill_within
 from tests.support.node import run_program
 
 # SHA-256 of what `snarkjs powersoftau prepare phase2` 0.7.6 makes of the files.

@@ -20,7 +20,7 @@ from quod.errors import DeviceError, InputError, VerificationError
 from quod.formats import resumable
 from quod.formats.iden3 import Iden3File
 from tests.ceremony.ceremonies import PTAU
-from tests.support.killed import kill_within
+from tests.support.killed_process import kill_within
 
 
 @pytest.fixture(autouse=True)

@@ -18,8 +18,8 @@ from quod.errors import DeviceError, InputError, VerificationError
 from quod.field import EXTENSIONS, from_integers
 from quod.transcript import Hash, Label, ProofReader, ProofWriter, Transcript
 from tests.commitment.tables import FIELDS, Statement, begun, model, plain, prove, statement, verify
-from tests.support.idle import Idle
-from tests.support.leaving import Leaving
+from tests.support.idle_device import Idle
+from tests.support.skipping_device import SkippingDevice
 
 M31_4 = EXTENSIONS["m31.4"]
 
@@ -183,7 +183,7 @@ def test_faulty_devices_are_noticed() -> None:
     shape, idle, device = (
         scheme.shape(own.field, own.variables),
         Idle(open_device("cpu")),
-        Leaving(),
+        SkippingDevice(),
     )
     with pytest.raises(DeviceError, match="has not computed the check"):
         check(OpeningChecker(idle, shape), scheme, own, proof)  # type: ignore[arg-type]

@@ -16,7 +16,7 @@ from quod.device.runtime.stream import SubmittedStream
 from quod.errors import DeviceError, InputError, VerificationError
 from quod.field import EXTENSIONS, NAMED, FieldSpec, from_integers
 from quod.transcript import Label, ProofReader, ProofWriter, Transcript
-from tests.support.submitted import are_under_way
+from tests.support.submissions import are_under_way
 
 FIELDS: dict[str, FieldSpec] = {
     name: EXTENSIONS.get(name) or NAMED[name] for name in ("bn254.fr", "m31.4")

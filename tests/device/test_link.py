@@ -15,7 +15,7 @@ from quod.device.runtime import link as links
 from quod.device.runtime.link import Link
 from quod.device.runtime.stream import SubmittedStream
 from quod.errors import DeviceError
-from tests.support.submitted import are_under_way
+from tests.support.submissions import are_under_way
 
 
 def copied(link: Link, words: int) -> bool:

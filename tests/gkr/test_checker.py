@@ -29,8 +29,8 @@ from tests.gkr.circuits import Rows, satisfied
 from tests.gkr.mutations import mutated
 from tests.gkr.test_gkr import FIELDS
 from tests.reference import gkr as reference
-from tests.support.idle import Idle
-from tests.support.leaving import Leaving
+from tests.support.idle_device import Idle
+from tests.support.skipping_device import SkippingDevice
 from tests.support.thorough import one_and_others
 
 M31_4 = EXTENSIONS["m31.4"]
@@ -342,7 +342,7 @@ def test_no_kernel_that_is_left_out_makes_a_proof_pass(reduction: Reduction) -> 
     """Nor does a proof fail by it: the device does."""
     proven = Proven(M31_4, 5, layers=2, gates=5, reduction=reduction)
     publics = [[*proven.public[0][:2], *proven.public[0][2:]]]
-    device = Leaving()
+    device = SkippingDevice()
     names: list[str] = []
     device.leaves = lambda name: names.append(name) or 0  # type: ignore[func-returns-value]
     verifier = proven.verifier(device)
@@ -361,7 +361,7 @@ def test_no_kernel_that_is_left_out_makes_a_proof_pass(reduction: Reduction) -> 
 
 def test_a_prover_checks_its_proofs_on_its_device() -> None:
     proven = Proven(M31_4, 5, layers=2, gates=5)
-    device = Leaving()
+    device = SkippingDevice()
     prover = Prover(device, proven.key, proven.circuit)
     assert prover.prove(proven.inputs, proven.public) == proven.proof
     device.leaves = lambda name: 1 if name == "first_phase" else 0

@@ -32,7 +32,7 @@ from quod.layered.circuit import KINDS, Gates, Layer
 from quod.transcript import Hash
 from tests.gkr.circuits import Rows, satisfied
 from tests.reference import gkr as reference
-from tests.support.submitted import are_under_way
+from tests.support.submissions import are_under_way
 from tests.support.thorough import one_and_others
 
 FIELDS: dict[str, FieldSpec] = {

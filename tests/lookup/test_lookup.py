@@ -33,9 +33,9 @@ from quod.sumcheck.run import elements_to_words
 from quod.transcript import Hash, ProofReader, ProofWriter, Transcript
 from tests.reference import lookup as reference
 from tests.reference.sumcheck import add, embed, multilinear, negate
-from tests.support.bound import behind_commitments, bound
+from tests.support.bound_transcripts import behind_commitments, bound
 from tests.support.elements import drawn
-from tests.support.idle import Idle
+from tests.support.idle_device import Idle
 from tests.support.thorough import one_and_others
 from tools.fuzz.mutations import of_bytes
 

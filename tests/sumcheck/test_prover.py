@@ -28,9 +28,9 @@ from quod.sumcheck.shape import Shape
 from quod.sumcheck.workgroup_sums import WorkgroupSums
 from quod.transcript import Hash, Label, ProofWriter, Transcript
 from tests.reference import sumcheck as reference
-from tests.support.bound import behind_commitments, bound
+from tests.support.bound_transcripts import behind_commitments, bound
 from tests.support.elements import drawn
-from tests.support.idle import Idle
+from tests.support.idle_device import Idle
 from tests.support.thorough import one_and_others
 
 prove, verify = behind_commitments(sumcheck.prove), behind_commitments(sumcheck.verify)

@@ -13,7 +13,7 @@ from quod.sumcheck import SumOfProducts, prove, verify
 from quod.transcript import Hash
 from tests.data.sumcheck.make import FIELDS, FILES, text
 from tests.sumcheck.test_prover import words
-from tests.support.bound import bound
+from tests.support.bound_transcripts import bound
 from tests.support.thorough import one_and_others
 
 CASES = [

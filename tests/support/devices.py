@@ -1,7 +1,7 @@
 """The devices of this machine, for the parameters and the selection of tests.
 
-A device that the machine lacks is no parameter, so that no test is collected for it. It stays one
-where ``QUOD_TEST_CUDA`` or ``QUOD_TEST_WEBGPU`` is set to ``required``: its tests fail then.
+A device that the machine lacks is no parameter of tests, unless ``QUOD_TEST_CUDA`` or
+``QUOD_TEST_WEBGPU`` is set to ``required``: then its tests fail.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def present(*names: str) -> list[str]:
 def is_present(name: str) -> bool:
     """Whether tests run on a device of this name here.
 
-    Names that are no device's, such as ``scalar`` or ``simulated``, are present everywhere.
+    Names of no device, such as ``scalar`` or ``simulated``, are present everywhere.
     """
     kind, _, detail = name.partition(":")
     if "ifma" in (kind, detail):

@@ -1,4 +1,4 @@
-"""Runs one kernel in the interpreter and on every executor present, and compares bit for bit."""
+"""A runner of a kernel in the interpreter and on every executor, with bitwise comparison."""
 
 from __future__ import annotations
 
@@ -119,10 +119,10 @@ _NOT_IN_WGSL = "WGSL has no|WGSL orders no|WGSL cannot"
 @functools.cache
 def executors() -> list[Executor]:
     """The executors on the CPU: vectors with and without 52-bit multiply-add, and one lane."""
-    found = [_cpu("eight lanes", "scalar", 8), _cpu("one lane", "scalar", 1)]
+    cpu_executors = [_cpu("eight lanes", "scalar", 8), _cpu("one lane", "scalar", 1)]
     if host_processor().has_ifma:
-        found.insert(0, _cpu("eight lanes with IFMA", "ifma", 8))
-    return found
+        cpu_executors.insert(0, _cpu("eight lanes with IFMA", "ifma", 8))
+    return cpu_executors
 
 
 @functools.cache
@@ -140,7 +140,7 @@ def _buffers(arguments: Sequence[Argument]) -> list[Array]:
 
 
 def assert_same_bits(found: Array, expected: Array, what: str) -> None:
-    """Equal bit for bit, except that one NaN is as good as another."""
+    """Assert that arrays are equal bit for bit; all NaN are equal."""
     same = found.view(np.uint8).reshape(-1) == expected.view(np.uint8).reshape(-1)
     same = same.reshape(-1, found.itemsize).all(axis=1)
     if found.dtype.kind == "f":
@@ -164,16 +164,15 @@ def run_everywhere(
     right: Sequence[Array] | None = None,
     **static: Any,
 ) -> list[Array]:
-    """Runs 8 * `groups` instances on every executor; gives the buffers afterwards.
+    """Run 8 * `groups` instances on every executor; return the buffers of the first machine.
 
-    Of a struct the fields are arguments of their own, as of the interpreter.
+    The fields of a struct are separate arguments, as for the interpreter. The arguments do not
+    change. The buffers of each executor must equal those of the interpreter for the same machine.
 
-    On each executor the buffers must equal what the interpreter leaves, for the same machine; and
-    machines must agree with one another, unless the kernel is about workgroups (`per_workgroup`).
-    A kernel for CPUs alone, which has no PTX, is not to run `on_gpu`; one that is to run as it is
-    `lowered` for WGSL does so where WGSL can express it. Where the `right` buffers are known they
-    are what executors leave, and the interpreter, which takes long, is not asked. The given arrays
-    stay as they are. The buffers are those of the first machine.
+    per_workgroup: the results depend on the workgroup size, so machines may differ.
+    on_gpu: whether the kernel has PTX.
+    lowered: whether to run the kernel as lowered for WGSL too, if WGSL can express it.
+    right: the expected buffers, in place of a run of the interpreter, which takes long.
     """
     first: list[Array] | None = None
     interpreted: dict[Machine, list[Array]] = {}

@@ -14,7 +14,7 @@ from tools.mutants.candidates import draw, locate, read, write
 from tools.mutants.mutations import choose, mutations
 from tools.mutants.record import CaseResult, Record
 from tools.mutants.run import Runner, Suite, mutant_of
-from tools.mutants.workplace import KILLED, SURVIVED, TIMEOUT, Verdict, verdict_of
+from tools.mutants.tree_copy import KILLED, SURVIVED, TIMEOUT, Verdict, verdict_of
 
 SOURCE = '''"""A toy package."""
 

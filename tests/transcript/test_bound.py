@@ -13,7 +13,7 @@ from quod.device import open_device
 from quod.errors import InputError
 from quod.field import EXTENSIONS, NAMED, FieldSpec, from_integers, random_elements
 from quod.transcript import Hash, Label, ProofReader, ProofWriter, Transcript
-from tests.support.bound import bound
+from tests.support.bound_transcripts import bound
 
 FIELD = EXTENSIONS["m31.4"]
 HASHES = [Hash.SHA3_256, Hash.POSEIDON2_M31]

@@ -29,14 +29,14 @@ _SUITES = ("old", "new")
 _RECORD = """\
 Run a test suite and write which tests run each candidate, as JSON.
 
-What follows -- goes to pytest, which runs in the tree with this Python, pytest-xdist included. The
-probes change neither sources nor line numbers. Child processes are recorded too, for the test that
-started them, unless the test replaces PYTHONPATH. What a shared fixture runs counts for all tests
-that use it.
+Arguments after -- go to pytest, which runs in the tree with this Python, pytest-xdist included. The
+probes change neither sources nor line numbers. The record includes child processes, for the test
+that started them, unless the test replaces PYTHONPATH. The lines of a shared fixture count for all
+tests that use it.
 
-A line runs only in the first test of a process that needs its result if the program keeps that
-result: a kernel is traced once a process, and not at all if the cache on disk has its code. So the
-run has a new, empty cache of compiled kernels unless --cache names another.
+A program that caches a result runs the line only in the first test of a process that needs it: a
+kernel is traced once a process, and not at all if the cache on disk has its code. Therefore the run
+has a new, empty cache of compiled kernels unless --cache names another.
 
 Each process appends to files below --raw as it goes. If the run is killed, `merge` makes the
 record of what was written.
@@ -45,19 +45,19 @@ record of what was written.
 _RUN = """\
 Mutate executed statements and run their tests, with one suite or two.
 
-The first candidates that a passed test of the first record runs get one mutation each. It follows
-from --seed, the statement and its function, so both trees get the same one. In a copy of each tree
-the tests that run the statement start, the quickest first, until one fails or --limit is over. A
-test that fails counts only if the copy without the mutation passes it. A test that hangs kills its
-mutant by timeout; running out of time between tests does not.
+The first candidates that a passed test of the first record runs get one mutation each. The mutation
+follows from --seed, the statement and its function, so both trees get the same one. A copy of each
+tree runs the tests of the statement, the fastest first, until one fails or --limit is over. A
+failure counts only if the test passes in a copy without the mutation. A test that hangs kills its
+mutant by timeout; reaching the limit between tests does not.
 
-Mutants have copies of the user's cache of compiled kernels, so that their code does not get into
-it; those of src/quod/device start with an empty one. QUOD_CACHE_DIR names another cache. If it is
-empty, each mutant compiles all its kernels, so let the suite run once before.
+Each mutant has a copy of the user's cache of compiled kernels, so that its code does not enter the
+cache; a mutant of src/quod/device starts with an empty cache. QUOD_CACHE_DIR names another cache.
+With an empty cache each mutant compiles all its kernels, so run the suite once before.
 
-Each result is appended to --out at once, and a result that is there is not computed again: remove
-the file after a new record. The table goes to standard output. The exit code is 1 if the second
-suite misses a mutant that the first one kills.
+Each result is appended to --out at once, and is not computed again: remove the file after a new
+record. The table goes to standard output. The exit code is 1 if the second suite misses a mutant
+that the first one kills.
 """
 
 

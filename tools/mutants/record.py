@@ -22,7 +22,7 @@ _STARTUP = Path(__file__).resolve().parent / "startup"
 
 @dataclass(frozen=True)
 class CaseResult:
-    """How a test ended: "passed", "skipped" or "failed", after so many seconds."""
+    """The outcome of a test, "passed", "skipped" or "failed", and its duration in seconds."""
 
     outcome: str
     seconds: float
@@ -30,7 +30,7 @@ class CaseResult:
 
 @dataclass(frozen=True)
 class Record:
-    """What one run of a test suite showed.
+    """The coverage of candidates by one run of a test suite.
 
     candidates: the drawn statements.
     places: each of them in the recorded tree; None where that tree does not have it.
@@ -91,7 +91,7 @@ def prepare(tree: Path, candidates: Sequence[Candidate], folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     places = locate(tree, candidates)
     probes.plant(tree, places, folder)
-    rows = [[asdict(one), place and asdict(place)] for one, place in zip(candidates, places)]
+    rows = [[asdict(row), place and asdict(place)] for row, place in zip(candidates, places)]
     (folder / "candidates.json").write_text(json.dumps(rows))
 
 
@@ -109,7 +109,7 @@ def run_suite(
         "QUOD_CACHE_DIR": str(cache.resolve()),
         probes.FOLDER: str(folder.resolve()),
     }
-    command = [sys.executable, "-m", "pytest", "-p", "tools.mutants.plugin", *arguments]
+    command = [sys.executable, "-m", "pytest", "-p", "tools.mutants.recording_plugin", *arguments]
     process = subprocess.Popen(command, cwd=tree, env=environment, start_new_session=True)
     try:
         return process.wait(limit)
@@ -122,7 +122,7 @@ def run_suite(
 
 
 def merge(folder: Path) -> Record:
-    """Merge what the processes of a run wrote; also of a run that was killed."""
+    """Merge the files of all processes of a run, which may have been killed."""
     rows = json.loads((folder / "candidates.json").read_text())
     tests: dict[str, CaseResult] = {}
     lines: defaultdict[str, set[int]] = defaultdict(set)
@@ -168,7 +168,7 @@ def union(records: Sequence[Record]) -> Record:
 
 
 def summary(record: Record) -> str:
-    """Say in a few lines what a record holds."""
+    """Summarise a record in a few lines."""
     outcomes = [test.outcome for test in record.tests.values()]
     counts = ", ".join(f"{outcomes.count(word)} {word}" for word in sorted(set(outcomes)))
     covered = sum(bool(names) for names in record.covering)

@@ -1,4 +1,4 @@
-"""Mutants of executed statements, and which of them the tests of two suites kill."""
+"""Mutants of executed statements, and the comparison of two suites by the mutants they kill."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from random import Random
 from tools.mutants.candidates import Candidate, places_of
 from tools.mutants.mutations import choose
 from tools.mutants.record import Record
-from tools.mutants.workplace import KILLED, SURVIVED, TIMEOUT, Verdict, Workplace
+from tools.mutants.tree_copy import KILLED, SURVIVED, TIMEOUT, TreeCopy, Verdict
 
 _STAGES = (20, 100)
 """Tests of the first pytest runs of a mutant, the quickest ones; the last run has all others."""
@@ -50,9 +50,9 @@ class Mutant:
 
 @dataclass(frozen=True)
 class Result:
-    """What the tests of a suite made of a mutant.
+    """The outcome of a suite's tests for a mutant.
 
-    `of` counts the tests that run the statement; see `Verdict` for the others.
+    `of` is the number of tests that run the statement; see `Verdict` for the other fields.
     """
 
     suite: str
@@ -74,7 +74,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Choice:
-    """The mutants to compare, of each one a suite, and the lines that a suite's tree lacks."""
+    """The mutants to compare, one row a candidate, and the lines that a suite's tree lacks."""
 
     mutants: list[list[Mutant]]
     absent: list[Candidate]
@@ -120,19 +120,19 @@ def mutant_of(tree: Path, number: int, place: Candidate, seed: int) -> Mutant:
 
 
 class Runner:
-    """The runs of one job: a copy of each tree, and what it knows of tests without a mutant."""
+    """The runs of one job: two copies of each tree, and the results of tests without a mutant."""
 
     def __init__(self, suites: Sequence[Suite], limit: float, *, whole_files: bool) -> None:
-        self._workplaces = {suite.name: Workplace(suite.tree) for suite in suites}
-        self._originals = {suite.name: Workplace(suite.tree) for suite in suites}
+        self._copies = {suite.name: TreeCopy(suite.tree) for suite in suites}
+        self._originals = {suite.name: TreeCopy(suite.tree) for suite in suites}
         self._limit = limit
         self._whole_files = whole_files
         self._passes: dict[tuple[str, str], bool] = {}
 
     def close(self) -> None:
         """Remove the copies."""
-        for workplace in (*self._workplaces.values(), *self._originals.values()):
-            workplace.close()
+        for copy in (*self._copies.values(), *self._originals.values()):
+            copy.close()
 
     def run(self, suite: Suite, mutant: Mutant) -> Result:
         """Run the tests of a mutant, the quickest first, for as long as the limit allows."""
@@ -141,7 +141,7 @@ class Runner:
         tests = suite.record.killers(mutant.number)
         if self._whole_files:
             tests = tests + suite.record.others_of_files(tests)
-        with self._workplaces[suite.name].changed(mutant.place.path, mutant.source):
+        with self._copies[suite.name].changed(mutant.place.path, mutant.source):
             verdict = self._judge(suite.name, {name: recorded[name].seconds for name in tests})
         seconds = round(time.monotonic() - begin, 1)
         return Result(
@@ -151,14 +151,14 @@ class Runner:
 
     def _judge(self, suite: str, tests: Mapping[str, float]) -> Verdict:
         """Run tests in stages; a failure counts if the original passes that test here."""
-        left, ran, waiting = self._limit, 0, dict(tests)
+        remaining, ran, waiting = self._limit, 0, dict(tests)
         stages = iter(_STAGES)
         size = next(stages)
-        while waiting and left > 0:
+        while waiting and remaining > 0:
             stage = dict(itertools.islice(waiting.items(), size))
             begin = time.monotonic()
-            verdict = self._workplaces[suite].test(stage, left)
-            left -= time.monotonic() - begin
+            verdict = self._copies[suite].test(stage, remaining)
+            remaining -= time.monotonic() - begin
             if verdict.outcome == SURVIVED:
                 ran += verdict.ran
                 waiting = {name: waiting[name] for name in waiting if name not in stage}

@@ -27,7 +27,7 @@ from quod.formats import SparseMatrix, Witness
 from quod.groth16 import ProvingKey
 from quod.groth16.setup import make_key
 from quod.msm.fixed_base import FixedBase
-from tests.support.submitted import are_under_way
+from tests.support.submissions import are_under_way
 from tests.support.traces import share_traces
 
 # Of two blocks and a piece of a third.

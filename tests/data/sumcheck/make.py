@@ -17,7 +17,7 @@ from quod.sumcheck import Statement, SumOfProducts
 from quod.transcript import Hash
 from tests.reference import sumcheck as reference
 from tests.sumcheck.test_prover import expected
-from tests.support.bound import TABLES
+from tests.support.bound_transcripts import TABLES
 
 FILES = {
     Hash.SHA3_256: Path(__file__).with_name("vectors.json"),

@@ -24,7 +24,7 @@ from quod.groth16.phase2 import (
 )
 from quod.groth16.phase2.lagrange_wires import wire_points
 from tests.groth16.phase2.circuits import PTAU_SEED, known_powers, mixed
-from tests.support.killed import kill_within
+from tests.support.killed_process import kill_within
 
 WINDOWS = 1 + 4 + 3 * 5
 """Of 8 wires: of ic, of c, and of a, b_g1 and b_g2."""

@@ -29,7 +29,7 @@ from quod.service.worker.stages import Stages
 from quod.service.worker.waiting import Waiting
 from quod.service.worker.work import Work
 from quod.service.worker.worker import Worker
-from tests.groth16.test_many import Batches, failing
+from tests.groth16.test_batch_prover import Batches, failing
 from tests.service.keys.conftest import BLS
 from tests.service.worker.conftest import SECONDS, WITNESS, Bench, eventually
 from tests.service.worker.test_faults import Gate

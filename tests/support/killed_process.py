@@ -32,8 +32,10 @@ for name in ("fsync", "write", "pread", "replace"):
 
 
 def kill_within(imports: str, statement: str, moment: int, *arguments: Path) -> None:
-    """Runs a statement, which finds its arguments from sys.argv[2] on, whole paths, and kills the
-    process at the system call of this number, of those that keep parts; it must not be over before.
+    """Run a statement in a process, and kill the process at its `moment`-th system call on files.
+
+    The statement reads its arguments, absolute paths, from sys.argv[2] on. The test fails if the
+    process ends before that system call.
     """
     script = _SCRIPT.format(imports=imports, statement=statement)
     words = [sys.executable, "-c", script, str(moment), *map(str, arguments)]

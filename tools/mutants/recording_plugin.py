@@ -1,8 +1,8 @@
-"""A plugin of pytest that writes which candidates each test runs, its outcome and its duration.
+"""A pytest plugin that writes which candidates each test runs, its outcome and its duration.
 
-`tools.mutants record` loads it. Each process that runs tests appends a JSON line to a file of its
-own when a test ends. What a fixture of a class, a module or a session runs counts for every test
-that uses the fixture, though only the first one sets it up.
+`tools.mutants record` loads it. Each process appends a JSON line to its own file when a test ends.
+The lines that a fixture of a class, a module or a session runs count for every test that uses the
+fixture, although only the first one sets it up.
 """
 
 from __future__ import annotations

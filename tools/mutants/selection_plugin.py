@@ -1,7 +1,7 @@
-"""A plugin of pytest for the tests of a mutant: it selects them and writes how they go.
+"""A pytest plugin that selects the tests of a mutant and writes their progress.
 
-Tests are selected by id from the files that pytest collects; an id that is not there is no error.
-Each step is appended at once as a JSON line, so that a process that hangs or dies tells where.
+The plugin selects tests by id from the files that pytest collects, and ignores missing ids. It
+appends a JSON line for each step at once, so that the file shows where a process hung or died.
 """
 
 from __future__ import annotations

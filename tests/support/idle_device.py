@@ -8,7 +8,7 @@ from quod.device.protocol import AnyDevice
 
 
 class Idle:
-    """What a faulty driver looks like: memory is as it was."""
+    """A device like one with a faulty driver: launches leave memory unchanged."""
 
     def __init__(self, device: AnyDevice) -> None:
         self._device = device

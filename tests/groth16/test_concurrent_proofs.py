@@ -12,7 +12,7 @@ from quod.errors import DeviceError, InputError, MismatchError, VerificationErro
 from quod.formats import Witness
 from quod.groth16 import Proof, ProvingKey
 from quod.groth16.batch_prover import Begun, OneOfBatch, PendingBatch
-from tests.groth16.test_many import _MOST, Made, failing
+from tests.groth16.test_batch_prover import _MOST, Made, failing
 
 
 @pytest.fixture(scope="module")

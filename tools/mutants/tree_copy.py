@@ -1,4 +1,4 @@
-"""A copy of a tree in which mutants are made and tested, one at a time."""
+"""A copy of a tree that holds one mutant at a time and runs its tests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from quod.device.cache.cache import default_folder
-from tools.mutants import verdict
+from tools.mutants import selection_plugin
 from tools.mutants.record import ROOT
 
 KILLED, TIMEOUT, SURVIVED = "killed", "timeout", "survived"
@@ -25,8 +25,8 @@ KILLED, TIMEOUT, SURVIVED = "killed", "timeout", "survived"
 _LINKED = (".venv", "build")
 _LEFT_OUT = shutil.ignore_patterns(".git", ".*_cache", ".hypothesis", *_LINKED)
 
-# Compiled code is kept under a key of its text. Code that runs after the text is known does not
-# change that key, and does not run where the entry exists: a mutant of it needs an empty cache.
+# The cache key of compiled code is a digest of its text. A mutant of the device code does not
+# change the text, and does not run if the entry exists, so it needs an empty cache.
 _COLD = "src/quod/device/"
 
 # A test hangs if it takes ten times the recorded seconds, and half a minute more.
@@ -36,7 +36,7 @@ _PATIENCE = 30.0
 
 @dataclass(frozen=True)
 class Verdict:
-    """How the tests of a mutant went.
+    """The outcome of the tests of a mutant.
 
     outcome: KILLED if a test failed, TIMEOUT if one hangs, otherwise SURVIVED.
     test: the test that failed or hangs; empty if none, or if the tests did not start.
@@ -48,8 +48,8 @@ class Verdict:
     ran: int = 0
 
 
-class Workplace:
-    """A copied tree, whose mutants have a cache of compiled kernels of their own."""
+class TreeCopy:
+    """A copy of a tree. Each mutant in it has its own cache of compiled kernels."""
 
     def __init__(self, tree: Path) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="mutants-"))
@@ -71,9 +71,9 @@ class Workplace:
 
     @contextmanager
     def changed(self, path: str, source: str) -> Iterator[None]:
-        """Replace a file's source, with a copy of the user's cache of compiled kernels.
+        """Replace a file's source, and copy the user's cache of compiled kernels.
 
-        A wrong compiler writes wrong code into that cache, and nobody else may read it.
+        A mutant of the compiler writes wrong code into its cache, which no other run may read.
         """
         file = self._tree / path
         original = file.read_text()
@@ -114,15 +114,15 @@ class Workplace:
         environment = os.environ | {
             "PYTHONPATH": os.pathsep.join(paths),
             "TMPDIR": str(scratch / "tmp"),
-            verdict.TESTS: str(scratch / "tests"),
-            verdict.STEPS: str(scratch / "steps"),
+            selection_plugin.TESTS: str(scratch / "tests"),
+            selection_plugin.STEPS: str(scratch / "steps"),
         }
         if self._cache is not None:
             environment["QUOD_CACHE_DIR"] = str(self._cache)
         files = dict.fromkeys(name.partition("::")[0] for name in tests)
         process = subprocess.Popen(
             [
-                sys.executable, "-m", "pytest", "-p", "tools.mutants.verdict",
+                sys.executable, "-m", "pytest", "-p", "tools.mutants.selection_plugin",
                 "-p", "no:cacheprovider", "-x", "-q", *options, *files,
             ],
             cwd=self._tree, env=environment, start_new_session=True,

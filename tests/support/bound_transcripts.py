@@ -1,4 +1,4 @@
-"""Transcripts in which a message stands for commitments to all tables."""
+"""Transcripts that have absorbed a message in place of commitments to all tables."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def behind_commitments(call: Callable[..., T]) -> Callable[..., T]:
     """A prover or verifier that takes `bound()` and any field, unless it is called with others."""
 
     @wraps(call)
-    def wrapped(*given: Any, **named: Any) -> T:
-        return call(*given, **{"transcript": bound(), "allow_bits": 0, **named})
+    def wrapped(*arguments: Any, **named: Any) -> T:
+        return call(*arguments, **{"transcript": bound(), "allow_bits": 0, **named})
 
     return wrapped

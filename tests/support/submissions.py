@@ -1,4 +1,4 @@
-"""What was submitted while a test ran, and whether anybody has waited for it."""
+"""The streams that a test submitted, and whether a caller has waited for them."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from quod.errors import DeviceError
 
 
 def collect(monkeypatch: pytest.MonkeyPatch) -> list[SubmittedStream]:
-    """Streams, as they are submitted from here on."""
-    found: list[SubmittedStream] = []
+    """Return a list that gets every stream submitted from now on."""
+    streams: list[SubmittedStream] = []
     submit = RecordedStream.submit
 
-    def noted(self: RecordedStream, *given: object, **named: object) -> SubmittedStream:
-        found.append(submit(self, *given, **named))  # type: ignore[arg-type]
-        return found[-1]
+    def noted(self: RecordedStream, *arguments: object, **named: object) -> SubmittedStream:
+        streams.append(submit(self, *arguments, **named))  # type: ignore[arg-type]
+        return streams[-1]
 
     monkeypatch.setattr(RecordedStream, "submit", noted)
-    return found
+    return streams
 
 
 def are_under_way(submitted: Sequence[SubmittedStream]) -> bool:
