@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.house import ROOT, SOURCES, Graph, circles, eager_imports, import_graph, modules
+from tools.house import ROOT, SOURCES, Graph, cycles, eager_imports, import_graph, modules
 
 
 @pytest.fixture(scope="module")
@@ -35,12 +35,12 @@ def test_the_graph_has_every_kind_of_import(graph: Graph) -> None:
 
 
 def test_no_module_imports_itself_through_others(graph: Graph) -> None:
-    assert circles(graph) == []
+    assert cycles(graph) == []
 
 
 def test_no_package_loads_itself_through_its_modules(named: dict[str, Path]) -> None:
     """Where a package's own `__init__` imports modules, they import no name of the package."""
-    assert circles(eager_imports(named)) == []
+    assert cycles(eager_imports(named)) == []
 
 
 def ladder() -> list[set[str]]:

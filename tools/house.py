@@ -1,7 +1,7 @@
-"""Measure the shape of the repository: modules a folder, prefix families, import circles, lines.
+"""Measure the shape of the repository: modules a folder, prefix families, import cycles, lines.
 
 `python -m tools.house` prints the tables; with `--check` the exit code is 1 if a folder of src
-holds more than 22 modules, four of its modules share a prefix, or imports form a circle. Imports
+holds more than 22 modules, four of its modules share a prefix, or imports form a cycle. Imports
 inside functions, for type checking and by `import_module` count.
 """
 
@@ -60,11 +60,11 @@ def _tree(path: Path) -> ast.Module:
 
 
 def import_graph(named: dict[str, Path]) -> Graph:
-    """Return what each module imports, wherever the import stands.
+    """Return the imports of each module, at any depth of its source.
 
-    A text that is the name of a module counts as an import of it: `import_module` takes it from
-    there. A name of a package counts as an import of the module that defines it: what a package
-    offers in `__all__` loads on first use and is no import of the package itself.
+    A string that is the name of a module counts as an import of it, as `import_module` may read the
+    string. A name of a package counts as an import of the module that defines it: the names in a
+    package's `__all__` load on first use, and are no imports of the package itself.
     """
     nodes = {name: list(ast.walk(_tree(path))) for name, path in named.items()}
     imports = {name: list(_imports(name, path, nodes[name])) for name, path in named.items()}
@@ -98,9 +98,9 @@ def import_graph(named: dict[str, Path]) -> Graph:
 
 
 def eager_imports(named: dict[str, Path]) -> Graph:
-    """Return what each module, packages included, imports when it loads or for its type hints.
+    """Return the imports of each module or package at load time and for type hints.
 
-    A name of a package is an import of the package, whose `__init__` runs.
+    A name of a package counts as an import of the package, whose `__init__` runs.
     """
     graph: Graph = {}
     for name, path in named.items():
@@ -162,7 +162,7 @@ def _imports(name: str, path: Path, nodes: list[ast.AST]) -> Iterator[tuple[str,
             yield from ((base, alias.name, alias.asname or alias.name) for alias in node.names)
 
 
-def circles(graph: Graph) -> list[list[str]]:
+def cycles(graph: Graph) -> list[list[str]]:
     """Return the strongly connected components of more than one module (Tarjan, iterative)."""
     index: dict[str, int] = {}
     lowest: dict[str, int] = {}
@@ -227,23 +227,23 @@ def main() -> int:
     sizes = modules_per_folder(named.values())
     crowded = [(folder, size) for folder, size in sizes.most_common() if size > MOST_MODULES]
     families = prefix_families(named.values())
-    rings = circles(import_graph(named))
+    import_cycles = cycles(import_graph(named))
     print(f"folders with more than {MOST_MODULES} modules: {len(crowded)}")
     for folder, size in crowded:
         print(f"  {size:4} {folder.relative_to(ROOT)}")
     print(f"families of {LEAST_FAMILY} or more modules with one prefix: {len(families)}")
     for folder, word, size in families:
         print(f"  {size:4} {folder.relative_to(ROOT)}/{word}*")
-    print(f"import circles: {len(rings)}")
-    for ring in rings:
-        print(f"  {len(ring):4} {', '.join(ring)}")
+    print(f"import cycles: {len(import_cycles)}")
+    for cycle in import_cycles:
+        print(f"  {len(cycle):4} {', '.join(cycle)}")
     lines = lines_per_package(named)
     print(f"lines of src: {lines.total()}")
     for package, count in sorted(lines.items()):
         print(f"  {count:6} {package}")
     tests = sum(path.read_text().count("\n") for path in (ROOT / "tests").rglob("*.py"))
     print(f"lines of tests: {tests}")
-    return int(check and bool(crowded or families or rings))
+    return int(check and bool(crowded or families or import_cycles))
 
 
 if __name__ == "__main__":

@@ -4,9 +4,8 @@
     python -m tools.kernel_texts --against before.json
 
 The second command prints each kernel whose text differs, is new or is gone, and exits with 1 if
-there is one. `--normalise` sorts the parameters by their first use, and replaces the names of
-parameters and functions by their order of appearance, so that a renamed or moved parameter is no
-difference.
+there is one. `--normalise` ignores renamed and moved parameters: it sorts the parameters by their
+first use, and replaces the names of parameters and functions by numbers in order of appearance.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from quod.kernel.ir.nodes import walk
 from quod.kernel.registry import RegisteredKernel
 
 Digests = dict[str, dict[str, str]]
-"""The digest of each target's text by kernel; empty where the target does not take the kernel."""
+"""By kernel and target the digest of the text; empty if the target cannot run the kernel."""
 
 _NAMES = {
     # LLVM's own functions are operations.
@@ -60,7 +59,7 @@ def normalised(text: str, target: str) -> str:
 
 
 class WithSortedParameters(RegisteredKernel):
-    """A kernel whose parameters are in the order of their first use, behind them unused ones."""
+    """A kernel whose parameters are in the order of their first use, then the unused parameters."""
 
     def trace(self, machine: Machine) -> Kernel:
         kernel = super().trace(machine)
@@ -95,7 +94,7 @@ def _digests_of(name: str, normalise: bool) -> dict[str, str]:
 
 
 def differences(before: Digests, after: Digests) -> list[str]:
-    """Return a line for each kernel whose texts are not those of before."""
+    """Return a line for each kernel that is new, is gone, or has another text."""
     lines = [f"{name}: gone" for name in sorted(before.keys() - after.keys())]
     lines += [f"{name}: new" for name in sorted(after.keys() - before.keys())]
     for name in sorted(before.keys() & after.keys()):

@@ -7,7 +7,7 @@ from pathlib import Path
 from tools.house import (
     MOST_MODULES,
     SOURCES,
-    circles,
+    cycles,
     eager_imports,
     import_graph,
     lines_per_package,
@@ -34,7 +34,7 @@ def test_circles_include_imports_inside_functions_and_for_types(tmp_path: Path) 
         house__three="from . import one\n",
         house__four="from house import one\n",
     )
-    assert circles(import_graph(named)) == [["house.one", "house.three", "house.two"]]
+    assert cycles(import_graph(named)) == [["house.one", "house.three", "house.two"]]
 
 
 def test_names_of_a_package_are_imports_of_their_homes(tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_names_of_a_package_are_imports_of_their_homes(tmp_path: Path) -> None:
     named = tree(
         tmp_path, house__room="import house.hall\n", house__hall="from house import Door\n"
     )
-    assert circles(import_graph(named)) == [["house.hall", "house.room"]]
+    assert cycles(import_graph(named)) == [["house.hall", "house.room"]]
     assert import_graph(named)["house"] == set()
 
 
@@ -53,14 +53,14 @@ def test_names_of_modules_in_texts_are_imports(tmp_path: Path) -> None:
         house__hall='import importlib\n\nimportlib.import_module("house.room")\n',
         house__room="import house.hall\n",
     )
-    assert circles(import_graph(named)) == [["house.hall", "house.room"]]
+    assert cycles(import_graph(named)) == [["house.hall", "house.room"]]
 
 
 def test_imports_of_a_package_that_it_does_not_offer_count(tmp_path: Path) -> None:
     (tmp_path / "house").mkdir()
     (tmp_path / "house" / "__init__.py").write_text("from house.room import Door\nx: Door\n")
     named = tree(tmp_path, house__room="from house import x\n")
-    assert circles(import_graph(named)) == [["house", "house.room"]]
+    assert cycles(import_graph(named)) == [["house", "house.room"]]
 
 
 def test_eager_imports_are_those_of_loading_and_of_type_hints(tmp_path: Path) -> None:
