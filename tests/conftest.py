@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import hashlib
 import os
 import signal
 import tempfile
@@ -59,6 +60,8 @@ if "QUOD_CACHE_DIR" in os.environ:
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
+_LONGEST_ID = 100
+
 # The driver of Chromium for processors, beside those that are installed. Both variables must be set
 # before the first adapter is looked for.
 _SWIFTSHADER = Path("/usr/lib/chromium/vk_swiftshader_icd.json")
@@ -88,6 +91,17 @@ def shared_fixtures() -> Path:
     if not folder.is_dir():
         pytest.skip("needs the shared fixtures beside the checkout (../shared/fixtures)")
     return folder
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Name long texts and bytes by their length and digest.
+
+    By default such a parameter is in the id as a whole, with megabytes for hostile files.
+    """
+    if not isinstance(val, (str, bytes)) or len(val) <= _LONGEST_ID:
+        return None
+    data = val.encode(errors="surrogatepass") if isinstance(val, str) else val
+    return f"{len(val)}-{hashlib.sha256(data).hexdigest()[:12]}"
 
 
 @pytest.hookimpl(wrapper=True)
