@@ -362,7 +362,7 @@ def test_more_images_than_a_proof_takes(known: Prover, monkeypatch: pytest.Monke
 def test_arguments_that_are_refused(known: Prover, images: Any, logits: Any, proof: bytes) -> None:
     key: VerifyingKey = known.key
     wrong: list[tuple[Any, ...]] = [
-        (None, images, logits, proof), (key, images[:, 1:], logits, proof),
+        (key, images[:, 1:], logits, proof),
         (key, images, logits[:1], proof), (key, images, logits.astype(float), proof),
         (key, images, logits.astype(np.uint64) + np.uint64(1 << 63), proof),
         (key, images, np.full_like(logits, -(1 << 63)), proof), (key, images, logits, None),
