@@ -137,8 +137,6 @@ def test_what_is_not_encoded(proof: Proof) -> None:
         proof_from_bytes("00" * 96)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="check_subgroup must be True or False"):
         proof_from_bytes(proof_to_bytes(proof), check_subgroup="no")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="compressed must be True or False"):
-        proof_to_bytes(proof, compressed="no")  # type: ignore[arg-type]
 
 
 # --- square roots

@@ -166,8 +166,6 @@ def test_a_small_key_has_two_lanes_where_there_is_room(
 
 
 def test_wrong_arguments(repository: KeyRepository) -> None:
-    with pytest.raises(InputError, match="KeyRepository"):
-        ResidentKeys(repository.path)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="host_bytes"):
         ResidentKeys(repository, host_bytes=-1)
     for name in ("of_host", "of_device"):
