@@ -1,4 +1,4 @@
-"""What a device makes of a kernel, as far as the language knows it."""
+"""The interface of a compiled kernel that the kernel language relies on."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from quod.kernel.ir.value import ParameterType
 
 
 class Compiled(Protocol):
-    """A kernel in code of a device.
+    """A kernel compiled for a device.
 
-    `slots` are the numbers and pointers that its parameters are made of, `lanes` is how many
-    instances a workgroup has.
+    parameters: the declared parameters.
+    slots: the scalars and pointers that the parameters consist of.
+    lanes: instances in a workgroup.
     """
 
     @property

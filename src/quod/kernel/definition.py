@@ -102,10 +102,10 @@ class KernelDefinition:
         )
 
     def on(self, device: Launches[K], *, lanes: int | None = None, **static: Any) -> Launcher[K]:
-        """The kernel compiled for a device, to be called with its arguments.
+        """Compile the kernel for a device; return a launcher to call with its arguments.
 
-        The call computes the number of workgroups. `lanes` and `static` are those of
-        `device.compile`. KernelError if the kernel is wrong, or does not tell its instances.
+        The launcher computes the number of workgroups. `lanes` and `static` are those of
+        `device.compile`. KernelError for an invalid kernel, or one without an instance count.
         """
         from quod.kernel.launcher import bind
 
@@ -122,10 +122,10 @@ class KernelDefinition:
     def parameters_for(
         self, static: Mapping[str, Any]
     ) -> tuple[dict[str, ParameterType], dict[str, Type]]:
-        """The parameters for some static arguments, and the numbers and pointers they are made of.
+        """Return the parameters for static arguments, and the scalars and pointers they consist of.
 
-        The two are one object where each parameter is one of these. TraceError if a parameter
-        depends on a static argument that is not there.
+        Both are one object if every parameter is a scalar or pointer. TraceError if a parameter
+        depends on a missing static argument.
         """
         if self._is_simple:
             return self.parameters, self.parameters  # type: ignore[return-value]
@@ -136,18 +136,18 @@ class KernelDefinition:
 
     @functools.cached_property
     def _is_simple(self) -> bool:
-        """Whether each parameter is one number or pointer, and the grid one number."""
+        """True if each parameter is a scalar or pointer and the grid has one axis."""
         return self.axes == 1 and not any(
             isinstance(type_, Composite) for type_ in self.parameters.values()
         )
 
     def check_outside(self) -> None:
-        """TraceError if what was read outside when the kernel was traced has changed since."""
+        """Raise TraceError if a global or captured variable has changed since the first trace."""
         if "outside" in vars(self):
             self.outside.check()
 
     def trace(self, machine: Machine, **static: Any) -> Kernel:
-        """The kernel's IR for one machine, simplified and verified."""
+        """Trace the kernel for one machine; return its simplified and verified IR."""
         # A process that finds its code in the cache has no use for this.
         from quod.kernel.verifier.verify import verify
 
@@ -158,16 +158,15 @@ class KernelDefinition:
             except VerificationFailure as error:
                 if not is_library(error.location.file):
                     raise
-                # Of the same kernel with the lines that call what this line is of.
+                # Raise it again with the line of user code that calls the library.
                 verify(self._record(machine, static, user_location), machine)
                 raise
             return kernel
 
     def trace_to_user_lines(self, machine: Machine, static: Mapping[str, Any]) -> Kernel:
-        """The same, where an op is said to be from the line of the kernel's author.
+        """Trace as `trace` does, attributing each op to a line of user code.
 
-        What fields and curves record is from the line that calls them then: for messages about
-        what a kernel does while it runs.
+        Ops that fields and curves record get the line that calls these, for run-time messages.
         """
         from quod.kernel.verifier.verify import verify
 
@@ -206,7 +205,7 @@ class KernelDefinition:
     def _constant(
         self, parameters: Mapping[str, ParameterType], slots: Mapping[str, Type]
     ) -> tuple[str, ...]:
-        """The pointers of the parameters that are constant; TraceError if one has none."""
+        """The pointer slots of constant parameters; TraceError for one without pointers."""
         if not self.constant:
             return ()
         from quod.kernel.builder.composites import pointers_of
@@ -214,7 +213,7 @@ class KernelDefinition:
         return pointers_of(parameters, slots, self.constant, self.location)
 
     def _shape(self, machine: Machine) -> tuple[int, ...]:
-        """The extents of a workgroup; TraceError if the machine's has not as many instances."""
+        """The extents of a workgroup; TraceError if the machine's workgroup size differs."""
         if self.shape is None:
             return (machine.workgroup_size, *[1] * (self.axes - 1))
         if math.prod(self.shape) != machine.workgroup_size:
@@ -226,7 +225,7 @@ class KernelDefinition:
         return self.shape
 
     def _check_static(self, static: Mapping[str, Any]) -> None:
-        """TraceError unless static arguments are those that the function has."""
+        """Raise TraceError for missing or unknown static arguments."""
         own = {
             name: parameter.default is parameter.empty
             for name, parameter in inspect.signature(self.function).parameters.items()
@@ -256,7 +255,7 @@ class KernelDefinition:
 
 
 def declared(parameters: Mapping[str, ParameterType]) -> str:
-    """Parameters as in ``n: u32, x: ptr<f32, global>``."""
+    """Format parameters as in ``n: u32, x: ptr<f32, global>``."""
     return ", ".join(f"{name}: {type_}" for name, type_ in parameters.items())
 
 
@@ -275,19 +274,16 @@ def kernel(
     function: Callable[..., None] | None = None, /, *, workgroup: Extents | None = None,
     instances: Names | None = None, axes: int | None = None, constant: Names = (),
 ) -> KernelDefinition | Callable[[Callable[..., None]], KernelDefinition]:  # fmt: skip
-    """Makes a kernel of a Python function `f(k, parameter: U32, ..., *, static)`.
+    """Define a kernel from a Python function `f(k, parameter: U32, ..., *, static)`.
 
-    `@kernel(workgroup=64)` compiles it for workgroups of 64 where `compile` is not told otherwise.
-    `instances` names the parameter that is the number of instances, by default ``n`` if that is an
-    unsigned integer: `on` computes the workgroups of a launch from it.
-
-    `@kernel(axes=2)` makes it a kernel over a grid of two axes, or three: a launch takes so many
-    numbers of workgroups, and `k.global_id(axis)` is an instance's place along one. `workgroup` may
-    then be the extents of a workgroup, ``workgroup=(16, 8)``, by default all along the first axis,
-    and `instances` names a parameter for each axis.
-
-    `constant` names parameters that are pointers to what nothing changes that may run at the same
-    time, such as weights: what `k.dependency_wait` may come behind. The kernel stores elsewhere.
+    workgroup: the default workgroup size, or its extents in a grid of several axes, such as
+        ``workgroup=(16, 8)``. One size puts all instances along the first axis.
+    instances: the parameter that holds the number of instances, or one per axis. Default: ``n`` if
+        that is an unsigned integer. `on` computes the number of workgroups from it.
+    axes: the axes of the grid, 1 to 3. A launch takes a count of workgroups per axis, and
+        `k.global_id(axis)` is an instance's index along one.
+    constant: pointer parameters to data that no concurrent launch changes, such as weights. The
+        kernel may load them before `k.dependency_wait` and must not store through them.
     """
     make = functools.partial(
         _define, workgroup=workgroup, instances=instances, axes=axes, constant=constant
@@ -331,7 +327,7 @@ def _define(
 
 
 def _parameters(function: Callable[..., None], location: Location) -> dict[str, ParameterType]:
-    """What is given at launch, by name; TraceError if a type is missing or none of a kernel's."""
+    """Return the launch parameters by name; TraceError for a missing or unsupported annotation."""
     names, stars = _names(function)
     if stars:
         raise TraceError(

@@ -11,12 +11,12 @@ from quod.errors import KernelError
 from quod.frozen import frozen
 
 OWN_FILES = os.path.dirname(os.path.dirname(__file__)) + os.sep
-"""How the names of Quod's own source files begin."""
+"""The path prefix of Quod's own source files."""
 _PACKAGE = os.path.dirname(__file__) + os.sep
 # Kernels that live in the package: their lines are a user's lines.
 _EXAMPLES = _PACKAGE + "examples.py"
 _DEFINITION = _PACKAGE + "definition.py"
-# What kernels are written with: a mistake that shows there was made where they are called.
+# Libraries for kernels: an error raised in one belongs to the line that calls it.
 _LIBRARIES = tuple(
     OWN_FILES + name for name in ("field" + os.sep, "curve" + os.sep, "validation.py")
 )
@@ -27,7 +27,7 @@ _AFTER_AN = re.compile(r"[aeio]|[f]\d|un(?!i)", re.IGNORECASE)
 
 
 def an(noun: object) -> str:
-    """A type, an op or a class with its article, for messages: ``an i32``, ``a u32``."""
+    """Prefix a noun with its indefinite article, for messages: ``an i32``, ``a u32``."""
     return f"{'an' if _AFTER_AN.match(str(noun)) else 'a'} {noun}"
 
 
@@ -46,7 +46,7 @@ _LONGEST_MESSAGE = 1000
 
 
 def shortened(message: str, longest: int = _LONGEST_MESSAGE) -> str:
-    """A message that somebody can read, whatever a kernel has thousands of."""
+    """Truncate a message to at most `longest` characters, ending in ``...``."""
     return message if len(message) <= longest else f"{message[: longest - 3]}..."
 
 
@@ -67,7 +67,7 @@ class VerificationFailure(KernelError):
 
 
 class InterpreterError(KernelError):
-    """A kernel did something undefined while it was interpreted, or was started wrongly."""
+    """An interpreted kernel had undefined behaviour, or its launch was invalid."""
 
     def __init__(self, message: str, location: Location) -> None:
         self.location = location
@@ -75,11 +75,11 @@ class InterpreterError(KernelError):
 
 
 class AssertionFailure(InterpreterError):
-    """What `k.assert_` was given does not hold for an instance."""
+    """The condition of a `k.assert_` is false in some instance."""
 
 
 def current_location() -> Location:
-    """The innermost source line outside the kernel package: where an op is from."""
+    """Return the innermost source line outside the kernel package."""
     frame = sys._getframe(1)
     while frame.f_back is not None and _is_inside(frame.f_code.co_filename):
         frame = frame.f_back
@@ -87,9 +87,9 @@ def current_location() -> Location:
 
 
 def user_location() -> Location:
-    """The innermost source line of the kernel's author, who calls fields and curves.
+    """Return the innermost source line outside the kernel, field and curve packages.
 
-    For a kernel that is itself part of those packages it is a line of its body.
+    For a kernel defined in those packages, this is a line of the kernel's body.
     """
     frame = found = sys._getframe(1)
     while frame.f_back is not None:
@@ -105,7 +105,7 @@ def user_location() -> Location:
 
 
 def is_library(file: str) -> bool:
-    """Whether a file is of the packages that kernels are written with, not of a kernel's author."""
+    """Return whether a file belongs to the kernel, field or curve packages, not to user code."""
     return _is_inside(file) or file.startswith(_LIBRARIES)
 
 

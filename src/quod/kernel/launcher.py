@@ -11,7 +11,7 @@ from quod.validation import shown
 from quod.wording import listed
 
 Groups = int | tuple[int, ...]
-"""How many workgroups: one number, or one along each axis of the grid."""
+"""A count of workgroups: one number, or one along each axis of the grid."""
 
 
 K = TypeVar("K", bound=Compiled)

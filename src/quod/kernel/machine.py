@@ -1,4 +1,4 @@
-"""What a kernel is traced for."""
+"""The target machine of a trace and its capabilities."""
 
 from __future__ import annotations
 
@@ -14,87 +14,86 @@ DEFAULT_SHARED_BYTES = 48 * 1024
 
 
 class Capability(StrEnum):
-    """What a machine can do beyond what all can, or what it is bad at: one row each.
+    """An optional feature of a machine, or a weakness that strategies should work around.
 
     A capability equals its name: ``k.machine.has("ifma52")``.
     """
 
     U64 = "u64"
-    """Integers of 64 bits are the machine's own, not pairs of words."""
+    """64-bit integers are native, not pairs of 32-bit words."""
 
     CARRY = "carry"
-    """Additions and subtractions of 64-bit words give and take a carry."""
+    """Additions and subtractions of 64-bit words have a carry in and a carry out."""
 
     MAD_CARRY_32 = "carry32"
-    """32-bit multiply-adds give and take a carry."""
+    """32-bit multiply-adds have a carry in and a carry out."""
 
     IFMA52 = "ifma52"
     """Vector lanes multiply and add 52-bit words (AVX-512 IFMA)."""
 
     LOW_PRODUCTS = "low_products"
-    """Of a product of words there is the low half alone: the high one is made of four."""
+    """Multiplication yields only the low word; the high word takes four multiplications."""
 
     SUBGROUPS = "subgroup"
     """Instances of a subgroup read one another's values: shuffles and ballots."""
 
     SLOW_SUBGROUPS = "slow_subgroup"
-    """They do so through shared memory and barriers: what avoids it is faster."""
+    """Subgroup ops are emulated with shared memory and barriers, so kernels should avoid them."""
 
     CHECKS = "checks"
-    """Kernels print and check assertions; elsewhere neither is recorded."""
+    """Kernels can print and check assertions; other machines record neither."""
 
     VECTOR_LANES = "vector_lanes"
-    """Instances are the lanes of one vector: what they access side by side is one access, and
-    elements that one instance accesses together are as many."""
+    """Instances are lanes of one vector: contiguous accesses by neighbours are one access, but n
+    consecutive elements of one instance are n accesses."""
 
     EXP2 = "exp2"
-    """An instruction gives powers of two of floats."""
+    """An instruction computes 2**x of a float."""
 
     F16 = "f16"
-    """Instructions convert between f32 and f16, to nearest even, with subnormal numbers."""
+    """Instructions convert between f32 and f16, rounding to nearest even and with subnormals."""
 
     BF16 = "bf16"
     """An instruction rounds f32 to bf16."""
 
     FLOATS8 = "floats8"
-    """Instructions convert floats of 8 bits: f32 to them, and e4m3 to f16."""
+    """Instructions convert f32 to 8-bit floats, and e4m3 to f16."""
 
     ASYNC_COPIES = "async_copies"
-    """Copies to shared memory go on while instances compute, or write zeros in their place."""
+    """Copies to shared memory are asynchronous and can write zeros instead of the source."""
 
     TENSOR_CORES = "tensor_cores"
-    """Subgroups of 32 multiply small matrices that their registers hold together."""
+    """Subgroups of 32 multiply small matrices distributed over their registers."""
 
     FLOAT8_CORES = "float8_cores"
-    """These may be of floats of 8 bits."""
+    """Tensor cores also multiply 8-bit floats."""
 
     MATRIX_STORES = "matrix_stores"
-    """Subgroups of 32 store such matrices to shared memory, row by row."""
+    """Subgroups of 32 store matrices from registers to shared memory, row by row."""
 
     NAMED_BARRIERS = "named_barriers"
-    """Some subgroups of a workgroup wait for one another, while others go their own ways."""
+    """Barriers can synchronise some subgroups of a workgroup while the others continue."""
 
     TILE_COPIES = "tile_copies"
-    """A unit of its own copies tiles of arrays to shared memory, to all workgroups of a cluster at
-    once, and barriers in memory count what has come."""
+    """A copy engine copies tiles of arrays to shared memory, with multicast to all workgroups of a
+    cluster; barriers in memory count the bytes."""
 
     WARPGROUPS = "warpgroups"
-    """Four subgroups of 32 multiply matrices in shared memory, and go on meanwhile."""
+    """Four subgroups of 32 multiply matrices in shared memory asynchronously."""
 
     SHORT_KERNELS = "short_kernels"
-    """The driver copies functions to wherever they are called, and takes long over large kernels:
-    a loop is better than its steps one after the other, and a program over a private array than
-    values in registers."""
+    """The driver inlines functions and compiles large kernels slowly. Prefer loops to unrolled
+    steps, and an interpreted program over a private array to values in registers."""
 
     WORD_STORES = "word_stores"
-    """Memory is words of 32 bits: a store of fewer bits is an atomic operation on one."""
+    """Memory consists of 32-bit words: a narrower store is an atomic operation on a word."""
 
     WATCHED_LOOPS = "watched_loops"
-    """The driver may end a loop early, which kernels are to report."""
+    """The driver may end a loop early; kernels must report it."""
 
 
 def capabilities(names: Iterable[str]) -> frozenset[Capability]:
-    """The capabilities of those names; KernelError, with what to do, for a name that is none."""
+    """Return the capabilities with these names; KernelError suggests a fix for an unknown name."""
     return frozenset(map(_capability, names))
 
 
@@ -109,16 +108,16 @@ def _capability(name: str) -> Capability:
 
 @frozen
 class Machine:
-    """The target of one trace: a language, the instances a workgroup, and what it can do.
+    """The target of one trace: language, workgroup size and capabilities.
 
-    `target` names the language, `arch` the processor's kind within it, such as ``sm_90a``, or
-    empty. `features` are its capabilities, which strategies of kernels ask for;
-    KernelError for the name of none. `shared_bytes_limit` is the most shared memory that a
-    workgroup may declare. `limbs` is a choice of the way in which numbers of several words
-    are held, where capabilities leave one; strategies of kernels read it.
-
-    A subgroup is a run of `subgroup_size` instances of one workgroup that can read one another's
-    values. Its size divides the workgroup's, or exceeds it.
+    target: the name of the target language.
+    workgroup_size: instances in a workgroup.
+    features: capabilities; KernelError for an unknown name.
+    shared_bytes_limit: the maximum shared memory a workgroup may declare, in bytes.
+    arch: the architecture within the target, such as ``sm_90a``, or empty.
+    subgroup_size: consecutive instances of a workgroup that can exchange values. It divides the
+        workgroup size or exceeds it.
+    limbs: the representation of multi-word numbers where capabilities leave a choice.
     """
 
     target: str
@@ -130,9 +129,9 @@ class Machine:
     limbs: str = ""
 
     def __post_init__(self) -> None:
-        # Machines of equal capabilities are equal in all that is written of them.
+        # Normalise, so that machines with equal capabilities compare equal.
         object.__setattr__(self, "features", capabilities(self.features))
 
     def has(self, capability: str) -> bool:
-        """Whether the machine has a capability; KernelError for the name of none."""
+        """Return whether the machine has a capability; KernelError for an unknown name."""
         return _capability(capability) in self.features

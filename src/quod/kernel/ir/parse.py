@@ -320,7 +320,7 @@ class _Parser:
         return operands
 
     def _starts_definition(self) -> bool:
-        """Whether the next value is the first result of the next op."""
+        """Return whether the next value begins the next op as its first result."""
         following = self._tokens[self._at + 1]
         return following.kind == "mark" and following.text == ":"
 

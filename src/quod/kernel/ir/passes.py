@@ -26,9 +26,9 @@ def eliminate_dead_code(kernel: Kernel) -> None:
 
 
 def only_computes(op: Op) -> bool:
-    """Whether an op gives values of values and does nothing else, nor does anything in it.
+    """Return whether an op and everything nested in it only computes values.
 
-    Where it stands among ops with effects is the same then.
+    Such an op can be reordered freely among ops with effects.
     """
     if op.name == "call":
         function: Function = op.attributes["function"]
@@ -39,12 +39,12 @@ def only_computes(op: Op) -> bool:
 
 
 def is_without_effect(block: Block) -> bool:
-    """Whether a region may be left out, or done once more, if nobody needs its results."""
+    """Return whether a region with unused results can be removed or executed again."""
     return _Sweep().without_effect(block)
 
 
 class _Sweep:
-    """Removes dead ops backwards."""
+    """Dead-code elimination from the last op to the first."""
 
     def __init__(self) -> None:
         self._pure_functions: dict[int, bool] = {}
@@ -73,5 +73,5 @@ class _Sweep:
         return op.definition.removable
 
     def without_effect(self, block: Block) -> bool:
-        """Whether nothing in a region has one."""
+        """Return whether no op in a region has a side effect."""
         return all(op.name == "yield" or self._removable(op) for op in block.ops)

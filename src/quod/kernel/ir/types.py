@@ -91,12 +91,12 @@ def pointer(element: Type, space: Space = "global") -> PointerType:
 
 
 def is_constant(type_: Type) -> bool:
-    """Whether it is a pointer into a table."""
+    """Return whether a type is a pointer into a constant table."""
     return isinstance(type_, PointerType) and type_.space == "constant"
 
 
 def is_private(type_: Type) -> bool:
-    """Whether it is a pointer into the memory of one instance."""
+    """Return whether a type is a pointer into the private memory of one instance."""
     return isinstance(type_, PointerType) and type_.space == "private"
 
 

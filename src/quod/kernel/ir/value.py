@@ -14,7 +14,7 @@ from quod.kernel.ops.scalar import OPS
 
 
 class Recorder(Protocol):
-    """What Python's operators on a value record ops to; see `quod.kernel.builder.builder`."""
+    """The recorder of ops behind the operators of `Value`; see `quod.kernel.builder.builder`."""
 
     def operand(self, item: Operand, type_: Type) -> Value: ...
 
@@ -41,9 +41,10 @@ class Arithmetic(Recorder, Protocol):
 
 
 class Value:
-    """What one op gives each instance at run time; Python operators on it record further ops.
+    """The result of one op, one number or pointer per instance at run time.
 
-    A Python number beside a value becomes a constant of the value's type.
+    Python operators on it record further ops. A Python number as the other operand becomes a
+    constant of the value's type.
     """
 
     __slots__ = ("builder", "op", "type")
@@ -277,18 +278,18 @@ class Op:
 
     @property
     def conditions(self) -> tuple[Value, ...]:
-        """What says which way the instances go through the regions."""
+        """The operands, or the yielded value, that control branching through the regions."""
         count = self.definition.deciding
         return self.operands[:count] if count else self.regions[0].yielded[:1]
 
     @property
     def initial(self) -> tuple[Value, ...]:
-        """What a loop begins to carry."""
+        """The initial values that a loop carries."""
         return self.operands[self.definition.deciding :]
 
     @property
     def carried(self) -> tuple[Value, ...]:
-        """What a loop carries, in its first region; the index of a counted loop is not among it."""
+        """A loop's carried values, as arguments of its first region, without the loop index."""
         arguments = self.regions[0].arguments
         return arguments[len(arguments) - len(self.initial) :]
 
@@ -320,9 +321,9 @@ class Composite(ABC):
 
     @abstractmethod
     def resolved(self, static: Mapping[str, Any]) -> Composite:
-        """The same with what it depends on, given the kernel's static arguments.
+        """Return the type with its dependencies resolved from the kernel's static arguments.
 
-        ValueError, whose text goes behind the parameter's name, if they do not say it.
+        ValueError if they do not determine it; the text is appended to the parameter's name.
         """
 
     @property
@@ -339,11 +340,12 @@ class Composite(ABC):
 
     @abstractmethod
     def joined(self, k: Any, numbers: Sequence[Value]) -> Any:
-        """What the kernel of a builder `k` gets, of the numbers as values."""
+        """Assemble the object that a kernel receives, from one value per slot; `k` is the builder.
+        """
 
 
 ParameterType = Type | Composite
-"""What a kernel's parameter may be."""
+"""The type of a kernel parameter."""
 
 
 Bool = Annotated[Value, types.bool_]

@@ -1,4 +1,4 @@
-"""What the op table says of an op: the fields of a row, and the types that operands give."""
+"""The schema of the op table: the fields of a row, and type inference from operands."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class OpDefinition:
 
     `operands` and `results` are type names; a name in `variables` stands for any one of the types
     that it lists, the same one throughout the row. The signature is the type rule unless
-    `type_rule` names a function of `op_types`: then the types depend on attributes or regions too.
+    `type_rule` names a function of `type_rules`, for types that depend on attributes or regions.
     """
 
     name: str
@@ -41,124 +41,123 @@ class OpDefinition:
     doc: str
     variables: dict[str, tuple[Type, ...]]
     evaluate: Evaluate | None = None
-    """The meaning: takes an array an operand."""
+    """The op's NumPy function; takes one array per operand."""
     group: str = ""
     """The section of docs/kernel-ops.md."""
     effect: Effect = "none"
     cost: Cost = "other"
-    """What it counts as in the instruction mix; a high product needs the upper half of one."""
+    """The kind of instruction that the op counts as; a high product needs the upper half."""
     type_rule: str = ""
     step: str = ""
-    """The interpreter's function for an op that does not compute, if it has another name."""
+    """The interpreter's function for an op that does not compute, if not named like the op."""
     evaluate_as: Callable[[Array, Type], Array] | None = None
-    """The meaning where the type of the result counts: takes an array and that type."""
+    """The op's NumPy function if it depends on the result type: takes an array and that type."""
     evaluate_in_range: Evaluate | None = None
-    """The meaning of a shift by less than the width."""
+    """The NumPy function of a shift whose amount is known to be below the width."""
     update: Evaluate | None = None
-    """What an atomic op leaves in memory: takes what it found and the other operands."""
+    """The value an atomic op stores, as a function of the old value and the other operands."""
     combines: str = ""
-    """The op that it makes one value of a subgroup's with."""
+    """The op with which a subgroup reduction combines its values, such as ``add``."""
     commutative: bool = False
-    """Whether its two operands may change places."""
+    """True if the op's two operands can be swapped."""
     identity: int | None = None
-    """The integer, modulo the width, that as second operand gives the first; -1 is all ones."""
+    """The right identity, an integer modulo the width; -1 is all ones."""
     absorber: int | None = None
-    """The integer, modulo the width, that as second operand is the result."""
+    """The right absorbing element, an integer modulo the width: as second operand, the result."""
     factors: tuple[int, int] | None = None
-    """The operands that it multiplies."""
+    """The indices of the operands that are multiplied."""
     lanes: str = ""
-    """The rule of `analysis.lane_rules` for an op that computes, if it has one."""
+    """The name of the op's rule in `analysis.lane_rules`, if it has one."""
     together: bool = False
-    """Whether it stands only where every instance of the workgroup comes."""
+    """True if the op is legal only where all instances of the workgroup reach it."""
     makes_roles: bool = False
-    """Whether subgroups of a kernel that has it may go their own ways."""
+    """True if the op makes a kernel warp-specialised: its subgroups may diverge."""
     arrives: Literal["", "one", "each"] = ""
-    """Who arrives at an mbarrier: one instance of those that come, or each subgroup."""
+    """Arrivals at an mbarrier: one in all, or one for each subgroup that executes the op."""
     stays: bool = False
-    """Whether instances stay there until others have done something."""
+    """True if the op blocks instances until others have arrived or data has come."""
     beside: bool = False
-    """Whether it reaches shared memory beside instances, whose stores it knows by a fence."""
+    """True if the op accesses shared memory asynchronously: earlier stores need a proxy fence."""
     capability: Capability | None = None
-    """What a machine needs for it."""
+    """The capability that a machine needs for the op."""
     access: AccessKind | None = None
-    """What it does to memory through its pointers."""
+    """The kind of access to memory through the op's pointers."""
     declares: Space | None = None
-    """The memory that it declares an array in."""
+    """The memory space of the array that the op declares."""
     varies: Varies = "operands"
-    """When its results differ between instances: where operands do, or as memory does, ..."""
+    """When results differ between instances: if operands do, always, never, or as memory does."""
     varies_in_subgroup: tuple[int, ...] | None = None
-    """In one subgroup: the operands alone that make its result vary, if not all."""
+    """The operands on which uniformity within one subgroup depends, if not on all."""
     reread: bool = False
-    """Whether its result is cheaper to make again than to keep in a register."""
+    """True if recomputing the result is cheaper than keeping it in a register."""
     regions: int = 0
     repeats: bool = False
-    """Whether its regions are a loop's."""
+    """True if the op is a loop."""
     deciding: int = 0
-    """Operands, the first ones, that say which way instances go; if 0, what region 1 yields."""
+    """The number of leading operands that control branching; 0 if region 1 yields the condition."""
     bare: str = ""
-    """The attribute that stands alone after the name in the text form."""
+    """The attribute printed without its name in the text form."""
     derived: tuple[str, ...] = ()
-    """Attributes that the results tell too, which the text form leaves out."""
+    """Attributes that follow from the results and that the text form omits."""
     between: str = ""
-    """The word of the text form before the second region."""
+    """The keyword before the second region in the text form."""
     tied: int | None = None
-    """The operand from which on results are in the registers of operands, which nothing else may
-    use: they are of products under way, or were until this op."""
+    """The first operand whose register a result takes over. These are accumulators of asynchronous
+    products, which no other op may use before a wait."""
     waits: bool = False
-    """Whether products are not under way any more after it."""
+    """True if the op waits for asynchronous products."""
     ulps: Mapping[str, float] = MappingProxyType({})
-    """Its greatest error by target, in units of the last place, where that is above a half."""
+    """The maximum error by target, in units in the last place, if above one half."""
     renames: bool = False
-    """Whether a result of an operand's type, or of another type of integers, may be in the register
-    of that."""
+    """True if a result may share its operand's register: types are equal, or both integers."""
     unwritten: bool = False
-    """Whether nothing is written where it stands: what it gives is written where it is used."""
+    """True if emitters write nothing for the op itself, only at its uses."""
     kept_for: str = ""
-    """Why it stays although no kernel of this library uses it."""
+    """The reason for keeping an op that no kernel of this library uses."""
 
     @functools.cached_property
     def pure(self) -> bool:
-        """Whether the op may be folded, shared and removed."""
+        """True if the op can be folded, shared and removed."""
         return self.effect == "none"
 
     @functools.cached_property
     def removable(self) -> bool:
-        """Whether the op may be removed when none of its results is used."""
+        """True if the op can be removed when none of its results is used."""
         return self.effect in ("none", "carry", "read", "subgroup")
 
     @functools.cached_property
     def special(self) -> bool:
-        """Whether its types depend on attributes or regions: `infer` is not for it."""
+        """True if types depend on attributes or regions, so that `infer` does not apply."""
         return bool(self.type_rule)
 
     @property
     def pointers(self) -> tuple[int, ...]:
-        """The operands that are pointers; the index into each, if any, is the next operand."""
+        """The indices of pointer operands; each pointer's index, if any, is the next operand."""
         return tuple(at for at, name in enumerate(self.operands) if name.startswith("ptr<"))
 
     @property
     def derives_pointer(self) -> bool:
-        """Whether its result is its pointer with another address or type."""
+        """True if the result is the pointer operand with another address or type."""
         return bool(self.results) and self.results[0].startswith("ptr<") and bool(self.pointers)
 
     @property
     def reaches_memory(self) -> bool:
-        """Whether it does something at the address that a pointer among its operands is."""
+        """True if the op accesses memory through a pointer operand."""
         return bool(self.pointers) and not self.derives_pointer
 
     @functools.cached_property
     def ends(self) -> bool:
-        """Whether the regions end if what is in them does: the rounds are known before."""
+        """True for a branch or a counted loop: it terminates if its regions do."""
         return self.regions > 0 and self.deciding > 0
 
     @functools.cached_property
     def varies_plainly(self) -> bool:
-        """Whether its results differ where any of its operands does, in a workgroup of any size."""
+        """True if the results vary exactly where an operand does, at any workgroup size."""
         plain = self.varies == "operands" and self.varies_in_subgroup is None
         return plain and not self.regions and self.name != "call"
 
     def infer(self, operand_types: list[Type]) -> list[Type]:
-        """Result types for the given operand types; TypeError says which operand is wrong."""
+        """Return the result types for operand types; TypeError names an operand of wrong type."""
         key = (self.name, tuple(operand_types))
         found = _inferred.get(key)
         if found is None:

@@ -467,12 +467,12 @@ _row(
 
 
 def distances(width: int) -> list[int]:
-    """How far apart the pairs of instances are that a subgroup of `width` is combined by."""
+    """Lane distances of a butterfly reduction over a subgroup of `width`, largest first."""
     return [1 << bit for bit in reversed(range((width - 1).bit_length()))]
 
 
 ATOMICS = tuple(name for name, row in OPS.items() if row.access == "atomic")
-"""The ops that read and change one place of memory at once."""
+"""The names of the atomic read-modify-write ops."""
 
 SUBGROUP = tuple(name for name, row in OPS.items() if row.capability is Capability.SUBGROUPS)
 """The ops that need subgroups."""

@@ -1,4 +1,4 @@
-"""What the ops compute: NumPy functions over all lanes.
+"""Semantics of the ops as NumPy functions over all lanes.
 
 These functions are the definition that folding, the interpreter and every target share. Integer
 arithmetic wraps. Floating-point arithmetic is IEEE 754, rounded to nearest even after each op, with
@@ -219,13 +219,13 @@ def inverse_square_root(a: Array) -> Array:
 
 
 def power_of_two(a: Array) -> Array:
-    """Rounded once."""
+    """Compute 2**a in f64 and round it to the type of `a`."""
     result: Array = np.exp2(a.astype(np.float64)).astype(a.dtype)
     return result
 
 
 def normal_power_of_two(a: Array) -> Array:
-    """The same, but for 0 in place of subnormal numbers."""
+    """Compute 2**a as `power_of_two` does, flushing subnormal results to 0."""
     result = power_of_two(a)
     least = np.finfo(a.dtype).tiny
     flushed: Array = np.where(result < least, result.dtype.type(0), result)
@@ -321,5 +321,5 @@ def convert(a: Array, target: Type) -> Array:
 
 
 def bitcast(a: Array, target: Type) -> Array:
-    """The same bits as another type of the same width."""
+    """Reinterpret the bits of `a` as a type of the same width."""
     return np.ascontiguousarray(a).view(NUMPY_TYPES[target])

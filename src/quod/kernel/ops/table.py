@@ -1,4 +1,4 @@
-"""Where the rows of the op table are: `ops` and `tile_ops` define them."""
+"""The op table, filled by `scalar`, `matrix` and `tile`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of the op table: tiles that come by a unit of their own, and products of them.
+"""Rows of the op table: tiles copied by the tensor memory accelerator, and their products.
 
 Sources: PTX ISA 9.0, "Asynchronous Data Movement", "mbarrier" and "Asynchronous Warpgroup Level
 Matrix Multiply-Accumulate".
@@ -19,37 +19,37 @@ COLUMNS = LINE // 2
 """Elements of a line."""
 
 PATTERN = 8 * LINE
-"""Bytes after which places of a line of a tile are exchanged in the same way again."""
+"""The period of the 128-byte swizzle, in bytes."""
 
 MATRIX_ROWS, MATRIX_DEPTH = 64, 16
-"""Rows of A, and of the sums, and what is summed in one product."""
+"""The shape of A in one product: rows, and elements along K for 16-bit types."""
 
 
 SHORT = ("i8", "e4m3", "e5m2", "e4m3_e5m2", "e5m2_e4m3")
-"""Products of elements of 8 bits, of A and of B if they are not the same."""
+"""Element types of 8-bit products; a pair if A and B have different types."""
 
 IN_TILES = ("f16", "bf16", *SHORT, "f32")
-"""What is multiplied in tiles."""
+"""Element types of products of tiles."""
 
 
 CLUSTERS = (1, 2, 4, 8)
-"""Workgroups of a cluster."""
+"""Supported cluster sizes in workgroups."""
 
 MBARRIER_COUNTS = range(1, 1 << 20)
-"""How many arrivals a phase of an mbarrier may have."""
+"""The valid arrival counts of an mbarrier phase."""
 
 REGISTER_COUNTS = range(24, 257, 8)
-"""How many registers an instance of a role may be given."""
+"""The valid register counts per instance of a role."""
 
 SUBGROUP = 32
-"""Instances of a subgroup, where tiles are multiplied."""
+"""Instances of a subgroup on machines that multiply tiles."""
 
 WARPGROUP = 4 * SUBGROUP
-"""Instances that have a product together."""
+"""Instances that compute one product collectively."""
 
 
 def define_tile_ops() -> None:
-    """Adds the rows."""
+    """Add the rows to the op table."""
     row = partial(
         define, "Clusters and tiles in shared memory", capability=Capability.TILE_COPIES,
         effect="write", cost="memory", together=True,

@@ -97,7 +97,7 @@ def pointer_add(op: Op) -> None:
 
 
 def _element(op: Op) -> Type:
-    """What a load or a store of the op's pointer has as values."""
+    """The type of the values that a load or store through the op's pointer moves."""
     element = _place(op).element
     if element in types.NARROW_FLOATS:
         bits = types.bits_type(element)
