@@ -1,4 +1,4 @@
-"""The language: what a kernel's Python function writes."""
+"""The kernel language: the builder `k` that a kernel's Python function records its ops with."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _BESIDE_ELEMENT = (
 
 
 def _fitting(number: int | float | bool, type_: Type) -> int | float | bool:
-    """The number as the type holds it."""
+    """Convert a number to the type; TraceError if it is out of range or not exact."""
     if type_ is types.bool_:
         if number not in (0, 1):
             raise TraceError(f"{number} is not a bool; compare with x != 0")
@@ -60,23 +60,23 @@ _DECLARING = {row.declares: name for name, row in OPS.items() if row.declares}
 
 
 class Builder(ValueBuilder):
-    """What a kernel's Python function writes its ops to; `k` by convention."""
+    """The recorder of a kernel's ops, passed to its Python function as `k`."""
 
     def __init__(
         self, machine: Machine, *, locate: Callable[[], Location] = current_location
     ) -> None:
-        """`locate` says which line of the source records an op."""
+        """`locate` returns the source line to attribute an op to."""
         self.machine = machine
         self._tracer = Tracer(self, machine.workgroup_size, locate)
 
     # --- any op
 
     def emit(self, name: str, operands: Sequence[Value]) -> Value:
-        """Records an op of the table that has one result, folded and shared where it is pure."""
+        """Record an op with one result; pure ops are folded and shared."""
         return self.emit_many(name, operands)[0]
 
     def emit_many(self, name: str, operands: Sequence[Value]) -> tuple[Value, ...]:
-        """Records an op of the table, folded and shared where it is pure."""
+        """Record an op of the table; pure ops are folded and shared."""
         if type(name) is not str or not isinstance(operands, (tuple, list)):
             raise TraceError("emit takes the name of an op and a tuple of its operands")
         definition = OPS.get(name)
@@ -102,15 +102,15 @@ class Builder(ValueBuilder):
         return self._tracer.record_pure(name, operands, result_types)
 
     def operand(self, item: Operand, type_: Type) -> Value:
-        """`item` as a value: itself, or a constant of the given type."""
+        """Return `item` if it is a value, else a constant of the given type."""
         if isinstance(item, Value):
             return item
         return self.constant(item, type_)
 
     def constant(self, number: int | float | bool, type_: Type) -> Value:
-        """A constant; a number that the type does not hold is an error.
+        """A constant; TraceError for a number out of the type's range.
 
-        A float is rounded to its type, but an integer must be exact in it.
+        Floats are rounded to the type; integers must be representable exactly.
         """
         if isinstance(number, np.generic):
             number = number.item()
@@ -128,13 +128,13 @@ class Builder(ValueBuilder):
 
     @property
     def workgroup_size(self) -> int:
-        """Instances a workgroup, known while the kernel is traced."""
+        """The number of instances in a workgroup, a Python integer."""
         return self.machine.workgroup_size
 
     def local_id(self, axis: int | None = None) -> Value:
-        """Index of this instance in its workgroup; along an axis, counted from 0, if one is given.
+        """Index of this instance in its workgroup, or along one of its axes, numbered from 0.
 
-        Along the first axis they follow one another, then along the second.
+        Consecutive instances lie along the first axis.
         """
         linear = self.emit("local_id", ())
         if axis is None or len(self._along(axis)) == 1:
@@ -153,7 +153,7 @@ class Builder(ValueBuilder):
         return linear % self._tracer.grid[axis] if axis < len(self._tracer.grid) else linear
 
     def num_workgroups(self, axis: int | None = None) -> Value:
-        """Workgroups in the grid, or along one of its axes."""
+        """The number of workgroups in the grid, or along one of its axes."""
         if axis is not None and axis < len(self._along(axis)) - 1:
             return self._tracer.grid[axis]
         count = self.emit("num_workgroups", ())
@@ -180,7 +180,7 @@ class Builder(ValueBuilder):
 
     @property
     def subgroup_size(self) -> int:
-        """Instances a subgroup, known while the kernel is traced; at most 32."""
+        """The number of instances in a subgroup, a Python integer of at most 32."""
         if not self.machine.has(Capability.SUBGROUPS):
             raise TraceError(
                 f"the machine for {self.machine.target} has no subgroups; ask "
@@ -201,7 +201,7 @@ class Builder(ValueBuilder):
         return self.local_id() // self.subgroup_size
 
     def resident_workgroups(self, count: int) -> None:
-        """Hints that registers be limited so that `count` workgroups fit one multiprocessor."""
+        """Hint that registers be limited so that `count` workgroups fit on a multiprocessor."""
         if count < 1:
             raise TraceError(f"at least one workgroup is resident, not {count}")
         self._tracer.resident = count
@@ -209,9 +209,9 @@ class Builder(ValueBuilder):
     # --- memory of the workgroup
 
     def shared(self, element: Type, count: int, *, alignment: int = 16) -> Value:
-        """An array of `count` elements in the memory of the workgroup, at first unset.
+        """Declare an uninitialised array of `count` elements in the workgroup's shared memory.
 
-        It begins at a multiple of `alignment` bytes: 16, 128 or 1024.
+        `alignment` is 16, 128 or 1024 bytes.
         """
         array = self._declared("shared", element, count)
         assert array.op is not None
@@ -221,16 +221,16 @@ class Builder(ValueBuilder):
         return array
 
     def private(self, element: Type, count: int) -> Value:
-        """An array of `count` elements for each instance alone, at first unset.
+        """Declare an uninitialised array of `count` elements, private to each instance.
 
-        For what an index picks and registers cannot hold; at most 8192 bytes in all.
+        Use it for values selected by a run-time index; at most 8192 bytes per instance in all.
         """
         return self._declared("private", element, count)
 
     def table(self, element: Type, numbers: Sequence[int | float]) -> Value:
-        """A table of numbers that are known now, for an index that is not; it is only read.
+        """Declare a read-only table of constants, for run-time indices.
 
-        TraceError for a number that the type does not hold, as of constants.
+        TraceError for a number out of the type's range, as for constants.
         """
         check_type(element)
         if element in types.NARROW_FLOATS:
@@ -277,21 +277,21 @@ class Builder(ValueBuilder):
         return self._tracer.record(_DECLARING[space], (), (result,), {"count": count})[0]
 
     def barrier(self) -> None:
-        """Waits until every instance of the workgroup is here; legal where all instances come."""
+        """Wait for all instances of the workgroup; legal where all of them reach it."""
         self._tracer.record("barrier", (), ())
 
     def named_barrier(self, number: int, count: int) -> None:
-        """Waits until `count` instances have come to the barrier `number`, from 1 to 15.
+        """Wait until `count` instances have arrived at the barrier `number`, from 1 to 15.
 
-        Legal where it is known which subgroups come: under conditions that are uniform, or compare
-        `k.subgroup_id()` with constants. For machines with the capability ``named_barriers``.
+        Legal where the arriving subgroups are known statically: under conditions that are uniform
+        or compare `k.subgroup_id()` with constants. Requires the capability ``named_barriers``.
         """
         self._named_barrier("named_barrier", number, count)
 
     def named_barrier_arrive(self, number: int, count: int) -> None:
-        """Comes to the barrier `number` as `named_barrier` does, but does not wait there.
+        """Arrive at the barrier `number` as `named_barrier` does, without waiting.
 
-        Those who wait there see what this instance stored before; it sees nothing of theirs.
+        Instances that wait there see this instance's earlier stores; it does not see theirs.
         """
         self._named_barrier("named_barrier_arrive", number, count)
 
@@ -301,11 +301,11 @@ class Builder(ValueBuilder):
         self._tracer.record(name, (), (), {"number": number, "count": count})
 
     def registers(self, count: int) -> None:
-        """Gives each instance of this role so many registers from here on: 24 to 256, by eights.
+        """Set the registers per instance of this role from here on: a multiple of 8, 24 to 256.
 
-        A role of whole warpgroups, of four subgroups each, says so once, under no other condition.
-        What some give up others may have: all together have at most what the workgroup began with,
-        `quod.kernel.verifier.registers.at_entry`. Machines that cannot move registers do nothing.
+        Legal once per role, which consists of whole warpgroups (four subgroups), and under no
+        condition but the role's. The workgroup's total must not exceed its initial registers; see
+        `quod.kernel.verifier.registers.at_entry`. No effect on machines with fixed registers.
         """
         count = whole_number("the registers of an instance", count, 24, 256, error=TraceError)
         if count not in REGISTER_COUNTS:
@@ -315,33 +315,33 @@ class Builder(ValueBuilder):
     # --- launches that overlap
 
     def dependency_wait(self) -> None:
-        """Waits until the launches before this one have ended, and what they stored is there.
+        """Wait until the preceding launches have ended and their stores are visible.
 
-        A kernel that has it may begin while the launch before it ends, where a recording says that
-        one follows the other. All ways through it wait, and what comes before reaches of global
-        memory only the arrays that `@kernel(constant=...)` names. Elsewhere it does nothing.
+        A kernel that calls it may start before the preceding launch of a recording has ended. All
+        paths must call it; before it, the only global memory a kernel may access is that of
+        parameters named in `@kernel(constant=...)`. Outside recordings it has no effect.
         """
         self._tracer.record("dependency_wait", (), ())
 
     def launch_dependents(self) -> None:
-        """Says that the launch behind this one may begin, up to its `dependency_wait`.
+        """Allow the next launch to start and run up to its `dependency_wait`.
 
-        That takes place once all workgroups of this launch have said so or ended. The kernel waits
-        itself, before or after: who waits for its end then knows the end of all before it.
+        It starts once all workgroups of this launch have called this or ended. The kernel must also
+        call `dependency_wait`, before or after, so that its end implies the end of all before it.
         """
         self._tracer.record("launch_dependents", (), ())
 
     # --- control flow
 
     def if_(self, condition: Value) -> Branch:
-        """`with k.if_(c) as branch:` runs a region where the condition holds."""
+        """Run a region where the condition holds: `with k.if_(c) as branch:`."""
         check_condition(condition)
         return Branch(self._tracer, condition)
 
     def range(
         self, start: Operand, stop: Operand | None = None, step: Operand = 1, *, carry: Any = None
     ) -> CountedLoop:
-        """`with k.range(start, stop) as loop:` runs a region for each index from start on."""
+        """Run a region for each index: `with k.range(start, stop) as loop:`."""
         if stop is None:
             raise TraceError("k.range takes where it starts and where it stops: k.range(0, n)")
         for item in (start, stop, step):
@@ -361,7 +361,7 @@ class Builder(ValueBuilder):
         return CountedLoop(self._tracer, bounds, carry)
 
     def while_(self, carry: Any) -> WhileLoop:
-        """`with k.while_(state) as loop:` runs a region while `loop.check(condition)` holds."""
+        """Run a region while `loop.check(condition)` holds: `with k.while_(state) as loop:`."""
         return WhileLoop(self._tracer, carry)
 
     # --- functions
@@ -374,15 +374,15 @@ class Builder(ValueBuilder):
         key: Hashable = None,
         inline: bool = False,
     ) -> Any:
-        """Calls a device function, tracing `body` the first time for these argument types.
+        """Call a device function, tracing `body` on the first call with these argument types.
 
-        `body(k, *arguments)` may give a structure of values. Two bodies are two functions, whatever
-        their names, but a `key` that is not None stands for the body: what it holds is all that
-        bodies of this name depend on. `inline` tells the target to copy the body to its callers.
+        `body(k, *arguments)` may return a structure of values. Functions are identified by their
+        bodies, or by name and `key` if that is not None: the key must then hold everything the
+        body depends on. `inline` tells the target to inline the function.
         """
         return self._tracer.call(name, body, arguments, key, inline)
 
 
 def tracer_of(k: Builder) -> Tracer:
-    """What records for a builder."""
+    """Return the tracer behind a builder."""
     return k._tracer

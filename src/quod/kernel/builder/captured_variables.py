@@ -1,12 +1,12 @@
-"""What a kernel's Python code reads from outside of it: globals and captured variables.
+"""Globals and captured variables that a kernel's Python code reads.
 
-A kernel is traced once and kept, with the values that such a variable had then. One that changes
-afterwards would change nothing, so what is read is noted when a kernel is traced first, and
-compared whenever it is asked for again. Kernels of the package itself read constants only.
+A traced kernel is cached with the values that these variables had then, so later changes would be
+ignored silently. The values are recorded at the first trace and compared whenever the kernel is
+requested again. Kernels of the package itself read constants only and are not checked.
 
-Noted is what the code of the kernel names, and of the functions and classes of the same author
-that it reaches: numbers, strings and whole containers by what is in them, anything else by what it
-is. A name that the kernel itself changes while it is traced is not a value of its code.
+Recorded are the names in the kernel's code and in the user's functions and classes that it reaches.
+Numbers, strings and containers are compared by content, other objects by identity. Names that the
+kernel itself changes during the trace are left out.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class _Same:
 
 @frozen
 class _Read:
-    """One variable: where it is read, how, and what it was."""
+    """One variable: where and how it is read, and its value at the first trace."""
 
     name: str
     location: Location
@@ -63,7 +63,7 @@ class _Read:
         return cls(name, location, current, value, _short(value), _frozen(value))
 
     def is_same(self) -> bool:
-        """Whether it is still what it was."""
+        """Return whether the variable has kept its value."""
         now = self.current()
         if now is self.value and isinstance(now, (*_ATOMS, ModuleType, type)):
             return True
@@ -83,7 +83,7 @@ class Outside:
             self._reads = []
 
     def watch(self, trace: Callable[[], None]) -> None:
-        """Runs what traces the kernel; TraceError if a variable changed since the first time."""
+        """Run `trace`; raise TraceError if a variable has changed since the first trace."""
         if self._reads is not None:
             self.check()
             trace()
@@ -93,7 +93,7 @@ class Outside:
         self._reads = [read for read in before if read.is_same()]
 
     def check(self) -> None:
-        """TraceError, naming the variable, if one has changed since the first trace."""
+        """Raise TraceError, naming the variable, if one has changed since the first trace."""
         for read in self._reads or ():
             if not read.is_same():
                 raise TraceError(
@@ -150,13 +150,13 @@ def _unwrapped(item: Any) -> Any:
 
 
 def _file_of(kind: type) -> str:
-    """The file of a class: of its methods, or of its module where it has none of its own."""
+    """The source file of a class, from its methods, or else from its module."""
     for member in vars(kind).values():
         code = getattr(_unwrapped(member), "__code__", None)
         if code is not None and not code.co_filename.startswith("<"):
             return str(code.co_filename)
     module = kind.__module__
-    # A session at the prompt has no file.
+    # Classes defined at the interactive prompt have no file.
     return getattr(sys.modules.get(module), "__file__", None) or (
         module if module == "__main__" else ""
     )
@@ -167,21 +167,21 @@ def _is_authors(file: str) -> bool:
 
 
 def _path() -> tuple[str, ...]:
-    # Python passes over what is no name of a folder.
+    # Python ignores entries of sys.path that are not strings.
     entries: list[object] = [*sys.path]
     return tuple(entry for entry in entries if isinstance(entry, str))
 
 
 @functools.lru_cache(maxsize=8)
 def _installed(path: tuple[str, ...]) -> tuple[str, ...]:
-    """Where what others have written begins: the folders of Python's own packages, and what was
-    installed elsewhere on the path, which ``pip install --target`` does, beside an author's own."""
+    """The path prefixes of third-party code: Python's package folders, and packages installed
+    elsewhere on the path, such as by ``pip install --target`` next to the user's own code."""
     import sysconfig
 
     names = ("stdlib", "platstdlib", "purelib", "platlib")
     found = {sysconfig.get_path(name) + os.sep for name in names}
     for entry in path:
-        # What cannot be looked at has nothing that was installed: a folder that is gone, say.
+        # An unreadable or missing folder has no installed packages.
         with suppress(OSError, ValueError):
             folder = os.path.abspath(entry)
             if folder + os.sep not in found:
@@ -191,10 +191,10 @@ def _installed(path: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _names_of(about: Path) -> Iterator[str]:
-    """The packages of one installation, with what ends a folder's name, and the modules that are in
-    none; nothing where its list of files is damaged.
+    """List an installation's packages, with a trailing separator, and its top-level modules.
 
-    A folder without an ``__init__`` may have modules of others, the author's too.
+    Empty if the list of files is damaged. Namespace packages are listed by their modules, because
+    the user's own code may share the folder.
     """
     files = _files_of(about)
     packages = {file.parent for file in files if file.name.split(".")[0] == "__init__"}
@@ -207,23 +207,23 @@ def _names_of(about: Path) -> Iterator[str]:
 
 
 def _files_of(about: Path) -> list[PurePath]:
-    """The files of one installation that lie in its folder, from there."""
+    """The files of one installation inside its folder, relative to it."""
     import csv
 
     record = about / "RECORD"
     try:
-        # Another kind of file may never end.
+        # Reading a pipe or device may never end.
         text = record.read_text("utf-8") if record.is_file() else ""
         names = [row[0] for row in csv.reader(text.splitlines()) if row]
     except (OSError, ValueError, csv.Error):
         return []
-    # Scripts lie elsewhere.
+    # Scripts are installed outside the folder.
     found = (PurePath(*PurePosixPath(name).parts) for name in names)
     return [file for file in found if not file.is_absolute() and ".." not in file.parts]
 
 
 def _reads_in(function: FunctionType) -> Iterator[_Read]:
-    """The variables that a function's own code names, and those of functions within it."""
+    """The variables that a function's code and its nested functions read."""
     file = function.__code__.co_filename
     first = Location(file, function.__code__.co_firstlineno)
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
@@ -275,12 +275,12 @@ _PLAIN = {("types", "SimpleNamespace"), ("argparse", "Namespace")}
 
 
 def _frozen(value: Any) -> Any:
-    """What compares equal as long as a value is the same for a kernel."""
+    """A snapshot of a value, for comparing it later."""
     return _Freezer().freeze(value, 0)
 
 
 class _Freezer:
-    """Writes one value down. What is met again is only said to be: there may be circles."""
+    """Takes a snapshot of one value; repeated objects become references, so cycles terminate."""
 
     def __init__(self) -> None:
         self._met: dict[int, int] = {}
@@ -299,7 +299,7 @@ class _Freezer:
             return _Same(value)
         inner = functools.partial(self.freeze, depth=depth + 1)
         if isinstance(value, FunctionType):
-            # Captured variables of the author's functions are noted by themselves.
+            # Captured variables of the user's functions are recorded separately.
             code = _Same(value) if value.__closure__ else value.__code__
             return code, inner(value.__defaults__), inner(value.__kwdefaults__)
         if isinstance(value, tuple):
@@ -310,7 +310,7 @@ class _Freezer:
         return _Same(value) if content is None else (type(value), content)
 
     def _content(self, value: Any, inner: Callable[[Any], Any]) -> Any:
-        """What is in a container or an object that may change; None for any other."""
+        """The content of a container or mutable object; None for other objects."""
         self._met[id(value)] = len(self._met)
         if isinstance(value, (list, deque)):
             return [inner(item) for item in value]
@@ -330,7 +330,7 @@ class _Freezer:
 
 
 def _attributes(value: Any) -> list[tuple[str, Any]]:
-    """An object's own attributes, with or without `__slots__`."""
+    """The instance attributes of an object, including `__slots__`."""
     found = list(getattr(value, "__dict__", {}).items())
     for kind in type(value).__mro__:
         slots = vars(kind).get("__slots__", ())

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Declared(Protocol):
-    """What is asked of a kernel's definition."""
+    """The attributes of a kernel definition that this module reads."""
 
     @property
     def function(self) -> Any: ...
@@ -32,7 +32,7 @@ class Declared(Protocol):
 
 
 def resolved(definition: Declared, static: Mapping[str, Any]) -> dict[str, ParameterType]:
-    """The parameters of a kernel for its static arguments; TraceError if one is missing."""
+    """Return the parameters for static arguments; TraceError if a needed one is missing."""
     known = (getattr(definition.function, "__kwdefaults__", None) or {}) | dict(static)
     found: dict[str, ParameterType] = {}
     for name, type_ in definition.parameters.items():
@@ -44,7 +44,7 @@ def resolved(definition: Declared, static: Mapping[str, Any]) -> dict[str, Param
 
 
 def slots(parameters: Mapping[str, ParameterType], axes: int = 1) -> dict[str, Type]:
-    """The slots of parameters, and behind them the workgroups along each axis but the last."""
+    """The slots of parameters, followed by the workgroup counts of all axes but the last."""
     found = slots_of(parameters)
     for axis in range(axes - 1):
         found[free_name(f"grid_{axis}", found)] = u32
@@ -82,7 +82,7 @@ def joined(
     values: Sequence[Value],
     location: Location,
 ) -> tuple[Any, ...]:
-    """What a kernel's function is called with, of a value a slot."""
+    """Assemble the arguments of a kernel's function from one value per slot."""
     given, rest = [], iter(values)
     tracer.location = location
     for type_ in parameters.values():
@@ -96,9 +96,9 @@ def joined(
 
 
 def split(kernel: Compiled, groups: Any, arguments: Sequence[Any]) -> tuple[int, tuple[Any, ...]]:
-    """The workgroups of a launch and its arguments, one a slot; DeviceError for what does not fit.
+    """Return the total number of workgroups and one argument per slot.
 
-    Of a grid of several axes these are all its workgroups.
+    DeviceError for a grid or argument that does not match the kernel.
     """
     parameters = kernel.parameters
     if len(arguments) != len(parameters):
@@ -108,7 +108,7 @@ def split(kernel: Compiled, groups: Any, arguments: Sequence[Any]) -> tuple[int,
         )
     found: list[Any] = []
     for (name, type_), argument in zip(parameters.items(), arguments, strict=True):
-        # A check of an abstract class takes longer, and this runs at each launch.
+        # isinstance of an abstract class is slower, and this runs at each launch.
         if isinstance(type_, Type):
             found.append(argument)
             continue
@@ -124,7 +124,7 @@ def split(kernel: Compiled, groups: Any, arguments: Sequence[Any]) -> tuple[int,
 
 
 def _extents(kernel: Compiled, groups: Any, axes: int) -> tuple[int, ...]:
-    """Workgroups along each axis."""
+    """The number of workgroups along each axis."""
     given = groups if isinstance(groups, tuple) else (groups,)
     try:
         extents = tuple(whole_number("it", one, 0, 0xFFFFFFFF, error=DeviceError) for one in given)

@@ -16,7 +16,7 @@ from quod.kernel.ir.value import Value
 
 
 class Regions(Protocol):
-    """What control flow opens and closes regions in; see `quod.kernel.builder.tracer.Tracer`."""
+    """The tracer's interface for control flow; see `quod.kernel.builder.tracer.Tracer`."""
 
     @property
     def locate(self) -> Callable[[], Location]: ...
@@ -63,7 +63,7 @@ def check_condition(condition: Value) -> None:
 
 
 class Form(ABC):
-    """What a `with` statement runs: nothing is recorded in it before, and it is entered once."""
+    """The context manager of a control-flow form, entered exactly once by a `with` statement."""
 
     spelling: ClassVar[str]
 
@@ -96,7 +96,7 @@ class Form(ABC):
         check_leaving(frame)
 
     def never_entered(self) -> TraceError:
-        """The error of a form that is no `with` statement's."""
+        """The error for a form created without a `with` statement."""
         return TraceError(
             f"what {self.spelling.partition('(')[0]} gives was never entered, so nothing depends "
             f"on it; write `with {self.spelling}:`",
@@ -104,7 +104,7 @@ class Form(ABC):
         )
 
     def _abandon(self, error: type[BaseException], regions: int = 1) -> None:
-        """Leaves the form's regions, whose ops are lost, after an error in the user's code."""
+        """Discard the form's regions after an exception in user code."""
         for _ in range(regions):
             self._tracer.abandon_region()
         self._tracer.note_abandoned(
@@ -135,8 +135,8 @@ class Form(ABC):
 class Branch(Form):
     """`with k.if_(condition) as branch:`; give results with `branch.give(...)`.
 
-    A branch that gives results needs the other side too, after it: `with branch.otherwise():` and
-    `branch.give(...)`. `branch.results` is then the structure that the side which ran gave.
+    A branch with results also needs the other side, right after it: `with branch.otherwise():` and
+    `branch.give(...)`. `branch.results` is then the structure given by the side taken.
     """
 
     spelling = "k.if_(condition)"
@@ -160,7 +160,7 @@ class Branch(Form):
         self._region = self._then = self._tracer.open_region(())
 
     def give(self, *structures: Any) -> None:
-        """The values that this side gives."""
+        """Set the results of this side."""
         self._check_place("branch.give(...)")
         if self._given is not None:
             raise TraceError("a side of a branch gives its values once")
@@ -168,7 +168,7 @@ class Branch(Form):
         self._given_at = self._tracer.locate()
 
     def one_sided(self) -> TraceError:
-        """The error of a branch that gave values on one side only."""
+        """The error for a branch with results on one side only."""
         return TraceError(
             "the branch gave values on one side only; add `with branch.otherwise():` with "
             "branch.give(...)",
@@ -198,12 +198,12 @@ class Branch(Form):
         self._ops_before = len(self.home.ops)
 
     def otherwise(self) -> Otherwise:
-        """`with branch.otherwise():` runs where the condition does not hold."""
+        """Run a region where the condition is false: `with branch.otherwise():`."""
         return Otherwise(self)
 
     @property
     def results(self) -> Any:
-        """What the side that ran gave."""
+        """The results of the side taken."""
         if self._results is None:
             if not self._is_entered:
                 raise self.never_entered()
@@ -240,7 +240,7 @@ class Otherwise(Form):
         branch._region = self._block
 
     def _check_between(self) -> None:
-        """Both sides run where `otherwise` stands, so no effect may lie between them."""
+        """Raise TraceError for an effect between the sides, which the branch would reorder."""
         from quod.kernel.ir.passes import only_computes
 
         for op in self._branch.home.ops[self._branch._ops_before :]:
@@ -270,7 +270,7 @@ class Otherwise(Form):
         assert branch._then is not None
         if not values:
             branch._operation.regions = (branch._then, self._block)
-            # Behind what was computed since, which the other side may use.
+            # The other side may use ops recorded since, so the branch moves behind them.
             if branch.home.ops[-1] is not branch._operation:
                 branch.home.ops.remove(branch._operation)
                 branch.home.ops.append(branch._operation)
@@ -284,7 +284,7 @@ class Otherwise(Form):
 
 
 class _Loop(Form):
-    """What counted and conditional loops share: the carried structure."""
+    """The carried structure of counted and conditional loops."""
 
     def __init__(self, tracer: Regions, carry: Any) -> None:
         super().__init__(tracer)
@@ -294,7 +294,7 @@ class _Loop(Form):
         self._results: Any = None
 
     def next(self, carry: Any) -> None:
-        """The carried values of the next iteration."""
+        """Set the carried values of the next iteration."""
         self._check_place("loop.next(...)")
         if self._next_at is not None:
             raise TraceError("a loop says once what comes next")
@@ -335,7 +335,7 @@ class _Loop(Form):
 class CountedLoop(_Loop):
     """`with k.range(start, stop, carry=x) as loop:`: `loop.index`, `loop.carried`, `loop.next(x)`.
 
-    The bounds are read once, before the loop; the step is added until the index is not below stop.
+    The bounds are read once, before the loop, which ends when the index reaches or passes stop.
     """
 
     spelling = "k.range(start, stop) as loop"
@@ -371,7 +371,7 @@ class CountedLoop(_Loop):
 class WhileLoop(_Loop):
     """`with k.while_(x) as loop:`: `loop.carried`, `loop.check(condition)`, `loop.next(x)`.
 
-    Everything before `check` runs once more than what follows it.
+    The part before `check` runs once more than the part after it.
     """
 
     spelling = "k.while_(carried) as loop"
@@ -387,7 +387,7 @@ class WhileLoop(_Loop):
         self._condition: Value | None = None
 
     def check(self, condition: Value) -> None:
-        """Leaves the loop unless the condition holds."""
+        """Leave the loop unless the condition holds."""
         self._check_place("loop.check(...)")
         if self._condition is not None:
             raise TraceError("a loop has one check")

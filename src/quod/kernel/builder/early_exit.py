@@ -1,10 +1,10 @@
 """`return`, `break` and `continue` out of a region: Python would leave it while tracing.
 
-A region is recorded once, whichever way the instances go. A `return` in it ends the tracing, so
-what follows is missing from the kernel, and nobody is told. Python shows no difference at run time
-between leaving a `with` statement and coming to its end, so the source is read, once a file. Code
-without a source (compiled from a string) is not looked at. A `with` over a context manager of the
-author's own is looked at as well where that manager enters a region in its `__enter__`.
+A region is recorded once, whatever its instances do at run time. A `return` in it would end the
+trace and silently drop the rest of the kernel. A `with` statement cannot tell a `return` in its
+body from the end of the body, so the source is parsed, once per file. Code without source (compiled
+from a string) is not checked. User-defined context managers that enter a region in `__enter__` are
+checked as well.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _Leave = ast.Return | ast.Break | ast.Continue
 
 
 def check_leaving(frame: FrameType) -> None:
-    """TraceError if a statement in the body of the `with` that a frame begins leaves that body."""
+    """Raise TraceError if a statement leaves the body of the `with` that a frame is entering."""
     at: FrameType | None = frame
     while at is not None:
         _check_frame(at)
@@ -34,7 +34,7 @@ def check_leaving(frame: FrameType) -> None:
 
 
 def _manager_user(frame: FrameType) -> FrameType | None:
-    """Whose `with` it is, of a frame that enters a context manager on behalf of another."""
+    """The frame of the `with` statement, if `frame` is inside a context manager's entry."""
     caller = frame.f_back
     if frame.f_code.co_name == "__enter__":
         return caller
@@ -61,10 +61,10 @@ def _check_frame(frame: FrameType) -> None:
 
 @functools.lru_cache(1024)
 def _leaving(code: CodeType) -> dict[int, tuple[str, int]]:
-    """What leaves the `with` of a line of some code: the word and its line."""
+    """Map the line of each `with` in the code to the keyword and line that leave it early."""
     lines = {line for _, _, line in code.co_lines()}
     leaving = leaving_statements(_source_of(code.co_filename))
-    # A file that was changed since it was compiled has other lines.
+    # Skip lines that the code does not have: the file has changed since it was compiled.
     return {at: (word, line) for at, word, line in leaving if at in lines and line in lines}
 
 
@@ -75,7 +75,7 @@ def _source_of(file: str) -> str:
 
 @functools.lru_cache(64)
 def leaving_statements(source: str) -> tuple[tuple[int, str, int], ...]:
-    """Of each `with` that a statement leaves: its line, the statement's word and its line."""
+    """List each `with` left early: its line, the leaving keyword and that statement's line."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):
@@ -91,7 +91,7 @@ def leaving_statements(source: str) -> tuple[tuple[int, str, int], ...]:
 
 
 def _leaves(body: list[ast.stmt], *, in_loop: bool) -> Iterator[_Leave]:
-    """The statements that leave a body; `break` and `continue` of a loop within it do not."""
+    """The statements that leave a body, without `break` and `continue` of loops inside it."""
     for node in body:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             continue
@@ -108,6 +108,6 @@ def _leaves(body: list[ast.stmt], *, in_loop: bool) -> Iterator[_Leave]:
                 for case in field:
                     yield from _leaves(case.body, in_loop=in_loop)
             elif isinstance(field, list) and field and isinstance(field[0], ast.stmt):
-                # The `else` of a loop is behind it.
+                # In the `else` of a loop, `break` refers to the loop around it.
                 inside = in_loop or (loops and name == "body")
                 yield from _leaves(field, in_loop=inside)

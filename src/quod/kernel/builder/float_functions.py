@@ -1,7 +1,7 @@
-"""Functions of f32 as device functions made of ops: the same bits on every device with IEEE 754.
+"""Elementary functions of f32 as device functions, bit-identical on all devices with IEEE 754.
 
-Ranges are reduced and polynomials taken as in Cephes (Moshier, netlib.org/cephes, single precision,
-1989 to 1992). They need no fused multiply-add: each reduction is exact where it has to be.
+Range reductions and polynomials follow Cephes (Moshier, netlib.org/cephes, single precision, 1989
+to 1992). They need no fused multiply-add: each reduction is exact where required.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from quod.frozen import frozen
 from quod.kernel.ir.types import f32, i32, u32
 from quod.kernel.ir.value import Arithmetic, Value
 
-# ln 2 as a number of ten bits, whose products with whole exponents are exact, and the rest.
+# ln 2 as a ten-bit number, whose products with exponents are exact, plus a correction.
 _LN2_HIGH, _LN2_LOW = 0.693359375, -2.12194440e-4
 _LOG2_E = 1.44269504088896341
 _SQRT_HALF = 0x3F3504F3
@@ -20,7 +20,7 @@ _SQRT_HALF = 0x3F3504F3
 
 
 def _polynomial(x: Value, coefficients: Sequence[float]) -> Value:
-    """The highest coefficient comes first."""
+    """Evaluate a polynomial by Horner's rule; the highest coefficient comes first."""
     total = x * coefficients[0] + coefficients[1]
     for coefficient in coefficients[2:]:
         total = total * x + coefficient
@@ -34,7 +34,7 @@ _EXP = (
 
 
 def _scaled_exp(k: Arithmetic, r: Value, n: Value) -> Value:
-    """e**r * 2**n for |r| below 0.35 and a whole n from -160 to 130, by two factors."""
+    """e**r * 2**n for |r| < 0.35 and integers n from -160 to 130, with 2**n as two factors."""
     power = _polynomial(r, _EXP) * (r * r) + r + 1.0
     whole = n.cast(i32)
     half = whole >> 1
@@ -46,7 +46,7 @@ def _scaled_exp(k: Arithmetic, r: Value, n: Value) -> Value:
 
 
 def _within(k: Arithmetic, x: Value, low: float, high: float) -> Value:
-    """Beyond these ends results are 0 and infinity as at them; NaN stays."""
+    """Clamp to an interval beyond which results are 0 or infinity; NaN stays."""
     return k.minimum(k.maximum(x, low), high)
 
 
@@ -69,7 +69,7 @@ _LOG = (
 
 
 def _log_parts(k: Arithmetic, x: Value) -> tuple[Value, Value, Value]:
-    """e, f and g: x is 2**e * (1 + f), f from sqrt(1/2) - 1 to sqrt(2) - 1, log(1 + f) is f + g."""
+    """Return e, f, g with x = 2**e * (1 + f), log(1 + f) = f + g, sqrt(1/2) <= 1 + f < sqrt(2)."""
     small = x < 1.1754943508222875e-38
     bits = k.bitcast(k.select(small, x * 2.0**25, x), u32).cast(i32)
     e = (bits - _SQRT_HALF) >> 23
@@ -80,7 +80,7 @@ def _log_parts(k: Arithmetic, x: Value) -> tuple[Value, Value, Value]:
 
 
 def _where_there_is_a_log(k: Arithmetic, x: Value, log: Value) -> Value:
-    """Infinity and NaN stay, of zero it is minus infinity, below that NaN."""
+    """Replace the logarithm in special cases: of inf and NaN x itself, of 0 -inf, below 0 NaN."""
     infinity = float("inf")
     log = k.select(x < infinity, log, x)
     log = k.select(x == 0.0, k.constant(-infinity, f32), log)
@@ -93,7 +93,7 @@ def _log(k: Arithmetic, x: Value) -> Value:
 
 
 def _log2(k: Arithmetic, x: Value) -> Value:
-    """log(1 + f) times log2(e), which is 1 and the rest."""
+    """The base-2 logarithm; log2(e) is split into 1 and the remainder for accuracy."""
     e, f, g = _log_parts(k, x)
     rest = _LOG2_E - 1.0
     return _where_there_is_a_log(k, x, (((f + g) * rest + g) + f) + e)
@@ -115,9 +115,12 @@ def _tanh(k: Arithmetic, x: Value) -> Value:
 
 @frozen
 class FloatFunction:
-    """A function of f32. `ulps` is its greatest error, in units of the last place of what it gives,
-    where arithmetic is IEEE 754: on processors and in PTX. In WGSL, which may flush subnormal
-    numbers and divide less exactly, it is `ulps_in_wgsl` for normal operands and results."""
+    """A function of f32 with its error bounds, in units in the last place of the result.
+
+    ulps: the bound with IEEE 754 arithmetic, on CPUs and in PTX.
+    ulps_in_wgsl: the bound in WGSL, where division is less exact and subnormals may be flushed, for
+        normal operands and results.
+    """
 
     doc: str
     body: Callable[[Arithmetic, Value], Value]
@@ -134,4 +137,4 @@ FUNCTIONS: dict[str, FloatFunction] = {
     ),
     "tanh": FloatFunction("The hyperbolic tangent.", _tanh, 1.5, 4),
 }
-"""By the names of the builder's methods."""
+"""The functions by the names of the builder's methods."""

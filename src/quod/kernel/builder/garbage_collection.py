@@ -1,7 +1,7 @@
-"""Python's search for garbage, left out while a kernel is traced.
+"""Pausing Python's garbage collector while a kernel is traced.
 
-A trace is many small objects that refer to one another and are all alive: the search goes through
-them again and again, a third of the time that tracing takes, and finds nothing.
+A trace creates many small live objects that refer to one another. The collector would scan them
+repeatedly, for a third of the tracing time, and free nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _was_enabled = False
 
 
 def _forget_pauses() -> None:
-    """A forked process has none of the threads that had paused it."""
+    """Reset the count after a fork: the threads that paused the collector do not exist there."""
     global _lock, _pauses
     if _pauses and _was_enabled:
         gc.enable()
@@ -31,7 +31,7 @@ if hasattr(os, "register_at_fork"):
 
 @contextmanager
 def paused() -> Iterator[None]:
-    """No search in this process meanwhile, whichever of several threads ends last."""
+    """Pause garbage collection in this process until the last thread leaves the context."""
     global _pauses, _was_enabled
     with _lock:
         if not _pauses:

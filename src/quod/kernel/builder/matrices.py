@@ -1,8 +1,8 @@
-"""Matrices that the registers of a subgroup hold together: who has which element, and products.
+"""Matrix fragments in the registers of a subgroup: their layout and products.
 
-Of a matrix of 8 by 8 elements of 16 bits, instance i has two of row i // 4, those of columns
-2 * (i % 4) and the next, in one word. Larger ones are made of such. Source: PTX ISA 9.0, "Matrix
-Fragments for mma.m16n8k16" and "ldmatrix".
+In an 8 by 8 matrix of 16-bit elements, one word of instance i holds row i // 4, columns 2 * (i % 4)
+and 2 * (i % 4) + 1. Larger matrices consist of such blocks. Source: PTX ISA 9.0, "Matrix Fragments
+for mma.m16n8k16" and "ldmatrix".
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ _GROUP, _PART = np.arange(32) // 4, np.arange(32) % 4
 
 
 def words_of_rows(rows: Array, *, transposed: bool) -> Array:
-    """What 32 lanes each get of four matrices whose rows they have: a row of the result a matrix.
+    """Distribute the rows of four matrices to fragments, as ldmatrix does.
 
-    `rows` has four words of each lane: row i % 8 of matrix i // 8.
+    rows: shape (lanes, 4) of u32; lane i holds row i % 8 of matrix i // 8.
+    Returns shape (4, lanes): one word per matrix and lane.
     """
     halves = np.ascontiguousarray(rows).view(np.uint16).reshape(-1, 4, 8, 8)
     if transposed:
@@ -31,10 +32,11 @@ def words_of_rows(rows: Array, *, transposed: bool) -> Array:
 
 
 def rows_of_words(words: Array, *, transposed: bool) -> Array:
-    """The rows of 1, 2 or 4 matrices whose words 32 lanes have: a row of the result a lane.
+    """Collect the rows of 1, 2 or 4 matrices from fragments, as stmatrix does.
 
-    A row of `words` is a matrix. Row i % 8 of matrix i // 8 is for lane i; of fewer than four
-    matrices the other lanes have none, and the result has less than 32 rows a subgroup.
+    words: shape (matrices, lanes) of u32.
+    Returns four words per row; row i % 8 of matrix i // 8 is for lane i. With fewer than four
+    matrices there are fewer than 32 rows per subgroup.
     """
     halves = np.ascontiguousarray(words).view(np.uint16).reshape(len(words), -1, 8, 8)
     if transposed:
@@ -44,10 +46,10 @@ def rows_of_words(words: Array, *, transposed: bool) -> Array:
 
 
 def multiply_add(element: str, operands: Sequence[Array]) -> list[Array]:
-    """The four values of A B + C of each lane, of its four words of A, two of B, four of C.
+    """Compute each lane's four values of A B + C from four words of A, two of B and four of C.
 
-    `element` is f16, bf16, tf32, e4m3 or e5m2, whose sums are of double precision, rounded once, or
-    i8; two with a `_` between them are those of A and of B.
+    element: i8, f16, bf16, tf32, e4m3 or e5m2, or the types of A and B joined by ``_``. Float sums
+        are computed in f64 and rounded once.
     """
     a, b = (
         [_numbers(own, words) for words in part]
@@ -76,13 +78,13 @@ def multiply_add(element: str, operands: Sequence[Array]) -> list[Array]:
 
 
 def factors(element: str) -> tuple[str, str]:
-    """The elements of A and of B."""
+    """The element types of A and B."""
     first, _, second = element.partition("_")
     return first, second or first
 
 
 def added(element: str, sums: Array, products: Array) -> Array:
-    """Sums with products of f64 added: rounded once, or of whole numbers modulo 2**32."""
+    """Add f64 products to sums: rounded once to f32, or modulo 2**32 for integers."""
     if element == "i8":
         return (sums.astype(np.int64) + products.astype(np.int64)).astype(np.int32)
     found: Array = (sums.astype(np.float64) + products).astype(np.float32)
@@ -90,14 +92,13 @@ def added(element: str, sums: Array, products: Array) -> Array:
 
 
 def _numbers(element: str, words: Array) -> Array:
-    """The elements in the words of each subgroup's lanes."""
+    """Decode the elements in the words of each subgroup's lanes."""
     lanes = np.ascontiguousarray(words).reshape(-1, 32, 1)
     return numbers_of_halves(element, lanes.view(np.uint16))
 
 
 def numbers_of_halves(element: str, halves: Array) -> Array:
-    """The elements that have such bits: f16, bf16, those of 8 bits, two in each half, or tf32, in
-    two halves."""
+    """Decode elements from 16-bit halves: one f16 or bf16, two 8-bit elements, or half a tf32."""
     if element in ("e4m3", "e5m2"):
         return float8.values_of(parse_type(element), halves.view(np.uint8))
     if element == "i8":

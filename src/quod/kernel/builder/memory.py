@@ -17,7 +17,7 @@ _MOST_LOADED = 1 << 16
 
 
 def check_value(value: object, name: str, takes: str = "takes kernel values") -> None:
-    """TraceError for what an op cannot take, such as an element of a field."""
+    """Raise TraceError unless an operand is a kernel value; a field element, say, is not."""
     if not isinstance(value, Value):
         hint = "; field.to_words(a) are those of an element" if offers(value, "flatten") else ""
         given = an(type(value).__name__)
@@ -25,7 +25,7 @@ def check_value(value: object, name: str, takes: str = "takes kernel values") ->
 
 
 def check_type(given: object) -> None:
-    """TraceError for what is no type, such as the annotation of one."""
+    """Raise TraceError unless the argument is a type; an annotation, say, is not."""
     if not isinstance(given, Type):
         hint = ""
         if offers(given, "__metadata__"):
@@ -35,13 +35,13 @@ def check_type(given: object) -> None:
 
 
 class MemoryBuilder(ABC):
-    """What a kernel's Python function writes its accesses to memory to."""
+    """The part of a builder that records memory accesses."""
 
     _tracer: Tracer
 
     @abstractmethod
     def operand(self, item: Operand, type_: Type) -> Value:
-        """`item` as a value: itself, or a constant of the given type."""
+        """Return `item` if it is a value, else a constant of the given type."""
 
     @abstractmethod
     def cast(self, value: Value, target: Type) -> Value:
@@ -49,11 +49,11 @@ class MemoryBuilder(ABC):
 
     @abstractmethod
     def _widened(self, bits: Value, element: Type) -> Value:
-        """The f32 of the bits of an element, above which there are zeros."""
+        """Convert the bits of a narrow float, zero-extended to a word, to f32."""
 
     @abstractmethod
     def _narrowed(self, value: Value, element: Type) -> Value:
-        """The bits of the element nearest to an f32, the lowest of a word."""
+        """Round an f32 to a narrow float; its bits are the lowest of the word returned."""
 
     def _element(self, pointer: Value, use: str) -> Type:
         check_value(pointer, f"what is {use}", "is a pointer")
@@ -75,7 +75,7 @@ class MemoryBuilder(ABC):
         return value
 
     def load(self, pointer: Value, index: Operand, count: int = 1) -> tuple[Value, ...]:
-        """`count` consecutive elements from pointer[index] on."""
+        """Load `count` consecutive elements from pointer[index] on."""
         result = types.loaded_type(self._element(pointer, "loaded from"))
         count = whole_number("the count of a load", count, None, _MOST_LOADED, error=TraceError)
         if count < 1:
@@ -88,7 +88,7 @@ class MemoryBuilder(ABC):
         return self._tracer.record("load", operands, [result] * count, {"count": count})
 
     def store(self, pointer: Value, index: Operand, *values: Value) -> None:
-        """Stores values at pointer[index] and the places after it."""
+        """Store values at pointer[index] and the elements after it."""
         element = self._element(pointer, "stored through")
         wanted = types.loaded_type(element)
         self._refuse_constant(pointer)
@@ -108,29 +108,29 @@ class MemoryBuilder(ABC):
         self._tracer.record("store", (pointer, self._index(index), *values), ())
 
     def atomic_add(self, pointer: Value, index: Operand, value: Operand) -> Value:
-        """Adds to pointer[index] atomically; gives the value before."""
+        """Add to pointer[index] atomically; return the old value."""
         return self._atomic("atomic_add", pointer, index, value)
 
     def atomic_max(self, pointer: Value, index: Operand, value: Operand) -> Value:
-        """Makes pointer[index] the larger of both atomically; gives the value before."""
+        """Store the maximum of pointer[index] and a value atomically; return the old value."""
         return self._atomic("atomic_max", pointer, index, value)
 
     def atomic_min(self, pointer: Value, index: Operand, value: Operand) -> Value:
-        """Makes pointer[index] the smaller of both atomically; gives the value before."""
+        """Store the minimum of pointer[index] and a value atomically; return the old value."""
         return self._atomic("atomic_min", pointer, index, value)
 
     def atomic_or(self, pointer: Value, index: Operand, value: Operand) -> Value:
-        """Sets the bits of `value` in pointer[index] atomically; gives the value before."""
+        """Set the bits of `value` in pointer[index] atomically; return the old value."""
         return self._atomic("atomic_or", pointer, index, value)
 
     def atomic_exchange(self, pointer: Value, index: Operand, value: Operand) -> Value:
-        """Replaces pointer[index] atomically; gives the value before."""
+        """Replace pointer[index] atomically; return the old value."""
         return self._atomic("atomic_exchange", pointer, index, value)
 
     def atomic_compare_exchange(
         self, pointer: Value, index: Operand, expected: Operand, value: Operand
     ) -> Value:
-        """Replaces pointer[index] where it is `expected`, atomically; gives the value before."""
+        """Replace pointer[index] atomically if it equals `expected`; return the old value."""
         return self._atomic("atomic_compare_exchange", pointer, index, expected, value)
 
     def _atomic(self, name: str, pointer: Value, index: Operand, *values: Operand) -> Value:
@@ -142,22 +142,19 @@ class MemoryBuilder(ABC):
         return self._tracer.record(name, (pointer, self._index(index), *numbers), [element])[0]
 
     def fence(self) -> None:
-        """Orders this instance's accesses to memory for the whole device.
-
-        What it loaded and stored before comes before what it loads and stores after.
-        """
+        """Order this instance's earlier loads and stores before its later ones, device-wide."""
         self._tracer.record("fence", (), ())
 
     def copy_async(
         self, shared: Value, to: Operand, source: Value, start: Operand, count: int = 1, *,
         where: Value | None = None,
     ) -> None:  # fmt: skip
-        """Begins to copy `count` elements from source[start] in global memory to shared[to].
+        """Start a copy of `count` elements from source[start] in global memory to shared[to].
 
-        They are 4, 8 or 16 bytes in all, and both places begin at a multiple of that. They are
-        there for this instance after `copy_async_commit` and `copy_async_wait`, and for the others
-        after a barrier behind that. Where the condition `where` does not hold, zeros come instead
-        and nothing is read: for machines with the capability ``async_copies``.
+        The copy has 4, 8 or 16 bytes, and both addresses are multiples of its size. This instance
+        sees it after `copy_async_commit` and `copy_async_wait`, others after a barrier that
+        follows. Where `where` is false, zeros are written and nothing is read, on machines with
+        the capability ``async_copies``.
         """
         self._element(shared, "copied to")
         self._element(source, "copied from")
@@ -170,23 +167,23 @@ class MemoryBuilder(ABC):
         self._tracer.record(name, operands, (), {"count": count})
 
     def copy_async_commit(self) -> None:
-        """Makes one group of the copies that this instance began since the last group."""
+        """Commit this instance's copies since the last commit as one group."""
         self._tracer.record("copy_async_commit", (), ())
 
     def copy_async_wait(self, pending: int = 0) -> None:
-        """Waits until all groups of copies of this instance but the last `pending` are done."""
+        """Wait for all of this instance's groups of copies but the last `pending`."""
         pending = whole_number("pending", pending, error=TraceError)
         self._tracer.record("copy_async_wait", (), (), {"pending": pending})
 
     def load_matrices(
         self, pointer: Value, index: Operand, *, transposed: bool = False
     ) -> tuple[Value, ...]:
-        """The instance's words of four matrices of 8 by 8 floats of 16 bits, in shared memory.
+        """Load four 8 by 8 matrices of 16-bit floats from shared memory: a word each per instance.
 
-        pointer[index], of u32, is where a row of four words begins: that of instance i is row
-        i % 8 of matrix i // 8. They are in registers as `mma` takes them; `transposed` where rows
-        in memory are its columns. For machines with the capability ``tensor_cores``; legal where
-        all instances of the workgroup come.
+        pointer[index], of u32, is the address of a row of four words: instance i points to row
+        i % 8 of matrix i // 8. The result has the layout of `mma`. With `transposed`, rows in
+        memory are its columns. Requires the capability ``tensor_cores``; legal where all instances
+        of the workgroup reach it.
         """
         transposed = flag("transposed", transposed, error=TraceError)
         name = "load_matrices_transposed" if transposed else "load_matrices"
@@ -196,13 +193,13 @@ class MemoryBuilder(ABC):
     def store_matrices(
         self, pointer: Value, index: Operand, words: Sequence[Value], *, transposed: bool = False
     ) -> None:
-        """Stores 1, 2 or 4 matrices of 8 by 8 floats of 16 bits to shared memory.
+        """Store 1, 2 or 4 matrices of 8 by 8 16-bit floats to shared memory.
 
-        Of each an instance has a word in `words`, as `load_matrices` gives it. pointer[index], of
-        u32, is where a row of four words begins: that of instance i is row i % 8 of matrix i // 8,
-        and what the others point to does not matter. `transposed` where rows in memory are columns
-        of the matrices. For machines with the capability ``matrix_stores``; legal where all
-        instances of the workgroup come.
+        `words` has one word per matrix, in the layout of `load_matrices`. pointer[index], of u32,
+        is the address of a row of four words: instance i points to row i % 8 of matrix i // 8, and
+        the addresses of other instances are ignored. With `transposed`, rows in memory are columns
+        of the matrices. Requires the capability ``matrix_stores``; legal where all instances of the
+        workgroup reach it.
         """
         transposed = flag("transposed", transposed, error=TraceError)
         if not isinstance(words, (list, tuple)):
@@ -223,7 +220,7 @@ class MemoryBuilder(ABC):
         )[0]
 
     def prefetch(self, pointer: Value, index: Operand, count: int = 1) -> None:
-        """Hints that `count` elements from pointer[index] on will be loaded soon."""
+        """Hint that `count` elements from pointer[index] on will be loaded soon."""
         self._element(pointer, "prefetched")
         count = whole_number("the count of a prefetch", count, 1, _MOST, error=TraceError)
         self._tracer.record("prefetch", (pointer, self._index(index)), (), {"count": count})

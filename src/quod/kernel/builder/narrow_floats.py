@@ -1,8 +1,7 @@
-"""Floats of 8 and 16 bits as device functions made of integer ops, for machines without
-instructions.
+"""Conversions of 8- and 16-bit floats by integer ops, for machines without instructions for them.
 
-The same bits everywhere: WGSL leaves it to drivers how they round and what becomes of subnormal
-numbers, so no operation on floats takes part.
+Results are bit-identical everywhere. WGSL leaves rounding and subnormals of float ops to drivers,
+so only integer ops are used.
 """
 
 from __future__ import annotations
@@ -21,8 +20,13 @@ _NAN_F32 = 0x7FC00000
 
 @frozen
 class _Format:
-    """So many bits, of which `digits` are behind the point; what is rounded beyond has the bits
-    `most`, but for the sign."""
+    """A narrow float format.
+
+    bits: its width.
+    digits: mantissa bits.
+    bias: the exponent bias.
+    most: the result of overflow, as bits without the sign.
+    """
 
     bits: int
     digits: int
@@ -31,12 +35,12 @@ class _Format:
 
     @property
     def rebiased(self) -> int:
-        """What the exponent of an f32 is more, in place."""
+        """The difference to the exponent bias of f32, shifted to the exponent's position."""
         return (127 - self.bias) << 23
 
     @property
     def least(self) -> int:
-        """The exponent of the least number above zero."""
+        """The exponent of the smallest positive number."""
         return 1 - self.bias - self.digits
 
     @property
@@ -50,11 +54,13 @@ _E5M2 = _Format(8, 2, 15, 0x7B)
 
 
 def _finite(k: Arithmetic, bits: Value, of: _Format) -> tuple[Value, Value, Value]:
-    """The bits of the f32 of a finite one, above which there are zeros, without its sign; its size
-    and its exponent in their places there."""
+    """Convert a finite number, zero-extended to a word, to f32 bits without the sign.
+
+    Also returns its magnitude and its exponent bits, shifted to their positions in an f32.
+    """
     size = (bits & (of.sign - 1)) << (23 - of.digits)
     exponent = size & ((1 << (of.bits - 1 - of.digits)) - 1 << 23)
-    # A subnormal one is a whole number of the least: its highest bit says the exponent.
+    # A subnormal is an integer multiple of the smallest one; its top bit gives the exponent.
     whole = bits & ((1 << of.digits) - 1)
     top = k.constant(31, u32) - k.emit("clz", (whole | 1,))
     small = ((top + (127 + of.least)) << 23) + ((whole << (k.constant(23, u32) - top)) & 0x7FFFFF)
@@ -63,14 +69,14 @@ def _finite(k: Arithmetic, bits: Value, of: _Format) -> tuple[Value, Value, Valu
 
 
 def _f16_value(k: Arithmetic, bits: Value) -> Value:
-    """The f32 of the 16 bits of an f16, above which there are zeros."""
+    """Convert the bits of an f16, zero-extended to a word, to f32."""
     found, size, exponent = _finite(k, bits, _F16)
     found = k.select(exponent == 0x1F << 23, size + 2 * _F16.rebiased, found)
     return k.bitcast(found | ((bits & 0x8000) << 16), f32)
 
 
 def _e4m3_value(k: Arithmetic, bits: Value) -> Value:
-    """The f32 of the 8 bits of an e4m3, above which there are zeros."""
+    """Convert the bits of an e4m3, zero-extended to a word, to f32."""
     found, size, _ = _finite(k, bits, _E4M3)
     found = k.select(size == 0x7F << 20, k.constant(_NAN_F32, u32), found)
     return k.bitcast(found | ((bits & 0x80) << 24), f32)
@@ -82,8 +88,7 @@ def _nearest(k: Arithmetic, value: Value, *, of: _Format) -> Value:
     dropped = 23 - of.digits
     normal = size - of.rebiased + ((1 << (dropped - 1)) - 1) + ((size >> dropped) & 1)
     normal = k.minimum(normal >> dropped, of.most)
-    # Below the least normal number results are whole ones of the least; beyond 25 places nothing is
-    # left.
+    # Subnormal results are multiples of the smallest positive number; shifts beyond 25 leave 0.
     digits = (size & 0x7FFFFF) | 0x800000
     shift = k.constant(150 + of.least, u32) - k.minimum(size >> 23, 127 - of.bias)
     shift = k.minimum(shift, 25)
@@ -108,4 +113,4 @@ FUNCTIONS: dict[str, Callable[[Arithmetic, Value], Value]] = {
     "e4m3_bits": partial(_nearest, of=_E4M3),
     "e5m2_bits": partial(_nearest, of=_E5M2),
 }
-"""By the names that they have in a kernel's text."""
+"""The conversions by their names in a kernel's text form."""

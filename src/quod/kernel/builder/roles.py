@@ -1,8 +1,8 @@
-"""Roles: subgroups of a workgroup that go ways of their own, and meet at barriers.
+"""Warp specialisation: roles of a workgroup's subgroups, which synchronise at named barriers.
 
-A role is what a branch makes whose condition follows from constants and from where an instance is
-in its workgroup, and is the same for all instances of each subgroup: which instances take part is
-then known before the kernel runs. Source: PTX ISA 9.0, "barrier".
+A branch makes roles if its condition depends only on constants and on the instance's index in its
+workgroup, and is uniform in each subgroup. The instances of a role are then known statically.
+Source: PTX ISA 9.0, "barrier".
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from quod.kernel.ops.semantics import NUMPY_TYPES, Array
 from quod.kernel.verifier.uniformity import Uniformity, uniformity_of
 
 NAMED_BARRIERS = range(1, 16)
-"""Their numbers: 0 is the barrier of the whole workgroup."""
+"""The numbers of named barriers; 0 is the barrier of the whole workgroup."""
 
 _IN_ROLES = (Capability.NAMED_BARRIERS, Capability.TILE_COPIES, Capability.WARPGROUPS)
 
 
 @frozen(eq=False)
 class Meeting:
-    """An op of a named barrier, with the instances that come to it."""
+    """An op of a named barrier, with the instances that reach it as a boolean mask."""
 
     op: Op
     lanes: Array
@@ -46,12 +46,12 @@ class Meeting:
 
 
 def has_roles(kernel: Kernel) -> bool:
-    """Whether subgroups of a kernel may go their own ways."""
+    """Return whether a kernel is warp-specialised."""
     return any(op.definition.makes_roles for op in _ops(kernel))
 
 
 def is_of_role(op: Op) -> bool:
-    """Whether it stands, in a kernel of roles, where all instances of a role come."""
+    """Return whether an op must, in a kernel with roles, be reached by all instances of one."""
     return op.definition.capability in _IN_ROLES and op.definition.effect != "none"
 
 
@@ -65,21 +65,21 @@ def _ops(kernel: Kernel) -> Iterator[Op]:
 
 
 class Roles:
-    """The meetings of a kernel, what else it asks of roles, and the branches that make them."""
+    """The ops of a kernel that belong to roles, and the branches that make the roles."""
 
     def __init__(self, kernel: Kernel, uniformity: Uniformity) -> None:
-        """VerificationFailure for an op of a role whose instances are not known."""
+        """Raise VerificationFailure for an op of a role whose instances are not known."""
         self._size, self._subgroup = kernel.workgroup_size, kernel.subgroup_size
         self._uniformity = uniformity
         self._known: dict[Value, Array | None] = {}
         self.meetings: list[Meeting] = []
         self.come: dict[Op, Array] = {}
-        """The instances that come to each op of a role."""
+        """The mask of the instances that reach each op of a role."""
         self.under: dict[Op, Op] = {}
-        """The innermost op, if any, under which an op of a role stands and that makes no roles."""
+        """For an op of a role inside other control flow: the innermost op that makes no roles."""
         self.branches: set[Op] = set()
         self.sides: list[Array] = []
-        """Of each branch that has ops of roles in it: the instances that take its first side."""
+        """The mask of the first side, for each branch that contains ops of roles."""
         for function in kernel.functions:
             for op in filter(is_of_role, walk(function.block)):
                 raise VerificationFailure(
@@ -90,18 +90,18 @@ class Roles:
         self._visit(kernel.block, np.ones(self._size, np.bool_), None, None)
 
     def parts(self) -> list[Array]:
-        """The sets of instances that go the same ways between meetings."""
+        """The masks of instances that take the same sides of all branches that make roles."""
         found = [np.ones(self._size, np.bool_)]
         for side in self.sides:
             found = [half for part in found for half in (part & side, part & ~side) if half.any()]
         return found
 
     def first_instance(self, op: Op) -> int:
-        """The first instance of those that come to an op of a role."""
+        """The index of the first instance that reaches an op of a role."""
         return int(np.argmax(self.come[op]))
 
     def _visit(self, block: Block, lanes: Array, divergent: Op | None, under: Op | None) -> bool:
-        """Follows a region, for the instances that may come; gives whether it has ops of roles."""
+        """Visit a region that `lanes` may reach; return whether it contains ops of roles."""
         has = False
         for op in block.ops:
             if is_of_role(op):
@@ -135,7 +135,7 @@ class Roles:
         return has
 
     def _side(self, op: Op) -> Array | None:
-        """The instances that take the first side of a branch, if it is one of roles."""
+        """The mask of a branch's first side if the branch makes roles, else None."""
         if op.name != "if" or not self._uniformity.diverges(op):
             return None
         holds = self._evaluated(op.operands[0])
@@ -145,7 +145,7 @@ class Roles:
         return holds if (rows == rows[:, :1]).all() else None
 
     def _evaluated(self, value: Value) -> Array | None:
-        """A value of each instance, if it follows from where that is in its workgroup."""
+        """A value per instance if it depends only on constants and the local index, else None."""
         if value not in self._known:
             self._known[value] = self._evaluate(value)
         return self._known[value]
@@ -175,15 +175,15 @@ class Roles:
 
 
 def find_roles(kernel: Kernel) -> Roles:
-    """The roles of a kernel that has been verified."""
+    """Return the roles of a verified kernel."""
     return Roles(kernel, uniformity_of(kernel))
 
 
 def check_meetings(kernel: Kernel, roles: Roles) -> None:
-    """VerificationFailure for a named barrier to which not as many come as it says.
+    """Raise VerificationFailure for a named barrier with inconsistent arrival counts.
 
-    Its ops all say one number of instances, of whole subgroups; those that come to two of them are
-    the same or others, all together that number, and some of them wait.
+    All ops of one barrier have the same count, of whole subgroups. The sets of instances that reach
+    two of its ops are equal or disjoint, the sets add up to the count, and at least one waits.
     """
     by_number: dict[int, list[Meeting]] = {}
     for meeting in roles.meetings:

@@ -24,9 +24,9 @@ class Struct:
         @kernel
         def fold(k: Builder, extents: Extents, challenge: Pointer[U32]) -> None: ...
 
-    Each annotated name is a field, of a type that a parameter may have. The kernel reads the fields
-    as values; a launch passes an instance whose fields are numbers and arrays. An instance does not
-    change, and equals only itself.
+    Each annotated name is a field, of any parameter type. The kernel reads fields as values; a
+    launch passes an instance whose fields are numbers and arrays. Instances are immutable and
+    compare by identity.
     """
 
     def __init_subclass__(cls) -> None:
@@ -37,7 +37,7 @@ class Struct:
         def __init__(self, *values: Any, **fields: Any) -> None: ...
 
     def flatten(self) -> tuple[list[Value], Hashable, Callable[[Sequence[Value]], Any]]:
-        """The values of the fields, for loops, branches and device functions."""
+        """Flatten the fields, for loops, branches and device functions."""
         values, key, rebuild = flatten(tuple(fields_of(self).values()))
         return values, (type(self), key), lambda flat: type(self)(*rebuild(flat))
 
@@ -64,7 +64,7 @@ class StructType(Composite):
 
     @property
     def slots(self) -> dict[str, Type]:
-        """The slots of the fields, in their order."""
+        """The slots of the fields, in order."""
         return slots_of(self.fields)
 
     def split(self, argument: object) -> tuple[Any, ...]:
@@ -80,7 +80,7 @@ class StructType(Composite):
 
     @cached_property
     def _values_of(self) -> Callable[[Any], tuple[Any, ...]]:
-        """The function that reads the fields of an instance; it is the same for all launches."""
+        """A function that reads all fields of an instance, built once for all launches."""
         names = tuple(self.fields)
         if len(names) > 1:
             return operator.attrgetter(*names)
@@ -106,7 +106,7 @@ class StructType(Composite):
 
 
 def _split(field: str, type_: ParameterType, value: Any) -> tuple[Any, ...]:
-    """The part of a field's value for each slot; ValueError if it does not fit."""
+    """Split a field's value into one item per slot; ValueError if it does not fit."""
     if isinstance(type_, Type):
         return (value,)
     try:
@@ -116,14 +116,14 @@ def _split(field: str, type_: ParameterType, value: Any) -> tuple[Any, ...]:
 
 
 def free_name(name: str, *taken: Container[str]) -> str:
-    """The name, or the name with as many underscores behind it as no taken name has."""
+    """The name, with underscores appended until it is in none of the containers."""
     while any(name in names for names in taken):
         name += "_"
     return name
 
 
 def slots_of(parameters: Mapping[str, ParameterType]) -> dict[str, Type]:
-    """The numbers and pointers of parameters or fields, by names that no two of them share."""
+    """The scalars and pointers of parameters or fields, under unique names."""
     slots: dict[str, Type] = {}
     for name, type_ in parameters.items():
         if isinstance(type_, Composite):
@@ -147,7 +147,7 @@ def without_structs(parameters: Mapping[str, ParameterType]) -> dict[str, Parame
 
 
 def with_structs(parameters: Mapping[str, ParameterType], values: Iterator[Any]) -> list[Any]:
-    """Combine the values of `without_structs`, in their order, to a value for each parameter."""
+    """Combine the values of `without_structs`, in order, to one value per parameter."""
     return [
         type_.struct(*with_structs(type_.fields, values))
         if isinstance(type_, StructType)

@@ -1,8 +1,8 @@
 """Structured values: tuples, lists and objects made of kernel values.
 
-Loops, branches and functions take and give flat lists of values. What a user carries through them
-may be a field element or a point: any object with a `flatten` method that gives its values, a
-hashable key of everything else about it, and a function that rebuilds it.
+Loops, branches and functions take and return flat lists of values. Users carry structures through
+them, such as field elements or points: any object whose `flatten` method returns its values, a
+hashable key of its static data, and a function that rebuilds it.
 """
 
 from __future__ import annotations
@@ -21,34 +21,34 @@ Rebuild = Callable[[Sequence[Value]], Any]
 class Structured(Protocol):
     """An object made of kernel values.
 
-    A key that is a tuple of a class and a tuple of keys is told of in messages part by part; one
-    that is a `BoundedKey` has bounds that a mistake may be in.
+    Messages describe a key of the form (class, tuple of keys) part by part. A `BoundedKey` lets
+    them point out bounds that differ.
     """
 
     def flatten(self) -> tuple[list[Value], Hashable, Rebuild]:
-        """The values, a key of the static rest, and the inverse."""
+        """Return the values, a key of the static data, and the inverse function."""
         ...
 
 
 @runtime_checkable
 class BoundedKey(Protocol):
-    """A key of static facts some of which are bounds, which an operation of the field settles."""
+    """A key that includes bounds, which a field operation can bring to a standard value."""
 
     def same_but_for_bounds(self, other: object) -> bool:
-        """Whether only bounds tell the keys apart."""
+        """Return whether the keys differ in bounds alone."""
         ...
 
 
 class Unknown:
-    """What stands for something that is known at run time only: Python cannot compare it.
+    """Base of run-time values, which Python cannot compare during the trace.
 
-    `comparison` says what to write instead.
+    `comparison` is the advice in the error: what to write instead.
     """
 
     __slots__ = ()
     comparison: ClassVar[str]
 
-    # By identity, as a subclass that compares in the kernel would do.
+    # By identity: `==` is an error here, or records an op in subclasses.
     __hash__ = object.__hash__
 
     def _refuse(self, use: str) -> NoReturn:
@@ -77,9 +77,9 @@ class Unknown:
 
 
 def exact(value: Any) -> Hashable:
-    """A key that two static values share only if a kernel cannot tell them apart.
+    """A key that distinguishes static values by type and bits.
 
-    Python finds 1, 1.0 and True equal, and 0.0 and -0.0.
+    Python's equality does not: 1, 1.0 and True are equal, and so are 0.0 and -0.0.
     """
     if isinstance(value, float):
         return type(value), value.hex()
@@ -95,7 +95,7 @@ def exact(value: Any) -> Hashable:
 
 
 def flatten(item: Any) -> tuple[list[Value], Hashable, Rebuild]:
-    """The values of a structure, a key of its static rest, and a function that rebuilds it."""
+    """Return a structure's values, a key of its static data, and a function that rebuilds it."""
     if item is None:
         return [], None, lambda _: None
     if isinstance(item, Value):
@@ -127,7 +127,7 @@ def flatten(item: Any) -> tuple[list[Value], Hashable, Rebuild]:
 
 
 def describe(key: Hashable) -> str:
-    """The types of a structure, from its key, for a message."""
+    """Describe the types of a structure from its key, for a message."""
     match key:
         case None:
             return "nothing"
@@ -140,14 +140,14 @@ def describe(key: Hashable) -> str:
 
 
 def remedy(key: Hashable, other: Hashable) -> str:
-    """What to do about two structures whose keys differ, for the end of a message."""
+    """Advice for two structures with different keys, to append to a message; may be empty."""
     if _differ_in_bounds(key, other):
         return "; give each with the field's standard bounds, as `field.carried(x)`"
     return ""
 
 
 def _differ_in_bounds(key: Any, other: Any) -> bool:
-    """Whether keys differ, and in nothing but bounds."""
+    """Return whether the keys differ, and in bounds alone."""
     if key == other:
         return False
     if isinstance(key, BoundedKey):

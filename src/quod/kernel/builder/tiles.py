@@ -1,4 +1,4 @@
-"""The ops of a builder for tiles in shared memory, and products of them."""
+"""The ops of a builder that copy tiles to shared memory and multiply them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from quod.validation import flag, instance, whole_number
 
 
 class TiledArray(NamedTuple):
-    """An array of 16-bit elements in global memory that tiles are copied from.
+    """A contiguous array of 16-bit elements in global memory, the source of tile copies.
 
-    It has `planes` planes of `height` lines of `length` elements, all one after the other; lines
-    begin at multiples of 16 bytes. `tensor_map` says the same to the copying unit: see
+    It has `planes` planes of `height` lines of `length` elements; lines begin at multiples of 16
+    bytes. `tensor_map` describes the same array to the copy engine: see
     `quod.device.memory.tensor_map`.
     """
 
@@ -30,9 +30,11 @@ class TiledArray(NamedTuple):
 
 
 class TileOperand(NamedTuple):
-    """Where a product finds a matrix in shared memory: in a tile, from a word on.
+    """A matrix operand of a product: a tile in shared memory.
 
-    Lines are along K, or along the other axis; then `apart` words are from 64 of it to the next 64.
+    pointer, first: the array of u32, and the index of the word at which the matrix begins.
+    along: False if lines run along K, True if along the other axis.
+    apart: with `along`, the words between consecutive blocks of 64 elements on that axis.
     """
 
     pointer: Value
@@ -42,7 +44,7 @@ class TileOperand(NamedTuple):
 
 
 def product_name(element: Type, other: Type | None) -> str:
-    """How products of an element by the `other`, or by itself, are named."""
+    """The name of products with these element types of A and B; `other` defaults to `element`."""
     if other is None or other is element:
         return element.name
     check_type(other)
@@ -50,7 +52,7 @@ def product_name(element: Type, other: Type | None) -> str:
 
 
 def _check_list(name: str, given: object, count: int | None = None, of: str = "values") -> None:
-    """TraceError unless it is a list or tuple, of `count` items if that is said."""
+    """Raise TraceError unless an argument is a list or tuple, of `count` items if given."""
     if not isinstance(given, (list, tuple)):
         raise TraceError(f"{name} must be a list or tuple of {of}, not {an(type(given).__name__)}")
     if count is not None and len(given) != count:
@@ -62,12 +64,12 @@ def _check_tile(given: object) -> None:
 
 
 class TileBuilder(MemoryBuilder):
-    """What a kernel's Python function asks of the copying unit and of the tensor cores."""
+    """The part of a builder that records tile copies and asynchronous products."""
 
     def cluster(self, workgroups: int) -> None:
-        """Makes clusters of so many workgroups that follow each other: 1, 2, 4 or 8.
+        """Group consecutive workgroups into clusters of 1, 2, 4 or 8.
 
-        They run at the same time. For machines with the capability ``tile_copies``.
+        The workgroups of a cluster run concurrently. Requires the capability ``tile_copies``.
         """
         count = whole_number("a cluster", workgroups, 1, max(CLUSTERS), error=TraceError)
         if count not in CLUSTERS:
@@ -79,20 +81,20 @@ class TileBuilder(MemoryBuilder):
         return self._tracer.record_pure("cluster_rank", (), (types.u32,))[0]
 
     def cluster_barrier(self, *, memory: bool = True) -> None:
-        """Waits until every instance of the cluster is here; legal where all of them come.
+        """Wait for all instances of the cluster; legal where all of them reach it.
 
-        Without `memory` it orders what tiles and products did with shared memory, and no loads and
-        stores of instances.
+        With ``memory=False`` it orders only the accesses of tile copies and products to shared
+        memory, not loads and stores.
         """
         memory = flag("memory", memory, error=TraceError)
         self._tracer.record("cluster_barrier", (), (), {"memory": memory})
 
     def mbarrier_init(self, pointer: Value, index: Operand, count: int = 1) -> None:
-        """Makes pointer[index], a u64 in shared memory, an mbarrier for `copy_tile` and for roles.
+        """Initialise pointer[index], a u64 in shared memory, as an mbarrier.
 
-        A phase of it has `count` arrivals: one an `mbarrier_expect`, and one a subgroup that comes
-        to `mbarrier_arrive`. Others may use it after a barrier, those of other workgroups after one
-        of the cluster.
+        A phase has `count` arrivals: one per `mbarrier_expect`, and one per subgroup that executes
+        `mbarrier_arrive`. Other instances may use it after a barrier; other workgroups of the
+        cluster, after a cluster barrier.
         """
         count = whole_number("the arrivals of an mbarrier", count, 1, error=TraceError)
         if count not in MBARRIER_COUNTS:
@@ -100,19 +102,19 @@ class TileBuilder(MemoryBuilder):
         self._mbarrier("mbarrier_init", pointer, index, attributes={"count": count})
 
     def mbarrier_expect(self, pointer: Value, index: Operand, count: Operand) -> None:
-        """Says how many bytes come in this phase of an mbarrier, which ends once they are there."""
+        """Arrive at an mbarrier and set the bytes that this phase expects before it ends."""
         self._mbarrier("mbarrier_expect", pointer, index, count)
 
     def mbarrier_arrive(self, pointer: Value, index: Operand) -> None:
-        """Arrives at an mbarrier, once for each subgroup that comes here, and goes on.
+        """Arrive at an mbarrier, once per subgroup, without waiting.
 
-        Those who wait for the phase know of what this subgroup did before. Of the mbarriers of one
-        array the verifier counts who arrives; see `quod.kernel.verifier.role_tiles`.
+        Instances that wait for the phase see this subgroup's earlier accesses. The verifier counts
+        the arrivals per array of mbarriers; see `quod.kernel.verifier.role_tiles`.
         """
         self._mbarrier("mbarrier_arrive", pointer, index)
 
     def mbarrier_wait(self, pointer: Value, index: Operand, phase: Operand) -> None:
-        """Waits until a phase of an mbarrier has ended, counted from 0, modulo 2."""
+        """Wait for the end of an mbarrier's phase, given by its parity (phases count from 0)."""
         self._mbarrier("mbarrier_wait", pointer, index, phase)
 
     def _mbarrier(
@@ -127,7 +129,7 @@ class TileBuilder(MemoryBuilder):
         self._tracer.record(name, (pointer, *numbers), (), attributes)
 
     def tensor_map_acquire(self, tensor_map: Value) -> None:
-        """Makes a tensor map in global memory known to `copy_tile`, once, before all copies."""
+        """Acquire a tensor map in global memory, once, before any `copy_tile` that uses it."""
         check_value(tensor_map, "tensor_map_acquire")
         self._tracer.record("tensor_map_acquire", (tensor_map,), ())
 
@@ -135,12 +137,12 @@ class TileBuilder(MemoryBuilder):
         self, shared: Value, to: Operand, mbarrier: tuple[Value, Operand], array: TiledArray,
         start: tuple[Operand, Operand, Operand], lines: int, *, multicast: bool = False,
     ) -> None:  # fmt: skip
-        """Begins to copy `lines` lines of 64 elements from the element, line and plane of `start`.
+        """Start a copy of `lines` lines of 64 elements from the element, line and plane of `start`.
 
-        They come to shared[to], of u32, as lines of 128 bytes, in each of which the 16 bytes of
-        place j are at place j xor (line % 8), and count for an mbarrier; beyond the array there are
-        zeros. With `multicast` they come to each workgroup of the cluster. Legal where all
-        instances of the workgroup come; for machines with the capability ``tile_copies``.
+        The tile is written to shared[to], of u32, as lines of 128 bytes in which 16-byte chunk j is
+        stored at chunk j xor (line % 8). Elements outside the array are zero. The mbarrier counts
+        the bytes. With `multicast` each workgroup of the cluster gets the tile. Legal where all
+        instances of the workgroup reach it; requires the capability ``tile_copies``.
         """
         lines = whole_number("the lines of a tile", lines, 8, 256, error=TraceError)
         multicast = flag("multicast", multicast, error=TraceError)
@@ -159,21 +161,21 @@ class TileBuilder(MemoryBuilder):
         self._tracer.record("copy_tile", operands, (), attributes)
 
     def mma_begin(self) -> None:
-        """Comes before products after anything else was done with their sums."""
+        """Order earlier accesses to accumulators before the products that follow (wgmma.fence)."""
         self._tracer.record("mma_begin", (), ())
 
     def mma_tiles(
         self, element: Type, a: TileOperand, b: TileOperand, sums: Sequence[Value], *,
         other: Type | None = None,
     ) -> tuple[Value, ...]:  # fmt: skip
-        """Begins to add A B to sums, of which each instance of four subgroups has n/2.
+        """Start adding A B to accumulators: per instance of four subgroups, n/2 of 64 by n.
 
-        A is 64 by 16 and B 16 by n, of f16 or bf16. Where lines are along K they may also be of i8,
-        64 by 32 and 32 by n, with sums of i32, of e4m3 and e5m2, of the same shapes, of which
-        `other` is the element of B where it is not that of A, or of f32, 64 by 8 and 8 by n,
-        rounded toward zero to 10 bits behind the point (tf32). Which sums an instance has the op
-        says. They take the place of `sums`, which nothing else uses, and only further products and
-        `mma_wait` take them. For machines with the capability ``warpgroups``.
+        Shapes are 64 by 16 and 16 by n for f16 and bf16; 64 by 32 and 32 by n for i8 (sums of i32)
+        and for e4m3 and e5m2, where `other` is the type of B if it differs; 64 by 8 and 8 by n for
+        f32, truncated to 10 mantissa bits (tf32). Types other than f16 and bf16 need lines along K.
+        The op ``mma_tiles`` defines the layout of the sums. The results replace `sums`, which
+        nothing else may use; only further products and `mma_wait` may take the results. Requires
+        the capability ``warpgroups``.
         """
         check_type(element)
         product = product_name(element, other)
@@ -201,7 +203,7 @@ class TileBuilder(MemoryBuilder):
     def mma_rows(
         self, element: Type, a: Sequence[Value], b: TileOperand, sums: Sequence[Value]
     ) -> tuple[Value, ...]:
-        """The same with A in registers, four words of two elements each; see the op."""
+        """Start adding A B as `mma_tiles` does, with A in four registers of two elements each."""
         check_type(element)
         if element not in types.HALVES:
             raise TraceError(f"k.mma_rows multiplies f16 and bf16, not {element}")
@@ -216,13 +218,13 @@ class TileBuilder(MemoryBuilder):
         return self._tracer.record("mma_rows", operands, results, attributes)
 
     def mma_commit(self) -> None:
-        """Makes one group of the products begun since the last group."""
+        """Commit the products started since the last commit as one group."""
         self._tracer.record("mma_commit", (), ())
 
     def mma_wait(self, pending: int = 0, sums: Sequence[Value] = ()) -> tuple[Value, ...]:
-        """Waits for all groups of products but the last `pending`; gives the sums.
+        """Wait for all groups of products but the last `pending`; return the finished `sums`.
 
-        Sums are of groups that it waits for.
+        The sums must belong to groups that this waits for.
         """
         pending = whole_number("pending", pending, 0, 7, error=TraceError)
         _check_list("sums", sums)

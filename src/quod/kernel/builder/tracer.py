@@ -1,6 +1,6 @@
-"""The tracer: keeps the ops, regions and functions of one kernel while its Python function runs.
+"""The tracer: records the ops, regions and functions of a kernel while its Python function runs.
 
-It is behind a `Builder`, which has the language; who makes kernels of kernels asks `tracer_of`.
+It is the backend of a `Builder`; code that transforms kernels gets it with `tracer_of`.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from quod.kernel.ir.value import Recorder, Value
 
 FunctionBody = Callable[..., Any]
 
-# Functions within each other: one that calls itself is another each time if it is made anew.
+# Maximum call depth: a recursive function that creates a new body each time is never recognised.
 _MOST_NESTED = 100
 
 
 def _location_of(body: FunctionBody) -> Location:
-    """Where a function's Python source begins."""
+    """The location of a function's definition."""
     while isinstance(body, functools.partial):
         body = body.func
     code = getattr(body, "__code__", None)
@@ -33,7 +33,7 @@ def _location_of(body: FunctionBody) -> Location:
 
 
 def _identity(body: FunctionBody) -> Hashable:
-    """What tells a body from another of the same name."""
+    """A key that identifies a body among those of the same name."""
     if isinstance(body, functools.partial):
         given = tuple(sorted(body.keywords.items()))
         return functools.partial, _identity(body.func), body.args, given
@@ -41,18 +41,21 @@ def _identity(body: FunctionBody) -> Hashable:
 
 
 class Tracer:
-    """What has been recorded of one kernel.
+    """The recorded state of one kernel.
 
-    `block` is the kernel's body, `functions` are its device functions, `shared_bytes` its memory of
-    a workgroup, `resident` the workgroups that should fit one multiprocessor and `cluster` those of
-    a cluster. `shape` has the extents of a workgroup, `grid` those of the grid but the last.
+    block: the kernel's body.
+    functions: its device functions.
+    shared_bytes: shared memory per workgroup.
+    resident: the workgroups that should fit on a multiprocessor; 0 leaves it to the assembler.
+    cluster: workgroups in a cluster.
+    shape: the extents of a workgroup.
+    grid: the extents of the grid along all axes but the last.
     """
 
     def __init__(
         self, builder: Recorder, workgroup_size: int, locate: Callable[[], Location]
     ) -> None:
-        """`builder` is what values record further ops to; `locate` says which line of the source
-        records an op."""
+        """Values record further ops to `builder`; `locate` returns the source line of an op."""
         self.builder = builder
         self.locate = locate
         self.block = Block()
@@ -63,7 +66,7 @@ class Tracer:
         self.shape: tuple[int, ...] = (workgroup_size,)
         self.grid: tuple[Value, ...] = ()
         self.location: Location | None = None
-        """Where ops are from, where it is not the line that records them."""
+        """The location to attribute ops to, if not the line that records them."""
         self._blocks: list[Block] = [self.block]
         self._known: list[dict[Hashable, tuple[Value, ...]]] = [{}]
         self._traced: dict[Hashable, tuple[Function, Rebuild]] = {}
@@ -84,7 +87,7 @@ class Tracer:
         regions: tuple[Block, ...] = (),
         location: Location | None = None,
     ) -> tuple[Value, ...]:
-        """Appends one op as it is given; the results are new values."""
+        """Append an op unchanged; return its results, new values."""
         op = Op(
             name, tuple(operands), (), attributes or {}, regions,
             location or self.location or self.locate(),
@@ -101,7 +104,7 @@ class Tracer:
         result_types: Sequence[Type],
         attributes: dict[str, Any] | None = None,
     ) -> tuple[Value, ...]:
-        """Appends a pure op unless the same one is visible already."""
+        """Append a pure op, or reuse the results of an equal op in scope."""
         extra = tuple(attributes.items()) if attributes else ()
         key = (name, tuple(map(id, operands)), extra, result_types[0])
         for known in reversed(self._known):
@@ -112,8 +115,8 @@ class Tracer:
         return results
 
     def constant(self, number: int | float | bool, type_: Type) -> Value:
-        """A constant, of a number that the type holds, unless the same one is visible already."""
-        # repr tells -0.0 from 0.0 and 1 from True, which compare equal.
+        """Append a constant, or reuse an equal one in scope; the number must fit the type."""
+        # repr distinguishes -0.0 from 0.0 and 1 from True, which compare equal.
         key = ("const", repr(number), type_)
         for known in reversed(self._known):
             if key in known:
@@ -125,14 +128,14 @@ class Tracer:
     # --- regions
 
     def open_region(self, argument_types: Sequence[Type]) -> Block:
-        """Starts recording into a new region."""
+        """Start recording into a new region."""
         block = Block(tuple(Value(type_, self.builder) for type_ in argument_types))
         self._blocks.append(block)
         self._known.append({})
         return block
 
     def close_region(self, values: Sequence[Value], location: Location | None = None) -> None:
-        """Ends the innermost region with a yield."""
+        """End the innermost region with a yield."""
         for branch in self._awaiting:
             if branch.home is self._blocks[-1]:
                 raise branch.one_sided()
@@ -141,12 +144,12 @@ class Tracer:
         self._known.pop()
 
     def abandon_region(self) -> None:
-        """Leaves the innermost region after an error in the user's code."""
+        """Leave the innermost region after an exception in user code."""
         self._blocks.pop()
         self._known.pop()
 
     def note_abandoned(self, error: TraceError) -> None:
-        """What to raise of a kernel that is made although a region of it was abandoned."""
+        """Register the error to raise if the trace continues after a region was abandoned."""
         self._abandoned.append(error)
 
     @property
@@ -156,7 +159,7 @@ class Tracer:
 
     @property
     def is_at_top(self) -> bool:
-        """Whether ops are recorded outside any region or function."""
+        """True if ops are recorded outside any region or function."""
         return self._blocks == [self.block]
 
     def last_operation(self) -> Op:
@@ -166,27 +169,29 @@ class Tracer:
     # --- forms of control flow
 
     def await_entry(self, form: Form) -> None:
-        """A form of control flow that a `with` statement must enter was made."""
+        """Register a new control-flow form, which a `with` statement must enter."""
         self._unentered.append(form)
 
     def enter(self, form: Form) -> None:
-        """A `with` statement has entered the form."""
+        """Mark the form as entered by a `with` statement."""
         self._unentered.remove(form)
 
     def check_entries(self) -> None:
-        """TraceError if a form of control flow was never entered, or left by an error that was
-        caught: what stands in it would be missing without a word."""
+        """Raise TraceError if a control-flow form was never entered, or left by a caught exception.
+
+        The ops in it would be dropped silently.
+        """
         if self._unentered:
             raise self._unentered[0].never_entered()
         if self._abandoned:
             raise self._abandoned[0]
 
     def await_otherwise(self, branch: Branch) -> None:
-        """Notes that the branch gave values and needs its other side."""
+        """Mark a branch that gave values as lacking its other side."""
         self._awaiting.append(branch)
 
     def complete(self, branch: Branch) -> None:
-        """Notes that the branch has its other side."""
+        """Mark the branch as complete with both sides."""
         self._awaiting.remove(branch)
 
     # --- functions
@@ -199,9 +204,9 @@ class Tracer:
         key: Hashable,
         inline: bool,
     ) -> Any:
-        """Calls a device function, which is traced unless it has been for such arguments.
+        """Call a device function, tracing it unless it was traced for these argument types.
 
-        With a `key` it stands for the body, of which there may be many then that do the same.
+        A `key` identifies the function in place of its body, so that equivalent bodies share one.
         """
         if not isinstance(name, str):
             raise TraceError(f"the name of a function is text, not {type(name).__name__}")
@@ -222,7 +227,7 @@ class Tracer:
             try:
                 found = self.trace_function(name, body, values, rebuild, inline)
             except BaseException:
-                # Who catches it goes on as if there had been no call.
+                # If user code catches the exception, the trace continues as if without the call.
                 self._awaiting, self._unentered = awaiting, unentered
                 self._abandoned = abandoned
                 raise
@@ -241,9 +246,9 @@ class Tracer:
         rebuild: Rebuild,
         inline: bool,
     ) -> tuple[Function, Rebuild]:
-        """Traces `body` for arguments like `values`, which `rebuild` makes its arguments of.
+        """Trace `body` for arguments of the types of `values`; `rebuild` assembles them.
 
-        Gives the function, and what rebuilds its results from values.
+        Returns the function and a callable that rebuilds its results from values.
         """
         blocks, known = self._blocks, self._known
         self._blocks, self._known = [], []

@@ -1,4 +1,4 @@
-"""The ops of a builder that give values of values: of one instance, and of those of a subgroup."""
+"""The ops of a builder that compute values, within an instance or across a subgroup."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ from quod.validation import flag
 
 
 class ValueBuilder(TileBuilder):
-    """What a kernel's Python function computes with beside operators."""
+    """The part of a builder that records computations other than operators."""
 
     machine: Machine
 
     @abstractmethod
     def emit(self, name: str, operands: Sequence[Value]) -> Value:
-        """Records an op of the table that has one result, folded and shared where it is pure."""
+        """Record an op with one result; pure ops are folded and shared."""
 
     @abstractmethod
     def emit_many(self, name: str, operands: Sequence[Value]) -> tuple[Value, ...]:
-        """Records an op of the table."""
+        """Record an op of the table."""
 
     @abstractmethod
     def constant(self, number: int | float | bool, type_: Type) -> Value:
-        """A constant; a number that the type does not hold is an error."""
+        """A constant; TraceError for a number that does not fit the type."""
 
     @abstractmethod
     def call(self, name: str, body: Callable[..., Any], *arguments: Any, inline: bool) -> Any:
-        """Calls a device function."""
+        """Call a device function."""
 
     @property
     @abstractmethod
     def subgroup_size(self) -> int:
-        """Instances a subgroup; TraceError where there are no subgroups."""
+        """The number of instances in a subgroup; TraceError on machines without subgroups."""
 
     # --- values
 
@@ -76,7 +76,7 @@ class ValueBuilder(TileBuilder):
         return self.emit("fma", (a, b, c))
 
     def dot4(self, a: Value, b: Value, c: Value) -> Value:
-        """c, an i32, + the products of the four signed bytes of `a` with those of `b`, both u32."""
+        """c + the dot product of the four signed bytes in `a` and in `b`; `c` is i32, both u32."""
         return self.emit("dot4", (a, b, c))
 
     def rcp(self, value: Value) -> Value:
@@ -84,7 +84,7 @@ class ValueBuilder(TileBuilder):
         return self.emit("rcp", (value,))
 
     def cast(self, value: Value, target: Type) -> Value:
-        """A number as another scalar type, or a pointer with another element type."""
+        """Convert a number to another scalar type, or a pointer to another element type."""
         check_value(value, "k.cast")
         if value.type is target:
             return value
@@ -104,7 +104,7 @@ class ValueBuilder(TileBuilder):
         return self._tracer.record_pure("convert", (value,), (target,), {"type": target})[0]
 
     def bitcast(self, value: Value, target: Type) -> Value:
-        """The same bits as another type of the same width."""
+        """Reinterpret the bits of a number as another type of the same width."""
         check_value(value, "k.bitcast")
         check_type(target)
         if value.type not in types.NUMBERS or target not in types.NUMBERS:
@@ -124,16 +124,15 @@ class ValueBuilder(TileBuilder):
         return self.emit("rsqrt", (value,))
 
     def floor(self, value: Value) -> Value:
-        """The whole number of a float at or below it."""
+        """The largest integer not above a float, as a float."""
         return self.emit("floor", (value,))
 
     def ceil(self, value: Value) -> Value:
-        """The whole number of a float at or above it."""
+        """The smallest integer not below a float, as a float."""
         return self.emit("ceil", (value,))
 
     def exp2(self, value: Value, *, normal: bool = False) -> Value:
-        """2**value of an f32; with `normal` what is below 2**-126 may be 0, which is faster on an
-        NVIDIA GPU."""
+        """2**value of an f32; with `normal`, subnormal results may be 0 (faster on NVIDIA GPUs)."""
         normal = flag("normal", normal, error=TraceError)
         if self.machine.has(Capability.EXP2):
             return self.emit("exp2_normal" if normal else "exp2", (value,))
@@ -168,7 +167,7 @@ class ValueBuilder(TileBuilder):
     # --- floats of 8 and 16 bits
 
     def unpack_f16(self, word: Value) -> tuple[Value, Value]:
-        """The two f16 in a u32 as f32, the one in its low half first."""
+        """Unpack the two f16 in a u32 to f32, low half first."""
         check_value(word, "k.unpack_f16")
         if self.machine.has(Capability.F16):
             return self.emit("unpack_f16_low", (word,)), self.emit("unpack_f16_high", (word,))
@@ -176,24 +175,24 @@ class ValueBuilder(TileBuilder):
         return low, high
 
     def unpack_bf16(self, word: Value) -> tuple[Value, Value]:
-        """The two bf16 in a u32 as f32, the one in its low half first."""
+        """Unpack the two bf16 in a u32 to f32, low half first."""
         check_value(word, "k.unpack_bf16")
         return self.bitcast(word << 16, types.f32), self.bitcast(word & 0xFFFF0000, types.f32)
 
     def pack_f16(self, low: Value, high: Value) -> Value:
-        """Two f32 as f16 in a u32, `low` in its low half: each to nearest even."""
+        """Pack two f32 as f16 into a u32, rounding to nearest even."""
         if self.machine.has(Capability.F16):
             return self.emit("pack_f16", (low, high))
         return self._narrow("f16_bits", low) | self._narrow("f16_bits", high) << 16
 
     def pack_bf16(self, low: Value, high: Value) -> Value:
-        """Two f32 as bf16 in a u32, `low` in its low half: each to nearest even."""
+        """Pack two f32 as bf16 into a u32, rounding to nearest even."""
         if self.machine.has(Capability.BF16):
             return self.emit("pack_bf16", (low, high))
         return self._narrow("bf16_bits", low) | self._narrow("bf16_bits", high) << 16
 
     def unpack_float8(self, element: Type, word: Value) -> tuple[Value, Value, Value, Value]:
-        """The four e4m3 or e5m2 in a u32 as f32, the one in its lowest byte first."""
+        """Unpack the four e4m3 or e5m2 in a u32 to f32, lowest byte first."""
         _check_float8("k.unpack_float8", element, word)
         if element is types.e5m2:
             # Each is the upper half of an f16.
@@ -208,10 +207,10 @@ class ValueBuilder(TileBuilder):
         return first, second, third, self._narrow("e4m3_value", word >> 24)
 
     def pack_float8(self, element: Type, *values: Value) -> Value:
-        """Four f32 as e4m3 or e5m2 in a u32, the first in its lowest byte.
+        """Pack four f32 as e4m3 or e5m2 into a u32, the first in its lowest byte.
 
-        Each is rounded to nearest even. What is beyond the range, infinities too, becomes the
-        greatest number with its sign; NaN has the bits 0x7f.
+        Each is rounded to nearest even. Numbers out of range, including infinities, saturate to the
+        largest number of their sign; NaN becomes 0x7f.
         """
         _check_float8("k.pack_float8", element, *values)
         if len(values) != 4:
@@ -248,9 +247,9 @@ class ValueBuilder(TileBuilder):
     # --- on devices that check
 
     def print(self, *items: Value | str) -> None:
-        """Prints texts and numbers, as they are given, with the line, workgroup and instance.
+        """Print texts and numbers in order, with the line, workgroup and instance.
 
-        On devices that check, such as ``cpu:checked``; elsewhere nothing is recorded.
+        Only on checking devices, such as ``cpu:checked``; elsewhere nothing is recorded.
         """
         texts, numbers = [], []
         for item in items:
@@ -270,9 +269,9 @@ class ValueBuilder(TileBuilder):
             self._tracer.record("print", numbers, (), {"text": " ".join(texts)})
 
     def assert_(self, condition: Value, message: str = "this does not hold") -> None:
-        """AssertionFailure, with `message`, the line and the instance, where `condition` is false.
+        """Raise AssertionFailure with `message`, line and instance where `condition` is false.
 
-        On devices that check, such as ``cpu:checked``; elsewhere nothing is recorded.
+        Only on checking devices, such as ``cpu:checked``; elsewhere nothing is recorded.
         """
         check_condition(condition)
         if type(message) is not str:
@@ -284,45 +283,45 @@ class ValueBuilder(TileBuilder):
     # --- values of other instances
 
     def shuffle(self, value: Value, lane: Operand) -> Value:
-        """What `value` is in instance `lane` (modulo the subgroup's size) of the same subgroup.
+        """Read `value` from instance `lane` (modulo the subgroup's size) of the same subgroup.
 
-        A number of 32 or 64 bits. Legal where all instances of the workgroup come.
+        `value` is a number of 32 or 64 bits. Legal where all instances of the workgroup reach it.
         """
         _ = self.subgroup_size
         return self.emit("shuffle", (value, self.operand(lane, types.u32)))
 
     def ballot(self, condition: Value) -> Value:
-        """A u32 whose bit i is set where the condition holds in instance i of the subgroup.
+        """A u32 whose bit i is set if the condition holds in instance i of the subgroup.
 
-        Legal where all instances of the workgroup come.
+        Legal where all instances of the workgroup reach it.
         """
         _ = self.subgroup_size
         check_condition(condition)
         return self.emit("ballot", (condition,))
 
     def any_lane(self, condition: Value) -> Value:
-        """Whether the condition holds in an instance of the subgroup."""
+        """Test if the condition holds in any instance of the subgroup."""
         return self.ballot(condition) != 0
 
     def all_lanes(self, condition: Value) -> Value:
-        """Whether the condition holds in all instances of the subgroup."""
+        """Test if the condition holds in all instances of the subgroup."""
         check_condition(condition)
         return self.ballot(~condition) == 0
 
     def subgroup_sum(self, value: Value) -> Value:
-        """The sum of a number over the instances of the subgroup, in each of them.
+        """Sum a number over the subgroup; every instance gets the sum.
 
-        Floats are added pair by pair, in the order that the op says. Legal where all instances of
-        the workgroup come.
+        Floats are added in the tree order of the op ``subgroup_sum``. Legal where all instances of
+        the workgroup reach it.
         """
         return self._combined("subgroup_sum", value)
 
     def subgroup_minimum(self, value: Value) -> Value:
-        """The least over the instances of the subgroup; legal where all the workgroup come."""
+        """The minimum over the subgroup; legal where all instances of the workgroup reach it."""
         return self._combined("subgroup_min", value)
 
     def subgroup_maximum(self, value: Value) -> Value:
-        """The greatest over the instances of the subgroup; legal where all the workgroup come."""
+        """The maximum over the subgroup; legal where all instances of the workgroup reach it."""
         return self._combined("subgroup_max", value)
 
     def _combined(self, name: str, value: Value) -> Value:
@@ -333,14 +332,14 @@ class ValueBuilder(TileBuilder):
         self, element: Type, a: Sequence[Value], b: Sequence[Value], c: Sequence[Value], *,
         other: Type | None = None,
     ) -> tuple[Value, ...]:  # fmt: skip
-        """The product of small matrices that the subgroup's registers hold, plus another one.
+        """Compute A B + C on matrix fragments in the subgroup's registers.
 
-        A is 16 by 16, in 4 words, and B 16 by 8, in 2, of f16 or bf16; with f32 they are 16 by 8
-        and 8 by 8, rounded toward zero to 10 bits behind the point (tf32), with i8, e4m3 and e5m2
-        16 by 32 and 32 by 8. C and the result are 16 by 8 of f32, or of i32 modulo 2**32 for i8, in
-        4 values; what an instance has of each the op ``mma_f16`` says. `other` is the element of B
-        where it is not that of A: e4m3 or e5m2. For machines with the capability ``tensor_cores``,
-        or ``float8_cores``; legal where all instances of the workgroup come.
+        A has 4 words per instance and B 2: 16 by 16 and 16 by 8 for f16 and bf16; 16 by 8 and 8 by
+        8 for f32, truncated to 10 mantissa bits (tf32); 16 by 32 and 32 by 8 for i8, e4m3 and e5m2.
+        C and the result are 16 by 8, 4 values of f32 per instance, or of i32 modulo 2**32 for i8.
+        The op ``mma_f16`` defines the layouts. `other` is the type of B if it differs: e4m3 or
+        e5m2. Requires the capability ``tensor_cores`` or ``float8_cores``; legal where all
+        instances of the workgroup reach it.
         """
         check_type(element)
         product = product_name(element, other)
@@ -356,10 +355,10 @@ class ValueBuilder(TileBuilder):
         return self.emit_many(_PRODUCTS[product], (*a, *b, *c))
 
     def uniform(self, value: Value) -> Value:
-        """The same value, with the promise that every instance of the workgroup has it.
+        """Return the value, asserting that it is equal in all instances of the workgroup.
 
-        Barriers may then stand in branches and loops that depend on it, a count loaded from memory
-        for example. Legal where all instances of the workgroup come.
+        Barriers may then be in branches and loops that depend on it, such as on a count loaded from
+        memory. Legal where all instances of the workgroup reach it.
         """
         return self.emit("uniform", (value,))
 
@@ -380,7 +379,7 @@ def _check_float8(name: str, element: Type, *values: Value) -> None:
         check_value(value, name)
 
 
-# What `Value.__repr__` writes, in elements as well.
+# The form of `Value.__repr__`, also inside the text of elements.
 _VALUE = re.compile(r"<\S+ value[ >]")
 
 

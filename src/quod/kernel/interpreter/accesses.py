@@ -1,7 +1,7 @@
-"""Who touched what in shared memory: what of it is not ordered before what is done now.
+"""Race detection: records of shared-memory accesses that are not ordered before current ones.
 
-Where all instances of a workgroup meet at each barrier, what was done before the last one is
-forgotten. Subgroups that meet at named barriers need more: see `quod.kernel.interpreter.clocks`.
+If all instances of a workgroup meet at each barrier, accesses before the last barrier are
+forgotten. Subgroups with named barriers need vector clocks: see `quod.kernel.interpreter.clocks`.
 """
 
 from __future__ import annotations
@@ -14,25 +14,24 @@ import numpy as np
 from quod.kernel.ops.semantics import Array
 
 NOBODY, MANY = -1, -2
-"""In the place of an instance: none, and several or all of a subgroup."""
+"""Values in place of an instance's index: none; several, or all of a subgroup."""
 
 
 class Record(Protocol):
-    """The accesses of one kind. `places` are units of shared memory, a row for each of `lanes`."""
+    """The accesses of one kind; `places` are units of shared memory, one row per lane."""
 
     def unordered(self, places: Array, lanes: Array, *, by_itself: bool = False) -> Array:
-        """Which units another instance accessed, or with `by_itself` any one, without a barrier
-        since."""
+        """Mark the units accessed by another instance, with `by_itself` by any, since a barrier."""
 
     def add(self, places: Array, lanes: Array, *, for_others: bool = False) -> None:
-        """The lanes access the units, or with `for_others` their subgroups do."""
+        """Record accesses of the lanes to the units; with `for_others`, of their subgroups."""
 
     def forget(self, places: slice | Array) -> None:
-        """All instances know of the accesses to some units."""
+        """Forget the accesses to some units: they are ordered before all later accesses."""
 
 
 class Accesses(ABC):
-    """What was done to units of shared memory. `places` are units, a row for each of `lanes`."""
+    """The recorded accesses to units of shared memory; `places` has one row per lane."""
 
     def __init__(self, loads: Record, products: Record, stores: Record, atomics: Record) -> None:
         self._loads, self._products = loads, products
@@ -41,51 +40,54 @@ class Accesses(ABC):
     def stored(
         self, places: Array, lanes: Array, *, by_itself: bool = False, atomically: bool = True
     ) -> Array:
-        """Which of the units another instance stored to, or with `by_itself` any one, without a
-        barrier since; what was changed atomically counts if `atomically`."""
+        """Mark the units that another instance has stored to since a barrier.
+
+        `by_itself` counts the lane's own stores too; `atomically` counts atomic changes.
+        """
         found = self._stores.unordered(places, lanes, by_itself=by_itself)
         if atomically:
             found |= self._atomics.unordered(places, lanes, by_itself=by_itself)
         return found
 
     def loaded(self, places: Array, lanes: Array) -> Array:
-        """Which of the units another instance loaded, without a barrier since."""
+        """Mark the units that another instance has loaded since a barrier."""
         found = self._loads.unordered(places, lanes)
         found |= self._products.unordered(places, lanes)
         return found
 
     def record_loads(self, places: Array, lanes: Array, *, for_others: bool = False) -> None:
-        """The lanes load the units, or with `for_others` their subgroups do."""
+        """Record loads of the lanes; with `for_others`, of their subgroups."""
         self._loads.add(places, lanes, for_others=for_others)
 
     def record_stores(self, places: Array, lanes: Array, *, for_others: bool = False) -> None:
-        """The lanes store to the units, or with `for_others` their subgroups do."""
+        """Record stores of the lanes; with `for_others`, of their subgroups."""
         self._stores.add(places, lanes, for_others=for_others)
 
     def record_atomics(self, places: Array, lanes: Array) -> None:
-        """The lanes change the units atomically."""
+        """Record atomic changes by the lanes."""
         self._atomics.add(places, lanes)
 
     def record_products(self, places: Array, lanes: Array) -> None:
-        """Products of the instances beside the lanes load the units."""
+        """Record loads by asynchronous products of the lanes."""
         self._products.add(places, lanes, for_others=True)
 
     def forget_stores(self, places: slice | Array) -> None:
-        """All instances know what was stored to some units."""
+        """Forget the stores to some units: they are visible to all instances."""
         self._stores.forget(places)
         self._atomics.forget(places)
 
     def copied(self, places: slice) -> None:
-        """What a copy brought to some units was waited for."""
+        """Record that a copy to some units has been waited for."""
         self.forget_stores(places)
 
     @abstractmethod
     def barrier(self, groups: Array | None, *, products_only: bool) -> None:
-        """All instances of all workgroups, or of some, meet; or they know what products read."""
+        """Record a barrier of some workgroups, or all; `products_only` orders only products' loads.
+        """
 
 
 class _Record:
-    """The instance that made all accesses of one kind to each unit, if one did."""
+    """For each unit, the instance behind all accesses of one kind, or `NOBODY` or `MANY`."""
 
     def __init__(self, groups: int, units: int) -> None:
         self._who = np.full((groups, units), NOBODY, np.int64)
@@ -112,7 +114,7 @@ class _Record:
         else:
             before = self._flat[places]
             self._flat[places] = np.where((before == NOBODY) | (before == who), who, MANY)
-        # Two lanes at one place: the later one overwrote the earlier.
+        # If two lanes access one unit, the assignment above kept only the last.
         several = self._flat[places] != who
         if np.count_nonzero(several):
             self._flat[places[several]] = MANY
@@ -121,7 +123,7 @@ class _Record:
         self._flat[places] = NOBODY
 
     def forget_all(self, groups: Array | None) -> None:
-        """Forgets the accesses of some workgroups, or of all."""
+        """Forget the accesses of some workgroups, or of all."""
         if self._is_empty:
             return
         if groups is None:
@@ -132,7 +134,7 @@ class _Record:
 
 
 class SinceBarrier(Accesses):
-    """The accesses of workgroups of which all instances meet at each barrier."""
+    """The accesses of workgroups whose barriers synchronise all instances."""
 
     def __init__(self, groups: int, units: int) -> None:
         self._records = [_Record(groups, units) for _ in range(4)]

@@ -1,4 +1,4 @@
-"""Who comes to an op that the instances of a workgroup, or of a role, do once for all of them."""
+"""Instances that reach an op which a workgroup, or a role, executes once collectively."""
 
 from __future__ import annotations
 
@@ -16,8 +16,13 @@ from quod.kernel.ops.tile import PATTERN, WARPGROUP
 
 @frozen(eq=False)
 class Crowd:
-    """Instances of one workgroup that come to an op together: all of them, or a part of those of a
-    role, of which `first` does what is done once."""
+    """Instances of one workgroup that reach a collective op: all of them, or part of a role.
+
+    group: the index of the workgroup among those that run.
+    lanes: the lanes of the instances.
+    first: the lane of the instance that executes the op for all.
+    has_first: whether `first` is among `lanes`.
+    """
 
     group: int
     lanes: slice | Array
@@ -26,7 +31,7 @@ class Crowd:
 
 
 def crowds_of(op: Op, run: Run, mask: Mask) -> list[Crowd]:
-    """Those who are here, of each workgroup."""
+    """The crowds that a mask contains, at most one per workgroup."""
     check_together(op, run, mask)
     if run.parts is not None:
         first = run.parts.first_instance(op)
@@ -39,7 +44,7 @@ def crowds_of(op: Op, run: Run, mask: Mask) -> list[Crowd]:
 
 
 def warpgroups_of(op: Op, run: Run, mask: Mask) -> list[int]:
-    """The warpgroups that are here, by their numbers among all."""
+    """The indices of the warpgroups in a mask; InterpreterError for an incomplete one."""
     check_together(op, run, mask)
     rows = mask.bits.reshape(-1, WARPGROUP)
     split = rows.any(axis=1) & ~rows.all(axis=1)
@@ -61,7 +66,7 @@ def _differs(op: Op, run: Run, group: int) -> InterpreterError:
 
 
 def number_of(op: Op, run: Run, frame: Frame, slot: int, crowd: Crowd) -> int:
-    """An operand that all instances have."""
+    """The value of an operand; InterpreterError if it differs between instances."""
     values = array(frame[slot])[crowd.lanes]
     if (values != values[0]).any():
         raise _differs(op, run, crowd.group)
@@ -69,7 +74,8 @@ def number_of(op: Op, run: Run, frame: Frame, slot: int, crowd: Crowd) -> int:
 
 
 def places_of(op: Op, run: Run, frame: Frame, slot: int, crowd: Crowd) -> tuple[int, Array]:
-    """A pointer: the number of the buffer that all have, and the bytes of each."""
+    """A pointer operand as buffer number and byte offset per instance; the buffer must not differ.
+    """
     pointers = frame[slot]
     assert isinstance(pointers, Pointers)
     if isinstance(pointers.buffer, int):
@@ -81,7 +87,7 @@ def places_of(op: Op, run: Run, frame: Frame, slot: int, crowd: Crowd) -> tuple[
 
 
 def place_of(op: Op, run: Run, frame: Frame, slot: int, crowd: Crowd) -> tuple[int, int]:
-    """A pointer that all instances have: the number of the buffer, and the byte."""
+    """A pointer operand as buffer number and byte offset; neither may differ between instances."""
     number, offsets = places_of(op, run, frame, slot, crowd)
     if (offsets != offsets[0]).any():
         raise _differs(op, run, crowd.group)
@@ -89,7 +95,7 @@ def place_of(op: Op, run: Run, frame: Frame, slot: int, crowd: Crowd) -> tuple[i
 
 
 def room_of(op: Op, run: Run, group: int, number: int) -> SharedBuffer:
-    """Shared memory with places that are exchanged as tiles have them."""
+    """The shared array of a tile; InterpreterError if its alignment does not suit the swizzle."""
     room = run.buffers[number]
     assert isinstance(room, SharedBuffer)
     if room.alignment % PATTERN:

@@ -1,10 +1,10 @@
-"""Vector clocks of subgroups that meet at named barriers and mbarriers, and what they order.
+"""Vector clocks of subgroups that synchronise at named barriers and mbarriers.
 
-What an instance did before it came to a barrier comes before what those do who waited there, and so
-does all that comes before it. Who only arrived learns nothing from the others. Copies that an
-mbarrier counts are nobody's: those know of them who have waited for it, and so the mbarrier has a
-clock as a subgroup has. Sources: Fidge, "Timestamps in message-passing systems that preserve the
-partial ordering" (1988); PTX ISA 9.0, "barrier", "mbarrier" and "Memory Consistency Model".
+Everything that happens before an arrival at a barrier happens before the continuation of the
+instances that wait there. Instances that only arrive learn nothing. Copies counted by an mbarrier
+belong to no instance and are visible to those that waited for it, so an mbarrier has a clock like a
+subgroup. Sources: Fidge, "Timestamps in message-passing systems that preserve the partial ordering"
+(1988); PTX ISA 9.0, "barrier", "mbarrier" and "Memory Consistency Model".
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from quod.kernel.ops.semantics import Array
 
 
 class Clocks:
-    """What the subgroups of one workgroup know of each other.
+    """The vector clocks of one workgroup's subgroups, followed by those of its mbarriers.
 
-    The time `now[s]` of a subgroup goes on whenever it comes to a barrier. What subgroup t did up
-    to its time `known[s, t]` comes before what s does now. As a subgroup comes to barriers as a
-    whole, `known[s, s]` says the same of what its instances know of each other; each of them knows
-    all that it did itself. Behind the subgroups are mbarriers, as they are made.
+    now[s]: the time of subgroup s, incremented at each barrier it arrives at.
+    known[s, t]: accesses of t up to this time happen before the current ones of s. `known[s, s]`
+        covers accesses of other instances in s, as subgroups arrive as a whole; an instance's own
+        accesses are always ordered.
     """
 
     def __init__(self, lanes: int, subgroup_size: int) -> None:
@@ -39,10 +39,10 @@ class Clocks:
         self._records: list[_Record] = []
 
     def come(self, number: int, lanes: Array, *, waits: bool) -> bool:
-        """The subgroups of a mask come to a barrier, and tell what they know.
+        """Record the arrival of the subgroups in a mask at a barrier.
 
-        Gives whether each knows that all had come who met there the time before: else, in another
-        order of the subgroups, it comes again before they have.
+        Returns whether each arrival is ordered after all arrivals of the barrier's previous use. If
+        not, another schedule could mix the two uses.
         """
         here = np.zeros(len(self.now), np.bool_)
         here[self.subgroup_of[lanes]] = True
@@ -58,7 +58,7 @@ class Clocks:
         return not unknown[here].any()
 
     def meet(self, number: int) -> None:
-        """All have come to a barrier: those who wait there go on."""
+        """Complete a barrier: the waiting subgroups learn what the arrivals knew."""
         told, self._met[number] = self._told.pop(number), self._came.pop(number)
         waited = self._waiting.pop(number, None)
         if waited is not None:
@@ -67,7 +67,7 @@ class Clocks:
     # --- mbarriers
 
     def begin_mbarrier(self, lane: int) -> int:
-        """The place of a new mbarrier, which an instance makes, among the clocks."""
+        """Add a clock for an mbarrier that an instance initialises; return its index."""
         made, subgroup = len(self.now), int(self.subgroup_of[lane])
         self._made[made] = lane, int(self.now[subgroup])
         self.now = np.append(self.now, np.int32(1))
@@ -81,27 +81,29 @@ class Clocks:
         return made
 
     def keep(self, record: _Record) -> None:
-        """Gives a record of accesses a row for each new mbarrier."""
+        """Register a record of accesses, which gets a row for each new mbarrier."""
         self._records.append(record)
 
     def knows(self, mbarrier: int, lanes: Array) -> bool:
-        """Whether instances know that an mbarrier was made."""
+        """Return whether the initialisation of an mbarrier is visible to all these instances."""
         lane, time = self._made[mbarrier]
         known = self.known[self.subgroup_of[lanes], self.subgroup_of[lane]] >= time
         return bool((known | (lanes == lane)).all())
 
     def arrive(self, mbarrier: int, lanes: Array) -> bool:
-        """The subgroups of a mask arrive at an mbarrier; as `come`, and for the first time in this
-        phase."""
+        """Record the arrival of the subgroups in a mask at an mbarrier.
+
+        Returns whether the order is safe, as `come`, and none has arrived in this phase before.
+        """
         before = self._came.get(~mbarrier)
         is_first = before is None or not before[self.subgroup_of[lanes]].any()
         return self.come(~mbarrier, lanes, waits=False) and is_first
 
     def end_phase(self, mbarrier: int) -> bool:
-        """A phase of an mbarrier ends, with all that was copied.
+        """End a phase of an mbarrier, including its copies.
 
-        Gives whether it is known of all who waited for the phase before that they have seen its
-        end: else, in another order of the subgroups, they see one that they do not mean.
+        Returns whether all waits for the previous phase are ordered before this end. If not, in
+        another schedule they could miss that phase and observe a later one.
         """
         nobody = np.zeros_like(self.now)
         told = self._told.get(~mbarrier, nobody).copy()
@@ -113,13 +115,13 @@ class Clocks:
         return bool((waited <= told).all())
 
     def learn(self, mbarrier: int, lanes: Array) -> bool:
-        """The subgroups of a mask have waited for the phase of an mbarrier that ended last.
+        """Record that the subgroups in a mask have waited for the phase that ended last.
 
-        Gives whether they knew that the phase before has ended: else, in another order of the
-        subgroups, they see the end of one before that, which looks the same.
+        Returns whether they knew that the previous phase had ended. If not, in another schedule
+        they could take the end of an older phase, of equal parity, for this one.
         """
         here = np.unique(self.subgroup_of[lanes])
-        # An mbarrier's time is how many of its phases have ended, and one.
+        # An mbarrier's time is the number of ended phases plus one.
         knew = bool((self.known[here, mbarrier] >= self.now[mbarrier] - 2).all())
         if mbarrier in self._ended:
             self.known[here] = np.maximum(self.known[here], self._ended[mbarrier])
@@ -129,7 +131,7 @@ class Clocks:
 
 
 class _Record:
-    """The last access of one kind to each unit by each subgroup: its time, and the instance."""
+    """The time and instance of the last access of one kind, per subgroup and unit."""
 
     def __init__(self, clocks: Clocks, units: int) -> None:
         self._clocks = clocks
@@ -144,7 +146,7 @@ class _Record:
         self._is_empty = True
 
     def add_row(self) -> None:
-        """A row for what is new among the clocks."""
+        """Add a row for a new clock."""
         if self._is_empty:
             self._clear()
         else:
@@ -153,7 +155,8 @@ class _Record:
             )
 
     def unordered(self, places: Array, lanes: Array, *, by_itself: bool = False) -> Array:
-        """Which units another instance accessed, or any one, that the lanes do not know of."""
+        """Mark the units with accesses, by another instance or any, not ordered before the lanes.
+        """
         if self._is_empty:
             return np.zeros(places.shape, np.bool_)
         known = self._clocks.known[self._clocks.subgroup_of[lanes]].T
@@ -171,16 +174,16 @@ class _Record:
         if for_others:
             self._who[at] = MANY
         else:
-            # Who will know of this access will know of an earlier one as well.
+            # Instances that learn of this access also learn of the earlier one.
             alone = (self._who[at] == who) | (self._time[at] <= clocks.known[subgroup, subgroup])
             self._who[at] = np.where(alone, who, MANY)
-            # Two lanes at one place: the later one overwrote the earlier.
+            # If two lanes access one unit, the assignment above kept only the last.
             several = self._who[at] != who
             self._who[subgroup[several], places[several]] = MANY
         self._time[at] = clocks.now[subgroup]
 
     def add_copy(self, places: Array, mbarrier: int) -> None:
-        """A copy that an mbarrier counts stores to the units."""
+        """Record the stores of a copy that an mbarrier counts."""
         self._is_empty = False
         self._time[mbarrier, places] = self._clocks.now[mbarrier]
         self._who[mbarrier, places] = MANY
@@ -190,7 +193,7 @@ class _Record:
 
 
 class OrderedAccesses(Accesses):
-    """The accesses of one workgroup whose subgroups meet at named barriers."""
+    """The accesses of one workgroup whose subgroups use named barriers."""
 
     def __init__(self, clocks: Clocks, units: int) -> None:
         self._records = [_Record(clocks, units) for _ in range(4)]
@@ -198,14 +201,14 @@ class OrderedAccesses(Accesses):
         self._clocks = clocks
 
     def record_copy(self, places: Array, mbarrier: int) -> None:
-        """A copy to some units has begun, that an mbarrier counts."""
-        # Who knows of the copy knows of what came before it: whoever began it did.
+        """Record the start of a copy to some units, counted by an mbarrier."""
+        # The copy is ordered after these accesses, so instances that know of it know of them.
         for record in self._records:
             record.forget(places)
         self._records[2].add_copy(places, mbarrier)
 
     def copied(self, places: slice) -> None:
-        pass  # who has waited knows by its clock
+        pass  # waiting instances learn of it by the mbarrier's clock
 
     def barrier(self, groups: Array | None, *, products_only: bool) -> None:
         if not products_only:

@@ -1,4 +1,4 @@
-"""What the interpreter does where all instances of a workgroup come together."""
+"""Checks and effects of ops that all instances of a workgroup execute together."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from quod.kernel.ir.nodes import Op
 
 
 def check_together(op: Op, run: Run, mask: Mask) -> None:
-    """InterpreterError unless of each workgroup all instances are here, or none."""
+    """Raise InterpreterError unless the mask has all or no instances of each workgroup."""
     if mask.full:
         return
-    # Between named barriers subgroups go their own ways.
+    # With roles, only the instances of a subgroup must stay together.
     width = run.width if run.parts is None else min(run.width, run.subgroup_size)
     rows = mask.bits.reshape(-1, width)
     split = rows.any(axis=1) & ~rows.all(axis=1)
@@ -31,7 +31,7 @@ def check_together(op: Op, run: Run, mask: Mask) -> None:
 
 
 def forget_accesses(run: Run, mask: Mask, *, products_only: bool = False) -> None:
-    """What was done to shared memory, or what products did, comes before what follows."""
+    """Order earlier accesses to shared memory, or only those of products, before later ones."""
     groups = None if mask.full else mask.bits.reshape(-1, run.width)[:, 0]
     for (_, group, _), made in run.tiles.barriers.items():
         made.known |= groups is None or bool(groups[group])

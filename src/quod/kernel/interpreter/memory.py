@@ -1,8 +1,8 @@
-"""Memory as the interpreter sees it: checked at each access, and watched for races.
+"""The interpreter's memory: bounds-checked at each access, with race detection.
 
-An address is a buffer and a byte offset in it, so nothing reaches from one buffer into another.
-In shared memory each place remembers who touched it: an instance that reads what another wrote, or
-writes what another read, without a barrier between, is a race.
+An address is a buffer and a byte offset, so no access crosses from one buffer into another. Shared
+memory records the instances that accessed each unit: a read after another instance's write, or a
+write after another's read, is a race without a barrier between.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ _FAR = 1 << 60  # an offset that no buffer has, and that sums cannot wrap
 
 @frozen(eq=False)
 class Pointers:
-    """One address a lane: the number of a buffer, for all or one for each, and a byte offset."""
+    """One address per lane: a buffer number, common or per lane, and a byte offset."""
 
     buffer: int | Array
     offset: Array
 
     def plus(self, index: Array, size: int) -> Pointers:
-        """The addresses `index` elements of so many bytes on; past 2**60 bytes they stay there."""
+        """Advance the addresses by `index` elements of `size` bytes, saturating at 2**60."""
         if index.dtype == np.uint64:
             index = np.minimum(index, np.uint64(1 << 50))
         offset = self.offset + index.astype(np.int64) * size
         return Pointers(self.buffer, np.minimum(offset, _FAR))
 
     def each(self, lanes: Array) -> list[tuple[int, Array]]:
-        """The buffers that some lanes point into, with the lanes of each."""
+        """Group lanes by the buffer that they point into."""
         if isinstance(self.buffer, int):
             return [(self.buffer, lanes)]
         numbers = self.buffer[lanes]
@@ -50,7 +50,11 @@ class Pointers:
 
 @frozen
 class Place:
-    """Where an access stands: for the messages."""
+    """The source location of an access, for messages.
+
+    first_group: the first workgroup that runs.
+    width: instances in a workgroup.
+    """
 
     location: Location
     first_group: int
@@ -60,13 +64,13 @@ class Place:
         return InterpreterError(f"{self.instance(lane)} {problem}", self.location)
 
     def instance(self, lane: int) -> str:
-        """The name of a lane's instance in messages."""
+        """Describe a lane's instance in messages."""
         group, instance = divmod(lane, self.width)
         return f"instance {instance} of workgroup {self.first_group + group}"
 
 
 class Buffer:
-    """Bytes that pointers point into."""
+    """A block of memory that pointers refer to."""
 
     def __init__(self, name: str, data: Array) -> None:
         self.name = name
@@ -76,20 +80,20 @@ class Buffer:
         self._views: dict[int, Array] = {}
 
     def _words(self, size: int) -> Array:
-        """The memory as words of so many bytes."""
+        """View the memory as words of `size` bytes."""
         if size not in self._views:
             whole = len(self._bytes) // size * size
             self._views[size] = self._bytes[:whole].view(_WORDS[size])
         return self._views[size]
 
     def _indices(self, first: Array, lanes: Array, size: int) -> Array:
-        """Where the lanes' elements are among the words of `_words`."""
+        """Convert the lanes' element indices to indices into `_words`."""
         return first
 
     def locate(
         self, offsets: Array, lanes: Array, element: Type, count: int, verb: str, place: Place
     ) -> Array:
-        """The index of each lane's first element; each access is aligned and inside."""
+        """The index of each lane's first element; InterpreterError if unaligned or outside."""
         size = element.bytes
         if size > 1 and np.count_nonzero(offsets & (size - 1)):
             first = int(np.argmax(offsets % size != 0))
@@ -113,7 +117,7 @@ class Buffer:
     def load(
         self, offsets: Array, lanes: Array, element: Type, count: int, place: Place
     ) -> list[Array]:
-        """`count` consecutive elements for each lane, one array an element."""
+        """Load `count` consecutive elements for each lane; returns one array per element."""
         first = self.locate(offsets, lanes, element, count, "loads", place)
         self._before_load(offsets, lanes, element.bytes * count, place)
         words = self._words(element.bytes)
@@ -222,7 +226,7 @@ def _added_in_turn(words: Array, places: Array, values: Array) -> Array:
 
 
 class PrivateBuffer(Buffer):
-    """Memory of each of some instances: at first unset."""
+    """The private memory of instances, initially unset."""
 
     def __init__(self, name: str, size: int, element_bytes: int, lanes: int) -> None:
         super().__init__(name, np.zeros(size * lanes, np.uint8))
@@ -251,15 +255,15 @@ class PrivateBuffer(Buffer):
             self._set[lanes, first + offset] = True
 
     def _units(self, nbytes: int) -> int:
-        """The elements that so many bytes are, or are part of."""
+        """The number of elements that an access of `nbytes` touches."""
         return max(1, nbytes // self._element_bytes)
 
 
 class SharedBuffer(Buffer):
-    """Memory of each of some workgroups: at first unset, and watched for races.
+    """The shared memory of workgroups, initially unset, with race detection.
 
-    It is watched in units of `granule` bytes, the smallest element that the kernel uses there. With
-    `clocks` its one workgroup has subgroups that meet at named barriers.
+    The unit of detection is `granule` bytes, the smallest element that the kernel accesses. With
+    `clocks` there is one workgroup, whose subgroups use named barriers.
     """
 
     def __init__(
@@ -275,17 +279,17 @@ class SharedBuffer(Buffer):
         units = self._stride // granule
         self._is_one = groups == 1
         self._starts: dict[int, Array] = {}
-        """Where each lane's workgroup has its memory, in words of so many bytes."""
+        """The start of each lane's workgroup's memory in words, by the bytes of a word."""
         self._set = np.zeros(groups * units, np.bool_)
         self._copied_to = np.zeros(groups * units, np.bool_)
         self._mbarriers = np.zeros(groups * units, np.bool_)
         self._ordered = None if clocks is None else OrderedAccesses(clocks, units)
         self._accesses: Accesses = self._ordered or SinceBarrier(groups, units)
-        # By one instance of those that a product is of, or of each of their subgroups.
+        # Reads of a product count for one lane, or with clocks for one lane of each subgroup.
         self._reading = 1 if clocks is None else WARPGROUP
 
     def barrier(self, groups: Array | None, *, products_only: bool = False) -> None:
-        """Forgets, for all workgroups or some, who touched what, or what products read."""
+        """Forget accesses, or only those of products, for all or some workgroups."""
         self._accesses.barrier(groups, products_only=products_only)
 
     def _indices(self, first: Array, lanes: Array, size: int) -> Array:
@@ -300,7 +304,7 @@ class SharedBuffer(Buffer):
         return indices
 
     def _places(self, offsets: Array, lanes: Array, size: int) -> Array:
-        """The units that each lane touches, a row a lane."""
+        """The units that each lane accesses, one row per lane."""
         first = self._indices(offsets // self._granule, lanes, self._granule)[:, None]
         count = size // self._granule
         result: Array = first if count == 1 else first + np.arange(count)
@@ -323,7 +327,7 @@ class SharedBuffer(Buffer):
         self._accesses.record_loads(places, lanes)
 
     def load_rows(self, offsets: Array, lanes: Array, place: Place) -> Array:
-        """Four words for each lane, which others of its subgroup get too: an array each."""
+        """Load four words per lane that other lanes of the subgroup receive; one row per lane."""
         self._check_rows("loads", offsets, lanes, place)
         rows = np.stack(self.load(offsets, lanes, types.u32, _ROW_BYTES // 4, place), axis=1)
         places = self._places(offsets, lanes, _ROW_BYTES)
@@ -337,10 +341,10 @@ class SharedBuffer(Buffer):
         return rows
 
     def store_rows(self, offsets: Array, lanes: Array, rows: Array, place: Place) -> None:
-        """Stores four words where each lane points, which others of its subgroup had."""
+        """Store four words per lane that other lanes of the subgroup supply."""
         self._check_rows("stores", offsets, lanes, place)
         self.store(offsets, lanes, types.u32, list(rows.T), place)
-        # Others may not load it either before a barrier, the lane itself included.
+        # No lane may load them before a barrier, not even the storing one.
         places = self._places(offsets, lanes, _ROW_BYTES)
         self._accesses.record_stores(places, lanes, for_others=True)
 
@@ -355,7 +359,8 @@ class SharedBuffer(Buffer):
             )
 
     def tile(self, offsets: Array, lane: int, place: Place) -> Array:
-        """Elements of 16 bits at such bytes, for a product of all instances beside a lane."""
+        """Read 16-bit elements at byte offsets, for a product of the warpgroup that `lane` begins.
+        """
         flat = offsets.reshape(-1)
         indices = self.locate(flat, np.full(len(flat), lane), types.u16, 1, "multiplies", place)
         self.read_tile(offsets, lane, place)
@@ -363,7 +368,7 @@ class SharedBuffer(Buffer):
         return found.reshape(offsets.shape)
 
     def read_tile(self, offsets: Array, lane: int, place: Place) -> None:
-        """Products of the instances beside a lane read such bytes now: they begin, or are done."""
+        """Check and record a product's reads of byte offsets, at its start and at its end."""
         first = np.unique(offsets.reshape(-1) // self._granule * self._granule)
         for each in range(lane, lane + self._reading, SUBGROUP):
             lanes = np.full(len(first), each)
@@ -379,7 +384,7 @@ class SharedBuffer(Buffer):
             self._accesses.record_products(places, lanes)
 
     def arrive(self, offset: int, group: int, data: Array) -> None:
-        """Sets the bytes that a copy brought to a workgroup, for all of its instances."""
+        """Set the bytes of a finished tile copy to a workgroup, visible to all its instances."""
         begin = group * self._stride + offset
         self._bytes[begin : begin + len(data)] = data
         places = slice(begin // self._granule, (begin + len(data)) // self._granule)
@@ -412,8 +417,10 @@ class SharedBuffer(Buffer):
     def begin_copy(
         self, offsets: Array, lanes: Array, size: int, place: Place, mbarrier: int | None = None
     ) -> None:
-        """Makes the places of an asynchronous copy unset until it has been waited for, at an
-        `mbarrier` that has a clock if that is given."""
+        """Mark the target of an asynchronous copy as unset until the copy has been waited for.
+
+        `mbarrier` is the clock of the mbarrier that counts the copy, if it has one.
+        """
         places = self._places(offsets, lanes, size)
         self._refuse_arriving("copies to", places, lanes, place)
         everywhere = np.ones(places.shape, np.bool_)
@@ -429,7 +436,7 @@ class SharedBuffer(Buffer):
         self._copied_to[places] = True
 
     def make_mbarrier(self, offset: int, lane: int, place: Place) -> None:
-        """Makes eight bytes what only mbarriers' ops may touch."""
+        """Reserve eight bytes for an mbarrier, accessible to mbarrier ops only."""
         at, lanes = np.array([offset]), np.array([lane])
         self.begin_copy(at, lanes, 8, place)
         places = self._places(at, lanes, 8)
@@ -437,7 +444,7 @@ class SharedBuffer(Buffer):
         self._accesses.forget_stores(places)
 
     def end_copy(self, offsets: Array, lanes: Array, data: Array) -> None:
-        """Sets the places of a copy: `data` are the bytes of each lane."""
+        """Set the target of a finished copy; `data` has one row of bytes per lane."""
         first = self._indices(offsets, lanes, 1)
         self._bytes[first[:, None] + np.arange(data.shape[1])] = data
         places = self._places(offsets, lanes, data.shape[1])
@@ -446,7 +453,7 @@ class SharedBuffer(Buffer):
         self._accesses.record_stores(places, lanes)
 
     def _refuse_arriving(self, verb: str, places: Array, lanes: Array, place: Place) -> None:
-        """A copy that was not waited for arrives at any time, whatever is stored meanwhile."""
+        """Raise InterpreterError for units with a pending copy, which may land at any time."""
         problem = f"{verb} {self.name} where a copy is on its way; it is to be waited for before"
         self._refuse(self._copied_to[places], lanes, problem, place)
         problem = f"{verb} {self.name} where an mbarrier is"
@@ -455,7 +462,7 @@ class SharedBuffer(Buffer):
     def _refuse_change(
         self, changes: Array, places: Array, lanes: Array, place: Place, *, atomically: bool = False
     ) -> None:
-        """Atomic changes do not disturb one another."""
+        """Raise InterpreterError for changes that race; atomic ones do not race with each other."""
         loaded = self._accesses.loaded(places, lanes)
         stored = self._accesses.stored(places, lanes, atomically=not atomically)
         for found, did in ((loaded, "loaded"), (stored, "stored")):

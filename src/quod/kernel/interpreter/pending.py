@@ -1,4 +1,4 @@
-"""What is under way between tiles in shared memory and products, while a kernel is interpreted."""
+"""The interpreter's pending operations on tiles: copies, mbarriers and asynchronous products."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from quod.kernel.ops.semantics import Array
 
 @frozen(eq=False)
 class Copy:
-    """A copy on its way: what brings it, and where the kernel asked for it."""
+    """A pending copy: the function that completes it, and where the kernel started it."""
 
     arrive: Callable[[], None]
     location: Location
 
 
 class Mbarrier:
-    """An mbarrier: how many phases have ended, and what is missing to this one's end."""
+    """An mbarrier: the number of ended phases and the state of the current one."""
 
     def __init__(self, count: int, location: Location) -> None:
         self.location = location
-        """Where the kernel made it."""
+        """The kernel's line that initialised it."""
         self.count = self.missing = count
-        """Arrivals of a phase, and those that this one lacks."""
+        """The arrivals of a phase, and those still missing in the current one."""
         self.ended = self.expected = self.come = 0
         self.clock = 0
-        """Its place among the clocks of a workgroup of roles."""
+        """The index of its clock, in a workgroup with roles."""
         self.known = self.known_to_cluster = False
-        """Whether a barrier came after it was made: of the workgroup, or of the cluster."""
+        """True after a barrier that followed its initialisation: of the workgroup, the cluster."""
         self.copies: list[Copy] = []
 
     def settle(self) -> bool:
-        """Ends the phase if all of it has come; gives whether it has."""
+        """End the phase if all arrivals and bytes have come; return whether it ended."""
         if self.missing or self.come != self.expected:
             return False
         self.ended += 1
@@ -44,7 +44,7 @@ class Mbarrier:
         return True
 
     def lacking(self) -> str:
-        """What this phase waits for, in words."""
+        """Describe what the current phase lacks, for a message."""
         if self.count > 1:
             told = f"{self.missing} of {self.count} arrivals are missing, and "
         else:
@@ -56,14 +56,14 @@ class Mbarrier:
         )
 
     def unseen(self) -> str:
-        """What a phase that has just ended does to who waited for the one before, in words."""
+        """Describe the error of ending a phase before all waits for the previous one are done."""
         return (
             f"may end phase {self.ended - 1} of an mbarrier before all who wait for the one before "
             "have seen its end"
         )
 
     def unsure(self) -> str:
-        """What those do who do not know which phase they have waited for, in words."""
+        """Describe the error of a wait that could confuse two phases of equal parity."""
         return (
             f"may take the end of phase {self.ended - 3} of an mbarrier for that of phase "
             f"{self.ended - 1}: it does not know that the one between has ended"
@@ -72,8 +72,14 @@ class Mbarrier:
 
 @frozen(eq=False)
 class Reading:
-    """What products under way read, of the instances from `lane` on: elements of 16 bits of a
-    workgroup's tile at the bytes `places`, and the group they are in."""
+    """The reads of a pending product from a tile in shared memory.
+
+    room: the shared array.
+    group: the workgroup.
+    places: byte offsets of 16-bit elements.
+    lane: the first lane of the product's instances.
+    number: the group of products that it belongs to.
+    """
 
     room: SharedBuffer
     group: int
@@ -82,15 +88,15 @@ class Reading:
     number: int
 
     def overlaps(self, first: int, last: int) -> bool:
-        """Whether it reads between two bytes."""
+        """Return whether it may read bytes from `first` up to `last`."""
         return int(self.places.min()) < last and first < int(self.places.max()) + 2
 
 
 class Tiles:
-    """The barriers and products of the workgroups that run."""
+    """The mbarriers and pending products of the workgroups that run."""
 
     def __init__(self, warpgroups: int) -> None:
         self.barriers: dict[tuple[int, int, int], Mbarrier] = {}
         self.readings: list[Reading] = []
         self.committed: Array = np.zeros(warpgroups, np.int64)
-        """Groups of products of each four subgroups."""
+        """The number of committed groups of products per warpgroup."""

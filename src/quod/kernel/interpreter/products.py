@@ -1,6 +1,6 @@
-"""Steps of the interpreter for products of tiles, which go on while instances do something else.
+"""Steps of the interpreter for asynchronous products of tiles.
 
-What a product reads must stay until the product was waited for.
+The operands of a product must not change until the product has been waited for.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ Step = Callable[[Frame, Run, Mask], None]
 
 
 def _addresses(first: int, rows: int, columns: int, apart: int | None) -> Array:
-    """The byte of each element of a matrix, as it is exchanged within lines.
+    """The byte offset of each element of a matrix in a swizzled tile.
 
-    `apart` is None where lines are along the columns, else bytes from 64 rows to the next 64.
+    `apart` is None if lines run along columns, else the bytes between blocks of 64 rows.
     """
     row, column = np.arange(rows)[:, None], np.arange(columns)
     if apart is None:
@@ -67,7 +67,7 @@ def _multiply(
     op: Op, operands: list[int], results: list[int],
     first: Callable[[Frame, Run, Crowd], Array],
 ) -> Step:  # fmt: skip
-    """The step of a product, whose first factor is given by `first`, for each four subgroups."""
+    """Make the step of a product per warpgroup; `first` reads its factor A."""
     count, tied, element = len(results), op.definition.tied or 0, str(op.attributes["element"])
     number = np.arange(count)[:, None]
     row = _ROW + 8 * (number // 2 % 2)
@@ -89,14 +89,16 @@ def _multiply(
 
 
 _ELEMENTS = {"f32": "tf32"}
-"""What is read of elements of tiles, if it is less."""
+"""The types that elements of tiles are truncated to, if any."""
 
 
 def _matrix(
     op: Op, run: Run, frame: Frame, operands: Sequence[int], crowd: Crowd, rows: int, name: str
 ) -> Array:
-    """Elements of rows by 16, or 32 of 8 bits, 8 of f32, which the product reads until it is waited
-    for."""
+    """Read a factor from its tile as f64, and record the read until the product is waited for.
+
+    Returns `rows` rows of 16 elements, or of 32 8-bit ones, or of 8 f32.
+    """
     apart = 4 * int(op.attributes[f"{name}_apart"]) if op.attributes[f"{name}_along"] else None
     element = factors(str(op.attributes["element"]))["ab".index(name)]
     element = _ELEMENTS.get(element, element)
@@ -141,7 +143,7 @@ def mma_wait(op: Op, operands: list[int], results: list[int]) -> Step:
             if own not in here or reading.number >= tiles.committed[own] - pending:
                 going.append(reading)
             elif run.parts is not None:
-                # It was being read until now, whatever its readers told others meanwhile.
+                # The product may have read until now, after barriers that its instances passed.
                 reading.room.read_tile(reading.places, reading.lane, run.place(op.location))
         tiles.readings = going
         # A result may have the slot of another operand.

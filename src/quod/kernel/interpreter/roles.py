@@ -1,7 +1,7 @@
-"""How the interpreter runs subgroups that go their own ways: one part of them after the other.
+"""Interpretation of roles: cooperative threads, one for each part of a workgroup.
 
-Each part has a thread, of which one at a time goes on until it waits at a barrier. So what comes of
-a kernel does not depend on chance; what waits when nobody can go on waits for ever, an error.
+One thread at a time runs until it waits at a barrier, so results are deterministic. If no thread
+can continue, the waits are a deadlock, reported as an error.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ _WORKGROUP = 0
 
 
 class _Stopped(BaseException):
-    """Ends the thread of a part after an error elsewhere."""
+    """Raised in the thread of a part to end it after an error elsewhere."""
 
 
 @frozen(eq=False)
 class _Waiting:
-    """What a part waits for, and the error if that never comes."""
+    """The condition a part waits for, and the error if it deadlocks."""
 
     is_over: Callable[[], bool]
     never: Callable[[], InterpreterError]
 
 
 class _Part:
-    """Instances that go the same ways."""
+    """Instances that take the same sides of all branches that make roles."""
 
     def __init__(self, mask: Mask) -> None:
         self.mask = mask
@@ -60,14 +60,14 @@ class Parts:
         self._back = threading.Semaphore(0)
         self._here: dict[int, Array] = {}
         self._met: dict[int, int] = {}
-        """How often all have come to each barrier."""
+        """The number of completed uses of each barrier."""
         self._agreed: dict[tuple[Op, int], Array] = {}
         self._current = self._parts[0]
         self._error: BaseException | None = None
         self._is_stopped = False
 
     def go(self, body: Callable[[Mask], None]) -> None:
-        """Runs each part to its end; raises what one of them raises, or that none can go on."""
+        """Run all parts to their ends; raise a part's error, or InterpreterError for a deadlock."""
         threads = [
             threading.Thread(target=self._follow, args=(part, body), daemon=True)
             for part in self._parts
@@ -105,14 +105,14 @@ class Parts:
         self._back.release()
 
     def _stuck(self) -> InterpreterError:
-        """What each of them waits for: most often one is stuck for what is wrong with another."""
+        """The error of a deadlock, with the waits of all parts: the cause may be in any of them."""
         errors = [part.waiting.never() for part in self._parts if part.waiting is not None]
         place = errors[0].location
         told = dict.fromkeys(str(error) for error in errors)
         return InterpreterError("; and ".join(told).removeprefix(f"{place}: "), place)
 
     def wait(self, is_over: Callable[[], bool], never: Callable[[], InterpreterError]) -> None:
-        """The part that runs waits until something is over."""
+        """Suspend the running part until a condition holds."""
         part = self._current
         if not is_over():
             part.waiting = _Waiting(is_over, never)
@@ -128,7 +128,7 @@ class Parts:
         )
 
     def come(self, op: Op, number: int, count: int, *, waits: bool) -> None:
-        """The part that runs comes to a barrier of so many instances."""
+        """Let the running part arrive at a barrier of `count` instances, and wait if `waits`."""
         part = self._current
         here = self._here.setdefault(number, np.zeros(self._run.lanes, np.bool_))
         if (here & part.mask.bits).any():
@@ -153,10 +153,10 @@ class Parts:
             self.wait(lambda: self._met.get(number, 0) > before, never)
 
     def meet_all(self, op: Op) -> None:
-        """The part that runs comes to the barrier of the workgroup."""
+        """Let the running part wait at the barrier of the workgroup."""
         self.come(op, _WORKGROUP, self._run.width, waits=True)
 
     def agree(self, op: Op, value: Array) -> Array:
-        """What the first part had that came here as often as this one: one value."""
+        """The value of the first part that reached this execution of the op."""
         round_ = self._current.rounds[op] = self._current.rounds.get(op, 0) + 1
         return self._agreed.setdefault((op, round_), value)

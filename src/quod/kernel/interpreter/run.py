@@ -1,4 +1,4 @@
-"""What is running: some workgroups of a kernel in step, and which of their instances are active."""
+"""The state of workgroups that run in lockstep, and masks of their active instances."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from quod.kernel.ops.semantics import Array
 from quod.kernel.ops.tile import WARPGROUP
 
 Lanes = Array | Pointers
-"""One value, or one address, an instance."""
+"""One value or address per instance."""
 
 Frame = list[Lanes]
-"""The values of one body while it runs, by their slots."""
+"""The values of a running body, by slot."""
 
 
 def array(lanes: Lanes) -> Array:
-    """A value that is no address."""
+    """Narrow a value that is not an address to an array."""
     assert isinstance(lanes, np.ndarray)
     return lanes
 
@@ -43,19 +43,19 @@ class Mask:
         self._lanes: Array | None = None
 
     def where(self, condition: Array) -> Mask:
-        """Those of them for which a condition holds."""
+        """Restrict the mask to lanes for which a condition holds."""
         return Mask(condition if self.full else self.bits & condition)
 
     @property
     def lanes(self) -> Array:
-        """Their indices."""
+        """The indices of the active lanes."""
         if self._lanes is None:
             self._lanes = np.flatnonzero(self.bits)
         return self._lanes
 
 
 class Divided(Protocol):
-    """Parts of a workgroup that meet; see `quod.kernel.interpreter.roles.Parts`."""
+    """A workgroup divided into roles; see `quod.kernel.interpreter.roles.Parts`."""
 
     @property
     def clocks(self) -> Clocks: ...
@@ -72,9 +72,11 @@ class Divided(Protocol):
 
 
 class Run:
-    """Workgroups `first` to `first + count - 1` of a kernel while they run, in one lane each
-    instance. Shared memory is watched in units of `granule` bytes. `waiting` is called where
-    instances wait for the launches before."""
+    """Workgroups `first` to `first + count - 1` of a kernel while they run, one lane per instance.
+
+    granule: bytes of a unit of race detection in shared memory.
+    waiting: called where instances wait for preceding launches.
+    """
 
     def __init__(
         self, kernel: Kernel, first: int, count: int, groups: int, buffers: list[Buffer],
@@ -83,7 +85,7 @@ class Run:
         self.granule = granule
         self.waiting = waiting
         self.parts: Divided | None = None
-        """The instances that go ways of their own, if some do."""
+        """The parts of the workgroup, if it has roles."""
         self.declared: dict[Op, int] = {}
         self.width = kernel.workgroup_size
         self.subgroup_size = kernel.subgroup_size
@@ -103,16 +105,16 @@ class Run:
 
     @functools.cached_property
     def subgroup_start(self) -> Array:
-        """The lane in which each lane's subgroup begins."""
+        """The first lane of each lane's subgroup."""
         every = np.arange(self.lanes)
         return every - every % self.width % self.subgroup_size
 
     @functools.cached_property
     def workgroup_end(self) -> Array:
-        """The lane after the last one of each lane's workgroup."""
+        """The end (exclusive) of each lane's workgroup."""
         every = np.arange(self.lanes)
         return every - every % self.width + self.width
 
     def place(self, location: Location) -> Place:
-        """For the message of an error at that line."""
+        """The place of an access at that line, for errors."""
         return Place(location, self.first, self.width)
