@@ -50,10 +50,10 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-# Text in quotes, of which the text is an alias, and so on.
+# The maximum depth of quoted annotations that evaluate to quoted annotations.
 _MOST_QUOTES = 8
 
-# What devices ask of a kernel that is launched.
+# Attributes of compiled kernels that devices access at a launch.
 _OF_COMPILED = ("pack", "slots", "signature", "stored", "digest", "lanes", "static")
 
 
@@ -61,12 +61,14 @@ _OF_COMPILED = ("pack", "slots", "signature", "stored", "digest", "lanes", "stat
 class KernelDefinition:
     """A kernel's Python function with the types of its parameters.
 
-    Parameters annotated with kernel types are given at launch; keyword-only parameters are fixed
-    while the kernel is traced (a field, a curve, a window size). `workgroup` is how many instances
-    a workgroup has where `compile` is not told, None for the device's own number, and `instances`
-    the parameter that says how many instances a launch needs, one an axis, if there are such.
-    Workgroups lie in a grid of `axes` axes, and have the extents `shape` along them if that is
-    given. Nothing that may run at the same time stores to the arrays of the parameters `constant`.
+    name, function, location: the name, the Python function and its source line.
+    parameters: the types of launch parameters. Keyword-only parameters of the function are static,
+        fixed in a trace (a field, a curve, a window size).
+    workgroup: the default workgroup size; None for the device's default.
+    instances: per axis, the parameter with the number of instances; empty if unknown.
+    axes: the number of axes of the grid.
+    shape: the extents of a workgroup along the axes, if given.
+    constant: parameters with arrays that no concurrent launch stores to.
     """
 
     name: str
@@ -89,7 +91,7 @@ class KernelDefinition:
 
     @functools.cached_property
     def outside(self) -> Outside:
-        """The variables outside of it that the function reads, which may not change."""
+        """The globals and captured variables that the function reads, which must not change."""
         from quod.kernel.builder.captured_variables import Outside
 
         return Outside(self.function, self.name)
@@ -346,16 +348,16 @@ def _parameters(function: Callable[..., None], location: Location) -> dict[str, 
 
 
 def _names(function: Callable[..., None]) -> tuple[list[str], list[str]]:
-    """The parameters that may be given by their place, and those with stars."""
+    """Return the names of positional parameters, and those of starred parameters."""
     if not isinstance(function, FunctionType) or hasattr(function, "__wrapped__"):
-        # Methods and wrappers, as they are called.
+        # The signature of methods and wrappers as seen by callers.
         given = inspect.signature(function).parameters.values()
         by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
         signs = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
         return [parameter.name for parameter in given if parameter.kind in by_place], [
             signs[parameter.kind] + parameter.name for parameter in given if parameter.kind in signs
         ]
-    # Much faster than a signature, and a proof's process defines forty kernels.
+    # Much faster than `signature`, and a proving process defines forty kernels.
     code = function.__code__
     names = list(code.co_varnames)
     rest = iter(names[code.co_argcount + code.co_kwonlyargcount :])
@@ -366,7 +368,7 @@ def _names(function: Callable[..., None]) -> tuple[list[str], list[str]]:
 
 
 def _evaluated(hint: Any, names: dict[str, Any], parameter: str, location: Location) -> Any:
-    """An annotation, which may be text, or text of text; TraceError if there is no reading it."""
+    """Evaluate an annotation, which may be quoted repeatedly; TraceError if evaluation fails."""
     for _ in range(_MOST_QUOTES):
         if isinstance(hint, ForwardRef):
             hint = hint.__forward_arg__
@@ -390,7 +392,10 @@ def _is_count(value: object) -> bool:
 def _counting(
     parameters: dict[str, ParameterType], given: Names | None, axes: int, location: Location
 ) -> tuple[str, ...]:
-    """The parameters that are numbers of instances, one an axis: those of the names, else ``n``."""
+    """Return the parameters with the number of instances per axis: those given, else ``n``.
+
+    Empty if there is no ``n``; TraceError for given names that do not qualify.
+    """
     usual = ("n",) if axes == 1 else ()
     names = usual if given is None else (given,) if isinstance(given, str) else given
     unknown = [name for name in names if parameters.get(name) not in types.UNSIGNED]
@@ -409,12 +414,12 @@ def _counting(
 
 @functools.cache
 def _expression(hint: str) -> CodeType:
-    """An annotation that is kept as text; all kernels have a few between them."""
+    """Compile a quoted annotation; cached, as kernels share a few."""
     return compile(hint, "<annotation>", "eval")
 
 
 def _refuse_suspended(body: Callable[..., Any], location: Location) -> None:
-    """TraceError for a body that a call would not run: nothing of it would be recorded."""
+    """Raise TraceError for a generator or coroutine: calling it would not run its body."""
     for word, flags in (
         ("yield", inspect.CO_GENERATOR),
         ("async", inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR),
@@ -448,14 +453,14 @@ def _annotated_type(
 
 
 def _fields(struct: type[Struct], name: str, location: Location) -> dict[str, ParameterType]:
-    """The types of the fields of a struct, which may be text in the module of its class."""
+    """Return the types of a struct's fields; quoted ones are evaluated in the class's module."""
     hints: dict[str, tuple[Any, dict[str, Any]]] = {}
     for cls in reversed(struct.__mro__):
         names = vars(sys.modules[cls.__module__])
         annotations = vars(cls).get("__annotations__", {})
         hints |= {field: (hint, names) for field, hint in annotations.items()}
     fields: dict[str, ParameterType] = {}
-    # The order is that of the class's arguments, by which a kernel's instance is made.
+    # Keep the order of the class's arguments, with which the kernel's instance is constructed.
     for field in field_names(struct) or ():
         hint, names = hints[field]
         label = f"{name}.{field}"
@@ -465,7 +470,7 @@ def _fields(struct: type[Struct], name: str, location: Location) -> dict[str, Pa
 
 
 def _constant(known: Mapping[str, object], given: Names, location: Location) -> tuple[str, ...]:
-    """The parameters that are constant, by name; TraceError for one that there is not."""
+    """Return the names of constant parameters; TraceError for an unknown one."""
     if not isinstance(given, (str, tuple, list)):
         raise TraceError(f"constant={given!r} is no name of a parameter, and no tuple", location)
     names = (given,) if isinstance(given, str) else tuple(given)
@@ -477,7 +482,7 @@ def _constant(known: Mapping[str, object], given: Names, location: Location) -> 
 def function(
     body: Callable[Concatenate[Builder, P], R],
 ) -> Callable[Concatenate[Builder, P], R]:
-    """Makes a device function of a Python function `f(k, a, b, ...)`: it is called, not inlined."""
+    """Define a device function, called rather than inlined, from `f(k, a, b, ...)`."""
     _refuse_suspended(body, Location(body.__code__.co_filename, body.__code__.co_firstlineno))
 
     @functools.wraps(body)

@@ -1,4 +1,4 @@
-"""A kernel bound to a device: called with the kernel's arguments, it computes the workgroups."""
+"""A kernel bound to a device, which computes the number of workgroups from its arguments."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ K = TypeVar("K", bound=Compiled)
 
 
 class Launches(Protocol[K]):
-    """A device, as far as it compiles and launches kernels."""
+    """The interface of a device that compiles and launches kernels."""
 
     def compile(self, definition: Any, *, lanes: int | None = None, **static: Any) -> K: ...
 
@@ -26,18 +26,20 @@ class Launches(Protocol[K]):
 
 
 class Launcher(Generic[K]):
-    """A kernel on a device, to be called with the kernel's arguments.
+    """A kernel compiled for a device, to be called with the kernel's arguments.
 
-    `kernel` is what the device has compiled, for `device.launch` and for recordings, to which
-    `groups` gives the number of workgroups.
+    `kernel` is the compiled kernel, for `device.launch` and recordings; `groups` computes their
+    number of workgroups.
     """
 
     def __init__(
         self, device: Launches[K], kernel: K, instances: tuple[str, ...],
         shape: tuple[int, ...] | None = None,
     ) -> None:  # fmt: skip
-        """`instances` are the parameters that count them along each axis; a workgroup has the
-        extents `shape`, by default all its instances along the first axis."""
+        """`instances` are the parameters with the number of instances per axis.
+
+        `shape` has the extents of a workgroup, by default all instances along the first axis.
+        """
         self.device = device
         self.kernel = kernel
         self._instances = instances
@@ -46,8 +48,10 @@ class Launcher(Generic[K]):
         self._at = [names.index(name) for name in instances]
 
     def groups(self, *instances: int) -> Groups:
-        """Workgroups that have so many instances, of several axes for each; DeviceError for what is
-        no such number."""
+        """Return the workgroups for a number of instances per axis: a tuple for several axes.
+
+        DeviceError for a number of instances out of the parameter's range.
+        """
         pairs = zip(self._instances, instances, self._shape, strict=True)
         found = tuple(self._along(*pair) for pair in pairs)
         return found[0] if len(found) == 1 else found
@@ -57,7 +61,7 @@ class Launcher(Generic[K]):
         try:
             number = operator.index(instances)
         except Exception:
-            # What an object of others raises when it is asked.
+            # An argument's `__index__` may raise anything.
             number = -1
         if not 0 <= number < 1 << type_.bits:
             raise DeviceError(
@@ -67,10 +71,10 @@ class Launcher(Generic[K]):
         return -(-number // extent)
 
     def __call__(self, *arguments: Any, **named: Any) -> None:
-        """Runs as many workgroups as the instances need and waits for them.
+        """Launch enough workgroups for the instances and wait for them.
 
-        Arguments are those of `device.launch`, by position or by name. DeviceError if one is
-        missing, unknown or does not fit its parameter.
+        Arguments are those of `device.launch`, by position or name. DeviceError for a missing,
+        unknown or unsuitable one.
         """
         ordered = self._ordered(arguments, named)
         groups = self.groups(*(ordered[at] for at in self._at))
@@ -100,7 +104,7 @@ class Launcher(Generic[K]):
 def bind(
     definition: Any, device: Launches[K], lanes: int | None, static: dict[str, Any]
 ) -> Launcher[K]:
-    """The launcher of a kernel; KernelError if the kernel does not tell its instances."""
+    """Compile a kernel and return its launcher; KernelError without a parameter of instances."""
     if not definition.instances:
         raise KernelError(
             f"no parameter of kernel {definition.name} is known to be the number of instances; "

@@ -1,4 +1,4 @@
-"""Kernels of files that are no part of a package: ``path.py:name``."""
+"""Loading of kernels from files outside packages: ``path.py:name``."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from quod.names import nearest
 
 
 def load(name: str) -> KernelDefinition:
-    """The kernel ``path.py:name``; the file is run, as `import` would run it.
+    """Load the kernel ``path.py:name``; this executes the file, as `import` would.
 
-    InputError if there is no such file or no such kernel in it, or if the file does not run.
+    InputError if the file or the kernel does not exist, or if executing the file fails.
     """
     stem, _, wanted = name.rpartition(".py:")
     path = Path(f"{stem}.py")
@@ -40,13 +40,13 @@ def load(name: str) -> KernelDefinition:
 
 
 def _run(path: Path) -> ModuleType:
-    """The file as a module of its own name, which hides none that is installed."""
+    """Execute a file as a module with a unique name, which shadows no installed module."""
     name = f"quod_kernels_of_{path.resolve()}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
-    # What lies beside it may be imported, as when Python runs it.
+    # The file may import its neighbours, as when Python runs it as a script.
     folder = str(path.resolve().parent)
     sys.path.insert(0, folder)
     try:
@@ -54,7 +54,7 @@ def _run(path: Path) -> ModuleType:
     except QuodError:
         raise
     except (Exception, SystemExit) as error:
-        # One that ends the process would end this one, with a code of its own.
+        # SystemExit included: the file must not end this process.
         raise InputError(f"{path} does not run: {type(error).__name__}: {error}") from error
     finally:
         sys.path.remove(folder)

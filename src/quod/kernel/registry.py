@@ -1,4 +1,4 @@
-"""The kernels that modules register by name.
+"""The registry of kernels by name.
 
 `quod.catalogue` lists the modules and loads them.
 """
@@ -34,14 +34,14 @@ def _advice(name: str, annotation: Any) -> str:
 
 @frozen(eq=False)
 class RegisteredKernel:
-    """A kernel with all that is static in it: it can be traced for any machine."""
+    """A kernel with its static arguments, which can be traced for any machine."""
 
     name: str
     definition: KernelDefinition
     static: Mapping[str, Any] = MappingProxyType({})
 
     def check_static(self) -> None:
-        """KernelError unless the static parameters have values, and no others."""
+        """Raise KernelError for static parameters without a value, or unknown ones."""
         wanted = inspect.signature(self.definition.function).parameters
         known = {name: row for name, row in wanted.items() if row.kind is row.KEYWORD_ONLY}
         missing = [
@@ -58,7 +58,7 @@ class RegisteredKernel:
             raise KernelError(f"the kernel {self.name} has no static parameter {unknown[0]}")
 
     def trace(self, machine: Machine) -> Kernel:
-        """The kernel's IR for one machine."""
+        """Trace the kernel for one machine; return its IR."""
         return self.definition.trace(machine, **self.static)
 
 
@@ -66,7 +66,10 @@ _registered: dict[str, RegisteredKernel] = {}
 
 
 def register(name: str, definition: KernelDefinition, **static: Any) -> KernelDefinition:
-    """Names a kernel, with the static parameters that make an instance of it; gives it back."""
+    """Register a kernel with static arguments under a name; return the definition.
+
+    KernelError if the name is taken.
+    """
     if name in _registered:
         raise KernelError(f"the kernel name {name} is taken; name each instance once")
     _registered[name] = RegisteredKernel(name, definition, static)

@@ -1,6 +1,6 @@
-"""Analyses of a traced kernel: what it will cost on a GPU, and which Python line is to blame.
+"""Static analyses of a traced kernel: its costs on a GPU, attributed to Python lines.
 
-`analyze` looks at the intermediate representation alone; no GPU and no assembler is needed.
+`analyze` needs only the intermediate representation, no GPU and no assembler.
 """
 
 from quod.kernel.analysis.mix import Mix

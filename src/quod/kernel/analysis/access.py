@@ -1,4 +1,4 @@
-"""What accesses to memory cost: sectors of device memory, turns at the banks of shared memory."""
+"""The cost of memory accesses: sectors of device memory, bank conflicts in shared memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from quod.kernel.ops.definition import AccessKind
 from quod.kernel.ops.semantics import Array
 
 SECTOR = 32
-"""Bytes that device memory moves at a time."""
+"""The transfer unit of device memory in bytes."""
 
 _BANKS, _WORD = 32, 4
 _WIDEST = 16  # bytes of the widest access of a lane
@@ -21,13 +21,14 @@ _WIDEST = 16  # bytes of the widest access of a lane
 
 @frozen(eq=False)
 class Access:
-    """One load, store, atomic or copy: the byte addresses of the lanes and who takes part."""
+    """One load, store, atomic or copy, with the lanes' byte addresses and the mask of active lanes.
+    """
 
     verb: AccessKind
     space: Literal["global", "shared"]
     location: Location
     bytes: int
-    """Bytes of one lane, one after the other."""
+    """Consecutive bytes accessed by one lane."""
     element_bytes: int
     address: Lanes
     active: Array
@@ -35,11 +36,12 @@ class Access:
 
 @frozen
 class Traffic:
-    """What a warp moves in one access to device memory, the worst warp of the workgroup.
+    """The device-memory traffic of one access by a warp, the worst one of the workgroup.
 
-    `sectors` are those that it touches, `least` as many as its bytes need, `requests` the sectors
-    counted once for each instruction: more than `sectors` where an instruction uses part of one
-    and the next the rest, which then comes from the cache.
+    sectors: distinct sectors touched.
+    least: the sectors that its bytes would fill.
+    requests: sectors summed over instructions. It exceeds `sectors` if several instructions use
+        parts of one sector, which then comes from the cache.
     """
 
     sectors: int
@@ -51,18 +53,18 @@ class Traffic:
 
 @frozen
 class Conflicts:
-    """Turns that a warp takes at the banks for one access, and as many as its bytes need."""
+    """Cycles of a warp at the banks for one access (`turns`), and the minimum (`least`)."""
 
     turns: int
     least: int
     padded: int
-    """Turns if one word of padding followed each 32."""
+    """The turns with one word of padding after each 32."""
     swizzled: int
-    """Turns if the low five bits of a word's index were xored with the next five."""
+    """The turns with the low five bits of a word's index xored with the next five."""
 
 
 def _warps(access: Access) -> list[Array]:
-    """The offsets of the active lanes of each warp that has any."""
+    """The offsets of the active lanes of each warp, without idle warps."""
     offsets = access.address.offsets
     assert offsets is not None
     starts = range(0, len(offsets), WARP)
@@ -71,7 +73,7 @@ def _warps(access: Access) -> list[Array]:
 
 
 def _width(access: Access) -> int:
-    """Bytes of the instructions that an access is made of."""
+    """The width in bytes of the instructions that an access is split into."""
     offsets = access.address.offsets
     common = access.bytes
     if offsets is None:
@@ -82,7 +84,7 @@ def _width(access: Access) -> int:
 
 
 def traffic(access: Access) -> Traffic | None:
-    """What an access to device memory moves; None if no lane takes part."""
+    """The traffic of an access to device memory; None if no lane is active."""
     active = max((int(access.active[at : at + WARP].sum())
                   for at in range(0, len(access.active), WARP)), default=0)  # fmt: skip
     if not active:
@@ -90,7 +92,7 @@ def traffic(access: Access) -> Traffic | None:
     width = _width(access)
     pieces = -(-access.bytes // width)
     if access.address.offsets is None:
-        # Any lane may be anywhere: its bytes begin where their elements may.
+        # Addresses are unknown: assume each lane's bytes in sectors of their own.
         each = -(-access.bytes // SECTOR)
         least = -(-active * access.bytes // SECTOR)
         return Traffic(active * each, least, active * pieces, None)
@@ -111,7 +113,10 @@ def traffic(access: Access) -> Traffic | None:
 
 
 def _turns(words: Array, words_each: int) -> int:
-    """Turns of one instruction: so many lanes together as take 128 bytes, a word a bank a turn."""
+    """The turns of one instruction, issued for as many lanes at once as access 128 bytes.
+
+    Each bank serves one word per turn.
+    """
     together = max(1, WARP // words_each)
     total = 0
     for at in range(0, len(words), together):
@@ -121,7 +126,7 @@ def _turns(words: Array, words_each: int) -> int:
 
 
 def conflicts(access: Access) -> Conflicts | None:
-    """Turns at the banks of shared memory; None where the addresses are not known."""
+    """The bank conflicts of an access to shared memory; None if the addresses are not known."""
     if access.address.offsets is None:
         return None
     width = _width(access)

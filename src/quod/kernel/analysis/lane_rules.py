@@ -1,6 +1,6 @@
-"""What ops make of values over lanes: a rule for each kind of op that `lanes` can follow.
+"""Transfer functions of the lane analysis: one rule per kind of op that it can follow.
 
-A row of the op table names its rule as `lanes`; without one the result varies where operands do.
+A row of the op table names its rule as `lanes`; without one the result varies if an operand does.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ from quod.kernel.ops.semantics import Array
 
 @frozen
 class LaneRule:
-    """`follow` gives the result, if it can tell, where an operand differs between lanes.
+    """The transfer function of a kind of op.
 
-    `multiple` gives a power of two that divides a result that all lanes share.
+    follow: returns the result for operands that differ between lanes, None if not known.
+    multiple: returns a power of two that divides a result common to all lanes.
     """
 
     follow: Callable[[Op, list[Lanes]], Lanes | None]
@@ -37,7 +38,7 @@ class LaneRule:
 
 
 def _reason(operands: list[Lanes]) -> Reason | None:
-    """Of several reasons data counts most."""
+    """The reason why operands vary, preferring dependence on data; None if none varies."""
     reasons = [operand.reason for operand in operands if operand.reason is not None]
     if not reasons:
         return None
@@ -45,7 +46,10 @@ def _reason(operands: list[Lanes]) -> Reason | None:
 
 
 def _followed(operands: list[Lanes], op: Op) -> Lanes | None:
-    """What follows without looking at the op: varying operands vary, shared ones are shared."""
+    """The result independent of the op: varying if an operand varies, uniform if all are uniform.
+
+    None if the op's rule must decide.
+    """
     reason = _reason(operands)
     if reason is not None:
         by_warp = all(operand.uniform_in_warps for operand in operands)
@@ -77,7 +81,7 @@ def _scale(a: Lanes, factor: int) -> Lanes | None:
 
 
 def _low_bits(a: Lanes, bits: int) -> Lanes | None:
-    """a modulo 2**bits, if the base has no part in it."""
+    """a modulo 2**bits, if the base is a multiple of that, else None."""
     assert a.offsets is not None
     if a.multiple >= 1 << bits:
         return Lanes(a.offsets & ((1 << bits) - 1))
@@ -99,7 +103,7 @@ def _exponent(number: int | None) -> int | None:
 
 
 def _of_known(op: Op, operands: list[Lanes]) -> Lanes | None:
-    """The op itself, of numbers that are all known."""
+    """Evaluate an op on operands that are all known; None if it cannot be evaluated exactly."""
     type_ = op.results[0].type
     evaluate_as, evaluate = op.definition.evaluate_as, op.definition.evaluate
     if evaluate_as is not None:
@@ -130,7 +134,7 @@ def _back(values: Array) -> Lanes | None:
 
 
 def combine(op: Op, operands: list[Lanes]) -> Lanes:
-    """The one result of an op that computes."""
+    """The first result of an op that computes."""
     followed = _followed(operands, op)
     if followed is not None:
         return _with_multiple(op, operands, followed)
@@ -149,7 +153,7 @@ def combine(op: Op, operands: list[Lanes]) -> Lanes:
 
 
 def _with_multiple(op: Op, operands: list[Lanes], result: Lanes) -> Lanes:
-    """A shared result with the power of two that divides it."""
+    """Add to a uniform result the power of two that divides it."""
     if result.offsets is None or op.results[0].type.kind == "bool":
         return result
     rule = RULES.get(op.definition.lanes)
@@ -219,7 +223,7 @@ def _base_first(operands: list[Lanes]) -> tuple[Lanes, Lanes]:
 
 
 def _conjunction(op: Op, operands: list[Lanes]) -> Lanes | None:
-    """With ones at the bottom."""
+    """The bitwise and with a mask of low bits."""
     a, b = _base_first(operands)
     number = None if b.base is not None else b.number
     bits = _exponent(None if number is None else number + 1)
@@ -227,7 +231,7 @@ def _conjunction(op: Op, operands: list[Lanes]) -> Lanes | None:
 
 
 def _below_base(op: Op, operands: list[Lanes]) -> Lanes | None:
-    """Or, and exclusive or, of what lies below the base's lowest bit."""
+    """The bitwise or and exclusive or with numbers below the base's lowest bit."""
     a, b = _base_first(operands)
     if b.base is not None or b.offsets is None or a.offsets is None:
         return None
@@ -313,4 +317,4 @@ RULES: dict[str, LaneRule] = {
     "comparison": LaneRule(_comparison, _one),
     "choice": LaneRule(_choice, _of_chosen),
 }
-"""The rules by the names that rows give as `lanes`."""
+"""The rules by the name in the `lanes` field of the op table."""

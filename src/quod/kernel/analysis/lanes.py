@@ -1,8 +1,8 @@
-"""What is known, before a kernel runs, of how a value differs between the lanes of a workgroup.
+"""The abstract values of the lane analysis: how a value differs between lanes of a workgroup.
 
-A value is a base that all lanes share, known or not, plus an offset for each lane; or it varies in
-a way that is not known, for a reason. So the distance between the addresses of two lanes is exact
-wherever it does not depend on data, be it affine in the lane's index or not (a swizzle, say).
+A value is a base common to all lanes, known or not, plus an offset per lane; or it varies in an
+unknown way, for a reason. Distances between lanes' addresses are thus exact unless they depend on
+data, also if they are not affine in the lane's index (a swizzle, say).
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ Kind = Literal["data", "stride", "boundary", "other lane", "control", "arithmeti
 
 WARP = 32
 
-FAR = 1 << 60  # offsets beyond are no distances that mean anything
+FAR = 1 << 60  # larger offsets would overflow
 MOST = 1 << 62
-"""A power of two that any other divides: that of the base 0."""
+"""The largest power of two used: the multiple of base 0."""
 
 
 @frozen
 class Reason:
-    """Why a value varies: what it comes from, and where that stands."""
+    """The reason why a value varies: the kind of its source, and the location."""
 
     kind: Kind
     location: Location
@@ -48,10 +48,13 @@ _REASONS: dict[Kind, str] = {
 
 @frozen(eq=False)
 class Lanes:
-    """A value over lanes. `base` is None where the offsets are the value itself.
+    """A value over the lanes of a workgroup.
 
-    `multiple` is a power of two that divides the base. Without offsets, `reason` says why; it may
-    then be known all the same that the lanes of each warp agree (`by_warp`).
+    offsets: per lane, relative to the base; None if not known.
+    base: the identity of an unknown common base; None if the offsets are the value itself.
+    multiple: a power of two that divides the base.
+    reason: why the offsets are not known.
+    by_warp: without offsets, True if the lanes of each warp are known to agree.
     """
 
     offsets: Array | None
@@ -62,7 +65,7 @@ class Lanes:
 
     @property
     def uniform_in_warps(self) -> bool:
-        """Whether the lanes of each warp have the same value."""
+        """True if the lanes of each warp have equal values."""
         if self.offsets is None:
             return self.by_warp
         first = np.arange(len(self.offsets)) // WARP * WARP
@@ -74,12 +77,12 @@ class Lanes:
 
     @property
     def uniform(self) -> bool:
-        """Whether all lanes have the same value."""
+        """True if all lanes have equal values."""
         return self.offsets is not None and bool((self.offsets == self.offsets[0]).all())
 
     @property
     def number(self) -> int | None:
-        """The value, if it is known and the same for all lanes."""
+        """The value if it is known and uniform, else None."""
         if self.known and self.uniform:
             assert self.offsets is not None
             return int(self.offsets[0])
@@ -91,7 +94,7 @@ def varying(kind: Kind, location: Location) -> Lanes:
 
 
 def shared_unknown(lanes: int, multiple: int = 1) -> Lanes:
-    """A value that is the same for all lanes, and not known."""
+    """An unknown value that is equal in all lanes."""
     return Lanes(np.zeros(lanes, np.int64), object(), multiple)
 
 

@@ -12,19 +12,20 @@ from quod.kernel.ir.nodes import Block, Location, Op
 
 @dataclass(eq=False)
 class Mix:
-    """What one instance does: a count by kind, and the loops whose length is not known.
+    """The instruction mix of one instance.
 
-    Kinds are multiply-adds (32 by 32 to 64 bits; both halves of one product are one), additions,
-    floats, other ops, the bytes that it loads and stores in device memory (`loaded`, `stored`) and
-    in shared memory (`shared`), bytes of the sectors that it has its share of (`moved`), barriers,
-    atomics, shuffles. `loops` count one round each, which is not in `counts`.
+    counts: by kind. Ops: multiply-adds (32 by 32 to 64 bits; both halves of a product are one),
+        additions, floats, other ops, barriers, atomics, shuffles. Bytes: accessed in device memory
+        (`loaded`, `stored`) and shared memory (`shared`), and the instance's share of the sectors
+        transferred (`moved`).
+    loops: the mix of one round of each loop of unknown length, not included in `counts`.
     """
 
     counts: Counter[str] = field(default_factory=Counter)
     loops: list[tuple[Location, Mix]] = field(default_factory=list)
 
     def include(self, other: Mix, times: int = 1) -> None:
-        """Adds what happens so many times."""
+        """Add another mix, `times` times."""
         for kind, count in other.counts.items():
             self.counts[kind] += count * times
         self.loops += other.loops
@@ -38,7 +39,7 @@ class Mix:
 
 
 def count_products(ops: Iterable[Op]) -> int:
-    """Multiply-adds of the ops of one region; the two halves of a product are one instruction."""
+    """Count the multiply-adds of a region's ops; both halves of a product are one instruction."""
     halves: dict[tuple[int, int], tuple[int, bool]] = {}
     for op in ops:
         factors, high_half = op.definition.factors, op.definition.cost == "high product"
@@ -50,7 +51,7 @@ def count_products(ops: Iterable[Op]) -> int:
         key = (min(id(a), id(b)), max(id(a), id(b)))
         bits, high = halves.get(key, (0, False))
         halves[key] = (max(bits, a.type.bits), high or high_half)
-    # Two words of 64 bits are four products of 32, of which the low half needs three.
+    # A product of 64-bit words takes four products of 32 bits; the low half takes three.
     return sum(1 if bits == 32 else 4 if high else 3 for bits, high in halves.values())
 
 
@@ -59,7 +60,7 @@ def _is_shift(*constants: object) -> bool:
 
 
 def computing(block: Block) -> Counter[str]:
-    """The ops of a region that compute, without those in its regions."""
+    """Count the computing ops of a region by kind, without nested regions."""
     counts: Counter[str] = Counter({"multiply-adds": count_products(block.ops)})
     for op in block.ops:
         cost = op.definition.cost

@@ -1,8 +1,8 @@
-"""Registers that a kernel needs: how many words are live at each point of its text.
+"""Register pressure: an estimate of the words that are live at each point of a kernel.
 
-An estimate in the order of the text; the assembler moves instructions, and adds registers for
-addresses. A called function is counted with what its caller keeps. Constants, predicates and what
-is cheaper to read again (identities) count nothing.
+The estimate follows the order of ops; the assembler reorders instructions and adds registers for
+addresses. Called functions count on top of the caller's live values. Constants, predicates and
+values that are cheaper to recompute (such as indices of instances) count as zero.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from quod.kernel.ir.value import Value
 
 @frozen
 class Pressure:
-    """The most 32-bit words that are live at once, where that is, and the lines they come from."""
+    """The maximum of live 32-bit words, its location, and the lines that the words come from."""
 
     words: int
     location: Location
@@ -36,7 +36,7 @@ def _words(value: Value) -> int:
 
 
 class _Live:
-    """The values that are live, with the words they take."""
+    """The set of live values, with their total size in words."""
 
     def __init__(self, values: Sequence[Value] = ()) -> None:
         self.values: set[Value] = set()
@@ -74,7 +74,7 @@ class _Counter:
             self.live = (*live.values, *inner)
 
     def visit(self, block: Block, live: _Live) -> None:
-        """Goes backwards through a region; `live` is what is live after it, then before it."""
+        """Visit a region backwards, updating `live` from the values after it to those before it."""
         for op in reversed(block.ops):
             for result in op.results:
                 live.remove(result)
@@ -96,7 +96,7 @@ class _Counter:
             inner._functions = self._functions
             inner.visit(function.block, _Live())
             self._functions[id(function)] = inner
-        # What the caller keeps for later and passes too is one value while the function needs it.
+        # A value that the caller both passes and keeps counts once while the function needs it.
         passed = sum(_words(operand) for operand in set(op.operands) & live.values)
         self._record(live, max(0, inner.most - passed), inner.location, inner.live)
 
@@ -111,7 +111,7 @@ class _Counter:
                 for value in side.values:
                     live.add(value)
             return
-        # What a loop reads of what stands before it is live in all its rounds.
+        # Values from before a loop that it reads are live in all its rounds.
         for region in op.regions:
             for value in _read(region):
                 live.add(value)

@@ -1,4 +1,4 @@
-"""What the analyses find, in words: each finding with the Python line that it is about."""
+"""The report of the analyses: findings as text, each with its Python line."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(__file__))) + os.sep
 
 @frozen
 class Finding:
-    """One thing to know about a line; `good` if nothing is to be gained there.
+    """One finding about a line; `good` if nothing can be improved there.
 
-    `count` is how often the line stands in the kernel with this finding (it may be unrolled).
+    `count` is the number of ops of the line with this finding (the line may be unrolled).
     """
 
     topic: Topic
@@ -36,9 +36,9 @@ class Finding:
 
 @frozen
 class Roofline:
-    """What one instance takes of the two limits of a GPU.
+    """The roofline of a kernel or loop: its load per instance on the two limits of a GPU.
 
-    `seconds_by_memory` and `seconds_by_multiplier` are of one instance when all of the GPU is busy.
+    `seconds_by_memory` and `seconds_by_multiplier` are per instance, with all of the GPU busy.
     """
 
     place: Location
@@ -54,14 +54,14 @@ class Roofline:
 
     @property
     def instances_per_second(self) -> float:
-        """How many instances a second the nearer limit allows; infinite without any work."""
+        """The throughput in instances per second under the tighter limit; infinite without work."""
         seconds = max(self.seconds_by_memory, self.seconds_by_multiplier)
         return 1 / seconds if seconds else float("inf")
 
 
 @frozen
 class Analysis:
-    """All that is found out about a traced kernel without running it."""
+    """The results of the static analyses of a traced kernel."""
 
     kernel: Kernel
     pressure: Pressure
@@ -69,7 +69,7 @@ class Analysis:
     mix: Mix
 
     def roofline(self, bytes_per_second: float, multiply_adds_per_second: float) -> list[Roofline]:
-        """The kernel, each loop of unknown length for one round, then each such loop alone."""
+        """Rooflines of the kernel, counting loops of unknown length once, then of each such loop."""
         limits = bytes_per_second, multiply_adds_per_second
         points = [_roofline(self.kernel.location, self.mix.whole(), *limits)]
         for location, body in self.mix.loops:
@@ -83,10 +83,10 @@ def _roofline(place: Location, counts: Counter[str], memory: float, multiplier: 
 
 
 def analyze(kernel: Kernel) -> Analysis:
-    """Register pressure, accesses to memory, divergence and instruction mix of a kernel.
+    """Analyse the register pressure, memory accesses, divergence and instruction mix of a kernel.
 
-    Buffers are taken to begin at multiples of 256 bytes, as allocated memory does, and a loop or
-    branch that depends on data to be met by all lanes.
+    Assumes that buffers begin at multiples of 256 bytes, as allocated memory does, and that all
+    lanes enter loops and branches that depend on data.
     """
     found = follow(kernel)
     told: dict[Hashable, Finding] = {}
@@ -114,7 +114,7 @@ def _findings(accesses: list[Access], divergences: list[Divergence]) -> Iterator
 
 
 def short(location: Location) -> str:
-    """A line as it is shown: within Quod from the package on, else from the current folder."""
+    """Format a location: relative to the package inside Quod, else to the current folder."""
     file = location.file
     if file.startswith(_PACKAGE):
         return f"{file[len(_PACKAGE) :]}:{location.line}"

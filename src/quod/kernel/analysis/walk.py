@@ -1,7 +1,7 @@
-"""Follows a kernel over the lanes of one workgroup without running it.
+"""Abstract interpretation of a kernel over the lanes of one workgroup.
 
-Each value is what `lanes` knows of it. Loops are settled first and looked at once; a device
-function is looked at for each call, unless it only computes.
+Values are those of `lanes`. Carried values of loops are iterated to a fixed point before the body
+is analysed once. Device functions are analysed at each call, unless they only compute.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from quod.kernel.ops.definition import AccessKind
 from quod.kernel.ops.semantics import Array
 
 _BUFFER_ALIGNMENT = 256
-"""Bytes that device memory begins at a multiple of."""
+"""The assumed alignment of arrays in device memory, in bytes."""
 
 
 @frozen
 class Divergence:
-    """A branch, or the end of a loop, that lanes of one warp take differently."""
+    """A branch or loop exit at which lanes of one warp diverge."""
 
     form: Literal["branch", "loop"]
     location: Location
     reason: Reason | None
-    """What it depends on; None where it depends on the lane alone."""
+    """The source of the divergence; None if it depends on the lane's index alone."""
     warps: int
-    """Warps of the workgroup that divide; all of them where it is not known."""
+    """The number of warps that diverge; all of the workgroup's if not known."""
 
 
 @dataclass
 class Findings:
-    """What there is to say about a kernel."""
+    """The accesses, divergences and instruction mix found in a kernel."""
 
     accesses: list[Access] = field(default_factory=list)
     divergences: list[Divergence] = field(default_factory=list)
@@ -49,7 +49,7 @@ class Findings:
 
 
 def follow(kernel: Kernel) -> Findings:
-    """The accesses, branches and instruction mix of a kernel."""
+    """Analyse the accesses, divergence and instruction mix of a kernel."""
     walker = _Walker(kernel)
     everyone = np.ones(kernel.workgroup_size, np.bool_)
     walker.findings.mix = walker.visit(kernel.block, everyone)
@@ -83,7 +83,7 @@ class _Walker:
         self._values.update(zip(values, lanes, strict=True))
 
     def visit(self, block: Block, active: Array) -> Mix:
-        """Follows a region; gives what one instance does in it."""
+        """Analyse a region; return its instruction mix per instance."""
         mix = Mix(computing(block))
         for op in block.ops:
             if op.name != "const":
@@ -121,7 +121,7 @@ class _Walker:
         if not operands:
             self._set(op.results, [shared_unknown(self._size)] * len(op.results))
             return
-        # A second result is a carry; lanes that are the same carry the same.
+        # A second result is a carry, which is uniform if the operands are.
         first = combine(op, operands)
         self._set(op.results, [first, *[_carry(first, op, self._size)] * (len(op.results) - 1)])
 
@@ -145,7 +145,7 @@ class _Walker:
             return
         count = 1 if kind == "atomic" else int(op.attributes.get("count", len(op.operands) - 2))
         if op.name == "store_matrices":
-            # Of each matrix eight instances point to a row.
+            # Only eight instances per matrix supply an address.
             active = active & (np.arange(self._size) % WARP < 8 * count)
             count = 4
         for at in reversed(op.definition.pointers):
@@ -187,7 +187,7 @@ class _Walker:
     # --- functions
 
     def _reaches(self, function: Function) -> bool:
-        """Whether a function touches memory or branches."""
+        """Return whether a function accesses memory or branches."""
         key = id(function)
         if key not in self._reaching:
             self._reaching[key] = any(
@@ -225,7 +225,7 @@ class _Walker:
     # --- control flow
 
     def _divided(self, mask: Array, active: Array) -> int:
-        """Warps of which some active lanes are in a mask and some are not."""
+        """The number of warps with active lanes both inside and outside a mask."""
         warps = range(0, self._size, WARP)
         return sum(
             bool((mask & active)[at : at + WARP].any() and (~mask & active)[at : at + WARP].any())
@@ -266,7 +266,7 @@ class _Walker:
         for region, mask in zip(op.regions, masks, strict=True):
             side = self.visit(region, mask)
             if mask.any():
-                # Both sides count: a warp that divides runs through both.
+                # Both sides count: a divergent warp runs both.
                 mix.include(side)
             sides.append([self.get(value) for value in region.yielded])
         for result, a, b in zip(op.results, *sides, strict=True):
@@ -288,7 +288,7 @@ class _Walker:
         return varying("control", op.location)
 
     def _carried(self, arguments: Sequence[Value], initial: list[Lanes], op: Op) -> None:
-        """Gives a loop's carried values what holds in every round."""
+        """Set a loop's carried values to a fixed point that holds in every round."""
         *_, last = op.regions
         found = [_round(lanes) for lanes in initial]
         everyone = np.ones(self._size, np.bool_)
@@ -322,7 +322,7 @@ class _Walker:
         self._leave(op, carried)
 
     def _length(self, start: Lanes, stop: Lanes, step: Lanes, op: Op) -> Lanes:
-        """A condition that is uniform where the lanes make the same rounds."""
+        """A stand-in for a loop's condition, uniform if all lanes run the same number of rounds."""
         for lanes in (start, stop, step):
             if lanes.offsets is None:
                 return lanes
@@ -348,7 +348,7 @@ class _Walker:
 
 
 def _fake(name: str, op: Op, value: Value) -> Op:
-    """An op for address arithmetic, which is done in 64 bits."""
+    """Make an op for address arithmetic, which the kernel does not contain."""
     return Op(name, (value, value), (value,), {}, (), op.location)
 
 
@@ -359,7 +359,7 @@ def _carry(first: Lanes, op: Op, size: int) -> Lanes:
 
 
 def _round(lanes: Lanes) -> Lanes:
-    """A carried value in any round: its base is not known."""
+    """Generalise an initial value to any round: the base becomes unknown."""
     if lanes.offsets is None:
         return lanes
     offsets = lanes.offsets - lanes.offsets[0]
@@ -373,7 +373,7 @@ def _alike(a: Lanes, b: Lanes) -> bool:
 
 
 def _widened(first: Lanes, following: Lanes, op: Op) -> Lanes:
-    """What holds of a carried value before and after a round."""
+    """The join of a carried value before and after a round."""
     if first.offsets is None:
         return first
     if following.offsets is None:
@@ -384,7 +384,7 @@ def _widened(first: Lanes, following: Lanes, op: Op) -> Lanes:
 
 
 def _index(start: Lanes, step: Lanes, op: Op) -> Lanes:
-    """The index of a loop in any round: where it starts plus a multiple of the step."""
+    """The index of a loop in any round: its start plus a multiple of the step."""
     if start.offsets is None:
         return start
     if not step.uniform:

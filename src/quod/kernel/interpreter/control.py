@@ -29,7 +29,7 @@ class Region(Protocol):
 
 
 def branch(op: Op, regions: Sequence[Region], operands: list[int], results: list[int]) -> Step:
-    """Each side runs if any instance takes it."""
+    """Make the step of a branch; each side runs if any instance takes it."""
     then, otherwise = regions
     (condition,) = operands
 
@@ -52,7 +52,7 @@ def branch(op: Op, regions: Sequence[Region], operands: list[int], results: list
 def counted_loop(
     op: Op, regions: Sequence[Region], operands: list[int], results: list[int]
 ) -> Step:
-    """A counted loop, which runs while it goes on for any instance."""
+    """Make the step of a counted loop, which runs until no instance continues."""
     (body,) = regions
     first, end, by = operands[:3]
     initial = operands[3:]
@@ -84,7 +84,7 @@ def counted_loop(
 def checked_loop(
     op: Op, regions: Sequence[Region], operands: list[int], results: list[int]
 ) -> Step:
-    """A loop with a check, which runs while it holds for any instance."""
+    """Make the step of a `while` loop, which runs until its check fails for all instances."""
     head, body = regions
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:

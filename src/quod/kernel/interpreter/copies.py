@@ -1,7 +1,7 @@
-"""Asynchronous copies to shared memory while they are under way.
+"""Pending asynchronous copies to shared memory.
 
-The bytes arrive when the instance that began the copy waits for it: what reads the place before is
-refused as reading what was not set.
+The bytes are written when the instance that started the copy waits for it; earlier reads of the
+target are errors, as reads of unset memory.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _BYTE = {1: types.u8, 2: types.u16, 4: types.u32, 8: types.u64}
 
 @frozen(eq=False)
 class _Copy:
-    """One copy a lane: `data` is its bytes, `group` the number of the group that it belongs to."""
+    """One copy per lane: `data` has a row of bytes per lane, `group` the group of each copy."""
 
     target: SharedBuffer
     offsets: Array
@@ -35,7 +35,7 @@ class _Copy:
 
 
 class PendingCopies:
-    """The copies that the instances of one workgroup began and have not waited for."""
+    """The copies that instances have started and not yet waited for."""
 
     def __init__(self, lanes: int) -> None:
         self._committed = np.zeros(lanes, np.int64)
@@ -45,9 +45,9 @@ class PendingCopies:
         self, source: Buffer, starts: Array, target: SharedBuffer, offsets: Array, lanes: Array,
         element: Type, count: int, place: Place, where: Array | None = None,
     ) -> None:  # fmt: skip
-        """A copy of `count` elements for each of the lanes, between byte offsets.
+        """Start a copy of `count` elements per lane between byte offsets.
 
-        `where` says which lanes read; the others get zeros.
+        Lanes for which `where` is false write zeros and read nothing.
         """
         size = element.bytes * count
         for buffer, places in ((source, starts), (target, offsets)):
@@ -69,11 +69,11 @@ class PendingCopies:
         self._pending.append(_Copy(target, offsets, lanes, data, self._committed[lanes]))
 
     def commit(self, active: Array) -> None:
-        """Ends the group of each active instance."""
+        """Commit the current group of each active instance."""
         self._committed += active
 
     def wait(self, pending: int, active: Array) -> None:
-        """Completes, for the active instances, all groups but the last `pending`."""
+        """Complete all groups of the active instances but the last `pending`."""
         left = []
         for copy in self._pending:
             done = active[copy.lanes] & (copy.group < self._committed[copy.lanes] - pending)

@@ -1,10 +1,10 @@
-"""The interpreter: defines what a kernel means.
+"""The interpreter, which defines the semantics of kernels.
 
-It runs a traced kernel with NumPy, one workgroup after the other, all instances of a workgroup in
-step: an array a value, a mask of the instances that are active. What the language leaves undefined
-is an error here: an access outside a buffer or not aligned, a read of shared memory that was not
-set, a race in shared memory, a barrier or subgroup op that not every instance reaches, an
-asynchronous copy that is used before it was waited for, a loop that does not end.
+It runs a traced kernel with NumPy, one workgroup after the other, with all instances of a workgroup
+in lockstep: one array per value, and a mask of active instances. Undefined behaviour is an error:
+accesses out of bounds or unaligned, reads of unset shared memory, races in shared memory, barriers
+and subgroup ops that not every instance reaches, asynchronous copies used before a wait, and
+endless loops.
 """
 
 from __future__ import annotations
@@ -36,16 +36,15 @@ def interpret(
     groups_at_once: int = 1,
     waiting: Callable[[], None] | None = None,
 ) -> None:
-    """Runs `groups` workgroups of a kernel.
+    """Run `groups` workgroups of a kernel.
 
     A pointer parameter takes a C-contiguous NumPy array of its element type, of any shape, which
-    the kernel reads and changes; any other parameter takes a number. InterpreterError, naming the
-    Python line, for everything that the language leaves undefined, and for a loop that runs more
-    than `iteration_limit` times.
+    the kernel reads and changes in place; other parameters take numbers. InterpreterError, naming
+    the Python line, for undefined behaviour and for a loop of more than `iteration_limit` rounds.
 
-    With `groups_at_once` so many workgroups run in step, whole clusters of them, which is faster.
-    It suits kernels whose workgroups do not wait for one another. `waiting` is called wherever
-    instances wait for the launches before this one.
+    groups_at_once: workgroups that run in lockstep, in whole clusters. More is faster, but only
+        for kernels whose workgroups do not wait for one another.
+    waiting: called where instances wait for preceding launches.
     """
     if groups < 0:
         raise InterpreterError(f"a grid cannot have {groups} workgroups", kernel.location)
@@ -95,7 +94,7 @@ def _run_body(compiled: Program, run: Run, bound: Sequence[int | np.generic], ma
 def _bind(
     kernel: Kernel, name: str, type_: Type, given: Argument, buffers: list[Buffer]
 ) -> int | np.generic:
-    """The number of a buffer, or the number itself."""
+    """Bind an argument: the index of its buffer for a pointer, else the number."""
     if isinstance(type_, PointerType):
         wanted = np.dtype(NUMPY_TYPES[type_.element])
         if not isinstance(given, np.ndarray) or given.dtype != wanted:

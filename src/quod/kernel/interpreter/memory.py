@@ -186,18 +186,18 @@ class Buffer:
         return before
 
     def _before_load(self, offsets: Array, lanes: Array, size: int, place: Place) -> None:
-        """What shared memory checks."""
+        """Check and record a load, in shared and private memory."""
 
     def _before_store(
         self, offsets: Array, lanes: Array, words: Array, indices: list[Array],
         stored: list[Array], place: Place,
     ) -> None:  # fmt: skip
-        """What shared memory checks."""
+        """Check and record a store, in shared and private memory."""
 
     def _before_atomic(
         self, offsets: Array, lanes: Array, size: int, verb: str, place: Place
     ) -> None:
-        """What shared memory checks."""
+        """Check and record an atomic access, in shared memory."""
 
 
 def _last_store(indices: list[Array], index: int) -> int:

@@ -1,7 +1,7 @@
-"""A kernel made ready for the interpreter: its ops as Python closures over slots of a frame.
+"""Compilation of kernels for the interpreter: ops become Python closures over slots of a frame.
 
-Each body has a frame, a list that holds the arrays of its values. A slot is used again once its
-value is not needed any more, which keeps the arrays in the processor's cache.
+A frame is a list of the arrays of a body's values. Slots are reused once their values are dead,
+which keeps the arrays in the CPU's cache.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MakeControl = Callable[[Op, list["Region"], list[int], list[int]], Step]
 
 
 class Body:
-    """The steps of a kernel or function, and the slots of what goes in and comes out."""
+    """The steps of a kernel or function, and the slots of its arguments and results."""
 
     def __init__(
         self, arguments: list[int], steps: list[Step], results: list[int], size: int,
@@ -40,7 +40,7 @@ class Body:
         self._frames: dict[int, Frame] = {}
 
     def frame(self, lanes: int) -> Frame:
-        """A new frame with the constants in it."""
+        """Create a frame that holds the constants."""
         if lanes not in self._frames:
             made: Frame = [np.empty(0)] * self._size
             for slot, type_, value in self._constants:
@@ -49,14 +49,13 @@ class Body:
         return self._frames[lanes].copy()
 
     def run(self, frame: Frame, run: Run, mask: Mask) -> None:
-        """Ops that only compute run for all instances: what they give for an inactive one is never
-        seen."""
+        """Run the steps. Pure ops run for all instances: results of inactive ones are not used."""
         for step in self._steps:
             step(frame, run, mask)
 
 
 class Region:
-    """The steps of a region, which share the frame of its body."""
+    """The steps of a region, which run in the frame of its body."""
 
     def __init__(self, arguments: list[int], steps: list[Step], results: list[int]) -> None:
         self.arguments = arguments
@@ -64,19 +63,19 @@ class Region:
         self.results = results
 
     def run(self, frame: Frame, run: Run, mask: Mask) -> list[Lanes]:
-        """Gives what the region yields."""
+        """Run the steps; return the values that the region yields."""
         for step in self.steps:
             step(frame, run, mask)
         return [frame[slot] for slot in self.results]
 
 
 class Program:
-    """A kernel's bodies."""
+    """The compiled bodies of a kernel and its functions."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.workgroup_size = kernel.workgroup_size
         self.subgroup_size = kernel.subgroup_size
-        # In shared memory places are watched in units of the smallest element that is used there.
+        # Race detection works in units of the smallest element of the kernel's shared arrays.
         values = (value for op in _ops(kernel) for value in op.results)
         self.granule = min(
             (
@@ -87,7 +86,7 @@ class Program:
             default=1,
         )
         self.roles = find_roles(kernel) if has_roles(kernel) else None
-        """Which instances go ways of their own, if some do."""
+        """The roles of the kernel, if it has any."""
         self._functions: dict[int, Body] = {}
         self.body = _Compiler(self).body(kernel.block)
 
@@ -102,7 +101,7 @@ _programs: weakref.WeakKeyDictionary[Kernel, Program] = weakref.WeakKeyDictionar
 
 
 def program(kernel: Kernel) -> Program:
-    """The program of a kernel, made once; the kernel must not be changed after that."""
+    """Return the program of a kernel, cached; the kernel must not be changed afterwards."""
     found = _programs.get(kernel)
     if found is None:
         found = _programs[kernel] = Program(kernel)
@@ -115,7 +114,7 @@ def _ops(kernel: Kernel) -> Iterable[Op]:
 
 
 class _Compiler:
-    """Makes the steps of one body and gives its values slots."""
+    """Compiler of one body: makes its steps and allocates slots."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
@@ -148,7 +147,7 @@ class _Compiler:
             self._free.append(self._slots[value])
 
     def _constant(self, value: Value, number: object) -> None:
-        """Constants keep their slots: the frame begins with them."""
+        """Allocate the slot of a constant, which is kept for the whole body."""
         key = (value.type, repr(number))
         if key not in self._constants:
             self._constants[key] = (self._size, number)
@@ -169,9 +168,9 @@ class _Compiler:
     def _region(
         self, block: Block, keep: frozenset[Value] = frozenset()
     ) -> tuple[Region, list[Value]]:
-        """A region whose arguments have slots, and its values that still hold theirs.
+        """Compile a region whose arguments have slots.
 
-        The values in `keep` hold them in any case.
+        Returns it with the values whose slots are still allocated, which include those in `keep`.
         """
         made = {
             result: number
@@ -204,7 +203,7 @@ class _Compiler:
         return Region(arguments, steps, results), list(held)
 
     def _step(self, op: Op, over: list[Value]) -> Step:
-        """The step of an op, whose operands `over` are not needed after it."""
+        """Make the step of an op; the operands `over` are dead after it."""
         operands = [self._slots[operand] for operand in op.operands]
         if op.regions:
             return self._control(op, operands, over)
@@ -221,7 +220,7 @@ class _Compiler:
         return make(op, operands, results)
 
     def _amount(self, op: Op) -> int:
-        """The slot of a constant shift amount below the width."""
+        """The slot of a constant shift amount, reduced modulo the width."""
         a, n = op.operands
         number = int(n.constant or 0) % a.type.bits
         reduced = Value(a.type, n.builder)
@@ -241,8 +240,8 @@ class _Compiler:
             regions.append(region)
             held += rest
             if not op.definition.repeats:
-                # The sides do not run one after the other, but what one yields is taken out of its
-                # slot before the other runs.
+                # The sides of a branch can share slots: the results of one are read from the frame
+                # before the other runs.
                 self._release(held)
                 held = []
         self._release(held)
@@ -253,7 +252,7 @@ class _Compiler:
 
 
 def _evaluator(op: Op) -> Callable[..., object] | None:
-    """The op as a function of arrays, if it only computes."""
+    """The NumPy function of an op that only computes, else None."""
     row = op.definition
     if row.evaluate_as is not None:
         evaluate, target = row.evaluate_as, op.results[0].type
@@ -264,7 +263,7 @@ def _evaluator(op: Op) -> Callable[..., object] | None:
 
 
 def _pure(evaluate: Callable[..., object], operands: list[int], results: list[int]) -> Step:
-    """A step that computes arrays from arrays."""
+    """Make a step that computes arrays from arrays."""
     if len(results) == 2:
         first, second = results
 

@@ -1,6 +1,6 @@
-"""Steps of the interpreter for ops that touch memory or other instances.
+"""Steps of the interpreter for ops that access memory or other instances.
 
-The functions have the names that the rows of the op table give as `step`, or those of ops.
+The functions are named like the ops, or by `step` in the op table.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def atomic(op: Op, operands: list[int], results: list[int]) -> Step:
 
 
 def declare(op: Op, operands: list[int], results: list[int]) -> Step:
-    """Memory of each workgroup that runs, or of each instance."""
+    """Make the step that allocates shared memory per workgroup, or private memory per instance."""
     space, element = op.definition.declares, _element(op.results[0])
     size = element.bytes * int(op.attributes["count"])
     what = "table" if space == "constant" else f"{space} memory"
@@ -181,7 +181,7 @@ def declare(op: Op, operands: list[int], results: list[int]) -> Step:
 
 
 def nothing(op: Op, operands: list[int], results: list[int]) -> Step:
-    """A hint; memory is in order as it is."""
+    """Make a step that does nothing: a hint, or an order that the interpreter keeps anyway."""
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
         pass
@@ -276,7 +276,7 @@ def barrier(op: Op, operands: list[int], results: list[int]) -> Step:
 
 
 def named_barrier(op: Op, operands: list[int], results: list[int]) -> Step:
-    """One that waits, or only comes."""
+    """Make the step of a named barrier that waits, or only arrives."""
     number, count = int(op.attributes["number"]), int(op.attributes["count"])
     waits = op.definition.stays
 
@@ -334,7 +334,7 @@ def shuffle(op: Op, operands: list[int], results: list[int]) -> Step:
 
 
 def combined(op: Op, operands: list[int], results: list[int]) -> Step:
-    """One value of the subgroup's, by pairs."""
+    """Make the step of a subgroup reduction, as a butterfly over pairs of lanes."""
     (value,) = operands
     evaluate = OPS[op.definition.combines].evaluate
     assert evaluate is not None

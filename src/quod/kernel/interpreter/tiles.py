@@ -1,7 +1,7 @@
-"""Steps of the interpreter for tiles, the barriers that count them, and registers of roles.
+"""Steps of the interpreter for tile copies, mbarriers, and the registers of roles.
 
-What a copy brings is there once its barrier was waited for. Everything here is done once for all
-instances of a workgroup, or of a role, that come: their operands are the same.
+A copied tile is readable once its mbarrier has been waited for. These ops execute once for all
+instances of a workgroup or role that reach them, whose operands must be equal.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from quod.kernel.ops.tile import COLUMNS, PATTERN
 Step = Callable[[Frame, Run, Mask], None]
 
 _MOST_PLACES = (1 << 31) - 1
-"""Where a tile begins has a sign."""
+"""The largest start index of a tile along an axis; hardware reads it as a signed number."""
 _NO_MBARRIER = (
     "has no mbarrier at byte {} of its array yet; k.mbarrier_init makes one, and others know of it "
     "after a k.barrier()"
@@ -59,7 +59,8 @@ def _barrier(op: Op, run: Run, frame: Frame, operands: Sequence[int], crowd: Cro
 
 
 def _of_crowds(op: Op, act: Callable[[Frame, Run, Crowd], None], *, by_first: bool = True) -> Step:
-    """A step that is done once for those who are here of each workgroup, `by_first` of them."""
+    """Make a step that runs once per crowd; with `by_first`, only for crowds with the first lane.
+    """
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
         for crowd in crowds_of(op, run, mask):
@@ -87,13 +88,13 @@ def mbarrier_init(op: Op, operands: list[int], results: list[int]) -> Step:
 
 
 def _check_known(op: Op, run: Run, barrier: Mbarrier, crowd: Crowd, lanes: Array) -> None:
-    """InterpreterError for an mbarrier that some of the instances do not know of, in roles."""
+    """Raise InterpreterError, with roles, if an mbarrier's initialisation is not visible here."""
     if run.parts is not None and not run.parts.clocks.knows(barrier.clock, lanes):
         raise error_of(op, run, crowd.group, _UNKNOWN.format("k.barrier()"))
 
 
 def _arrive(op: Op, run: Run, barrier: Mbarrier, crowd: Crowd, lanes: Array) -> None:
-    """The subgroups of some instances arrive, in a kernel of roles."""
+    """Record arrivals of subgroups at an mbarrier in the clocks, in a kernel with roles."""
     assert run.parts is not None
     _check_known(op, run, barrier, crowd, lanes)
     if not run.parts.clocks.arrive(barrier.clock, lanes):
@@ -140,7 +141,7 @@ def mbarrier_wait(op: Op, operands: list[int], results: list[int]) -> Step:
         if parts is None and not barrier.known:
             raise error_of(op, run, crowd.group, _UNKNOWN.format("k.barrier()"))
         _check_known(op, run, barrier, crowd, lanes)
-        # The phase of a parity has ended if the present one has the other.
+        # A phase of this parity has ended if the current phase has the other parity.
         parity = number_of(op, run, frame, operands[2], crowd) % 2
 
         def is_over() -> bool:
@@ -196,7 +197,7 @@ def _begin(
     op: Op, run: Run, room: SharedBuffer, asking: Crowd, group: int, at: int, data: Array,
     key: tuple[int, int, int],
 ) -> None:  # fmt: skip
-    """Begins the copy of a tile that one workgroup asks for to one of its cluster."""
+    """Start the copy of a tile from a requesting workgroup to workgroup `group` of its cluster."""
     barrier = run.tiles.barriers.get(key)
     if barrier is None:
         raise error_of(op, run, group, _NO_MBARRIER.format(key[2]))
@@ -206,7 +207,7 @@ def _begin(
     for reading in run.tiles.readings:
         if reading.room is room and reading.group == group and reading.overlaps(at, end):
             raise error_of(op, run, group, "copies over a tile that a product is still reading")
-    # It is of nobody in the other workgroups.
+    # In other workgroups of the cluster the copy is attributed to their first lane.
     lane = asking.first if run.parts is not None else group * run.width
     _check_known(op, run, barrier, asking, np.array([lane]))
     room.begin_copy(
@@ -219,7 +220,7 @@ def _begin(
 def _tile(
     op: Op, run: Run, frame: Frame, operands: Sequence[int], crowd: Crowd, lines: int
 ) -> Array:
-    """The bytes of a tile as they are in shared memory."""
+    """Read a tile from global memory; return its bytes in the swizzled order of shared memory."""
     group = crowd.group
     numbers = [number_of(op, run, frame, slot, crowd) for slot in operands[6:]]
     length, height, planes, column, line, plane = numbers
@@ -252,7 +253,7 @@ def _tile(
 def _check_map(
     op: Op, run: Run, frame: Frame, slot: int, crowd: Crowd, wanted: tuple[int, int, int, int]
 ) -> None:
-    """The map of an emulated device says the same as the kernel; zeros say nothing."""
+    """Compare an emulated device's tensor map with the kernel's operands, unless it is all zero."""
     number, offset = place_of(op, run, frame, slot, crowd)
     at, lanes = np.array([offset]), np.array([crowd.first])
     words = run.buffers[number].load(at, lanes, types.u64, 4, run.place(op.location))
@@ -265,8 +266,10 @@ def _check_map(
 
 
 def check_arrived(run: Run) -> None:
-    """InterpreterError for a copy to memory of workgroups that have ended, or for a last phase of
-    an mbarrier that may end before those have seen the one before who wait for it."""
+    """Raise InterpreterError at the end of workgroups for copies that nothing has waited for.
+
+    Also for an mbarrier whose last phase may end before all waits for the previous one are done.
+    """
     for (_, group, _), barrier in run.tiles.barriers.items():
         for copy in barrier.copies:
             raise InterpreterError(
@@ -300,7 +303,7 @@ def cluster_barrier(op: Op, operands: list[int], results: list[int]) -> Step:
 
 
 def registers(op: Op, operands: list[int], results: list[int]) -> Step:
-    """The verifier has counted them; here all of a role come, or none."""
+    """Make a step that only checks that all instances of a role, or none, reach it."""
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
         check_together(op, run, mask)

@@ -12,7 +12,7 @@ __all__ = ["Block", "Function", "Kernel", "Location", "Op", "walk"]
 
 
 class Function:
-    """A device function: traced once a set of argument types, then called."""
+    """A device function, traced once per set of argument types."""
 
     __slots__ = ("block", "inline", "location", "name")
 
@@ -32,9 +32,10 @@ class Function:
 class Kernel:
     """A traced kernel: one specialisation of one Python function for one target.
 
-    `resident` is a hint: registers are limited so that as many workgroups fit one multiprocessor;
-    0 leaves the choice to the assembler. So many workgroups are one `cluster`. Nothing that may run
-    at the same time stores to the arrays of the parameters `constant`.
+    resident: a hint to limit registers so that as many workgroups fit on a multiprocessor; 0 leaves
+        it to the assembler.
+    cluster: workgroups in a cluster.
+    constant: parameters with arrays that no concurrent launch stores to.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class Kernel:
 
 
 def walk(block: Block) -> Iterator[Op]:
-    """All ops of a region and of the regions within, in order."""
+    """Iterate over all ops of a region and its nested regions, in order."""
     for op in block.ops:
         yield op
         for region in op.regions:

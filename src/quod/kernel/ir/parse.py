@@ -1,4 +1,4 @@
-"""Reads the text form of a kernel, as `quod.kernel.ir.text` writes it."""
+"""Parser of the text form of a kernel, which `quod.kernel.ir.text` writes."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from quod.kernel.ops.scalar import OPS
 
 T = TypeVar("T")
 
-# How deep regions lie within each other; parsing and what follows it recurse.
+# The maximum nesting depth of regions, as parsing and later passes are recursive.
 _MOST_DEPTH = 64
-# Of an integer: more than any constant of a kernel, and what Python reads in no time.
+# The maximum digits of an integer: more than any constant has, and fast to convert.
 _MOST_DIGITS = 320
-# Of what is wrong, which quotes the text.
+# The maximum length of an error message, which quotes the text.
 _LONGEST_MESSAGE = 200
 
 _TOKEN = re.compile(
@@ -58,7 +58,7 @@ class _Token:
 
 
 def parse(text: str, name: str = "<text>") -> Kernel:
-    """The kernel that a text describes; ParseError, naming `name`, line and column, if none.
+    """Parse the text of a kernel; ParseError names `name`, line and column.
 
     Where the text has no locations, an op's location is its line in the text. What the text means
     is not checked here: see `quod.kernel.verifier.verify`.
@@ -125,7 +125,7 @@ class _Parser:
             raise self._error(f"expected {text}, found {self._next.text}")
 
     def _list(self, end: str, item: Callable[[], T]) -> list[T]:
-        """Items with commas between, up to the mark that ends them."""
+        """Parse comma-separated items up to a closing mark."""
         items: list[T] = []
         while not self._accept(end):
             if items:
@@ -189,7 +189,7 @@ class _Parser:
         )  # fmt: skip
 
     def _constant(self, parameters: list[str]) -> tuple[str, ...]:
-        """Names of parameters, with commas between."""
+        """Parse comma-separated names of parameters."""
         names: list[str] = []
         while not names or self._accept(","):
             token = self._take("value", "a parameter")
@@ -248,7 +248,7 @@ class _Parser:
             raise self._error(str(error), token) from None
 
     def _typed(self) -> tuple[_Token, Value]:
-        """A value that is defined here, with its type."""
+        """Parse the definition of a value with its type."""
         token = self._take("value", "a value")
         if token.text in self._values:
             raise self._error(f"{token.text} is defined twice", token)
@@ -351,7 +351,7 @@ class _Parser:
             op.attributes["count"] = len(op.results)
 
     def _regions(self, name: str) -> tuple[Block, ...]:
-        """Regions; names are never used again, so what is visible where is left to the verifier."""
+        """Parse an op's regions. Names are unique, so scopes are left to the verifier."""
         regions: list[Block] = []
         while self._is("{") or self._is("("):
             arguments: list[Value] = []

@@ -7,10 +7,10 @@ from quod.kernel.ir.value import Value
 
 
 def eliminate_dead_code(kernel: Kernel) -> None:
-    """Removes ops without effects whose results nothing uses, and functions nothing calls.
+    """Remove unused ops without side effects, and uncalled functions.
 
-    A call, branch or counted loop has no effect if nothing in it has. A `while` stays: whether it
-    ends is not known.
+    A call, branch or counted loop has no side effect if its ops have none. A `while` loop is never
+    removed, as it may not terminate.
     """
     sweep = _Sweep()
     for body in (kernel.block, *(function.block for function in kernel.functions)):
@@ -50,7 +50,7 @@ class _Sweep:
         self._pure_functions: dict[int, bool] = {}
 
     def block(self, block: Block, used: set[Value]) -> None:
-        """Sweeps a region; `used` gathers the values that the kept ops need."""
+        """Sweep a region; `used` collects the operands of the ops that remain."""
         kept = []
         for op in reversed(block.ops):
             if self._removable(op) and not any(result in used for result in op.results):

@@ -1,4 +1,4 @@
-"""Folding: constants, and identities that hold for every value."""
+"""Constant folding and algebraic identities."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from quod.kernel.ops.scalar import NUMPY_TYPES, OPS
 def fold(
     builder: Recorder, name: str, operands: Sequence[Value], result_types: Sequence[Type]
 ) -> Value | None:
-    """A simpler value equal to the op's result, or None. Floats are folded only if all constant."""
+    """Return a simpler value equal to the op's result, or None.
+
+    Identities apply to integers and bools; ops on floats are folded only if all are constant.
+    """
     if not operands:
         return None
     definition = OPS[name]

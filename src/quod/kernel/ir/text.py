@@ -31,7 +31,7 @@ from quod.kernel.ir.value import Value
 
 
 def to_text(kernel: Kernel, *, locations: bool = False) -> str:
-    """The text of a kernel and the functions that it calls; with `locations`, of Python lines."""
+    """Print a kernel and the functions that it calls; `locations` adds each op's Python line."""
     parts = [_function(function, locations) for function in kernel.functions]
     body = _Body(locations)
     for value, name in zip(kernel.block.arguments, kernel.parameters, strict=True):
@@ -64,7 +64,7 @@ def _function(function: Function, locations: bool) -> str:
 
 
 def _name(name: str) -> str:
-    """A name as it is if it is a word of letters, digits, `_` and `.`, else in quotes."""
+    """Quote a name unless it consists of letters, digits, `_` and `.`."""
     plain = name.replace("_", "a").replace(".", "a")
     if plain.isascii() and plain.isalnum() and not name[0].isdigit():
         return name
@@ -72,7 +72,7 @@ def _name(name: str) -> str:
 
 
 def _literal(value: object) -> str:
-    """A value as Python writes it, so that a float keeps all its digits."""
+    """Print a constant as Python's repr does, so that a float keeps all its digits."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (int, float)):

@@ -17,7 +17,7 @@ Space = Literal["global", "shared", "private", "constant"]
 
 @frozen(eq=False)
 class Type:
-    """A scalar type: what one lane holds in one value."""
+    """A scalar type: the type of one lane's value."""
 
     name: str
     kind: Literal["bool", "unsigned", "signed", "float", "carry", "pointer"]
@@ -30,7 +30,7 @@ class Type:
     def is_integer(self) -> bool:
         return self.kind in ("unsigned", "signed")
 
-    # Every launch asks for it, of each array.
+    # Cached because each launch reads it for each array.
     @cached_property
     def bytes(self) -> int:
         """Bytes of one value in memory."""
@@ -75,7 +75,7 @@ FLOATS8 = (e4m3, e5m2)
 exponent and mantissa: e4m3 has no infinity, NaN is 0x7f and 0xff, and 448 the greatest number; e5m2
 is as IEEE 754 would have it, up to 57344. In IR accesses are u8."""
 NARROW_FLOATS = HALVES + FLOATS8
-"""Floats that are in memory only."""
+"""Floats that exist in memory only; loads widen them to f32."""
 
 _SCALARS_BY_NAME = {t.name: t for t in (*SCALARS, cc, *STORAGE, *NARROW_FLOATS)}
 _POINTERS: dict[tuple[Type, Space], PointerType] = {}
@@ -101,7 +101,7 @@ def is_private(type_: Type) -> bool:
 
 
 def parse_type(text: str) -> Type:
-    """The type that `text` names; ValueError if none does."""
+    """Parse the name of a type; ValueError if it is unknown."""
     if text.startswith("ptr<") and text.endswith(">"):
         element, _, space = text[4:-1].partition(", ")
         if space == "global":
@@ -118,12 +118,12 @@ def parse_type(text: str) -> Type:
 
 
 def bits_type(element: Type) -> Type:
-    """The whole numbers that floats which are in memory only are there in IR."""
+    """The integer type that stands for a narrow float in memory in IR."""
     return u16 if element in HALVES else u8
 
 
 def loaded_type(element: Type) -> Type:
-    """The type of the value that a load of `element` gives."""
+    """The type of the value that a load of `element` returns."""
     if element in NARROW_FLOATS:
         return f32
     if element in STORAGE:

@@ -1,4 +1,4 @@
-"""Values of a kernel while it is traced, and the ops and regions that they come from."""
+"""The values, ops and regions of a kernel's IR."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Recorder(Protocol):
 
 
 class Arithmetic(Recorder, Protocol):
-    """The methods of a builder that the device functions of floats call."""
+    """The builder methods that the device functions for floats use."""
 
     def constant(self, number: int | float | bool, type_: Type) -> Value: ...
     def bitcast(self, value: Value, target: Type) -> Value: ...
@@ -49,7 +49,7 @@ class Value:
 
     __slots__ = ("builder", "op", "type")
 
-    # NumPy scalars beside a value leave the operator to the value.
+    # NumPy scalars as other operands defer to this class.
     __array_ufunc__ = None
 
     def __init__(self, type_: Type, builder: Recorder, op: Op | None = None) -> None:
@@ -75,7 +75,7 @@ class Value:
             return f"<{self.type} value {self.constant}>"
         return f"<{self.type} value of {self.op.name}, {self.op.location}>"
 
-    # --- what a run-time value cannot do while the kernel is traced
+    # --- operations that run-time values do not support during the trace
 
     def __bool__(self) -> NoReturn:
         raise TraceError(
@@ -106,7 +106,7 @@ class Value:
             "a kernel value is not a Python number while the kernel is traced; use value.cast(f32)"
         )
 
-    # What Python has an operator or function for and the language has not.
+    # Python operators and functions that the language lacks.
 
     def __pow__(self, _exponent: object) -> NoReturn:
         raise TraceError("there is no ** of kernel values; write x * x, or a loop of products")
@@ -155,7 +155,7 @@ class Value:
     def __rfloordiv__(self, other: Operand) -> Value:
         return self._floor_divide(other, swapped=True)
 
-    # In Python `/` of integers is a float, and `//` of floats is rounded down: neither is the op.
+    # Python's `/` of integers returns a float and its `//` of floats a floor: neither is the op.
 
     def _true_divide(self, other: Operand, *, swapped: bool = False) -> Value:
         if self.type.is_integer:
@@ -250,7 +250,7 @@ class Value:
         self.builder.store(self, index, self.builder.operand(value, element))
 
     def cast(self, target: Type) -> Value:
-        """This number as another scalar type, or this pointer with another element type."""
+        """Convert a number to another scalar type, or a pointer to another element type."""
         return self.builder.cast(self, target)
 
 
@@ -295,7 +295,7 @@ class Op:
 
 
 class Block:
-    """A region: arguments, then ops, the last of which is a yield once the region is closed."""
+    """A region: arguments and ops, of which the last is a yield once the region is closed."""
 
     __slots__ = ("arguments", "ops")
 
@@ -305,7 +305,7 @@ class Block:
 
     @property
     def yielded(self) -> tuple[Value, ...]:
-        """The values that the region gives."""
+        """The values that the region yields."""
         return self.ops[-1].operands if self.ops and self.ops[-1].name == "yield" else ()
 
 
@@ -313,11 +313,11 @@ ElementType = TypeVar("ElementType")
 
 
 class Pointer(Value, Generic[ElementType]):
-    """Annotation of a kernel parameter that points to elements in device memory."""
+    """The annotation of a kernel parameter that points to elements in device memory."""
 
 
 class Composite(ABC):
-    """The type of a kernel parameter that takes several slots, as a field element or a struct."""
+    """The type of a kernel parameter with several slots, such as a field element or a struct."""
 
     @abstractmethod
     def resolved(self, static: Mapping[str, Any]) -> Composite:
@@ -329,19 +329,18 @@ class Composite(ABC):
     @property
     @abstractmethod
     def slots(self) -> Mapping[str, Type]:
-        """The types of the numbers and pointers, by the ends of their slots' names.
+        """The types of the scalars and pointers, by the suffixes of their slots' names.
 
-        Asked of what `resolved` gives.
+        Only for the result of `resolved`.
         """
 
     @abstractmethod
     def split(self, argument: object) -> tuple[Any, ...]:
-        """An argument's part for each slot; ValueError, as above, if it does not fit."""
+        """Split an argument into one item per slot; ValueError, as above, if it does not fit."""
 
     @abstractmethod
     def joined(self, k: Any, numbers: Sequence[Value]) -> Any:
-        """Assemble the object that a kernel receives, from one value per slot; `k` is the builder.
-        """
+        """Assemble the object that a kernel receives from one value per slot."""
 
 
 ParameterType = Type | Composite

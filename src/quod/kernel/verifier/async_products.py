@@ -1,9 +1,9 @@
-"""The rule of sums under way: products that go on while instances do something else.
+"""Verification of asynchronous products: the registers of their accumulators.
 
-Results of `mma_tiles` are in the registers of its sums, and nothing may touch these before
-`mma_wait`. So a sum is used once, by the next product, by a wait, or by the next round of a loop as
-the value that it took the place of. What a product or a wait takes has a register of its own, that
-was set in this round. Products take registers as they were at the last `mma_begin` (PTX ISA 9.0,
+The results of `mma_tiles` are in the registers of its sums, which nothing may access before
+`mma_wait`. So a sum is used exactly once: by the next product, by a wait, or in the next round of a
+loop as the carried value that it replaces. The operands of products and waits have registers of
+their own, set in the same round. Products see registers as of the last `mma_begin` (PTX ISA 9.0,
 "wgmma.fence").
 """
 
@@ -18,7 +18,7 @@ from quod.kernel.ops.tile import SHORT
 
 
 def check_sums(kernel: Kernel) -> None:
-    """VerificationFailure, naming the Python line, for another use of a sum."""
+    """Raise VerificationFailure, naming the Python line, for an illegal use of a sum."""
     blocks = [kernel.block, *(function.block for function in kernel.functions)]
     ops = [op for block in blocks for op in walk(block)]
     products = [op for op in ops if _begins(op)]
@@ -54,14 +54,14 @@ def check_sums(kernel: Kernel) -> None:
 
 
 def _taken(op: Op) -> list[Value]:
-    """The values in whose registers results are; a constant is in a new one each time."""
+    """The operands whose registers the results take over; constants get a new register."""
     tied = op.definition.tied
     operands = () if tied is None else op.operands[tied:]
     return [value for value in operands if value.constant is None]
 
 
 def _check_given(function: Function, going: set[Value]) -> None:
-    """A caller knows nothing of what is under way in a function."""
+    """Raise VerificationFailure for a function that returns sums of pending products."""
     if going.intersection(function.block.yielded):
         raise VerificationFailure(
             f"the function {function.name} gives sums of products that are under way; wait for "
@@ -71,8 +71,11 @@ def _check_given(function: Function, going: set[Value]) -> None:
 
 
 def _check_registers(block: Block, own: set[Value]) -> None:
-    """A round of a loop finds in a register of outside what the last one left there; an argument of
-    a function is in a register of its caller. `own` are values of this round."""
+    """Raise VerificationFailure for a sum in a register that is not private to this round.
+
+    A register from outside a loop holds what the previous round left in it, and a function's
+    argument is in a register of its caller. `own` are the values of this round.
+    """
     for op in block.ops:
         for value in _taken(op):
             if value not in own:
@@ -94,14 +97,14 @@ def _check_registers(block: Block, own: set[Value]) -> None:
             if not op.definition.repeats:
                 _check_registers(region, {*own, *region.arguments})
                 continue
-            # What comes before the check of a loop is done once more, and changes no results of it.
+            # The part before a loop's check runs once more; it must not change the loop's results.
             if region is op.regions[-1]:
                 of_round.update(op.carried)
             _check_registers(region, of_round)
 
 
 def _shares_register(op: Op) -> bool:
-    """Whether results may be in the registers of operands, or of what a branch gives."""
+    """Return whether an op's results may share registers with its operands or yielded values."""
     if op.name == "if":
         return op.operands[0].constant is not None
     if op.name == "call":
@@ -114,9 +117,10 @@ def _shares_register(op: Op) -> bool:
 
 
 def _check_waits(block: Block, *, uncommitted: bool) -> bool:
-    """A wait gives sums of groups that it waits for: of those that it leaves, it takes none.
+    """Raise VerificationFailure for a wait that takes sums of groups it leaves pending.
 
-    Takes and gives whether there may be products that are in no group yet.
+    uncommitted: whether there may be uncommitted products before the region.
+    Returns whether there may be some after it.
     """
     committed: dict[Value, int] = {}
     groups = 0
@@ -142,18 +146,18 @@ def _check_waits(block: Block, *, uncommitted: bool) -> bool:
 
 
 def _check_regions(op: Op, *, uncommitted: bool) -> bool:
-    """The same for the regions of an op."""
+    """Apply `_check_waits` to the regions of an op, to those of a loop twice."""
     if not op.definition.repeats:
         ends = [_check_waits(region, uncommitted=uncommitted) for region in op.regions]
         return True in ends
-    for _ in range(2):  # What a round leaves the next one finds.
+    for _ in range(2):  # a round may begin with uncommitted products of the previous one
         for region in op.regions:
             uncommitted |= _check_waits(region, uncommitted=uncommitted)
     return uncommitted
 
 
 def _check_shapes(products: list[Op], shapes: dict[Value, int]) -> None:
-    """Products of one shape take sums of each other while they are under way."""
+    """Raise VerificationFailure if a product takes a pending sum of another shape."""
     for op in products:
         if any(shapes.get(value, _shape(op)) != _shape(op) for value in _taken(op)):
             raise VerificationFailure(
@@ -164,14 +168,17 @@ def _check_shapes(products: list[Op], shapes: dict[Value, int]) -> None:
 
 
 def _shape(op: Op) -> int:
-    """Bits of an element, by which products of as many columns differ."""
+    """The element width in bits, which distinguishes shapes with equal numbers of columns."""
     element = str(op.attributes["element"])
     return 32 if element == "f32" else 8 if element in SHORT else 16
 
 
 def _check_begun(block: Block, later: set[Value], *, begun: bool) -> None:
-    """`later` are values since the last `mma_begin`, to which those of the block are added; of
-    products it has none, which go on with the same registers."""
+    """Raise VerificationFailure for a product that takes registers set since the last `mma_begin`.
+
+    `later` holds the values set since then and is updated; results of products are not in it, as
+    chained products may use their registers directly.
+    """
     for op in block.ops:
         if op.name == "mma_begin":
             begun = True
@@ -185,7 +192,7 @@ def _check_begun(block: Block, later: set[Value], *, begun: bool) -> None:
                     op.location,
                 )
         elif op.definition.repeats:
-            # A round begins with what the one before left, which was moved to its registers.
+            # Carried values are moved to the registers of the next round, so they count as set.
             inner = {*later, *op.carried}
             for region in op.regions:
                 _check_begun(region, inner, begun=begun)
@@ -197,12 +204,12 @@ def _check_begun(block: Block, later: set[Value], *, begun: bool) -> None:
 
 
 def _begins(op: Op) -> bool:
-    """Whether it begins products."""
+    """Return whether an op starts products."""
     return op.definition.tied is not None and not op.definition.waits
 
 
 def _under_way(products: list[Op], ops: list[Op]) -> dict[Value, int]:
-    """Results of products, and what loops carry of them, with the shapes of the products."""
+    """Map the values of pending products, including those that loops carry, to their shapes."""
     going = {value: _shape(op) for op in products for value in op.results}
     before = 0
     while len(going) > before:
@@ -218,7 +225,7 @@ def _under_way(products: list[Op], ops: list[Op]) -> dict[Value, int]:
 
 
 def _check_yielded(op: Op, yielded: tuple[Value, ...], going: set[Value]) -> None:
-    """A sum under way stays in its register, of which the next round must know."""
+    """Raise VerificationFailure for a pending sum yielded to another register than its own."""
     if not going.intersection(yielded):
         return
     carried = op.carried if op.definition.repeats else (None,) * len(yielded)
@@ -232,7 +239,7 @@ def _check_yielded(op: Op, yielded: tuple[Value, ...], going: set[Value]) -> Non
 
 
 def _origin(value: Value) -> Value:
-    """Whose register a sum is in."""
+    """The value whose register a sum occupies, before the chain of products on it."""
     op = value.op
     while op is not None and _begins(op):
         first = op.definition.tied or 0

@@ -1,10 +1,10 @@
-"""The rule of launches that overlap: what a kernel may do before it waits for those before it.
+"""Verification of overlapping launches: accesses before the wait for preceding launches.
 
-A launch that waits may begin while the ones before it run, and knows that they have ended after its
-wait alone. So all ways through the kernel wait, and before that it reaches of global memory only
-arrays that it says are constant: those nothing stores to that may run meanwhile. The launch behind
-it, which waits for its end, then knows the end of all that were before; hence who lets that begin
-early waits, too. Source: PTX ISA 9.0, "griddepcontrol".
+A launch with a wait may start while preceding launches run; only after the wait have they ended.
+So all paths through the kernel wait, and before that the kernel may access only those arrays in
+global memory that it declares constant. The next launch waits for the end of this one, which must
+imply the end of all before it. Hence a kernel that lets its successor start early must wait, too.
+Source: PTX ISA 9.0, "griddepcontrol".
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from quod.kernel.verifier.pointer_roots import pointer_roots
 
 
 def waits(kernel: Kernel) -> bool:
-    """Whether a kernel waits for the launches before it."""
+    """Return whether a kernel waits for preceding launches."""
     return _first(kernel, "dependency_wait") is not None
 
 
@@ -29,7 +29,7 @@ def _first(kernel: Kernel, name: str) -> Op | None:
 
 
 def check_dependents(kernel: Kernel) -> None:
-    """VerificationFailure, naming the Python line, for a kernel that breaks the rule."""
+    """Raise VerificationFailure, naming the Python line, for a kernel that breaks the rule."""
     wait = _first(kernel, "dependency_wait")
     early = _first(kernel, "launch_dependents")
     if early is not None and wait is None:
@@ -51,7 +51,7 @@ def check_dependents(kernel: Kernel) -> None:
 
 
 class _Rule:
-    """What is reached before the wait, over one kernel."""
+    """The check of one kernel's accesses before its wait."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._names = kernel.parameters
@@ -60,7 +60,7 @@ class _Rule:
         self._after: dict[int, bool] = {}
 
     def check_constant(self, kernel: Kernel) -> None:
-        """What is said to be constant is an array, and nothing is stored through it."""
+        """Raise VerificationFailure for a constant parameter that is no array or is stored to."""
         for index in sorted(self._constant):
             if not isinstance(kernel.block.arguments[index].type, PointerType):
                 raise VerificationFailure(
@@ -77,7 +77,7 @@ class _Rule:
                 )
 
     def check(self, block: Block, *, waited: bool) -> bool:
-        """Checks a region; gives whether all ways through it have waited."""
+        """Check a region; return whether all paths through it have waited."""
         for op in block.ops:
             if waited:
                 return True
@@ -100,7 +100,7 @@ class _Rule:
     def _regions(self, op: Op) -> bool:
         ends = [self.check(region, waited=False) for region in op.regions[:1]]
         if op.definition.repeats:
-            # What decides whether a loop goes on is done at least once, its rounds perhaps never.
+            # The condition of a `while` loop runs at least once, its body perhaps never.
             checked = ends[0] and not op.definition.deciding
             for region in op.regions[1:]:
                 self.check(region, waited=checked)

@@ -1,4 +1,4 @@
-"""Which of a kernel's parameters, or of its arrays, a pointer may come from."""
+"""Pointer provenance: the parameters or declared arrays that a pointer may be derived from."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ Root = TypeVar("Root", bound=Hashable)
 
 
 def pointer_roots(kernel: Kernel) -> tuple[dict[Value, set[int]], list[Block]]:
-    """The indices of parameters by the pointers that may come from them, and the bodies that run.
+    """Map each pointer to the indices of the parameters that it may be derived from.
 
-    A pointer may come to be through pointer arithmetic, loops, branches and calls; where it can be
-    that of several parameters, all of them count.
+    Follows pointer arithmetic, loops, branches and calls; a pointer may have several parameters.
+    Also returns the bodies that run: the kernel's and those of called functions.
     """
     return _followed(
         kernel,
@@ -29,7 +29,7 @@ def pointer_roots(kernel: Kernel) -> tuple[dict[Value, set[int]], list[Block]]:
 
 
 def array_roots(kernel: Kernel) -> tuple[dict[Value, set[Value]], list[Block]]:
-    """The same of the arrays that the kernel and its functions declare."""
+    """Map each pointer to the declared arrays it may be derived from, as `pointer_roots` does."""
     blocks = [kernel.block, *(function.block for function in kernel.functions)]
     declared = (op for block in blocks for op in walk(block) if op.definition.declares)
     return _followed(kernel, {op.results[0]: {op.results[0]} for op in declared})
@@ -52,7 +52,7 @@ def _followed(
 
 
 def _edges(block: Block, functions: dict[int, Function]) -> Iterator[tuple[Value, Value]]:
-    """From each pointer to the pointers that are the same or derived from it."""
+    """Yield pairs of a pointer and a pointer equal to or derived from it."""
     for op in walk(block):
         for sources, targets in _flows(op, functions):
             for source, target in zip(sources, targets, strict=True):

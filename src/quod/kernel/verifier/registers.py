@@ -1,4 +1,4 @@
-"""Registers that roles of a workgroup give up and others get, and how many there are.
+"""The initial register count per instance, which roles redistribute.
 
 Source: PTX ISA 9.0, "setmaxnreg"; CUDA C++ Programming Guide, technical specifications per compute
 capability.
@@ -13,10 +13,10 @@ _OF_QUARTER = 1 << 14
 
 
 def at_entry(workgroup_size: int, resident: int) -> int:
-    """The registers that each instance begins with, of a workgroup of which `resident`, at least
-    one, are on a multiprocessor at the same time.
+    """Return the registers per instance at entry, with `resident` workgroups per multiprocessor.
 
-    Each quarter of a multiprocessor has registers of its own, and whole subgroups.
+    Each quarter of a multiprocessor has its own register file and runs whole subgroups. A
+    `resident` of 0 counts as 1.
     """
     subgroups = -(-workgroup_size // SUBGROUP) * max(resident, 1)
     each = _OF_QUARTER // (-(-subgroups // _QUARTERS) * SUBGROUP)

@@ -1,7 +1,7 @@
-"""What roles do with tiles and registers: who arrives at mbarriers, and which warpgroups come.
+"""Verification of roles that use tiles and registers: mbarrier arrivals and whole warpgroups.
 
-The mbarriers of one array in shared memory are of one kind: each has the same number of arrivals a
-phase. So who arrives can be counted for the array, whichever of them a role comes to.
+All mbarriers in one shared array have the same number of arrivals per phase, so arrivals are
+counted per array, whichever of its mbarriers a role uses.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from quod.kernel.verifier.registers import at_entry
 
 
 def check_roles(kernel: Kernel, roles: Roles) -> None:
-    """VerificationFailure for what a role asks that its instances do not suffice for.
+    """Raise VerificationFailure for a misuse of mbarriers, products or registers by roles.
 
-    As many arrive at the mbarriers of an array as a phase of one waits for; products and registers
-    are of whole warpgroups; each instance is given registers once, at most as many as there are,
-    which others have given up before they wait.
+    The arrivals at an array's mbarriers match the count of a phase; products and register counts
+    apply to whole warpgroups; each instance sets its registers once, before any wait if it gives
+    some up, and the total does not exceed the workgroup's registers.
     """
     parts = roles.parts()
     for op, lanes in roles.come.items():
@@ -105,7 +105,7 @@ def _check_mbarriers(kernel: Kernel, roles: Roles) -> None:
 
 
 def _at_mbarriers(roles: Roles) -> Iterator[tuple[Op, Value]]:
-    """The ops of mbarriers, with the arrays that these are in where those can be told."""
+    """Yield the ops of mbarriers with their arrays, if those are known."""
     for op in roles.come:
         if op.definition.arrives or op.name == "mbarrier_init":
             array = op.operands[0]
@@ -120,7 +120,7 @@ def _arrivals(kernel: Kernel, op: Op, lanes: Array) -> int:
 
 
 def _waits(op: Op) -> bool:
-    """Whether instances stay there until others have done something."""
+    """Return whether an op, or a function that it calls, blocks instances."""
     if op.name == "call":
         return any(map(_waits, walk(op.attributes["function"].block)))
     return op.definition.stays
@@ -136,7 +136,7 @@ def _check_registers(kernel: Kernel, roles: Roles) -> None:
     for op in walk(kernel.block):
         if _waits(op):
             lanes = roles.come.get(op, everyone)
-            # Before all of it everyone may wait for everyone.
+            # Before the first register op, waits of the whole workgroup are harmless.
             waited |= lanes & (last is not None or not lanes.all())
         if op.name != "registers":
             continue

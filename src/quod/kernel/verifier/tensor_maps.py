@@ -1,7 +1,7 @@
-"""Which tensor maps a kernel has made known before it copies by them.
+"""Verification that a kernel acquires tensor maps before it copies with them.
 
-The host writes a map as ordinary memory, which the copying unit may have an older copy of: without
-`tensor_map_acquire` it may copy by that. No interpreter would notice. Source: PTX ISA 9.0,
+The host writes a map as ordinary memory, and the copy engine may have an older version cached:
+without `tensor_map_acquire` it may use that. The interpreter cannot detect it. Source: PTX ISA 9.0,
 "fence.proxy.tensormap".
 """
 
@@ -12,11 +12,11 @@ from quod.kernel.ir.nodes import Kernel, walk
 from quod.kernel.verifier.pointer_roots import pointer_roots
 
 _MAP = 4
-"""Which operand of a copy its map is."""
+"""The index of a copy's operand that is its tensor map."""
 
 
 def check_maps(kernel: Kernel) -> None:
-    """VerificationFailure for a copy by a map of an argument none of whose maps was made known."""
+    """Raise VerificationFailure for a copy with a map from an argument without an acquire op."""
     roots, blocks = pointer_roots(kernel)
     ops = [op for block in blocks for op in walk(block)]
     known: set[int] = set()

@@ -1,4 +1,4 @@
-"""Which values may differ between the instances of a workgroup."""
+"""Uniformity analysis: the values that may differ between the instances of a workgroup."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from quod.kernel.ops.definition import OpDefinition
 class Uniformity:
     """The varying values of a region, given which of its arguments vary.
 
-    With `trust_loads` a load from a uniform address is uniform: true where the instances of a
-    workgroup run in lockstep. WGSL's rules do not trust them, so the verifier does not either.
-    With `one_subgroup` the workgroup is a single subgroup, so that a ballot is uniform.
+    trust_loads: treat loads from uniform addresses as uniform, which holds if the instances of a
+        workgroup run in lockstep. WGSL does not allow it, so the verifier does not use it.
+    one_subgroup: the workgroup is a single subgroup, so a ballot is uniform.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class Uniformity:
         """Adds the varying values that the region defines."""
         varying = self.varying
         for op in block.ops:
-            # Most ops compute, and there are many.
+            # The fast path: most ops only compute.
             if op.definition.varies_plainly:
                 if not varying.isdisjoint(op.operands):
                     varying.update(op.results)
@@ -59,7 +59,8 @@ class Uniformity:
         return self._inner[key]
 
     def diverges(self, op: Op) -> bool:
-        """Whether the instances of a workgroup may go through the regions of an op differently."""
+        """Return whether instances of a workgroup may take different paths through an op's regions.
+        """
         return bool(op.regions) and self._any(op.conditions)
 
     def _any(self, values: Iterable[Value]) -> bool:
@@ -91,7 +92,7 @@ class Uniformity:
             self._mark(op.results)
 
     def _varies(self, op: Op, definition: OpDefinition) -> bool:
-        """Whether the results of an op without regions may differ."""
+        """Return whether the results of an op without regions may differ between instances."""
         if definition.varies == "always":
             return True
         if definition.varies == "never":
@@ -110,7 +111,7 @@ class Uniformity:
             self._mark((*op.regions[0].arguments, *op.results))
         self._repeat_until_stable(op.regions, op.carried, op.initial)
         if not known and self.diverges(op):
-            # Instances leave at different times: what they carry out differs.
+            # Instances leave in different rounds, so the carried values differ.
             self._mark((*op.carried, *op.results))
             self._repeat_until_stable(op.regions, op.carried, op.initial)
         self._mark_where(op.results, op.carried)
@@ -130,7 +131,7 @@ class Uniformity:
 
 
 def uniformity_of(kernel: Kernel) -> Uniformity:
-    """The varying values of a kernel, as the verifier takes them."""
+    """Return the varying values of a kernel, by the verifier's rules."""
     found = Uniformity(
         (), trust_loads=False, one_subgroup=kernel.workgroup_size <= kernel.subgroup_size
     )

@@ -1,4 +1,4 @@
-"""The verifier: what every kernel must satisfy before a target sees it."""
+"""The verifier: the rules that every kernel must satisfy before code generation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from quod.kernel.verifier.uniformity import Uniformity, uniformity_of
 MAXIMUM_WORKGROUP_SIZE = 1024
 MAXIMUM_SUBGROUP_SIZE = 32
 MOST_PRIVATE_BYTES = 8192
-"""Of an instance: what WGSL has everywhere (its section "Limits")."""
+"""The private memory per instance that every WGSL implementation has (its section "Limits")."""
 
 
 _OF_SUBGROUPS = {
@@ -32,25 +32,28 @@ _OF_SUBGROUPS = {
     Capability.WARPGROUPS: "products of tiles", Capability.NAMED_BARRIERS: "named barriers",
     Capability.FLOAT8_CORES: "tensor cores of 8-bit floats",
 }  # fmt: skip
-"""What ops need that instances of a subgroup do together, in words."""
+"""Names for messages of the capabilities whose ops involve subgroups."""
 
 
 _TOGETHER = {
     Capability.TENSOR_CORES: 1, Capability.FLOAT8_CORES: 1, Capability.MATRIX_STORES: 1,
     Capability.WARPGROUPS: 4,
 }  # fmt: skip
-"""How many whole subgroups ops need."""
+"""The number of whole subgroups of 32 that ops of a capability need."""
 
 
 def verify(kernel: Kernel, machine: Machine | None = None) -> None:
-    """Raises VerificationFailure, naming the Python line, if the kernel breaks a rule.
+    """Raise VerificationFailure, naming the Python line, if the kernel breaks a rule.
 
-    The rules: operand, result and region types; values used only where they are defined; carries
-    used once and at once; no recursion; barriers and subgroup ops only where every instance of a
-    workgroup comes; shared memory and features within those of the machine; sums of products that
-    are under way used by further products and waits alone; before a wait for the launches before
-    only arrays that are constant; copies of tiles by tensor maps that were made known; at barriers
-    of roles as many instances as they say, and at most the registers that there are.
+    - Operands, results and regions have the types of the op.
+    - Values are used in the scope of their definition; carries are used once, immediately.
+    - Functions are not recursive.
+    - All instances of a workgroup reach barriers and subgroup ops.
+    - Shared memory and features are within the machine's limits.
+    - Only further products and waits use the sums of pending products.
+    - Before the wait for preceding launches, only constant arrays are accessed.
+    - Tile copies use tensor maps that were acquired.
+    - Roles match the counts of their barriers and stay within the available registers.
     """
     _check_calls(kernel)
     for function in kernel.functions:
@@ -72,7 +75,7 @@ def verify(kernel: Kernel, machine: Machine | None = None) -> None:
 
 
 def _check_calls(kernel: Kernel) -> None:
-    """Every called function is one of the kernel's, and none reaches itself."""
+    """Raise VerificationFailure for a call to an unknown function, or for recursion."""
     known = {id(function) for function in kernel.functions}
     finished: set[int] = set()
 
@@ -96,7 +99,7 @@ def _check_calls(kernel: Kernel) -> None:
 
 
 class _Scope:
-    """Structure, types, definitions before uses, and the carry rule, over one body."""
+    """The checks of one body: structure, types, scopes and the carry rule."""
 
     def __init__(self, kernel: Kernel, block: Block, location: Location) -> None:
         self._kernel = kernel
@@ -115,7 +118,7 @@ class _Scope:
         added += values
 
     def _check_block(self, block: Block, location: Location) -> list[Value]:
-        """Gives what the region defines; that stays visible until the caller forgets it."""
+        """Check a region; return its values, which stay in scope until the caller removes them."""
         added: list[Value] = []
         self._define(block.arguments, added, location)
         if not block.ops or block.ops[-1].name != "yield":
@@ -157,14 +160,14 @@ class _Scope:
         for region in op.regions:
             inside += self._check_block(region, op.location)
             if op.definition.deciding:
-                # What is decided by the first region of a loop, its second sees.
+                # Only the second region of a `while` loop sees the values of the first.
                 self._visible.difference_update(inside)
                 inside = []
         self._visible.difference_update(inside)
 
 
 def _check_types(op: Op) -> None:
-    """Operands, results, attributes and regions fit the op."""
+    """Raise VerificationFailure if operands, results, attributes or regions do not fit the op."""
     definition = op.definition
     if op.regions and not definition.regions:
         raise VerificationFailure(f"{op.name} has no regions", op.location)
@@ -182,7 +185,10 @@ def _check_types(op: Op) -> None:
 
 
 def _next_carry(op: Op, pending: Value | None) -> Value | None:
-    """The carry rule: used at most once, in the same block, no carry writer in between."""
+    """Check the carry rule: at most one use, in the same block, no other carry in between.
+
+    `pending` is the carry that the next op may use; returns the one after this op.
+    """
     for operand in op.operands:
         if operand.type is not types.cc:
             continue
@@ -245,7 +251,7 @@ def _check_budgets(kernel: Kernel, machine: Machine | None) -> None:
 
 
 def _check_subgroups(kernel: Kernel, machine: Machine | None) -> None:
-    """Subgroups are there if they are used, and cut the workgroup evenly."""
+    """Raise VerificationFailure if subgroup ops need features or sizes that are not available."""
     blocks = (kernel.block, *(function.block for function in kernel.functions))
     first: dict[Capability, Op] = {}
     for block in blocks:
@@ -284,14 +290,13 @@ def _check_subgroups(kernel: Kernel, machine: Machine | None) -> None:
 
 
 _OF_ONE_SUBGROUP = (Capability.SUBGROUPS, Capability.TENSOR_CORES, Capability.MATRIX_STORES)
-"""What ops need that subgroups do each by itself."""
+"""The capabilities whose ops involve a single subgroup."""
 
 
 class _Together:
-    """Barriers and subgroup ops stand only where every instance of the workgroup comes.
+    """The check that all instances of a workgroup reach barriers and subgroup ops.
 
-    In a kernel of roles subgroups go their own ways: there the latter stand where every instance of
-    a subgroup comes, and so does what is of roles.
+    In a kernel with roles, all instances of a subgroup must reach subgroup ops and ops of roles.
     """
 
     def __init__(self, roles: Roles | None) -> None:
@@ -302,8 +307,7 @@ class _Together:
     def check(
         self, block: Block, uniformity: Uniformity, divergent: Op | None, in_subgroup: Op | None
     ) -> None:
-        """Checks a region that runs under the divergent op, if any, and under one that divides
-        subgroups."""
+        """Check a region inside a divergent op, if any, and inside one that splits subgroups."""
         for op in block.ops:
             alone = op.definition.capability in _OF_ONE_SUBGROUP
             alone = alone or (self._has_roles and is_of_role(op))
