@@ -18,7 +18,7 @@ _LOCATION = re.compile(r'(.*) at "(.*)":(\d+)( \{)?$')
 
 
 def side_by_side(kernel: Kernel, machine: Machine) -> str:
-    """A Markdown table with a row for each Python line that made something, in their order."""
+    """Make a Markdown table of Python, IR and PTX, with one row per Python line that made code."""
     module = translate(kernel, machine)
     rows: dict[Location, tuple[list[str], list[str]]] = {}
     for text, location in _ir_lines(kernel):
@@ -35,7 +35,7 @@ def side_by_side(kernel: Kernel, machine: Machine) -> str:
 
 
 def _ir_lines(kernel: Kernel) -> Iterator[tuple[str, Location]]:
-    """What the text form says of each op, with its Python line; an op's regions tell for them."""
+    """Yield the text and Python line of each op; ops with regions come after their regions."""
     open_ops: list[str] = []
     for line in to_text(kernel, locations=True).splitlines():
         match = _LOCATION.match(line)

@@ -1,4 +1,4 @@
-"""Which of a kernel's memory parameters it stores to, and how; which it reaches early."""
+"""The uses of a kernel's pointer parameters: stores, atomic changes and early accesses."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from quod.kernel.ir.nodes import Kernel, walk
 
 @frozen
 class PointerUses:
-    """Indices of parameters, in order: stored through in any way, and changed atomically.
+    """The uses of pointer parameters, as sorted indices.
 
-    `early` are those that are reached before the launches before this one have ended; None where
-    the kernel does not wait for these, and hence begins behind them.
+    stored: parameters that are stored through, atomically or not.
+    atomic: those that are changed atomically.
+    early: those accessed before preceding launches have ended; None if the kernel does not wait for
+        these itself and so starts after them.
     """
 
     stored: tuple[int, ...]
@@ -20,8 +22,8 @@ class PointerUses:
 
 
 def pointer_uses(kernel: Kernel) -> PointerUses:
-    """What a kernel may do through the pointers among its parameters; see `pointer_roots`."""
-    # A process that finds its code in the cache has no use for these.
+    """Return how a kernel may use its pointer parameters; see `pointer_roots`."""
+    # Imported here because processes that load cached code do not need them.
     from quod.kernel.verifier.dependents import waits
     from quod.kernel.verifier.pointer_roots import pointer_roots
 

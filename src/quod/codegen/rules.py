@@ -12,7 +12,7 @@ from quod.kernel.ops.scalar import OPS
 
 Rule = TypeVar("Rule")
 
-# Reasons that several targets have.
+# Reasons that several targets share.
 PLAIN_STORES = "instances store their own elements; write k.store"
 PLAIN_COPIES = "copies are done where they begin; load and store in a branch"
 NO_FLOATS8 = "it has no floats of 8 bits; write k.pack_float8 or k.unpack_float8, add products up"

@@ -145,7 +145,7 @@ def emit_registered(
 
 
 def is_written_for(kernel: RegisteredKernel, target: str) -> bool:
-    """Whether a target's default machine can run a kernel: some kernels are for CPUs only."""
+    """Return whether a kernel traces for a target's default machine; some are for CPUs only."""
     try:
         kernel.trace(_machine_for(kernel, target_of(target)))
     except KernelError:

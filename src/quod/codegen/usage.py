@@ -1,4 +1,4 @@
-"""What an instance of a kernel needs and does, on an NVIDIA GPU, with or without an assembler."""
+"""Resource usage of a kernel on an NVIDIA GPU, with or without an assembler."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ from quod.kernel.registry import RegisteredKernel
 
 @frozen
 class KernelUsage:
-    """Of one architecture and workgroups of `workgroup` instances.
+    """The resource usage of a kernel on one architecture.
 
-    `registers`, `spilled_bytes` and `stack_bytes` of an instance are the assembler's; None where
-    there is no nvJitLink, which `missing` tells. `shared_bytes` is for a workgroup. `live_words`
-    are words that live at once, and `counts` what an instance does, a round of each loop of unknown
-    length: multiply-adds, additions, floats, bytes loaded and stored, and more.
+    arch, workgroup: the architecture and the workgroup size.
+    registers, spilled_bytes, stack_bytes: per instance, from the assembler; None without nvJitLink.
+    shared_bytes: per workgroup.
+    live_words: the estimated maximum of live 32-bit words.
+    counts: the instruction mix per instance, with one round of each loop of unknown length.
+    missing: why there is no assembler, or empty.
     """
 
     arch: str
@@ -40,10 +42,10 @@ def kernel_usage(
     kernel: KernelDefinition, /, arch: str | None = None, *, workgroup: int | None = None,
     **static: Any,
 ) -> KernelUsage:  # fmt: skip
-    """Registers, memory and instructions of an instance on an NVIDIA GPU; none need be there.
+    """Compute a kernel's registers, memory and instruction mix on an NVIDIA GPU, without one.
 
-    `arch` is an architecture, by default ``sm_90a``; `workgroup` the instances of a workgroup.
-    KernelError if the kernel is wrong.
+    `arch` defaults to ``sm_90a``, `workgroup` (the workgroup size) to the kernel's. KernelError for
+    an invalid kernel.
     """
     RegisteredKernel(kernel.name, kernel, static).check_static()
     arch = arch or DEFAULT_ARCH

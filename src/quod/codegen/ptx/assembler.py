@@ -1,7 +1,6 @@
-"""PTX assembled with no GPU, through nvJitLink: machine code, and what the assembler says of it.
+"""Assembly of PTX with nvJitLink, without a GPU: machine code and the assembler's log.
 
-For reports, tests and kernels that are shipped as machine code; a CUDA device has the driver
-assemble what it runs.
+For reports, tests and kernels shipped as machine code. CUDA devices use the driver's assembler.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ class AssemblerMissing(KernelError):
 
 
 class AssemblyError(KernelError):
-    """The assembler refused a PTX text; the message is its log."""
+    """The assembler rejected a PTX text; the message is its log."""
 
 
 @frozen
 class Usage:
-    """What the assembler says that an entry point needs."""
+    """The resources of an entry point according to the assembler, per thread."""
 
     registers: int
     spill_store_bytes: int
@@ -34,9 +33,9 @@ class Usage:
 
 
 def assemble(ptx: str, arch: str) -> tuple[bytes, str]:
-    """The cubin of a PTX text for an architecture such as ``sm_90a``, and the assembler's log.
+    """Assemble a PTX text for an architecture such as ``sm_90a``; return the cubin and the log.
 
-    AssemblyError if the text is refused, AssemblerMissing if there is no assembler.
+    AssemblyError if the text is rejected, AssemblerMissing without nvJitLink.
     """
     nvjitlink = _nvjitlink()
     try:
@@ -57,7 +56,7 @@ def assemble(ptx: str, arch: str) -> tuple[bytes, str]:
 
 
 def assembler_version() -> str:
-    """Which assembler `assemble` asks; AssemblerMissing if there is none."""
+    """The version of the assembler that `assemble` uses; AssemblerMissing if there is none."""
     return "nvJitLink {}.{}".format(*_nvjitlink().version())
 
 
@@ -81,7 +80,7 @@ def _log(nvjitlink: Any, handle: int, kind: str) -> str:
 
 
 def usage(log: str) -> Usage:
-    """The registers, spills and stack of the only entry point that a log is about."""
+    """Parse the registers, spills and stack of the single entry point in a log."""
     # The linker's figure counts the functions that are called; the assembler's does not.
     registers = max(map(int, re.findall(r"[Uu]sed (\d+) registers", log)))
     spills = re.findall(

@@ -1,4 +1,4 @@
-"""The body of one PTX function, as the rules of ops write it: registers, lines and names."""
+"""The emitter of one PTX function body: registers, lines and names, written by the ops' rules."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from quod.kernel.verifier.uniformity import Uniformity
 
 
 class Module(Protocol):
-    """What bodies and rules ask of the module that they write for."""
+    """The interface of the module that bodies and rules emit into."""
 
     kernel: Kernel
     machine: Machine
@@ -34,46 +34,46 @@ class Module(Protocol):
 
     @property
     def inlined(self) -> Container[int]:
-        """The identities of the functions that are copied to their callers."""
+        """The ids of the inlined functions."""
 
     @property
     def used_carries(self) -> Container[Value]:
-        """The carries that an op takes."""
+        """The carries that some op consumes."""
 
     def require(self, version: tuple[int, int]) -> None:
-        """Notes that an instruction is known from this PTX version on."""
+        """Require at least a PTX version."""
 
     def require_specific(self) -> None:
-        """Notes that an instruction is this architecture's alone."""
+        """Require the architecture-specific target, such as ``sm_90a``."""
 
     def place_shared(self, op: Op) -> int:
-        """The byte in shared memory where an array begins."""
+        """Allocate a shared array; return its byte offset."""
 
     def table(self, data: bytes) -> str:
-        """The name of an array that is part of the module."""
+        """Add a constant array to the module; return its name."""
 
     def function(self, function: Function) -> str:
-        """The name of a device function that is called."""
+        """Return the name of a called device function."""
 
     @property
     def has_roles(self) -> bool:
-        """Whether subgroups of the kernel go their own ways."""
+        """True if the kernel is warp-specialised."""
 
     stores_to_tiles: bool
-    """Whether instances may store to shared memory that copies or products of tiles reach too."""
+    """True if instances may store to shared arrays that tile copies or products access too."""
 
     def makes_roles(self, op: Op) -> bool:
-        """Whether it is a branch of which each warp takes one side."""
+        """Return whether an op is a branch that makes roles: each warp takes one side."""
 
     def first_instance(self, op: Op) -> int:
-        """The first instance of those that come to an op together."""
+        """The index of the first instance that reaches a collective op."""
 
     def registers_at_entry(self) -> int:
-        """The registers of an instance, which are now known to be moved between roles."""
+        """Return the initial registers per instance, and note that roles redistribute them."""
 
 
 class BodyEmitter:
-    """The body of an entry point or a function, by the rules that it is given."""
+    """The body of an entry point or function, emitted by a table of rules."""
 
     def __init__(
         self, module: Module, rules: Rules[Rule], uniformity: Uniformity, location: Location
@@ -83,7 +83,7 @@ class BodyEmitter:
         self.facts = Facts(module.kernel.workgroup_size)
         self.names: dict[Value, str] = {}
         self.borrow_masks: dict[Value, str] = {}
-        """The mask of each number that was made of a borrow: all ones where it is 1."""
+        """The mask register, all ones for 1, of each number that was made from a borrow."""
         self.lines: list[str] = []
         self.where: list[Location | None] = []
         self._rules = rules
@@ -96,7 +96,7 @@ class BodyEmitter:
     # --- text
 
     def private_array(self, nbytes: int) -> str:
-        """The name of an array of the instance."""
+        """Declare a private array; return its name."""
         name = f"private{len(self._private)}"
         self._private.append(f"  .local .align {BASE_ALIGNMENT} .b8 {name}[{nbytes}];")
         return name
@@ -109,7 +109,7 @@ class BodyEmitter:
         ]
 
     def at(self, location: Location) -> None:
-        """The Python line that the next lines come from."""
+        """Set the Python line that the next lines are attributed to."""
         self._location = location
 
     def line(self, text: str) -> None:
@@ -117,20 +117,20 @@ class BodyEmitter:
         self.where.append(self._location)
 
     def mark(self) -> int:
-        """The place after the last line."""
+        """The position after the last line."""
         return len(self.lines)
 
     def checkpoint(self) -> tuple[int, dict[str, int]]:
-        """What `rewind` goes back to."""
+        """Return the state to pass to `rewind`."""
         return len(self.lines), dict(self._counts)
 
     def rewind(self, checkpoint: tuple[int, dict[str, int]]) -> None:
-        """Forgets the lines and registers since a checkpoint."""
+        """Discard the lines and registers since a checkpoint."""
         begin, self._counts = checkpoint
         del self.lines[begin:], self.where[begin:]
 
     def guard(self, begin: int, end: int, predicate: str) -> None:
-        """Puts a predicate before the lines between two places."""
+        """Prefix the lines between two positions with a predicate."""
         for at in range(begin, end):
             self.lines[at] = f"  {predicate} {self.lines[at][2:]}"
 
@@ -143,21 +143,21 @@ class BodyEmitter:
         self.where.append(self._location)
 
     def new(self, kind: str) -> str:
-        """A register that nothing has used."""
+        """Allocate a new register of a kind."""
         count = self._counts[kind]
         self._counts[kind] = count + 1
         return f"%{kind}{count}"
 
     def fresh(self, kind: str, instruction: str, operands: str) -> str:
-        """Appends an instruction; gives the register of its result."""
+        """Append an instruction; return the register of its result."""
         register = self.new(kind)
         self.line(f"{instruction} {register}, {operands};")
         return register
 
     def shared_result(self, kind: str, instruction: str, operands: str) -> str:
-        """The register of an instruction's result, which an instruction before may have set.
+        """Append an instruction, or reuse the register of an equal earlier one.
 
-        For address arithmetic, which the ops do not show and hence could not share.
+        For address arithmetic, which is not in the IR and so is not shared there.
         """
         key = (instruction, operands)
         for known in reversed(self._known):
@@ -167,13 +167,13 @@ class BodyEmitter:
         return register
 
     def define(self, value: Value, instruction: str, operands: str) -> None:
-        """Appends the instruction whose result is a value."""
+        """Append the instruction that computes a value."""
         self.names[value] = self.fresh(register_kind(value.type), instruction, operands)
 
     # --- values
 
     def get(self, value: Value) -> str:
-        """The operand text of a value; predicates have no constants."""
+        """The operand text of a value: a register or an immediate; predicates are in registers."""
         number = value.constant
         if number is None:
             return self.names[value]
@@ -181,14 +181,14 @@ class BodyEmitter:
         return self.fresh("p", "mov.pred", text) if value.type is types.bool_ else text
 
     def register(self, value: Value) -> str:
-        """A register that holds a value."""
+        """A register that holds a value, also a constant."""
         text = self.get(value)
         if value.constant is None or value.type is types.bool_:
             return text
         return self.fresh(register_kind(value.type), f"mov.{bits_or_float(value.type)}", text)
 
     def require(self, op: Op, version: tuple[int, int], capability: int) -> None:
-        """Notes what an op needs; KernelError where the architecture is older."""
+        """Require a PTX version and compute capability; KernelError on older architectures."""
         architecture = self.module.architecture
         if architecture.capability < capability:
             raise KernelError(
@@ -200,7 +200,7 @@ class BodyEmitter:
     # --- ops
 
     def emit_block(self, block: Block) -> None:
-        """Emits the ops of a region; what it yields is left to the caller."""
+        """Emit the ops of a region; the caller handles the yielded values."""
         self._known.append({})
         for op in block.ops:
             if op.definition.unwritten:
@@ -210,7 +210,7 @@ class BodyEmitter:
         self._known.pop()
 
     def emit_call(self, op: Op) -> None:
-        """A call of a device function, or a copy of it."""
+        """Emit the call of a device function, or inline it."""
         function: Function = op.attributes["function"]
         if id(function) in self.module.inlined:
             self._emit_inlined(op, function)
@@ -251,7 +251,7 @@ class BodyEmitter:
         self.uniformity, self.facts = uniformity, facts
 
     def load_parameter(self, value: Value, place: str, *, in_memory: bool) -> None:
-        """Reads a parameter or a result; in memory, that is from outside, a bool is a byte."""
+        """Load a parameter or result; a bool is a byte `in_memory` (a kernel's), else a word."""
         if value.type is types.bool_:
             word = self.fresh("r", "ld.param.u8" if in_memory else "ld.param.b32", place)
             self.define(value, "setp.ne.u32", f"{word}, 0")
@@ -262,11 +262,11 @@ class BodyEmitter:
             self.define(value, f"ld.param.{kind}", place)
 
     def as_parameter(self, value: Value) -> str:
-        """The register that is passed for a value."""
+        """The register to pass for a value."""
         if value.type is types.bool_:
             return self.fresh("r", "selp.b32", f"1, 0, {self.get(value)}")
         return self.register(value)
 
 
 Rule = Callable[[BodyEmitter, Op], None]
-"""Writes one op."""
+"""The emitter of one op."""

@@ -1,4 +1,4 @@
-"""PTX rules of sums and products with a carry."""
+"""PTX rules of additions, subtractions and multiply-adds with carry."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from quod.codegen.ptx.body import BodyEmitter, Rule
 from quod.codegen.ptx.types import register_kind, suffix
 from quod.kernel.ir.nodes import Op
 
-# What CC.CF holds after a subtraction is, in the machine code that ptxas makes, the opposite of
-# what it holds after an addition: subc reads a borrow rightly, and addc reads its complement. So a
-# carry and a borrow are told apart, and changed into one another where they meet.
+# In ptxas's machine code, CC.CF after a subtraction is the complement of its value after an
+# addition: subc reads a borrow correctly, addc reads its complement. So carries and borrows are
+# tracked separately and converted where necessary.
 
 
 def _carry(instruction: str, *, half: str = "", carry_in: bool, carry_out: bool) -> Rule:
@@ -42,7 +42,7 @@ def _carry(instruction: str, *, half: str = "", carry_in: bool, carry_out: bool)
 
 
 def _convert_flag(body: BodyEmitter, wanted: str) -> None:
-    """Makes CC.CF a carry where it is a borrow, and the reverse."""
+    """Convert CC.CF from a borrow to a carry, or the reverse, if it is not of the wanted kind."""
     if wanted == "carry":
         mask = body.fresh("r", "subc.u32", "0, 0")
         body.fresh("r", "add.cc.u32", f"{mask}, 1")
@@ -52,7 +52,7 @@ def _convert_flag(body: BodyEmitter, wanted: str) -> None:
 
 
 def _add_borrow(body: BodyEmitter, op: Op) -> None:
-    """a + b + borrow: the borrow is taken as the mask 0 or all ones, and that subtracted."""
+    """Emit a + b + borrow by subtracting the borrow's mask, 0 or all ones."""
     result = op.results[0]
     a, b, _ = op.operands
     kind, register = suffix(result.type), register_kind(result.type)

@@ -1,7 +1,7 @@
-"""PTX control flow: branches, predicated instructions for short ones, and registers that loops set.
+"""PTX rules of control flow: loops and branches, with predicated instructions for short branches.
 
-A value is one register that is set once, but for the carried values of loops and the results of
-branches, which are moved into registers of their own.
+Each value is one register, set once. Carried values of loops and results of branches are moved into
+dedicated registers.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _move(body: BodyEmitter, target: str, value: Value, source: str) -> None:
 
 
 def _registers(body: BodyEmitter, values: Sequence[Value]) -> list[str]:
-    """A new register for each value, which is its name from now on."""
+    """Allocate and assign a new register for each value."""
     registers = [body.new(register_kind(value.type)) for value in values]
     body.names.update(zip(values, registers, strict=True))
     return registers
@@ -85,7 +85,7 @@ def _is_short(region: Block) -> bool:
 
 
 def _emit_predicated(body: BodyEmitter, op: Op, predicate: str, targets: Sequence[str]) -> bool:
-    """Both sides under a predicate, if they are short enough; else nothing is emitted."""
+    """Emit both sides predicated and return True, if they are short enough; else emit nothing."""
     checkpoint = body.checkpoint()
     begin = body.mark()
     _emit_side(body, op.regions[0], targets)
@@ -113,7 +113,7 @@ def _start_loop(
 
 
 def _next_values(body: BodyEmitter, targets: Sequence[str], values: Sequence[Value]) -> None:
-    """Moves the yielded values to the carried registers, as if all at once."""
+    """Move the yielded values to the carried registers, as a parallel copy."""
     sources = [body.get(value) for value in values]
     overwritten = set(targets)
     for at, (target, value, source) in enumerate(zip(targets, values, sources, strict=True)):

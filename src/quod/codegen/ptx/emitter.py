@@ -1,12 +1,12 @@
-"""PTX for NVIDIA GPUs: one instance a thread, 32 of them a warp.
+"""PTX for NVIDIA GPUs: an instance is a thread, 32 of them a warp.
 
-A kernel becomes one module with one entry point. Values are virtual registers, of which there is
-no end: the assembler allocates. Small device functions are copied to their callers (see
-`inline`), others become `.func`s with parameters in parameter space.
+A kernel becomes one module with one entry point. Values are virtual registers, which the assembler
+allocates. Small device functions are inlined (see `inline`); others become `.func`s with parameters
+in parameter space.
 
-`.version` is the lowest that knows the architecture and the instructions used, so that the oldest
-driver possible takes the text. `.target` has the letter `a` only where an instruction needs it.
-Sources: PTX ISA 9.0.
+`.version` is the lowest that supports the architecture and the instructions used, so that drivers
+as old as possible accept the text. `.target` has the suffix `a` only if an instruction needs it.
+Source: PTX ISA 9.0.
 """
 
 from __future__ import annotations
@@ -36,30 +36,30 @@ TABLES = (
     rules.RULES, carries.RULES, subgroups.RULES, memory.RULES, matrices.RULES, tiles.RULES,
     control.RULES,
 )  # fmt: skip
-"""How each op is written."""
+"""The tables of rules, one rule per op."""
 
 RULES = Rules("PTX", TABLES, {})
 """The rule of each op, and the reason for each op without one."""
 
 ENTRY_PREFIX = "quod_"
-"""Before the names of entry points and functions: PTX reserves the names of its instructions."""
+"""The prefix of entry points and functions: PTX reserves the names of its instructions."""
 
 
 def emit(kernel: Kernel, machine: Machine) -> str:
-    """The PTX text of one kernel."""
+    """Emit the PTX text of one kernel."""
     return translate(kernel, machine).text
 
 
 def translate(kernel: Kernel, machine: Machine) -> PtxModule:
-    """The PTX of one kernel, with what its launch needs and the Python line of each line.
+    """Emit the PTX of one kernel, with launch requirements and the Python line of each line.
 
-    KernelError where the machine's architecture is not known or lacks what the kernel uses.
+    KernelError if the machine's architecture is unknown or lacks a feature that the kernel uses.
     """
     return ModuleEmitter(kernel, machine).module()
 
 
 def _stores_to_tiles(kernel: Kernel) -> bool:
-    """Whether instances may store to shared memory that copies or products of tiles reach too."""
+    """Return whether instances may store to shared arrays that tile copies or products access."""
     roots, blocks = array_roots(kernel)
     of_tiles, stored = set[Value](), set[Value]()
     for op in (op for block in blocks for op in walk(block)):
@@ -73,7 +73,7 @@ def _stores_to_tiles(kernel: Kernel) -> bool:
 
 
 class ModuleEmitter:
-    """One kernel's module: its entry point and the functions that it calls."""
+    """The emitter of a kernel's module: the entry point and the functions that it calls."""
 
     def __init__(self, kernel: Kernel, machine: Machine) -> None:
         self.kernel = kernel
@@ -101,11 +101,11 @@ class ModuleEmitter:
         self._where: list[Location | None] = []
 
     def require(self, version: tuple[int, int]) -> None:
-        """Notes that an instruction is known from this PTX version on."""
+        """Require at least a PTX version."""
         self._version = max(self._version, version)
 
     def require_specific(self) -> None:
-        """Notes that an instruction is this architecture's alone."""
+        """Require the architecture-specific target, such as ``sm_90a``."""
         self._specific = True
 
     @property
@@ -113,20 +113,20 @@ class ModuleEmitter:
         return self._roles is not None
 
     def makes_roles(self, op: Op) -> bool:
-        """Whether it is a branch of which each warp takes one side."""
+        """Return whether an op is a branch that makes roles: each warp takes one side."""
         return self._roles is not None and op in self._roles.branches
 
     def first_instance(self, op: Op) -> int:
-        """The first instance of those that come to an op together."""
+        """The index of the first instance that reaches a collective op."""
         return 0 if self._roles is None else self._roles.first_instance(op)
 
     def registers_at_entry(self) -> int:
-        """The registers of an instance, which are now known to be moved between roles."""
+        """Return the initial registers per instance, and note that roles redistribute them."""
         self._moves_registers = True
         return at_entry(self.kernel.workgroup_size, self.kernel.resident)
 
     def place_shared(self, op: Op) -> int:
-        """The byte in shared memory where an array begins."""
+        """Allocate a shared array; return its byte offset."""
         pointer = op.results[0].type
         assert isinstance(pointer, PointerType)
         alignment = int(op.attributes.get("alignment", BASE_ALIGNMENT))
@@ -141,7 +141,7 @@ class ModuleEmitter:
         return offset
 
     def table(self, data: bytes) -> str:
-        """The name of an array that is part of the module."""
+        """Add a constant array to the module; return its name."""
         name = f"table{len(self._tables)}"
         numbers = ", ".join(map(str, data))
         self._tables.append(
@@ -208,7 +208,7 @@ class ModuleEmitter:
         self._append(")", kernel.location)
         self._append(f".maxntid {kernel.workgroup_size}", kernel.location)
         if kernel.resident or self._moves_registers:
-            # Without it the assembler knows of no registers that could be moved.
+            # Without it the assembler does not know the register count that setmaxnreg starts from.
             self._append(f".minnctapersm {max(kernel.resident, 1)}", kernel.location)
         if kernel.cluster > 1:
             self._append(".explicitcluster", kernel.location)
@@ -218,7 +218,7 @@ class ModuleEmitter:
         self._append("}")
 
     def function(self, function: Function) -> str:
-        """The name of a device function that is called; it is emitted before its first caller."""
+        """Return the name of a called device function, emitting it before its first caller."""
         key = id(function)
         if key not in self._functions:
             name = f"{ENTRY_PREFIX}{_clean(function.name)}_{len(self._functions)}"
@@ -255,7 +255,7 @@ class ModuleEmitter:
 
 
 def _clean(name: str) -> str:
-    """A name with the letters that PTX allows in one."""
+    """Replace the characters of a name that PTX does not allow."""
     return re.sub(r"[^A-Za-z0-9_]", "_", name)
 
 

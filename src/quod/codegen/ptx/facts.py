@@ -1,7 +1,7 @@
-"""What is known of an index or an address before the kernel runs.
+"""Static facts about indices and addresses: known multiples and upper bounds.
 
-Two facts: a power of two that divides it, from which follows how wide an access may be, and an
-upper bound, from which follows that a sum of 32 bits does not wrap.
+A power of two that divides an address determines how wide an access may be. An upper bound proves
+that a 32-bit sum does not wrap.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from quod.kernel.ir.types import PointerType
 from quod.kernel.ir.value import Value
 
 MOST = 1 << 63
-"""The power of two that stands for "any": what divides zero."""
+"""The multiple of zero, which every power of two divides."""
 
 BASE_ALIGNMENT = 16
-"""Bytes that a buffer, and an array in shared memory, begins at a multiple of."""
+"""The alignment of buffers and shared arrays, in bytes."""
 
 _DEPTH = 48  # longer chains are no index arithmetic
 
@@ -28,10 +28,10 @@ def power_of_two(number: int) -> int:
 
 
 class Facts:
-    """Facts about the values of one body; what nothing is known of is a multiple of 1.
+    """Facts about the values of one body; unknown values are multiples of 1.
 
-    Of a pointer the multiple is of bytes, else of units. Reduction modulo a power of two, which is
-    how integers wrap, keeps the divisors that are powers of two.
+    Multiples of pointers are in bytes. Integers wrap modulo a power of two, which preserves
+    divisors that are powers of two.
     """
 
     def __init__(self, workgroup_size: int) -> None:
@@ -40,7 +40,7 @@ class Facts:
         self._maxima: dict[Value, int] = {}
 
     def assume(self, value: Value, multiple: int, maximum: int | None = None) -> None:
-        """Sets what is known of a value that no op makes."""
+        """Set the facts of a value that is not the result of an op."""
         self._multiples[value] = multiple
         if maximum is not None:
             self._maxima[value] = maximum
@@ -48,7 +48,7 @@ class Facts:
     def assume_carried(
         self, carried: Sequence[Value], initial: Sequence[Value], following: Sequence[Value]
     ) -> None:
-        """Sets the multiples of a loop's carried values: what both the first and the next keep."""
+        """Set the multiples of a loop's carried values, as a fixed point over its rounds."""
         before = dict(self._multiples)
         found = [self.multiple(value) for value in initial]
         while True:
@@ -58,7 +58,7 @@ class Facts:
             if then == found:
                 break
             found = then
-        # Values within inner loops have been looked at before those loops were.
+        # Drop the multiples cached for values in the body, which predate inner loops' facts.
         self._multiples = before
         self._multiples.update(zip(carried, found, strict=True))
 
@@ -71,7 +71,7 @@ class Facts:
         return known
 
     def maximum(self, value: Value, depth: int = 0) -> int:
-        """The most that an unsigned value can be."""
+        """An upper bound of an unsigned value."""
         known = self._maxima.get(value)
         if known is None:
             most = (1 << value.type.bits) - 1
@@ -124,7 +124,7 @@ class Facts:
 
 
 def _natural(value: Value) -> int:
-    """What is known of a value by its type: each access is aligned to its element."""
+    """The multiple implied by a value's type: a pointer is aligned to its element."""
     return value.type.element.bytes if isinstance(value.type, PointerType) else 1
 
 

@@ -1,23 +1,23 @@
-"""Which device functions of a kernel are copied to their callers."""
+"""The choice of device functions to inline."""
 
 from __future__ import annotations
 
 from quod.kernel.ir.nodes import Block, Function, Kernel, walk
 
 INLINE_OPS = 1024
-"""Ops of the largest function that is copied to several places.
+"""The maximum ops of a function that is inlined at several call sites.
 
-A call passes 12 words in registers and the others, field elements mostly, through memory.
+A call passes 12 words in registers and the others, mostly field elements, through memory.
 """
 
 INLINE_TOTAL = 1 << 14
-"""Ops that a kernel may grow to by copies: the assembler's time grows faster than they do."""
+"""The maximum ops of a kernel after inlining: assembly time grows superlinearly."""
 
 
 def inlined_functions(kernel: Kernel) -> set[int]:
-    """The ids of the functions that are copied: marked so, called once, or small.
+    """Return the ids of the functions to inline: those marked, called once, or small.
 
-    Where small ones make the kernel too large, those that add the most are called.
+    If small functions make the kernel too large, those that add the most ops are called instead.
     """
     order = _callees_first(kernel)
     called: set[int] = set()
@@ -39,7 +39,7 @@ def inlined_functions(kernel: Kernel) -> set[int]:
 def _choose(
     kernel: Kernel, order: list[Function], called: set[int]
 ) -> tuple[set[int], dict[int, int]]:
-    """The functions to copy, if those in `called` are not to be, and the copies of each call."""
+    """Return the functions to inline, except those in `called`, and the call sites of each."""
     small: set[int] = set()
     sizes: dict[int, int] = {}
     for function in order:
@@ -88,7 +88,7 @@ def _sizes(order: list[Function], inlined: set[int]) -> dict[int, int]:
 
 
 def _size(block: Block, sizes: dict[int, int], inlined: set[int]) -> int:
-    """Ops of a region, with those of the functions that are copied into it."""
+    """Count the ops of a region, including those of functions inlined into it."""
     total = 0
     for op in walk(block):
         if op.name == "call":

@@ -1,4 +1,4 @@
-"""NVIDIA's architectures: what each has, and the machine that kernels are traced for."""
+"""The table of NVIDIA architectures, and the machine for each."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from quod.names import nearest
 DEFAULT_ARCH = "sm_90a"
 DEFAULT_WORKGROUP_SIZE = 128
 SUBGROUP_SIZE = 32
-"""Instances a warp, on every architecture so far."""
+"""Threads per warp, on all architectures so far."""
 
 FEATURES = frozenset((
     Capability.U64, Capability.CARRY, Capability.MAD_CARRY_32, Capability.SUBGROUPS,
@@ -22,20 +22,22 @@ _SINCE_80 = frozenset((
 ))  # fmt: skip
 _SINCE_89 = frozenset((Capability.FLOATS8, Capability.FLOAT8_CORES))
 _OVERLAPPING_SINCE = 90
-"""The compute capability, times ten."""
+"""The lowest compute capability, times ten, with griddepcontrol."""
 _MOVING_SINCE = 90
-"""Of the instructions of one architecture alone."""
+"""The lowest compute capability, times ten, with setmaxnreg; needs an ``a`` target."""
 _WITH_WARPGROUPS = "sm_90a"
-"""Of one architecture alone: the next has other instructions."""
+"""The only architecture with wgmma: later ones have other instructions."""
 
 
 @frozen
 class Architecture:
-    """One row of the table: `name` without the letter of architecture-specific instructions.
+    """One row of the table of architectures.
 
-    `capability` is ten times the major compute capability plus the minor one, `version` the first
-    PTX version that knows it, `shared_bytes` the most shared memory a workgroup can ask for (CUDA
-    C++ Programming Guide, technical specifications per compute capability).
+    name: without the suffix of architecture-specific targets.
+    capability: ten times the major compute capability plus the minor one.
+    version: the first PTX version that supports it.
+    shared_bytes: the maximum shared memory of a workgroup (CUDA C++ Programming Guide, technical
+        specifications per compute capability).
     """
 
     name: str
@@ -62,11 +64,11 @@ _ROWS = (
 ARCHITECTURES: dict[str, Architecture] = {row.name: row for row in _ROWS} | {
     f"{row.name}a": row for row in _ROWS if row.capability >= 90
 }
-"""By the names that the assembler takes."""
+"""The rows by the names that the assembler accepts."""
 
 
 def architecture(name: str) -> Architecture:
-    """The row of an architecture such as ``sm_90a``; InputError if there is none."""
+    """Look up an architecture such as ``sm_90a``; InputError if it is unknown."""
     if name not in ARCHITECTURES:
         close = nearest(name, ARCHITECTURES)
         hint = f"did you mean {close}?" if close else f"take one of {', '.join(ARCHITECTURES)}"
@@ -75,17 +77,17 @@ def architecture(name: str) -> Architecture:
 
 
 def overlaps(arch: str) -> bool:
-    """Whether launches on an architecture may begin while the one before them ends."""
+    """Return whether an architecture supports programmatic dependent launch."""
     return architecture(arch).capability >= _OVERLAPPING_SINCE
 
 
 def moves_registers(arch: str) -> bool:
-    """Whether warpgroups of an architecture can give registers up, and get others."""
+    """Return whether warpgroups of an architecture can redistribute registers (setmaxnreg)."""
     return arch.endswith("a") and architecture(arch).capability >= _MOVING_SINCE
 
 
 def architecture_of(major: int, minor: int) -> str:
-    """The name for a compute capability; of one not known yet, the newest that runs there.
+    """Return the name for a compute capability, for unknown ones the newest compatible name.
 
     KernelError for a GPU older than the table.
     """
@@ -109,9 +111,9 @@ def ptx_machine(
     *,
     shared_bytes_limit: int | None = None,
 ) -> Machine:
-    """The machine of one architecture; its limit of shared memory unless another is given.
+    """Return the machine of one architecture, by default with its maximum of shared memory.
 
-    A limit above 48 KiB is memory that the launch has to ask for.
+    Kernels that use more than 48 KiB must request it at the launch.
     """
     row = architecture(arch)
     features = FEATURES

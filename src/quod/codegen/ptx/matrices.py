@@ -1,4 +1,4 @@
-"""PTX rules of the matrices that a warp holds together."""
+"""PTX rules of matrix fragments in the registers of a warp."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _store(body: BodyEmitter, op: Op) -> None:
 
 
 def _multiply(shape: str, element: str, sums: str = "f32", other: str | None = None) -> Rule:
-    """`other` is the element of B, where it is not that of A."""
+    """Make the rule of an mma; `other` is the element type of B if it differs from A's."""
 
     def rule(body: BodyEmitter, op: Op) -> None:
         short = element in ("e4m3", "e5m2")
@@ -41,7 +41,7 @@ def _multiply(shape: str, element: str, sums: str = "f32", other: str | None = N
 
 
 def _results(body: BodyEmitter, op: Op) -> str:
-    """Registers of the results."""
+    """Allocate the registers of an op's results."""
     for result in op.results:
         body.names[result] = body.new(register_kind(result.type))
     return _vector([body.names[result] for result in op.results])

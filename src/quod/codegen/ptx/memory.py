@@ -1,7 +1,7 @@
-"""PTX rules of the ops that touch memory.
+"""PTX rules of the ops that access memory.
 
-Consecutive elements are loaded and stored up to 16 bytes at a time where the address is known to
-be a multiple of as much; every buffer and every shared array begins at such a multiple.
+Consecutive elements are loaded and stored up to 16 bytes at a time if the address is known to be
+aligned accordingly. All buffers and shared arrays are aligned to 16 bytes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from quod.kernel.ir.types import PointerType, Type
 from quod.kernel.ir.value import Value
 
 WIDEST = 16
-"""Bytes of the widest access."""
+"""The width of the widest access in bytes."""
 
 _LINE = 128  # bytes of a cache line
 _FURTHEST = 1 << 31  # beyond the offsets that an address operand takes
@@ -30,16 +30,16 @@ def _pointer_type(pointer: Value) -> PointerType:
 
 
 _SPACES = {"global": "global", "shared": "shared", "private": "local", "constant": "global"}
-"""What PTX calls them; a table that lanes read at places of their own is slow in its `.const`."""
+"""The PTX state spaces. Tables are in global memory: `.const` is slow for divergent indices."""
 
 
 def _is_near(pointer: PointerType) -> bool:
-    """Whether addresses have 32 bits."""
+    """Return whether addresses of the pointer's memory have 32 bits."""
     return pointer.space in ("shared", "private")
 
 
 def _memory_suffix(element: Type) -> str:
-    """The type of an element in memory, as what a register takes of it; a bool is a byte."""
+    """The type suffix for accesses to an element, extended to its register; a bool is a byte."""
     if element.kind == "float":
         return element.name
     extended = element in types.STORAGE and element.kind == "signed"
@@ -47,7 +47,7 @@ def _memory_suffix(element: Type) -> str:
 
 
 class Address:
-    """A register with a byte offset; modulo the power of two `multiple`, the sum is `residue`."""
+    """A register plus a byte offset, with the sum's `residue` modulo a power of two `multiple`."""
 
     def __init__(self, register: str, offset: int, multiple: int, residue: int) -> None:
         self._register = register
@@ -56,7 +56,7 @@ class Address:
         self._residue = residue
 
     def text(self, further: int = 0) -> str:
-        """The operand `further` bytes on."""
+        """The operand text of the address `further` bytes on."""
         offset = self._offset + further
         return f"[{self._register}{offset:+d}]" if offset else f"[{self._register}]"
 
@@ -70,10 +70,10 @@ class Address:
 
 
 def _split(body: BodyEmitter, pointer: PointerType, index: Value) -> tuple[Value | None, int]:
-    """An index as a value that varies, if any, and a constant.
+    """Split an index into a variable part, if any, and a constant.
 
-    Addresses wrap as 64-bit sums do, those of shared memory as 32-bit sums; a sum of 32 bits that
-    indexes global memory is taken apart only if it cannot wrap.
+    Global addresses wrap modulo 2**64, shared ones modulo 2**32. A 32-bit sum that indexes global
+    memory is split only if it cannot wrap.
     """
     constant = 0
     while True:
@@ -101,7 +101,7 @@ def _split(body: BodyEmitter, pointer: PointerType, index: Value) -> tuple[Value
 
 
 def _residue(body: BodyEmitter, index: Value) -> tuple[int, int]:
-    """A power of two and what an index is modulo it: wrapping does not change that."""
+    """Return a power of two and the index modulo it, which wrapping preserves."""
     constant = 0
     while True:
         op = index.op
@@ -117,7 +117,7 @@ def _residue(body: BodyEmitter, index: Value) -> tuple[int, int]:
 
 
 def _scaled(body: BodyEmitter, base: str, index: Value, size: int, *, shared: bool) -> str:
-    """The address `index` elements of `size` bytes after `base`."""
+    """Emit the address `index` elements of `size` bytes after `base`."""
     at = body.get(index)
     if shared:
         if index.type.bits == 64:
@@ -133,7 +133,7 @@ def _scaled(body: BodyEmitter, base: str, index: Value, size: int, *, shared: bo
 
 
 def address_of(body: BodyEmitter, pointer: Value, index: Value) -> Address:
-    """Where pointer[index] is."""
+    """Emit the address of pointer[index]."""
     kind = _pointer_type(pointer)
     size, shared = kind.element.bytes, _is_near(kind)
     base = body.get(pointer)
@@ -151,7 +151,7 @@ def address_of(body: BodyEmitter, pointer: Value, index: Value) -> Address:
 
 
 def _pieces(address: Address, count: int, size: int) -> Iterator[tuple[int, int]]:
-    """(first, count) of the accesses that a run of elements is made of."""
+    """Split a run of elements into accesses; yields (first, count) of each."""
     first = 0
     while first < count:
         known = address.multiple(first * size)
@@ -181,7 +181,7 @@ def _load(body: BodyEmitter, op: Op) -> None:
 
 
 def _vector(registers: list[str]) -> tuple[str, str]:
-    """The modifier and the operand of an access to several elements."""
+    """The modifier and operand text of an access to one or more registers."""
     if len(registers) == 1:
         return "", registers[0]
     return f".v{len(registers)}", f"{{{', '.join(registers)}}}"
@@ -204,7 +204,7 @@ def _store(body: BodyEmitter, op: Op) -> None:
 
 
 def _atomic(operation: str) -> Rule:
-    """An atomic operation, named with the kind of its type."""
+    """Make the rule of an atomic operation."""
 
     def rule(body: BodyEmitter, op: Op) -> None:
         pointer, index, *values = op.operands
@@ -222,14 +222,14 @@ def _fence(body: BodyEmitter, op: Op) -> None:
 
 
 def _copy_async(body: BodyEmitter, op: Op) -> None:
-    """16 bytes go past the first level of the cache, since each is read once."""
+    """Emit cp.async; copies of 16 bytes bypass L1, as each byte is read once."""
     target, at, source, start, *condition = op.operands
     body.require(op, (7, 0), 80)
     size = _pointer_type(source).element.bytes * int(op.attributes["count"])
     to = address_of(body, target, at).text()
     from_ = address_of(body, source, start).text()
     cache = "cg" if size == WIDEST else "ca"
-    # Bytes beyond those that are read are zeros.
+    # cp.async zero-fills beyond the source size, which is 0 where the condition is false.
     read = [body.fresh("r", "selp.b32", f"{size}, 0, {body.get(c)}") for c in condition]
     body.line(f"cp.async.{cache}.shared.global {', '.join([to, from_, str(size), *read])};")
 
@@ -245,7 +245,7 @@ def _copy_async_wait(body: BodyEmitter, op: Op) -> None:
 
 
 def _launches(instruction: str) -> Rule:
-    """Nothing where launches come one after the other."""
+    """Make the rule of a griddepcontrol op; nothing on architectures without it."""
 
     def rule(body: BodyEmitter, op: Op) -> None:
         if overlaps(body.module.architecture.name):
@@ -255,7 +255,7 @@ def _launches(instruction: str) -> Rule:
 
 
 def _prefetch(body: BodyEmitter, op: Op) -> None:
-    """Into the second level of the cache; shared memory has none before it."""
+    """Emit prefetches of global memory to L2; other spaces need none."""
     pointer, index = op.operands
     kind = _pointer_type(pointer)
     if kind.space != "global":
@@ -271,7 +271,7 @@ def _pointer_cast(body: BodyEmitter, op: Op) -> None:
 
 
 def _pointer_add(body: BodyEmitter, op: Op) -> None:
-    """The multiple of the sum is left to the facts."""
+    """Emit pointer + index; its alignment is tracked by `Facts`."""
     pointer, index = op.operands
     kind = _pointer_type(pointer)
     shared, size = _is_near(kind), kind.element.bytes

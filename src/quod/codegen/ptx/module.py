@@ -1,4 +1,4 @@
-"""A kernel as PTX, and what its launch needs to know."""
+"""A kernel as PTX, with the parameter layout and requirements of its launch."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from quod.kernel.ir.types import Type
 
 @frozen
 class ParameterSlot:
-    """Where a parameter lies in the bytes of a launch's arguments: in natural size and alignment.
+    """The offset and size in bytes of a parameter in a launch's argument buffer.
 
-    A pointer is its 64-bit address, a bool one byte that is 0 or 1.
+    Parameters have natural size and alignment; a pointer is a 64-bit address, a bool one byte.
     """
 
     offset: int
@@ -22,7 +22,7 @@ class ParameterSlot:
 
 
 def parameter_layout(parameters: Sequence[Type]) -> list[ParameterSlot]:
-    """The slots of a kernel's parameters, in order."""
+    """Lay out a kernel's parameters, in order."""
     slots, end = [], 0
     for type_ in parameters:
         size = type_.bytes
@@ -33,7 +33,7 @@ def parameter_layout(parameters: Sequence[Type]) -> list[ParameterSlot]:
 
 
 def result_layout(function: Function) -> tuple[list[ParameterSlot], int]:
-    """Where the results of a function lie in the bytes that it returns, and how many those are."""
+    """Lay out the results of a function in the bytes it returns; also returns their total size."""
     slots, end = [], 0
     for value in function.block.yielded:
         size = 8 if parameter_type(value.type) in ("b64", "f64") else 4
@@ -47,10 +47,13 @@ def result_layout(function: Function) -> tuple[list[ParameterSlot], int]:
 class PtxModule:
     """The PTX of one kernel.
 
-    `entry` is its name in the module. `dynamic_shared_bytes` is what the launch must ask for: 0
-    where the shared memory is declared in the text. `lines` has a Python line, or None, for each
-    line of the text. Where it `moves_registers` linkers leave that out (remark C7504), and so the
-    driver is to load the text itself.
+    text: the module.
+    entry: the kernel's name in the module.
+    parameters: the layout of the launch's argument buffer.
+    dynamic_shared_bytes: shared memory to request at the launch; 0 if declared in the text.
+    lines: for each line of the text, its Python line or None.
+    moves_registers: True if the text uses setmaxnreg. Linkers drop it (remark C7504), so the driver
+        must load the PTX itself.
     """
 
     text: str
@@ -61,5 +64,5 @@ class PtxModule:
     moves_registers: bool = False
 
     def source_of(self, line: int) -> Location | None:
-        """The Python line that a line of the text came from, counted from 1 as assemblers do."""
+        """The Python line of a line of the text, numbered from 1 as in assembler messages."""
         return self.lines[line - 1] if 1 <= line <= len(self.lines) else None

@@ -1,4 +1,4 @@
-"""PTX rules of the ops that compute values from values."""
+"""PTX rules of the ops that only compute."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from quod.kernel.ir.value import Value
 
 
 def _simple(instruction: str, floating: str = "") -> Rule:
-    """One instruction with the type of the result; another one for floats."""
+    """Make a rule of one instruction with the result's type; `floating` is used for floats."""
 
     def rule(body: BodyEmitter, op: Op) -> None:
         result = op.results[0]
@@ -31,7 +31,7 @@ def _simple(instruction: str, floating: str = "") -> Rule:
 
 
 def _bits(instruction: str) -> Rule:
-    """One instruction on bits or predicates."""
+    """Make a rule of one instruction on bits or predicates."""
 
     def rule(body: BodyEmitter, op: Op) -> None:
         result = op.results[0]
@@ -48,7 +48,7 @@ def _neg(body: BodyEmitter, op: Op) -> None:
 
 
 def _shift(left: bool) -> Rule:
-    """PTX clamps the amount, which is a u32; the language counts it modulo the width."""
+    """Make the rule of a shift; PTX clamps the amount, but the language reduces it by the width."""
 
     def rule(body: BodyEmitter, op: Op) -> None:
         (result,), (a, amount) = op.results, op.operands
@@ -67,7 +67,7 @@ def _shift(left: bool) -> Rule:
 
 
 def _division(name: str) -> Rule:
-    """Division by zero gives no error, and a value that PTX does not specify."""
+    """Make a division rule; PTX does not trap on division by zero and leaves its result open."""
 
     def rule(body: BodyEmitter, op: Op) -> None:
         (result,), (a, b) = op.results, op.operands
@@ -92,7 +92,7 @@ def _division(name: str) -> Rule:
 
 
 def _signed_division(body: BodyEmitter, op: Op) -> None:
-    """Rounded down, where the instructions round toward zero."""
+    """Emit floor division; the instructions round toward zero."""
     (result,), (a, b) = op.results, op.operands
     bits, kind, register = result.type.bits, suffix(result.type), register_kind(result.type)
     x, y = body.register(a), body.register(b)
@@ -124,7 +124,7 @@ def _signed_division(body: BodyEmitter, op: Op) -> None:
 
 
 def _of_register(name: str, *, twice: bool = False) -> Rule:
-    """An instruction on one register; `twice` names its type twice."""
+    """Make a rule of an instruction on one register; `twice` names its type twice."""
 
     def rule(body: BodyEmitter, op: Op) -> None:
         (result,), (a,) = op.results, op.operands
@@ -137,7 +137,7 @@ def _of_register(name: str, *, twice: bool = False) -> Rule:
 
 
 def _extreme(name: str) -> Rule:
-    """IEEE 754-2019 `minimum` and `maximum` for floats: NaN wins, and -0 is below +0."""
+    """Make a min or max rule; floats as in IEEE 754-2019: NaN propagates, -0 is below +0."""
 
     def rule(body: BodyEmitter, op: Op) -> None:
         (result,), (a, b) = op.results, op.operands
@@ -154,7 +154,8 @@ def _extreme(name: str) -> Rule:
 
 
 def _extreme_by_comparison(body: BodyEmitter, op: Op, name: str) -> None:
-    """Equal numbers differ only in the sign of zero, and NaN makes any sum NaN."""
+    """Emit min or max by comparison. Equal floats may differ in the sign of zero; a sum keeps NaN.
+    """
     (result,), (a, b) = op.results, op.operands
     kind, register = suffix(result.type), register_kind(result.type)
     x, y = body.register(a), body.register(b)
@@ -188,7 +189,8 @@ def _mul_wide(body: BodyEmitter, op: Op) -> None:
 
 
 def _madd52(high: bool) -> Rule:
-    """Of factors below 2**52, one of them shifted by 12, the high word is bits 52 to 103."""
+    """Make a 52-bit multiply-add; bits 52 to 103 are the high word with one factor shifted by 12.
+    """
 
     def rule(body: BodyEmitter, op: Op) -> None:
         c, a, b = (body.get(operand) for operand in op.operands)
@@ -221,7 +223,7 @@ def _compare(name: str) -> Rule:
         code = "neu" if name == "ne" and a.type.kind == "float" else name
         x = body.get(a)
         if b.constant == 0 and a in body.borrow_masks:
-            # A borrow as a number is 0 where its mask is.
+            # A borrow's number is zero exactly if its mask is.
             x = body.borrow_masks[a]
         body.define(result, f"setp.{code}.{suffix(a.type)}", f"{x}, {body.get(b)}")
 
@@ -243,7 +245,7 @@ def _select(body: BodyEmitter, op: Op) -> None:
 
 
 def _count(name: str) -> Rule:
-    """The counts of 64-bit words are u32 in PTX."""
+    """Make the rule of a bit count; PTX returns u32 also for 64-bit operands."""
 
     def rule(body: BodyEmitter, op: Op) -> None:
         (result,), (a,) = op.results, op.operands
@@ -292,7 +294,7 @@ def _convert(body: BodyEmitter, op: Op) -> None:
 
 
 def _float_to_integer(body: BodyEmitter, a: Value, result: Value) -> None:
-    """PTX clamps to the range; NaN gives 0 only from f32 to 32 bits."""
+    """Emit a saturating conversion; PTX clamps, but maps NaN to 0 only from f32 to 32 bits."""
     operand = body.register(a)
     name = f"cvt.rzi.{suffix(result.type)}.{suffix(a.type)}"
     if a.type is types.f32 and result.type.bits == 32:
@@ -324,7 +326,7 @@ def _unpack_f16(half: int) -> Rule:
 
 
 def _pack(instruction: str) -> Rule:
-    """The instruction has the upper half first."""
+    """Make the rule of a pack instruction, which takes the upper half first."""
 
     def rule(body: BodyEmitter, op: Op) -> None:
         low, high = (body.register(operand) for operand in op.operands)

@@ -1,4 +1,4 @@
-"""PTX rules of where an instance is, and of what the instances of a workgroup do together."""
+"""PTX rules of instance indices, barriers and subgroup ops."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ def _special(register: str) -> Rule:
 
 
 def _left_out(body: BodyEmitter, op: Op) -> None:
-    """Only devices that interpret kernels print and check."""
+    """Emit nothing: only interpreted kernels print and check assertions."""
 
 
 def tell_tiles(body: BodyEmitter) -> None:
-    """What this thread stored comes before what is done with tiles behind the barrier, or copy,
-    that follows. Copies and products reach memory another way, which barriers alone do not order.
+    """Emit a proxy fence, if needed: this thread's stores precede later tile copies and products.
+
+    These access shared memory through the async proxy, which barriers alone do not order.
     """
     if body.module.stores_to_tiles:
         body.line("fence.proxy.async.shared::cta;")
@@ -46,7 +47,7 @@ def _named_barrier(instruction: str) -> Rule:
 
 
 def _registers(body: BodyEmitter, op: Op) -> None:
-    """A hint where registers cannot be moved."""
+    """Emit setmaxnreg; nothing on architectures that cannot redistribute registers."""
     if not moves_registers(body.module.machine.arch or DEFAULT_ARCH):
         return
     body.require(op, (8, 0), 90)
@@ -58,7 +59,7 @@ def _registers(body: BodyEmitter, op: Op) -> None:
 
 
 def _members(body: BodyEmitter, op: Op) -> str:
-    """The instances of a warp, as bits."""
+    """The member mask of a warp's active instances."""
     size = body.module.machine.subgroup_size
     if size != 32:
         raise KernelError(
@@ -69,7 +70,7 @@ def _members(body: BodyEmitter, op: Op) -> str:
 
 
 def _shuffle(body: BodyEmitter, op: Op) -> None:
-    """A 64-bit value goes as two words. The lane counts modulo 32."""
+    """Emit a shuffle, of two words for 64-bit values; the lane index is taken modulo 32."""
     (result,), (value, lane) = op.results, op.operands
     members, at = _members(body, op), body.get(lane)
     source = body.register(value)
@@ -90,7 +91,7 @@ def _ballot(body: BodyEmitter, op: Op) -> None:
 
 
 def _combined(body: BodyEmitter, op: Op) -> None:
-    """One instruction for words from sm_80 on, else by pairs."""
+    """Emit a reduction: one instruction for 32-bit integers from sm_80 on, else a butterfly."""
     (result,), (value,) = op.results, op.operands
     name, type_ = op.definition.combines, result.type
     members, source = _members(body, op), body.register(value)
@@ -120,7 +121,8 @@ def _combined(body: BodyEmitter, op: Op) -> None:
 
 
 def _from_lane(body: BodyEmitter, type_: Type, source: str, lane: str | int, members: str) -> str:
-    """A register of the lane that another register numbers, or of the one a distance away."""
+    """Emit a shuffle: from the lane in a register, or, if `lane` is an int, at that xor distance.
+    """
     mode = "bfly" if isinstance(lane, int) else "idx"
     kind, bits = register_kind(type_), type_.bits
     words = [source]
@@ -137,7 +139,7 @@ def _from_lane(body: BodyEmitter, type_: Type, source: str, lane: str | int, mem
 
 
 def _of_registers(body: BodyEmitter, op: Op, operands: list[str]) -> str:
-    """Registers combined by what an op combines with."""
+    """Combine registers with the binary op of a reduction."""
     type_, builder = op.operands[0].type, op.results[0].builder
     values = [Value(type_, builder) for _ in operands]
     result = Value(type_, builder)

@@ -1,7 +1,7 @@
-"""PTX rules of tiles: copies by tensor maps, the barriers that count them, and warpgroups.
+"""PTX rules of tiles: tensor copies, mbarriers and warpgroup products.
 
-What a workgroup asks of the copying unit one thread asks. Sources: PTX ISA 9.0, "cp.async.bulk.
-tensor", "mbarrier", "wgmma"; of the matrix descriptor, CUTLASS's `mma_sm90_desc.hpp`.
+One thread of the workgroup or role issues each copy. Sources: PTX ISA 9.0, "cp.async.bulk.tensor",
+"mbarrier", "wgmma"; for the matrix descriptor, CUTLASS's `mma_sm90_desc.hpp`.
 """
 
 from __future__ import annotations
@@ -17,25 +17,26 @@ from quod.kernel.ir.value import Value
 from quod.kernel.ops.tile import PATTERN
 
 _SINCE = (8, 0)
-_WINDOW = 1 << 18  # what a descriptor reaches of the workgroup's memory
-_SWIZZLED_BY_128 = 1 << 30  # of the descriptor's upper half
+_WINDOW = 1 << 18  # bytes of shared memory that a descriptor can address
+_SWIZZLED_BY_128 = 1 << 30  # the 128-byte swizzle mode, in the descriptor's upper half
 
 
 def _first(body: BodyEmitter, op: Op) -> str:
-    """The guard of what one thread does, the first one of those that come."""
+    """The guard predicate of the first thread that reaches an op."""
     thread = body.shared_result("r", "mov.u32", "%tid.x")
     first = body.module.first_instance(op)
     return f"@{body.shared_result('p', 'setp.eq.u32', f'{thread}, {first}')}"
 
 
 def _first_of_warp(body: BodyEmitter) -> str:
-    """The guard of what one thread of each warp does."""
+    """The guard predicate of the first thread of each warp."""
     lane = body.shared_result("r", "mov.u32", "%laneid")
     return f"@{body.shared_result('p', 'setp.eq.u32', f'{lane}, 0')}"
 
 
 def _gather_warp(body: BodyEmitter) -> None:
-    """What threads of a warp did comes before what one of them tells."""
+    """Emit a warp barrier: earlier accesses of the warp precede the arrival of one of its threads.
+    """
     tell_tiles(body)
     body.line("bar.warp.sync 0xffffffff;")
 
@@ -51,7 +52,7 @@ def _cluster_barrier(body: BodyEmitter, op: Op) -> None:
     if body.module.kernel.cluster == 1:
         body.line("bar.sync 0;")
         return
-    # Its release is a barrier of the whole device's memory.
+    # A release is a device-wide memory fence, so it is left out if not needed.
     order = "release" if op.attributes["memory"] else "relaxed"
     body.line(f"barrier.cluster.arrive.{order}.aligned;")
     body.line("barrier.cluster.wait.acquire.aligned;")
@@ -93,7 +94,7 @@ def _mbarrier_wait(body: BodyEmitter, op: Op) -> None:
 def _tensor_map_acquire(body: BodyEmitter, op: Op) -> None:
     body.require(op, (8, 3), 90)
     place = body.get(op.operands[0])
-    # Copies may be of any role, whose first thread asks for them.
+    # With roles, the first thread of any warp may issue copies.
     first = _first_of_warp(body) if body.module.has_roles else _first(body, op)
     body.line(f"{first} fence.proxy.tensormap::generic.acquire.sys [{place}], 128;")
 
@@ -123,10 +124,10 @@ def _mma_begin(body: BodyEmitter, op: Op) -> None:
 
 
 def _descriptor(body: BodyEmitter, pointer: Value, index: Value, *, along: bool, apart: int) -> str:
-    """Where a matrix is: the place, the bytes from 64 of one axis and from eight lines to the next,
-    in units of 16."""
+    """Emit the wgmma descriptor of a matrix: start, leading and stride offsets, in 16-byte units.
+    """
     register, offset = address_of(body, pointer, index).parts()
-    # Above are the bits of the workgroup in its cluster.
+    # Higher bits hold the workgroup's rank in its cluster.
     within = body.shared_result("r", "and.b32", f"{register}, {_WINDOW - 1}")
     start = body.shared_result("r", "shr.u32", f"{within}, 4")
     leading = apart * 4 if along else 0
@@ -150,7 +151,7 @@ def _mma_rows(body: BodyEmitter, op: Op) -> None:
 
 
 def _operand(body: BodyEmitter, op: Op, at: int, name: str) -> str:
-    """The descriptor of a factor in shared memory."""
+    """Emit the descriptor of a factor in shared memory."""
     along, apart = (op.attributes[f"{name}_{what}"] for what in ("along", "apart"))
     return _descriptor(body, *op.operands[at : at + 2], along=along, apart=apart)
 
@@ -161,7 +162,7 @@ _PRODUCTS = {
     "e4m3": ("k32.f32.e4m3.e4m3", False), "e5m2": ("k32.f32.e5m2.e5m2", False),
     "e4m3_e5m2": ("k32.f32.e4m3.e5m2", False), "e5m2_e4m3": ("k32.f32.e5m2.e4m3", False),
 }  # fmt: skip
-"""What is summed, with the types of sums and factors, and whether lines may be turned."""
+"""By element types: K and the PTX types of sums and factors; whether factors can be transposed."""
 
 
 def _product(body: BodyEmitter, op: Op, first: int, factors: str, turned: str) -> None:
@@ -170,17 +171,17 @@ def _product(body: BodyEmitter, op: Op, first: int, factors: str, turned: str) -
     sums = op.operands[first:]
     none = all(_is_zero(value) for value in sums)
     kind = register_kind(sums[0].type)
-    # Results are in the registers of the sums: nothing else uses those.
+    # Results take over the registers of the sums, which nothing else uses.
     registers = [body.new(kind) if none else body.register(value) for value in sums]
     taken = [*(() if none else sums), *(op.operands[:4] if op.name == "mma_rows" else ())]
     if any(value.constant is not None for value in taken):
-        # Constants were moved to registers just now.
+        # Constants have just been moved to registers, so another fence is needed.
         body.line("wgmma.fence.sync.aligned;")
     body.names.update(zip(op.results, registers, strict=True))
     added = body.shared_result("p", "setp.ne.u32" if none else "setp.eq.u32", "0, 0")
     element, columns = str(op.attributes["element"]), 2 * len(registers)
     types, turns = _PRODUCTS[element]
-    # Of floats the signs of factors; whole numbers have none to change.
+    # Float products take the signs of the factors; integer ones do not.
     signs = "" if element == "i8" else ", 1, 1"
     body.line(
         f"wgmma.mma_async.sync.aligned.m64n{columns}{types} {{{', '.join(registers)}}}, "
@@ -189,7 +190,7 @@ def _product(body: BodyEmitter, op: Op, first: int, factors: str, turned: str) -
 
 
 def _is_zero(value: Value) -> bool:
-    """Whether nothing is added by it: minus zero is something."""
+    """Return whether a value is the constant +0, which the product need not add."""
     return value.constant == 0 and math.copysign(1.0, value.constant) > 0
 
 

@@ -1,4 +1,4 @@
-"""How PTX names the types of values, and writes constants of them."""
+"""PTX names of types and registers, and PTX constants."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _REGISTERS = {
 }  # fmt: skip
 
 REGISTER_TYPES = {"p": "pred", "h": "b16", "r": "b32", "rd": "b64", "f": "f32", "fd": "f64"}
-"""The PTX type of each kind of register, by the letters that its names begin with."""
+"""The PTX type of each kind of register, by the prefix of its names."""
 
 _SUFFIXES = {
     types.u32: "u32", types.u64: "u64", types.i32: "s32", types.i64: "s64", types.f32: "f32",
@@ -23,24 +23,24 @@ _SUFFIXES = {
 
 
 def register_kind(type_: Type) -> str:
-    """The kind of register that holds a value; addresses of a workgroup's memory have 32 bits."""
+    """The kind of register that holds a value; addresses of shared memory have 32 bits."""
     if isinstance(type_, PointerType):
         return "rd" if type_.space in ("global", "constant") else "r"
     return _REGISTERS[type_]
 
 
 def suffix(type_: Type) -> str:
-    """The type as instructions name it."""
+    """The type suffix of instructions."""
     return _SUFFIXES[type_]
 
 
 def bits_suffix(type_: Type) -> str:
-    """The untyped bits as instructions name them."""
+    """The untyped suffix of instructions."""
     return REGISTER_TYPES[register_kind(type_)].replace("f", "b")
 
 
 def bits_or_float(type_: Type) -> str:
-    """The type for moving a value: untyped bits, or the float that it is."""
+    """The type suffix for moving a value: untyped bits, or its float type."""
     return REGISTER_TYPES[register_kind(type_)]
 
 
@@ -50,7 +50,7 @@ def bits_register(type_: Type) -> str:
 
 
 def constant_text(number: int | float | bool, type_: Type) -> str:
-    """A constant as PTX writes it."""
+    """Format a constant in PTX."""
     if type_ is types.f32:
         return f"0f{struct.unpack('<I', struct.pack('<f', number))[0]:08X}"
     if type_ is types.f64:
@@ -59,5 +59,5 @@ def constant_text(number: int | float | bool, type_: Type) -> str:
 
 
 def parameter_type(type_: Type) -> str:
-    """How a value is passed to a device function: a bool as a word."""
+    """The parameter type that passes a value to a device function; a bool is a word."""
     return "b32" if type_ is types.bool_ else bits_or_float(type_)

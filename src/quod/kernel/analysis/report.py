@@ -69,7 +69,7 @@ class Analysis:
     mix: Mix
 
     def roofline(self, bytes_per_second: float, multiply_adds_per_second: float) -> list[Roofline]:
-        """Rooflines of the kernel, counting loops of unknown length once, then of each such loop."""
+        """Rooflines of the kernel, with one round per unbounded loop, and of each such loop."""
         limits = bytes_per_second, multiply_adds_per_second
         points = [_roofline(self.kernel.location, self.mix.whole(), *limits)]
         for location, body in self.mix.loops:

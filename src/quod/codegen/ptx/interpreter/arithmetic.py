@@ -1,8 +1,8 @@
-"""What PTX instructions compute, written from the PTX ISA: NumPy functions over all lanes.
+"""Semantics of PTX instructions, from the PTX ISA, as NumPy functions over all lanes.
 
-Registers are arrays of bits: bool for predicates, unsigned integers for all others. A function
-takes and gives such arrays; signed and floating-point types look at the same bits. Where the ISA
-leaves a result open (a division by zero), it is a pattern that no program expects.
+Registers are arrays of bits: bool for predicates, unsigned integers for all others. Functions take
+and return such arrays; signed and floating-point types reinterpret the bits. Results that the ISA
+leaves undefined (of a division by zero) are a conspicuous bit pattern.
 """
 
 from __future__ import annotations

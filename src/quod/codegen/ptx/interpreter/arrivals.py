@@ -37,7 +37,7 @@ class Meetings:
         self._free: set[int] = set()
 
     def may_go(self, at: int, pending: Mapping[int, Array]) -> bool:
-        """Whether the lanes of a place need not wait for those of others."""
+        """Return whether the lanes at a program position can run without waiting for others."""
         named = self._places[at].named
         if named is None or at in self._free or not named.waits:
             return True

@@ -29,7 +29,7 @@ class NamedBarrier:
 
     @classmethod
     def of(cls, instruction: Instruction) -> NamedBarrier | None:
-        """What an instruction does, if it is one; it is executed by whole warps."""
+        """Parse an instruction on a named barrier, which whole warps execute, else return None."""
         match instruction.opcode:
             case ("bar" | "barrier", "sync" | "arrive" as what, *aligned) if aligned in (
                 [],
@@ -42,7 +42,7 @@ class NamedBarrier:
 
 
 def _named_barrier(instruction: Instruction, named: NamedBarrier) -> Code:
-    """Who has come is for `meetings` to know."""
+    """Make the code of a named barrier, which only checks the warp; `arrivals` counts arrivals."""
     if not 1 <= named.number <= 15 or named.count % 32 or not named.count:
         raise instruction.error("names no barrier of whole warps from 1 to 15")
 

@@ -28,7 +28,7 @@ RUN, CARRY, CARRY_KIND = 0, 1, 2
 _FIRST_SLOT = 3
 
 _UNSET = 0xDEAD_BEEF_DEAD_BEEF
-"""What a register holds before it is set: unlikely to be what is wanted."""
+"""The initial value of registers, chosen so that a read before a write is conspicuous."""
 
 SPECIAL = {
     "%tid.x", "%ntid.x", "%ctaid.x", "%nctaid.x", "%laneid", "%lanemask_eq", "%lanemask_lt",
@@ -51,9 +51,9 @@ class Slots:
 
     routine: Routine
     addresses: dict[str, int]
-    """Where the shared arrays begin."""
+    """The addresses of the shared arrays, by name."""
     template: list[Any] = field(default_factory=lambda: [None] * _FIRST_SLOT)
-    """What a new frame holds, a number where it is the same for all lanes."""
+    """The initial contents of a frame; scalars stand for values equal in all lanes."""
     bits: dict[int, int] = field(default_factory=dict)
     special: dict[str, int] = field(default_factory=dict)
     words: dict[str, dict[int, int]] = field(default_factory=dict)
@@ -207,7 +207,7 @@ class Operands:
 
 
 def where(mask: Array, new: Any, old: Any) -> Any:
-    """What a register holds after a masked step."""
+    """Merge a register's new and old values after a masked step."""
     return np.where(mask, new, old)
 
 

@@ -16,7 +16,7 @@ from quod.codegen.ptx.interpreter.parse import Instruction
 
 
 class Run(Protocol):
-    """What effects see of the workgroups that run in step; see `execute.Run`."""
+    """The interface of running workgroups that effects use; see `execute.Run`."""
 
     live: Array
     memory: Memory

@@ -184,7 +184,8 @@ class Run:
         return order[0]
 
     def _all_here(self, instruction: Instruction, mask: Array, named: NamedBarrier | None) -> bool:
-        """Whether lanes execute an instruction together that are all of their warps, or groups."""
+        """Return whether a mask has all live lanes of the warps, warpgroups or workgroups it needs.
+        """
         missing = self.live & ~mask
         of_warp = named is not None or (
             instruction.opcode[0] not in ("bar", "barrier") or "warp" in instruction.opcode

@@ -22,7 +22,7 @@ _REACH = np.uint64(40)
 """Bits of an address within its buffer; the bits above are the buffer's number, from 1 on."""
 
 SHARED_START = 1024
-"""Where shared memory begins, and private memory, so that 0 is no address of them."""
+"""The base address of shared and of private memory, so that 0 is not a valid address."""
 
 FIRST_TABLE = 1 << 16
 """The number of the first table, as if it were of an argument."""
@@ -48,7 +48,7 @@ def shared_layout(arrays: list[SharedArray]) -> tuple[dict[str, int], int]:
 
 
 class Memory:
-    """What the instances of the workgroups that run can reach."""
+    """The memory accessible to the running workgroups: global, shared and private."""
 
     def __init__(
         self, arrays: dict[int, Buffer], shared_bytes: int, granule: int, first_group: int,
@@ -66,7 +66,7 @@ class Memory:
         self._written: set[int] = set()
 
     def place(self, location: Location) -> Place:
-        """Where an access stands, for its errors."""
+        """The place of an access, for errors."""
         return Place(location, self._group, self._width)
 
     def _each(

@@ -61,7 +61,7 @@ class Routine:
     registers: dict[str, tuple[str, int | None]] = field(default_factory=dict)
     """Type by name; for a range such as %r<9>, by prefix with the count of its registers."""
     passed: dict[str, Parameter] = field(default_factory=dict)
-    """What the calls within pass and take, each under a name of its own."""
+    """The parameters declared for calls in the body, by unique names."""
     instructions: list[Instruction] = field(default_factory=list)
     labels: dict[str, int] = field(default_factory=dict)
     """Number of the instruction after each label."""

@@ -46,9 +46,9 @@ class Block:
     """The instruction that begins it, if lanes execute it together."""
     leaves: Instruction | None = None
     named: NamedBarrier | None = None
-    """The same, if it names a barrier."""
+    """The named barrier of that instruction, if it is one."""
     poll: Poll | None = None
-    """What the instruction that begins it asks of an mbarrier, if it is one that does."""
+    """The poll of an mbarrier that begins the block, if any."""
     target: int = END
     predicate: int | None = None
     negated: bool = False
@@ -64,7 +64,7 @@ class Decoded:
 
 
 class Caller(Run, Protocol):
-    """What calls ask of the workgroups that run in step; see `execute.Run`."""
+    """The interface of running workgroups that calls use; see `execute.Run`."""
 
     def frame(self, decoded: Decoded) -> Frame:
         """A new frame for one run of a routine."""

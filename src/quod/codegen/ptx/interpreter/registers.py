@@ -12,7 +12,7 @@ from quod.kernel.verifier.registers import at_entry
 
 
 class Registers:
-    """How many each instance of some workgroups has."""
+    """The register counts per instance, which setmaxnreg changes."""
 
     def __init__(self, entry: Routine, memory: Memory, lanes: int) -> None:
         self._width, self._is_known, self._memory = entry.workgroup_size, entry.resident > 0, memory

@@ -39,7 +39,7 @@ class Poll:
 
     @classmethod
     def of(cls, instruction: Instruction, operands: Operands) -> Poll | None:
-        """What an instruction asks, if it is one."""
+        """Parse an instruction as a poll of an mbarrier, else return None."""
         if instruction.opcode[:2] != ("mbarrier", "try_wait"):
             return None
         if instruction.opcode[2:] != ("parity", "shared:cta", "b64"):
@@ -58,8 +58,10 @@ class Poll:
 
 
 class Tiles:
-    """What is under way in one workgroup; `arrays` are the addresses of arguments' memory, as
-    tensor maps say them, by the numbers of arguments."""
+    """The mbarriers, copies and products of one workgroup.
+
+    `arrays` has the addresses of arguments' memory in tensor maps, by argument number.
+    """
 
     def __init__(
         self, memory: Memory, clocks: Clocks, lanes: int, arrays: Mapping[int, int]
@@ -272,7 +274,7 @@ class Tiles:
 
 
 def _swizzled(at: Array) -> Array:
-    """Where the bytes of a place are, by their address."""
+    """Apply the 128-byte swizzle to byte addresses."""
     found: Array = at ^ (at >> 7 & 7) << 4
     return found
 
