@@ -1,5 +1,5 @@
-"""64-bit integers where a language may have none: pairs of words, or its own.
+"""64-bit integers for languages that may lack them: pairs of words, or native integers.
 
-Where it has them, a number may be known both ways: halves that come from memory need no joining if
-only halves are asked for again, as where field elements are unpacked.
+With native integers a number may have both forms, so halves loaded from memory are not joined if
+only halves are used, as when field elements are unpacked.
 """

@@ -1,4 +1,4 @@
-"""Sums, products, comparisons and shifts of numbers of which some are wide."""
+"""Arithmetic, comparisons and shifts of numbers that may be wide (64 bits)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from quod.kernel.ir.value import Value
 
 
 class WideArithmetic(WideForms):
-    """What is computed with wide numbers, and with words whose product is one."""
+    """The arithmetic of wide numbers, including full products of words."""
 
     # --- products of words
 
@@ -39,7 +39,7 @@ class WideArithmetic(WideForms):
     def add_with_carry(
         self, a: Number, b: Number, carry: Value | None, subtract: bool
     ) -> tuple[Number, Value]:
-        """a + b + carry or a - b - borrow, and what comes out."""
+        """Return a + b + carry or a - b - borrow, and the carry or borrow out."""
         if isinstance(a, Wide) and isinstance(b, Wide):
             if not self.native:
                 (a0, a1), (b0, b1) = self.halves(a), self.halves(b)
@@ -53,7 +53,7 @@ class WideArithmetic(WideForms):
         return self._step(a, b, carry, subtract)
 
     def _step(self, a: Value, b: Value, carry: Value | None, subtract: bool) -> tuple[Value, Value]:
-        """a + b + carry or a - b - borrow of one value each, and what comes out."""
+        """Return a + b + carry or a - b - borrow of single values, and the carry or borrow out."""
         k = self.k
 
         def one(x: Value, y: Value) -> tuple[Value, Value]:
@@ -107,7 +107,7 @@ class WideArithmetic(WideForms):
     # --- comparison and choice
 
     def compare(self, name: str, a: Wide, b: Wide) -> Value:
-        """``eq``, ``ne``, ``lt`` or ``le`` of two numbers of one type."""
+        """Compare two numbers of one type: ``eq``, ``ne``, ``lt`` or ``le``."""
         k = self.k
         if self.native and (a.native is not None or b.native is not None):
             return k.emit(name, (self.whole(a), self.whole(b)))
@@ -123,7 +123,7 @@ class WideArithmetic(WideForms):
         return (above[0] < above[1]) | ((a1 == b1) & below)
 
     def select(self, condition: Value, a: object, b: object) -> Number:
-        """One of two numbers of one type."""
+        """Select one of two numbers of one type."""
         if isinstance(a, Wide) and isinstance(b, Wide):
             return self.select_wide(condition, a, b)
         assert isinstance(a, Value)
@@ -131,7 +131,7 @@ class WideArithmetic(WideForms):
         return self.k.select(condition, a, b)
 
     def select_wide(self, condition: Value, a: Wide, b: Wide) -> Wide:
-        """One of two wide numbers of one type."""
+        """Select one of two wide numbers of one type."""
         k = self.k
         if self.native and (a.native is not None or b.native is not None):
             return Wide(a.type, native=k.select(condition, self.whole(a), self.whole(b)))
@@ -143,7 +143,7 @@ class WideArithmetic(WideForms):
         return self.select_wide(self.compare("lt", a, b), *((a, b) if name == "min" else (b, a)))
 
     def is_negative(self, a: Wide) -> Value:
-        """Whether the highest bit is set."""
+        """Test if the highest bit is set."""
         return (self.halves(a)[1] >> 31) != 0
 
     def absolute(self, a: Wide) -> Wide:
@@ -208,14 +208,14 @@ class WideArithmetic(WideForms):
         return Wide(a.type, ((low >> by) | (high << (HALF - by)), top))
 
     def _amount(self, amount: Wide) -> Value:
-        """How far a shift goes: modulo 64."""
+        """The amount of a shift, modulo 64."""
         return self.low(amount) & 63
 
     def _amount_like(self, a: Wide, by: int) -> Value:
         return self.k.constant(by, a.type)
 
     def _shift_top(self, type_: Type, high: Value, by: int) -> Value:
-        """The upper half shifted right, with copies of its sign where it has one."""
+        """Shift the upper half right, arithmetically for signed types."""
         k = self.k
         if type_ is types.u64:
             return high >> by
@@ -225,7 +225,7 @@ class WideArithmetic(WideForms):
         return self.word(0) if type_ is types.u64 else self._shift_top(type_, high, 31)
 
     def shift_by_value(self, name: str, a: Wide, n: Value) -> Wide:
-        """``shl`` or ``shr`` by a word below 64."""
+        """Shift left or right (``shl``, ``shr``) by a word below 64."""
         k = self.k
         if self.native:
             amount = k.cast(n, a.type)
@@ -252,7 +252,7 @@ class WideArithmetic(WideForms):
 
 
 def _multiply_high(k: Builder, a: Value, b: Value) -> Value:
-    """The upper half of a product, from products of 16-bit halves."""
+    """The high word of a product, from products of 16-bit halves."""
     a0, a1, b0, b1 = a & 0xFFFF, a >> 16, b & 0xFFFF, b >> 16
     middle = a1 * b0 + ((a0 * b0) >> 16)
     cross = (middle & 0xFFFF) + a0 * b1

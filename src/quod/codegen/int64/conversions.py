@@ -10,7 +10,7 @@ from quod.kernel.ir.value import Value
 
 
 def convert(wide: WideArithmetic, number: Number, source: Type, target: Type) -> Number:
-    """A number as another type, as the op `convert` has it."""
+    """Convert a number to another type, as the op ``convert`` does."""
     k = wide.k
     if isinstance(number, Wide):
         return _convert_wide(wide, number, target)
@@ -38,7 +38,7 @@ def _convert_wide(wide: WideArithmetic, number: Wide, target: Type) -> Number:
 
 
 def bitcast(wide: WideArithmetic, number: Number, target: Type) -> Number:
-    """The same bits as another type of the same width."""
+    """Reinterpret the bits of a number as another type of the same width."""
     if isinstance(number, Wide):
         if number.halves is not None:
             return Wide(target, number.halves)
@@ -50,7 +50,7 @@ def bitcast(wide: WideArithmetic, number: Number, target: Type) -> Number:
 
 
 def _from_float(wide: WideArithmetic, number: Value, target: Type) -> Wide:
-    """Toward zero, the nearest end of the range if out of it, 0 for NaN."""
+    """Convert a float to a wide integer: toward zero, saturating, 0 for NaN."""
     k = wide.k
     bits = k.bitcast(number, types.u32)
     exponent = (bits >> 23) & 0xFF
@@ -76,7 +76,10 @@ def _from_float(wide: WideArithmetic, number: Value, target: Type) -> Wide:
 
 
 def _to_float(wide: WideArithmetic, number: Wide) -> Value:
-    """To nearest even: 26 leading bits, the last of which tells of all below, round once."""
+    """Convert a wide integer to f32, to nearest even, by its 26 leading bits.
+
+    The last of them is sticky, so that rounding happens once.
+    """
     k = wide.k
     sign = wide.word(0)
     if number.type is types.i64:
@@ -91,7 +94,7 @@ def _to_float(wide: WideArithmetic, number: Wide) -> Value:
     back = wide.shift_by_value("shl", top, shift)
     sticky = k.cast(wide.compare("ne", back, number), types.u32)
     leading = wide.low(top) | sticky
-    # 26 bits round once to 24, by hand, for a conversion may round as it likes.
+    # Round 26 bits to 24 explicitly, as WGSL leaves the rounding of conversions open.
     spare = k.select(length > 24, k.minimum(length, 26) - 24, 0)
     half = k.select(spare == 0, 0, (k.constant(1, types.u32) << spare) >> 1)
     kept = leading >> spare

@@ -1,4 +1,4 @@
-"""The two forms of a 64-bit integer, and how it is carried, passed and laid out in memory."""
+"""The two forms of a 64-bit integer, and its representation in carries, calls and memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HALF = 32
 class Wide:
     """A u64 or i64: its halves (u32), or one value of its type, or both.
 
-    What is made of the one for the other is not kept, as it may be in a region that ends.
+    Conversions between the forms are not cached, as they may belong to an inner region.
     """
 
     __slots__ = ("halves", "native", "type")
@@ -34,9 +34,9 @@ Number = Value | Wide
 
 
 class WideForms:
-    """Numbers of which some are wide, as parts, as words and in either form.
+    """Conversions of numbers that may be wide: to parts, to words and between the two forms.
 
-    With `native`, 64-bit values may be recorded. KernelError for f64, which WGSL does not have.
+    With `native`, 64-bit values may be recorded. KernelError for f64, which WGSL lacks.
     """
 
     def __init__(self, k: Builder, *, native: bool) -> None:
@@ -44,7 +44,7 @@ class WideForms:
         self.native = native
 
     def no_double(self) -> KernelError:
-        """The error of a kernel that needs f64, at the line that does."""
+        """The error for a kernel that needs f64, with the line that does."""
         location = tracer_of(self.k).location
         where = "" if location is None else f"{location}: "
         return KernelError(
@@ -54,7 +54,7 @@ class WideForms:
     # --- parts: how a value is carried and passed
 
     def part_types(self, type_: Type) -> list[Type]:
-        """The types of the values that stand for one of this type."""
+        """The types of the parts of a value of this type."""
         if type_ is types.f64:
             raise self.no_double()
         if type_ is types.cc:
@@ -64,14 +64,14 @@ class WideForms:
         return [type_]
 
     def parts(self, number: object) -> list[Value]:
-        """The values that stand for a number."""
+        """Split a number into the parts in which it is carried and passed."""
         if isinstance(number, Wide):
             return [self.whole(number)] if self.native else list(self.halves(number))
         assert isinstance(number, Value)
         return [number]
 
     def joined(self, type_: Type, parts: Sequence[Value]) -> Number:
-        """The number that parts stand for."""
+        """Assemble a number from its parts."""
         if type_ not in (types.u64, types.i64):
             return parts[0]
         if self.native:
@@ -81,7 +81,7 @@ class WideForms:
     # --- words: how a value lies in memory
 
     def from_words(self, type_: Type, words: Sequence[Value]) -> Number:
-        """A number from its 32-bit words, the lower first."""
+        """Assemble a number from its 32-bit words, low word first."""
         if type_ in (types.u64, types.i64):
             return Wide(type_, (words[0], words[1]))
         if type_ is types.bool_:
@@ -91,7 +91,7 @@ class WideForms:
         return words[0] if type_ is types.u32 else self.k.bitcast(words[0], type_)
 
     def to_words(self, number: object) -> list[Value]:
-        """Its 32-bit words, the lower first."""
+        """Split a number into 32-bit words, low word first."""
         if isinstance(number, Wide):
             return list(self.halves(number))
         assert isinstance(number, Value)
@@ -102,7 +102,7 @@ class WideForms:
     # --- the two forms
 
     def halves(self, number: Wide) -> tuple[Value, Value]:
-        """The lower and the upper 32 bits."""
+        """The low and the high 32 bits of a wide number."""
         if number.halves is None:
             whole = number.native
             assert whole is not None
@@ -114,7 +114,7 @@ class WideForms:
         return number.halves
 
     def whole(self, number: object) -> Value:
-        """The number as one value; only where that is possible."""
+        """The number as one value; wide numbers need `native`."""
         if not isinstance(number, Wide):
             assert isinstance(number, Value)
             return number
@@ -137,11 +137,11 @@ class WideForms:
     # --- constants
 
     def whole_constant(self, value: int) -> Value:
-        """A constant of 64 bits as one value; only where that is possible."""
+        """A 64-bit constant as one value; needs `native`."""
         return self.k.constant(value, types.u64)
 
     def word(self, value: int) -> Value:
-        """A constant of 32 bits."""
+        """A 32-bit constant."""
         return self.k.constant(value, types.u32)
 
     def constant(self, number: int, type_: Type) -> Wide:

@@ -1,4 +1,4 @@
-"""The ops of the table, on numbers of which some are wide."""
+"""The ops of the table on numbers that may be wide."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from quod.kernel.ir.value import Value
 
 
 def compute(wide: WideArithmetic, op: Op, operands: Sequence[object]) -> list[Number]:
-    """The results of an op of the table that computes values from values."""
+    """Compute the results of an op on numbers that may be wide."""
     given = [one if isinstance(one, (Value, Wide)) else _not_a_number(op) for one in operands]
     wide_result = any(result.type in (types.u64, types.i64) for result in op.results)
     for value in (*op.results, *op.operands):
@@ -61,7 +61,8 @@ def _choice(wide: WideArithmetic, op: Op, given: Sequence[Number]) -> list[Numbe
 
 
 def _carry(*, subtract: bool = False, high: bool = False) -> Rule:
-    """A sum or a difference, of a half of a product where the row has factors."""
+    """Make the rule of an addition or subtraction with carry, or of a product's half if the op has
+    factors."""
 
     def rule(wide: WideArithmetic, op: Op, given: Sequence[Number]) -> list[Number]:
         *operands, last = given
@@ -114,7 +115,7 @@ def _madd52(*, high: bool) -> Rule:
 
 
 Rule = Callable[[WideArithmetic, Op, Sequence[Number]], list[Number]]
-"""Computes one op of the table."""
+"""The computation of one op of the table."""
 
 RULES: dict[str, Rule] = {
     "const": _constant,
@@ -137,7 +138,7 @@ RULES: dict[str, Rule] = {
     "madc_hi_cc": _carry(high=True),
     "madc_hi": _carry(high=True),
 }
-"""The ops that WGSL does not have in this form, or that have a rule for words and pairs alike."""
+"""Rules of ops that WGSL lacks in this form, or that treat words and pairs alike."""
 
 
 def _bitwise(name: str) -> PairRule:
@@ -161,7 +162,7 @@ def _count(name: str) -> PairRule:
 
 
 PairRule = Callable[..., Number]
-"""Computes one op of numbers that all are pairs."""
+"""The computation of one op whose operands are all pairs."""
 
 PAIRS: dict[str, PairRule] = {
     "add": WideArithmetic.add,
@@ -187,4 +188,4 @@ PAIRS: dict[str, PairRule] = {
     "ctz": _count("ctz"),
     "popcount": _count("popcount"),
 }
-"""The ops that WGSL has of words, of pairs."""
+"""Rules for pairs of the ops that WGSL has for words."""

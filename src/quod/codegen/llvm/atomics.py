@@ -1,7 +1,7 @@
 """LLVM rules of atomic ops, fences and asynchronous copies.
 
-An atomic op is done for one lane after the other; an inactive lane does it in scratch memory. An
-asynchronous copy is done at once.
+Atomic ops run for one lane after the other; inactive lanes use scratch memory. Asynchronous copies
+are synchronous.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from quod.codegen.llvm.types import memory_name
 from quod.kernel.ir.nodes import Op
 
 Change = Callable[[BodyEmitter, str, str, list[str]], str]
-"""One atomic change, of an element of a type, at an address; gives the value before."""
+"""The emitter of an atomic change of an element at an address; returns the old value."""
 
 
 def _read_and(operation: str) -> Change:
-    """One of LLVM's instructions that read, change and write."""
+    """Make the emitter of an atomicrmw instruction."""
 
     def change(body: BodyEmitter, element: str, address: str, operands: list[str]) -> str:
         text = f"atomicrmw {operation} ptr {address}, {element} {operands[0]} monotonic"
@@ -100,8 +100,7 @@ def _copy_async(body: BodyEmitter, op: Op) -> None:
 
 
 def _nothing(body: BodyEmitter, op: Op) -> None:
-    """Copies are done where they begin, launches one after the other: there is nothing to wait
-    for."""
+    """Emit nothing: copies are synchronous and launches sequential, so no wait is needed."""
 
 
 RULES: dict[str, Rule] = {

@@ -1,4 +1,4 @@
-"""The body of one LLVM function, as the rules of ops write it: names, masks and basic blocks."""
+"""The emitter of one LLVM function body: names, masks and basic blocks, written by ops' rules."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ from quod.kernel.verifier.uniformity import Uniformity
 
 
 class Module(Protocol):
-    """What bodies and rules ask of the module that they write for."""
+    """The interface of the module that bodies and rules emit into."""
 
     kernel: Kernel
     lanes: int
     ifma: bool
 
     def declare(self, signature: str) -> None:
-        """Declares an intrinsic, once."""
+        """Declare an intrinsic, once."""
 
     def constant(self, text: str, element: Type) -> str:
-        """The name of an array that is part of the code."""
+        """Add a constant array to the module; return its name."""
 
     def needs_mask(self, function: Function) -> bool:
-        """Whether the function does something that inactive instances must not do."""
+        """Return whether a function has memory accesses or loops, which inactive lanes must skip."""
 
     def function(self, function: Function, varying: tuple[bool, ...], masked: bool) -> str:
-        """The LLVM name of a device function for one pattern of varying arguments."""
+        """Return the LLVM name of a device function for one pattern of varying arguments."""
 
     def passed(self, names: Sequence[str]) -> list[str]:
-        """The types as which values of these are passed or returned."""
+        """The types in which values of given types are passed and returned."""
 
     def convention(self, *signature: Sequence[str]) -> str:
-        """How a function is called that takes and gives values of these types, as `passed`."""
+        """The calling convention for parameters and results of these types, as from `passed`."""
 
     def mask_type(self, masked: bool) -> list[str]:
-        """The type of the parameter that says which instances are active, where there is one."""
+        """The type of the mask parameter as a list, empty for functions without a mask."""
 
 
 class BodyEmitter:
-    """The body of one LLVM function, by the rules that it is given."""
+    """The body of one LLVM function, emitted by a table of rules."""
 
     def __init__(self, module: Module, rules: Rules[Rule], uniformity: Uniformity) -> None:
         self.module = module
@@ -55,8 +55,10 @@ class BodyEmitter:
         self.names: dict[Value, str] = {}
         self.mask: str | None = None
         self.beginning: dict[str, str] = {}
-        """Masks of the first lanes, however many, unless those before had wrapped around; and the
-        lane that has not, 0 or the last one, as i32."""
+        """Masks of loops whose active lanes are a prefix of the lanes, if no index wraps around.
+
+        Maps to the i32 lane whose index has not wrapped: the last one if it has, else 0.
+        """
         self.label = "entry"
         self.workgroup = ""
         self.strides = LaneStrides(uniformity)
@@ -71,7 +73,7 @@ class BodyEmitter:
 
     @property
     def lane0_is_active(self) -> bool:
-        """Whether lane 0 is known to be active where any is."""
+        """True if lane 0 is known to be active whenever a lane is."""
         return self.mask is None or self.mask in self.beginning
 
     # --- text
@@ -84,7 +86,7 @@ class BodyEmitter:
         return "".join(line + "\n" for line in self._allocations)
 
     def line(self, text: str) -> int:
-        """Appends a line; gives its index, for a later `patch`."""
+        """Append a line; return its index, for a later `patch`."""
         self._lines.append("  " + text)
         return len(self._lines) - 1
 
@@ -92,14 +94,14 @@ class BodyEmitter:
         self._lines[index] = "  " + text
 
     def fresh(self, text: str) -> str:
-        """Appends an instruction; gives the name of its result."""
+        """Append an instruction; return the name of its result."""
         name = f"%v{self._count}"
         self._count += 1
         self.line(f"{name} = {text}")
         return name
 
     def reserve(self) -> str:
-        """A name for an instruction that is written later."""
+        """Reserve a name for an instruction that is written later."""
         name = f"%v{self._count}"
         self._count += 1
         return name
@@ -109,18 +111,18 @@ class BodyEmitter:
         return f"{hint}{self._count}"
 
     def start(self, label: str) -> None:
-        """Begins a basic block."""
+        """Start a basic block."""
         self._lines.append(f"{label}:")
         self.label = label
 
     def allocate(self, type_text: str, align: int) -> str:
-        """Stack memory that lives as long as the function."""
+        """Allocate stack memory in the entry block; return its name."""
         name = f"%m{len(self._allocations)}"
         self._allocations.append(f"  {name} = alloca {type_text}, align {align}")
         return name
 
     def scratch(self, nbytes: int) -> str:
-        """Memory that inactive instances may read and write, at least so many bytes."""
+        """Scratch memory of at least `nbytes` bytes, which inactive lanes may read and write."""
         size = -(-nbytes // 64) * 64
         if size not in self._scratch:
             self._scratch[size] = self.allocate(f"[{size} x i8]", 64)
@@ -132,7 +134,7 @@ class BodyEmitter:
         return value in self.uniformity.varying
 
     def vector(self, scalar: str) -> str:
-        """LLVM's name of a vector of lanes; the scalar itself with one lane."""
+        """The LLVM type of one scalar per lane; the scalar type itself with one lane."""
         return f"<{self.lanes} x {scalar}>" if self.lanes > 1 else scalar
 
     def type_of(self, value: Value, *, varying: bool | None = None) -> str:
@@ -142,7 +144,7 @@ class BodyEmitter:
         return self.vector(name) if varying else name
 
     def get(self, value: Value, *, varying: bool | None = None) -> str:
-        """The operand text of a value, splat over the lanes if it must vary and does not."""
+        """The operand text of a value; a uniform value is splat if `varying` is requested."""
         if varying is None:
             varying = value in self.uniformity.varying
         number = value.constant
@@ -165,12 +167,12 @@ class BodyEmitter:
 
     @property
     def first_lanes(self) -> ChainMap[Value, str]:
-        """What lane 0 has of values, as far as that reaches; what is added is known in this block
-        and those within."""
+        """The scalars known to equal lane 0 of values; additions hold in this region and nested ones.
+        """
         return ChainMap(*reversed(self._firsts))
 
     def splat_text(self, operand: str, scalar: str) -> str:
-        """A vector with one scalar in every lane."""
+        """Emit a vector with one scalar in every lane."""
         first = self.fresh(f"insertelement {self.vector(scalar)} poison, {scalar} {operand}, i64 0")
         zeros = f"<{self.lanes} x i32> zeroinitializer"
         vector = self.vector(scalar)
@@ -179,9 +181,9 @@ class BodyEmitter:
     # --- ops
 
     def emit_block(self, block: Block, varying: Sequence[bool] = ()) -> list[str]:
-        """Emits the ops of a region in the current basic block and the ones that they open.
+        """Emit the ops of a region from the current basic block on.
 
-        Gives the operands that the region yields, as varying or not as told.
+        Returns the operand texts of its yielded values, as vectors where `varying` says so.
         """
         self._vectors.append({})
         self._firsts.append({})
@@ -195,7 +197,7 @@ class BodyEmitter:
         return yielded
 
     def emit_call(self, op: Op) -> None:
-        """A call of a device function, for the pattern of operands that vary."""
+        """Emit a call of a device function, specialised by which operands vary."""
         function: Function = op.attributes["function"]
         varying = tuple(self.is_varying(operand) for operand in op.operands)
         masked = self.mask is not None and self.module.needs_mask(function)
@@ -225,7 +227,7 @@ class BodyEmitter:
                 )
 
     def types_of(self, results: Sequence[Value]) -> list[str]:
-        """The types as which results are returned."""
+        """The types in which results are returned."""
         return self.module.passed([self.type_of(result) for result in results])
 
     @staticmethod
@@ -254,4 +256,4 @@ class BodyEmitter:
 
 
 Rule = Callable[[BodyEmitter, Op], None]
-"""Writes one op."""
+"""The emitter of one op."""

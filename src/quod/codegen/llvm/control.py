@@ -1,4 +1,4 @@
-"""LLVM control flow: branches where all lanes agree, masks where they may not."""
+"""LLVM rules of control flow: branches on uniform conditions, masks on divergent ones."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _emit_divergent_if(body: BodyEmitter, op: Op, condition: str) -> None:
 
 
 def _emit_side(body: BodyEmitter, op: Op, region: Block, mask: str) -> list[str]:
-    """One side of a divergent branch: skipped when no lane needs it."""
+    """Emit one side of a divergent branch, skipped at run time if no lane needs it."""
     if len(region.ops) == 1:
         return [body.get(value, varying=True) for value in region.yielded]
     run, after = body.new_label("run"), body.new_label("after")
@@ -83,7 +83,7 @@ def _emit_side(body: BodyEmitter, op: Op, region: Block, mask: str) -> list[str]
 
 
 class _Phis:
-    """The carried values of a loop, whose next values are known only after its body."""
+    """The phi nodes of a loop's carried values, completed after its body is emitted."""
 
     def __init__(
         self, body: BodyEmitter, carried: tuple[Value, ...], initial: list[str], before: str
@@ -112,7 +112,7 @@ class _Phis:
 def _following(
     body: BodyEmitter, carried: tuple[Value, ...], region: Block, active: str | None
 ) -> list[str]:
-    """The next carried values; a lane that has left the loop keeps the ones it left with."""
+    """Emit the next carried values; lanes that have left the loop keep theirs."""
     values = []
     yielded = body.emit_block(region, list(map(body.is_varying, carried)))
     for value, name in zip(carried, yielded, strict=True):
@@ -125,8 +125,10 @@ def _following(
 
 
 def _behind_lane0(body: BodyEmitter, start: Value, stride: int | None, code: str) -> str | None:
-    """Which lane of a loop, behind lane 0, its indices are to be taken from, where the lanes that
-    are left are the first ones; None where they may be others."""
+    """Emit the lane of a loop whose index has not wrapped around, as i32.
+
+    None if the active lanes are not known to be a prefix of the lanes.
+    """
     if stride is None or stride < 0:
         return None
     if not (body.lane0_is_active and body.strides.never_wraps(start)):

@@ -1,12 +1,11 @@
-"""LLVM IR for the CPU: one instance a SIMD lane, one workgroup a vector.
+"""LLVM IR for the CPU: an instance is a SIMD lane, a workgroup a vector.
 
-A value that may differ between instances is a vector of `workgroup_size` lanes, any other a
-scalar. Divergent control flow becomes masks: a region whose condition differs between instances
-runs if any instance needs it, and a mask guards its memory accesses. With one lane everything is
-scalar and every branch is a branch.
+A value that may differ between instances is a vector of `workgroup_size` lanes; uniform values are
+scalars. Divergent control flow becomes masks: a divergent region runs if any instance needs it, and
+a mask guards its memory accesses. With one lane everything is scalar and branches stay branches.
 
 The entry point is ``void name(ptr arguments, ptr counter, i64 groups, i64 chunk)``: `arguments`
-points to one 8-byte slot a parameter; workers take `chunk` workgroups at a time from `counter`
+points to one 8-byte slot per parameter; workers take `chunk` workgroups at a time from `counter`
 until `groups` are done.
 """
 
@@ -27,7 +26,7 @@ from quod.kernel.machine import Capability, Machine
 from quod.kernel.verifier.uniformity import Uniformity
 
 TABLES = (rules.RULES, memory.RULES, atomics.RULES, subgroups.RULES, control.RULES)
-"""How each op is written."""
+"""The tables of rules, one rule per op."""
 
 RULES = Rules("LLVM", TABLES, LACKING)
 """The rule of each op, and the reason for each op without one."""
@@ -35,23 +34,23 @@ _ATTRIBUTES = '"min-legal-vector-width"="512" "prefer-vector-width"="512"'
 
 
 def emit(kernel: Kernel, machine: Machine, *, triple: str = "") -> str:
-    """The LLVM IR module of one kernel.
+    """Emit the LLVM IR module of one kernel.
 
-    `triple` is the platform that it is compiled for, if that is known: device functions may then
-    use a calling convention that only this platform has. Without, the text suits any.
+    `triple` is the target platform, if known, which allows its own calling conventions for device
+    functions. Without it the text is portable.
     """
     return ModuleEmitter(kernel, machine, triple).text()
 
 
-# Of the registers for numbers that the convention has, the first seven are for callees to change.
-# Where results are more than registers hold, one of them has a pointer that no type shows.
+# Seven of the convention's integer registers are caller-saved. One of them is left out here: it
+# holds a hidden pointer if the results do not fit in registers.
 _CALLER_SAVED = 6
 _NUMBER = re.compile(r"i\d+|ptr")
 _MASK = re.compile(r"<(\d+) x i1>")
 
 
 def _late(names: Sequence[str]) -> Iterator[tuple[str, bool]]:
-    """LLVM's types in their order, and whether a value comes in a register that callees keep."""
+    """Yield each LLVM type with whether its value is passed in a callee-saved register."""
     taken = 0
     for name in names:
         mask = _MASK.fullmatch(name)
@@ -61,7 +60,7 @@ def _late(names: Sequence[str]) -> Iterator[tuple[str, bool]]:
 
 
 class ModuleEmitter:
-    """One kernel's module: its entry point, and each device function once a use pattern."""
+    """The emitter of a kernel's module: the entry point and specialised device functions."""
 
     def __init__(self, kernel: Kernel, machine: Machine, triple: str = "") -> None:
         self.kernel = kernel
@@ -76,11 +75,11 @@ class ModuleEmitter:
         self._masked: dict[int, bool] = {}
 
     def declare(self, signature: str) -> None:
-        """Declares an intrinsic, once."""
+        """Declare an intrinsic, once."""
         self._declarations[signature] = None
 
     def constant(self, text: str, element: Type) -> str:
-        """The name of an array that is part of the code."""
+        """Add a constant array to the module; return its name."""
         name = f"@table{len(self._constants)}"
         align = max(4, element.bytes)
         self._constants.append(f"{name} = private unnamed_addr constant {text}, align {align}")
@@ -94,7 +93,7 @@ class ModuleEmitter:
         return "\n\n".join([header + declarations, *tables, *self._bodies, entry]) + "\n"
 
     def needs_mask(self, function: Function) -> bool:
-        """Whether the function does something that inactive instances must not do."""
+        """Return whether a function has memory accesses or loops, which inactive lanes must skip."""
         if id(function) not in self._masked:
             self._masked[id(function)] = any(
                 op.definition.reaches_memory
@@ -105,7 +104,7 @@ class ModuleEmitter:
         return self._masked[id(function)]
 
     def function(self, function: Function, varying: tuple[bool, ...], masked: bool) -> str:
-        """The LLVM name of a device function for one pattern of varying arguments."""
+        """Return the LLVM name of a device function for one pattern of varying arguments."""
         key = (id(function), varying, masked)
         if key not in self._functions:
             self._functions[key] = name = self._symbol(function.name)
@@ -113,7 +112,7 @@ class ModuleEmitter:
         return self._functions[key]
 
     def _symbol(self, name: str) -> str:
-        """A name of LLVM's own for a function of any name: no intrinsic's, nor the kernel's."""
+        """Make a unique symbol for a function, distinct from intrinsics and the kernel."""
         text = "".join(c if c.isprintable() and c not in '"\\' else "_" for c in name)
         if text.startswith("llvm."):
             text = f"_{text}"
@@ -160,12 +159,12 @@ class ModuleEmitter:
         )
 
     def passed(self, names: Sequence[str]) -> list[str]:
-        """The types as which values of these are passed or returned.
+        """The types in which values of given types are passed and returned.
 
-        Of the registers in which numbers are passed on x86-64 the last four are those that callees
-        preserve otherwise, and of one that a number of less than 64 bits comes in LLVM (22.1) takes
-        only the lower half for used: a caller may leave another value in it, and find it changed.
-        So such a number is widened.
+        On x86-64 the last four integer argument registers are callee-saved in other conventions.
+        If a number of less than 64 bits is passed in one, LLVM (22.1) treats only the lower half as
+        used: a caller may keep another value in the register and find it changed. Such numbers are
+        therefore widened to 64 bits.
         """
         if not self._is_x86:
             return list(names)
@@ -175,17 +174,17 @@ class ModuleEmitter:
         ]
 
     def convention(self, *signature: Sequence[str]) -> str:
-        """How a function is called that takes and gives values of these types, as `passed`."""
+        """The calling convention for parameters and results of these types, as from `passed`."""
         if not self._is_x86:
             return "fastcc"
-        # More vectors are passed and returned in registers than in any other way. For a mask that
-        # comes late the same holds as for narrow numbers.
+        # regcall passes and returns the most vectors in registers. Masks in callee-saved registers
+        # have the same problem as narrow numbers.
         pairs = (pair for names in signature for pair in _late(names))
         masks = any(late and _MASK.fullmatch(name) for name, late in pairs)
         return "fastcc" if masks else "x86_regcallcc"
 
     def mask_type(self, masked: bool) -> list[str]:
-        """The type of the parameter that says which instances are active, where there is one."""
+        """The type of the mask parameter as a list, empty for functions without a mask."""
         return [f"<{self.lanes} x i1>"] if masked else []
 
     def _entry(self) -> str:

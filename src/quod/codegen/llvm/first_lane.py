@@ -1,4 +1,4 @@
-"""What lane 0 has of an index, by scalars as far as that goes: addresses are no vectors."""
+"""Lane 0's value of an index, computed with scalar ops where possible, for scalar addresses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from quod.kernel.ir.value import Value
 
 
 def index64_of_lane0(body: BodyEmitter, index: Value) -> str:
-    """The same in 64 bits."""
+    """Emit lane 0's value of an index, widened to i64."""
     first = of_lane0(body, index)
     if index.type.bits == 64:
         return first
@@ -20,8 +20,11 @@ def index64_of_lane0(body: BodyEmitter, index: Value) -> str:
 
 
 def _wide_of_lane0(body: BodyEmitter, index: Value, first: str) -> str:
-    """What lane 0 has of 32 bits as 64, below 0 where active lanes begin behind a number that has
-    wrapped around."""
+    """Widen lane 0's 32-bit index `first` to i64.
+
+    If lane 0's index has wrapped around, the result is negative: it is derived from the lane whose
+    index has not, by the stride.
+    """
     behind = None if body.mask is None else body.beginning[body.mask]
     stride = body.strides.of(index)
     if behind is None or stride is None or stride <= 0:
@@ -33,7 +36,7 @@ def _wide_of_lane0(body: BodyEmitter, index: Value, first: str) -> str:
 
 
 def of_lane0(body: BodyEmitter, index: Value) -> str:
-    """What lane 0 has of an index."""
+    """Emit lane 0's value of an index."""
     return settled(
         index,
         body.first_lanes,
@@ -43,7 +46,7 @@ def of_lane0(body: BodyEmitter, index: Value) -> str:
 
 
 def _operands(body: BodyEmitter, value: Value) -> Sequence[Value]:
-    """Those of which lane 0 has what makes up its own; none where that is taken from the vector."""
+    """The operands to compute lane 0's value from; none if it is extracted from the vector."""
     op = value.op
     rule = None if op is None or not body.is_varying(value) else _OPERANDS.get(op.name)
     return () if op is None or rule is None else rule(op)
@@ -73,7 +76,7 @@ def _all(op: Op) -> Sequence[Value]:
 
 
 def _shifted(op: Op) -> Sequence[Value]:
-    """By an amount that is known: of others no stride is."""
+    """The shifted operand, if the amount is constant."""
     return op.operands[:1] if isinstance(op.operands[1].constant, int) else ()
 
 
@@ -84,7 +87,7 @@ def _widened(op: Op) -> Sequence[Value]:
 _OPERANDS: dict[str, Callable[[Op], Sequence[Value]]] = {
     "add": _all, "sub": _all, "mul": _all, "shl": _shifted, "convert": _widened,
 }  # fmt: skip
-"""Of ops whose result of one lane follows from the operands of that lane, those operands."""
+"""The ops that are recomputed for lane 0 alone, with the operands this needs."""
 
 
 def _is_widened(op: Op) -> bool:

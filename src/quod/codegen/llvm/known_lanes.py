@@ -1,4 +1,4 @@
-"""What every lane has of a value that follows from the numbers of the lanes alone."""
+"""Constant folding per lane: values that depend only on the lane's index."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Lanes = NDArray[Any]
 
 
 class KnownLanes:
-    """The numbers that values have in so many lanes, where they are known before a kernel runs."""
+    """The values per lane that are known statically."""
 
     def __init__(self, lanes: int) -> None:
         self._lanes = lanes
         self._found: dict[Value, Lanes | None] = {}
 
     def of(self, value: Value) -> Lanes | None:
-        """A number for each lane, None where they are not known."""
+        """Return a value's number in each lane, or None if not known."""
         return settled(value, self._found, _operands, self._computed)
 
     def _computed(self, value: Value) -> Lanes | None:
@@ -44,7 +44,7 @@ class KnownLanes:
 
 
 def _operands(value: Value) -> Sequence[Value]:
-    """Those that decide what is known of a value."""
+    """The operands that a value is evaluated from."""
     op = value.op
     if value.constant is not None or op is None or OPS[op.name].evaluate is None:
         return ()

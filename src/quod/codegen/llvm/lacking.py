@@ -1,4 +1,4 @@
-"""The capabilities that processors have no instructions for, and why."""
+"""The capabilities that CPUs lack, with the reason."""
 
 from __future__ import annotations
 
@@ -19,4 +19,4 @@ LACKING: Mapping[Capability, str] = {
     Capability.TILE_COPIES: PLAIN_COPIES,
     Capability.WARPGROUPS: "processors differ in what they have; add products up",
 }
-"""The reason by capability: the ops of these have no rule."""
+"""The reasons by capability; ops that need one have no rule."""

@@ -1,8 +1,8 @@
-"""The machine that LLVM IR is printed for by default."""
+"""The default machine for printing LLVM IR."""
 
 from __future__ import annotations
 
 from quod.kernel.machine import Capability, Machine
 
 EIGHT_LANES = Machine("llvm", 8, frozenset({Capability.U64, Capability.SUBGROUPS}), subgroup_size=8)
-"""Eight lanes, which are one subgroup, without special features."""
+"""Eight lanes that form one subgroup, without special features."""

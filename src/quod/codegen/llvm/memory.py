@@ -1,9 +1,9 @@
-"""LLVM rules of the ops that touch memory.
+"""LLVM rules of the ops that access memory.
 
-Lanes that read consecutive places use one vector load. A lane that reads several consecutive
-64-bit words (a field element) loads them as one short vector, and the lanes' vectors are
-transposed in registers. Everything else is a gather or a scatter. Inactive lanes are masked, or
-sent to scratch memory where the access has no mask.
+Lanes that read consecutive elements use one vector load. A lane that reads several consecutive
+64-bit words (a field element) loads them as one short vector, and the lanes' vectors are transposed
+in registers. Other accesses are gathers and scatters. Inactive lanes are masked, or redirected to
+scratch memory if the access has no mask.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def element_of(pointer: Value) -> Type:
 
 
 def alignment(element: Type) -> int:
-    """What an address is sure to be a multiple of: arrays of words may begin at any word."""
+    """The guaranteed alignment of an element in bytes: arrays may begin at any 32-bit word."""
     return min(4, element.bytes)
 
 
@@ -51,7 +51,7 @@ def _vector_addresses(body: BodyEmitter, pointer: Value, index: Value) -> str:
 
 
 def _lane_addresses(body: BodyEmitter, pointer: Value, index: Value, count: int) -> list[str]:
-    """One address of `count` elements a lane; an inactive lane's is scratch memory."""
+    """Emit an address of `count` elements per lane; inactive lanes get scratch memory."""
     element = memory_name(element_of(pointer))
     stride = body.strides.of(index)
     if body.mask is None and stride is not None and not body.is_varying(pointer):
@@ -73,9 +73,9 @@ def _lane_addresses(body: BodyEmitter, pointer: Value, index: Value, count: int)
 
 
 def _consecutive_address(body: BodyEmitter, pointer: Value, index: Value) -> str:
-    """The address of lane 0 where lanes follow one another, from the first active lane's index.
+    """Emit lane 0's address of a consecutive access, from the index of the first active lane.
 
-    An inactive lane's index may have wrapped around, so lane 0's own is not to be trusted.
+    Lane 0 may be inactive, and its index may then have wrapped around.
     """
     element = memory_name(element_of(pointer))
     kind = body.type_of(index, varying=True)
@@ -97,7 +97,7 @@ def _consecutive_address(body: BodyEmitter, pointer: Value, index: Value) -> str
 
 
 def _widen(body: BodyEmitter, element: Type, kind: str, operand: str, *, varying: bool) -> str:
-    """A stored value as the value that a load gives."""
+    """Convert an element in memory to the value that a load returns."""
     if element in types.STORAGE:
         target = body.vector("i32") if varying else "i32"
         extended = "sext" if element.kind == "signed" else "zext"
@@ -179,7 +179,7 @@ def _masked_load(body: BodyEmitter, kind: str, address: str, align: int) -> str:
 
 
 def gather(body: BodyEmitter, kind: str, name: str, addresses: str, align: int) -> str:
-    """Loads a value from the address of each active lane."""
+    """Emit a load from the address of each active lane."""
     function = f"@llvm.masked.gather.{_suffix(body, name)}.v{body.lanes}p0"
     pointers = body.vector("ptr")
     body.module.declare(f"{kind} {function}({pointers}, i32, {body.vector('i1')}, {kind})")
@@ -190,7 +190,7 @@ def gather(body: BodyEmitter, kind: str, name: str, addresses: str, align: int) 
 
 
 def scatter(body: BodyEmitter, name: str, values: str, addresses: str, align: int) -> None:
-    """Stores a value of each active lane at its address."""
+    """Emit a store of each active lane's value to its address."""
     kind, pointers = body.vector(name), body.vector("ptr")
     function = f"@llvm.masked.scatter.{_suffix(body, name)}.v{body.lanes}p0"
     body.module.declare(f"void {function}({kind}, {pointers}, i32, {body.vector('i1')})")
@@ -201,7 +201,7 @@ def scatter(body: BodyEmitter, name: str, values: str, addresses: str, align: in
 
 
 def _chunks(count: int) -> list[tuple[int, int]]:
-    """(start, size) of the 4-, 2- and 1-word pieces of a run of words."""
+    """Split a run of words into chunks of 4, 2 and 1; returns (start, size) of each."""
     pieces, start = [], 0
     while start < count:
         size = next(size for size in (4, 2, 1) if start + size <= count)
@@ -222,16 +222,16 @@ _HIGH_QUADS = [2, 3, 10, 11, 6, 7, 14, 15]
 
 
 def _is_row(body: BodyEmitter, element: Type, count: int) -> bool:
-    """Whether a lane's consecutive elements are whole words of 64 bits, and more than one element.
+    """Return whether each lane's elements are loaded as a row of 64-bit words and transposed.
 
-    Pairs of 32-bit integers are such words.
+    That is so for several 64-bit elements, or an even number of 32-bit integers, and eight lanes.
     """
     pairs = element in (types.u32, types.i32) and count % 2 == 0
     return body.lanes == 8 and count > 1 and (element.bits == 64 or pairs)
 
 
 def _load_rows(body: BodyEmitter, op: Op, element: Type) -> None:
-    """Each lane's consecutive words as short vectors, transposed to one vector a word."""
+    """Emit loads of each lane's words as short vectors, transposed to one vector per word."""
     pointer, index = op.operands
     addresses = _lane_addresses(body, pointer, index, len(op.results))
     if element.bits == 64:
@@ -247,7 +247,7 @@ def _load_rows(body: BodyEmitter, op: Op, element: Type) -> None:
 
 
 def _transposed_rows(body: BodyEmitter, addresses: list[str], count: int, name: str) -> list[str]:
-    """`count` words from each of eight addresses, a vector a word."""
+    """Emit loads of `count` words from each of eight addresses; returns one vector per word."""
     full, found = f"<8 x {name}>", []
     for start, size in _chunks(count):
         rows = []
@@ -265,7 +265,7 @@ def _transposed_rows(body: BodyEmitter, addresses: list[str], count: int, name: 
 
 
 def _join(body: BodyEmitter, kind: str, parts: list[str]) -> str:
-    """Concatenates equal vectors."""
+    """Emit the concatenation of vectors of equal length."""
     size = int(kind[1:].split()[0])
     element = kind[1:-1].partition(" x ")[2]
     while len(parts) > 1:
@@ -332,7 +332,7 @@ def _store(body: BodyEmitter, op: Op) -> None:
 
 
 def varying_addresses(body: BodyEmitter, pointer: Value, index: Value) -> str:
-    """A vector of addresses even where every lane's is the same."""
+    """Emit a vector of addresses, also for a uniform address."""
     if body.is_varying(pointer) or body.is_varying(index):
         return _vector_addresses(body, pointer, index)
     return body.splat_text(scalar_address(body, pointer, index), "ptr")
@@ -359,7 +359,7 @@ def _store_rows(body: BodyEmitter, pointer: Value, index: Value, values: list[Va
 
 
 def _pairs(body: BodyEmitter, halves: list[str]) -> list[str]:
-    """Vectors of 32-bit integers as half as many of 64 bits."""
+    """Combine pairs of vectors of 32-bit integers to vectors of 64-bit words."""
     wide = [body.fresh(f"zext <8 x i32> {half} to <8 x i64>") for half in halves]
     found = []
     for low, high in zip(wide[::2], wide[1::2], strict=True):
@@ -399,7 +399,7 @@ def _prefetch(body: BodyEmitter, op: Op) -> None:
         addresses = [scalar_address(body, pointer, index)]
     element = memory_name(element_of(pointer))
     size, count = element_of(pointer).bytes, op.attributes["count"]
-    # The first element of each line, and the last element, which may begin one more.
+    # The first element of each cache line, and the last element, which may be in one more line.
     places = sorted({*range(0, count, max(1, 64 // size)), count - 1})
     for address in addresses:
         for place in places:
@@ -426,7 +426,7 @@ def _shared(body: BodyEmitter, op: Op) -> None:
 
 
 def _private(body: BodyEmitter, op: Op) -> None:
-    """An array a lane, one behind the other."""
+    """Allocate one array per lane, contiguously."""
     (result,) = op.results
     name, count = memory_name(element_of(result)), int(op.attributes["count"])
     room = body.allocate(f"[{count * body.lanes} x {name}]", 64)

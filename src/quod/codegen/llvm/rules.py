@@ -1,4 +1,4 @@
-"""LLVM rules of the ops that compute values from values."""
+"""LLVM rules of the ops that only compute."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _same(instruction: str, floating: str = "") -> Rule:
 
 
 def _intrinsic(names: dict[str, str], extra: str = "") -> Rule:
-    """A call of an overloaded intrinsic; `extra` are trailing constant operands."""
+    """Make a rule that calls an overloaded intrinsic; `extra` are trailing constant operands."""
 
     def rule(body: BodyEmitter, op: Op) -> None:
         (result,) = op.results
@@ -111,7 +111,7 @@ def _select(body: BodyEmitter, op: Op) -> None:
 
 
 def _division(text: str) -> Rule:
-    """Unsigned division with a defined result for a zero divisor."""
+    """Make a rule of unsigned division with a defined result for a zero divisor."""
 
     def rule(body: BodyEmitter, op: Op) -> None:
         (result,) = op.results
@@ -138,7 +138,10 @@ def _division(text: str) -> Rule:
 
 
 def _signed_division(quotient: bool) -> Rule:
-    """Rounded down; hardware rounds toward zero and has no result by zero and beyond the range."""
+    """Make a rule of floor division, defined also for zero divisors and overflow.
+
+    LLVM's instructions round toward zero and are undefined in these cases.
+    """
 
     def rule(body: BodyEmitter, op: Op) -> None:
         (result,) = op.results
@@ -207,7 +210,7 @@ def _one_by(body: BodyEmitter, op: Op, value: str) -> str:
 
 
 def _wide_product(body: BodyEmitter, a: str, b: str, bits: int, vector: bool, shift: int) -> str:
-    """Bits `shift` and up of a full product, truncated to `bits`."""
+    """Emit a full product, shifted right by `shift` and truncated to `bits`."""
     narrow = body.vector(f"i{bits}") if vector else f"i{bits}"
     wide = body.vector(f"i{2 * bits}") if vector else f"i{2 * bits}"
     x, y = (body.fresh(f"zext {narrow} {value} to {wide}") for value in (a, b))
@@ -263,7 +266,7 @@ def _madd52(half: str) -> Rule:
 
 
 def _carry(operation: str, *, multiply: str = "", carry_in: bool, carry_out: bool) -> Rule:
-    """Chains of `uadd.with.overflow`, which LLVM turns into add and adc."""
+    """Make a carry rule by `uadd.with.overflow`, chains of which LLVM turns into add and adc."""
 
     def rule(body: BodyEmitter, op: Op) -> None:
         varying = any(body.is_varying(result) for result in op.results)
@@ -360,7 +363,7 @@ def _unpack_f16(high: bool) -> Rule:
 
 
 def _dot4(body: BodyEmitter, op: Op) -> None:
-    """Bytes are signed where they are moved to the top, and back."""
+    """Emit a dot product of signed bytes, each sign-extended by a shift up and back down."""
     result = op.results[0]
     kind, varying = body.type_of(result), body.is_varying(result)
     first, second, total = (body.get(operand, varying=varying) for operand in op.operands)
@@ -379,7 +382,7 @@ def _dot4(body: BodyEmitter, op: Op) -> None:
 
 
 def _f16_bits(body: BodyEmitter, kind: str, text: str) -> str:
-    """The bits of the f16 nearest to an f32, in words of a type."""
+    """Emit the bits of the f16 nearest to an f32, as words of a type."""
 
     def of(name: str) -> str:
         return kind.replace("i32", name)
@@ -416,11 +419,11 @@ def _num_workgroups(body: BodyEmitter, op: Op) -> None:
 
 
 def _left_out(body: BodyEmitter, op: Op) -> None:
-    """Only devices that interpret kernels print and check."""
+    """Emit nothing: only interpreted kernels print and check assertions."""
 
 
 def _barrier(body: BodyEmitter, op: Op) -> None:
-    """Nothing: the instances of a workgroup are the lanes of a vector and run in lockstep."""
+    """Emit nothing: the instances of a workgroup are lanes of a vector and run in lockstep."""
 
 
 _LOGICAL = {"unsigned": "lshr", "signed": "ashr"}

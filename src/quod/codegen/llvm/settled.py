@@ -1,4 +1,4 @@
-"""What is found of a value once it is known of what the value was computed from."""
+"""Memoised evaluation of facts about values, bottom-up and without recursion."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ def settled(
     needs: Callable[[Value], Sequence[Value]],
     find: Callable[[Value], T],
 ) -> T:
-    """What `find` says of a value; it may look up in `found` what the value `needs`.
+    """Return `find(value)`, which may look up in `found` the results for `needs(value)`.
 
-    No recursion: a value may stand at the end of a chain of any length. Each value is found once,
-    in the order in which a recursion would.
+    Iterative, as chains of values may be arbitrarily long. Each value is evaluated once, in the
+    order of a recursive evaluation.
     """
     pending = [value]
     while pending:

@@ -1,4 +1,4 @@
-"""How indices differ between the lanes of a vector."""
+"""Stride analysis: the differences of indices between the lanes of a vector."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from quod.kernel.ir.value import Value
 from quod.kernel.verifier.uniformity import Uniformity
 
 _LOG_LANES = 10
-"""The logarithm of the most lanes of a vector."""
+"""The base-2 logarithm of the maximum number of lanes."""
 
 
 class LaneStrides:
-    """How much an index grows from one lane to the next, where that is a known constant."""
+    """The strides of indices from one lane to the next, if they are known constants."""
 
     def __init__(self, uniformity: Uniformity) -> None:
         self._uniformity = uniformity
@@ -26,20 +26,20 @@ class LaneStrides:
         return settled(value, self._known, self._operands, self._find)
 
     def count(self, index: Value, start: Value, step: Value) -> None:
-        """Says that a loop's index goes from a start by steps: where all lanes take the same step,
-        they stay as far apart as they begin."""
+        """Register a loop's index: with a uniform step it keeps the stride of its start."""
         self._whole[index] = self.never_wraps(start)
         if self.of(step) == 0:
             self._known[index] = self.of(start)
 
     def carry(self, carried: Iterable[Value]) -> None:
-        """Says that values are carried by loops or given to functions: nothing is known of them."""
+        """Register values carried by loops or passed to functions, of which nothing is known."""
         self._carried.update(carried)
 
     def never_wraps(self, value: Value) -> bool:
-        """Whether an index is the number that it looks like: nothing is taken from it, so that no
-        lane's is below 0 and wraps around. Sums of its own width may still have wrapped around,
-        but none that have been widened since."""
+        """Return whether no lane's index has wrapped around below zero: nothing is subtracted.
+
+        Sums of the index's own width may have overflowed, but not before a widening.
+        """
         return settled(value, self._whole, self._kept, self._is_whole)
 
     def _is_whole(self, value: Value) -> bool:
@@ -53,7 +53,7 @@ class LaneStrides:
         return () if value.op is None or rule is None else rule(value.op)
 
     def _widens_a_sum(self, op: Op) -> bool:
-        """Whether an op widens what may have wrapped around for some lanes and not for others."""
+        """Return whether an op widens a varying value that may have overflowed in some lanes."""
         if op.name != "convert":
             return False
         (given,) = op.operands
@@ -62,7 +62,7 @@ class LaneStrides:
         return is_wider and self._uniformity.is_varying(given) and not is_number
 
     def _operands(self, value: Value) -> tuple[Value, ...]:
-        """Those whose strides make up a value's own."""
+        """The operands that determine a value's stride."""
         op = value.op
         if op is None or op.name not in _RULES or not value.type.is_integer:
             return ()
@@ -82,8 +82,7 @@ class LaneStrides:
 
 
 def _as_number(stride: int, bits: int) -> int | None:
-    """What a word of a stride adds or takes away: -1 where it has all bits. None for strides so
-    long that a few lanes wrap around."""
+    """Interpret a stride as a signed number; None if it is so large that lanes may wrap around."""
     half = 1 << (bits - 1)
     stride = (stride + half) % (2 * half) - half
     return stride if abs(stride) < half >> _LOG_LANES else None
@@ -113,7 +112,7 @@ _RULES: dict[str, Callable[[Op, list[int]], int | None]] = {
     "mul": _product,
     "shl": _shifted,
 }
-"""The stride of an op's result by those of its operands."""
+"""The stride of an op's result as a function of its operands' strides."""
 
 
 def _nothing(_op: Op) -> tuple[Value, ...]:
@@ -141,4 +140,4 @@ _WHOLE: dict[str, Callable[[Op], tuple[Value, ...]]] = {
     "shl": _first,
     "shr": _first,
 }
-"""Of ops that take nothing away: the operands that may have wrapped around before."""
+"""The ops that do not subtract, with the operands that must not have wrapped around either."""

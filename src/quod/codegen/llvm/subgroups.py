@@ -1,6 +1,6 @@
-"""LLVM rules of the ops in which the instances of a workgroup exchange values.
+"""LLVM rules of subgroup ops.
 
-They stand only where all instances come, so no mask is in force.
+These are legal only where all instances reach them, so no mask is active.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ def _uniform(body: BodyEmitter, op: Op) -> None:
 
 
 def _shuffle(body: BodyEmitter, op: Op) -> None:
-    """By an order of lanes that is known here, else through memory: the values of all lanes are
-    stored, and each lane loads the one it takes."""
+    """Emit a shuffle: a shufflevector for statically known lanes, else a round trip via memory."""
     (value, lane), (result,) = op.operands, op.results
     size = body.module.kernel.subgroup_size
     if not body.is_varying(value) and not body.is_varying(result):
@@ -56,7 +55,7 @@ def _shuffle(body: BodyEmitter, op: Op) -> None:
 
 
 def _moved(body: BodyEmitter, kind: str, text: str, sources: Sequence[int]) -> str:
-    """A vector whose lanes have what these lanes of another have."""
+    """Emit a vector whose lane i is lane sources[i] of another."""
     indices = ", ".join(f"i32 {source}" for source in sources)
     return body.fresh(
         f"shufflevector {kind} {text}, {kind} poison, <{body.lanes} x i32> <{indices}>"
@@ -91,7 +90,7 @@ def _as_32_bits(body: BodyEmitter, bits: str, count: int) -> str:
 
 
 def _combined(body: BodyEmitter, op: Op) -> None:
-    """By pairs: each time the lanes are combined with themselves in another order."""
+    """Emit a subgroup reduction as a butterfly of shuffles."""
     (value,), (result,) = op.operands, op.results
     size, lanes = min(body.module.kernel.subgroup_size, body.lanes), body.lanes
     kind = body.vector(memory_name(value.type))
@@ -121,7 +120,7 @@ def _combined(body: BodyEmitter, op: Op) -> None:
 
 
 def _of_vectors(body: BodyEmitter, op: Op, operands: list[str]) -> str:
-    """Vectors combined by what an op combines with."""
+    """Combine vectors with the binary op of a reduction."""
     type_, builder = op.operands[0].type, op.results[0].builder
     values = [Value(type_, builder) for _ in operands]
     result = Value(type_, builder)

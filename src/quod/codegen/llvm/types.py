@@ -1,4 +1,4 @@
-"""How LLVM names scalar types, and writes constants of them."""
+"""LLVM names of scalar types, and LLVM constants."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _SCALAR_NAMES = {
 
 
 def scalar_name(type_: Type) -> str:
-    """LLVM's name of a scalar type."""
+    """The LLVM name of a scalar type."""
     return "ptr" if isinstance(type_, PointerType) else _SCALAR_NAMES[type_]
 
 
 def memory_name(element: Type) -> str:
-    """LLVM's name of an element in memory: a bool is a byte."""
+    """The LLVM name of an element in memory; a bool is a byte."""
     return "i8" if element is types.bool_ else scalar_name(element)
 
 
 def constant_text(number: int | float | bool, type_: Type) -> str:
-    """A constant as LLVM writes it."""
+    """Format a constant in LLVM IR."""
     if type_ is types.bool_:
         return "true" if number else "false"
     if type_.kind == "float":
