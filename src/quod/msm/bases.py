@@ -1,7 +1,7 @@
 """Multi-scalar multiplication: the sum of scalar times base over two arrays.
 
-`MsmBases` stay with a device, of which an engine computes MSMs over them: `quod.msm.host.engine` on
-a processor, `quod.msm.gpu.run` on a GPU.
+`MsmBases` hold bases on a device. The MSMs over them are computed by `quod.msm.host.engine` on a
+CPU and by `quod.msm.gpu.run` on a GPU.
 """
 
 from __future__ import annotations
@@ -33,41 +33,43 @@ AffineInts = tuple[int, int] | tuple[Fq2Element, Fq2Element] | None
 
 
 class MsmEngine(Protocol):
-    """Some bases, one at least, where a device computes with them, and MSMs over them.
+    """At least one base in a device's memory, and the MSMs over them.
 
-    Where there are options, None stands for those that the bases were made with.
+    Options of None stand for the options of the bases.
     """
 
     @property
     def nbytes(self) -> int:
-        """Memory of the device that the bases and their multiples take."""
+        """Device memory of the bases and their multiples, in bytes."""
 
     def peak_bytes(self, count: int, vectors: int, options: MsmOptions | None) -> int:
-        """A bound on what MSMs of so many vectors of `count` scalars take beside that."""
+        """Bound the further bytes for MSMs of `vectors` vectors of `count` scalars."""
 
     def scalar_memory(self, count: int, options: MsmOptions | None) -> Array:
         """See `MsmBases.scalar_memory`."""
 
     def words(self, scalars: Array, options: MsmOptions | None, timeline: Timeline | None) -> Array:
-        """MSMs of scalars of shape (m, n, 8), n above 0: uint64 words of shape (m, point_words)."""
+        """Return the MSMs of host scalars of shape (m, n, 8), n above 0.
+
+        Affine points in Montgomery form, uint64 of shape (m, point_words).
+        """
 
     def buffer_words(
         self, scalars: Buffer, vectors: int, count: int, timeline: Timeline | None
     ) -> Array:
-        """The same of scalars in the device's memory."""
+        """Return the MSMs of `vectors` * `count` scalars in device memory, as `words` does."""
 
 
 class MsmBases:
-    """Bases that stay with a device for many MSMs.
+    """Bases that are kept on a device for many MSMs.
 
-    `points` is a host array of affine points in Montgomery form, shape (n, *group.shape), dtype
-    uint32; on a CPU it is used in place and must not change. Points are not checked to be on the
-    curve.
+    points: host array of affine points in Montgomery form, uint32 of shape (n, *group.shape). They
+        are not checked to be on the curve. On a CPU the array is used in place: do not change it.
+    options: with a `precompute_factor` above 1, multiples of the bases are computed at once. They
+        fit one window width, so every MSM over these bases has these options. A GPU copies the
+        bases and computes multiples unless the factor is 1 (see `MsmOptions`).
 
-    With a `precompute_factor` above 1 in `options`, multiples of the bases are computed now. They
-    fit one width of windows, so these options then hold for every MSM over the bases. On a GPU
-    multiples are computed unless the factor is 1, and the bases are copied there (see
-    `MsmOptions`). DeviceError if they do not fit.
+    Raises DeviceError if the bases do not fit in memory.
     """
 
     def __init__(
@@ -85,11 +87,11 @@ class MsmBases:
         return self._count
 
     def scalar_memory(self, count: int, options: MsmOptions | None = None) -> Array:
-        """Host memory, shape (count, 8), for scalars that MSMs take from where they are.
+        """Return host memory, uint32 of shape (count, 8), for scalars that need no copy.
 
-        On a GPU it is page-locked, and scalars from elsewhere are copied there first. It belongs to
-        MSMs of so many scalars with these options, until others came between; DeviceError if such
-        an MSM does not fit the device.
+        On a GPU it is page-locked; MSMs first copy scalars from other arrays into it. It is valid
+        for MSMs of `count` scalars with these options, until MSMs of other shapes displace it.
+        Raises DeviceError if such an MSM does not fit the device.
         """
         count = whole_number("count", count, 0)
         check_count(count, self._count)
@@ -98,8 +100,10 @@ class MsmBases:
         return self.engine.scalar_memory(count, options)
 
     def peak_bytes(self, count: int | None = None, options: MsmOptions | None = None) -> int:
-        """A bound on the memory of the device that an MSM of `count` scalars takes beside the
-        bases; by default of one a base."""
+        """Bound the further bytes of device memory for an MSM of `count` scalars.
+
+        Default: one scalar a base.
+        """
         count = self._count if count is None else whole_number("count", count, 0)
         check_count(count, self._count)
         if self.engine is None or not count:
@@ -108,7 +112,7 @@ class MsmBases:
 
     @property
     def nbytes(self) -> int:
-        """The device's memory that the bases and their multiples take."""
+        """Device memory of the bases and their multiples, in bytes."""
         return 0 if self.engine is None else self.engine.nbytes
 
 
@@ -129,14 +133,13 @@ def msm_words(
     options: MsmOptions | None = None,
     timeline: Timeline | None = None,
 ) -> Array:
-    """The sum of scalars[i] * bases[i] as the uint64 words of an affine point in Montgomery form.
+    """Return the sum of scalars[i] * bases[i], an affine point in Montgomery form.
 
-    `scalars` are canonical integers, uint32 words of shape (n, 8), or (n, `group.scalars.words`)
-    where the order is shorter; there may be fewer than bases. With an axis more, (m, n, 8), they
-    are m vectors of scalars over the same bases, and the results have shape (m, point_words).
-    (0, 0) stands for infinity. Raises InputError for a scalar that is not below the group's order
-    or the promised 2**scalar_bits, DeviceError if the plan's `peak_bytes` are more than the
-    device's memory budget.
+    scalars: canonical integers, uint32 of shape (n, 8) or (n, group.scalars.words), with n at most
+        the number of bases; or m vectors of scalars over the same bases, of shape (m, n, words).
+    Returns uint64 of shape (point_words,), or (m, point_words) for vectors; zeros are infinity.
+    Raises InputError if a scalar is not below the group's order or the promised 2**scalar_bits,
+    DeviceError if the plan's `peak_bytes` exceed the device's memory budget.
     """
     scalars = plain_array("scalars", scalars)
     check_words(bases.group, scalars)
@@ -154,11 +157,11 @@ def msm_words(
 def msm_buffer(
     bases: MsmBases, scalars: Buffer, vectors: int = 1, timeline: Timeline | None = None
 ) -> Array:
-    """What `msm_words` gives, shape (vectors, point_words), of scalars in the device's memory.
+    """Return the MSMs of scalars in device memory, uint64 of shape (vectors, point_words).
 
-    `scalars` are `vectors` equally long vectors of canonical integers of eight 32-bit words,
-    whatever the order of the group, one after the other. Bases that are streamed take them through
-    the host's memory.
+    scalars: `vectors` vectors of equal length, one after the other, of canonical integers of eight
+        32-bit words. MSMs over streamed bases first download them.
+    Raises the errors of `msm_words`, and InputError for a buffer of another shape.
     """
     instance("scalars", scalars, Buffer, "upload them to the device of the bases")
     vectors = whole_number("vectors", vectors, 1)
@@ -181,9 +184,9 @@ def msm_buffer(
 
 
 def affine_ints(group: Group, words: Array) -> AffineInts:
-    """An affine point of Montgomery words as plain integers; None for infinity.
+    """Convert an affine point in Montgomery form to canonical integers; None for infinity.
 
-    InputError for an array of another size.
+    Raises InputError for an array of another size.
     """
     if words.nbytes != 8 * group.point_words:
         raise InputError(
@@ -211,10 +214,10 @@ def msm(
     options: MsmOptions | None = None,
     timeline: Timeline | None = None,
 ) -> AffineInts:
-    """The sum of scalars[i] * bases[i] as plain affine integers, None for infinity.
+    """Return the sum of scalars[i] * bases[i] as canonical affine integers, None for infinity.
 
-    See `MsmBases` and `msm_words` for the arrays and the errors. There is one vector of scalars;
-    InputError for several, and for bases of another group.
+    See `MsmBases` and `msm_words` for the arrays and the errors. Raises InputError also for
+    several vectors of scalars and for bases of another group.
     """
     check_one_vector(scalars)
     resident = _bases_of(device, group, bases)
@@ -222,7 +225,7 @@ def msm(
 
 
 def check_one_vector(scalars: Array) -> None:
-    """InputError for what is several vectors of scalars, or no array."""
+    """Raise InputError for several vectors of scalars, or if `scalars` is not an array."""
     if plain_array("scalars", scalars).ndim == 3:
         raise InputError(
             f"msm takes one vector of scalars, of shape (n, words), not {len(scalars)} of them; "
@@ -231,7 +234,10 @@ def check_one_vector(scalars: Array) -> None:
 
 
 def _bases_of(device: DeviceChoice, group: Group, bases: Array | MsmBases) -> MsmBases:
-    """Bases on a device; those of an array are without multiples, which would not pay."""
+    """Put an array of bases on a device, without multiples: those do not pay for one MSM.
+
+    Raises InputError for `MsmBases` of another group.
+    """
     if not isinstance(bases, MsmBases):
         return MsmBases(device, group, bases, MsmOptions(precompute_factor=1))
     if bases.group != group:
@@ -247,9 +253,9 @@ def msm_many(
     options: MsmOptions | None = None,
     timeline: Timeline | None = None,
 ) -> list[AffineInts]:
-    """`msm` for each of several vectors of scalars over the same bases.
+    """Return the `msm` of each vector of scalars over the same bases.
 
-    The vectors are equally long; as many as `MsmOptions.batch_size` share each step of the work.
+    The vectors have equal length and run in batches of `MsmOptions.batch_size`.
     """
     if not isinstance(vectors, (list, tuple, np.ndarray)):
         raise InputError(

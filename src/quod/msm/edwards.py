@@ -16,10 +16,10 @@ from quod.msm.options import MsmOptions
 def edwards_bases(
     device: DeviceChoice, curve: EdwardsCurve, points: Array, options: MsmOptions | None = None
 ) -> MsmBases:
-    """Bases that stay with a device for many MSMs; see `MsmBases`.
+    """Return `MsmBases` of points of a twisted Edwards curve.
 
-    `points` are affine points of the curve, in or outside the subgroup, shape (n, 2, words) as in
-    `quod.curve.edwards.operations`. They are not checked to be on the curve.
+    points: affine points in or outside the subgroup, of shape (n, 2, words) as in
+        `quod.curve.edwards.operations`. They are not checked to be on the curve.
     """
     device, model = resolve_device(device), model_of(curve)
     return MsmBases(device, model, to_model(device, model, points), options)
@@ -33,10 +33,10 @@ def edwards_msm(
     options: MsmOptions | None = None,
     timeline: Timeline | None = None,
 ) -> tuple[int, int]:
-    """The sum of scalars[i] * bases[i] as plain affine integers, (0, 1) for the neutral element.
+    """Return the sum of scalars[i] * bases[i] as affine integers; (0, 1) is the neutral element.
 
-    `scalars` are integers below the order of the subgroup, uint32 words as `msm_words` takes them.
-    InputError as for that, and for bases of another curve.
+    scalars: integers below the order of the subgroup, an array as for `msm_words`.
+    Raises the errors of `msm_words`, and InputError for bases of another curve.
     """
     check_one_vector(scalars)
     resident = (

@@ -1,8 +1,8 @@
-"""Multiples of one point by many scalars, as key generation needs them.
+"""Fixed-base scalar multiplication: one point by many scalars, for key generation.
 
 With a table of d * 2**(window_bits * w) * P for every window w and digit d, a multiple is a sum of
-one entry a window (Brickell, Gordon, McCurley, Wilson, EUROCRYPT '92): here a chunk of entries for
-the additions in affine coordinates that an MSM's buckets use.
+one entry a window (Brickell, Gordon, McCurley, Wilson, EUROCRYPT '92). On a CPU these entries are
+one chunk, summed by the affine additions of MSM buckets.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from quod.validation import whole_number
 if TYPE_CHECKING:
     from quod.msm.gpu.run.fixed_base import GpuTable
 
-# Wider windows would make a table that no cache holds.
+# The table of a wider window does not fit a cache.
 _MAX_WINDOW_BITS = 13
 
-# What an addition takes: to a multiple, to make an entry of the table, and to make a seed of it.
+# Products to add an entry to a multiple, to compute a table entry, and to compute a seed of it.
 _MULTIPLE, _ENTRY, _SEED = 6, 25, 800
 
-# Scalars at a time, so that their digits and entries take little memory.
+# Scalars of one pass, few enough that their digits and entries take little memory.
 _CHUNK = 1 << 17
 
 
@@ -58,10 +58,10 @@ def list_table_entries(
     starts: Pointer[U32],
     lengths: Pointer[U32],
 ) -> None:
-    """The table's entries that each scalar's multiple is the sum of.
+    """List the table entries that sum to each scalar's multiple.
 
-    Digit w of scalar i is stored[w * count + i]; its entry is entry |digit| - 1 of the window's
-    `half`. Made for one lane: an instance is one scalar.
+    Digit w of scalar i is stored[w * count + i]; its entry is number w * half + |digit| - 1, with
+    the sign in bit 31. Compiled for one lane: an instance handles one scalar.
     """
     i = k.global_id()
     start = i * windows
@@ -80,18 +80,18 @@ def list_table_entries(
 
 @frozen
 class _Shape:
-    """A table: its windows and the width of their signed digits."""
+    """The number of windows of a table, and the width of their signed digits."""
 
     window_bits: int
     windows: int
 
     @property
     def half(self) -> int:
-        """Entries a window."""
+        """Number of entries of a window."""
         return 1 << (self.window_bits - 1)
 
     def cost(self, count: int) -> float:
-        """About how many products `count` multiples take, the table included."""
+        """Estimate the field products for the table and `count` multiples."""
         table = self.half * _ENTRY + 2 * sqrt(self.half) * _SEED
         return self.windows * (count * _MULTIPLE + table)
 
@@ -99,7 +99,7 @@ class _Shape:
 class FixedBase:
     """A table of multiples of one point.
 
-    `count` is how many scalars there will be in all; it decides how large the table is.
+    count: the expected number of scalars in all, from which the size of the table is chosen.
     """
 
     def __init__(self, device: AnyDevice, group: Group, point: Point, count: int) -> None:
@@ -115,28 +115,31 @@ class FixedBase:
         else:
             from quod.msm.gpu.run.fixed_base import GpuTable
 
-            # The table is little work beside what comes, and its kernels are many.
+            # The host builds the table: that is little work, by many kernels.
             table = _table(resolve_device("cpu"), group, base, shape)
             self._multiples = GpuTable(device, group, table, shape.window_bits, shape.windows)
 
     def multiply(self, scalars: Words) -> Words:
-        """scalars[i] * point, affine of shape (n, *group.shape).
+        """Return scalars[i] * point, affine points of shape (n, *group.shape).
 
-        `scalars` are integers below the order, uint32 of shape (n, words), not in Montgomery form;
-        InputError for others.
+        scalars: canonical integers below the order, uint32 of shape (n, words); others raise
+            InputError.
         """
         check_scalars_array(self.group, scalars)
         return self._multiples.multiply(scalars)
 
     def multiply_into(self, scalars: Buffer, out: Buffer) -> None:
-        """As `multiply` where all of it is memory of the device's own: from scalars, to points."""
+        """Compute `multiply` from device memory to device memory.
+
+        Raises InputError on a device that computes in host memory.
+        """
         if isinstance(self._multiples, _HostTable):
             raise InputError(f"{self.device.name} computes in host memory: multiply arrays there")
         self._multiples.multiply_into(scalars, out)
 
 
 class _HostTable:
-    """A table of multiples in the host's memory."""
+    """A table of multiples in host memory."""
 
     def __init__(self, device: HostDevice, group: Group, table: Array, shape: _Shape) -> None:
         self.device, self.group = device, group
@@ -179,7 +182,7 @@ class _HostTable:
 
 
 def multiply_generator(device: AnyDevice, group: Group, scalars: Words) -> Words:
-    """scalars[i] * G; see `FixedBase.multiply`."""
+    """Return scalars[i] * G for the group's generator; see `FixedBase.multiply`."""
     check_scalars_array(group, scalars)
     return FixedBase(device, group, group.parameters.generator, len(scalars)).multiply(scalars)
 
@@ -193,7 +196,7 @@ def _shape_for(group: Group, count: int) -> _Shape:
 
 
 def _table(device: AnyDevice, group: Group, base: Words, shape: _Shape) -> Array:
-    """The 64-bit words of all entries, from multiples by the low and by the high bits of digits."""
+    """Return the 64-bit words of all entries: sums of multiples by the low and high digit bits."""
     powers = unwritten(shape.windows, *group.shape)
     powers[0] = base[0]
     kernel = device.compile(double_repeatedly, lanes=1, group=group)
@@ -204,7 +207,7 @@ def _table(device: AnyDevice, group: Group, base: Words, shape: _Shape) -> Array
     lows = shape.half // highs
 
     def multiples(factors: range) -> Words:
-        """By window and then by factor."""
+        """Multiples of every window's power by every factor, window by window."""
         scalars = np.zeros((len(factors), 2), np.uint32)
         scalars[:, 0] = factors
         return operations.multiply(

@@ -1,4 +1,4 @@
-"""The kernels of an MSM by name."""
+"""Register the kernels of MSMs by name."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ register("msm.list_table_entries", list_table_entries)
 register("msm.cut_segments", segments.cut_segments)
 register("msm.list_rows_and_columns", rows_and_columns.list_rows_and_columns)
 for _group in (*GROUPS.values(), model_of(EDWARDS_BLS12)):
-    # As few rows as any machine's shared memory has room for; the CPU takes more.
+    # Few enough rows for the shared memory of every machine; the CPU engine takes more.
     register(f"msm.accumulate[{_group.name}]", accumulate, group=_group, max_rows=8)
     register(f"msm.weigh[{_group.name}]", rows_and_columns.weigh, group=_group)
     register(f"msm.combine[{_group.name}]", rows_and_columns.combine, group=_group)
@@ -47,7 +47,7 @@ for _group in (*GROUPS.values(), model_of(EDWARDS_BLS12)):
 
 
 def _register_sums(name: str, form: Form) -> None:
-    """The kernels that add up sums of one group on a GPU."""
+    """Register the GPU kernels that add chunk, bucket and line sums of one group."""
     group = GROUPS[name]
     for short, definition, static in (
         ("merge_buckets", merge.merge_buckets, {"lanes_per_bucket": 4}),
@@ -86,7 +86,7 @@ for _name, _group in GROUPS.items():
     register(f"msm.gpu.normalise_sums[{_name}]", normalise_sums, group=_group)
 _register_accumulation("bls12_377.g1", "edwards")
 register("msm.gpu.to_edwards[bls12_377.g1]", to_edwards, group=GROUPS["bls12_377.g1"])
-# The other groups differ in their fields only.
+# The other groups differ only in their fields.
 _FORMS: tuple[tuple[str, Form], ...] = (
     ("bls12_381.g1", "weierstrass"), ("bls12_381.g2", "weierstrass"), ("bls12_377.g1", "edwards"),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What a caller may choose about an MSM."""
+"""Options of an MSM."""
 
 from __future__ import annotations
 
@@ -11,25 +11,27 @@ if TYPE_CHECKING:
     from quod.curve.group import Group
 
 MAX_WINDOW_BITS = 16
-"""The widest digits on a CPU, where they are kept in 16 bits."""
+"""The widest digits on a CPU, which stores them in 16 bits."""
 
 MAX_GPU_WINDOW_BITS = 24
-"""The widest digits on a device with memory of its own."""
+"""The widest digits on a GPU."""
 
 
 @frozen
 class MsmOptions:
-    """Choices of a multi-scalar multiplication; None lets the plan choose.
+    """Options of a multi-scalar multiplication; None lets the plan choose.
 
-    `window_bits` is the width of a digit, 2 to 16 on a CPU and to 24 on a GPU. `scalar_bits`
-    promises that every scalar is below 2**scalar_bits (by default: below the group's order).
-    `precompute_factor` keeps so many multiples of each base, which divides the number of windows by
-    it and multiplies the memory of the bases; it is a matter of `MsmBases`, and by default 1 on a
-    CPU. On a GPU it is the most that are kept, by default as many as make MSMs fastest of those
-    that memory has room for. `batch_size` is how many of several vectors of scalars are worked on
-    together. `streamed` keeps the bases of a GPU in host memory, to pass through its own in slices,
-    or (False) forbids that; by default they are streamed if they do not fit. It is a matter of
-    `MsmBases` too, and means nothing on a CPU. InputError for what is no whole number or no bool.
+    window_bits: width of a digit, 2 to 16 on a CPU, 2 to 24 on a GPU.
+    scalar_bits: a promise that every scalar is below 2**scalar_bits. Default: the group's order.
+    precompute_factor: multiples kept of each base. They divide the number of windows by the factor
+        and multiply the memory of the bases. On a GPU it is an upper bound; by default the fastest
+        number that fits in memory. Default on a CPU: 1. Only for `MsmBases`.
+    batch_size: vectors of scalars in one batch.
+    streamed: True keeps the bases in host memory and streams them through a GPU in blocks; False
+        forbids that. By default bases that do not fit are streamed. Only for `MsmBases`; a CPU
+        ignores it.
+
+    Raises InputError if a number is not an integer or out of range.
     """
 
     window_bits: int | None = None
@@ -49,6 +51,6 @@ class MsmOptions:
         self.__dict__.update(numbers)
 
     def greatest_scalar(self, group: Group) -> int:
-        """What scalars over a group are allowed to be at most."""
+        """Return the largest scalar allowed over a group."""
         most = group.scalars.value - 1
         return most if self.scalar_bits is None else min(most, (1 << self.scalar_bits) - 1)

@@ -1,4 +1,4 @@
-"""How an MSM is cut into windows, buckets and passes, decided before it starts."""
+"""Plans of MSMs on a CPU: windows, buckets and batches, chosen before the MSM starts."""
 
 from __future__ import annotations
 
@@ -9,26 +9,28 @@ from quod.msm.options import MAX_WINDOW_BITS, MsmOptions
 from quod.msm.scalars import window_count
 from quod.validation import whole_number
 
-# Two additions a bucket reduce a window's buckets to its sum, and weighing their sums adds some.
+# Reducing a window takes two additions a bucket, and some for weighting the row and column sums.
 _ADDITIONS_PER_BUCKET = 2.6
 
-# Counting, cutting and listing a bucket, also an empty one, in terms of an addition.
+# The cost of counting, cutting and listing one bucket, even an empty one, in additions.
 _WORK_PER_BUCKET = 0.25
 
-# Scalars from which on several workers share the sorting of one window.
+# With more scalars than this, several workers share the sorting of one window.
 _SHARED_SORT = 4096
 
-# Entries that a batch of small MSMs may have together.
+# The most entries in a batch of small MSMs.
 _BATCH_ENTRIES = 1 << 22
 
 
 @frozen
 class WindowPlan:
-    """How the scalars of an MSM, `count` of them, are cut into digits, on whatever device.
+    """The digits of an MSM's scalars, on any device.
 
-    A scalar's `copies` * `windows` digits of `window_bits` fall into `windows` windows of buckets:
-    the bases are there `copies` times, each 2**(windows * window_bits) times the one before.
-    `maximum` is the greatest scalar allowed.
+    count: scalars of a vector.
+    window_bits: width of a digit.
+    windows: windows of buckets, into which a scalar's copies * windows digits fall.
+    copies: copies of the bases, each 2**(windows * window_bits) times the copy before.
+    maximum: the largest scalar allowed.
     """
 
     group: Group
@@ -40,33 +42,33 @@ class WindowPlan:
 
     @property
     def digit_windows(self) -> int:
-        """Digits of a scalar."""
+        """Number of digits of a scalar."""
         return self.windows * self.copies
 
     @property
     def buckets(self) -> int:
-        """Buckets of a window."""
+        """Number of buckets of a window."""
         return 1 << (self.window_bits - 1)
 
 
 @frozen
 class MsmPlan(WindowPlan):
-    """The shape of one MSM on a processor, or of one batch of `batch` such MSMs.
+    """The shape of a batch of `batch` MSMs on a CPU.
 
-    The buckets of a window form `rows` times `columns` for their reduction. No chunk is longer than
-    `longest`.
+    The reduction treats the buckets of a window as a matrix of `rows` by `columns`. `longest` is
+    the most entries of a chunk.
     """
 
     batch: int = 1
 
     @property
     def all_windows(self) -> int:
-        """Windows of buckets of the whole batch."""
+        """Number of windows of the whole batch."""
         return self.windows * self.batch
 
     @property
     def entries(self) -> int:
-        """Digits of all scalars, of which each that is not zero is one addition."""
+        """Number of digits of all scalars; each digit that is not zero is one addition."""
         return self.digit_windows * self.count * self.batch
 
     @property
@@ -83,7 +85,7 @@ class MsmPlan(WindowPlan):
 
     @property
     def longest(self) -> int:
-        """Twice what a bucket of uniform scalars holds, so that those are never cut."""
+        """The longest uncut bucket: twice the expected length, so uniform scalars are never cut."""
         return 16 + 2 * self.count * self.copies // self.buckets
 
     @property
@@ -92,13 +94,13 @@ class MsmPlan(WindowPlan):
         return self.longest // 2
 
     def sort_parts(self, threads: int) -> int:
-        """Workers on the sorting of each window."""
+        """Number of workers that sort one window."""
         if self.count <= _SHARED_SORT:
             return 1
         return max(1, -(-2 * threads // self.all_windows))
 
     def peak_bytes(self, threads: int) -> int:
-        """A bound on the memory that the MSM takes beside its bases and scalars."""
+        """Bound the bytes that the MSM takes in addition to its bases and scalars."""
         segments = self.all_windows * self.buckets
         lines = self.all_windows * (self.rows + self.columns)
         chunks = min(self.entries, segments + self.entries // self.chunk_length)
@@ -117,10 +119,10 @@ class MsmPlan(WindowPlan):
 
 
 def plan_msm(group: Group, count: int, options: MsmOptions, batch: int = 1) -> MsmPlan:
-    """The plan with the fewest additions for vectors of `count` scalars, within the options.
+    """Return the plan with the fewest additions for `batch` vectors of `count` scalars.
 
-    `batch` is how many vectors there are; the plan's may be smaller. Raises InputError for more
-    scalars than entries can be numbered, and for windows that only GPUs take.
+    The plan's `batch` may be smaller. Raises InputError if `window_bits` is above 16, or if the
+    entries of one vector do not fit 32-bit numbers.
     """
     count = whole_number("count", count, 0, (1 << 31) - 1)
     batch = whole_number("batch", batch, 1)
@@ -149,7 +151,10 @@ def plan_msm(group: Group, count: int, options: MsmOptions, batch: int = 1) -> M
 
 
 def in_batches(plan: MsmPlan, batch: int, batch_size: int | None) -> MsmPlan:
-    """The plan for as many of `batch` vectors at a time as `batch_size` or their size allows."""
+    """Return the plan with the largest batch that `batch_size`, or else the entries, allow.
+
+    Raises InputError if one vector is too large.
+    """
     per_vector = max(plan.entries, plan.windows * plan.buckets)
     if per_vector >= 1 << 32 or plan.count * plan.copies >= 1 << 31:
         raise InputError(

@@ -19,14 +19,14 @@ from quod.kernel.ir import types
 from quod.kernel.ir.value import Value
 
 SCALAR_BYTES = 32
-"""Of a scalar in a device's memory, whatever the order of the group."""
+"""Bytes of a scalar in device memory, for every group."""
 
 MOST_BASES = 1 << 31
-"""There are fewer than that: an entry has a bit beside the number of its base."""
+"""An MSM has fewer bases than this: bit 31 of an entry holds the sign of its digit."""
 
 
 def window_count(maximum: int, window_bits: int) -> int:
-    """Windows that hold every scalar up to `maximum`: the top digit never carries."""
+    """Return the number of windows for scalars up to `maximum`; the top digit never carries."""
     windows = 1
     while (maximum >> (window_bits * (windows - 1))) + 1 >= 1 << (window_bits - 1):
         windows += 1
@@ -34,8 +34,10 @@ def window_count(maximum: int, window_bits: int) -> int:
 
 
 def check_bases(group: Group, points: np.ndarray[Any, Any]) -> None:
-    """InputError unless points are an array of affine points, and not too many, of a group whose
-    scalars an MSM takes."""
+    """Raise InputError for bases that an MSM cannot take.
+
+    It takes an array of fewer than 2**31 affine points, of a group of at most 256 order bits.
+    """
     if group.scalars.bits > 8 * SCALAR_BYTES:
         raise InputError(
             f"an MSM takes scalars of at most {8 * SCALAR_BYTES} bits, and the order of "
@@ -47,13 +49,16 @@ def check_bases(group: Group, points: np.ndarray[Any, Any]) -> None:
 
 
 def check_count(count: int, bases: int) -> None:
-    """InputError for more scalars than bases."""
+    """Raise InputError if there are more scalars than bases."""
     if count > bases:
         raise InputError(f"{count} scalars have only {bases} bases")
 
 
 def check_words(group: Group, scalars: np.ndarray[Any, Any]) -> None:
-    """InputError unless scalars are one vector or several of them, in words that are taken."""
+    """Raise InputError unless scalars are uint32 of shape (n, words) or (m, n, words).
+
+    words: 8, or the words of the group's order.
+    """
     own, whole = group.scalars.words, SCALAR_BYTES // 4
     if (
         scalars.dtype != np.uint32
@@ -68,7 +73,7 @@ def check_words(group: Group, scalars: np.ndarray[Any, Any]) -> None:
 
 
 def whole_words(scalars: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Scalars in as many words as an order has, as kernels take them: with zeros above."""
+    """Pad scalars with zero words to the eight words that kernels read."""
     missing = SCALAR_BYTES // 4 - scalars.shape[-1]
     if not missing:
         return scalars
@@ -76,14 +81,14 @@ def whole_words(scalars: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def too_large(group: Group, maximum: int, position: int) -> InputError:
-    """The error of a scalar that is above the greatest allowed."""
+    """Return the error for a scalar above `maximum`."""
     if maximum == group.scalars.value - 1:
         return InputError(f"scalar {position} is not below the order of {group.name}")
     return InputError(f"scalar {position} is not below the promised 2**{maximum.bit_length()}")
 
 
 def is_above(k: Builder, words: Sequence[Value], maximum: int) -> Value:
-    """Whether an integer of words, the lowest first, is above a constant."""
+    """Return a bool: the integer of little-endian words is above the constant `maximum`."""
     size = words[0].type.bits
     above = k.constant(False, types.bool_)
     for place, word in enumerate(words):
@@ -93,7 +98,7 @@ def is_above(k: Builder, words: Sequence[Value], maximum: int) -> Value:
 
 
 def bits_of(k: Builder, words: Sequence[Value], low: int, count: int) -> Value:
-    """`count` bits, at most 32, of an integer of words from bit `low` on, as a u32."""
+    """Extract `count` bits, at most 32, from bit `low` of little-endian words, as a u32."""
     size = words[0].type.bits
     index, shift = divmod(low, size)
     if index >= len(words):

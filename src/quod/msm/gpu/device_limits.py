@@ -1,4 +1,4 @@
-"""What the plan of an MSM must know of the processor that it is for."""
+"""Device limits that the plan of an MSM depends on."""
 
 from __future__ import annotations
 
@@ -8,20 +8,23 @@ from quod.frozen import frozen
 from quod.kernel.machine import Capability
 
 _PORTABLE_LANES = 256
-"""The largest workgroup of every implementation of WebGPU."""
+"""The workgroup size that every WebGPU implementation supports."""
 
 
 @frozen
 class SortTuning:
-    """What suits a processor in sorting.
+    """Tuning of the sort of entries by bucket.
 
-    Workgroups have `lanes` instances, each of which brings `items` entries at once, and a
-    multiprocessor should hold `resident` of them. `staged`: a tile is sorted in shared memory
-    before it is written. Bins have 2**low_bits buckets, by default about as many as there are bins,
-    and at most 2**most_low_bits; there are at most `bins` of them: the counters of either fit
-    shared memory. `scan_lanes` is the size of the one workgroup that adds up counters. A bucket of
-    up to `own_chunks` chunks is written by its instance, one of more by others as well.
-    `narrow_keys`: the bucket within a bin is kept in 16 bits.
+    lanes: instances of a workgroup.
+    items: entries that an instance moves at once.
+    resident: workgroups that a multiprocessor should hold at a time.
+    staged: sort a tile in shared memory before writing it.
+    low_bits: bins have 2**low_bits buckets. Default: about as many as there are bins.
+    bins: the most bins, whose counters fit shared memory.
+    most_low_bits: the largest `low_bits`, so that the counters of a bin's buckets fit as well.
+    scan_lanes: instances of the one workgroup that scans counters.
+    own_chunks: the most chunks of a bucket that one instance writes alone.
+    narrow_keys: store the bucket within a bin in 16 bits.
     """
 
     lanes: int = 512
@@ -37,7 +40,7 @@ class SortTuning:
 
     @property
     def tile(self) -> int:
-        """The most entries of one bin that a workgroup takes at once."""
+        """Entries of a tile: the most of one bin that a workgroup moves at once."""
         return self.lanes * self.items
 
     @property
@@ -47,13 +50,15 @@ class SortTuning:
 
 @frozen
 class Processor:
-    """A GPU as plans see it.
+    """Limits and preferences of a GPU.
 
-    `resident_lanes` fill it. A kernel reaches `largest_buffer` bytes through one argument, and
-    memory is had in pieces of up to twice as many. Where sums are not for `shuffles`, additions are
-    not shared by lanes that would exchange coordinates in each step. Kernels may be `long`: what a
-    loop needs is copied into it, and forms that need more arguments are taken where those are
-    faster.
+    resident_lanes: instances that fill the device.
+    largest_buffer: bytes that a kernel reaches through one argument. An allocation may have twice
+        as many.
+    shuffles: reduce bucket sums with four lanes to an addition, which exchange coordinates by
+        shuffles; otherwise through shared memory.
+    long: kernels may be long, so products may be inlined and bases loaded ahead.
+    sort: tuning of the sort.
     """
 
     resident_lanes: int = 132 * 2048
@@ -64,12 +69,12 @@ class Processor:
 
     @classmethod
     def of(cls, device: AnyDevice) -> Processor:
-        """What the device says of itself."""
+        """Return the limits of a device."""
         machine = device.machine(_PORTABLE_LANES)
         short = machine.has(Capability.SHORT_KERNELS)
         tuning = SortTuning()
         if machine.has(Capability.WORD_STORES):
-            # Half of the shared memory is for counters.
+            # Counters may take half of the shared memory.
             counters = machine.shared_bytes_limit // 2 // 4
             bits = counters.bit_length() - 1
             tuning = SortTuning(

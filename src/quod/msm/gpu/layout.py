@@ -1,4 +1,4 @@
-"""What an MSM on a GPU keeps in device memory, and the shape of its work.
+"""Device memory layout of an MSM on a GPU, and its plan.
 
     scalars -> entries, sorted by bucket -> chunks of entries -> chunk sums -> bucket sums -> lines
 
@@ -7,31 +7,31 @@ index ``copy * n + i`` is 2**(copy * windows * window_bits) times base i. Digit 
 vector v belongs to bucket ``(v * windows + w) * buckets + abs(d) - 1``; zero digits and infinite
 bases make no entry. Entries of one bucket are consecutive, in any order.
 
-A chunk is a run of at most `longest` entries of one bucket. The chunks of a bucket are consecutive
-in their numbering, and buckets follow one another in it: those of bucket b are
-``first_chunk[b]`` to ``first_chunk[b + 1] - 1``, none for an empty bucket.
+A chunk is a run of at most `longest` entries of one bucket. Chunks are numbered bucket by bucket:
+bucket b has chunks ``first_chunk[b]`` to ``first_chunk[b + 1] - 1``, none if it is empty.
 
-Kernels of these modules work on such arrays, and each of them records its launches:
+These modules record the launches on such arrays:
 
     base_multiples.multiples(device, group, points, plan) -> Buffer
-        The bases as `accumulate` reads them, all copies, from a host array of affine points.
+        Upload a host array of affine points and compute all copies, in the form of `accumulate`.
     accumulate.record(recording, device, plan, bases, entries, chunks, sums, scratch)
         sums[number] = the sum of the entries of every chunk.
     merge.record(recording, device, plan, chunks, sums, scratch)
-        Afterwards sums[first_chunk[b]] is the sum of bucket b, where it has chunks.
+        sums[first_chunk[b]] = the sum of bucket b, for every bucket with chunks.
     merge.record_carry(recording, device, plan, chunks, sums, carried, begins=False)
         carried[b] += sums[first_chunk[b]] for every bucket with chunks; `carried` has a point a
-        bucket. Where it begins, the sums are only moved there, and buckets without chunks are
-        zeros, which are infinity.
+        bucket. With `begins` the sums are copied there, and buckets without chunks become zeros,
+        which are infinity.
     weighted_sums.record(recording, device, plan, first_chunk, sums, lines, scratch)
-        The bucket sums of each window to a few weighted sums; the sum of a bucket may be infinity.
+        Reduce the bucket sums of each window to a few points, the lines; a bucket sum may be
+        infinity.
     finish.Finisher([plan, ...]).finish([lines, ...]) -> [words, ...]
-        On the host: from `lines` (uint64, weighted_sums.line_bytes(plan) bytes) to the words of
-        one affine point a vector, shape (batch, group.point_words).
+        On the host: reduce `lines` (uint64, weighted_sums.line_bytes(plan) bytes) to one affine
+        point a vector, shape (batch, group.point_words).
 
-`scratch` has at least accumulate.scratch_bytes(device, plan), and so on; each of the three may use
-all of it, and finds anything in it. Launches take their grid from the plan and read counts from
-device memory: nothing waits for the host.
+`scratch` has at least accumulate.scratch_bytes(device, plan), and so on; it is uninitialised, and
+each of the three modules may use all of it. Launches take their grid from the plan and read counts
+from device memory, so nothing waits for the host.
 """
 
 from __future__ import annotations
@@ -47,13 +47,16 @@ from quod.msm.plan import WindowPlan
 
 @frozen
 class GpuMsmPlan(WindowPlan):
-    """The shape of one MSM of `count` scalars, or of `batch` such MSMs over the same bases.
+    """The shape of `batch` MSMs of `count` scalars over the same bases.
 
-    `longest` is the most entries of a chunk. `form` says how bases and sums are held:
-    ``weierstrass`` (affine x, y; sums in XYZZ), or ``edwards`` (y - x, y + x, 2dxy; sums in
-    extended coordinates X, Y, Z, T). No more than `base_block` bases lie in one buffer, if that
-    says something: the MSM is then one of each block, with one set of buckets.
-    `on_device`: the results are made by the device, of fewer points than the host would be left.
+    longest: the most entries of a chunk.
+    form: ``weierstrass`` (bases x, y; sums in XYZZ), or ``edwards`` (bases y - x, y + x, 2dxy;
+        sums in extended coordinates X, Y, Z, T).
+    base_block: the most bases of one buffer, or None for a single buffer. An MSM over several
+        buffers runs block by block, with one set of buckets.
+    processor: limits of the device.
+    on_device: the device computes the results; the bucket reduction then goes further than for the
+        host.
     """
 
     longest: int
@@ -65,12 +68,12 @@ class GpuMsmPlan(WindowPlan):
 
     @property
     def sort(self) -> SortTuning:
-        """How the processor sorts."""
+        """Tuning of the sort."""
         return self.processor.sort
 
     @property
     def block_counts(self) -> tuple[int, ...]:
-        """Scalars of a vector by the block of their bases."""
+        """The number of scalars of each block of bases."""
         size = self.base_block or self.count
         return tuple(min(size, self.count - start) for start in range(0, self.count, size))
 
@@ -81,7 +84,7 @@ class GpuMsmPlan(WindowPlan):
 
     @property
     def all_windows(self) -> int:
-        """Windows of buckets of the whole batch."""
+        """Number of windows of the whole batch."""
         return self.windows * self.batch
 
     @property
@@ -90,17 +93,17 @@ class GpuMsmPlan(WindowPlan):
 
     @property
     def most_entries(self) -> int:
-        """The most entries that there can be."""
+        """An upper bound of the entries."""
         return self.digit_windows * self.count * self.batch
 
     @property
     def most_chunks(self) -> int:
-        """The most chunks that there can be."""
+        """An upper bound of the chunks."""
         return min(self.most_entries, self.all_buckets + self.most_entries // self.longest)
 
     @property
     def most_chunks_of_bucket(self) -> int:
-        """The most chunks of one bucket: if all digits that may fall into it do."""
+        """An upper bound of the chunks of one bucket, reached if all digits fall into it."""
         return -(-self.count * self.copies // self.longest)
 
     @property
@@ -115,10 +118,11 @@ class GpuMsmPlan(WindowPlan):
 
 
 class ChunkTable(Struct):
-    """Chunks of entries in order of falling length, so that neighbours end together.
+    """Chunks sorted by falling length, so that neighbouring instances finish together.
 
-    Chunk i has the lengths[i] entries from entry starts[i] on, 1 to `longest`, and the number
-    numbers[i].
+    starts: the first entry of each chunk.
+    lengths: its number of entries, 1 to `longest`.
+    numbers: its number, which is bucket by bucket.
     """
 
     starts: Pointer[U32]
@@ -127,10 +131,10 @@ class ChunkTable(Struct):
 
 
 class ChunkSums(Struct):
-    """The chunks to sum, and where their sums go: sums[numbers[i]] is the sum of chunk i.
+    """The chunks to sum and their sums.
 
-    retries[0] counts the chunks to be summed again by complete additions, which retries[1], ...
-    list.
+    sums: sums[numbers[i]] is the sum of chunk i.
+    retries: retries[0] counts the chunks that need complete additions; retries[1], ... list them.
     """
 
     table: ChunkTable
@@ -144,8 +148,9 @@ class ChunkSums(Struct):
 class Chunks:
     """The chunks of one MSM, arrays of u32 in device memory.
 
-    `starts`, `lengths` and `numbers` are those of `ChunkTable`. `first_chunk` has `all_buckets` + 1
-    elements, `count` one: how many chunks there are.
+    starts, lengths, numbers: see `ChunkTable`.
+    first_chunk: the first chunk of each bucket, all_buckets + 1 elements.
+    count: the number of chunks, one element.
     """
 
     starts: Buffer
@@ -156,5 +161,5 @@ class Chunks:
 
     @property
     def table(self) -> ChunkTable:
-        """The chunks as kernels take them."""
+        """The chunks as a kernel argument."""
         return ChunkTable(self.starts, self.lengths, self.numbers)

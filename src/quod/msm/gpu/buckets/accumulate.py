@@ -1,8 +1,9 @@
 """Bucket accumulation on GPUs: an instance sums the entries of one chunk.
 
-The additions are the cheapest there are for one point at a time, and do not look at their operands.
-A chunk in which an unsuitable pair came together is noticed at its end, noted, and summed again by
-complete additions in a second launch, which has nothing to do for ordinary bases and scalars.
+The additions are the cheapest ones for a single point, and are incomplete: they do not check for
+equal, opposite or infinite operands. A chunk that met such a pair is detected at its end and listed
+in `retries`; a second launch sums the listed chunks by complete additions. For ordinary bases and
+scalars the list is empty.
 """
 
 from __future__ import annotations
@@ -33,11 +34,15 @@ _ALIGNMENT = 256
 
 @frozen
 class Tuning:
-    """What suits a processor: workgroups that a multiprocessor should hold at a time, whether
-    a base is loaded while the one before it is added or only asked for, whether products in Fq2
-    are copied to where they are used, and how many sums of pairs of affine points an instance may
-    keep in memory, or 0 to add in XYZZ coordinates, as MSMs of fewer entries than `least_entries`
-    do: an inversion would have too few additions."""
+    """Tuning of bucket accumulation.
+
+    resident: workgroups that a multiprocessor should hold at a time.
+    ahead: load a base while the base before it is added, instead of only prefetching it.
+    inlined: inline products in Fq2.
+    slots: sums of pairs of affine points that an instance keeps in memory; 0 for XYZZ coordinates.
+    least_entries: MSMs of fewer entries use XYZZ coordinates, because too few additions would
+        share an inversion.
+    """
 
     resident: int
     ahead: bool
@@ -47,12 +52,12 @@ class Tuning:
 
 
 def tuning(group: Group, *, long: bool = True) -> Tuning:
-    """What was chosen for a group (docs/design/optimisations.md has the measurements).
+    """Return the tuning for a group (measurements: docs/design/optimisations.md).
 
-    `long` says whether kernels may be; see `Processor`.
+    long: kernels may be long; see `Processor`.
 
-    A base is loaded ahead where registers are left for it, and products of Fq2 are copied where the
-    loop then fits the cache of instructions. Sums are affine where that saves most: in large Fq2.
+    Bases are loaded ahead if registers are left for that, and products in Fq2 are inlined if the
+    loop then fits the instruction cache. Large Fq2 uses affine sums, which save most there.
     """
     words = group.coordinate_words
     if not long:
@@ -75,10 +80,9 @@ def accumulate(
     ahead: bool,
     inlined: bool,
 ) -> None:
-    """Sums the entries of chunk i, for i below count[0].
+    """Sum the entries of chunk i into sums[numbers[i]], for i below count[0].
 
-    retries[0] is raised by the number of chunks that must be summed otherwise, which are noted
-    behind it.
+    Chunks that need complete additions are appended to `retries`; see `ChunkSums`.
     """
     k.resident_workgroups(resident)
     table, entries, bases = work.table, work.entries, work.bases
@@ -117,7 +121,7 @@ def accumulate_again(
     group: Group,
     form: Form,
 ) -> None:
-    """The chunks that `accumulate` noted, by complete additions."""
+    """Sum the chunks listed in `retries` by complete additions."""
     k.resident_workgroups(resident_workgroups(group))
     law = sum_arithmetic(k, group, form)
     instances = k.num_workgroups() * k.workgroup_size
@@ -133,7 +137,7 @@ def accumulate_again(
 
 
 def scratch_bytes(device: AnyDevice, plan: GpuMsmPlan) -> int:
-    """Scratch memory that `record` needs."""
+    """Return the bytes of scratch memory that `record` needs."""
     shape = _affine_shape(device, plan, tuning(plan.group, long=plan.processor.long))
     retries = _retry_bytes(plan)
     return retries if shape is None else retries + shape.bytes(device, plan.group)
@@ -144,7 +148,7 @@ def _retry_bytes(plan: GpuMsmPlan) -> int:
 
 
 def _affine_shape(device: AnyDevice, plan: GpuMsmPlan, chosen: Tuning) -> Shape | None:
-    """How affine sums are shared out, if sums are to be affine."""
+    """Return the launch shape of affine sums, or None for sums in XYZZ or extended coordinates."""
     few = plan.most_entries < chosen.least_entries
     if not chosen.slots or few or plan.form != "weierstrass":
         return None
@@ -162,9 +166,9 @@ def record(
     scratch: Buffer,
     chosen: Tuning | None = None,
 ) -> None:
-    """sums[number] = the sum of the entries of every chunk; see `quod.msm.gpu.layout`.
+    """Record sums[numbers[i]] = the sum of the entries of chunk i; see `quod.msm.gpu.layout`.
 
-    `chosen` replaces the tuning, for measurements; `scratch` must then suit it.
+    chosen: replaces the group's tuning, for measurements; `scratch` must then fit it.
     """
     group, form = plan.group, plan.form
     chosen = chosen or tuning(group, long=plan.processor.long)

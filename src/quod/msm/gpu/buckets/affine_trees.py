@@ -1,16 +1,16 @@
-"""Bucket accumulation in affine coordinates, many additions to an inversion.
+"""Bucket accumulation in affine coordinates; many additions share an inversion.
 
     lambda = (y2 - y1)/(x2 - x1),  x3 = lambda^2 - x1 - x2,  y3 = lambda*(x1 - x3) - y1
 
-The entries of a chunk are added up as a tree: neighbours first, then sums that are 2, 4, ... places
-apart. The additions of one level of all chunks that an instance has at a time share an inversion
-(Montgomery, "Speeding the Pollard and elliptic curve methods of factorization", 1987): forward, the
-product of all differences x2 - x1, keeping those before each; backward, the inverse of each, and
-its addition. An addition takes 5 products, a square and its share of an inversion, where one in
-XYZZ coordinates takes 8 products and 2 squares; but its operands come from memory twice.
+The entries of a chunk are added in a tree: neighbours first, then sums at distances 2, 4, ... The
+additions of one level, over all chunks that an instance holds, share an inversion (Montgomery,
+"Speeding the Pollard and elliptic curve methods of factorization", 1987). The forward pass
+multiplies all differences x2 - x1 and stores the prefix products; the backward pass computes each
+inverse and its addition. An addition takes 5 products, a square and its share of an inversion; one
+in XYZZ coordinates takes 8 products and 2 squares, but reads its operands once instead of twice.
 
-Equal or opposite points make the product of a level zero. Then all chunks that the instance has are
-noted, to be summed again by complete additions.
+Equal or opposite points make the product of a level zero. Then all chunks of the instance are
+listed in `retries`, to be summed by complete additions.
 """
 
 from __future__ import annotations
@@ -33,42 +33,41 @@ from quod.kernel.ir.value import U32, U64, Pointer, Value
 from quod.msm.gpu.layout import ChunkSums, GpuMsmPlan
 
 PRODUCTS_OF_AFFINE = 6
-"""Products of the coordinates' field that an addition takes, one of them a square."""
+"""Products in the coordinate field of one addition; one of them is a square."""
 
 _CHUNK = 16  # bytes of the widest access
 
-# Coordinates that a place holds: the two of a sum, and a product of differences.
+# Elements of a slot: the two coordinates of a sum, and a prefix product of differences.
 _ELEMENTS_PER_PLACE = 3
 
 Elements = tuple[CoordinateElement, CoordinateElement]
 
 
 def affine_cost(group: Group) -> int:
-    """32-bit multiply-adds of an addition, without its share of an inversion."""
+    """Return the 32-bit multiply-adds of an addition, without its share of an inversion."""
     product = product_cost(group.coordinates, group.degree)
     square = square_cost(group.coordinates, group.degree)
     return (PRODUCTS_OF_AFFINE - 1) * product + square
 
 
 def bytes_of_addition(group: Group) -> int:
-    """Bytes that an addition moves beside its base.
+    """Return the bytes that an addition moves in addition to reading one base.
 
-    x twice and y once of two points, less a base; a product of differences and the sum, there and
-    back.
+    It reads x twice and y once of two points, and writes and reads a prefix product and a sum.
     """
     return (6 - 2 + 2 + 2) * 8 * group.coordinate_words
 
 
 @frozen
 class Shape:
-    """How many workgroups there are, and how many sums an instance of them keeps in memory."""
+    """The workgroups of a launch, and the sums that one instance keeps in memory."""
 
     workgroups: int
     slots: int
 
     @classmethod
     def of(cls, device: AnyDevice, plan: GpuMsmPlan, *, resident: int, slots: int) -> Shape:
-        """As many workgroups as are resident; a chunk of any length has places for its sums."""
+        """Return resident workgroups at most, and slots enough for the longest chunk."""
         lanes = device.lanes
         workgroups = min(resident * device.multiprocessors, -(-plan.most_chunks // lanes))
         own_chunks = -(-plan.most_chunks // (workgroups * lanes))
@@ -76,15 +75,15 @@ class Shape:
         return cls(workgroups, max(longest, min(slots, own_chunks * longest)))
 
     def bytes(self, device: AnyDevice, group: Group) -> int:
-        """The scratch memory of all workgroups."""
+        """Return the bytes of scratch memory of all workgroups."""
         place = _ELEMENTS_PER_PLACE * 8 * group.coordinate_words
         return self.workgroups * device.lanes * self.slots * place
 
 
 class _Places:
-    """Elements in scratch memory as registers hold them.
+    """Field elements of an instance in scratch memory, in the limbs that registers hold.
 
-    Those at one place of the instances of a workgroup lie chunk by chunk side by side.
+    They are interleaved over a workgroup in units of 16 bytes, so that accesses are coalesced.
     """
 
     def __init__(self, k: Builder, scratch: Value, like: CoordinateElement, slots: int) -> None:
@@ -100,7 +99,7 @@ class _Places:
         self._own = k.pointer_add(scratch.cast(element), first * self._wide)
 
     def _offsets(self, number: Value) -> list[Value]:
-        """Where the chunks of element `number` of the instance are."""
+        """Return the offsets of the 16-byte units of the instance's element `number`."""
         stride = self._k.workgroup_size * self._wide
         start = number.cast(types.u64) * (self._chunks * stride)
         return [start + chunk * stride for chunk in range(self._chunks)]
@@ -128,7 +127,7 @@ class _Places:
         self._store(place * 2 + 1, y)
 
     def product(self, pair: Value) -> CoordinateElement:
-        """The product of the differences before that pair's."""
+        """Load the product of the differences before the pair's own."""
         return self._load(pair + 2 * self._slots)
 
     def store_product(self, pair: Value, product: CoordinateElement) -> None:
@@ -136,29 +135,29 @@ class _Places:
 
 
 class _Pairs(ABC):
-    """The pairs of one chunk that are added at one level; `count` of them."""
+    """The `count` pairs of one chunk that are added at one level."""
 
     count: Value
 
     @abstractmethod
     def find(self, i: Value) -> tuple[Value, Value]:
-        """What tells where the points of pair i are; of pair 0 also where there is none."""
+        """Return the locations of both points of pair i; valid for pair 0 even if `count` is 0."""
 
     @abstractmethod
     def x(self, found: tuple[Value, Value]) -> Elements:
-        """The x of both points."""
+        """Load the x coordinates of both points."""
 
     @abstractmethod
     def y(self, found: tuple[Value, Value]) -> Elements:
-        """The y of both points."""
+        """Load the y coordinates of both points."""
 
     @abstractmethod
     def place(self, i: Value) -> Value:
-        """Where the sum of pair i goes."""
+        """Return the slot of the sum of pair i."""
 
 
 class _EntryPairs(_Pairs):
-    """Neighbouring entries of a chunk; sum i goes to place first + i."""
+    """Neighbouring entries of a chunk; sum i goes to slot first + i."""
 
     def __init__(
         self, law: WeierstrassSums, work: ChunkSums, start: Value, length: Value, first: Value
@@ -195,7 +194,7 @@ class _EntryPairs(_Pairs):
         return self._first + i
 
     def keep_single(self, places: _Places) -> None:
-        """An entry without a neighbour is a sum of its own."""
+        """Store the last entry of a chunk of odd length as a sum of its own."""
         f, k = self._law.field, self._law.k
         with k.if_((self._last - self._start) % 2 == 0):
             entry = self._entries[self._last]
@@ -204,7 +203,7 @@ class _EntryPairs(_Pairs):
 
 
 class _SumPairs(_Pairs):
-    """Sums at the even multiples of a distance 2**(level - 1) and those so far behind them."""
+    """Sums at even multiples of the distance 2**(level - 1), each with the sum at the next one."""
 
     def __init__(
         self, k: Builder, places: _Places, first: Value, sums: Value, level: Value
@@ -229,10 +228,10 @@ class _SumPairs(_Pairs):
 
 
 class _Level:
-    """The additions of one level for the chunks that an instance has at a time.
+    """The additions of one level, for all chunks that an instance holds.
 
-    `pairs` gives those of a chunk. With `ahead`, the operands of the next addition are loaded while
-    one is computed.
+    pairs: returns the pairs of a chunk.
+    ahead: load the operands of the next addition while one is computed.
     """
 
     def __init__(
@@ -243,7 +242,7 @@ class _Level:
         self._chunks, self._pairs, self._ahead = chunks, pairs, ahead
 
     def add(self) -> Value:
-        """Adds all pairs; gives whether some pair was unsuitable, which spoils all sums."""
+        """Add all pairs; return a bool: two points had equal x, which makes all sums invalid."""
         k, f = self._k, self._f
         none = k.constant(0, types.u32)
         with k.range(0, self._chunks, carry=(f.carried(f.one()), none)) as forward:
@@ -262,7 +261,7 @@ class _Level:
     def _forward(
         self, pairs: _Pairs, product: CoordinateElement, before: Value
     ) -> CoordinateElement:
-        """The product with the differences of the pairs of one chunk."""
+        """Multiply `product` by the differences of one chunk's pairs, storing the prefixes."""
         k, f = self._k, self._f
         x = pairs.x(pairs.find(k.constant(0, types.u32)))
         with k.range(0, pairs.count, carry=(product, x)) as loop:
@@ -275,7 +274,11 @@ class _Level:
     def _backward(
         self, pairs: _Pairs, inverse: CoordinateElement, before: Value
     ) -> CoordinateElement:
-        """The additions of one chunk; takes and gives the inverse of the product before it."""
+        """Add the pairs of one chunk.
+
+        inverse: the inverse of the product up to and including this chunk; returns it without the
+            chunk's differences.
+        """
         k, f, places = self._k, self._f, self._places
         last = k.maximum(pairs.count, 1) - 1
 
@@ -317,11 +320,10 @@ def accumulate_affine(
     ahead: bool,
     inlined: bool,
 ) -> None:
-    """Sums the entries of chunk i, for i below count[0].
+    """Sum the entries of chunk i in affine coordinates, for i below count[0]; see `ChunkSums`.
 
-    As `accumulate` for affine bases; any number of workgroups does all. `scratch` is as
-    `Shape.bytes` says. An instance takes chunks as many apart as there are instances, as many of
-    them at a time as `slots` places hold the sums of pairs of.
+    `scratch` has `Shape.bytes`. Any number of workgroups sums all chunks: instances stride over
+    them, and hold as many at a time as `slots` has room for the sums of their pairs.
     """
     k.resident_workgroups(resident)
     law = WeierstrassSums(k, group, inlined=inlined)
@@ -331,7 +333,7 @@ def accumulate_affine(
     with k.while_(k.workgroup_id() * k.workgroup_size) as batches:
         first = batches.carried
         batches.check(first < chunks)
-        # No chunk of the workgroup from here on is longer than this one.
+        # Chunks are sorted by falling length, so this is the longest of the remaining ones.
         height = (work.table.lengths[first] + 1) >> 1
         mine = first + k.local_id()
         left = k.select(mine < chunks, (chunks - mine + (lanes - 1)) // lanes, 0)

@@ -1,11 +1,11 @@
-"""Cutting buckets into chunks, and the order in which they are summed.
+"""Cut buckets into chunks and sort the chunks by length.
 
-    place_buckets   where each bucket begins, how many chunks it has, how many have each length
-    scan_chunks     the number of each block's first chunk, and the rank of each length's first one
-    make_chunks     the chunks themselves
+    place_buckets   bucket starts, chunks of each bucket, histogram of chunk lengths
+    scan_chunks     first chunk number of each block, first rank of each length
+    make_chunks     the chunk table
 
-A block is a run of buckets that one workgroup takes. A bucket of more than `longest` entries is cut
-into chunks of about equal length. Chunks are ranked by falling length, by counting.
+A block is a run of buckets that one workgroup handles. A bucket of more than `longest` entries is
+cut into chunks of about equal length. A counting sort ranks the chunks by falling length.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from quod.msm.gpu.layout import ChunkTable
 from quod.msm.gpu.sort.workgroup import Scan, clear
 
 LANES = 256
-"""Instances a workgroup of these kernels."""
+"""Instances of a workgroup of these kernels."""
 
 MOST_LONGEST = 1023
 """The greatest length of a chunk."""
 
 LENGTHS = MOST_LONGEST + 1
 
-# A bucket of more chunks than this is written by a whole workgroup, one of fewer by a subgroup.
+# A workgroup writes the chunks of a bucket with more than this, a subgroup those of smaller ones.
 _MANY_CHUNKS = 1024
 
 
 @frozen
 class _Cut:
-    """How one bucket is cut: `longer` chunks of short + 1 entries, and the others of short."""
+    """The cut of one bucket: `longer` chunks of short + 1 entries, then chunks of `short`."""
 
     chunks: Value
     short: Value
@@ -47,7 +47,10 @@ class _Cut:
         return cls(chunks, short, length - short * divisor)
 
     def tally(self, k: Builder, table: Value) -> tuple[Value, Value]:
-        """Adds the chunks to counters of lengths; gives what it found for the longer and others."""
+        """Add the chunks to a histogram of lengths.
+
+        Returns the counters' values before, of the longer and of the shorter length.
+        """
         found = []
         for length, number in (
             (self.short + 1, self.longer),
@@ -62,7 +65,7 @@ class _Cut:
 
 
 def _own_counts(k: Builder, counts: Value, block_bits: int) -> list[tuple[Value, Value, Value]]:
-    """(bucket, its entries, whether there is one) for the consecutive buckets of an instance."""
+    """Return (bucket, entries, exists) of an instance's consecutive buckets."""
     size = 1 << block_bits
     each = max(1, size // k.workgroup_size)
     own = k.local_id() * each
@@ -87,10 +90,10 @@ def place_buckets(
     block_bits: int,
     start_bits: int,
 ) -> None:
-    """Places of a block's buckets, one workgroup a block.
+    """Compute starts and first chunks of a block's buckets, one workgroup a block.
 
-    Block q begins at entry ``block_starts[q << start_bits]``. `first_chunk` is within the block
-    yet; length_counts[n] counts chunks of n entries.
+    Block q begins at entry ``block_starts[q << start_bits]``. `first_chunk` is relative to the
+    block until `make_chunks`; length_counts[n] counts chunks of n entries.
     """
     scan = Scan(k)
     lengths = k.shared(types.u32, LENGTHS)
@@ -132,9 +135,9 @@ def scan_chunks(
     blocks: int,
     buckets: int,
 ) -> None:
-    """The first chunk of each block, the first rank of each length, longest first, and the total.
+    """Compute the first chunk of each block, the first rank of each length, and the chunk count.
 
-    For one workgroup.
+    Ranks begin with the longest chunks. Launched as one workgroup.
     """
     scan = Scan(k)
 
@@ -152,7 +155,7 @@ def scan_chunks(
 
 
 class _Slots:
-    """What a subgroup or workgroup must know of another instance's bucket to write its chunks."""
+    """Bucket records in shared memory, one an instance, so that other instances can read them."""
 
     def __init__(self, k: Builder, fields: int) -> None:
         self._k = k
@@ -168,7 +171,14 @@ class _Slots:
 
 @frozen
 class _Bucket:
-    """A bucket whose chunks are to be written: its place, its cut, the ranks of its chunks."""
+    """A bucket whose chunks are to be written.
+
+    start: its first entry.
+    chunk: the number of its first chunk.
+    chunks: its number of chunks, of which the first `longer` have short + 1 entries, others short.
+    longer_rank: the rank of its first longer chunk.
+    short_rank: the rank of its first shorter chunk.
+    """
 
     start: Value
     chunk: Value
@@ -179,7 +189,7 @@ class _Bucket:
     short_rank: Value
 
     def write(self, k: Builder, i: Value, table: ChunkTable) -> None:
-        """Writes chunk i of the bucket."""
+        """Write chunk i of the bucket to the table."""
         is_longer = i < self.longer
         rank = k.select(is_longer, self.longer_rank + i, self.short_rank + (i - self.longer))
         table.starts[rank] = self.start + i * self.short + k.minimum(i, self.longer)
@@ -194,7 +204,7 @@ class _Bucket:
 
 
 def _write_own(k: Builder, mine: _Bucket, most: int, table: ChunkTable) -> None:
-    """Writes the chunks of an instance's bucket, if they are at most so many."""
+    """Write the chunks of an instance's bucket if there are at most `most`."""
     if most == 1:
         with k.if_(mine.chunks == 1):
             mine.write(k, k.constant(0, types.u32), table)
@@ -217,9 +227,9 @@ def make_chunks(
     block_bits: int,
     own_chunks: int = 1,
 ) -> None:
-    """The chunks of a block's buckets, one workgroup a block; see `layout.Chunks`.
+    """Write the chunks of a block's buckets, one workgroup a block; see `layout.Chunks`.
 
-    An instance writes those of its own bucket if they are at most `own_chunks`.
+    An instance alone writes the chunks of a bucket that has at most `own_chunks`.
     """
     by_subgroups = not k.machine.has(Capability.SLOW_SUBGROUPS)
     most_of_subgroup = _MANY_CHUNKS if by_subgroups else own_chunks

@@ -1,8 +1,8 @@
-"""From chunk sums to bucket sums.
+"""Add chunk sums to bucket sums.
 
-A few neighbouring lanes add up the chunks of an ordinary bucket. A bucket with more chunks than
-that suits, as skewed scalars make, is listed as runs of chunks, each of which a whole workgroup
-adds up, and then the sums of its runs likewise.
+A few neighbouring lanes add the chunks of an ordinary bucket. Skewed scalars produce buckets with
+too many chunks for that. Such a bucket is split into runs of chunks; a workgroup adds each run, and
+then the sums of the runs.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from quod.msm.gpu.layout import Chunks, GpuMsmPlan
 # Chunks of a bucket that one lane should add up.
 _CHUNKS_PER_LANE = 4
 
-# Rounds of so many lanes after which a bucket has too many chunks for them.
+# A bucket that takes its lanes more rounds than this is split into runs.
 _MOST_ROUNDS = 16
 
-# Chunks that a workgroup adds up at a time.
+# Chunks of a run, which one workgroup adds.
 _RUN = 512
 
-# The places in scratch memory of the numbers of runs: of chunks, and of sums of runs.
+# Indices of the counters of runs: runs of chunks, and runs of run sums.
 _OF_CHUNKS, _OF_RUNS = 0, 1
 _COUNTER_BYTES = 256
 
@@ -55,10 +55,10 @@ def merge_buckets(
     form: Form,
     lanes_per_bucket: int,
 ) -> None:
-    """sums[first_chunk[b]] = the sum of bucket b's chunks, by some lanes, if they are not many.
+    """Compute sums[first_chunk[b]] = the sum of bucket b's chunks, for buckets of few chunks.
 
-    Buckets of many chunks are appended to `runs` and `run_sums` as pairs of the first chunk and the
-    number of chunks or of sums.
+    Larger buckets are appended as pairs: (first chunk, chunks) of each run to `runs`, and
+    (first chunk, runs) of a bucket of several runs to `run_sums`.
     """
     k.resident_workgroups(resident_workgroups(group))
     law, lanes = sum_arithmetic(k, group, form), lanes_per_bucket
@@ -94,7 +94,7 @@ def _sum_of_lane(
     k: Builder, law: SumArithmetic[Any], sums: Value, first: Value, count: Value, lane: Value,
     lanes: int, stride: Value | int = 1,
 ) -> Any:  # fmt: skip
-    """The sum of every `lanes`-th of `count` sums, `stride` apart, from number `lane` on."""
+    """Add sums number lane, lane + lanes, ... below `count`, which lie `stride` points apart."""
     with k.range(lane, count, lanes, carry=law.neutral()) as loop:
         loop.next(law.add(loop.carried, law.load(sums, first + loop.index * stride)))
     return loop.results
@@ -112,9 +112,9 @@ def merge_runs(
     group: Group,
     form: Form,
 ) -> None:
-    """sums[first] = sums[first] + sums[first + stride] + ... for runs of (first, count).
+    """Compute sums[first] = sums[first] + sums[first + stride] + ..., `count` terms, for each run.
 
-    Workgroups take one run after the other; counters[which] is how many there are.
+    runs: counters[which] pairs (first, count), over which the workgroups stride.
     """
     k.resident_workgroups(resident_workgroups(group))
     law = sum_arithmetic(k, group, form)
@@ -133,7 +133,7 @@ def _sum_run_through_memory(
     k: Builder, law: SumArithmetic[Any], sums: Value, first: Value, count: Value, stride: Value,
     room: Value,
 ) -> None:  # fmt: skip
-    """The sum of one run, which a whole workgroup joins in shared memory."""
+    """Add one run by a workgroup that exchanges points through shared memory."""
     lane, size = k.local_id(), k.workgroup_size
     bits = size.bit_length() - 1
 
@@ -155,12 +155,12 @@ def _sum_run_through_memory(
 def _sum_run(
     k: Builder, law: SumArithmetic[Any], sums: Value, first: Value, count: Value, stride: Value
 ) -> None:  # fmt: skip
-    """The sum of one run, by subgroups and then by the first lanes of each."""
+    """Add one run by subgroups, then the subgroups' sums by the first subgroup."""
     size = k.workgroup_size
     width, lane = min(k.subgroup_size, size), k.local_id()
     total = _sum_of_lane(k, law, sums, first, count, lane, size, stride)
     total = law.sum_of_lanes(total, width, None)
-    # Each subgroup's first lane puts its sum where it took its first one from.
+    # Each subgroup's first lane overwrites the first sum that it read.
     leads = (lane % width == 0) & (lane < count)
     with k.if_(leads):
         law.store(sums, first + lane * stride, total)
@@ -190,7 +190,7 @@ def carry_sums(
     group: Group,
     form: Form,
 ) -> None:
-    """carried[b] += sums[first_chunk[b]] for every bucket b with chunks."""
+    """Compute carried[b] += sums[first_chunk[b]] for every bucket b with chunks."""
     k.resident_workgroups(resident_workgroups(group))
     law = sum_arithmetic(k, group, form)
     bucket = k.global_id()
@@ -211,9 +211,9 @@ def begin_sums(
     *,
     sum_words: int,
 ) -> None:
-    """carried[b] = sums[first_chunk[b]] for every bucket b with chunks, zeros for the others.
+    """Set carried[b] = sums[first_chunk[b]] for every bucket b with chunks, others to infinity.
 
-    `total` is the number of buckets times half their words: an instance copies two words.
+    total: buckets * sum_words // 2, since an instance copies two words.
     """
     i = k.global_id()
     with k.if_(i < total):
@@ -229,14 +229,14 @@ def begin_sums(
 
 
 def lanes_of(plan: GpuMsmPlan) -> int:
-    """Lanes that add up the chunks of one bucket, a power of two."""
+    """Return the lanes that add the chunks of one bucket, a power of two up to 32."""
     chunks = plan.most_entries // (plan.longest * plan.all_buckets)
     wanted = -(-chunks // _CHUNKS_PER_LANE)
     return min(32, 1 << max(0, wanted - 1).bit_length())
 
 
 def _rooms(plan: GpuMsmPlan) -> tuple[int, int]:
-    """The most runs of chunks, and the most buckets of more than one run."""
+    """Return upper bounds of the runs of chunks and of the buckets of more than one run."""
     many = plan.most_chunks // (lanes_of(plan) * _MOST_ROUNDS + 1)
     return many + plan.most_chunks // _RUN, plan.most_chunks // (_RUN + 1)
 
@@ -246,7 +246,7 @@ def _aligned(nbytes: int) -> int:
 
 
 def scratch_bytes(device: AnyDevice, plan: GpuMsmPlan) -> int:
-    """Scratch memory that `record` needs."""
+    """Return the bytes of scratch memory that `record` needs."""
     return _COUNTER_BYTES + sum(_aligned(8 * room) for room in _rooms(plan))
 
 
@@ -258,7 +258,7 @@ def record(
     sums: Buffer,
     scratch: Buffer,
 ) -> None:
-    """sums[first_chunk[b]] = the sum of bucket b, where it has chunks."""
+    """Record sums[first_chunk[b]] = the sum of bucket b, for every bucket with chunks."""
     if plan.most_chunks_of_bucket <= 1:
         return
     static: dict[str, Any] = {"group": plan.group, "form": plan.form}
@@ -279,7 +279,7 @@ def record(
         modmuls=additions * products * plan.group.degree,
         multiply_adds=additions * addition_cost(plan.group, plan.form, products),
     )  # fmt: skip
-    # Enough workgroups to fill the device, if there may be so many runs.
+    # Enough workgroups to fill the device, but no more than there can be runs.
     compiled = device.compile(merge_runs, **static)
     most = max(1, device.resident_lanes // (4 * device.lanes))
     for which, stride, own, own_room in (
@@ -302,9 +302,9 @@ def record_carry(
     *,
     begins: bool,
 ) -> None:
-    """carried[b] += sums[first_chunk[b]] for every bucket with chunks.
+    """Record carried[b] += sums[first_chunk[b]] for every bucket with chunks.
 
-    Where this `begins`, what was in `carried` counts for nothing.
+    begins: overwrite `carried` instead of adding to it.
     """
     if begins:
         begin = device.compile(begin_sums, sum_words=plan.sum_words)
