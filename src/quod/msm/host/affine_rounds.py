@@ -1,13 +1,13 @@
-"""Bucket accumulation in affine coordinates, many additions to one inversion.
+"""Bucket accumulation in affine coordinates on a CPU; many additions share an inversion.
 
-Work comes as chunks: runs of entries that are summed into one point each. Entry e stands for point
+The input are chunks: runs of entries that are summed to one point each. Entry e stands for point
 ``e & 0x7fffffff`` of an array, negated if the top bit is set. An instance owns `rows` chunks; in
-round r it adds to each of them its entry r, all with one inversion (Montgomery's trick): 5
-products and 1 square an addition. Slices are sorted by falling length, so neighbours end together.
+round r it adds entry r to each of them with one inversion (Montgomery's trick): 5 products and 1
+square an addition. Chunks are sorted by falling length, so neighbours finish together.
 
 An addition whose two x coordinates are equal has a zero denominator, which makes the product of
-all denominators zero. Only then, and while a sum is infinity, does the instance look at its pairs
-one by one; see `_Accumulator.forward_carefully`.
+all denominators zero. Only then, and while a sum or a point is infinity, does the instance check
+its pairs one by one; see `_Accumulator.forward_carefully`.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from quod.kernel.ir.value import U32, U64, Pointer, Value
 
 NO_ENTRY = 0xFFFFFFFF
 
-# Independent chains of products, so that a processor has two to work on at a time.
+# Independent chains of products, for instruction-level parallelism.
 CHAINS = 2
 
-# What a workgroup may keep: half of a small level-two cache, the points take the rest.
+# State of a workgroup: half of a small L2 cache; the points take the rest.
 _STATE_BYTES = 256 << 10
 
-# What an addition really is, where it is not one of two different finite points.
+# Kinds of additions; all but the first are special cases of equal, opposite or infinite points.
 _ADD, _DOUBLE, _TAKE_SECOND, _KEEP_FIRST, _CANCEL = range(5)
 
 
 class _Rows:
-    """Structures of values in shared memory, one a row and instance, in limbs as they are."""
+    """Structures of values in shared memory, one for each row and instance, as unreduced limbs."""
 
     def __init__(self, k: Builder, memory: Value, template: Any) -> None:
         values, _, self._rebuild = flatten(template)
@@ -48,7 +48,7 @@ class _Rows:
 
     @classmethod
     def allocate(cls, k: Builder, rows: int, template: Any) -> _Rows:
-        """Room for `rows` structures like the template."""
+        """Allocate `rows` structures like the template."""
         values, _, _ = flatten(template)
         return cls(k, k.shared(types.u64, rows * len(values) * k.workgroup_size), template)
 
@@ -62,13 +62,13 @@ class _Rows:
             self.memory[self._place(row, part)] = value
 
     def load(self, row: Value) -> Any:
-        """What was stored in the row, with the static bounds of what was stored last."""
+        """Load a row, with the static bounds of the structure that was last stored in any row."""
         rebuild: Rebuild = self._rebuild
         return rebuild([self.memory[self._place(row, i)] for i in range(self._count)])
 
 
 def _bound(element: CoordinateElement) -> int:
-    """The bound of an element's integers."""
+    """Return the static bound of an element's limbs as integers."""
     if isinstance(element, ExtensionElement):
         return max(c.bound for c in element.coefficients)
     return int(element.bound)
@@ -76,7 +76,11 @@ def _bound(element: CoordinateElement) -> int:
 
 @frozen
 class _Chunk:
-    """Where the entries of one instance's chunk in one row are."""
+    """The chunk of one instance in one row: entries start to start + length - 1.
+
+    exists: `position` is below the number of chunks; otherwise `length` is 0.
+    position: its index in the sorted chunks.
+    """
 
     start: Value
     length: Value
@@ -85,7 +89,7 @@ class _Chunk:
 
 
 class _Accumulator:
-    """The state of one workgroup."""
+    """The accumulation of one workgroup, with its state in shared memory."""
 
     def __init__(
         self, k: Builder, group: Group, max_rows: int, count: Value, tables: tuple[Value, ...]
@@ -112,9 +116,9 @@ class _Accumulator:
         return _Chunk(self.starts[readable], length, exists, position)
 
     def fetch(self, first: Value, sets: Value, number: Value) -> None:
-        """Reads entry `number` of every chunk, and asks for its point ahead of its use.
+        """Read entry `number` of every chunk and prefetch its point.
 
-        A chunk that has no such entry gets NO_ENTRY.
+        A chunk without such an entry gets NO_ENTRY.
         """
         k = self.k
         with k.range(0, sets * CHAINS) as loop:
@@ -125,19 +129,19 @@ class _Accumulator:
             k.prefetch(self.points, self.decoded(entry)[0], self.group.point_words)
 
     def entry_of(self, row: Value) -> tuple[Value, Value, Value]:
-        """(whether the row has an entry in this round, its point's offset, its sign)."""
+        """Return (active, offset of the point in words, negated) of a row's entry in this round."""
         k = self.k
         entry = self.current[self.kind_place(row)]
         active = entry != NO_ENTRY
         return active, *self.decoded(k.select(active, entry, 0))
 
     def decoded(self, entry: Value) -> tuple[Value, Value]:
-        """(offset of the point in words, whether it is negated)."""
+        """Return (offset of the point in words, negated) of an entry."""
         offset = (entry & INDEX_MASK).cast(types.u64) * self.group.point_words
         return offset, (entry & SIGN_BIT) != 0
 
     def words(self, offset: Value) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
-        """The words of x and y of a point."""
+        """Load the words of x and y of a point."""
         size = self.group.coordinate_words
         return (
             self.f.load_words_at(self.points, offset),
@@ -157,11 +161,11 @@ class _Accumulator:
     # --- the rounds
 
     def chain_rows(self, pair: Value) -> list[Value]:
-        """The rows, one a chain, that are worked on together."""
+        """Return the rows, one a chain, that are computed together."""
         return [pair * CHAINS + chain for chain in range(CHAINS)]
 
     def begin(self, first: Value, sets: Value) -> Value:
-        """Takes the first point of every chunk; tells whether one of them is infinity."""
+        """Set each sum to the first point of its chunk; return whether one is infinity."""
         k, f = self.k, self.f
         with k.range(0, sets * CHAINS, carry=k.constant(False, types.bool_)) as loop:
             own = self.chunk(first, loop.index)
@@ -176,9 +180,9 @@ class _Accumulator:
     def forward(
         self, first: Value, sets: Value, number: Value
     ) -> tuple[tuple[CoordinateElement, ...], Value]:
-        """The product of each chain's denominators, which are kept with the product before them.
+        """Multiply the denominators of each chain, storing them and their prefix products.
 
-        Also whether a point with x = 0 came by, which may be infinity.
+        Returns the products, and whether a point has x = 0 and so may be infinity.
         """
         k, f = self.k, self.f
         one = f.one()
@@ -207,9 +211,9 @@ class _Accumulator:
     def forward_carefully(
         self, first: Value, sets: Value, number: Value
     ) -> tuple[CoordinateElement, ...]:
-        """`forward` where some additions are not of two different finite points.
+        """Compute `forward` with special cases of equal, opposite or infinite points.
 
-        Each gets a denominator that is not zero, and its kind is kept for `backward`.
+        Each of those gets a denominator that is not zero, and its kind is stored for `backward`.
         """
         k, f = self.k, self.f
         one = f.fit(f.one())
@@ -236,7 +240,7 @@ class _Accumulator:
         self, x1: CoordinateElement, y1: CoordinateElement, x_words: tuple[Value, ...],
         y: CoordinateElement,
     ) -> Value:  # fmt: skip
-        """What adding (x, y) to (x1, y1) is."""
+        """Return the kind of the addition of (x, y) to (x1, y1)."""
         k, f = self.k, self.f
         x1_words, y1_words, y_words = f.to_words(x1), f.to_words(y1), f.to_words(y)
         first_infinite = f.words_are_zero((*x1_words, *y1_words))
@@ -250,7 +254,7 @@ class _Accumulator:
         return k.select(second_infinite, _KEEP_FIRST, kind)
 
     def invert(self, products: tuple[CoordinateElement, ...]) -> tuple[CoordinateElement, ...]:
-        """The inverses of the chains' products, with one inversion."""
+        """Return the inverses of the chains' products, by one inversion."""
         f = self.f
         before = [products[0]]
         for product in products[1:]:
@@ -270,7 +274,7 @@ class _Accumulator:
         inverses: tuple[CoordinateElement, ...],
         careful: Value,
     ) -> Value:
-        """The sums, from the last row to the first; tells whether one became infinity."""
+        """Compute the sums from the last row to the first; return whether one became infinity."""
         k, f = self.k, self.f
         never = k.constant(False, types.bool_)
         with k.range(0, sets, carry=(inverses, never)) as loop:
@@ -317,7 +321,7 @@ class _Accumulator:
         self, row: Value, x1: CoordinateElement, y1: CoordinateElement, own: CoordinateElement,
         offset: Value, negated: Value,
     ) -> Value:  # fmt: skip
-        """Stores the right sum where the pair was no ordinary one; tells whether it is infinity."""
+        """Store the correct sum of a special case; return whether it cancelled to infinity."""
         memory = (self.points, self.kind, self.x.memory, self.y.memory)
         infinite: Value = self.k.call(
             f"repair.{self.group.name}",
@@ -369,7 +373,7 @@ class _Accumulator:
 
 
 def most_rows(group: Group) -> int:
-    """Rows that share an inversion: as many as leave their state in a level-two cache."""
+    """Return the most rows that share an inversion, whose state fits `_STATE_BYTES`."""
     state_bytes = 4 * 64 * (group.coordinate_words + 2 * group.degree)
     return _STATE_BYTES // state_bytes // 16 * 16
 
@@ -389,10 +393,10 @@ def accumulate(
     group: Group,
     max_rows: int,
 ) -> None:
-    """Sums `count` chunks of entries into one affine point each.
+    """Sum `count` chunks of entries to one affine point each.
 
-    Slice i sums entries starts[i] to starts[i] + lengths[i], at least one, into point targets[i]
-    of `results`. Slices are sorted by falling length. A workgroup takes `rows` times its size.
+    Chunk i sums the lengths[i] entries from starts[i] on, at least one, to point targets[i] of
+    `results`. Chunks are sorted by falling length. A workgroup sums `rows` times its size of them.
     """
     state = _Accumulator(k, group, max_rows, count, (starts, lengths, entries, points))
     f = state.f

@@ -1,8 +1,8 @@
-"""From bucket sums to the result.
+"""Reduce bucket sums to the result on a CPU.
 
 With b = j + 1 and j = row * 2**h + column, the sum of b * B_b over a window's buckets is
 2**h * sum(row * R_row) + sum((column + 1) * C_column), where R and C are the sums of the buckets'
-rows and columns: two cheap affine additions a bucket, and then sums over far fewer points.
+rows and columns. That takes two cheap affine additions a bucket, then sums over far fewer points.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ def list_rows_and_columns(
     starts: Pointer[U32],
     lengths: Pointer[U32],
 ) -> None:
-    """The entries of every row sum and column sum of one window's buckets.
+    """List the entries of every row sum and column sum of one window's buckets.
 
-    Segments of a window: its rows, then its columns. Made for one lane: an instance is one window.
+    The segments of a window are its rows, then its columns. Compiled for one lane: an instance
+    handles one window.
     """
     window = k.global_id()
     buckets = rows * columns
@@ -74,9 +75,9 @@ def weigh(
     *,
     group: Group,
 ) -> None:
-    """The weighted sum of a window's rows (weights 0, 1, ...) or columns (weights 1, 2, ...).
+    """Compute the weighted sum of a window's rows (weights 0, 1, ...) or columns (1, 2, ...).
 
-    Instance 2w is for the rows of window w, 2w + 1 for its columns; `out` takes extended points.
+    Instance 2w computes the rows of window w, 2w + 1 its columns; `out` holds extended points.
     """
     arithmetic = PointArithmetic(k, group)
     i = k.global_id()
@@ -110,9 +111,9 @@ def combine(
     *,
     group: Group,
 ) -> None:
-    """The results from the weighted sums of all windows, by Horner's rule.
+    """Combine the weighted sums of all windows by Horner's rule.
 
-    An instance takes `windows` windows, the next one those that follow.
+    Instance i computes affine result i from windows i * windows to (i + 1) * windows - 1.
     """
     arithmetic = PointArithmetic(k, group)
     instance = k.global_id()

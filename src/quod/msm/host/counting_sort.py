@@ -1,7 +1,4 @@
-"""Digits of scalars and their sorting into buckets on a processor.
-
-Entries are counting-sorted by the size of their digit, window by window.
-"""
+"""Digits of scalars, and their counting sort into buckets on a CPU, window by window."""
 
 from __future__ import annotations
 
@@ -29,10 +26,11 @@ def digits(
     maximum: int,
     masked: bool,
 ) -> None:
-    """Digit w of scalar i to out[w * count + i], in two's complement of 16 bits.
+    """Compute out[w * count + i] = digit w of scalar i, in 16-bit two's complement.
 
-    `scalars` are canonical integers of four words; one above `maximum`, which the windows hold,
-    sets overflow[0]. With `masked`, a scalar whose byte in `infinite` is set counts as zero.
+    scalars: canonical integers of four words.
+    overflow: overflow[0] becomes 1 if a scalar is above `maximum`.
+    infinite: with `masked`, a scalar whose byte is set counts as zero.
     """
     i = k.global_id()
     with k.if_(i < count):
@@ -55,7 +53,7 @@ def digits(
 
 
 class _Digit:
-    """One digit as it is sorted: the number of its bucket, zero for none, and its sign."""
+    """One stored digit: its bucket, counted from 1 (0 for a zero digit), and its sign bit."""
 
     def __init__(self, k: Builder, stored: Value) -> None:
         self.negative = stored >= 0x8000
@@ -64,14 +62,14 @@ class _Digit:
 
 
 def _share(k: Builder, count: Value, part: Value, parts: Value) -> tuple[Value, Value]:
-    """The range of scalars of one of `parts` workers on the same window."""
+    """Return the range of scalars of worker `part` of `parts` on the same window."""
     size = (count + parts - 1) // parts
     start = k.minimum(part * size, count)
     return start, k.minimum(start + size, count)
 
 
 def _row(windows: Value, copies: Value, window: Value, copy: Value) -> Value:
-    """The row of digits that one copy of the bases gives to a window of buckets."""
+    """Return the row of digits that one copy of the bases adds to a window of buckets."""
     vector, own = window // windows, window % windows
     return ((vector * copies + copy) * windows + own).cast(types.u64)
 
@@ -87,11 +85,11 @@ def count_digits(
     stored: Pointer[U16],
     counts: Pointer[U32],
 ) -> None:
-    """How often each bucket is met, by window and part: counts[(window * parts + part) * buckets].
+    """Count the digits of each bucket into counts[(window * parts + part) * buckets + bucket].
 
-    With precomputed multiples a window of buckets takes `copies` windows of digits, every
-    `windows`-th. Windows are those of the first vector of scalars, then those of the second, and
-    so on. Made for one lane: an instance is one part of one window.
+    With precomputed multiples a window of buckets receives `copies` windows of digits, every
+    `windows`-th. Windows are ordered by vector of scalars. Compiled for one lane: an instance
+    handles one part of one window.
     """
     task = k.global_id()
     window, part = task // parts, task % parts
@@ -116,9 +114,9 @@ def place_buckets(
     starts: Pointer[U32],
     lengths: Pointer[U32],
 ) -> None:
-    """Turns counts into the places where each part writes; bucket by bucket within a window.
+    """Turn counts into the positions at which each part writes, bucket by bucket within a window.
 
-    Window w's entries begin at w * room. Made for one lane: an instance is one window.
+    Window w's entries begin at w * room. Compiled for one lane: an instance handles one window.
     """
     window = k.global_id()
     with k.range(0, buckets, carry=window * room) as loop:
@@ -147,9 +145,9 @@ def scatter_digits(
     places: Pointer[U32],
     entries: Pointer[U32],
 ) -> None:
-    """Writes each digit's entry to its bucket's place. Made for one lane, as `count_digits`.
+    """Write each digit's entry to its bucket. Compiled for one lane, like `count_digits`.
 
-    Copy j of the bases begins at base j * stride.
+    stride: copy j of the bases begins at base j * stride.
     """
     task = k.global_id()
     window, part = task // parts, task % parts

@@ -1,8 +1,8 @@
-"""MSMs on a processor.
+"""MSMs on a CPU.
 
-Pippenger's bucket method: digits, a counting sort into buckets, sums of the buckets in affine
-coordinates with shared inversions, sums of rows and columns of buckets by the same kernel, and
-Horner's rule over the windows.
+Pippenger's bucket method: digits, a counting sort into buckets, affine bucket sums with shared
+inversions, row and column sums of the buckets by the same kernel, and Horner's rule over the
+windows.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _PRODUCTS_OF_ADDITION = 6
 
 
 class HostEngine:
-    """Bases on a processor: the array of the caller, or one of all multiples. See `MsmEngine`.
+    """Bases in host memory: the caller's array, or an array of all multiples; see `MsmEngine`.
 
-    infinite[i] is 1 where base i is infinity.
+    infinite: infinite[i] is 1 if base i is infinity, else 0.
     """
 
     def __init__(
@@ -84,9 +84,9 @@ class HostEngine:
         )
 
     def plan(self, count: int, options: MsmOptions | None, batch: int = 1) -> MsmPlan:
-        """The plan of an MSM, or a batch of them, of `count` scalars over these bases.
+        """Return the plan of `batch` MSMs of `count` scalars over these bases.
 
-        InputError for options that do not fit the multiples computed beforehand.
+        Raises InputError for options that do not fit the precomputed multiples.
         """
         if self._fixed is not None:
             if options is not None and options != self.options:
@@ -123,7 +123,7 @@ class HostEngine:
 
 
 class _Execution:
-    """One MSM, or one batch of MSMs, in progress."""
+    """The computation of one batch of MSMs."""
 
     def __init__(self, bases: HostEngine, plan: MsmPlan, timeline: Timeline | None) -> None:
         self.bases = bases
@@ -144,12 +144,12 @@ class _Execution:
             buckets.add_up(source, entries, starts, lengths)
         del entries
         with self.timeline.stage("reduce") as stage:
-            # Each bucket in a row and in a column.
+            # Each bucket is added to a row and to a column.
             self._count(stage, 2 * len(starts))
             return self._reduce(buckets)
 
     def _count(self, stage: Stage, additions: int) -> None:
-        """Tells a timeline of points that are added, each read once."""
+        """Report the traffic and products of additions to a timeline; each reads one point."""
         group = self.plan.group
         product = product_cost(group.coordinates, group.degree)
         square = square_cost(group.coordinates, group.degree)
@@ -168,8 +168,8 @@ class _Execution:
             maximum=plan.maximum, masked=bases.has_infinite,
         )  # fmt: skip
         groups = -(-plan.count // device.lanes)
-        # The top digit of a scalar that is not too large never carries, so it is not the mark. That
-        # the mark has gone says that scalars were looked at, which a zero in `overflow` does not.
+        # The top digit of a valid scalar never carries, so it is never the sentinel. An overwritten
+        # sentinel shows that scalars were checked, which a zero in `overflow` does not.
         mark(rows)
         for vector, row in zip(scalars, rows, strict=True):
             device.launch(kernel, groups, plan.count, vector, bases.infinite, row, overflow)
@@ -197,7 +197,7 @@ class _Execution:
         entries = np.empty(windows * room, np.uint32)
         kernel = device.compile(scatter_digits, lanes=1)
         stride = len(self.bases)
-        # There are fewer than 2**31 bases, so that no entry is the mark.
+        # There are fewer than 2**31 bases, so no entry is the sentinel.
         largest = int(lengths.argmax())
         first = entries[starts[largest] :][: min(1, lengths[largest])]
         first.fill(UNWRITTEN)
@@ -246,7 +246,7 @@ class _Execution:
 
 
 def _first_too_large(plan: MsmPlan, scalars: Array) -> InputError:
-    """The error of the first scalar that is above the plan's maximum."""
+    """Return the error for the first scalar above the plan's maximum."""
     raw = scalars.astype("<u4").tobytes()
     numbers = [int.from_bytes(raw[at : at + 32], "little") for at in range(0, len(raw), 32)]
     position = next(i for i, number in enumerate(numbers) if number > plan.maximum) % plan.count

@@ -1,4 +1,4 @@
-"""Sums of segments of points: chunks, and passes of additions in affine coordinates."""
+"""Sums of segments of points on a CPU, in passes over chunks of bounded length."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ from quod.device.runtime.sentinel import check_written, mark, unwritten
 from quod.msm.host import segments
 from quod.msm.host.affine_rounds import CHAINS, accumulate, most_rows
 
-# Rows under which the inversion that they share costs too much.
+# With fewer rows, the shared inversion costs too much.
 _FEW_ROWS = 64
 
 
 class PointSums:
-    """Points that passes of additions append to, and which of them each owner's sum is.
+    """Sums of `owners` segments of points.
 
-    numbers[i] is the number of the point that is owner i's sum, or `segments.NO_POINT`. A segment
-    of more than `longest` entries is cut into chunks of at most `chunk_length`.
+    numbers: numbers[i] is the index in `points` of owner i's sum, or `segments.NO_POINT`.
+    points: uint64 words of affine points, to which passes of additions append.
+
+    A segment of more than `longest` entries is cut into chunks of at most `chunk_length`.
     """
 
     def __init__(
@@ -33,7 +35,7 @@ class PointSums:
         self.points: Array = np.empty(0, np.uint64)
 
     def add_up(self, source: Array, entries: Array, starts: Array, lengths: Array) -> None:
-        """Sums every segment of entries, which stand for points of `source`."""
+        """Sum every segment of entries, which are signed indices of points of `source`."""
         owners = np.arange(len(starts), dtype=np.uint32)
         first = 0
         while len(starts):
@@ -43,8 +45,8 @@ class PointSums:
             cut = self._cut(starts, lengths, owners, first, room)
             (total, long_count), tables, longs = cut
             if first == 0:
-                # A further pass adds up three or more chunks to one, so that all of them together
-                # have at most half as many as the long segments have now.
+                # Each further pass adds three or more chunks to one, so all further passes produce
+                # at most half as many points as the long segments have chunks now.
                 room = total + int(chunks.sum())
                 self.points = np.empty(room * self._group.point_words, np.uint64)
                 points = source
@@ -76,14 +78,14 @@ class PointSums:
 
     def _accumulate(self, total: int, tables: list[Array], entries: Array, points: Array) -> None:
         device = self._device
-        # Several workgroups a thread, so that threads end together, if they are not too small.
+        # Several workgroups a thread, so that threads finish together, unless they get too small.
         most = most_rows(self._group)
         share = -(-total // (device.lanes * device.threads))
         rows = min(most, max(share // 4, min(_FEW_ROWS, share)))
         rows = -(-rows // CHAINS) * CHAINS
         groups = -(-total // (rows * device.lanes))
         kernel = device.compile(accumulate, group=self._group, max_rows=most)
-        # The sum of the last chunk.
+        # The sum of the last chunk holds the sentinel.
         last = self.points.reshape(-1, self._group.point_words)[tables[2][total - 1]]
         mark(last)
         device.launch(kernel, groups, total, rows, *tables, entries, points, self.points)

@@ -1,8 +1,8 @@
-"""Multiples of the bases that are known beforehand, so that an MSM needs fewer windows.
+"""Precomputed multiples of bases on a CPU, so that an MSM needs fewer windows.
 
-With 2**(j*t) * P for j below `copies`, the digits of all of t's multiples fall into the same
-windows of buckets (Brickell, Gordon, McCurley, Wilson, EUROCRYPT '92, for one base; Pippenger's
-method over more bases and shorter scalars).
+With the multiples 2**(j*t) * P for j below `copies`, digits at bit positions that differ by a
+multiple of t share a window of buckets (Brickell, Gordon, McCurley, Wilson, EUROCRYPT '92, for one
+base). The MSM is then one over more bases and shorter scalars.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def double_repeatedly(
     *,
     group: Group,
 ) -> None:
-    """points[j * count + i] = 2**(j * doublings) * points[i] for j from 1 to below `copies`."""
+    """Compute points[j * count + i] = 2**(j * doublings) * points[i], 1 <= j < copies, affine."""
     curve = PointArithmetic(k, group)
     i = k.global_id()
     with k.if_(i < count):

@@ -1,7 +1,7 @@
-"""Cutting segments of entries into chunks of bounded length, sorted by falling length.
+"""Cut segments of entries into chunks of bounded length, sorted by falling length.
 
-A segment is a bucket's run of entries. Long ones, such as the bucket of all the ones of a
-witness, become several chunks, whose sums are added in a further pass over far fewer entries.
+A segment is a bucket's run of entries. A long one, such as the bucket of all the ones of a witness,
+becomes several chunks, whose sums are added in a further pass over far fewer entries.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from quod.kernel.ir.types import u32
 from quod.kernel.ir.value import U32, Pointer, Value
 
 NO_POINT = 0xFFFFFFFF
-"""Stands for the sum of an empty segment."""
+"""The point number of an empty segment's sum."""
 
-# Places in the `totals` of `cut_segments`.
+# Indices of the `totals` of `cut_segments`.
 CHUNKS, LONG_SEGMENTS = 0, 1
 
 
 class Segments(Struct):
-    """Runs of entries: where each begins, its length, and the owner of its sum."""
+    """Runs of entries: start, length, and owner of the sum."""
 
     starts: Pointer[U32]
     lengths: Pointer[U32]
@@ -28,7 +28,7 @@ class Segments(Struct):
 
 
 class SegmentChunks(Struct):
-    """Chunks by falling length: where each begins, its length, and the point its sum goes to."""
+    """Chunks sorted by falling length: start, length, and index of the point for the sum."""
 
     starts: Pointer[U32]
     lengths: Pointer[U32]
@@ -36,7 +36,7 @@ class SegmentChunks(Struct):
 
 
 def _chunk_count(k: Builder, length: Value, longest: Value, chunk_length: Value) -> Value:
-    """How many chunks a segment becomes."""
+    """Return the number of chunks of a segment."""
     whole = k.minimum(length, 1)
     return k.select(length > longest, (length + chunk_length - 1) // chunk_length, whole)
 
@@ -55,14 +55,18 @@ def cut_segments(
     long: Segments,
     totals: Pointer[U32],
 ) -> None:
-    """Cuts `count` segments into chunks no longer than `longest`, one instance on one lane.
+    """Cut `count` segments into chunks of at most `longest` entries. Runs as one instance.
 
     A longer segment is cut into about equal chunks of at most `chunk_length`, which is at most
-    `longest`: shorter chunks are more of them, to share inversions.
+    `longest`: more, shorter chunks share inversions better.
 
-    The sums go to consecutive points from `first_target` on; points[owner] says to which, or
-    NO_POINT for an empty segment. A segment of several chunks becomes a segment of the next pass:
-    its sums' numbers, its length, its owner. `histogram` has longest + 1 zeros.
+    The sums go to consecutive points from `first_target` on.
+
+    histogram: longest + 1 zeros.
+    table: the chunks.
+    points: points[owner] is the index of the segment's first sum, or NO_POINT if it is empty.
+    long: a segment of several chunks becomes a segment of sums for the next pass.
+    totals: numbers of chunks and of long segments.
     """
     with k.range(0, count) as loop:
         length = segments.lengths[loop.index]

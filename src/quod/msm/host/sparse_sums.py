@@ -1,10 +1,10 @@
-"""Many sums of few points each, by coefficients most of which are 1 or -1.
+"""Sparse MSMs: many sums of few points each, with coefficients that are mostly 1 or -1.
 
-A set-up from powers of tau has one for each wire and array of its key. Terms with other
-coefficients are cut into signed digits: a sum by window of multiples d * P, |d| <= 8, that are made
-beforehand, and Horner's rule over the windows that a sum has (Straus, "Addition chains of vectors",
-1964, problem 5125). Coefficients of both signs take the smaller of c and r - c, so that powers of
-two have one digit.
+A set-up from powers of tau has one sum for each wire and array of its key. Other coefficients are
+split into signed digits: each window sums precomputed multiples d * P, |d| <= 8, and Horner's rule
+combines the windows of a sum (Straus, "Addition chains of vectors", 1964, problem 5125). A
+coefficient c is represented by the smaller of c and r - c and a sign, so that plus or minus a power
+of two has one digit.
 """
 
 from __future__ import annotations
@@ -32,19 +32,20 @@ Indices = NDArray[Any]
 _WINDOW_BITS = 4
 _LARGEST_DIGIT = 1 << (_WINDOW_BITS - 1)
 
-# Entries of a sum by one instance; those of longer ones are cut into pieces.
+# The most entries that one instance sums, and the length of the chunks of longer sums.
 _LONGEST, _PIECE = 64, 32
 
 HARD_WEIGHT = 16
-"""About how much more memory a term takes whose coefficient is neither 1 nor -1."""
+"""The approximate memory factor of a term whose coefficient is neither 1 nor -1."""
 
 
 @frozen(eq=False)
 class Coefficients:
     """Elements of a scalar field, as signs and magnitudes of at most (r - 1) / 2.
 
-    `negative` is bool of shape (n,); the magnitudes are 1 but at the places `hard`, rising, whose
-    magnitudes are `magnitudes`, uint32 of shape (len(hard), words), canonical.
+    negative: signs, bool of shape (n,).
+    hard: rising indices of the magnitudes that are not 1.
+    magnitudes: those magnitudes, canonical, uint32 of shape (len(hard), words).
     """
 
     negative: NDArray[np.bool_]
@@ -56,7 +57,7 @@ class Coefficients:
 
     @classmethod
     def of(cls, modulus: Modulus, values: Words) -> Coefficients:
-        """Those of canonical values of shape (n, words)."""
+        """Convert canonical values of shape (n, words)."""
         words = np.ascontiguousarray(values).view("<u8")
         one = _is(words, 1)
         minus_one = _is(words, modulus.value - 1)
@@ -67,7 +68,7 @@ class Coefficients:
         return cls(negative, hard, magnitudes)
 
     def taken(self, order: Indices) -> Coefficients:
-        """Those at the places `order`, in that order."""
+        """Return the coefficients at the indices `order`, in that order."""
         is_hard = np.zeros(len(self), np.bool_)
         is_hard[self.hard] = True
         number = np.zeros(len(self), np.int64)
@@ -78,7 +79,7 @@ class Coefficients:
         )  # fmt: skip
 
     def part(self, first: int, last: int) -> Coefficients:
-        """Those from `first` to before `last`."""
+        """Return coefficients first to last - 1."""
         begin, end = np.searchsorted(self.hard, [first, last])
         return Coefficients(
             self.negative[first:last], self.hard[begin:end] - first, self.magnitudes[begin:end]
@@ -86,7 +87,7 @@ class Coefficients:
 
     @staticmethod
     def joined(parts: list[Coefficients]) -> Coefficients:
-        """One after the other."""
+        """Concatenate coefficients."""
         starts = np.cumsum([0, *map(len, parts)])
         return Coefficients(
             np.concatenate([part.negative for part in parts]),
@@ -103,7 +104,7 @@ def _is(words: NDArray[Any], value: int) -> NDArray[np.bool_]:
 
 
 def _smaller(modulus: Modulus, words: NDArray[Any]) -> tuple[Words, NDArray[np.bool_]]:
-    """The smaller of v and r - v, and whether it is the latter."""
+    """Return the smaller of v and r - v for each value, and a mask of where it is r - v."""
     opposite = np.empty_like(words)
     borrow = np.zeros(len(words), np.uint64)
     for place in range(words.shape[1]):
@@ -134,9 +135,9 @@ def combine_windows(
     group: Group,
     window_bits: int,
 ) -> None:
-    """out[i] = the sum of 2**(window_bits * windows[j]) * sums[j], an extended point.
+    """Compute out[i] = the sum of 2**(window_bits * windows[j]) * sums[j], an extended point.
 
-    j goes from starts[i] over lengths[i] affine points, whose windows rise.
+    j runs over lengths[i] affine points from starts[i] on, whose windows rise.
     """
     curve, i = PointArithmetic(k, group), k.global_id()
     with k.if_(i < count):
@@ -164,7 +165,7 @@ def sum_segments(
     *,
     group: Group,
 ) -> None:
-    """out[i] = the sum of the points that lengths[i] entries from starts[i] on are, extended."""
+    """Compute out[i] = the sum, extended, of the points of lengths[i] entries from starts[i] on."""
     curve, i = PointArithmetic(k, group), k.global_id()
     f = curve.field
     with k.if_(i < count):
@@ -185,10 +186,11 @@ def sparse_sums(
     coefficients: Coefficients,
     count: int,
 ) -> Words:
-    """sums[j] = the sum of coefficients[i] * points[i] over all i with owners[i] = j.
+    """Return sums[j] = the sum of coefficients[i] * points[i] over all i with owners[i] = j.
 
-    `points` are affine, of shape (n, *group.shape), and `owners` integers below `count`; the sums
-    have shape (count, *group.shape).
+    points: affine, of shape (n, *group.shape).
+    owners: n integers below `count`.
+    Returns affine points of shape (count, *group.shape).
     """
     points = np.require(points, requirements=("C", "A"))
     numbers = np.arange(len(points), dtype=np.uint32)
@@ -222,14 +224,14 @@ def sparse_sums(
 
 
 def _rising(owners: Indices) -> Indices | slice:
-    """What puts owners in order, all of them if they are."""
+    """Return the stable order that sorts owners; a full slice if they are sorted."""
     if (owners[1:] >= owners[:-1]).all():
         return slice(None)
     return np.argsort(owners, kind="stable")
 
 
 def _firsts(keys: Indices) -> Indices:
-    """Where each run of equal keys begins."""
+    """Return the start of each run of equal keys."""
     return np.flatnonzero(np.append(True, keys[1:] != keys[:-1])[: len(keys)])
 
 
@@ -249,14 +251,14 @@ def _by_owner(
 def _combined(
     device: AnyDevice, group: Group, sums: Words, of: Indices, window: Indices, count: int
 ) -> Words:
-    """The sum of each owner from its sums by window, which rise."""
+    """Combine each owner's window sums, sorted by rising window, to one sum."""
     out = np.zeros((count, *group.shape), np.uint32)
     first = _firsts(of)
     lengths = np.diff(np.append(first, len(of)))
     simple = (lengths == 1) & (window[first] == 0)
     out[of[first[simple]]] = sums[first[simple]]
     starts, lengths = first[~simple], lengths[~simple]
-    # Lanes whose loops are about as long end together.
+    # Sort by length of the loop, so that neighbouring lanes finish together.
     order = np.argsort(window[starts + lengths - 1], kind="stable")
     starts, lengths = starts[order], lengths[order]
     extended = unwritten(len(starts), 4 * group.field.words)
@@ -276,7 +278,7 @@ def _u32(array: Indices) -> NDArray[np.uint32]:
 
 
 def _digits(magnitudes: Words) -> NDArray[np.int8]:
-    """Signed digits of magnitudes, the lowest window first: int8 of shape (windows, n)."""
+    """Return signed digits of magnitudes, lowest window first, int8 of shape (windows, n)."""
     words = np.ascontiguousarray(magnitudes).view("<u8")
     count = words.shape[1] * 64 // _WINDOW_BITS
     found = np.empty((count, len(words)), np.int8)
@@ -291,7 +293,7 @@ def _digits(magnitudes: Words) -> NDArray[np.int8]:
 
 
 def _multiples(device: AnyDevice, group: Group, points: Words) -> Words:
-    """2 * P of all points, then 3 * P, and so on."""
+    """Return 2 * P of all points, then 3 * P, up to 8 * P."""
     found = [operations.double(device, group, points)]
     for _ in range(3, _LARGEST_DIGIT + 1):
         found.append(operations.add(device, group, found[-1], points))
@@ -306,9 +308,9 @@ def segment_sums(
     starts: Indices,
     lengths: Indices,
 ) -> Words:
-    """The sum of the points of each segment of entries, affine of shape (n, *group.shape).
+    """Return the sum of each segment of entries, affine points of shape (n, *group.shape).
 
-    An entry is the number of a point, with `SIGN_BIT` for its opposite.
+    entries: indices of points, with `SIGN_BIT` set for a negated point.
     """
     out = np.zeros((len(starts), *group.shape), np.uint32)
     single = lengths == 1

@@ -1,7 +1,7 @@
-"""What the host does at the end of MSMs: from what `weighted_sums` leaves to affine points.
+"""The end of MSMs on the host: from the lines of `weighted_sums` to affine points.
 
-Two launches for any number of MSMs over one group, a lane a line and then a lane a result. They
-are over in some 40 us, so that nothing is made anew for them: arrays and arguments are kept.
+Two launches for any number of MSMs over one group: one lane a line, then one lane a result. They
+take about 40 us, so arrays and packed arguments are kept between calls.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ def weigh_lines(
     group: Group,
     form: Form,
 ) -> None:
-    """out[i] = the weighted sum of the lengths[i] points from points[firsts[i]] on.
+    """Compute out[i] = the weighted sum of the lengths[i] points from points[firsts[i]] on.
 
-    weights[i], 0 or 1, is the weight of the first; those of the others are one more each.
+    weights: weights[i], 0 or 1, is the weight of the first point; it grows by one a point.
     """
     law = sum_arithmetic(k, group, form)
     i = k.global_id()
@@ -67,9 +67,9 @@ def combine_lines(
     group: Group,
     form: Form,
 ) -> None:
-    """out[i] = the affine sum, by Horner's rule, of sums[bounds[i]] to sums[bounds[i + 1] - 1].
+    """Compute out[i], affine, from sums[bounds[i]] to sums[bounds[i + 1] - 1] by Horner's rule.
 
-    gaps[j] is how often the total is doubled before sums[j] is added.
+    gaps: the total is doubled gaps[j] times before sums[j] is added.
     """
     law = sum_arithmetic(k, group, form)
     i = k.global_id()
@@ -87,16 +87,13 @@ def _host() -> HostDevice:
 
 
 def compile_for(group: Group, form: Form) -> None:
-    """Compiles the kernels of a `Finisher` ahead of it."""
+    """Compile the kernels of a `Finisher` in advance."""
     for definition in (weigh_lines, combine_lines):
         _host().compile(definition, group=group, form=form)
 
 
 class Finisher:
-    """Finishes MSMs of some plans together, which share their group and form.
-
-    Not for two threads at a time.
-    """
+    """Finish a batch of MSMs whose plans share a group and form. Not thread-safe."""
 
     def __init__(self, plans: Sequence[GpuMsmPlan]) -> None:
         host, group, form = _host(), plans[0].group, plans[0].form
@@ -127,14 +124,15 @@ class Finisher:
             self._launches.append((compiled, groups, packed, (count, *arguments)))
 
     def finish(self, lines: Sequence[Array]) -> list[Array]:
-        """The results of each MSM from its lines, uint64 of `weighted_sums.line_bytes` bytes.
+        """Return the results of each MSM from its lines.
 
-        Words of one affine point a vector of scalars, uint64 of shape (batch, group.point_words),
-        in Montgomery form; zeros are infinity.
+        lines: for each MSM uint64 of `weighted_sums.line_bytes` bytes.
+        Returns for each MSM affine points in Montgomery form, uint64 of shape
+        (batch, group.point_words); zeros are infinity.
         """
         np.concatenate(lines, out=self._lines)
         for launch, made in zip(self._launches, (self._sums, self._out), strict=True):
-            # Those of the last time are still there.
+            # The arrays still hold the results of the previous call.
             mark(made)
             _host().execute(*launch)
             check_written(_host(), "the sums of MSMs", made)
@@ -142,16 +140,16 @@ class Finisher:
 
 
 def _terms(plan: GpuMsmPlan) -> tuple[Array, Array, Array, Array]:
-    """What `combine_lines` adds up, result by result, the greatest powers of two first.
+    """Return the terms of `combine_lines`, result by result, highest powers of two first.
 
-    Of each the first point, the number of points, the weight of the first, and the gap.
+    Four arrays: first point, number of points, weight of the first point, and gap.
     """
     vectors = vectors_of(plan)
     lengths = np.array([1 << vector.bits for vector in vectors])
     starts = plan.all_windows * (np.cumsum(lengths) - lengths)
     places = [plan.window_bits, *(vector.place for vector in vectors)]
     gaps = [above - own for above, own in itertools.pairwise(places)]
-    # Buckets count from 1: the lowest vector has what the others leave out.
+    # Bucket 0 has weight 1, so the points of the lowest vector weigh 1, 2, ... instead of 0, 1, ...
     weights = [0] * (len(vectors) - 1) + [1]
     windows = np.arange(plan.all_windows).reshape(plan.batch, -1)[:, ::-1].reshape(-1, 1)
     return (

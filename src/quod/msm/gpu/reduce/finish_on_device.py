@@ -1,9 +1,9 @@
-"""The end of an MSM on its device: from the lines that `weighted_sums` leaves to affine points.
+"""The end of an MSM on its device: from the lines of `weighted_sums` to affine points.
 
-The host is faster at this (`finish`), for what is left are chains of additions. Where there is no
-host to do it, as for what is exported, a workgroup makes each result, of vectors of two points
-each: the sums of the buckets of a window whose number has a bit set, and of the others. Lanes take
-neighbouring bits, and join what they have in a tree, so that only the doublings are one chain.
+The host is faster at these chains of additions (see `finish`). Exported programs have no host for
+it, so there a workgroup computes each result. Its lines are vectors of two points: for each bit of
+the bucket number, the sums of the window's buckets with the bit clear and with it set. Lanes take
+neighbouring bits and combine in a tree, so only the doublings form one chain.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from quod.msm.gpu.layout import GpuMsmPlan
 from quod.msm.gpu.reduce.weighted_sums import line_bytes
 
 LANES = 64
-"""Instances a workgroup."""
+"""Instances of a workgroup."""
 
 
 @kernel
@@ -38,10 +38,10 @@ def finish_lines(
     group: Group,
     form: Form,
 ) -> None:
-    """out[i] = result i, affine, a workgroup each.
+    """Compute out[i] = result i, affine, one workgroup a result.
 
-    `lines` are those of a plan with `on_device`: for each bit of a bucket's number, the highest
-    first, and each window the sum of the buckets that lack it and of those that have it.
+    lines: of a plan with `on_device`: for each bit of the bucket number, highest first, and each
+        window, the sum of the buckets with the bit clear and of those with it set.
     """
     law = sum_arithmetic(k, group, form)
     lane, one = k.local_id(), k.constant(1, types.u32)
@@ -52,12 +52,13 @@ def finish_lines(
     room = k.shared(types.u64, k.workgroup_size // 2 * law.sum_words)
 
     def place(term: Value) -> Value:
-        """The power of two of a term: windows are a bit wider than the numbers of buckets."""
+        """Return a term's power of two: windows are one bit wider than bucket numbers."""
         return term + term // bits
 
     begin = k.minimum(lane * each, terms)
     end = k.minimum(begin + each, terms)
-    # The lane's own terms first, then rounds of the tree: one loop, so that there is one addition.
+    # The lane's terms and then the rounds of the tree share one loop, so that the addition is
+    # compiled once.
     with k.range(0, each + rounds, carry=law.neutral()) as loop:
         is_term = loop.index < each
         level = k.select(is_term, 0, loop.index - each)
@@ -73,7 +74,7 @@ def finish_lines(
             above = k.minimum(term + 1, end - 1)
             bit = term % bits
             with k.if_(is_term) as own:
-                # Buckets count from 1, so all of them have the weight of one besides.
+                # Bucket 0 has weight 1: the lowest bit adds the sum of all buckets once more.
                 additions = k.select(bit == 0, one * 3, 1)
                 own.give((loop.carried, place(above) - place(term), additions))
             with own.otherwise():
@@ -101,9 +102,11 @@ def finish_lines(
 def record_finish(
     recording: RecordingStream, device: AnyDevice, plan: GpuMsmPlan, lines: Buffer, out: Buffer
 ) -> None:
-    """`out` = what `finish.Finisher` gives, 8 * batch * group.point_words bytes on the device.
+    """Record the results of a plan with `on_device`, as `finish.Finisher` returns them.
 
-    The plan is for results that the device makes; `lines` are what was left for them.
+    lines: `weighted_sums.line_bytes` bytes.
+    out: 8 * batch * group.point_words bytes on the device.
+    Raises DeviceError for another plan or buffers of another size.
     """
     needed = 8 * plan.batch * plan.group.point_words
     if not plan.on_device or lines.nbytes != line_bytes(plan) or out.nbytes != needed:

@@ -1,8 +1,8 @@
-"""From bucket sums to lines where lanes cannot read each other's registers.
+"""Reduce bucket sums to lines on devices without fast shuffles.
 
-The sums of `weighted_sums`, round by round: all vectors of a round, rows and columns, are one
-launch, whose table says which lines each of its workgroups takes. Lanes that share a line join
-their sums through shared memory, one addition a round.
+Computes the sums of `weighted_sums` in rounds. A round is one launch for all its vectors, rows and
+columns; a table maps workgroups to lines. Lanes that share a line exchange points through shared
+memory.
 """
 
 from __future__ import annotations
@@ -28,20 +28,26 @@ from quod.msm.gpu.layout import GpuMsmPlan
 from quod.msm.gpu.reduce.weighted_sums import Cut, Line, LineShape, Vector, short_bits, vectors_of
 
 LANES = 64
-"""Instances a workgroup."""
+"""Instances of a workgroup."""
 
-# The points that a lane adds up at least where there are enough of them for all lanes.
+# The fewest points of a lane, if there are enough points for all lanes.
 _LANE_LENGTH = 16
 
 _FIELDS = 10
-"""Words of a job in the table: see `Job`."""
+"""Words of a `Job` in the table."""
 
 _ALIGNMENT = 256
 
 
 @frozen
 class Job:
-    """One cut of a launch: its first workgroup, and which point its sources and sums begin at."""
+    """One cut of a launch.
+
+    first_group: its first workgroup.
+    source: the index of its first source point.
+    target: the index of its first sum.
+    is_short: the sums are lines of the result, not sources of the next round.
+    """
 
     cut: Cut
     first_group: int
@@ -58,8 +64,12 @@ class Job:
 
 @frozen
 class Round:
-    """One launch: `groups` workgroups of LANES, `lanes` to a line; it leaves `points` sums for the
-    next one."""
+    """One launch.
+
+    lanes: lanes that share a line.
+    groups: workgroups, of LANES instances.
+    points: sums that are sources of the next round.
+    """
 
     jobs: tuple[Job, ...]
     lanes: int
@@ -72,7 +82,7 @@ class Round:
 
 
 def rounds_of(plan: GpuMsmPlan) -> Iterator[Round]:
-    """The launches that reduce all windows, one after the other."""
+    """Yield the launches that reduce all windows, in order."""
     short, windows = short_bits(plan), plan.all_windows
     kept = vectors_of(plan)
     sizes = accumulate((windows << vector.bits for vector in kept), initial=0)
@@ -93,7 +103,7 @@ def _round(
     points = sum(windows * length << half.bits for (_, half), length in zip(pairs, lengths))
     lanes, own = min(LANES, *lengths), 0
     if points > resident:
-        # Enough for all lanes: none of them waits in a tree.
+        # Enough points for all lanes: one lane a line, so that no lane idles in a tree.
         lanes, own = 1, max(_LANE_LENGTH, 2 * points // resident)
     jobs: list[Job] = []
     group = kept = 0
@@ -126,17 +136,17 @@ def sum_round(
     group: Group,
     form: Form,
 ) -> None:
-    """The lines of some jobs of one round, by 2**lane_bits lanes each.
+    """Sum the lines of one round, 2**lane_bits lanes a line; see `Job` and `weighted_sums.Line`.
 
-    See `Job` and `weighted_sums.Line`.
-
-    Short vectors go to `lines`, others to `out`. With `gathered` point i is points[first_chunk[i]],
-    or infinity where first_chunk[i + 1] is the same.
+    gathered: point i is points[first_chunk[i]], or infinity if first_chunk[i + 1] is equal to
+        first_chunk[i]; otherwise point i is points[i].
+    out: sums that the next round reads.
+    lines: sums of short vectors.
     """
     k.resident_workgroups(resident_workgroups(group))
     law = sum_arithmetic(k, group, form)
     room = k.shared(types.u64, k.workgroup_size // 2 * law.sum_words)
-    # The last job whose first workgroup is not behind this one.
+    # Find the job of this workgroup: the last one that begins at or before it.
     with k.range(1, jobs, carry=k.constant(0, types.u32)) as search:
         begins = table[search.index * _FIELDS] <= k.workgroup_id()
         search.next(k.select(begins, search.index, search.carried))
@@ -176,7 +186,7 @@ def sum_round(
 
 
 def _regions(plan: GpuMsmPlan) -> list[tuple[int, int]]:
-    """Where in scratch memory each round leaves its sums."""
+    """Return the byte range of each round's sums in scratch memory."""
     regions, start = [], 0
     for one in rounds_of(plan):
         size = max(_ALIGNMENT, 8 * plan.sum_words * one.points)
@@ -186,7 +196,7 @@ def _regions(plan: GpuMsmPlan) -> list[tuple[int, int]]:
 
 
 def scratch_bytes(plan: GpuMsmPlan) -> int:
-    """Scratch memory that `record` needs, also where the device makes the results."""
+    """Return the bytes of scratch memory that `record` needs, with or without `on_device`."""
     return max(_regions(replace(plan, on_device=own))[-1][1] for own in (False, True))
 
 
@@ -199,7 +209,7 @@ def record(
     lines: Buffer,
     scratch: Buffer,
 ) -> None:
-    """What `weighted_sums.record` does."""
+    """Record the reduction of bucket sums to lines; see `weighted_sums.record`."""
     points, first_places = sums, first_chunk
     products = PRODUCTS_OF_ADDITION[plan.form]
     for one, (start, stop) in zip(rounds_of(plan), _regions(plan), strict=True):

@@ -1,10 +1,10 @@
-"""From bucket sums to the result.
+"""Reduce bucket sums to a few points with weights.
 
-Bucket b of a window has the weight b + 1. With b = row * 2**l + column, the sum of b * B_b is
-2**l * sum(row * R_row) + sum(column * C_column), where R and C are the sums of rows and columns:
-two additions a bucket, all of them independent but for the trees in which lanes add up a line.
-Rows and columns are vectors with weights again, and are cut further until a few dozen points are
-left for the host.
+Bucket b of a window has weight b + 1. With b = row * 2**l + column, the sum of b * B_b is
+2**l * sum(row * R_row) + sum(column * C_column), where R and C are the sums of rows and columns.
+That takes two additions a bucket, independent except for the trees in which lanes sum a line.
+Row sums and column sums are weighted vectors again, and are split further until a few dozen points
+remain for the host.
 """
 
 from __future__ import annotations
@@ -33,33 +33,33 @@ from quod.kernel.ir import types
 from quod.kernel.ir.value import U32, U64, Pointer, Value
 from quod.msm.gpu.layout import GpuMsmPlan
 
-# Lines of more points than two to this are cut into rows and columns: where the host weighs them,
-# and where the device does, for which each addition of a chain takes long.
+# Vectors of more points than two to this are split into rows and columns: if the host finishes the
+# MSM, and if the device does, where chains of additions take longer.
 _SHORT, _SHORT_ON_DEVICE = 5, 1
 
-# The points of a line that eight groups of four lanes should have: one of four times as many is cut
-# into such parts as far as there are lanes without work, and the next launch adds those up.
+# The points of a line for eight groups of four lanes. A line of four times as many is cut into
+# parts of this size if lanes are idle, and the next launch adds the parts.
 _FOUR_LANES_LENGTH = 32
 
-# The points that a lane adds up at least. Where there are enough of them every line is cut into
-# parts of one lane each: lanes that shared a line would idle in a tree.
+# The fewest points of a lane. If there are enough points, every line is cut into parts of one lane:
+# lanes that share a line idle in a tree.
 _LANE_LENGTH = 16
 
 
 @frozen
 class Vector:
-    """2**(parts + bits) points a window, point part * 2**bits + i with the weight i * 2**place."""
+    """2**(parts + bits) points a window; point part * 2**bits + i has weight i * 2**place."""
 
     bits: int
     place: int
     parts: int = 0
 
     def is_short(self, short: int) -> bool:
-        """Whether it is left to whoever weighs 2**short points."""
+        """Return whether the vector is final: one part of at most 2**short points."""
         return self.bits <= short and self.parts == 0
 
     def halves(self, short: int) -> tuple[Vector, ...]:
-        """Its row sums and its column sums; the sum of its parts, if it is short without them."""
+        """Return its row sums and column sums, or only the sum of its parts if those are short."""
         if self.bits <= short:
             return (Vector(self.bits, self.place),)
         low = self.bits // 2
@@ -67,11 +67,10 @@ class Vector:
 
 
 class LineShape(Struct):
-    """The lines of one launch, which are rows or columns of vectors of 2**bits points.
+    """The lines of one launch: rows or columns of vectors of 2**bits points.
 
-    Each has 2**parts parts. Line (v * 2**parts + part) * 2**kept + j sums the points of that part
-    of vector v in whose number j stands in the low (`low` = 1) or the high `kept` of the low
-    `width` bits.
+    Line (v * 2**parts + part) * 2**kept + j sums the points of a part of vector v whose number has
+    the value j in the low (`low` = 1) or the high `kept` of its low `width` bits.
     """
 
     lines: U32
@@ -86,8 +85,10 @@ class LineShape(Struct):
 class Cut:
     """One launch: sums over the points of `source` that agree in the bits of `target`.
 
-    `lines` sums of `length` points for all windows; `lanes` lanes share a line, four to a
-    sum if `by_four_lanes`.
+    lines: sums, of all windows.
+    length: points of a sum.
+    by_four_lanes: four lanes share an addition.
+    lanes: lanes that share a line.
     """
 
     source: Vector
@@ -99,7 +100,7 @@ class Cut:
 
     @property
     def is_low(self) -> bool:
-        """Whether the bits of the target are the low ones of the source's."""
+        """Whether the target keeps the low bits of the source's numbers."""
         return self.target.place == self.source.place
 
     @property
@@ -113,7 +114,7 @@ class Cut:
 
 
 def cuts_of(plan: GpuMsmPlan, resident_lanes: int) -> Iterator[Cut]:
-    """The launches that reduce all windows, in an order in which they can run."""
+    """Yield the launches that reduce all windows, in an order that respects dependencies."""
     few, short = max(LANES, resident_lanes // 4), short_bits(plan)
 
     def cut(source: Vector) -> Iterator[Cut]:
@@ -140,7 +141,7 @@ def cuts_of(plan: GpuMsmPlan, resident_lanes: int) -> Iterator[Cut]:
 
 @frozen
 class Line:
-    """The points of one line, `length` of them; none if there is no such line."""
+    """The points of one line, `length` of them; `length` is 0 if there is no such line."""
 
     number: Value
     exists: Value
@@ -160,7 +161,7 @@ class Line:
         part = (number >> kept) & ((one << parts) - 1)
         vector = number >> (kept + parts)
         is_low = shape.low != 0
-        # Other bits than the kept ones are below them, or above, where those of parts always are.
+        # The summed bits are below the kept ones, or above them; those of parts are always above.
         rest_bits = k.select(is_low, 0, shape.width - kept)
         return cls(
             number, exists, k.select(exists, one << length_bits, 0), part << length_bits,
@@ -168,7 +169,7 @@ class Line:
         )  # fmt: skip
 
     def point(self, place: Value) -> Value:
-        """The number of the line's point `place` among all."""
+        """Return the index, among all points, of the line's point `place`."""
         number = self.first + place
         high = number >> self.rest_bits
         return self.base + (number - (high << self.rest_bits)) + (high << self.high_shift)
@@ -177,7 +178,7 @@ class Line:
         self, k: Builder, law: SumArithmetic[Any], points: Value, first_chunk: Value, *,
         gathered: bool,
     ) -> Any:  # fmt: skip
-        """The sum of all its points, `gathered` as for `sum_lines`."""
+        """Add all points of the line; see `sum_lines` for `gathered`."""
         with k.range(0, self.length, carry=law.neutral()) as loop:
             place = self.point(loop.index)
             if gathered:
@@ -205,10 +206,10 @@ def sum_lines(
     form: Form,
     gathered: bool,
 ) -> None:
-    """out[i] = the sum of line i of a shape.
+    """Compute out[i] = the sum of line i.
 
-    With `gathered` point i is points[first_chunk[i]], or infinity where first_chunk[i + 1] is the
-    same.
+    gathered: point i is points[first_chunk[i]], or infinity if first_chunk[i + 1] is equal to
+        first_chunk[i]; otherwise point i is points[i].
     """
     k.resident_workgroups(resident_workgroups(group))
     law = sum_arithmetic(k, group, form)
@@ -231,7 +232,7 @@ def sum_short_lines(
     gathered: bool,
     groups_per_line: int,
 ) -> None:
-    """What `sum_lines` does, with four lanes to an addition: for points too few for all lanes."""
+    """Compute `sum_lines` with four lanes to an addition, for too few points to fill all lanes."""
     law = four_lane_arithmetic(k, group, form)
     group_of_four = k.global_id() // LANES_PER_SUM
     line = Line.of(k, group_of_four // groups_per_line, shape)
@@ -257,7 +258,7 @@ def sum_short_lines(
 
 
 def vectors_of(plan: GpuMsmPlan) -> tuple[Vector, ...]:
-    """The vectors that `record` leaves of each window, the greatest weights first."""
+    """Return the final vectors of a window, highest weights first."""
 
     short = short_bits(plan)
 
@@ -270,18 +271,18 @@ def vectors_of(plan: GpuMsmPlan) -> tuple[Vector, ...]:
 
 
 def short_bits(plan: GpuMsmPlan) -> int:
-    """Vectors of two to this points, or fewer, are what `record` leaves."""
+    """Return log2 of the most points of a final vector."""
     return _SHORT_ON_DEVICE if plan.on_device else _SHORT
 
 
 def line_bytes(plan: GpuMsmPlan) -> int:
-    """What `record` leaves."""
+    """Return the bytes of the lines that `record` writes."""
     points = sum(1 << vector.bits for vector in vectors_of(plan))
     return 8 * plan.sum_words * plan.all_windows * points
 
 
 def scratch_bytes(device: AnyDevice, plan: GpuMsmPlan) -> int:
-    """Scratch memory that `record` needs, also where the device makes the results."""
+    """Return the bytes of scratch memory that `record` needs, with or without `on_device`."""
     lines = 0
     for on_device in (False, True):
         own = replace(plan, on_device=on_device)
@@ -300,9 +301,10 @@ def record(
     lines: Buffer,
     scratch: Buffer,
 ) -> None:
-    """The vectors of `vectors_of` one after the other, each for all windows, in `lines`.
+    """Record the reduction of bucket sums to the vectors of `vectors_of`.
 
-    Without `first_chunk` there is a sum for every bucket, zeros for an empty one.
+    first_chunk: the sum of bucket b is sums[first_chunk[b]]; without it sums[b], zeros if empty.
+    lines: the vectors one after the other, each for all windows.
     """
     made: dict[Vector, Buffer] = {}
     used = {True: 0, False: 0}

@@ -1,4 +1,4 @@
-"""MSMs over affine points as they lie in device memory, all of them finite, without multiples."""
+"""MSMs over finite affine points in device memory, without multiples."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from quod.msm.options import MsmOptions
 
 
 def plain_plan(device: AnyDevice, group: Group, count: int) -> GpuMsmPlan:
-    """The plan that is expected to be fastest for `count` scalars."""
+    """Return the plan with the lowest estimated cost for `count` scalars."""
     return plan_gpu_msm(
         group, count, MsmOptions(precompute_factor=1), processor=Processor.of(device),
         base_budget=1 << 62,
@@ -27,7 +27,7 @@ def record_plain(
     recording: RecordingStream, device: AnyDevice, plan: GpuMsmPlan, scalars: Buffer, bases: Buffer,
     workspace: Workspace,
 ) -> RecordedMsm:  # fmt: skip
-    """Records the sum of scalars[i] * bases[i]; scalars are canonical, of eight u32 each."""
+    """Record the sum of scalars[i] * bases[i]; scalars are canonical, eight u32 each."""
     arrays = MsmBuffers.of(device, plan, Arena(device, workspace))
     source = Scalars(scalars, plan.count, plan.count)
     record_buckets(recording, device, plan, source, bases, arrays)

@@ -1,7 +1,7 @@
-"""Bases and their multiples on a GPU: runs of doublings, then one inversion for many points.
+"""Multiples of bases on a GPU: runs of doublings, then one inversion for many points.
 
-Doubling in XYZZ coordinates needs no look at the point: infinity, and a point of order two, give
-ZZ = 0, which doublings keep.
+Doubling in XYZZ coordinates needs no case distinction: infinity and a point of order two give
+ZZ = 0, which further doublings preserve.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from quod.kernel.definition import kernel
 from quod.kernel.ir.value import U32, U64, Pointer, Value
 from quod.msm.gpu.layout import GpuMsmPlan
 
-# Scratch memory for the points that are worked on together.
+# Scratch memory for the points of one slice.
 _SCRATCH_BYTES = 256 << 20
 
 # Points that share an inversion, if there are enough for all lanes.
 _SHARING = 32
 
-# Products of a doubling, and of making a point affine.
+# Products of a doubling, and of a point's conversion to affine coordinates.
 _DOUBLING, _NORMALISING = 9, 9
 
 
@@ -55,7 +55,7 @@ def double_points(
     group: Group,
     resident: int,
 ) -> None:
-    """out[i] = 2**doublings * points[i], from affine points to sums in XYZZ coordinates."""
+    """Compute out[i] = 2**doublings * points[i], from affine to XYZZ coordinates."""
     k.resident_workgroups(resident)
     if keeps_elements(k, group):
         _double_packed(k, count, doublings, points, out, group)
@@ -69,14 +69,14 @@ def double_points(
         with k.range(0, doublings, carry=start) as loop:
             loop.next(_doubled(f, group, loop.carried))
         x, y, zz, zzz = loop.results
-        # Affine zeros double to ZZ = 0 too, as long as there is a doubling.
+        # Affine zeros double to ZZ = 0 too, since there is at least one doubling.
         curve.store_extended(out, i, ExtendedPoint(x, y, zz, zzz, p.infinity))
 
 
 def _double_packed(
     k: Builder, count: Value, doublings: Value, points: Value, out: Value, group: Group
 ) -> None:
-    """`double_points` where kernels are to be short: as a program over private memory."""
+    """Compute `double_points` in a short kernel, by the bytecode interpreter."""
     law, i = sum_arithmetic(k, group, "weierstrass"), k.global_id()
     with k.if_(i < count):
         # Doubled in XYZZ coordinates, infinity (0, 0) becomes ZZ = 0 like a point of order two.
@@ -89,7 +89,7 @@ def _double_packed(
 def _doubled(
     f: FieldArithmetic[Any], group: Group, p: Sequence[CoordinateElement]
 ) -> tuple[CoordinateElement, ...]:
-    """dbl-2008-s-1."""
+    """Double in XYZZ coordinates by the formula dbl-2008-s-1."""
     x, y, zz, zzz = p
     u = y + y
     v = f.square(u)
@@ -104,7 +104,11 @@ def _doubled(
 
 @frozen
 class _Slice:
-    """Points start to stop - 1, and the scratch memory in which they are worked on."""
+    """Points start to stop - 1, and their scratch memory.
+
+    extended: XYZZ coordinates.
+    prefixes: prefix products of the shared inversion.
+    """
 
     start: int
     stop: int
@@ -117,31 +121,31 @@ class _Slice:
 
 
 def slice_points(plan: GpuMsmPlan, count: int) -> int:
-    """Points that are worked on together."""
+    """Return the points of one slice."""
     return max(1, min(count, _SCRATCH_BYTES // _scratch_per_point(plan)))
 
 
 def _scratch_per_point(plan: GpuMsmPlan) -> int:
-    """XYZZ coordinates and a prefix; on an Edwards curve also the affine point, old and new."""
+    """Return the bytes of XYZZ coordinates and a prefix; for Edwards also of two affine points."""
     return 8 * plan.group.coordinate_words * (5 if plan.form == "weierstrass" else 9)
 
 
 def scratch_bytes(plan: GpuMsmPlan, count: int) -> int:
-    """Memory that `multiples` of so many points takes while it works, beside the multiples."""
+    """Return the bytes that `multiples` of `count` points allocates in addition to its result."""
     return 0 if _are_the_points(plan) else slice_points(plan, count) * _scratch_per_point(plan)
 
 
 def _are_the_points(plan: GpuMsmPlan) -> bool:
-    """Whether the bases are the points as they come: nothing to compute."""
+    """Return whether the bases are the points unchanged."""
     return plan.copies == 1 and plan.form == "weierstrass"
 
 
 def multiples(device: AnyDevice, group: Group, points: Array, plan: GpuMsmPlan) -> Buffer:
-    """2**(j * windows * window_bits) times every point, for j below `plan.copies`, copy by copy.
+    """Compute 2**(j * windows * window_bits) * points[i] for j below `plan.copies`.
 
-    `points` is a host array of affine points, shape (n, *group.shape), uint32; infinity stays
-    infinity. For the Edwards form they are of odd order. The buffer holds copies * n bases as
-    `accumulate` reads them.
+    points: host array of affine points, uint32 of shape (n, *group.shape); infinity stays infinity.
+        For the Edwards form they have odd order.
+    Returns copies * n bases, copy by copy, in the form that `accumulate` reads.
     """
     count = len(points)
     bases = device.allocate(plan.copies * count * 8 * plan.base_words, zero=False)
@@ -155,7 +159,7 @@ def multiples(device: AnyDevice, group: Group, points: Array, plan: GpuMsmPlan) 
 
 
 class _Recorder:
-    """Records the launches for one array of points."""
+    """Record the launches for one array of points."""
 
     def __init__(
         self, recording: RecordingStream, device: AnyDevice, points: Array, plan: GpuMsmPlan,
@@ -186,7 +190,7 @@ class _Recorder:
                 self._weierstrass(own, points)
 
     def _room(self, own: _Slice, copy: int) -> Buffer:
-        """Where a slice of a copy of the bases is."""
+        """Return the memory of a slice of one copy of the bases."""
         first, size = copy * len(self._points), 8 * self._plan.base_words
         return self._bases.slice((first + own.start) * size, (first + own.stop) * size)
 
@@ -215,7 +219,7 @@ class _Recorder:
             )  # fmt: skip
 
     def _multiply(self, own: _Slice, source: Buffer, target: Buffer) -> None:
-        """The next copy of affine points."""
+        """Record the next copy of a slice, from affine points to affine points."""
         device, plan, count, element = self._device, self._plan, own.count, self._element
         doublings = plan.windows * plan.window_bits
         double = device.compile(
@@ -237,5 +241,5 @@ class _Recorder:
         )  # fmt: skip
 
     def _instances(self, count: int) -> int:
-        """As many as share inversions well, or as many as keep an eighth of the lanes busy."""
+        """Return instances enough for shared inversions, or to fill an eighth of the lanes."""
         return min(count, max(-(-count // _SHARING), self._device.resident_lanes // 8))

@@ -3,9 +3,9 @@
     scalars ── split ─┬─ ones: sums of even chunks ── one sum
                       └─ others, gathered ── an MSM as any other
 
-How many scalars are neither 0 nor 1 decides the shape of the second MSM, its windows and its
-memory. So the split is a recording of its own, which is waited for, and what follows is made for
-as many as it found, in steps of an eighth, so that witnesses of one circuit share it.
+The number of scalars that are neither 0 nor 1 determines the windows and the memory of the second
+MSM. So the split is a separate recording, which the host waits for. The MSM is then recorded for
+that number, rounded up by at most an eighth, so that witnesses of one circuit share the recording.
 """
 
 from __future__ import annotations
@@ -41,33 +41,35 @@ from quod.msm.gpu.sort import split
 from quod.msm.gpu.sort.digits import NOT_TOO_LARGE, position_of_too_large
 from quod.msm.scalars import SCALAR_BYTES, too_large
 
-# Chunks of ones are cut so that all lanes get some in turn: the last ones then matter little.
+# Every lane gets several chunks of ones in turn, so that the last, partial wave matters little.
 _WAVES = 4
 _SHORTEST = 8
 
-# All ones are one bucket; a window of so many bits is the narrowest that reductions are made for.
+# All ones fall into one bucket; this is the narrowest window that the reduction supports.
 _WINDOW_BITS = 3
 
 
 @frozen
 class SplitCounts:
-    """How many scalars are 1, and how many are above."""
+    """The number of scalars that are 1, and of those above 1."""
 
     ones: int
     others: int
 
     @property
     def room(self) -> int:
-        """Others that are made room for: up to an eighth more, so that few sizes occur."""
+        """Capacity for the others, rounded up by at most an eighth, so that few sizes occur."""
         step = 1 << max(0, self.others.bit_length() - 4)
         return max(1, -(-self.others // step) * step)
 
 
 class ScalarSplit:
-    """Lists of the bases whose scalar is 1, and of those whose scalar is above.
+    """Lists of the bases whose scalar is 1, and of those whose scalar is above 1.
 
-    Of `count` bases over `group` base i belongs to scalar i, or to scalar indices[i]; bases in
-    `infinity_mask` are in neither list. Groups of one order share a split.
+    count: bases; base i has scalar i, or scalar indices[i].
+    infinity_mask: bases that are in neither list.
+
+    Groups of the same order can share a split.
     """
 
     def __init__(
@@ -82,11 +84,11 @@ class ScalarSplit:
 
     @staticmethod
     def nbytes(count: int) -> int:
-        """Device memory of a split of so many bases."""
+        """Return the bytes of device memory for a split of `count` bases."""
         return 8 * count + split.COUNTER_BYTES
 
     def record(self, recording: RecordingStream, scalars: Buffer) -> None:
-        """Records the split of canonical scalars of eight u32 each."""
+        """Record the split of canonical scalars of eight u32 each."""
         device = self.device
         compiled = device.compile(
             split.split_scalars, lanes=split.LANES, maximum=self.group.scalars.value - 1,
@@ -101,11 +103,14 @@ class ScalarSplit:
         recording.download(self.counters, self._found, label="split")
 
     def expect(self) -> None:
-        """Before each submission of the recording: see `RecordedMsm.expect`."""
+        """Prepare for a submission of the recording; see `RecordedMsm.expect`."""
         mark(self._found)
 
     def counts(self) -> SplitCounts:
-        """After the recording was waited for. InputError for a scalar that is too large."""
+        """Return the counts, after the recording has finished.
+
+        Raises InputError if a scalar is too large.
+        """
         check_written(self.device, "which scalars are 0 and 1", self._found)
         ones, others, word = (int(found) for found in self._found[:3])
         if word != NOT_TOO_LARGE:
@@ -116,7 +121,7 @@ class ScalarSplit:
 
 @frozen
 class MostlyBits:
-    """The shape of an MSM over `count` bases, of which `room` may have scalars above 1."""
+    """The shape of an MSM over `count` bases, at most `room` of them with scalars above 1."""
 
     device: AnyDevice
     group: Group
@@ -125,7 +130,7 @@ class MostlyBits:
 
     @cached_property
     def _ones(self) -> GpuMsmPlan:
-        """All ones as one bucket."""
+        """The plan for the ones: all of them are in one bucket."""
         lanes = _WAVES * self.device.resident_lanes
         longest = min(MOST_LONGEST, max(_SHORTEST, -(-self.count // lanes)))
         return GpuMsmPlan(
@@ -139,7 +144,7 @@ class MostlyBits:
 
     @cached_property
     def workspace_bytes(self) -> int:
-        """The workspace that `record` needs."""
+        """Bytes of the workspace that `record` needs."""
         arena = Arena(self.device)
         self._take_others(arena)
         arena.rewind(0)
@@ -147,12 +152,12 @@ class MostlyBits:
         return arena.peak
 
     def _take_others(self, arena: Arena) -> tuple[Buffer, Buffer, MsmBuffers]:
-        """Gathered scalars, their bases, and what their MSM works in."""
+        """Allocate the gathered scalars, their bases, and the buffers of their MSM."""
         words, bases = arena.allocate(SCALAR_BYTES // 4 * self.room), arena.allocate(self.room)
         return words, bases, MsmBuffers.of(self.device, self._others, arena)
 
     def _take_ones(self, arena: Arena) -> tuple[Chunks, Buffer, Buffer, Buffer]:
-        """Chunks, their sums, scratch memory and lines."""
+        """Allocate chunks, their sums, scratch memory and lines."""
         plan, allocate = self._ones, arena.allocate
         starts, lengths, numbers = (allocate(plan.most_chunks) for _ in range(3))
         chunks = Chunks(starts, lengths, numbers, allocate(plan.all_buckets + 1), allocate(1))
@@ -174,11 +179,11 @@ class MostlyBits:
         self, recording: RecordingStream, own: ScalarSplit, scalars: Buffer, bases: Buffer,
         workspace: Workspace,
     ) -> tuple[RecordedMsm, RecordedMsm]:  # fmt: skip
-        """Records the sum of the bases whose scalar is 1, and the MSM of the others.
+        """Record the sum of the bases whose scalar is 1, and the MSM of the others.
 
-        The result is the sum of both. `bases` are affine points in device memory as kernels read
-        them, without multiples; the split's recording has been waited for, and found no more
-        others than there is room for.
+        own: a split whose recording has finished, with at most `room` others.
+        bases: affine points in device memory, without multiples.
+        Returns two MSMs, whose results are to be added.
         """
         arenas = (Arena(self.device, workspace) for _ in range(2))
         with recording.part("ones"):
@@ -204,7 +209,7 @@ class MostlyBits:
         record_lines(recording, device, plan, chunks.first_chunk, sums, lines, scratch)
         host = device.pinned(lines.nbytes)
         recording.download(lines, host, label="reduce")
-        # The split has looked at all scalars.
+        # The split has already checked the range of all scalars.
         nothing = np.full(4, NOT_TOO_LARGE, np.uint32).view(np.uint8)
         return RecordedMsm(device, plan, host, [Span(nothing, 0, 1)])
 

@@ -1,7 +1,7 @@
-"""An MSM in blocks: the sums of its buckets are carried from one block to the next.
+"""MSMs in blocks: bucket sums are carried from one block to the next.
 
-So the scalars, or the bases, of a block can be uploaded while the block before is worked on, and
-bases need not lie together.
+The scalars or bases of a block can be uploaded while the block before is computed, and the bases
+may lie in several buffers.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ from quod.msm.gpu.run.workspace import Arena, MsmBuffers, Workspace, carried_sum
 
 @frozen
 class BaseBlock:
-    """Some scalars of an MSM and the bases that their entries count.
+    """Consecutive scalars of an MSM, and the bases of their entries.
 
-    `start` is the number of the first. The plans of all blocks have the same windows.
+    plan: has the same windows for all blocks.
+    start: the position of the first scalar.
     """
 
     plan: GpuMsmPlan
@@ -41,9 +42,10 @@ class BaseBlock:
 def record_blocks(
     recording: RecordingStream, device: AnyDevice, blocks: Iterable[BaseBlock], workspace: Workspace
 ) -> RecordedMsm:
-    """Records an MSM; `blocks` record what brings their data as they are asked for.
+    """Record an MSM in blocks.
 
-    The workspace is of `blocks_bytes`.
+    blocks: an iterator that may record the upload of each block when it yields it.
+    workspace: of `blocks_bytes`.
     """
     spans: list[Span] = []
 
@@ -65,9 +67,9 @@ def record_blocks_to_lines(
     workspace: Workspace,
     flag: Buffer,
 ) -> Buffer:
-    """Records an MSM of which nothing goes to the host; gives the memory of its lines.
+    """Record an MSM that downloads nothing; return the buffer of its lines.
 
-    `flag` must be zero before, and its first word says afterwards whether a scalar was too large.
+    flag: zeroed by the caller; its first word is afterwards not zero if a scalar was too large.
     """
     return _record(recording, device, blocks, workspace, flag, lambda block, arrays: None)[1]
 
@@ -80,7 +82,10 @@ def _record(
     flag: Buffer | None,
     after: Callable[[BaseBlock, MsmBuffers], None],
 ) -> tuple[GpuMsmPlan, Buffer]:
-    """The plan of the whole MSM, and its lines; `after` is called behind the sums of each block."""
+    """Return the plan of the whole MSM, and its lines.
+
+    after: called when the sums of a block have been recorded.
+    """
     arena, count = Arena(device, workspace), 0
     for block in blocks:
         own = block.plan

@@ -1,4 +1,4 @@
-"""How an MSM on a GPU is cut, decided before it starts: digits, copies, chunks and the sort."""
+"""Plans of MSMs on a GPU: digits, copies, chunks and the sort, chosen before the MSM starts."""
 
 from __future__ import annotations
 
@@ -16,32 +16,31 @@ from quod.msm.gpu.layout import GpuMsmPlan
 from quod.msm.options import MAX_GPU_WINDOW_BITS, MsmOptions
 from quod.msm.scalars import MOST_BASES, SCALAR_BYTES, window_count
 
-# Adding a chunk's or bucket's sum, which is not affine, in terms of adding a base: 14 products
-# against 10.
+# The cost of adding a sum, which is not affine, in additions of a base: 14 products against 10.
 _FULL_ADDITION = 1.4
 
-# Full additions that a bucket in use takes until its window is a few sums.
+# Full additions of the reduction for each bucket that is not empty.
 _ADDITIONS_PER_BUCKET = 2.0
 
-# Counting, placing and cutting a bucket, also an empty one, in terms of adding a base.
+# The cost of counting, placing and cutting one bucket, even an empty one, in additions of a base.
 _WORK_PER_BUCKET = 0.05
 
-# Fewer entries a chunk cost more in adding the chunks up than they gain in lanes at work.
+# Shorter chunks cost more in merging than they gain in busy lanes.
 _SHORTEST = 8
 
-# Entries that a batch may have together: half of what their numbers could count.
+# The most entries of a batch: half the range of u32.
 _MOST_ENTRIES = 1 << 31
 
-# Bases whose memory, scalars, indices and marks begin where those of another buffer may.
+# Blocks are multiples of this, which aligns their bases, scalars, indices and infinity masks.
 _BLOCK_STEP = 1024
 
-# Parts beyond those that the bases need that are tried so that the work on each has room.
+# How often the number of blocks is doubled to make the work on each block fit.
 _MOST_HALVINGS = 8
 
 
 @frozen
 class SortShape:
-    """The bins and blocks of a sort: a bin has 2**low_bits buckets, a block 2**block_bits."""
+    """The bins and blocks of a sort; a bin has 2**low_bits buckets, a block 2**block_bits."""
 
     low_bits: int
     block_bits: int
@@ -50,7 +49,10 @@ class SortShape:
 
     @classmethod
     def of(cls, plan: GpuMsmPlan) -> SortShape:
-        """Bins of one bucket where there are few of those, else about as many as buckets in one."""
+        """Return bins of one bucket if there are few buckets, else about as many as a bin has.
+
+        Raises InputError if there are too many buckets for one sort.
+        """
         buckets, most, tuning = plan.all_buckets, plan.window_bits - 1, plan.sort
         if buckets <= tuning.bins:
             block_bits = min(8, most)
@@ -68,16 +70,16 @@ class SortShape:
 
     @property
     def direct(self) -> bool:
-        """Whether a bin is one bucket."""
+        """True if a bin is a single bucket."""
         return self.low_bits == 0
 
     @property
     def start_bits(self) -> int:
-        """A block begins where bin ``block << start_bits`` does."""
+        """Shift from blocks to bins: a block begins at bin ``block << start_bits``."""
         return self.block_bits if self.direct else 0
 
     def most_tiles(self, plan: GpuMsmPlan) -> int:
-        """The most tiles that the bins can have."""
+        """Bound the number of tiles of all bins."""
         return plan.most_entries // plan.sort.tile + min(self.bins, plan.most_entries)
 
 
@@ -91,11 +93,12 @@ def plan_gpu_msm(
     batch: int = 1,
     form: Form = "weierstrass",
 ) -> GpuMsmPlan:
-    """The plan that is expected to be fastest, for bases that are made for it.
+    """Return the plan with the lowest estimated cost, for bases yet to be prepared.
 
-    `base_budget` is how many bytes the bases and their multiples may take. Bases of which a kernel
-    does not reach all are in blocks, without multiples. Raises InputError for options that nothing
-    fits, DeviceError if not even the bases themselves fit.
+    base_budget: bytes for the bases and their multiples.
+
+    Bases that exceed `processor.largest_buffer` are split into blocks, without multiples. Raises
+    InputError if no plan fits the options, DeviceError if the bases alone exceed the budget.
     """
     return _planned(group, count, options, processor, base_budget, batch, form)
 
@@ -105,7 +108,7 @@ def _planned(
     group: Group, count: int, options: MsmOptions, processor: Processor, base_budget: int,
     batch: int, form: Form,
 ) -> GpuMsmPlan:  # fmt: skip
-    """Of those that are asked for when a key is opened most have been before."""
+    """Compute `plan_gpu_msm`, cached: opening a key asks for the same few plans many times."""
     maximum = options.greatest_scalar(group)
     probe = GpuMsmPlan(group, max(1, count), 2, 1, 1, maximum, 1, 1, form, None, processor)
     per_base = probe.base_words * 8
@@ -138,7 +141,7 @@ def _planned(
         if fitting:
             return min(fitting, key=additions)
     if options.window_bits is not None and per_copy <= reach:
-        # Fewer vectors or scalars may fit it.
+        # The plan may still fit fewer vectors or scalars.
         return min(plans(options.window_bits, None), key=additions)
     raise InputError(
         f"{count} scalars over {group.name} have too many digits to be sorted at once; stream "
@@ -147,7 +150,10 @@ def _planned(
 
 
 def _blocks(count: int, per_base: int, reach: int) -> Iterator[int | None]:
-    """Sizes of blocks to try: all bases together if a kernel reaches them, then ever smaller."""
+    """Yield block sizes to try: None for a single block if a kernel reaches it, then smaller ones.
+
+    Sizes are multiples of `_BLOCK_STEP`; devices without a buffer limit have a single block.
+    """
     together = reach // per_base
     if together >= count:
         yield None
@@ -162,7 +168,7 @@ def _blocks(count: int, per_base: int, reach: int) -> Iterator[int | None]:
 
 
 def fits(plan: GpuMsmPlan) -> bool:
-    """Whether a sort can be laid out for the plan, with arrays that kernels reach."""
+    """Return whether the sort supports the plan and all its arrays fit a buffer."""
     own = plan.largest_block
     try:
         SortShape.of(own)
@@ -174,9 +180,9 @@ def fits(plan: GpuMsmPlan) -> bool:
 
 
 def additions(plan: GpuMsmPlan) -> float:
-    """What the plan costs a vector, in additions of a base.
+    """Estimate the cost of the plan for one vector, in additions of a base.
 
-    Buckets that are carried from block to block cost about what their reduction does.
+    Carrying buckets to the next block costs about as much as reducing them.
     """
     if len(plan.block_counts) > 1:
         return len(plan.block_counts) * additions(plan.largest_block)
@@ -188,15 +194,15 @@ def additions(plan: GpuMsmPlan) -> float:
 
 
 def with_batch(plan: GpuMsmPlan, count: int, batch: int) -> GpuMsmPlan:
-    """The same digits for vectors of `count` scalars, so many together, with chunks to fit."""
+    """Return the plan with the same digits for `batch` vectors of `count` scalars."""
     shape = replace(plan, count=max(1, count), batch=batch)
     return replace(shape, longest=_longest(shape.largest_block))
 
 
 def largest_batch(plan: GpuMsmPlan, batch: int) -> int:
-    """How many of `batch` vectors a plan for one can be widened to.
+    """Return the largest batch, at most `batch`, that a plan for one vector can be widened to.
 
-    InputError if not even one can be sorted.
+    Raises InputError if one vector cannot be sorted.
     """
     if not fits(plan):
         raise InputError(
@@ -214,9 +220,9 @@ def largest_batch(plan: GpuMsmPlan, batch: int) -> int:
 
 
 def _longest(plan: GpuMsmPlan) -> int:
-    """Uniform buckets stay whole where they give work to all lanes, else they are cut for that.
+    """Return the chunk length: uncut uniform buckets if they fill all lanes, else shorter.
 
-    No shorter than lets a kernel reach the sums of all chunks.
+    Chunks are long enough that the sums of all of them fit a buffer.
     """
     uncut = 16 + 2 * plan.most_entries // plan.all_buckets
     enough = max(1, plan.processor.resident_lanes // 2)

@@ -1,4 +1,4 @@
-"""MSMs of scalars in host memory: what is recorded for one shape of work is kept and replayed."""
+"""MSMs of scalars in host memory on a GPU; each shape of MSM is recorded once and replayed."""
 
 from __future__ import annotations
 
@@ -26,28 +26,27 @@ from quod.msm.gpu.run.workspace import Workspace, blocks_bytes
 from quod.msm.options import MsmOptions
 from quod.msm.scalars import SCALAR_BYTES
 
-# Shapes of MSMs that bases keep recordings, and so memory, for.
+# Recordings, and so memory, that bases keep.
 _KEPT = 2
 
-# So many scalars can be sorted at once, in the windows of some width.
+# Up to this many scalars can be sorted at once, with some window width.
 _SURELY_SORTED = 1 << 26
 
-# Scalars from which on their upload takes longer than carrying bucket sums over two blocks does.
+# With this many scalars, the upload takes longer than carrying bucket sums over two blocks.
 _IN_BLOCKS = 1 << 21
 
 # 32-bit multiply-adds that a GPU does while a scalar is uploaded. For an H200: 32 bytes at 55 GB/s,
 # and 8.5 T of them a second in accumulation, less a tenth for sorting.
 _UPLOAD_COST = 4400
 
-# The share of the memory budget that bases which stay may take without multiples, and that a
-# streamed MSM may.
+# Resident bases without multiples, or a streamed MSM, may take the memory budget divided by this.
 _SHARE = 2
 
 
 def first_block(plan: GpuMsmPlan) -> int:
-    """How many scalars to upload first, so that the others are there when those are worked off.
+    """Return the number of scalars to upload first.
 
-    Nothing hides the upload of the first.
+    The first upload is not hidden, so the block is just long enough to hide the upload of the rest.
     """
     addition = addition_cost(plan.group, plan.form, PRODUCTS_OF_BASE[plan.form])
     work = plan.digit_windows * addition
@@ -57,7 +56,8 @@ def first_block(plan: GpuMsmPlan) -> int:
 class Session:
     """One shape of MSM over some bases: a recording, and the host memory that it reads.
 
-    `scalars` is page-locked, of shape (vectors, n, 8): an MSM of what it holds copies nothing.
+    scalars: page-locked memory, uint32 of shape (vectors, n, 8). Scalars already there are not
+        copied.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Session:
         self._lock = threading.Lock()
 
     def run(self, scalars: Array, timeline: Timeline | None) -> Array:
-        """The results, shape (vectors, group.point_words)."""
+        """Return the MSMs of `scalars`, uint64 of shape (vectors, group.point_words)."""
         with self._lock:
             if scalars.ctypes.data != self.scalars.ctypes.data:
                 np.copyto(self.scalars, scalars)
@@ -84,10 +84,10 @@ class Session:
 
 
 class GpuEngine:
-    """Bases of a device with memory of its own, for scalars in host memory.
+    """Bases of a GPU, for scalars in host memory or device memory; see `MsmEngine`.
 
-    They stay on the device if they fit half of its memory budget and an MSM over all of them can be
-    sorted at once; they are streamed there otherwise, or where the options say so.
+    Unless the options choose, bases are resident if they fit half of the memory budget and an MSM
+    over all of them can be sorted at once; otherwise they are streamed.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class GpuEngine:
             self.resident = ResidentMsm(device, group, points, options, base_budget=budget)
 
     def _can_stay(self, nbytes: int, budget: int) -> bool:
-        """Whether bases of so many bytes have room on the device, and a plan."""
+        """Return whether bases of `nbytes` fit on the device and have a plan."""
         if nbytes > self.device.memory_budget // _SHARE:
             return False
         if self._count <= _SURELY_SORTED:
@@ -178,15 +178,15 @@ class GpuEngine:
         return scalar_bytes + self.resident.workspace_bytes(plan)
 
     def batch(self, count: int, vectors: int, options: MsmOptions | None) -> int:
-        """How many of so many vectors of `count` scalars are worked on together."""
+        """Return the batch size for `vectors` vectors of `count` scalars."""
         if self.resident is None:
             return 1
         return self.resident.plan(count, vectors, options).batch
 
     def session(self, count: int, vectors: int, options: MsmOptions | None) -> Session:
-        """The session of that shape, from before or made now.
+        """Return the session of a shape, created at its first use.
 
-        DeviceError if it does not fit the device's memory budget.
+        Raises DeviceError if it does not fit the device's memory budget.
         """
         key = (count, vectors, options)
         with self._lock:
@@ -204,7 +204,7 @@ class GpuEngine:
         except DeviceError:
             if not self._sessions:
                 raise
-        # Those of other shapes may hold the memory that it needs.
+        # Sessions of other shapes may hold the memory that this one needs.
         self._sessions.clear()
         return self._new_session(count, vectors, options)
 
@@ -241,7 +241,7 @@ class GpuEngine:
         return Session(device, vectors, count, record_resident)
 
     def _blocks(self, resident: ResidentMsm, plan: GpuMsmPlan) -> list[GpuMsmPlan]:
-        """The plans of the blocks in which scalars are uploaded, or none if they are at once."""
+        """Return the plans of two blocks to upload scalars in; empty for a single upload."""
         if plan.batch > 1 or plan.count < _IN_BLOCKS or len(resident.blocks) > 1:
             return []
         first = first_block(plan)
@@ -252,6 +252,6 @@ class GpuEngine:
         return plan_streamed(self.device, self.group, count, options or self.options, budget)
 
     def _check(self, count: int, needed: int) -> None:
-        """DeviceError if an MSM needs more memory than is left beside the bases."""
+        """Raise DeviceError if an MSM and the bases exceed the memory budget."""
         what = f"an MSM of {count} scalars over {self.group.name}"
         self.device.check_budget(what, needed + self.nbytes)

@@ -1,4 +1,4 @@
-"""Multiples of one point on a GPU: a lane a scalar, one addition from the table a window."""
+"""Fixed-base scalar multiplication on a GPU: one lane a scalar, one table addition a window."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from quod.kernel import U32, U64, Builder, Pointer, kernel
 from quod.kernel.ir import types
 from quod.kernel.ir.value import Value
 
-# Scalars at a time: they fill a large GPU some times over, and take a few hundred MiB there.
+# Scalars of one pass: they fill a large GPU several times, and take a few hundred MiB.
 _CHUNK = 1 << 20
 
 
@@ -32,10 +32,11 @@ def multiply_from_table(
     window_bits: int,
     windows: int,
 ) -> None:
-    """out[i] = scalars[i] * P as an extended point.
+    """Compute out[i] = scalars[i] * P, in extended coordinates.
 
-    `table` has the affine points d * 2**(window_bits * w) * P for w < `windows` and, in each
-    window, d = 1 to 2**(window_bits - 1). Scalars are integers that the windows hold.
+    table: affine points d * 2**(window_bits * w) * P, window by window, with d from 1 to
+        2**(window_bits - 1).
+    scalars: integers below 2**(window_bits * windows - 1).
     """
     curve, i = PointArithmetic(k, group), k.global_id()
     half, full = 1 << (window_bits - 1), 1 << window_bits
@@ -56,7 +57,7 @@ def multiply_from_table(
 
 
 def _bits(k: Builder, scalars: Value, scalar: Value, low: Value, count: int, group: Group) -> Value:
-    """`count` bits of a scalar in memory from bit `low` on; those above its words are zero."""
+    """Read `count` bits of a scalar from bit `low` on; bits above its words are zero."""
     last = group.scalars.words // 2 - 1
     place, shift = low // 64, (low % 64).cast(types.u64)
 
@@ -64,7 +65,7 @@ def _bits(k: Builder, scalars: Value, scalar: Value, low: Value, count: int, gro
         index = scalar.cast(types.u64) * (last + 1) + k.minimum(at, last).cast(types.u64)
         return k.select(at <= last, scalars[index], 0)
 
-    # In two shifts, as one by 64 has no meaning.
+    # Two shifts, because a shift by 64 is undefined.
     whole = word(place) >> shift | word(place + 1) << 1 << (63 - shift)
     return (whole & ((1 << count) - 1)).cast(types.u32)
 
@@ -75,7 +76,7 @@ class GpuTable:
     def __init__(
         self, device: AnyDevice, group: Group, table: Array, window_bits: int, windows: int
     ) -> None:
-        """`table` are the 64-bit words of its points, as `multiply_from_table` takes them."""
+        """Upload a table of 64-bit words in the layout of `multiply_from_table`."""
         self._device, self._group = device, group
         self._table = device.upload(table)
         self._multiply = device.compile(
@@ -84,7 +85,7 @@ class GpuTable:
         self._normalise = device.compile(normalise_sums, group=group)
 
     def multiply(self, scalars: Words) -> Words:
-        """scalars[i] * P, affine of shape (n, *group.shape)."""
+        """Return scalars[i] * P, affine points of shape (n, *group.shape)."""
         group, device = self._group, self._device
         results = np.empty((len(scalars), *group.shape), np.uint32)
         if not len(scalars):
@@ -106,9 +107,9 @@ class GpuTable:
         return results
 
     def multiply_into(self, scalars: Buffer, out: Buffer) -> None:
-        """scalars[i] * P into the memory of affine points, both of the device.
+        """Write scalars[i] * P to `out` as affine points; both are device memory.
 
-        Nothing tells whether all of them were written.
+        The results are not checked for launches that did not run.
         """
         size, point = self._group.scalars.bytes, 8 * self._group.point_words
         count = scalars.nbytes // size
@@ -122,12 +123,12 @@ class GpuTable:
             )  # fmt: skip
 
     def _room(self, count: int) -> int:
-        """Scalars at a time."""
+        """Return the scalars of one pass."""
         extended_bytes = 32 * self._group.coordinate_words
         return max(1, min(_CHUNK, count, self._device.largest_buffer // extended_bytes))
 
     def _scratch(self, room: int) -> tuple[Buffer, Buffer]:
-        """Room for extended points and for prefixes."""
+        """Allocate extended points and prefix products."""
         words = self._group.coordinate_words
         extended, prefixes = (
             self._device.allocate(room * size, zero=False) for size in (32 * words, 8 * words)
@@ -140,7 +141,7 @@ class GpuTable:
         device, (extended, prefixes) = self._device, scratch
         groups = -(-count // device.lanes)
         device.launch(self._multiply, groups, count, self._table, given, extended)
-        # An inversion is worth many products, but a GPU wants all of its lanes.
+        # More points for each inversion save products, but every lane should have work.
         instances = min(count, max(device.resident_lanes, count // 16))
         device.launch(
             self._normalise,

@@ -1,4 +1,4 @@
-"""The end of a recorded MSM: bucket sums to lines on the host, and the results from those."""
+"""The end of a recorded MSM: reduce bucket sums to lines, and finish them on the host."""
 
 from __future__ import annotations
 
@@ -26,9 +26,11 @@ from quod.msm.scalars import too_large
 
 @frozen
 class Span:
-    """The scalars of an MSM from number `start` on, with the word about those too large.
+    """A range of an MSM's scalars, and the result of its range check.
 
-    Their vectors begin `stride` apart.
+    word: host memory of the word that `Digits.check` writes.
+    start: the position of the first scalar.
+    stride: scalars between the starts of two vectors.
     """
 
     word: Array
@@ -37,16 +39,16 @@ class Span:
 
 
 class RecordedMsm:
-    """An MSM in a recording. `finish` gives its results after each submission of that.
+    """An MSM in a recording; `finish` returns its results after each submission.
 
-    `expect` before each submission but the first, so that what an earlier one brought to the host
-    is not taken for its results.
+    Call `expect` before each submission except the first, so that results of an earlier submission
+    are not mistaken for new ones.
     """
 
     def __init__(
         self, device: AnyDevice, plan: GpuMsmPlan, lines: Array, spans: Sequence[Span]
     ) -> None:
-        """`spans` are one for each part of the MSM, one after the other."""
+        """Keep the host memory of `lines` and of one span for each block of the MSM."""
         self.plan = plan
         self._device = device
         self._lines = lines.view(np.uint64).reshape(-1, plan.sum_words)
@@ -55,18 +57,19 @@ class RecordedMsm:
 
     @property
     def kind(self) -> tuple[Group, Form]:
-        """MSMs of one kind can be finished together."""
+        """Group and form; MSMs of one kind can be finished in a batch."""
         return self.plan.group, self.plan.form
 
     def expect(self) -> None:
-        """Marks the lines on the host, which a submission that is to come has to bring anew."""
+        """Overwrite the host's lines with the sentinel, to detect a submission that writes none."""
         mark(self._lines)
 
     def finish(self) -> Array:
-        """uint64 words of an affine point a vector, shape (batch, group.point_words).
+        """Return the results of a submission that has finished.
 
-        Zeros are infinity. Call it when the submission was waited for. InputError for a scalar
-        that was not below the group's order or the promised 2**scalar_bits.
+        Affine points in Montgomery form, uint64 of shape (batch, group.point_words); zeros are
+        infinity. Raises InputError if a scalar was not below the group's order or the promised
+        2**scalar_bits.
         """
         return self._alone.finish()[0]
 
@@ -75,9 +78,10 @@ class RecordedMsm:
         return RecordedMsms([self])
 
     def checked_lines(self) -> Array:
-        """What the device left for the host; InputError as for `finish`.
+        """Return the lines that the device wrote.
 
-        DeviceError if nothing was left there: no scalar was looked at then either.
+        Raises DeviceError if it wrote none, and InputError as `finish` does. The lines are checked
+        first: without them no scalar was checked either.
         """
         plan = self.plan
         check_written(self._device, "the sums of an MSM", self._lines)
@@ -90,7 +94,7 @@ class RecordedMsm:
 
 
 class RecordedMsms:
-    """MSMs of one kind that are finished together, which takes little longer than one of them."""
+    """A batch of MSMs of one kind; finishing it takes little longer than finishing one."""
 
     def __init__(self, msms: Sequence[RecordedMsm]) -> None:
         self.group = msms[0].plan.group
@@ -103,7 +107,7 @@ class RecordedMsms:
             own.expect()
 
     def finish(self) -> list[Array]:
-        """What `RecordedMsm.finish` gives, of each."""
+        """Return the result of `RecordedMsm.finish` for each MSM."""
         return self._finisher.finish([own.checked_lines() for own in self._msms])
 
 
@@ -115,7 +119,7 @@ def record_buckets(
     bases: Buffer,
     arrays: MsmBuffers,
 ) -> None:
-    """Records everything from the scalars to the sums of the buckets."""
+    """Record everything from the scalars to the bucket sums."""
     recording.fill(arrays.zeroed, label="digits")
     record_chunks(recording, device, plan, scalars, arrays)
     chunks, sums, scratch = arrays.chunks, arrays.sums, arrays.scratch
@@ -126,7 +130,7 @@ def record_buckets(
 def record_result(
     recording: RecordingStream, device: AnyDevice, plan: GpuMsmPlan, arrays: MsmBuffers, stride: int
 ) -> RecordedMsm:
-    """Records what follows `record_buckets`."""
+    """Record the reduction and download that follow `record_buckets`."""
     first_chunk, sums = arrays.chunks.first_chunk, arrays.sums
     record_unwritten(recording, arrays.lines)
     record_lines(recording, device, plan, first_chunk, sums, arrays.lines, arrays.scratch)
@@ -136,7 +140,7 @@ def record_result(
 
 
 def record_unwritten(recording: RecordingStream, lines: Buffer) -> None:
-    """Records what tells lines that were not written: see `RecordedMsm.checked_lines`."""
+    """Record a fill with the sentinel that `RecordedMsm.checked_lines` checks for."""
     recording.fill(lines, UNWRITTEN, label="reduce")
 
 
@@ -149,7 +153,7 @@ def record_lines(
     lines: Buffer,
     scratch: Buffer,
 ) -> None:
-    """Records the reduction of bucket sums, sums[first_chunk[b]] or sums[b], as suits the plan."""
+    """Record the reduction of bucket sums, sums[first_chunk[b]] or sums[b], to lines."""
     if plan.processor.shuffles:
         weighted_sums.record(recording, device, plan, first_chunk, sums, lines, scratch)
     else:

@@ -16,19 +16,22 @@ from quod.msm.gpu.sort import binning
 from quod.msm.gpu.sort.digits import DigitShape, ScalarSource
 from quod.msm.scalars import SCALAR_BYTES
 
-# Workgroups that count, by what fills the device: enough that the last of them matter little, but
-# each adds all its counters to those in device memory.
+# Counting workgroups, in multiples of those that fill the device: enough that the last wave matters
+# little, but few, since each adds all its counters to device memory.
 _WAVES = 4
 
 
 @frozen
 class Scalars:
-    """The scalars of an MSM in device memory, and which bases they belong to.
+    """The scalars of an MSM in device memory, and the bases they multiply.
 
-    `words` are canonical integers of eight u32, vectors `stride` of them apart. Scalar i of a
-    vector, or scalar indices[i], is for base first + i of `bases`. `infinity_mask`, if there is
-    one, has a bit for each base of each copy, set where it is infinite. Where they are `listed`
-    scalar i is for base indices[i] instead.
+    words: canonical integers of eight u32.
+    stride: scalars between the starts of two vectors.
+    bases: bases of a copy.
+    first: base first + i takes scalar i of a vector.
+    indices: base first + i takes scalar indices[i] instead; if `listed`, scalar i is for base
+        first + indices[i].
+    infinity_mask: one bit for each base of each copy, set if it is infinite.
     """
 
     words: Buffer
@@ -47,7 +50,7 @@ def record_chunks(
     scalars: Scalars,
     arrays: MsmBuffers,
 ) -> None:
-    """Records digits, sort and chunks of one MSM; `arrays.zeroed` must be zero when it begins."""
+    """Record digits, sort and chunks of one MSM; `arrays.zeroed` must be zero before."""
     shape = SortShape.of(plan)
     digits = DigitShape.of(
         plan,
@@ -79,7 +82,7 @@ def record_chunks(
         label="sort",
     )  # fmt: skip
     scatter = device.compile(binning.scatter_bins, lanes=tuning.lanes, shape=digits, tuning=tuning)
-    # With one bucket a bin there are no keys, and this is the whole sort.
+    # If a bin is one bucket there are no keys, and this launch completes the sort.
     keys = arrays.bin_cursors if shape.direct else arrays.keys
     binned = arrays.entries if shape.direct else arrays.binned
     recording.launch(
@@ -110,7 +113,7 @@ def _record_cuts(
     shape: SortShape,
     arrays: MsmBuffers,
 ) -> None:
-    """Records where buckets begin, and their chunks."""
+    """Record the starts of buckets, and their chunks."""
     own = arrays.chunks
     place = device.compile(
         chunks.place_buckets, lanes=chunks.LANES, block_bits=shape.block_bits,

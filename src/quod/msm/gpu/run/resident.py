@@ -1,4 +1,4 @@
-"""MSMs over bases that stay in device memory with their multiples."""
+"""MSMs over bases that are resident in device memory, with their multiples."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from quod.msm.gpu.sort.infinity_mask import find_infinity_mask
 from quod.msm.options import MsmOptions
 from quod.msm.scalars import SCALAR_BYTES, check_bases, check_count
 
-# The share of the memory budget that bases and their multiples take unless told otherwise.
+# By default bases and their multiples take at most the memory budget divided by this.
 _BASE_SHARE = 4
 
 
 def _form(
     device: AnyDevice, group: Group, points: Array, options: MsmOptions
 ) -> tuple[Form, str]:  # fmt: skip
-    """The form for some bases, and why."""
+    """Return the form for some bases, and the reason for it."""
     if edwards_form(group) is None:
         return "weierstrass", f"{group.name} has no other form"
     if options.precompute_factor == 1:
@@ -47,9 +47,9 @@ def _form(
 
 
 def _reached(scalars: Buffer, start: int, count: int, batch: int, stride: int) -> Buffer:
-    """`count` scalars from number `start` on of each vector, and what lies between those.
+    """Return the slice of `count` scalars from `start` on of each vector, with those in between.
 
-    All that there are may be more than a kernel reaches.
+    The whole buffer may be larger than a kernel reaches.
     """
     stop = (batch - 1) * stride + start + count
     return scalars.slice(SCALAR_BYTES * start, SCALAR_BYTES * stop)
@@ -57,7 +57,7 @@ def _reached(scalars: Buffer, start: int, count: int, batch: int, stride: int) -
 
 @frozen
 class _Bases:
-    """`count` bases from number `start` on with their multiples, and which of them are infinite."""
+    """`count` bases from base `start` on, with their multiples and infinity mask."""
 
     start: int
     count: int
@@ -72,15 +72,17 @@ class _Bases:
 class ResidentMsm:
     """Bases in device memory, and the recording of MSMs over them.
 
-    `points` is a host array of affine points in Montgomery form, shape (n, *group.shape), uint32;
-    they are not checked to be on the curve. As many multiples are kept as make MSMs fastest within
-    `base_budget` bytes, by default a quarter of the device's memory budget; `options` may say
-    otherwise. Bases of a curve with a twisted Edwards form are held in that, unless they are to
-    have no multiples (a precompute factor of 1), or some are outside the subgroup of prime order,
-    where its additions are not complete: `form_reason` says what was chosen and why. Bases of which
-    a kernel does not reach all lie in several buffers.
+    points: host array of affine points in Montgomery form, uint32 of shape (n, *group.shape). They
+        are not checked to be on the curve.
+    options: None keeps the fastest number of multiples that fits `base_budget`.
+    base_budget: bytes for bases and multiples. Default: a quarter of the device's memory budget.
 
-    Raises InputError for arrays of other shapes, DeviceError if the bases do not fit.
+    Bases of a curve with a twisted Edwards form use that form, unless they have no multiples (a
+    precompute factor of 1) or some are outside the subgroup of prime order, where its additions are
+    not complete. `form_reason` names the reason. Bases that exceed what a kernel reaches lie in
+    several buffers.
+
+    Raises InputError for an array of another shape, DeviceError if the bases do not fit.
     """
 
     def __init__(
@@ -126,10 +128,11 @@ class ResidentMsm:
     def plan(
         self, count: int | None = None, batch: int = 1, options: MsmOptions | None = None
     ) -> GpuMsmPlan:
-        """The plan of MSMs of `count` scalars, by default one a base, `batch` of them together.
+        """Return the plan for `batch` MSMs of `count` scalars. Default: one scalar a base.
 
-        The plan's batch may be smaller. Other options than those of the bases may do without the
-        multiples. InputError for more scalars than bases, or options that do not fit the bases.
+        The plan's `batch` may be smaller. Options other than those of the bases may leave the
+        multiples unused. Raises InputError for more scalars than bases, and for options that do not
+        fit the bases.
         """
         count = self._count if count is None else count
         check_count(count, self._count)
@@ -149,7 +152,7 @@ class ResidentMsm:
         if (options.precompute_factor or 1) > 1:
             raise InputError("precompute_factor is a matter of MsmBases: give it these options")
         if options.window_bits in (None, self._plan.window_bits):
-            # The digits are the same, and the highest of them zero.
+            # The windows stay; the highest digits are zero.
             narrower = plan_gpu_msm(
                 self.group, count, replace(options, window_bits=self._plan.window_bits),
                 processor=self._processor, base_budget=1 << 62,
@@ -159,11 +162,11 @@ class ResidentMsm:
             self.group, count, replace(options, precompute_factor=1), processor=self._processor,
             base_budget=1 << 62, form=self._plan.form,
         )  # fmt: skip
-        # The bases are where they are.
+        # The bases keep their buffers.
         return replace(other, base_block=self._plan.base_block)
 
     def workspace_bytes(self, plan: GpuMsmPlan | None = None) -> int:
-        """The workspace that an MSM of the plan needs; by default one of a scalar for each base."""
+        """Return the workspace bytes of a plan. Default: one scalar a base."""
         return workspace_bytes(self.device, plan or self.plan())
 
     def record(
@@ -176,12 +179,14 @@ class ResidentMsm:
         indices: Buffer | None = None,
         stride: int | None = None,
     ) -> RecordedMsm:
-        """Records an MSM, by default one of a scalar for each base.
+        """Record an MSM.
 
-        `scalars` are canonical integers in device memory, eight u32 each; vectors of a batch begin
-        `stride` scalars apart, by default the plan's count. With `indices`, a u32 each, base i
-        takes scalar indices[i] of its vector. The results are there once the recording was
-        submitted and waited for.
+        scalars: canonical integers in device memory, eight u32 each.
+        plan: Default: one scalar a base.
+        indices: u32 indices; base i takes scalar indices[i] of its vector instead of scalar i.
+        stride: scalars between the starts of two vectors. Default: the plan's count.
+
+        Results are available once the recording has been submitted and has finished.
         """
         plan, stride = self._checked(scalars, plan, indices, stride)
         if len(plan.block_counts) > 1:
@@ -202,10 +207,10 @@ class ResidentMsm:
         indices: Buffer | None = None,
         stride: int | None = None,
     ) -> None:
-        """Records an MSM to its end on the device, with the arguments of `record`.
+        """Record an MSM that the device finishes, with the arguments of `record`.
 
-        `out` becomes what `RecordedMsm.finish` gives, in 8 * batch * group.point_words bytes. The
-        first word of `flag`, of 16 bytes, is zero afterwards if no scalar was too large.
+        out: 8 * batch * group.point_words bytes for the results of `RecordedMsm.finish`.
+        flag: 16 bytes; the first word is afterwards zero if no scalar was too large.
         """
         plan, stride = self._checked(scalars, plan, indices, stride)
         plan, device = replace(plan, on_device=True), self.device
@@ -226,7 +231,10 @@ class ResidentMsm:
     def _checked(
         self, scalars: Buffer, plan: GpuMsmPlan | None, indices: Buffer | None, stride: int | None
     ) -> tuple[GpuMsmPlan, int]:  # fmt: skip
-        """The plan and the stride; InputError or DeviceError if memory does not suit them."""
+        """Return the plan and the stride.
+
+        Raises InputError if there are no bases, DeviceError if a buffer has the wrong size.
+        """
         if not self._count:
             raise InputError("there is nothing to record for an MSM over no bases")
         plan = plan or self.plan()
@@ -257,7 +265,7 @@ class ResidentMsm:
     def _blocks(
         self, plan: GpuMsmPlan, scalars: Buffer, indices: Buffer | None, stride: int
     ) -> Iterator[BaseBlock]:
-        """The MSM of each buffer of bases."""
+        """Yield the block of each buffer of bases."""
         for own, count in zip(self.blocks, plan.block_counts):
             start, stop = own.start, own.start + count
             words, picked = scalars, indices
@@ -277,10 +285,12 @@ class ResidentMsm:
         memory: Buffer,
         workspace: Workspace,
     ) -> RecordedMsm:
-        """Records an MSM whose scalars come from the host while it works on those before.
+        """Record an MSM that uploads the scalars of a block while it computes the block before.
 
-        `scalars` has shape (n, 8) and should be page-locked; `plans` are those of the blocks,
-        `memory` holds all scalars on the device, `workspace` is of `blocks_bytes`.
+        scalars: host array of shape (n, 8), page-locked for concurrent uploads.
+        plans: one plan a block.
+        memory: device memory for all scalars.
+        workspace: of `blocks_bytes`.
         """
         (bases,) = self.blocks
 

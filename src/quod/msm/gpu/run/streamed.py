@@ -1,8 +1,8 @@
-"""MSMs over bases that stay in host memory and pass through device memory in blocks.
+"""MSMs over bases in host memory that are streamed through device memory in blocks.
 
-Two blocks have room on the device: one is uploaded while the other is worked on. What waits for
-what follows from the memory that the recorded steps use, so no block is overwritten before it was
-read, and the host waits for the end only.
+Two blocks fit on the device: one is uploaded while the other is computed. Dependencies follow from
+the memory that recorded steps use, so no block is overwritten before it has been read, and the host
+only waits for the end.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from quod.msm.gpu.sort.infinity_mask import infinity_mask_bytes, record_infinity
 from quod.msm.options import MAX_GPU_WINDOW_BITS, MsmOptions
 from quod.msm.scalars import SCALAR_BYTES
 
-# A block that takes much longer to work on than to begin gains nothing from being larger.
+# The fixed cost of a block of this size is negligible, so larger blocks gain nothing.
 _LARGEST_BLOCK = 1 << 23
 _SMALLEST_BLOCK = 1 << 10
 
 
 @frozen
 class StreamPlan:
-    """How `count` bases are streamed: `block` is the plan of a full block.
+    """The streaming of `count` bases.
 
-    Its windows and buckets are those of the whole MSM.
+    block: the plan of a full block, with the windows and buckets of the whole MSM.
     """
 
     count: int
@@ -49,7 +49,7 @@ class StreamPlan:
 
     @property
     def block_counts(self) -> tuple[int, ...]:
-        """The sizes of the blocks."""
+        """The bases of each block."""
         return replace(self.block, count=self.count, base_block=self.block.count).block_counts
 
     @property
@@ -59,32 +59,32 @@ class StreamPlan:
 
     @property
     def base_bytes(self) -> int:
-        """Memory of a block's bases."""
+        """Bytes of a full block's bases."""
         return 8 * self.block.base_words * self.block.count
 
     def peak_bytes(self, device: AnyDevice) -> int:
-        """Device memory of the whole MSM."""
+        """Return the bytes of device memory of the whole MSM."""
         slots = self.base_bytes + infinity_mask_bytes(self.block.count) + 16
         return SCALAR_BYTES * self.count + 2 * slots + self.workspace_bytes(device)
 
     def workspace_bytes(self, device: AnyDevice) -> int:
-        """What the blocks are worked on in."""
+        """Return the bytes of the workspace that the blocks share."""
         counts = {*self.block_counts}
         return blocks_bytes(device, [with_batch(self.block, count, 1) for count in counts])
 
     @property
     def additions(self) -> float:
-        """The cost of all blocks; buckets that are carried cost about what their reduction does."""
+        """Estimated cost of all blocks; carrying buckets costs about as much as reducing them."""
         return self.block_count * additions(self.block)
 
 
 def plan_streamed(
     device: AnyDevice, group: Group, count: int, options: MsmOptions, budget: int
 ) -> StreamPlan:
-    """The plan with the largest blocks whose memory is within `budget`.
+    """Return the plan with the largest blocks whose `peak_bytes` are within `budget`.
 
-    Where none is, that with the smallest blocks; who checks its `peak_bytes` can say what is
-    missing.
+    If there is none, returns the plan with the smallest blocks; the caller checks its `peak_bytes`.
+    Raises InputError for a precompute factor above 1, or if no block fits the options.
     """
     if (options.precompute_factor or 1) > 1:
         raise InputError(
@@ -109,7 +109,7 @@ def plan_streamed(
 def _plan_of_blocks(
     device: AnyDevice, group: Group, count: int, size: int, options: MsmOptions
 ) -> StreamPlan | None:
-    """The fastest with blocks of that size, if there is one that fits."""
+    """Return the fastest plan with blocks of `size` bases, or None if none fits."""
     processor = Processor.of(device)
 
     def plan(window_bits: int) -> StreamPlan:
@@ -130,7 +130,7 @@ def _plan_of_blocks(
 class StreamedMsm:
     """Bases in page-locked host memory, and the recording of MSMs over them.
 
-    `points` is an array of affine points as for `ResidentMsm`, of which this keeps a copy.
+    points: array of affine points as for `ResidentMsm`; it is copied.
     """
 
     def __init__(self, device: AnyDevice, group: Group, points: Array) -> None:
@@ -141,7 +141,7 @@ class StreamedMsm:
         self._words[:] = np.ascontiguousarray(points).reshape(-1).view(np.uint8)
 
     def record(self, recording: RecordingStream, scalars: Buffer, plan: StreamPlan) -> RecordedMsm:
-        """Records an MSM of one vector of ``plan.count`` canonical scalars in device memory."""
+        """Record an MSM of one vector of ``plan.count`` canonical scalars in device memory."""
         device, full = self.device, plan.block
         size = 8 * full.base_words
         slots = [device.allocate(plan.base_bytes, zero=False) for _ in range(2)]

@@ -1,4 +1,4 @@
-"""The device memory in which MSMs work, beside their bases and scalars."""
+"""Workspaces: the device memory of MSMs in addition to their bases and scalars."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _ALIGNMENT = 256
 class Workspace:
     """Scratch memory of `nbytes` that MSMs use one after the other.
 
-    MSMs of one recording with the same workspace wait for one another; with different ones they
-    run side by side.
+    MSMs of one recording that share a workspace run in order; with different workspaces they can
+    run concurrently.
     """
 
     def __init__(self, device: AnyDevice, nbytes: int) -> None:
@@ -35,15 +35,15 @@ class Workspace:
 
 
 def page_bytes(device: AnyDevice) -> int:
-    """The most that a buffer may have; a workspace of more is several."""
+    """Return the bytes of the largest buffer of a workspace."""
     return 2 * device.largest_buffer
 
 
 class Arena:
-    """Cuts memory into aligned arrays, one after the other; without memory it only counts.
+    """A bump allocator of aligned arrays in a workspace; without one it only measures.
 
-    No array lies across two pages of the device. Room is taken in elements of the type that
-    kernels bind, for which a launch takes whole numbers of them only.
+    No array spans two pages. Sizes are in elements of the type that kernels bind, since launches
+    accept only whole elements.
     """
 
     def __init__(self, device: AnyDevice, memory: Workspace | None = None) -> None:
@@ -54,7 +54,7 @@ class Arena:
         self.peak = 0
 
     def allocate(self, count: int, element: Type = u32) -> Buffer:
-        """The next `count` elements; DeviceError if there is no room for them."""
+        """Allocate `count` elements; raise DeviceError if the workspace is too small."""
         nbytes = count * element.bytes
         start, page = self.used, self._page
         if start // page != (start + max(0, nbytes - 1)) // page:
@@ -74,16 +74,17 @@ class Arena:
         return self._memory.pages[number].slice(place, place + nbytes)
 
     def rewind(self, mark: int) -> None:
-        """Goes back to where `used` was `mark`: what follows lies over what was taken since."""
+        """Free all arrays allocated since `used` was `mark`, so that later ones overlap them."""
         self.used = mark
 
 
 @frozen
 class MsmBuffers:
-    """Where the arrays of one MSM are. MsmBuffers that are never in use together lie in one place.
+    """The arrays of one MSM; arrays that are never live at the same time overlap.
 
-    `result` is what the host gets: the lines, then the word about scalars that are too large.
-    `zeroed` is what must be zero before the MSM begins: the counts, and that word.
+    zeroed: must be zero before the MSM begins; the flag `too_large` and the counts.
+    result: downloaded by the host; the lines, then the flag `too_large`.
+    too_large: set if a scalar is above the maximum; see `position_of_too_large`.
     """
 
     zeroed: Buffer
@@ -110,14 +111,14 @@ class MsmBuffers:
 
     @classmethod
     def of(cls, device: AnyDevice, plan: GpuMsmPlan, arena: Arena) -> MsmBuffers:
-        """Takes what the plan needs."""
+        """Allocate the arrays of a plan."""
         sort = SortShape.of(plan)
         allocate = arena.allocate
         line_bytes = weighted_sums.line_bytes(plan)
         aligned_lines = -(-line_bytes // _ALIGNMENT) * _ALIGNMENT
         bin_bytes = -(-4 * sort.bins // _ALIGNMENT) * _ALIGNMENT
         counter_bytes = 0 if sort.direct else -(-4 * plan.all_buckets // _ALIGNMENT) * _ALIGNMENT
-        # The word about scalars ends the result and begins what is zeroed.
+        # `result` ends with the flag, and `zeroed` begins with it.
         flag = aligned_lines
         counts = flag + _ALIGNMENT
         lengths = counts + bin_bytes + counter_bytes
@@ -147,9 +148,9 @@ class MsmBuffers:
         chunks = Chunks(starts, chunk_lengths, numbers, first_chunk, count)
         entries = allocate(plan.most_entries)
         mark = arena.used
-        # The last tile reads on where it ends.
+        # Loads of the last tile go up to a tile beyond its end.
         binned_room = 0 if sort.direct else plan.most_entries + plan.sort.tile
-        # Kernels bind keys as words, also where a word has two of them.
+        # Kernels bind keys as 32-bit words, even if a word holds two keys.
         binned, keys = (
             allocate(binned_room),
             allocate(-(-plan.sort.key_bytes * binned_room // u32.bytes)),
@@ -172,7 +173,7 @@ class MsmBuffers:
 
 
 def workspace_bytes(device: AnyDevice, plan: GpuMsmPlan) -> int:
-    """The size of a workspace for the plan."""
+    """Return the bytes of a workspace for the plan."""
     counts = plan.block_counts
     if len(counts) > 1:
         return blocks_bytes(device, [block_of(plan, count) for count in {*counts}])
@@ -182,17 +183,17 @@ def workspace_bytes(device: AnyDevice, plan: GpuMsmPlan) -> int:
 
 
 def block_of(plan: GpuMsmPlan, count: int) -> GpuMsmPlan:
-    """The plan of a part of so many bases."""
+    """Return the plan of a block of `count` bases."""
     return with_batch(replace(plan, base_block=None), count, plan.batch)
 
 
 def carried_sums(arena: Arena, plan: GpuMsmPlan) -> Buffer:
-    """Room for the sums of buckets that an MSM in sections carries from one to the next."""
+    """Allocate the bucket sums that an MSM carries from block to block."""
     return arena.allocate(plan.sum_words * plan.all_buckets, u64)
 
 
 def blocks_bytes(device: AnyDevice, plans: Iterable[GpuMsmPlan]) -> int:
-    """The size of a workspace for an MSM in sections of these plans."""
+    """Return the bytes of a workspace for an MSM in blocks of these plans."""
     arena, peak = Arena(device), 0
     for plan in plans:
         arena.rewind(0)

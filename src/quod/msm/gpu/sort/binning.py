@@ -1,13 +1,13 @@
-"""Sorting entries by bucket: a partition into bins of buckets, then one within each bin.
+"""Sort entries by bucket: a partition into bins of buckets, then one within each bin.
 
-    count_bins      how many digits fall into each bin
-    scan_bins       where each bin begins, and its tiles
+    count_bins      histogram of digits by bin
+    scan_bins       starts of bins, and their tiles
     scatter_bins    keys (the bucket within its bin) and entries, bin by bin
-    count_buckets   how many entries each bucket has
+    count_buckets   histogram of entries by bucket
     scatter_buckets entries, bucket by bucket
 
-Entries of a bucket are in no fixed order; see `partition`. With few buckets a bin is one bucket:
-then the first three kernels do it all.
+Entries of a bucket are in no fixed order; see `partition`. With few buckets a bin is one bucket,
+and the first three kernels complete the sort.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ def count_bins(
     shape: DigitShape,
     tuning: SortTuning,
 ) -> None:
-    """Adds how many digits fall into each bin to bin_counts.
+    """Add the histogram of digits by bin to bin_counts.
 
-    Notes in too_large[0] if a scalar is above the maximum; see `position_of_too_large`.
+    Sets too_large[0] if a scalar is above the maximum; see `position_of_too_large`.
     """
     k.resident_workgroups(tuning.resident)
     tally = Tally(k, shape.bins)
@@ -66,9 +66,10 @@ def scan_bins(
     bins: int,
     tile: int,
 ) -> None:
-    """Where each bin begins, twice, and its first tile; bins + 1 elements but for `cursors`.
+    """Compute the start and the first tile of each bin. Launched as one workgroup.
 
-    For one workgroup.
+    bin_starts, first_tile: bins + 1 elements; the last are the totals.
+    cursors: a copy of the bins' starts.
     """
     scan = Scan(k)
 
@@ -87,7 +88,7 @@ def scan_bins(
 
 
 def _keys(keys: Value, tuning: SortTuning) -> Value:
-    """The keys' memory as what they are: numbers of 16 bits or of 32."""
+    """Cast the keys' memory to u16 if keys are narrow."""
     return keys.cast(types.u16) if tuning.narrow_keys else keys
 
 
@@ -102,7 +103,7 @@ def scatter_bins(
     shape: DigitShape,
     tuning: SortTuning,
 ) -> None:
-    """The entries, bin by bin, and the low bits of their buckets, unless a bin is one bucket."""
+    """Write the entries bin by bin, and as keys the low bits of their buckets, if there are any."""
     k.resident_workgroups(tuning.resident)
     rounds = -(-shape.digits // tuning.items)
     items = -(-shape.digits // rounds)
@@ -127,13 +128,13 @@ def scatter_bins(
 
 
 class _Tile:
-    """One tile of a bin: which bin, and where its entries are."""
+    """One tile of a bin: its bin, and the range of its entries."""
 
     def __init__(
         self, k: Builder, number: Value, first_tile: Value, bin_starts: Value, bins: int,
         tuning: SortTuning,
     ) -> None:  # fmt: skip
-        # The last bin whose first tile is not behind this one.
+        # Binary search for the last bin that begins at or before this tile.
         low = k.constant(0, types.u32)
         step = 1 << max(0, bins - 1).bit_length()
         while step > 1:
@@ -148,11 +149,11 @@ class _Tile:
         self._items = tuning.items
 
     def load(self, array: Value) -> list[Value]:
-        """The elements of this instance, also where none are: the array is a tile longer."""
+        """Load the elements of this instance, unchecked: the array is padded by a tile."""
         return [array[self._own + i * self._k.workgroup_size] for i in range(self._items)]
 
     def exists(self) -> list[Value]:
-        """Which of them are of this tile."""
+        """Return for each element whether it is in this tile."""
         k = self._k
         return [k.local_id() + i * k.workgroup_size < self._length for i in range(self._items)]
 
@@ -169,9 +170,9 @@ def count_buckets(
     low_bits: int,
     tuning: SortTuning,
 ) -> None:
-    """Adds how many entries each bucket has to bucket_counts.
+    """Add the histogram of entries by bucket to bucket_counts.
 
-    A workgroup takes neighbouring tiles, and adds what it counted when the bin changes.
+    A workgroup counts consecutive tiles, and adds its counters when the bin changes.
     """
     k.resident_workgroups(tuning.resident)
     tally, own_keys = Tally(k, 1 << low_bits), _keys(keys, tuning)
@@ -216,10 +217,9 @@ def scatter_buckets(
     low_bits: int,
     tuning: SortTuning,
 ) -> None:
-    """The entries, which are sorted by bin in `binned`, bucket by bucket; a workgroup a tile.
+    """Write the entries, sorted by bin in `binned`, bucket by bucket; one workgroup a tile.
 
-    The entries written at a time are of few bins, so those of a bucket meet in the second-level
-    cache.
+    Concurrent workgroups write to few bins, so writes to a bucket combine in the L2 cache.
     """
     k.resident_workgroups(tuning.resident)
     partition = Partition(

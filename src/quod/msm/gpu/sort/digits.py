@@ -1,7 +1,6 @@
-"""The digits of scalars on a GPU: computed from the scalars whenever they are needed.
+"""The digits of scalars on a GPU, recomputed whenever they are needed.
 
-They take more memory than their scalar, so the two steps of sorting that need them both read the
-scalars.
+Digits take more memory than their scalar, so both sorting steps that need them read the scalars.
 """
 
 from __future__ import annotations
@@ -20,21 +19,24 @@ from quod.msm.scalars import SCALAR_BYTES, bits_of, is_above
 _SCALAR_WORDS_32 = SCALAR_BYTES // 4
 
 NOT_TOO_LARGE = 0
-"""What the word about scalars that are too large holds if there is none."""
+"""The value of the flag `too_large` if no scalar is above the maximum."""
 
 
 def position_of_too_large(word: int) -> int:
-    """The position of the first scalar that is too large, as `Digits.check` notes it."""
+    """Return the position of the first scalar above the maximum from `Digits.check`'s flag."""
     return (1 << 32) - 1 - word
 
 
 @frozen
 class DigitShape:
-    """What is fixed about digits while a kernel is traced.
+    """The properties of digits that are static in a kernel; see `WindowPlan` for the first four.
 
-    `bins` are runs of 2**low_bits buckets. `batched`: there are several vectors of scalars;
-    `indexed`: base i belongs to scalar indices[i]; `masked`: some bases are infinite; `listed`:
-    scalar i belongs to base indices[i].
+    low_bits: a bin has 2**low_bits buckets.
+    bins: number of bins.
+    batched: there are several vectors of scalars.
+    indexed: base i takes scalar indices[i].
+    masked: some bases are infinite.
+    listed: scalar i is for base indices[i].
     """
 
     window_bits: int
@@ -50,7 +52,7 @@ class DigitShape:
 
     @property
     def digits(self) -> int:
-        """Digits of a scalar."""
+        """Number of digits of a scalar."""
         return self.windows * self.copies
 
     @classmethod
@@ -65,7 +67,12 @@ class DigitShape:
 
 @frozen
 class Digit:
-    """One digit of one instance's scalar: whether there is one, its bucket and its entry."""
+    """One digit of one instance's scalar.
+
+    exists: the digit is not zero, its base is finite, and the instance has a scalar.
+    bucket: its bucket, 0 if it does not exist.
+    entry: the base's index, with the sign in bit 31.
+    """
 
     exists: Value
     bucket: Value
@@ -75,9 +82,12 @@ class Digit:
 class ScalarSource(Struct):
     """The scalars of an MSM, and the bases that they multiply.
 
-    Instance s below `total`, which is count * batch, takes vector s // count and base first + s %
-    count. Vectors begin `scalar_stride` scalars apart, copies of the bases `base_stride` bases
-    apart. `infinity_mask` has a bit for every base of every copy, set where it is infinite.
+    count: scalars of a vector.
+    total: count * batch; instance s below it takes vector s // count and base first + s % count.
+    scalar_stride: scalars between the starts of two vectors.
+    base_stride: bases between the starts of two copies.
+    first: the first base.
+    infinity_mask: one bit for each base of each copy, set if it is infinite.
     """
 
     count: U32
@@ -91,7 +101,7 @@ class ScalarSource(Struct):
 
 
 class Digits:
-    """The digits of instance `s`'s scalar. All instances of a workgroup come here."""
+    """The digits of instance `s`'s scalar. All instances of a workgroup must call this."""
 
     def __init__(self, k: Builder, shape: DigitShape, source: ScalarSource, s: Value) -> None:
         self._k = k
@@ -112,14 +122,14 @@ class Digits:
         self._words = k.load(source.scalars, start, _SCALAR_WORDS_32)
 
     def check(self, too_large: Value) -> None:
-        """Notes the first scalar that is above the maximum: 2**32 - 1 less its position."""
+        """Store 2**32 - 1 minus the position of the first scalar above the maximum, if any."""
         k = self._k
         above = is_above(k, self._words, self._shape.maximum)
         with k.if_(above & self._active):
             k.atomic_max(too_large, 0, (1 << 32) - 1 - self._position)
 
     def __iter__(self) -> Iterator[Digit]:
-        """Every digit, the lowest first, computed as it is asked for."""
+        """Yield all digits, lowest first, tracing each one when it is requested."""
         k, shape, source = self._k, self._shape, self._source
         half, full = 1 << (shape.window_bits - 1), 1 << shape.window_bits
         window_buckets = half

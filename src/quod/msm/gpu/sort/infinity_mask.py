@@ -1,4 +1,4 @@
-"""Which bases are infinite: their digits make no entries."""
+"""Infinity masks: bitmaps of the infinite bases, whose digits produce no entries."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def mark_infinite(
     *,
     words: int,
 ) -> None:
-    """Sets bit i of `marks`, which is zero at first, where the words of base i are all zero.
+    """Set bit i of `marks`, which is zero before, if the words of base i are all zero.
 
-    some[0] becomes 1 if there is such a base.
+    Sets some[0] to 1 if there is such a base.
     """
     i = k.global_id()
     with k.if_(i < count):
@@ -40,7 +40,7 @@ def mark_infinite(
 
 
 def infinity_mask_bytes(count: int) -> int:
-    """Memory of the mask of so many bases."""
+    """Return the bytes of the mask of `count` bases."""
     return -(-count // 128) * 16
 
 
@@ -53,7 +53,7 @@ def record_infinity_mask(
     mask: Buffer,
     some: Buffer,
 ) -> None:
-    """Records the mask of `count` bases of so many 64-bit words; `some` has 16 bytes."""
+    """Record the mask of `count` bases of `words` 64-bit words each; `some` has 16 bytes."""
     recording.fill(mask, label="mark infinite")
     recording.fill(some, label="mark infinite")
     compiled = device.compile(mark_infinite, words=words)
@@ -64,13 +64,13 @@ def record_infinity_mask(
 
 
 def find_infinity_mask(device: AnyDevice, count: int, words: int, bases: Buffer) -> Buffer | None:
-    """The mask of resident bases; None if all of them are finite."""
+    """Return the mask of resident bases, or None if all of them are finite."""
     mask, some = (
         device.allocate(infinity_mask_bytes(count), zero=False),
         device.allocate(16, zero=False),
     )
-    # Where all bases are finite nothing is written. So one that is not is looked at beside them: it
-    # says that the kernel has run.
+    # Nothing is written if all bases are finite. A second launch, on an infinite base, shows that
+    # the kernel has run.
     infinite = device.upload(np.zeros(words, np.uint64))
     own, probe = (device.allocate(16, zero=False) for _ in range(2))
     recording = device.stream("bases").record()

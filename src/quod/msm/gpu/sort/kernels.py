@@ -1,4 +1,4 @@
-"""The kernels that sort the digits of an MSM on a GPU, by name, for two sizes of it."""
+"""Register the kernels that sort the digits of an MSM on a GPU, for two sizes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _register(size: str, plan: GpuMsmPlan, *, masked: bool) -> None:
 
 
 def register_sorting() -> None:
-    """Registers them, as MSMs of 2**10 and 2**24 scalars over BLS12-381 have them."""
+    """Register the sorting kernels of MSMs of 2**10 and 2**24 scalars over BLS12-381."""
     _register("2**10", GpuMsmPlan(_GROUP, 1 << 10, 12, 1, 22, _MAXIMUM, 8), masked=True)
     _register("2**24", GpuMsmPlan(_GROUP, 1 << 24, 22, 1, 12, _MAXIMUM, 208), masked=False)
     register("msm.gpu.mark_infinite", infinity_mask.mark_infinite, words=_GROUP.point_words)

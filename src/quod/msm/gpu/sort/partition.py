@@ -1,9 +1,9 @@
-"""One step of a partition: a workgroup's tile of entries to where they belong, in long runs.
+"""One step of a partition: move a workgroup's tile of entries to their parts, in long runs.
 
-A workgroup counts its tile in shared memory, which gives each entry a rank, and takes as many
-places of each part as it found entries for with one addition to a cursor in device memory. It first
-sorts the tile in shared memory, so that neighbours in a subgroup then write neighbouring places:
-scattered stores of four bytes would cost the second-level cache eight times the traffic.
+A workgroup counts its tile in shared memory, which ranks each entry, and reserves space in each
+part by one atomic addition to a cursor in device memory. It sorts the tile in shared memory first,
+so that neighbouring lanes write neighbouring words: scattered stores of four bytes would cost the
+L2 cache eight times the traffic.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from quod.kernel.ir.value import Value
 from quod.kernel.machine import Capability
 from quod.msm.gpu.sort.workgroup import NOTHING, Scan, Tally
 
-# What else a kernel keeps in shared memory.
+# Shared memory left for other uses of a kernel.
 _OTHER_BYTES = 1024
 
 # A tag of 16 bits and a rank share a register.
@@ -27,7 +27,7 @@ _RANK_SHIFT = 16
 
 @frozen
 class Item:
-    """Something that an instance has to move, if it exists. Its tag says to which part."""
+    """An entry that an instance moves, if it exists; its tag determines the part."""
 
     exists: Value
     tag: Value
@@ -35,11 +35,13 @@ class Item:
 
 
 class Partition:
-    """Moves tiles of entries to `parts` parts.
+    """A partition of tiles of entries into `parts` parts.
 
-    An instance brings at most `items` of them at once. `part_of` gives the part of a tag, which is
-    of type `tag`: u32, or u16 where all are below 2**13. With few entries a part it is better not
-    `staged`: they are then written from where they are. Nor are they if there is no room.
+    items: the most entries of an instance.
+    tag: the type of tags: u32, or u16 if all are below 2**13.
+    part_of: returns the part of a tag.
+    staged: sort the tile in shared memory before writing, if that has room. With few entries for
+        each part, writing directly is faster.
     """
 
     def __init__(
@@ -60,16 +62,16 @@ class Partition:
             self._tags, self._entries = k.shared(tag, room), k.shared(types.u32, room)
 
     def clear(self) -> None:
-        """Before `move`, with a barrier between them."""
+        """Clear the counters; call it before `move`, with a barrier in between."""
         self._tally.clear()
 
     def move(
         self, items: Sequence[Item], cursors: Value, first: Value | int,
         write: Callable[[Value, Value, Value], None],
     ) -> None:  # fmt: skip
-        """Calls ``write(place, tag, entry)`` for all items, in some instance.
+        """Call ``write(place, tag, entry)`` once for each item, in an arbitrary instance.
 
-        Places of part p are taken from ``cursors[first + p]``. All instances come here.
+        Places of part p are reserved in ``cursors[first + p]``. All instances must call this.
         """
         k, table = self._k, self._tally.table
         held = [self._hold(item, voter) for voter, item in enumerate(items)]
@@ -103,7 +105,10 @@ class Partition:
         k.barrier()
 
     def _hold(self, item: Item, voter: int) -> tuple[Value, Value]:
-        """Tag and rank of an item, the rank `NOTHING` if there is none. Both may be in one."""
+        """Return tag and rank of an item, packed in one register if possible.
+
+        The rank is `NOTHING` if the item does not exist.
+        """
         k = self._k
         rank = self._tally.rank(self._part_of(item.tag), item.exists, voter)
         if self._packed:
@@ -117,7 +122,7 @@ class Partition:
         return tag, rank
 
     def _take_places(self, cursors: Value, first: Value | int) -> None:
-        """Each counter becomes the first of the places that it counts."""
+        """Reserve places in device memory; each counter becomes its part's first place."""
         k, tally = self._k, self._tally
         with k.range(k.local_id(), tally.size, k.workgroup_size) as loop:
             number = tally.table[loop.index]
@@ -127,10 +132,10 @@ class Partition:
     def _take_slots(
         self, cursors: Value, first: Value | int
     ) -> tuple[list[tuple[Value, Value, Value]], Value]:  # fmt: skip
-        """Each counter becomes the first of its slots in shared memory.
+        """Reserve places in device memory; each counter becomes its first slot in shared memory.
 
-        Gives for the counters of an instance how far its places are from its slots (with whether
-        there is such a counter), and how many slots are taken.
+        Returns (part, exists, place - slot) of each counter of the instance, and the total of
+        slots.
         """
         k, tally = self._k, self._tally
         found = []

@@ -1,7 +1,7 @@
-"""Scalars that are mostly 0 and 1, sorted out: which bases count once, and which otherwise.
+"""Split scalars that are mostly 0 and 1 into ones and others.
 
-Most values of a witness are bits. A base whose scalar is 0 has no part in the sum, one whose scalar
-is 1 is added as it is, without digits and without a sort; what is left is an MSM of few scalars.
+Most values of a witness are bits. A base with scalar 0 is skipped, and a base with scalar 1 is
+added without digits or a sort. The others are an MSM of few scalars.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from quod.msm.gpu.sort.workgroup import Scan
 from quod.msm.scalars import SCALAR_BYTES, is_above
 
 LANES = 256
-"""Instances a workgroup of `split_scalars`."""
+"""Instances of a workgroup of `split_scalars`."""
 
 ONES, OTHERS, TOO_LARGE = range(3)
-"""Counters of a split: scalars that are 1, those above, and the word about ones too large."""
+"""Indices of a split's counters: scalars that are 1, scalars above 1, and the range check flag."""
 
 COUNTER_BYTES = 16
 
@@ -41,11 +41,13 @@ def split_scalars(
     indexed: bool,
     masked: bool,
 ) -> None:
-    """Lists the bases below `count` whose scalar is 1 in `ones`, and those of more in `others`.
+    """List the bases below `count` with scalar 1 in `ones`, and those with larger ones in `others`.
 
-    `counters`, zero before, say how many there are; see `ONES`. The scalar of base i is number i,
-    or indices[i]; bases that `marks` says are infinite are in neither list. Bases are in order
-    within what a workgroup lists. A scalar above `maximum` is noted as `Digits.check` notes it.
+    indices: base i has scalar indices[i] instead of scalar i.
+    marks: the infinity mask; infinite bases are in neither list.
+    counters: zero before; see `ONES`. A scalar above `maximum` is recorded as in `Digits.check`.
+
+    The bases that one workgroup lists are in order.
     """
     scan, shared = Scan(k), k.shared(types.u32, 2)
     s = k.global_id()
@@ -87,7 +89,7 @@ def cut_evenly(
     first_chunk: Pointer[U32],
     count: Pointer[U32],
 ) -> None:
-    """The chunks of one bucket that holds all of `ones`, the first of `buckets`."""
+    """Write the chunks of the first of `buckets` buckets, which holds all of `ones`."""
     i, entries = k.global_id(), counters[ONES]
     chunks = (entries + (longest - 1)) // longest
     with k.if_(i < chunks):
@@ -114,9 +116,9 @@ def gather_scalars(
     *,
     indexed: bool,
 ) -> None:
-    """The scalars of `others` one behind the other, and their bases; zeros of base 0 up to `room`.
+    """Gather the scalars of `others` and their bases, padded with zeros of base 0 up to `room`.
 
-    Scalars and bases beyond the room are left out: whoever takes it has looked at the counters.
+    Scalars beyond `room` are dropped: callers read the counters first.
     """
     i = k.global_id()
     with k.if_(i < room):

@@ -1,4 +1,4 @@
-"""What the instances of a workgroup count together: counters in shared memory, and scans."""
+"""Counters and scans in the shared memory of a workgroup."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from quod.kernel.ir import types
 from quod.kernel.ir.value import Value
 from quod.kernel.machine import Capability
 
-# Values that one instance adds up where there are no shuffles.
+# Values that one instance adds in a scan without shuffles.
 _RUN = 16
 
 NOTHING = 0xFFFFFFFF
-"""No key, rank or place: all of them are less."""
+"""A value above every key, rank and place."""
 
 
 def clear(k: Builder, table: Value, size: int) -> None:
-    """Sets `size` words of shared memory to zero; a barrier must follow."""
+    """Set `size` words of shared memory to zero; a barrier must follow."""
     with k.range(k.local_id(), size, k.workgroup_size) as loop:
         table[loop.index] = 0
 
 
 class Tally:
-    """Counters in shared memory that the instances of a workgroup add one to.
+    """A histogram in shared memory.
 
-    One instance of a subgroup, `voter`, adds for all that hit the same counter as it does, so that
-    many equal scalars are no queue for one place of memory. Callers that count several keys an
-    instance choose another voter for each. Where votes are slow there are none: they would take
-    longer than the queue.
+    One lane of a subgroup, `voter`, adds for all lanes with its key, so that many equal scalars do
+    not contend for one counter. Callers that count several keys an instance use a different voter
+    for each. On devices with slow subgroup operations every lane adds on its own, because votes
+    would take longer than the contention.
     """
 
     def __init__(self, k: Builder, size: int) -> None:
@@ -41,16 +41,16 @@ class Tally:
         clear(self._k, self.table, self.size)
 
     def count(self, key: Value, active: Value, voter: int) -> None:
-        """Adds one to counter `key` where active. All instances of the workgroup come here."""
+        """Add one to counter `key` if active. All instances of the workgroup must call this."""
         if not self._votes:
             self._add_own(key, active)
             return
         self._add(key, active, voter % self._k.subgroup_size)
 
     def rank(self, key: Value, active: Value, voter: int) -> Value:
-        """As `count`, and gives what an order of additions found there.
+        """Add one as `count` does; return the counter's value before, in some order of additions.
 
-        The result means nothing where not active.
+        The result is undefined for an instance that is not active.
         """
         if not self._votes:
             return self._add_own(key, active)
@@ -61,7 +61,7 @@ class Tally:
         return k.select(together, shared, found)
 
     def _add_own(self, key: Value, active: Value) -> Value:
-        """What an instance's own addition found."""
+        """Add one for this instance alone; return the counter's value before."""
         k = self._k
         with k.if_(active) as branch:
             branch.give(k.atomic_add(self.table, key, 1))
@@ -71,7 +71,11 @@ class Tally:
         return found
 
     def _add(self, key: Value, active: Value, voter: int) -> tuple[Value, Value, Value]:
-        """What an instance's own addition found, whether the voter adds for it, and for whom."""
+        """Add one, with the voter adding for all lanes that share its key.
+
+        Returns the counter's value before the instance's own addition, whether the voter adds for
+        it, and the mask of the voter's lanes.
+        """
         k = self._k
         told = k.shuffle(k.select(active, key, NOTHING), voter)
         together = active & (key == told)
@@ -87,7 +91,7 @@ class Tally:
 
 
 class Scan:
-    """Exclusive sums over the instances of a workgroup."""
+    """Exclusive prefix sums over the instances of a workgroup."""
 
     def __init__(self, k: Builder) -> None:
         self._k = k
@@ -99,9 +103,9 @@ class Scan:
             self._values = k.shared(types.u32, k.workgroup_size)
 
     def exclusive(self, value: Value) -> tuple[Value, Value]:
-        """(the sum of the values of all instances before this one, the sum of all).
+        """Return the sum of the values of all instances before this one, and the total.
 
-        All instances come here; it holds barriers.
+        Contains barriers: all instances must call this.
         """
         if not self._shuffles:
             return self._exclusive_through_memory(value)
@@ -121,7 +125,7 @@ class Scan:
         return self._with_runs_before(total - value, k.subgroup_id())
 
     def _with_runs_before(self, before: Value, mine: Value) -> tuple[Value, Value]:
-        """Sums within a run to those over all, and the sum of all."""
+        """Turn a prefix sum within a run into one over the workgroup; return it and the total."""
         k = self._k
         everything = k.constant(0, types.u32)
         for run in range(self._runs):
@@ -131,7 +135,7 @@ class Scan:
         return before, everything
 
     def _exclusive_through_memory(self, value: Value) -> tuple[Value, Value]:
-        """The first instances add up a run of values each."""
+        """Scan without shuffles: each of the first instances adds a run of values."""
         k, lane = self._k, self._k.local_id()
         k.barrier()
         self._values[lane] = value
@@ -150,9 +154,9 @@ class Scan:
     def array(
         self, size: int, load: Callable[[Value], Value], store: Callable[[Value, Value], None]
     ) -> Value:
-        """Exclusive sums of an array: ``store(i, sum of load(0) to load(i - 1))``; gives the sum.
+        """Compute an array's prefix sums: ``store(i, load(0) + ... + load(i - 1))``.
 
-        `load` is called for indices below `size` only.
+        Calls `load` only for indices below `size`. Returns the total.
         """
         k = self._k
         each = -(-size // k.workgroup_size)
