@@ -1,8 +1,8 @@
 """Number-theoretic transforms over the scalar fields of the curves.
 
-`NttPlan` transforms arrays in device memory in place; `ntt` takes and gives host values;
-`coset_quotient` is what a Groth16 prover makes of its evaluations, `record_coset_quotient` the same
-in a recording on a GPU. The names below load on first use (PEP 562).
+`NttPlan` transforms arrays in place; `ntt` takes and returns host values; `coset_quotient` computes
+the quotient of a Groth16 prover, and `record_coset_quotient` records it on a GPU. The names below
+load on first use (PEP 562).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Transforms of lists of integers and of arrays, without a plan."""
+"""Transforms of host values without a plan."""
 
 from __future__ import annotations
 
@@ -65,16 +65,19 @@ def ntt(
     batch: int = 1,
     device: DeviceChoice = "cpu",
 ) -> Words | list[int]:
-    """The number-theoretic transform of `batch` equally long runs of values over a prime field.
+    """Return the number-theoretic transforms of `batch` runs of equal length over a prime field.
 
-    `values` are a list or another sequence of int, of which the result is a list of integers below
-    p, or a uint32 array of shape (n, words) of stored elements, of which it is a new one. n / batch
-    is a power of two. `inverse` is True or False, `coset` any whole number, taken modulo p. See
-    `NttPlan.forward` and `NttPlan.inverse` for the rest; a plan of one's own spares the copy.
+    values: a sequence of n int, for which the result is a list of integers below p; or elements in
+        Montgomery form, uint32 of shape (n, words), for which the result is a new array. n / batch
+        is a power of two.
+    coset: any integer, taken modulo p.
 
-    InputError if the length is no power of two, is beyond the field's roots of unity or not the
-    order of `root`, if an element of an array is not below p, or if an option is not known;
-    DeviceError if what the device gives back is not the transform's, as two sums tell.
+    See `NttPlan.forward` and `NttPlan.inverse` for the other arguments. An `NttPlan` transforms in
+    place, without this copy.
+
+    Raises InputError if the length is not a power of two, exceeds the field's roots of unity or is
+    not the order of `root`, if an element of an array is not below p, or for an unknown option;
+    DeviceError if two sums over the device's result do not match the input.
     """
     batch = whole_number("batch", batch, 1)
     coset = whole_number_or_none("coset", coset)
@@ -99,7 +102,7 @@ def ntt(
 
 
 def _as_array(values: Words | Sequence[int], modulus: Modulus) -> Words:
-    """The values as an array of their own."""
+    """Copy the values to an array of Montgomery form."""
     if not isinstance(values, np.ndarray):
         return from_integers(modulus, values)
     if values.dtype != np.uint32 or values.shape != (len(values), modulus.words):
@@ -112,13 +115,13 @@ def _as_array(values: Words | Sequence[int], modulus: Modulus) -> Words:
 
 
 def _check_values(values: object) -> None:
-    """InputError for what is neither an array nor a sequence of numbers."""
+    """Raise InputError unless `values` is an array or a sequence that is not text or bytes."""
     if isinstance(values, np.ndarray):
         plain_array("values", values)
     elif not isinstance(values, Sequence) or isinstance(
         values, (str, bytes, bytearray, memoryview)
     ):
-        # A set has no order, and text is no numbers.
+        # A set has no order, and text and bytes are not numbers.
         raise InputError(
             f"values must be an array, or a list of int or the like, not {shown_kind(values)}"
         )

@@ -1,4 +1,4 @@
-"""The kernels of transforms by name, as `quod kernel list` shows them."""
+"""Register the kernels of transforms by the names that `quod kernel list` shows."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ register("ntt_reverse_bits", reverse_bits, words=_FIELD.words)
 for _definition in (scale_by_powers, fill_column_table, to_limbs, quotient_scalars):
     register(f"ntt_{_definition.name}.{_FIELD.name}", _definition, modulus=_FIELD)
 
-# Eight levels: as many as each of the three passes of 2**24 points has. For workgroups of 128.
+# Eight levels, like each of the three passes of 2**24 points, for workgroups of 128.
 for _direction in get_args(Direction):
     register(
         f"ntt_{_direction}_tiles.{_FIELD.name}",

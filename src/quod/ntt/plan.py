@@ -42,27 +42,29 @@ if TYPE_CHECKING:
 Data = Buffer | np.ndarray[Any, Any]
 
 STATIC_FROM = 12
-"""log2 of the size from which a pass is compiled for its number of rows."""
+"""log2 of the smallest transform whose passes are compiled for their number of rows."""
 
-# With fewer levels known beforehand all rows are held in registers, and none reaches the scratch
-# memory by which a pass tells that it ran.
+# A pass of fewer static levels keeps all rows in registers and writes no scratch memory, by which
+# launches that did not run are detected.
 _LEAST_STATIC_LEVELS = 4
 
 _GROUPS_PER_THREAD = 8
-"""Workgroups a thread, each with scratch memory of its own: more even out what threads do."""
+"""Workgroups for each thread, each with its own scratch memory, to balance the threads."""
 
 
 @frozen
 class NttPlan:
     """Number-theoretic transforms of 2**log2_size points over a prime field.
 
-    `family` says whose roots of unity are taken: those of snarkjs (from the smallest non-residue)
-    or of arkworks (from the field's usual generator; see `quod.field.roots`). `root`, of order
-    2**log2_size, is taken in place of theirs. The first transform of a kind compiles its kernels
-    and builds its tables, which stay on the device. `tuning` is for GPUs: how passes are cut there,
-    by default as their workgroup memory allows. `device` may be a name.
+    device: a device or its name.
+    family: roots of unity of snarkjs (from the smallest non-residue) or of arkworks (from the
+        field's usual generator); see `quod.field.roots`.
+    tuning: sizes of passes on a GPU. Default: from its workgroup memory.
+    root: a root of order 2**log2_size, instead of the family's.
 
-    InputError if the field has no root of that order, or `root` is none.
+    The first transform of a kind compiles its kernels and builds its tables, which are cached on
+    the device. Raises InputError if the field has no root of that order, or `root` has another
+    order.
     """
 
     device: AnyDevice
@@ -94,7 +96,7 @@ class NttPlan:
 
     @property
     def size(self) -> int:
-        """Points of a transform."""
+        """Number of points of a transform."""
         return 1 << self.log2_size
 
     @property
@@ -107,15 +109,17 @@ class NttPlan:
     def forward(
         self, data: Data, *, batch: int = 1, ordering: Ordering = "NN", coset: int | None = None
     ) -> None:
-        """Evaluates polynomials: X[k] = sum of x[i] * (g * w**k)**i, with g = `coset` or 1.
+        """Evaluate polynomials in place: X[k] = sum of x[i] * (g * w**k)**i, with g = `coset` or 1.
 
-        `data` holds `batch` arrays of `size` elements one after another, as they are stored (uint32
-        of shape (batch * size, words) or any shape of as many words); they are replaced. Elements
-        are below p, which is not looked at. `coset` is any whole number, taken modulo p.
-        InputError for a wrong length or ordering, or for a coset of zero; DeviceError if
-        `peak_bytes` are more than the device's memory budget, or if a processor leaves out one of
-        the launches, or a device with memory of its own all of them. Buffers in such memory are not
-        looked at, nor what `record` adds to a recording: their results are the caller's to check.
+        data: `batch` transforms of `size` elements one after the other, in Montgomery form: uint32
+            of shape (batch * size, words), or another shape of as many words. Elements must be
+            below p, which is not checked.
+        coset: any integer, taken modulo p.
+
+        Raises InputError for a wrong length or ordering, or a coset of zero; DeviceError if
+        `peak_bytes` exceed the device's memory budget. DeviceError also if a launch did not run on
+        a CPU, or no launch ran on a GPU. The caller checks results in device memory and of
+        recordings.
         """
         batch, coset, shift = self._checked(data, batch, ordering, coset)
         if self.log2_size == 0:
@@ -145,10 +149,12 @@ class NttPlan:
         coset: int | None = None,
         scaled: bool = True,
     ) -> None:
-        """Interpolates: undoes `forward` with the same coset; `ordering` names what comes in first.
+        """Interpolate in place: the inverse of `forward` with the same coset.
 
-        Without `scaled` the result is `size` times too large, which saves a product an element.
-        Errors as for `forward`.
+        ordering: order of the input and of the output, as for `forward`.
+        scaled: if False, the result is `size` times too large, which saves a product an element.
+
+        Raises the errors of `forward`.
         """
         batch, coset, shift = self._checked(data, batch, ordering, coset)
         if self.log2_size == 0:
@@ -188,10 +194,10 @@ class NttPlan:
         coset: int | None = None,
         scaled: bool = True,
     ) -> None:
-        """Adds the launches of `forward` or `inverse` to a recording, on a GPU.
+        """Record the launches of `forward` or `inverse` on a GPU.
 
-        The recording keeps `data`, the tables, and what else it needs. Errors as for `forward`;
-        DeviceError on a device whose kernels work in the host's memory: call `forward` there.
+        The recording keeps `data` and the tables alive. Raises the errors of `forward`, and
+        DeviceError on a device that computes in host memory: call `forward` or `inverse` there.
         """
         batch, coset, shift = self._checked(data, batch, ordering, coset)
         check_way(way)
@@ -201,14 +207,14 @@ class NttPlan:
             )
         if self.log2_size == 0:
             return
-        # A process that only uses the CPU does not pay for the kernels of GPUs.
+        # Imported here, so that a process that only uses the CPU does not load the GPU's kernels.
         from quod.ntt.gpu.launches import record_transform, transform_of
 
         transform, permuted = transform_of(
             self.modulus, self.log2_size, self.generator, way == "inverse", ordering, shift, scaled
         )  # fmt: skip
         each = self.size * self.modulus.bytes
-        # As many at once as a kernel reaches.
+        # The most transforms whose data a kernel reaches.
         together = min(batch, self.device.largest_buffer // each)
         for first in range(0, batch, together):
             count = min(together, batch - first)
@@ -219,10 +225,10 @@ class NttPlan:
             )  # fmt: skip
 
     def peak_bytes(self, *, batch: int = 1, ordering: Ordering = "NN") -> int:
-        """Bytes that a transform needs beside its data: tables and scratch memory.
+        """Return the bytes that a transform needs in addition to its data: tables and scratch.
 
-        The tables of each direction and of each coset are their own, and stay (those used last)
-        until `release`. On a GPU the orderings NN and RR need as many bytes again as the data has.
+        Each direction and coset has its own tables. The most recently used ones are cached until
+        `release`. On a GPU the orderings NN and RR need a second buffer of the data's size.
         """
         batch = whole_number("batch", batch, 1)
         check_ordering(ordering)
@@ -240,7 +246,7 @@ class NttPlan:
         return tables + max(self._scratch_bytes(rows, batch) for rows in log_rows)
 
     def release(self) -> None:
-        """Gives up what transforms keep on the device, for all plans; it is built again at need."""
+        """Free the tables and scratch memory of all plans on the device, to be rebuilt at need."""
         store_of(self.device).release()
 
     # --- checks
@@ -248,7 +254,7 @@ class NttPlan:
     def _checked(
         self, data: Data, batch: int, ordering: Ordering, coset: int | None
     ) -> tuple[int, int | None, int]:
-        """The batch and the coset as int, and the coset's shift."""
+        """Check the arguments; return batch and coset as int, and the coset's shift modulo p."""
         batch, coset = whole_number("batch", batch, 1), whole_number_or_none("coset", coset)
         check_ordering(ordering)
         check_data(data, self.modulus, self.log2_size, batch)
@@ -310,7 +316,7 @@ class NttPlan:
         return split(self.log2_size, wide=batch >= self._lanes)
 
     def _decimate_in_time(self, data: Data, batch: int, domain: Domain, scale: int = 1) -> None:
-        """Ascending passes: from bit-reversed order to natural."""
+        """Run ascending passes: from bit-reversed to natural order."""
         log_rows = self._log_rows(batch)
         tables = tables_of(self._cpu, domain, log_rows, scale)
         places = places_of(log_rows)
@@ -320,7 +326,7 @@ class NttPlan:
     def _decimate_in_frequency(
         self, data: Data, batch: int, domain: Domain, scale: int = 1
     ) -> None:
-        """Descending passes: from natural order to bit-reversed."""
+        """Run descending passes: from natural to bit-reversed order."""
         log_rows = self._log_rows(batch)
         tables = tables_of(self._cpu, domain, log_rows, scale)
         for place in reversed(places_of(log_rows)):
@@ -347,8 +353,8 @@ class NttPlan:
         )
         groups = self._groups(place.log_rows, batch)
         scratch = store_of(self.device).scratch(self._scratch_bytes(place.log_rows, batch))
-        # What a pass does in place tells nothing, but rows that it leaves here do: no element has
-        # all bits set. This is the first of the last workgroup.
+        # In-place results do not show that the pass ran, but rows in scratch memory do: no element
+        # has all bits set. This is the first row of the last workgroup.
         start, each = ((groups - 1) << place.log_rows) * self._row_bytes, self._row_bytes
         row = scratch.view(np.uint8)[start : start + each]
         row.fill(0xFF)
@@ -373,7 +379,7 @@ class NttPlan:
 
     @property
     def _row_bytes(self) -> int:
-        """Bytes of a row of scratch memory: an element of each lane."""
+        """Bytes of a row of scratch memory: one element of each lane."""
         return array_bytes(self._cpu, self.modulus, self._lanes)
 
     def _scratch_bytes(self, log_rows: int, batch: int) -> int:
@@ -401,13 +407,13 @@ class NttPlan:
         compiled = self.device.compile(reverse_bits, lanes=lanes, words=self.modulus.words)
         groups, halves = batch << middle, _reversed_halves(middle)
         run = self._last_run(data)
-        # Of two points neither moves.
+        # Bit reversal does not move two points.
         moved = exchanged(run[1], run[self.size // 2]) if self.size > 2 else []
         with checked(self.device, moved):
             self.device.launch(compiled, groups, data, halves, self.log2_size, 1 << middle)
 
     def _last_run(self, data: Data) -> NDArray[np.uint32]:
-        """The elements of the last transform, in place."""
+        """Return a view of the last transform's elements."""
         words = host_bytes(data).view(np.uint32)
         run: NDArray[np.uint32] = words.reshape(-1, self.size, self.modulus.words)[-1]
         return run
@@ -419,7 +425,7 @@ def _reversed_halves(middle_bits: int) -> NDArray[np.uint32]:
 
 
 def check_data(data: Data, modulus: Modulus, log2_size: int, batch: int) -> None:
-    """InputError unless the data holds `batch` transforms and can be changed in place."""
+    """Raise InputError unless the data holds `batch` transforms and is contiguous and writable."""
     if not isinstance(data, Buffer):
         plain_array("the data of a transform, where it is no buffer,", data)
     wanted = (batch << log2_size) * modulus.bytes
@@ -433,6 +439,6 @@ def check_data(data: Data, modulus: Modulus, log2_size: int, batch: int) -> None
 
 
 def part_of(data: Data, start: int, stop: int) -> Buffer:
-    """Bytes `start` to `stop` of the data, sharing its memory."""
+    """Return a buffer of bytes start to stop - 1 of the data, sharing its memory."""
     buffer = Buffer.wrap(data) if isinstance(data, np.ndarray) else data
     return buffer.slice(start, stop)

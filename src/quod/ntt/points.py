@@ -1,8 +1,8 @@
-"""Transforms of points: a scalar multiplication a butterfly, on every device.
+"""Transforms of curve points on any device, with a scalar multiplication in each butterfly.
 
-The inverse transform of powers of tau are the Lagrange polynomials of a domain at tau, without
-anybody knowing tau. Decimation in frequency: in the stage of blocks of m points a and b of a pair
-become a + b and (a - b) * w**-k, w of order m. Points are extended on the way.
+The inverse transform of powers of tau yields the Lagrange polynomials of a domain at tau without
+knowledge of tau. Decimation in frequency: in the stage with blocks of m points, a pair a, b becomes
+a + b and (a - b) * w**-k, with w of order m. Intermediate points are extended.
 """
 
 from __future__ import annotations
@@ -49,11 +49,12 @@ def point_butterflies(
     group: Group,
     multiplied: bool,
 ) -> None:
-    """A stage, on extended points: pairs k = `first` and on of all blocks of 2 * `half` points.
+    """Compute a stage on extended points: pairs k >= `first` of blocks of 2 * `half` points.
 
-    out gets the sums and the differences, these times the scalar of row k * `stride` of `digits`
-    with `multiplied`. Pairs of one k follow each other, so that instances side by side have the
-    same scalar.
+    out: the sums and the differences of the pairs; with `multiplied` the differences are times the
+        scalar in row k * stride of `digits`.
+
+    Pairs with the same k are neighbours, so that neighbouring instances have the same scalar.
     """
     curve, i = PointArithmetic(k, group), k.global_id()
     times = FixedMultiple(k, curve, scanned=False) if multiplied else None
@@ -78,7 +79,7 @@ def point_multiples(
     *,
     group: Group,
 ) -> None:
-    """out[i] = the scalar of row 0 of `digits` times points[i], from affine to extended points."""
+    """Multiply affine points[i] by the scalar in row 0 of `digits`; out[i] is extended."""
     curve, i = PointArithmetic(k, group), k.global_id()
     times = FixedMultiple(k, curve, scanned=False)
     with k.if_(i < count):
@@ -90,7 +91,7 @@ def point_multiples(
 def point_doubles(
     k: Builder, count: U32, points: Pointer[U64], out: Pointer[U64], *, group: Group
 ) -> None:
-    """out[i] = 2 * points[i], extended."""
+    """Compute out[i] = 2 * points[i], extended."""
     curve, i = PointArithmetic(k, group), k.global_id()
     with k.if_(i < count):
         curve.store_extended(out, i, curve.double(curve.load_extended(points, i)))
@@ -100,7 +101,7 @@ def point_doubles(
 def factor_digits(
     k: Builder, count: U32, factors: Pointer[U64], out: Pointer[U32], *, group: Group
 ) -> None:
-    """Row i of out = the digits of factors[i], which is in Montgomery form."""
+    """Write the digits of factors[i], in Montgomery form, to row i of `out`."""
     f, parts, i = prime_field(k, group.scalars), parts_of(group), k.global_id()
     with k.if_(i < count):
         digits = split_scalar(k, parts, message_words(f, f.load(factors, i)))
@@ -109,19 +110,19 @@ def factor_digits(
 
 
 def _row(digits: Value, row: Value, group: Group) -> list[list[Value]]:
-    """The digits of one of the factors."""
+    """Load the digits of one factor."""
     parts = parts_of(group)
     return loaded_digits(digits, row, parts.count, parts.part_words)
 
 
 class LagrangeLevels:
-    """Inverse transforms of the first 2**n points of an array, for n from a largest one down.
+    """Inverse transforms of the first 2**n points of an array, for all n up to a largest one.
 
-    What they have in common (factors, the points over the size of the largest domain) is made once.
+    They share the twiddles and the points scaled by the inverse of the domain's size.
     """
 
     def __init__(self, device: AnyDevice, group: Group, top: int) -> None:
-        """For levels up to `top`, with snarkjs's roots of unity."""
+        """Build the twiddles of levels up to `top`, with the roots of unity of snarkjs."""
         self._device = device
         self._group = group
         self._top = top
@@ -136,7 +137,7 @@ class LagrangeLevels:
 
     @staticmethod
     def check_memory(device: AnyDevice, group: Group, top: int) -> None:
-        """DeviceError if the largest transform takes more memory than the device's budget."""
+        """Raise DeviceError if the largest transform exceeds the device's memory budget."""
         parts = parts_of(group)
         words = 2 * 16 * group.field.words + 4 * group.field.words + 16 * group.point_words
         needed = (words << top) + (2 * parts.count * parts.part_words << top)
@@ -145,10 +146,11 @@ class LagrangeLevels:
     def run(
         self, points: Words, top: int | None = None, wanted: Collection[int] | None = None
     ) -> Iterator[tuple[int, Words]]:
-        """(level, affine points in the order of the domain), the largest level first.
+        """Yield (level, affine points in the order of the domain), largest level first.
 
-        `points` are affine, 2**top of them at most; what is missing is infinity. `top` is by
-        default that of all; it may be less. Only `wanted` levels are made, if that is given.
+        points: at most 2**top affine points, padded with infinity.
+        top: the largest level. Default: the one of the constructor, which is the maximum.
+        wanted: the levels to compute. Default: all.
         """
         device, group = self._device, self._group
         top = self._top if top is None else top
@@ -165,7 +167,7 @@ class LagrangeLevels:
                 found = self._transform(scaled, work, level)
                 yield level, found[bit_reversed(level)]
             if level:
-                # The scale of the next level; only what it takes is doubled.
+                # Double the scale for the next level, on the points that it reads.
                 self._launch(point_doubles, 1 << (level - 1), scaled, scaled)
 
     def _transform(self, source: Buffer, work: Buffer, level: int) -> Words:
@@ -204,7 +206,7 @@ class LagrangeLevels:
 
 
 def bit_reversed(log_size: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """The order in which decimation in frequency leaves 2**log_size results."""
+    """Return the bit-reversed order of 2**log_size results of decimation in frequency."""
     order = np.zeros(1, np.int64)
     for _ in range(log_size):
         order = np.concatenate([2 * order, 2 * order + 1])

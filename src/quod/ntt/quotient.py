@@ -1,4 +1,4 @@
-"""The quotient polynomial of Groth16, as its prover needs it: on a coset, or its coefficients."""
+"""The quotient polynomial of Groth16: its values on a coset, or its coefficients."""
 
 from __future__ import annotations
 
@@ -30,35 +30,38 @@ _GPU_ALIGNMENT = 16
 
 
 def coset_quotient(plan: NttPlan, evaluations: Data, out: Data) -> None:
-    """The scalars a(x)*b(x) - c(x) for every x of the coset on which a prover divides by Z.
+    """Compute a(x)*b(x) - c(x) for every x of the coset on which a prover divides by Z.
 
-    `evaluations` holds a, b and c on the domain <w>, natural order, Montgomery form: uint32 of
-    shape (3, size, words); it is used up. `out`, of shape (size, words), becomes canonical
-    integers, not in Montgomery form, in natural order; it may be the memory of a. The coset is
-    snarkjs's (the odd powers of the root of order 2*size) or, with a plan of the family arkworks,
-    the one of the field's generator, which arkworks and bellman use; see `quotient_coset_shift`.
+    evaluations: a, b and c on the domain <w>, in natural order and Montgomery form, uint32 of shape
+        (3, size, words); overwritten.
+    out: receives canonical integers, not in Montgomery form, in natural order, of shape
+        (size, words); may be the memory of a.
 
-    Each polynomial goes by an inverse transform to bit-reversed coefficients and by a forward one
-    back from there, so that nothing is ever permuted. On a processor 1/size is left to the last
-    step; on a GPU it is in the tables between passes, where it costs nothing.
+    The coset is the one of snarkjs (odd powers of the root of order 2*size), or for a plan of the
+    family arkworks the one of the field's generator, as in arkworks and bellman; see
+    `quotient_coset_shift`.
 
-    InputError if a length is wrong.
+    Each polynomial is transformed to bit-reversed coefficients and back, so no step permutes data.
+    A CPU multiplies by 1/size in the last step; a GPU has it in the tables between passes, where it
+    costs nothing.
+
+    Raises InputError for a wrong length.
     """
     _computed(_on_processor, record_coset_quotient, plan, evaluations, out)
 
 
 def quotient_coefficients(plan: NttPlan, evaluations: Data, out: Data) -> None:
-    """The coefficients of h = (a*b - c)/Z where c = a*b on the domain, Z being x**size - 1.
+    """Compute the coefficients of h = (a*b - c)/Z for Z = x**size - 1 and c = a*b on the domain.
 
-    Arguments are those of `coset_quotient`; `out` becomes canonical integers in bit-reversed order,
-    the last of them 0. With the coset's shift g and s = g**size,
+    The arguments are those of `coset_quotient`; `out` receives canonical integers in bit-reversed
+    order, the last of them 0. With the coset's shift g and s = g**size,
 
-        h = (c - d)/(1 - s)    for d with a*b = d modulo x**size - s,
+        h = (c - d)/(1 - s)    for d = a*b modulo x**size - s,
 
-    as a*b = l + x**size * h gives c = l + h and d = l + s*h. So it takes as many transforms as the
-    values on a coset: instead of c forwards a*b goes back.
+    since a*b = l + x**size * h gives c = l + h and d = l + s*h. This takes as many transforms as
+    `coset_quotient`: a*b is interpolated instead of evaluating c.
 
-    Errors as for `coset_quotient`, and InputError for elements whose thirds do not begin at
+    Raises the errors of `coset_quotient`, and on a GPU InputError if b and c would not begin at
     multiples of 16 bytes.
     """
     _computed(_coefficients_on_processor, record_quotient_coefficients, plan, evaluations, out)
@@ -71,7 +74,7 @@ def _computed(
     evaluations: Data,
     out: Data,
 ) -> None:
-    """What one of two functions does, by the kind of the plan's device."""
+    """Run `on_processor` on a device that computes in host memory, else record and run `record`."""
     if plan.device.host_memory:
         on_processor(plan, evaluations, out)
         return
@@ -89,11 +92,12 @@ def _computed(
 def record_coset_quotient(
     recording: RecordingStream, plan: NttPlan, evaluations: Buffer, out: Buffer, *, batch: int = 1
 ) -> None:
-    """Adds the launches of `coset_quotient` to a recording, on a GPU.
+    """Record the launches of `coset_quotient` on a GPU.
 
-    Of a `batch` all a come first, then all b, and all c; `out` has one result after the other.
-    Errors as for `coset_quotient`, and DeviceError on a device whose kernels work in the host's
-    memory.
+    batch: number of quotients; `evaluations` has all a, then all b, then all c, and `out` one
+        result after the other.
+
+    Raises the errors of `coset_quotient`, and DeviceError on a device that computes in host memory.
     """
     check_data(out, plan.modulus, plan.log2_size, batch)
     vectors = 3 * batch
@@ -101,7 +105,7 @@ def record_coset_quotient(
     plan.record(recording, "forward", evaluations, batch=vectors, ordering="RN", coset=_shift(plan))
     modulus, size = plan.modulus, batch * plan.size
     each = size * modulus.bytes
-    # What a kernel is given begins at a multiple of this, which b and c of a few elements do not.
+    # Kernel arguments begin at multiples of this, which b and c of a few elements do not.
     in_one = each % _GPU_ALIGNMENT != 0
     a, b, c = (
         evaluations if in_one else evaluations.slice(i * each, (i + 1) * each) for i in range(3)
@@ -117,10 +121,10 @@ def record_coset_quotient(
 def record_quotient_coefficients(
     recording: RecordingStream, plan: NttPlan, evaluations: Buffer, out: Buffer, *, batch: int = 1
 ) -> None:
-    """Adds the launches of `quotient_coefficients` to a recording, on a GPU.
+    """Record the launches of `quotient_coefficients` on a GPU.
 
-    A `batch` is as for `record_coset_quotient`. Errors as for `quotient_coefficients`, and
-    DeviceError on a device whose kernels work in the host's memory.
+    See `record_coset_quotient` for `batch`. Raises the errors of `quotient_coefficients`, and
+    DeviceError on a device that computes in host memory.
     """
     check_data(out, plan.modulus, plan.log2_size, batch)
     modulus, size = plan.modulus, batch * plan.size
@@ -147,7 +151,10 @@ def record_quotient_coefficients(
 
 
 def _differences(plan: NttPlan, c_scale: int, d_scale: int) -> tuple[int, int]:
-    """The weights of c and d, each so many times too large, to canonical integers."""
+    """Return the weights of c and d for a canonical result.
+
+    c_scale, d_scale: factors by which c and d are too large.
+    """
     p, size = plan.modulus.value, plan.size
     plain = pow((1 - pow(_shift(plan), size, p)) * plan.modulus.montgomery_radix, -1, p)
     return plain * pow(c_scale, -1, p) % p, -plain * pow(d_scale, -1, p) % p
@@ -180,7 +187,7 @@ def _coefficients_on_processor(plan: NttPlan, evaluations: Data, out: Data) -> N
 
 
 def _last(modulus: Modulus, data: Data) -> int:
-    """The last element of an array in Montgomery form."""
+    """Return the last element of an array in Montgomery form, as an integer."""
     (found,) = to_integers(modulus, host_bytes(data).view(np.uint32)[None, -modulus.words :])
     return found
 
@@ -199,7 +206,7 @@ def _on_processor(plan: NttPlan, evaluations: Data, out: Data) -> None:
     weights = from_integers(modulus, factors)
     each = size * modulus.bytes
     parts = [part_of(evaluations, index * each, (index + 1) * each) for index in range(3)]
-    # `out` may be one of the parts, so that the last scalar has to be the right one.
+    # `out` may overlap a part, so a sentinel is impossible: the last scalar is recomputed instead.
     last = [host_bytes(own).view(np.uint32)[-modulus.words :] for own in (*parts, out)]
     a, b, c = to_integers(modulus, np.stack(last[:3]))
     lanes = lanes_of(plan.device, modulus)
@@ -224,7 +231,7 @@ def quotient_scalars(
     *,
     modulus: Modulus,
 ) -> None:
-    """out[i] = weights[0] * a[i] * b[i] + weights[1] * c[i], in Montgomery form all of them."""
+    """Compute out[i] = weights[0] * a[i] * b[i] + weights[1] * c[i], all in Montgomery form."""
     f = prime_field(k, modulus)
     i = k.minimum(k.global_id().cast(types.u64), count - 1)
     product = f.load(a, i) * f.load(b, i)
@@ -244,7 +251,7 @@ def quotient_difference(
     *,
     modulus: Modulus,
 ) -> None:
-    """out[i] = weights[0] * a[i] + weights[1] * b[i], in Montgomery form all of them."""
+    """Compute out[i] = weights[0] * a[i] + weights[1] * b[i], all in Montgomery form."""
     f = prime_field(k, modulus)
     i = k.global_id().cast(types.u64)
     with k.if_(i < count):
@@ -265,9 +272,9 @@ def product_less(
     modulus: Modulus,
     in_one: bool = False,
 ) -> None:
-    """out[i] = a[i] * b[i] - c[i], of elements in Montgomery form to integers below p.
+    """Compute out[i] = a[i] * b[i] - c[i], from Montgomery form to canonical integers.
 
-    With `in_one` each of a, b and c is the array of all three, one behind the other.
+    in_one: each of the arguments a, b and c is an array of all three, one after the other.
     """
     f = prime_field(k, modulus)
     i = k.global_id().cast(types.u64)

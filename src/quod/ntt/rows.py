@@ -1,8 +1,8 @@
-"""Elements kept as bare limbs, lane beside lane: tables of twiddles and the rows of a pass.
+"""Arrays of elements as limbs, interleaved over lanes: tables of twiddles and the rows of a pass.
 
-Reading and writing such an element is one vector a limb, with no change of form. Entry e of an
-array stands in block ``e // lanes``; a block holds limb 0 of all its entries, then limb 1, and so
-on, each limb a word of the type that the field has for limbs.
+Loads and stores of an element are one vector access a limb, without conversion. Entry e of an array
+is in block ``e // lanes``; a block holds limb 0 of all its entries, then limb 1, and so on. Each
+limb is a word of the field's limb type.
 """
 
 from __future__ import annotations
@@ -26,7 +26,12 @@ _WORD_BITS = 64
 
 @frozen
 class RowForm:
-    """What is known of every element of an array of limbs."""
+    """Static bounds of all elements of an array of limbs.
+
+    bound: exclusive bound of the integers.
+    maxima: the largest value of each limb.
+    exponent: log2 of the Montgomery radix.
+    """
 
     bound: int
     maxima: tuple[int, ...]
@@ -34,14 +39,14 @@ class RowForm:
 
 
 def canonical_form(f: PrimeField, exponent: int) -> RowForm:
-    """The form of elements below p with limbs of full width."""
+    """Return the form of elements below p with normalised limbs."""
     mask = (1 << f.limb_bits) - 1
     top = (f.p - 1) >> (f.limb_bits * (f.limb_count - 1))
     return RowForm(f.p, (*([mask] * (f.limb_count - 1)), top), exponent)
 
 
 def common_form(elements: Sequence[Element]) -> RowForm:
-    """A form that all of the elements have."""
+    """Return the tightest form that all elements have."""
     return RowForm(
         max(element.bound for element in elements),
         tuple(max(limbs) for limbs in zip(*(element.maxima for element in elements), strict=True)),
@@ -50,10 +55,7 @@ def common_form(elements: Sequence[Element]) -> RowForm:
 
 
 def reduced_rows(f: PrimeField, elements: Sequence[Element], limit: int) -> list[Element]:
-    """The elements, reduced and normalised where they leave too little room to go on with.
-
-    An element stays as it is up to the bound `limit`, and while its limbs have some bits to spare.
-    """
+    """Reduce elements of a bound above `limit`, and normalise those whose limbs may reach 2**62."""
     result = []
     for element in elements:
         if element.bound > limit:
@@ -65,7 +67,7 @@ def reduced_rows(f: PrimeField, elements: Sequence[Element], limit: int) -> list
 
 
 def entry_offset(k: Builder, f: PrimeField, entry: Value) -> Value:
-    """The limb at which an entry begins; `entry` is a u64."""
+    """Return the offset of an entry's lowest limb; `entry` is a u64."""
     lanes = k.workgroup_size
     if lanes == 1:
         return entry * f.limb_count
@@ -73,26 +75,26 @@ def entry_offset(k: Builder, f: PrimeField, entry: Value) -> Value:
 
 
 def load_limbs(k: Builder, f: PrimeField, array: Value, offset: Value, form: RowForm) -> Element:
-    """The element whose lowest limb is the one at `offset`."""
+    """Load the element whose lowest limb is at `offset`."""
     lanes, array = k.workgroup_size, array.cast(f.limb_type)
     limbs = tuple(array[offset + j * lanes] for j in range(f.limb_count))
     return Element(f, limbs, form.bound, form.maxima, form.exponent)
 
 
 def store_limbs(k: Builder, array: Value, offset: Value, element: Element) -> None:
-    """Stores the limbs as they are."""
+    """Store an element's limbs unchanged, the lowest at `offset`."""
     lanes, array = k.workgroup_size, array.cast(element.limbs[0].type)
     for j, limb in enumerate(element.limbs):
         array[offset + j * lanes] = limb
 
 
 def lanes_of(device: AnyDevice, modulus: Modulus) -> int:
-    """Instances a workgroup: eight where elements are words, of which any processor has vectors."""
+    """Return the instances of a workgroup: eight for fields of at most 64 bits, for vectors."""
     return _SHORT_LANES if modulus.bits <= _WORD_BITS else device.lanes
 
 
 def entry_bytes(device: HostDevice, modulus: Modulus) -> int:
-    """Bytes of an element as limbs on this device."""
+    """Return the bytes of an element as limbs on this device."""
     return _entry_bytes(device.machine(lanes_of(device, modulus)), modulus)
 
 
@@ -103,6 +105,6 @@ def _entry_bytes(machine: Machine, modulus: Modulus) -> int:
 
 
 def array_bytes(device: HostDevice, modulus: Modulus, entries: int) -> int:
-    """Bytes of an array of limbs."""
+    """Return the bytes of an array of `entries` elements as limbs."""
     lanes = lanes_of(device, modulus)
     return -(-entries // lanes) * lanes * entry_bytes(device, modulus)

@@ -1,4 +1,4 @@
-"""How the levels of a transform are split into passes."""
+"""Split the levels of a transform on a CPU into passes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from quod.ntt.host.passes import Lanes
 MOST_LOG2_SIZE = 32
 
 _LEAST_COLUMNS = 3
-"""log2 of the columns that a pass of several must leave: the lanes of a vector."""
+"""log2 of the fewest columns of a pass if there are several passes: the lanes of a vector."""
 
 _SINGLE = 2 * _LEAST_COLUMNS - 1
 _SINGLE_WIDE = 10
@@ -16,9 +16,9 @@ _UPPER_PASSES = ([3], [6], [9], [6, 6], [6, 9], [9, 9], [6, 9, 9])
 
 
 def split(log_size: int, *, wide: bool) -> list[int]:
-    """The levels of each pass, lowest first; passes above the first have a multiple of three.
+    """Return the levels of each pass, lowest first; higher passes have a multiple of three.
 
-    `wide` says that there are enough transforms to give each lane one.
+    wide: there are enough transforms for one a lane.
     """
     if log_size <= (_SINGLE_WIDE if wide else _SINGLE):
         return [log_size]
@@ -35,12 +35,12 @@ class PassPlace:
     log_stride: int
 
     def lanes(self, columns: int, lanes: int) -> Lanes:
-        """How the columns of the lanes of a workgroup lie."""
+        """Return the arrangement of the columns of a workgroup's lanes."""
         if self.log_stride:
             return "adjacent"
         return "any" if columns % lanes else "apart"
 
 
 def places_of(log_rows: list[int]) -> list[PassPlace]:
-    """The passes, lowest first."""
+    """Return the passes, lowest first."""
     return [PassPlace(number, rows, sum(log_rows[:number])) for number, rows in enumerate(log_rows)]

@@ -1,4 +1,4 @@
-"""Butterflies over a few rows at once, and the order in which a pass takes them.
+"""Butterflies over a few rows in registers, and the steps of a pass.
 
 Ascending steps are decimation in time (Cooley and Tukey, 1965): ``a + T*b, a - T*b`` over pairs
 whose distance doubles from level to level. Descending steps are decimation in frequency (Gentleman
@@ -20,13 +20,13 @@ Direction = Literal["ascending", "descending"]
 Twiddle = Callable[[int, int], Element | None]
 
 STEP_LEVELS = 3
-"""Levels that a step does in registers: eight rows at a time."""
+"""The most levels of a step, which holds eight rows in registers."""
 
 
 def butterflies(
     f: PrimeField, direction: Direction, rows: list[Element], twiddle: Twiddle, levels: int
 ) -> list[Element]:
-    """The butterflies of `levels` levels over 2**levels rows."""
+    """Compute the butterflies of `levels` levels over 2**levels rows."""
     rows = list(rows)
     order = range(levels) if direction == "ascending" else reversed(range(levels))
     for level in order:
@@ -46,7 +46,7 @@ def butterflies(
 def _multiply(
     f: PrimeField, rows: list[Element], places: list[int], factors: list[Element | None]
 ) -> None:
-    """Multiplies rows by their factors, all at once: None stands for 1."""
+    """Multiply rows by their factors in one batch; None stands for 1."""
     pairs = [
         (place, factor) for place, factor in zip(places, factors, strict=True) if factor is not None
     ]
@@ -56,18 +56,18 @@ def _multiply(
 
 
 def twiddles_of_step(levels: int) -> list[tuple[int, int]]:
-    """The (level, position) of the twiddles that a step of so many levels takes."""
+    """Return the (level, position) of all twiddles of a step of `levels` levels."""
     return [(level, position) for level in range(levels) for position in range(1 << level)]
 
 
 def steps_of(log_rows: int, most: int = STEP_LEVELS) -> list[tuple[int, int]]:
-    """The (first level, levels) of the steps of a pass, ascending; the uppermost is the short one.
+    """Return (first level, levels) of each step of a pass, ascending; the highest may be short.
 
-    A short step on top costs the fewest products: all below multiply by twiddles anyway.
+    A short step costs the fewest products at the top.
     """
     return [(first, min(most, log_rows - first)) for first in range(0, log_rows, most)]
 
 
 def records_before(level: int) -> int:
-    """Rows that the steps below a level take twiddles for, in each column; a step has 2**start."""
+    """Count the rows of twiddles of the steps below a level; a step has 2**(first level)."""
     return sum(1 << start for start, _ in steps_of(level))

@@ -1,4 +1,4 @@
-"""Two sums that both sides of a transform have in common: what came in and went out is checked."""
+"""Consistency checks of transforms: two linear relations between input and output."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from quod.field.moduli import Modulus
 from quod.ntt.ordering import Ordering
 
 Known = list[tuple[int, int]]
-"""Two numbers of each run: see `known`."""
+"""Two integers of each run; see `known`."""
 
 
 def known(modulus: Modulus, runs: Words, *, spectrum: bool, reversed_order: bool) -> Known:
-    """What both sides of a transform have in common, of each run; `runs` has (batch, n, words).
+    """Return the two integers of each run that `check_transform` relates.
 
-    Of coefficients x[0] and x[n/2], of a spectrum the sums over even and over odd k of X[k].
+    runs: uint32 of shape (batch, n, words).
+    Returns for coefficients x[0] and x[n/2], for a spectrum the sums of X[k] over even and odd k.
     """
     half = runs.shape[1] // 2
     if not half:
         return [(value, 0) for value in words_to_integers(modulus, runs[:, 0])]
-    # Even places come first in bit-reversed order, and n/2 comes second.
+    # In bit-reversed order even indices come first, and n/2 is second.
     if not spectrum:
         firsts = words_to_integers(modulus, runs[:, 0])
         return list(zip(firsts, words_to_integers(modulus, runs[:, 1 if reversed_order else half])))
@@ -43,9 +44,9 @@ def check_transform(
     device: AnyDevice, modulus: Modulus, size: int, before: Known, after: Known, *,
     inverse: bool, coset: int | None, scaled: bool = True,
 ) -> None:  # fmt: skip
-    """DeviceError unless sum X[k] = n*x[0] and sum (-1)^k*X[k] = n*g^(n/2)*x[n/2].
+    """Raise DeviceError unless sum X[k] = n*x[0] and sum (-1)^k*X[k] = n*g^(n/2)*x[n/2].
 
-    What was not `scaled` is n times too large already.
+    scaled: if False, the coefficients are n times too large.
     """
     p, n = modulus.value, size
     shift = pow(1 if coset is None else coset, n // 2, p)
@@ -61,15 +62,15 @@ def bring_back(
     device: AnyDevice, modulus: Modulus, buffer: Buffer, runs: Words, *,
     inverse: bool, ordering: Ordering, coset: int | None, scaled: bool,
 ) -> None:  # fmt: skip
-    """Downloads transforms over what they are of, an array of shape (batch, n, words).
+    """Download transforms over their input `runs`, an array of shape (batch, n, words).
 
-    DeviceError if they are what they were, and sums tell that they should not be; InputError if
-    they were none, an element not being below the modulus. One element tells
-    that they are not, unless it is one of those that are the same on both sides.
+    A changed last element shows that the transforms ran. If it is unchanged, the whole result is
+    compared by `check_transform`. Raises DeviceError if they did not run, InputError if an
+    element of the input is not below the modulus.
     """
     last = np.full((1, modulus.words), UNWRITTEN, np.uint32)
     device.download(buffer.slice(buffer.nbytes - last.nbytes, buffer.nbytes), last)
-    # A word may be the mark, but no element is all of them.
+    # A word may equal the sentinel, but no element consists of sentinels only.
     if (last == UNWRITTEN).all():
         raise not_written(device, "a transform")
     if (last == runs[-1, -1]).all():
@@ -86,7 +87,7 @@ def bring_back(
                 device, modulus, runs.shape[1], *sides, inverse=inverse, coset=coset, scaled=scaled
             )
         except DeviceError:
-            # No device transforms what are no elements.
+            # The relations need not hold for integers that are not below the modulus.
             check_canonical(modulus, runs)
             raise
     device.download(buffer, runs)

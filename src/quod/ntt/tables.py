@@ -1,4 +1,4 @@
-"""What transforms keep on a device: tables of the passes done last, and scratch memory."""
+"""The cache of transforms on a device: recently used tables, and scratch memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
 
 _MOST_TABLES = 32
-"""Tables that a device keeps: those used last."""
+"""The most tables that a device caches; the least recently used is evicted."""
 
 T = TypeVar("T")
 
@@ -20,8 +20,9 @@ T = TypeVar("T")
 class TableStore:
     """The tables and the scratch memory of one device.
 
-    `lock` is held by a transform that needs what it has found to stay alone with it: scratch memory
-    is shared. Who is given a table keeps it, whether or not the store still has it.
+    lock: held by a transform while it uses the shared scratch memory.
+
+    A table stays valid for its users after it is evicted.
     """
 
     def __init__(self) -> None:
@@ -30,7 +31,7 @@ class TableStore:
         self._scratch = Buffer.zeros(0)
 
     def find(self, key: Hashable, build: Callable[[], T]) -> T:
-        """What `build` gave for a key, once as long as it is kept."""
+        """Return the table of a key, building it if it is not cached."""
         with self.lock:
             if key not in self._kept:
                 self._kept[key] = build()
@@ -41,13 +42,13 @@ class TableStore:
             return found
 
     def scratch(self, nbytes: int) -> Buffer:
-        """Host memory for the rows of a pass; `lock` is held as long as it is used."""
+        """Return host memory for the rows of a pass; the caller holds `lock` while it uses it."""
         if self._scratch.nbytes < nbytes:
             self._scratch = Buffer.zeros(nbytes)
         return self._scratch
 
     def release(self) -> None:
-        """Gives up everything; what comes next builds it again."""
+        """Free all tables and scratch memory."""
         with self.lock:
             self._kept.clear()
             self._scratch = Buffer.zeros(0)
@@ -58,6 +59,6 @@ _stores_lock = threading.Lock()
 
 
 def store_of(device: AnyDevice) -> TableStore:
-    """What transforms keep on a device."""
+    """Return the table store of a device."""
     with _stores_lock:
         return _stores.setdefault(device, TableStore())

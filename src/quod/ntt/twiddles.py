@@ -1,13 +1,13 @@
-"""Tables of twiddles, built on the device.
+"""Tables of twiddles on a CPU.
 
-In a transform on the coset g<w>, level t of a pass whose rows are S apart multiplies, in row j of
-the lower half of a block of 2**(t+1) rows, column c, by ``g**(n/2H) * v**(j*S + c)``, where
-H = S * 2**t and v is the root of order 2H. So a coset costs nothing: it is in the table.
+In a transform on the coset g<w>, level t of a pass whose rows are S apart multiplies row j of the
+lower half of a block of 2**(t+1) rows, in column c, by ``g**(n/2H) * v**(j*S + c)``, where
+H = S * 2**t and v is the root of order 2H. The coset's factor is in the table, so it costs nothing.
 
-A *row table* serves a pass without columns (S = 1): entry ``2**t + j`` is that of level t, row j.
-A *column table* lists what each block of columns, one a lane, needs in the order in which a pass
-asks for it, step by step and row by row. It holds the twiddle f of the highest level of a step
-only: the others are squares of f times eighth roots of unity.
+A *row table* is for a pass without columns (S = 1): entry ``2**t + j`` is the twiddle of level t,
+row j. A *column table* lists the twiddles of each block of columns, one a lane, in the order of
+their use, step by step and row by row. It holds only the first twiddle f of a step's highest level:
+the others are powers of f by squaring, times eighth roots of unity.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from quod.ntt.steps import records_before, steps_of
 from quod.ntt.tables import store_of
 
 RUN = 32
-"""Multiplications, of one step each, that follow a power found by squaring."""
+"""Entries computed by successive products after one power computed by squaring."""
 
 
 @frozen
@@ -44,7 +44,7 @@ class Domain:
     shift: int
 
     def level(self, log_half: int) -> tuple[int, int]:
-        """g**(n/2H) and the root of order 2H, for H = 2**log_half."""
+        """Return g**(n/2H) and the root of order 2H, for H = 2**log_half."""
         exponent = 1 << (self.log_size - log_half - 1)
         p = self.modulus.value
         return pow(self.shift, exponent, p), pow(self.root, exponent, p)
@@ -54,7 +54,7 @@ class Domain:
 def to_limbs(
     k: Builder, elements: Pointer[U64], table: Pointer[U64], count: U64, *, modulus: Modulus
 ) -> None:
-    """Lays elements in Montgomery form out as a table of limbs."""
+    """Convert elements in Montgomery form to a table of limbs."""
     f = prime_field(k, modulus)
     entry = k.minimum(k.global_id().cast(types.u64), count - 1)
     limbs = _table_limbs(f, f.load(elements, entry) * _to_native(f))
@@ -74,11 +74,13 @@ def fill_column_table(
     *,
     modulus: Modulus,
 ) -> None:
-    """The part of a column table that belongs to one step: c * b**(row * columns + column).
+    """Fill one step's part of a column table with c * b**(row * columns + column).
 
-    `powers` holds c, b**columns, and then b**(2**i), in Montgomery form, for i below `bits`. A
-    record is one entry a lane; a block of columns has `records` of them, those of this step from
-    `start` on. A workgroup fills some rows of one block.
+    powers: c, b**columns, then b**(2**i) for i below `bits`, in Montgomery form.
+    records: records of a block of columns; a record is one entry a lane.
+    start: the first record of this step.
+
+    A workgroup fills up to RUN rows of one block.
     """
     f = prime_field(k, modulus)
     lanes = k.workgroup_size
@@ -99,7 +101,7 @@ def fill_column_table(
 def multiplied_by_power(
     k: Builder, f: PrimeField, value: Element, powers: Value, exponent: Value, bits: Value
 ) -> Element:
-    """value * b**exponent, for exponents of `bits` bits; `powers` has b**(2**i) at 2 + i."""
+    """Return value * b**exponent for an exponent of `bits` bits; powers[2 + i] is b**(2**i)."""
     with k.range(k.constant(0, types.u64), bits, carry=f.carried(value)) as loop:
         chosen = ((exponent >> loop.index) & 1) != 0
         product = f.carried(loop.carried * f.load(powers, loop.index + 2))
@@ -109,7 +111,7 @@ def multiplied_by_power(
 
 
 def factors_by_squaring(modulus: Modulus, first: int, base: int, step: int, bits: int) -> Words:
-    """`first` and base**step, then base**(2**i) for i below `bits`, as kernels take them."""
+    """Return first, base**step, then base**(2**i) for i below `bits`, as a `factor_array`."""
     p = modulus.value
     integers = [first, pow(base, step, p)]
     for _ in range(bits):
@@ -119,22 +121,22 @@ def factors_by_squaring(modulus: Modulus, first: int, base: int, step: int, bits
 
 
 def _to_native(f: PrimeField) -> Element:
-    """The factor with which the stored integer of an element has the radix of products."""
+    """Return the factor from the Montgomery radix in memory to the radix of products."""
     return f.constant(1 << (f.native_exponent - f.memory_exponent))
 
 
 def _table_limbs(f: PrimeField, value: Element) -> Element:
-    """Canonical limbs, in the radix of products, of an element multiplied by `_to_native`."""
+    """Return canonical limbs, in the radix of products, of an element times `_to_native`."""
     return f.from_words(f.to_words(value), linear=True)
 
 
 def factor_array(modulus: Modulus, integers: Sequence[int]) -> Words:
-    """Factors in Montgomery form as kernels take them: whole 64-bit words of memory."""
+    """Convert factors to Montgomery form, padded to whole 64-bit words."""
     return from_integers(modulus, [*integers, *[0] * (len(integers) % 2)])
 
 
 def build_row_table(device: HostDevice, domain: Domain, log_rows: int) -> Buffer:
-    """The table of a pass over 2**log_rows rows, 1 apart."""
+    """Build the row table of a pass over 2**log_rows neighbouring rows."""
     p = domain.modulus.value
     integers = [1]
     for level in range(log_rows):
@@ -152,14 +154,14 @@ def build_row_table(device: HostDevice, domain: Domain, log_rows: int) -> Buffer
 
 
 def row_table_bytes(device: HostDevice, modulus: Modulus, log_rows: int) -> int:
-    """Bytes of a row table."""
+    """Return the bytes of a row table."""
     return array_bytes(device, modulus, 1 << log_rows)
 
 
 def build_column_table(
     device: HostDevice, domain: Domain, log_rows: int, log_columns: int
 ) -> Buffer:
-    """The table of a pass over 2**log_rows rows, 2**log_columns apart."""
+    """Build the column table of a pass over 2**log_rows rows, 2**log_columns apart."""
     modulus = domain.modulus
     columns = 1 << log_columns
     table = device.allocate(column_table_bytes(device, modulus, log_rows, log_columns))
@@ -179,13 +181,13 @@ def build_column_table(
 def column_table_bytes(
     device: HostDevice, modulus: Modulus, log_rows: int, log_columns: int
 ) -> int:
-    """Bytes of a column table."""
+    """Return the bytes of a column table."""
     return (records_before(log_rows) << log_columns) * entry_bytes(device, modulus)
 
 
 @frozen
 class Tables:
-    """The twiddles of each pass of a transform, lowest first, and the factors of its passes."""
+    """The twiddles of each pass of a transform, lowest first, and the common factors."""
 
     domain: Domain
     scale: int
@@ -194,7 +196,7 @@ class Tables:
 
 
 def tables_of(device: HostDevice, domain: Domain, log_rows: list[int], scale: int) -> Tables:
-    """The tables for a domain and a split into passes, built where they are not kept."""
+    """Return the tables of a domain and a split into passes, building those not cached."""
     store, twiddles, below = store_of(device), [], 0
     for rows in log_rows:
         build = functools.partial(_build_table, device, domain, rows, below)
@@ -204,7 +206,7 @@ def tables_of(device: HostDevice, domain: Domain, log_rows: list[int], scale: in
 
 
 def tables_bytes(device: HostDevice, modulus: Modulus, log_rows: list[int]) -> int:
-    """Bytes of the tables of a transform."""
+    """Return the bytes of a transform's tables."""
     total, below = row_table_bytes(device, modulus, log_rows[0]), log_rows[0]
     for rows in log_rows[1:]:
         total += column_table_bytes(device, modulus, rows, below)
@@ -220,7 +222,10 @@ def _build_table(device: HostDevice, domain: Domain, log_rows: int, below: int) 
 
 @functools.lru_cache(64)
 def _factors(domain: Domain, scale: int) -> Words:
-    """The scale, 1, then the powers of the roots of order 4 and 8 up to half their order."""
+    """Return the scale, 1, then the powers of the roots of order 4 and 8 below half their order.
+
+    Power i of the root of order 2h is at index h + i.
+    """
     p = domain.modulus.value
     integers = [scale, 1] + [1] * 6
     for log_half in (1, 2):

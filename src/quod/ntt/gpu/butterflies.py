@@ -10,10 +10,10 @@ from quod.ntt.steps import Direction
 
 
 class Butterflies:
-    """Transforms of up to 2**log_order elements of a field; `root` has that order.
+    """Transforms of up to 2**log_order field elements; `root` has that order.
 
-    Descending: natural order in, bit-reversed order out. Ascending: the other way round. Elements
-    are reduced only where a sum would not fit their limbs.
+    Descending transforms go from natural to bit-reversed order, ascending ones back. Elements are
+    reduced only if a sum would not fit their limbs.
     """
 
     def __init__(self, f: PrimeField, direction: Direction, root: int, log_order: int) -> None:
@@ -21,17 +21,17 @@ class Butterflies:
         self.direction = direction
         self._root = root
         self._log_order = log_order
-        # The most that both terms of a sum or difference may be, if not only elements below p.
+        # A bound under which two terms can be added or subtracted, at least p.
         self.half = max((1 << self.f.native_exponent) // 2 // f.p, 1) * f.p
         self.limit = max(self.half, 2 * f.p)
-        """The most that an element may be between steps: what a product leaves, or more."""
+        """The bound of elements between steps, at least that of a product."""
 
     def restrict(self, most: int) -> None:
-        """Elements between steps are below `most`, which is at least twice the modulus."""
+        """Bound elements between steps by `most`, which is at least twice the modulus."""
         self.limit = min(self.limit, most // self.f.p * self.f.p)
 
     def transform(self, elements: Sequence[Element], levels: int) -> list[Element]:
-        """The transform of 2**levels elements, unscaled."""
+        """Return the unscaled transform of 2**levels elements."""
         rows = list(elements)
         descending = self.direction == "descending"
         for level in reversed(range(levels)) if descending else range(levels):
@@ -43,12 +43,12 @@ class Butterflies:
         return rows
 
     def unify(self, elements: Sequence[Element]) -> list[Element]:
-        """The elements with one bound for all, which leaves room to go on."""
+        """Give all elements one bound, at most `limit`, so that the next step has room."""
         bound = max(min(element.bound, self.limit) for element in elements)
         return self.f.unify(elements, bound)
 
     def bounded(self, elements: Sequence[Element]) -> list[Element]:
-        """The elements with the same bound whatever they were: `limit`."""
+        """Give all elements the bound `limit`."""
         return self.f.unify(elements, self.limit)
 
     def _butterfly(
@@ -68,11 +68,11 @@ class Butterflies:
         return low, high if factor is None else self.f.multiply_constant(high, factor)
 
     def _raised(self, b: Element) -> int:
-        """What a difference adds before it subtracts b."""
+        """Return the multiple of p that a difference adds before it subtracts b."""
         return -(-b.bound // self.f.p) * self.f.p
 
     def _factor(self, level: int, position: int) -> int | None:
-        """The root of order 2**(level + 1) to the power `position`; None stands for 1."""
+        """Return the root of order 2**(level + 1) to the power `position`; None stands for 1."""
         if position == 0:
             return None
         exponent = position << (self._log_order - level - 1)

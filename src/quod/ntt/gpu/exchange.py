@@ -1,9 +1,8 @@
-"""Elements in workgroup memory, on their way from one instance to another.
+"""Exchange of elements between instances through workgroup memory.
 
-Where limbs fill their words, an element's limbs are written as they are, up to 16 bytes at a time.
-Lazy limbs would take up to three times the memory of the integer that they stand for: there its
-bits are packed into 32-bit words, each of which has a plane of its own, so that neighbouring
-instances use banks of their own.
+Limbs that fill their words are stored directly, up to 16 bytes at a time. Lazy limbs take up to
+three times the memory of their integer, so its bits are packed into 32-bit words. Each word has a
+separate plane, so that neighbouring instances use different banks.
 """
 
 from __future__ import annotations
@@ -25,41 +24,41 @@ _WORD_BITS = 32
 
 
 class Exchange(Protocol):
-    """Places for the elements of a tile. A place is one of `padded`."""
+    """Storage for the elements of a tile; a place is an index of `layout.padded`."""
 
     @property
     def most(self) -> int | None:
-        """What the integer of an element that is stored must be below, if not only its limbs."""
+        """Exclusive bound of the integers of stored elements; None if only limbs are bounded."""
 
     def store(self, place: Value, element: Element) -> None: ...
 
     def load(self, place: Value, form: RowForm) -> Element:
-        """An element that was stored when it had a form."""
+        """Load an element whose form was `form` when it was stored."""
 
 
 def is_packed(f: PrimeField) -> bool:
-    """Whether the words of limbs take more memory than the integer."""
+    """Return whether limbs take more memory than the integer in memory."""
     return f.limb_type.bytes * f.limb_count > f.modulus.bytes
 
 
 def exchange(k: Builder, f: PrimeField, tile: Tile) -> Exchange:
-    """Declares room for the elements of a tile."""
+    """Declare workgroup memory for the elements of a tile."""
     return Packed(k, f, tile) if is_packed(f) else Limbs(k, f, tile)
 
 
 def places(tile: Tile) -> int:
-    """Places that the elements of a tile take."""
+    """Return the number of places, with padding, of a tile."""
     return padded((1 << tile.log_size) - 1, tile.log_banks) + 1
 
 
 class Limbs:
-    """The limbs as they are."""
+    """An exchange that stores limbs unchanged."""
 
     most = None
 
     def __init__(self, k: Builder, f: PrimeField, tile: Tile) -> None:
         self._k, self._f = k, f
-        # As many limbs at a time as leave none over.
+        # The widest access of at most 16 bytes that divides the limbs evenly.
         self._chunk = math.gcd(_CHUNK_BYTES // f.limb_type.bytes, f.limb_count)
         self._plane = places(tile) * self._chunk
         self._shared = k.shared(f.limb_type, self._plane * (f.limb_count // self._chunk))
@@ -80,7 +79,7 @@ class Limbs:
 
 
 class Packed:
-    """The bits of the integer, in as many words as an element has in memory."""
+    """An exchange that packs the integer's bits into the words of an element in memory."""
 
     def __init__(self, k: Builder, f: PrimeField, tile: Tile) -> None:
         self._k, self._f = k, f
@@ -113,7 +112,7 @@ class Packed:
                 if -_WORD_BITS < offset < bits:
                     parts.append(word << offset if offset >= 0 else word >> -offset)
             limb = _union(parts) if parts else self._k.constant(0, types.u32)
-            # The uppermost limb has what is left of the words.
+            # The highest limb takes all remaining bits.
             whole = bits * j + bits >= _WORD_BITS * self._words
             limbs.append((limb if whole else limb & ((1 << bits) - 1)).cast(self._f.limb_type))
         # Stored elements were normalised.
@@ -122,7 +121,7 @@ class Packed:
 
 
 def _normal_maxima(f: PrimeField, bound: int) -> tuple[int, ...]:
-    """The greatest limbs of a normalised integer below `bound`."""
+    """Return the largest limbs of a normalised integer below `bound`."""
     mask = (1 << f.limb_bits) - 1
     return tuple(
         min(mask, (bound - 1) >> (f.limb_bits * j)) for j in range(f.limb_count)

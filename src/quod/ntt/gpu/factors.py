@@ -1,14 +1,14 @@
 """The factors between the passes of a transform, and their tables on the device.
 
-A descending pass over rows S = 2**s apart, R = 2**l of them, does the levels of s + l down to s + 1
-bits. In column c its butterflies multiply by powers of the root v of order R*S that are the powers
-in column 0 times factors which depend on the column only, and those can wait for the end of the
-pass: row j is multiplied there by ``v**(c * rev(j))``, where rev reverses l bits. An ascending pass
-is that backwards.
+A descending pass over R = 2**l rows, S = 2**s apart, computes the levels of s + l down to s + 1
+bits. In column c the twiddles are those of column 0 times factors that depend only on the column.
+These factors are deferred to the end of the pass: row j is multiplied there by
+``v**(c * rev(j))``, where v is the root of order R*S and rev reverses l bits. An ascending pass is
+the reverse.
 
-A transform may also multiply element i of its natural order by g**i, or by h**i, where the i-th
-stands at position rev(i) of its bit-reversed order. The digit of the index that belongs to a pass
-decides on a factor of its rows, and so nearly all of that joins the factors above:
+A transform may also multiply element i of its natural order by g**i, or of its bit-reversed order
+by h**i, where element i is at position rev(i). The digit of the index that belongs to a pass
+determines a factor of its rows, so nearly all of these products merge with the factors above:
 
     inner, S > 1:  scale * (v**c * h**(n/RS))**rev(j) * g**c      (g, scale: the uppermost pass)
     inner, S = 1:  h**(n/R * rev(j))
@@ -34,10 +34,12 @@ from quod.ntt.twiddles import RUN
 
 @frozen
 class Transform:
-    """A transform of 2**log_size points: all that its tables depend on.
+    """A transform of 2**log_size points; its tables depend on these fields only.
 
-    `root` has that order. `natural` and `backwards` are the bases of the powers by which the
-    natural and the bit-reversed side are multiplied, `scale` is a factor of all elements.
+    root: of order 2**log_size.
+    natural: base of the powers that multiply the natural side.
+    backwards: base of the powers that multiply the bit-reversed side.
+    scale: a factor of all elements.
     """
 
     modulus: Modulus
@@ -49,16 +51,17 @@ class Transform:
     scale: int = 1
 
     def root_of_order(self, log_order: int) -> int:
-        """The root of order 2**log_order, at most that of the transform."""
+        """Return the root of order 2**log_order, which is at most that of the transform."""
         return pow(self.root, 1 << (self.log_size - log_order), self.modulus.value)
 
 
 @frozen
 class PassFactors:
-    """The factors of one pass.
+    """The factors of one pass; an empty sequence stands for factors of 1.
 
-    `outer` are one a row, or none. `starts` are inner factors in column 0, one a row, or none, and
-    `ratios` what they are multiplied by from one column to the next, in a pass with S > 1.
+    outer: outer factors, one a row.
+    starts: inner factors in column 0, one a row.
+    ratios: quotients of inner factors in neighbouring columns, one a row, if S > 1.
     """
 
     outer: Sequence[int]
@@ -67,7 +70,7 @@ class PassFactors:
 
 
 def factors_of_pass(transform: Transform, log_rows: int, log_stride: int) -> PassFactors:
-    """The factors of the pass over 2**log_rows rows 2**log_stride apart."""
+    """Return the factors of the pass over 2**log_rows rows, 2**log_stride apart."""
     p, above = transform.modulus.value, transform.log_size - log_rows - log_stride
     uppermost, lowest = above == 0, log_stride == 0
     natural = transform.natural if uppermost else 1
@@ -90,7 +93,7 @@ def factors_of_pass(transform: Transform, log_rows: int, log_stride: int) -> Pas
 
 
 def powers(base: int, count: int, p: int, first: int = 1) -> list[int]:
-    """`count` powers of `base`, from the one with exponent 0, times `first`."""
+    """Return first * base**i modulo p for i below `count`."""
     found = []
     for _ in range(count):
         found.append(first)
@@ -110,9 +113,10 @@ def fill_progressions(
     *,
     modulus: Modulus,
 ) -> None:
-    """table[row][column] = starts[row] * ratios[row]**column, in Montgomery form.
+    """Fill table[row][column] = starts[row] * ratios[row]**column, in Montgomery form.
 
-    Column numbers have `bits` bits. `groups_each` workgroups fill a row.
+    bits: bits of a column number.
+    groups_each: workgroups that fill one row.
     """
     f = prime_field(k, modulus)
     lanes = k.workgroup_size
@@ -135,14 +139,14 @@ def fill_progressions(
 
 
 def build_table(device: AnyDevice, modulus: Modulus, integers: Sequence[int]) -> Buffer:
-    """A table of factors known to the host."""
+    """Upload a table of integers in Montgomery form."""
     return device.upload(from_integers(modulus, integers))
 
 
 def build_progressions(
     device: AnyDevice, modulus: Modulus, starts: Sequence[int], ratios: Sequence[int], columns: int
 ) -> Buffer:
-    """A row of `columns` factors for each start and ratio."""
+    """Build starts[i] * ratios[i]**column for each i, `columns` factors a row, on the device."""
     table = device.allocate(len(starts) * columns * modulus.bytes, zero=False)
     compiled = device.compile(fill_progressions, modulus=modulus)
     groups_each = -(-columns // (device.lanes * RUN))

@@ -1,4 +1,4 @@
-"""The launches of a transform, in a recording."""
+"""Record the launches of a transform on a GPU."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ def transform_of(
     shift: int,
     scaled: bool,
 ) -> tuple[Transform, Reversed]:
-    """A transform on the coset of `shift`, or its inverse, as passes; and what these permute.
+    """Return a transform on the coset of `shift`, or its inverse, and its permuted side.
 
-    Natural order comes in, or goes out, by descending passes; so only from bit-reversed order to
-    natural they are ascending. A forward transform multiplies what comes in by powers of the shift,
-    an inverse one what goes out by those of its inverse.
+    Only the ordering RN uses ascending passes; NN and RR permute the writes or the reads of
+    descending ones. A forward transform multiplies its input by powers of the shift, an inverse one
+    its output by powers of the shift's inverse.
     """
     p = modulus.value
     ascending = ordering == "RN"
     scale = pow(1 << log_size, -1, p) if inverse and scaled else 1
     base = pow(shift, -1, p) if inverse else shift
-    # The natural side of descending passes is where they read, of ascending ones where they write.
+    # Descending passes read in natural order, ascending ones write in it.
     of_natural_side = inverse == ascending
     transform = Transform(
         modulus,
@@ -66,11 +66,10 @@ def record_transform(
     tuning: Tuning,
     label: str,
 ) -> None:
-    """Adds the passes of `batch` transforms one after another in `data`.
+    """Record the passes of `batch` transforms, which lie one after the other in `data`.
 
-    Descending passes go from natural to bit-reversed order, ascending ones back. `permuted` puts
-    what descending passes read, or write, into the other order; of several passes the first then
-    writes to other memory and the last comes back from there.
+    permuted: the side of descending passes that is bit-reversed. With several passes the first
+        then writes to a second buffer, from which the last one reads.
     """
     modulus, log_size = transform.modulus, transform.log_size
     split = tuning.split(log_size)
@@ -118,7 +117,10 @@ def record_transform(
 def transform_bytes(
     device: AnyDevice, element_bytes: int, log_size: int, tuning: Tuning, *, apart: int
 ) -> int:
-    """Bytes that a transform needs beside its data: tables, and `apart` copies of `apart` bytes."""
+    """Bound the bytes of a transform's tables and second buffer.
+
+    apart: bytes of the second buffer, which a transform of a single pass does not need.
+    """
     split = tuning.split(log_size)
     total = apart if len(split) > 1 else 0
     stride = 0

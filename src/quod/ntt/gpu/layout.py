@@ -1,10 +1,9 @@
-"""Where the elements of a tile are: which instance holds which, step by step.
+"""Data layout of a tile: the elements that each instance holds, step by step.
 
-A workgroup of a pass transforms a *tile*, some columns of 2**log_rows rows each. A bit of the index
-of an element in its tile is a bit of its column (the lowest ones) or of its row. In a *step* some
-of the bits tell the elements of one instance apart, among them the bits of the levels that the step
-does, and the others tell the instances apart. Between steps the elements change hands through
-shared memory.
+A workgroup of a pass transforms a *tile*: several columns of 2**log_rows rows. The index of an
+element in its tile has the bits of its column (lowest) and of its row. In a *step* some of these
+bits, including those of the step's levels, number the elements of one instance; the other bits
+number the instances. Between steps instances exchange elements through shared memory.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ from quod.kernel.ir.value import Value
 
 @frozen
 class Tile:
-    """The sizes of a tile: 2**log_rows rows in 2**log_columns columns, 2**log_elements of them
-    an instance.
+    """The sizes of a tile: 2**log_rows rows in 2**log_columns columns.
 
-    Shared memory serves 2**log_banks instances at a time, from banks of their own: eight of 16
-    bytes each, or more of shorter elements.
+    log_elements: log2 of the elements of an instance.
+    log_banks: log2 of the instances that shared memory serves at a time, each from another bank:
+        eight for accesses of 16 bytes, more for shorter elements.
     """
 
     log_rows: int
@@ -36,7 +35,7 @@ class Tile:
 
     @property
     def lanes(self) -> int:
-        """Instances of the workgroup."""
+        """Number of instances of the workgroup."""
         return 1 << (self.log_size - self.log_elements)
 
     @property
@@ -50,11 +49,11 @@ class Tile:
 
 @frozen
 class Step:
-    """Levels `first` to `first + levels` of a pass, in registers.
+    """Levels `first` to `first + levels - 1` of a pass, in registers.
 
-    `registers` are the bits of the index that tell the elements of one instance apart, those of the
-    levels first, `threads` the bits that tell the instances apart, both from the lowest bit of the
-    element's or the instance's number.
+    registers: the index bits that number an instance's elements, lowest first; the bits of the
+        levels come first.
+    threads: the index bits that number the instances, lowest first.
     """
 
     first: int
@@ -64,9 +63,9 @@ class Step:
 
 
 def arrange(tile: Tile, first: int, levels: int, preferred: Sequence[int]) -> Step:
-    """The step of some levels whose neighbouring instances differ in the `preferred` bits.
+    """Return the step of some levels whose neighbouring instances differ in the `preferred` bits.
 
-    The lowest bits of the instance's number go to different banks of shared memory.
+    The lowest bits of the instance's number are chosen to select different banks.
     """
     own = [tile.log_columns + first + level for level in range(levels)]
     others = [bit for bit in (*tile.column_bits, *tile.row_bits) if bit not in own]
@@ -85,17 +84,17 @@ def arrange(tile: Tile, first: int, levels: int, preferred: Sequence[int]) -> St
 
 
 def padded(index: int, log_banks: int = 3) -> int:
-    """The place in shared memory of an index in the tile.
+    """Return the place in shared memory of an index in the tile, padded against bank conflicts.
 
-    Of eight banks, a place is left free behind every 8, another behind every 64, ...: two bits of
-    the index lead to the same bank only if they are a multiple of three apart. Of numbers without a
-    bit in common, the sum's place is the sum of the places.
+    With eight banks there is a gap after every 8 places, another after every 64, and so on: two
+    index bits select the same bank only if their distance is a multiple of three. The place is
+    additive over indices without common bits.
     """
     return sum(index >> shift for shift in range(0, index.bit_length(), log_banks))
 
 
 def padded_value(index: Value, tile: Tile) -> Value:
-    """`padded` of an index in a tile, a u32 that is known when the kernel runs."""
+    """Compute `padded` of a u32 index in a tile at run time."""
     place = index
     for shift in range(tile.log_banks, tile.log_size, tile.log_banks):
         place = place + (index >> shift)
@@ -103,9 +102,9 @@ def padded_value(index: Value, tile: Tile) -> Value:
 
 
 def gathered(k: Builder, number: Value, bits: Sequence[int], weigh: Callable[[int], int]) -> Value:
-    """The sum over bits i of a u32 of ``weigh(bits[i])`` times that bit.
+    """Sum ``weigh(bits[i])`` over the set bits i of a u32 at run time.
 
-    A weight of 0 leaves a bit out. Runs of bits whose weights double are moved together.
+    Bits of weight 0 are skipped. A run of bits with doubling weights takes one shift and mask.
     """
     weights = [weigh(bit) for bit in bits]
     total = k.constant(0, number.type)
@@ -122,15 +121,15 @@ def gathered(k: Builder, number: Value, bits: Sequence[int], weigh: Callable[[in
 
 
 def spread(number: int, bits: Sequence[int], weigh: Callable[[int], int]) -> int:
-    """The same for a number that is known: the sum of the weights of the bits set in it."""
+    """Sum ``weigh(bits[i])`` over the set bits i of a static number."""
     return sum(weigh(bit) for i, bit in enumerate(bits) if number >> i & 1)
 
 
 class RolledStep:
-    """A step whose first level `first` is known when the kernel runs.
+    """A step whose first level is only known at run time.
 
-    Instances are told apart by the columns first, then by the rows; the elements of an instance by
-    the bits of the levels.
+    Instances are numbered by column, then by row; the bits of the levels number the elements of an
+    instance.
     """
 
     def __init__(self, tile: Tile, k: Builder, local: Value, first: Value) -> None:
@@ -145,10 +144,10 @@ class RolledStep:
         self._digit = k.constant(1, local.type) << (first + tile.log_columns)
 
     def place(self, number: int) -> Value:
-        """The place in shared memory of an element."""
+        """Return the place in shared memory of the instance's element `number`."""
         return self._place + padded_value(self._digit * number, self._tile)
 
     def power(self, digit: int) -> Value:
-        """The exponent of the twiddle of the output with that digit, of the pass's own root."""
+        """Return the exponent, to the pass's root, of the twiddle of output `digit`."""
         unit = self._tile.log_rows - self._tile.log_elements - self.first
         return (self._position << unit) * digit

@@ -1,4 +1,4 @@
-"""How the levels of a transform are split into passes, and how a pass is cut into tiles."""
+"""Split the levels of a transform into passes, and a pass into tiles."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ from quod.ntt.schedule import MOST_LOG2_SIZE
 
 @frozen
 class Tuning:
-    """Sizes to choose by measurement.
+    """Sizes that are chosen by measurement.
 
-    A workgroup has a tile of 2**log_tile elements, an instance 2**log_elements of them; a pass of
-    several has at most `most_levels` levels; registers are limited so that `resident` workgroups
-    fit one multiprocessor (0: as the assembler likes). With `rolled` the steps of a pass are a loop
-    where they are equally long, and passes are split so that most of them are. `log_banks` is what
-    shared memory serves at a time (see `Tile`).
+    log_tile: log2 of the elements of a workgroup.
+    log_elements: log2 of the elements of an instance.
+    most_levels: the most levels of a pass, if there are several passes.
+    resident: workgroups that fit one multiprocessor, by limiting registers; 0: the assembler
+        chooses.
+    rolled: compile the steps of a pass as a loop if they have equal levels, and split passes so
+        that most do.
+    log_banks: see `Tile`.
     """
 
     log_tile: int = 9
@@ -44,11 +47,11 @@ class Tuning:
 
     @property
     def lanes(self) -> int:
-        """Instances of a workgroup."""
+        """Number of instances of a workgroup."""
         return 1 << (self.log_tile - self.log_elements)
 
     def split(self, log_size: int) -> list[int]:
-        """The levels of each pass, lowest first."""
+        """Return the levels of each pass, lowest first."""
         if log_size <= self.log_tile:
             return [log_size]
         if self.rolled:
@@ -56,12 +59,12 @@ class Tuning:
         return _even(log_size, self.most_levels)
 
     def is_rolled(self, log_rows: int) -> bool:
-        """Whether the steps of a pass are a loop."""
+        """Return whether the steps of a pass are compiled as a loop."""
         steps, rest = divmod(log_rows, self.log_elements)
         return self.rolled and rest == 0 and steps > 1
 
     def tile(self, log_rows: int) -> Tile:
-        """The tile of a pass with so many levels."""
+        """Return the tile of a pass with `log_rows` levels."""
         return Tile(log_rows, self.log_tile - log_rows, self.log_elements, self.log_banks)
 
 
@@ -72,7 +75,7 @@ def _even(log_size: int, most: int) -> list[int]:
 
 
 def _whole_steps(log_size: int, most: int, levels: int) -> list[int]:
-    """Passes of steps of so many levels; what is left over is in the uppermost one."""
+    """Split into passes of whole steps of `levels`; the highest pass takes the remainder."""
     most = most // levels * levels
     passes = -(-log_size // most)
     short, longer = divmod(log_size // levels, passes)
@@ -87,14 +90,14 @@ SHORT_TUNINGS = {
     4: Tuning(log_tile=12, log_elements=4, resident=4, log_banks=5),
     8: Tuning(log_tile=12, log_elements=4, resident=3, log_banks=4),
 }
-"""By the bytes of an element: rows of 64 or 128 bytes, and steps of four levels in registers."""
+"""Tunings by the bytes of an element: rows of 64 or 128 bytes, steps of four levels."""
 
 
 def tuning_of(device: AnyDevice, modulus: Modulus) -> Tuning:
-    """The default sizes, with tiles that fit the workgroup memory of the device.
+    """Return the default sizes, with tiles that fit the workgroup memory of the device.
 
-    Where products are loops, which is for compilers that take long, the steps of a pass are one
-    too: there are as few places as can be from which products are called, all of them inlined.
+    On machines whose products are loops, to limit compile time, the steps of a pass are a loop too,
+    so that as few products as possible are inlined.
     """
     tuning = SHORT_TUNINGS.get(modulus.bytes, DEFAULT_TUNING)
     machine = device.machine(tuning.lanes)

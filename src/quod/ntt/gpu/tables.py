@@ -1,4 +1,4 @@
-"""The tables of the passes of a transform, built on the device when they are first needed."""
+"""The factor tables of a transform's passes, built on the device at their first use."""
 
 from __future__ import annotations
 
@@ -18,13 +18,17 @@ from quod.ntt.gpu.transform import Inner
 from quod.ntt.tables import store_of
 
 _FULL_SHARE = 32
-"""A table of every factor of a pass takes at most this part of the memory budget. Beyond it the
-factors come from two small tables, for a product more an element."""
+"""A full table of a pass takes at most the memory budget divided by this. Larger passes use two
+small tables, for one more product an element."""
 
 
 @frozen
 class PassTables:
-    """The tables of one pass as the kernel takes them; unused ones are `twiddles` again."""
+    """The tables of one pass as kernel arguments; unused ones are `twiddles` again.
+
+    kind: the kind of the inner factors' table.
+    log_split: column bits of the table `inner`.
+    """
 
     twiddles: Buffer
     outer: Buffer
@@ -36,20 +40,20 @@ class PassTables:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that a pass reads of its tables of factors."""
+        """Bytes of the factor tables that a pass reads."""
         tables = {id(table): table.nbytes for table in (self.outer, self.inner, self.inner_high)}
         return sum(tables.values())
 
 
 def inner_kind(device: AnyDevice, element_bytes: int, log_rows: int, log_stride: int) -> Inner:
-    """What table the inner factors of a pass above the lowest come from."""
+    """Return the kind of the inner factors' table, for a pass above the lowest."""
     full = element_bytes << (log_rows + log_stride)
     most = min(device.memory_budget // _FULL_SHARE, device.largest_buffer)
     return "full" if full <= most else "split"
 
 
 def table_bytes(device: AnyDevice, element_bytes: int, log_rows: int, log_stride: int) -> int:
-    """The most bytes that the tables of a pass take."""
+    """Bound the bytes of a pass's tables."""
     rows = 1 << log_rows
     entries = 2 * rows if log_stride == 0 else rows
     if log_stride:
@@ -65,7 +69,7 @@ def table_bytes(device: AnyDevice, element_bytes: int, log_rows: int, log_stride
 def tables_of_pass(
     device: AnyDevice, transform: Transform, log_rows: int, log_stride: int
 ) -> PassTables:
-    """The tables of a pass, built if they are not kept; recordings keep what they use."""
+    """Return the tables of a pass, cached on the device; recordings keep them alive."""
     build = functools.partial(_build, device, transform, log_rows, log_stride)
     return store_of(device).find((transform, log_rows, log_stride), build)
 

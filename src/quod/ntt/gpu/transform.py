@@ -1,11 +1,11 @@
-"""The kernel of one pass: 2**log_rows rows of every column of the data, a tile a workgroup.
+"""The kernel of one pass: 2**log_rows rows of every column of the data, one tile a workgroup.
 
-An element goes from memory to registers, through the steps of the pass (by way of shared memory
-from one to the next), and back to memory. Within a pass the twiddles are roots of order
-2**log_rows, few enough for the nearest cache. What a column's place adds to them comes out of the
-pass as one factor an element, the *inner* one (Bailey, "FFTs in external or hierarchical memory",
-1990): after a descending pass, before an ascending one. The *outer* factor, at the other end, is of
-the row alone; a coset needs it. See `quod.ntt.gpu.factors`.
+An element goes from memory to registers, through the steps of the pass (exchanged through shared
+memory in between), and back to memory. Within a pass the twiddles are roots of order 2**log_rows,
+few enough for the L1 cache. The rest of the twiddles, which depends on the column, is one *inner*
+factor an element (Bailey, "FFTs in external or hierarchical memory", 1990), after a descending pass
+and before an ascending one. The *outer* factor, at the other end, depends only on the row; cosets
+use it. See `quod.ntt.gpu.factors`.
 """
 
 from __future__ import annotations
@@ -38,24 +38,27 @@ from quod.ntt.rows import RowForm, common_form
 from quod.ntt.steps import Direction, steps_of
 
 Position = Literal["only", "lowest", "upper"]
-"""Which pass: the only one of a transform, the one of neighbouring rows, or one above it."""
+"""Position of a pass: the transform's only one, the one of neighbouring rows, or a higher one."""
 
 Reversed = Literal["none", "reads", "writes"]
-"""Which side of a pass, if any, is in bit-reversed order of the whole transform."""
+"""The side of a pass, if any, that is in bit-reversed order of the whole transform."""
 
 Inner = Literal["none", "rows", "full", "split"]
-"""The table of the inner factors: none, one a row, one for each row and column, or two tables, for
-the low and the high bits of the column."""
+"""The table of the inner factors: none, one factor a row, one for each row and column, or two
+tables, for the low and the high bits of the column."""
 
 
 @frozen
 class TileShape:
-    """What is fixed in a compiled pass over tiles.
+    """The static parameters of a compiled pass over tiles.
 
-    `root` is the root of unity of the transform of order 2**log_elements, or 2**log_rows if that is
-    less. `whole` says that the columns fill all tiles. `rolled` makes a loop of the steps, which
-    must be equally long: less code, and two more exchanges. `resident` asks for so many workgroups
-    on a multiprocessor at a time (0: as the assembler likes).
+    root: the transform's root of unity of order 2**min(log_elements, log_rows).
+    inner: the table of inner factors.
+    outer: there are outer factors.
+    reversed: the side in bit-reversed order.
+    whole: the columns fill all tiles.
+    rolled: compile the steps, of equal levels, as a loop: less code, but two more exchanges.
+    resident: workgroups that a multiprocessor should hold at a time; 0: the assembler chooses.
     """
 
     direction: Direction
@@ -71,7 +74,7 @@ class TileShape:
 
     @property
     def products(self) -> float:
-        """Products an element."""
+        """Average number of products for an element."""
         tile, total = self.tile, 0.0
         for first, levels in steps_of(tile.log_rows, tile.log_elements):
             total += levels / 2 - 1 + 2.0**-levels
@@ -80,11 +83,12 @@ class TileShape:
 
 
 class FactorTables(Struct):
-    """The tables of factors of a pass, in Montgomery form; see `TileShape` for those in use.
+    """The factor tables of a pass, in Montgomery form; `TileShape` tells which are in use.
 
-    `twiddles` are the powers of the root of order 2**log_rows. `outer` has a factor a row; `inner`
-    that too, or a row of factors for the columns, with `inner_high` for column ``c >> log_split``
-    beside that for the bits below.
+    twiddles: powers of the root of order 2**log_rows.
+    outer: one factor a row.
+    inner: one factor a row, or factors of each row and column; see `Inner`.
+    inner_high: factors of each row and column ``c >> log_split``; `inner` then has the low bits.
     """
 
     twiddles: Pointer[U64]
@@ -94,8 +98,13 @@ class FactorTables(Struct):
 
 
 class PassExtents(Struct):
-    """The extents of a pass: rows are 2**log_stride apart, in `columns` columns, of transforms of
-    2**log_size points. Table `inner` has the low `log_split` bits of a column."""
+    """The extents of a pass.
+
+    columns: columns of all transforms.
+    log_size: log2 of the points of a transform.
+    log_stride: log2 of the distance of rows.
+    log_split: column bits of the table `inner`.
+    """
 
     columns: U32
     log_size: U32
@@ -114,17 +123,20 @@ def transform_tiles(
     modulus: Modulus,
     shape: TileShape,
 ) -> None:
-    """One pass of number-theoretic transforms, a tile a workgroup.
+    """Compute one pass of number-theoretic transforms, one tile a workgroup.
 
-    `source` and `target`, which may be one, hold elements in Montgomery form.
+    `source` and `target` hold elements in Montgomery form, and may be the same memory.
     """
     _Pass(k, modulus, shape, source, target, factors, extents).run()
 
 
 @frozen
 class _Side:
-    """How tiles lie in memory on one side of a pass: row r, column c of a tile is element
-    ``start + (r << row_shift) + (c << column_shift)``, r or c with its bits reversed."""
+    """The layout of a tile in memory on one side of a pass.
+
+    Row r, column c of the tile is element ``start + (r << row_shift) + (c << column_shift)``, where
+    the bits of r or c may be reversed.
+    """
 
     start: Value
     row_shift: Value
@@ -134,7 +146,7 @@ class _Side:
 
 
 class _Pass:
-    """One kernel while it is traced."""
+    """The trace of one kernel."""
 
     def __init__(
         self, k: Builder, modulus: Modulus, shape: TileShape, source: Value, target: Value,
@@ -174,7 +186,7 @@ class _Pass:
         elements = self._step(steps[0], elements)
         for before, step in itertools.pairwise(steps):
             elements = self.butterflies.unify(elements)
-            # These places of shared memory are those that the instance has read itself.
+            # No barrier is needed before: the instance stores to the places that it loaded from.
             self._store_shared(before, elements)
             self.k.barrier()
             elements = self._step(step, self._load_shared(step, common_form(elements)))
@@ -182,7 +194,7 @@ class _Pass:
         self._write(steps[-1], write, elements)
 
     def _run_rolled(self, read: _Side, write: _Side) -> None:
-        """The steps as a loop, from shared memory to shared memory."""
+        """Trace the steps as a loop, from shared memory to shared memory."""
         k, tile = self.k, self.tile
         steps, rest = divmod(tile.log_rows, tile.log_elements)
         if rest or not steps:
@@ -233,11 +245,11 @@ class _Pass:
     # --- steps
 
     def _preferred(self) -> tuple[list[int], list[int]]:
-        """The bits of the index that lead to neighbouring addresses: reading, and writing."""
+        """Return the index bits in order of addresses, lowest first, of reads and of writes."""
         columns, rows = list(self.tile.column_bits), list(self.tile.row_bits)
         by_column, by_row = columns + rows, rows + columns
         natural = by_column if self.shape.position == "upper" else by_row
-        # Backwards these are neighbouring columns or, of one transform, the uppermost rows.
+        # In bit-reversed order neighbours are columns or, within a transform, the highest rows.
         lowest = self.shape.position == "lowest"
         backwards = by_column if lowest else rows[::-1] + columns[::-1]
         first = backwards if self.shape.reversed == "reads" else natural
@@ -245,7 +257,7 @@ class _Pass:
         return first, last
 
     def _arranged(self) -> list[Step]:
-        """The steps in the order in which they are done."""
+        """Return the steps in order of execution."""
         tile = self.tile
         spans = steps_of(tile.log_rows, tile.log_elements)
         if self.descending:
@@ -274,7 +286,7 @@ class _Pass:
         return result
 
     def _twiddle(self, step: Step, elements: list[Element], start: int) -> list[Element]:
-        """The elements of a step multiplied by its twiddles, which are 1 in the lowest one."""
+        """Multiply the elements of a step by its twiddles, which are 1 in the lowest step."""
         if step.first == 0:
             return elements
         unit = self.tile.log_rows - step.first - step.levels
@@ -300,7 +312,7 @@ class _Pass:
         return self.f.from_words(self.f.load_words_at(table, entry * self.f.word_count))
 
     def _multiply(self, step: Step, elements: list[Element], *, outer: bool) -> list[Element]:
-        """The elements multiplied by the factors of one end of the pass."""
+        """Multiply the elements by the inner or the outer factors."""
         kind = self.shape.inner if not outer else "rows" if self.shape.outer else "none"
         if kind == "none":
             return elements
@@ -331,7 +343,7 @@ class _Pass:
     # --- places
 
     def _row(self, step: Step, number: int, *, backwards: bool = False) -> Value:
-        """The row of an element of an instance, or its bits reversed."""
+        """Return the row of an instance's element, optionally bit-reversed."""
 
         def weigh(bit: int) -> int:
             place = bit - self.tile.log_columns
@@ -359,7 +371,7 @@ class _Pass:
         return self.k.constant(value, types.u32)
 
     def _sides(self) -> tuple[_Side, _Side]:
-        """How the tiles lie where they are read and where they are written."""
+        """Return the layouts of the tile in `source` and in `target`."""
         shape = self.shape
         if shape.reversed == "none":
             side = self._natural()
@@ -398,15 +410,17 @@ class _Pass:
         return _Side(start, zero, apart, reversed_rows=True, reversed_columns=True)
 
     def _middle(self) -> tuple[Value, Value, Value]:
-        """Of a tile's index in its transform the bits that all its elements have: where the
-        transform starts, those bits reversed, and as they are."""
+        """Return the transform's first element, and the tile's number in it, reversed and plain.
+
+        The number has the log_size - log_tile index bits that all elements of the tile share.
+        """
         bits = self.extents.log_size - self.tile.log_size
         middle = self.group & ((self._number(1) << bits) - 1)
         transform = (self.group >> bits).cast(types.u64) << self.extents.log_size.cast(types.u64)
         return transform, _reversed_value(middle, bits), middle
 
     def _offset(self, step: Step, side: _Side, number: int) -> Value:
-        """The first word of an element, from the start of the tile's side."""
+        """Return the first word of an element, relative to the start of the side."""
         row = self._row(step, number, backwards=side.reversed_rows)
         column = self._column(step, number, backwards=side.reversed_columns)
         if not self.shape.whole:
@@ -415,7 +429,7 @@ class _Pass:
         return element.cast(types.u64) * self.f.word_count
 
     def _is_there(self, step: Step, number: int) -> Value:
-        """Whether an element's column is one of the data."""
+        """Return whether an element's column exists."""
         return self.first_column + self._column(step, number) < self.extents.columns
 
     def _read(self, step: Step, side: _Side) -> list[Element]:
@@ -441,7 +455,7 @@ class _Pass:
     # --- shared memory
 
     def _place_of(self, step: Step, number: int) -> Value:
-        """Where an element is."""
+        """Return the place in shared memory of an instance's element."""
 
         def weigh(bit: int) -> int:
             return padded(1 << bit, self.tile.log_banks)
@@ -458,9 +472,9 @@ class _Pass:
 
 
 def _reversed_value(value: Value, bits: Value) -> Value:
-    """The lowest `bits` bits of a u32 below 2**bits, reversed."""
+    """Reverse the `bits` bits of a u32 below 2**bits."""
     for shift, mask in ((1, 0x55555555), (2, 0x33333333), (4, 0x0F0F0F0F), (8, 0x00FF00FF)):
         value = ((value >> shift) & mask) | ((value & mask) << shift)
     value = (value >> 16) | (value << 16)
-    # Of no bits at all the shift is 32, which counts as 0, and the value is 0.
+    # For 0 bits the shift by 32 counts as a shift by 0, and the value is 0 anyway.
     return value >> (32 - bits)

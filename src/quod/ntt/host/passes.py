@@ -1,9 +1,9 @@
-"""The kernel of one pass: transforms of 2**log_rows rows, over all columns of the data.
+"""The CPU kernel of one pass: transforms of 2**log_rows rows, over all columns of the data.
 
-A transform of 2**m points is a few passes; each does log_rows of its m levels, in place, and reads
-and writes the data once. The lanes of a workgroup do as many columns side by side; their rows stay
-in scratch memory of the workgroup, as bare limbs that are reduced only where they run out of room,
-while steps of eight rows at a time do the levels.
+A transform of 2**m points is a few passes; each computes log_rows of its m levels in place, and
+reads and writes the data once. Each lane of a workgroup computes one column. The rows stay in the
+workgroup's scratch memory, as limbs that are reduced only when they run out of room; a step
+computes up to three levels on eight rows at a time.
 
 Column q of a pass whose rows are S = 2**s apart begins at element
 ``(q % S) + (q // S) * S * 2**log_rows``.
@@ -32,12 +32,12 @@ from quod.ntt.rows import (
 from quod.ntt.steps import STEP_LEVELS, Direction, butterflies, steps_of, twiddles_of_step
 
 Lanes = Literal["adjacent", "apart", "any"]
-"""How the columns of the lanes lie: neighbours in memory (S is at least the number of lanes), one
-contiguous transform each (S = 1), or that with too few transforms (S = 1 as well), where lanes
-without a column repeat the last one."""
+"""The columns of the lanes: neighbours in memory (S is at least the number of lanes); one
+contiguous transform each (S = 1); or one each with a number of columns that the lanes do not
+divide, where lanes without a column repeat the last one."""
 
 MOST_LOG_ROWS = 12
-"""Levels that a pass may have."""
+"""The most levels of a pass."""
 
 _LINE_BYTES = 64
 """Bytes of a cache line."""
@@ -45,11 +45,12 @@ _LINE_BYTES = 64
 
 @frozen
 class PassShape:
-    """What is fixed in a compiled pass.
+    """The static parameters of a compiled pass.
 
-    `log_rows` is None where it is told at launch. Neighbouring columns take twiddles from a column
-    table, others from a row table. `trivial`: the twiddle of position 0 is 1 at every level, as it
-    is without a coset. `scaled`: each element is multiplied by the first of `factors` in the end.
+    lanes: adjacent columns take twiddles from a column table, others from a row table.
+    trivial: the twiddle of position 0 is 1 at every level, as it is without a coset.
+    scaled: multiply each element by factors[0] at the end.
+    log_rows: None if it is a launch argument.
     """
 
     direction: Direction
@@ -73,12 +74,14 @@ def transform_pass(
     modulus: Modulus,
     shape: PassShape,
 ) -> None:
-    """One pass of number-theoretic transforms: log_rows levels over every column of the data.
+    """Compute one pass of number-theoretic transforms: log_rows levels over every column, in place.
 
-    `data` holds elements in Montgomery form, `twiddles` a table of `quod.ntt.twiddles`, `factors` a
-    scale, 1, and the powers of the roots of order 4 and 8 up to half their order; rows are
-    2**log_stride apart. Each workgroup takes blocks of columns until none is left, with
-    2**log_rows rows of `scratch`.
+    data: elements in Montgomery form; rows are 2**log_stride apart.
+    twiddles: a table of `quod.ntt.twiddles`.
+    factors: a scale, 1, and the powers of the roots of order 4 and 8 below half their order.
+    scratch: 2**log_rows rows of limbs a workgroup.
+
+    Workgroups stride over the blocks of columns.
     """
     trace = _Pass(k, modulus, shape, log_rows)
     trace.data, trace.twiddles, trace.factors, trace.scratch = data, twiddles, factors, scratch
@@ -87,7 +90,7 @@ def transform_pass(
 
 
 class _Pass:
-    """One kernel while it is traced."""
+    """The trace of one kernel."""
 
     data: Value
     twiddles: Value
@@ -103,7 +106,7 @@ class _Pass:
         self.neighbours = shape.lanes == "adjacent"
         known = shape.log_rows
         self.log_rows = log_rows if known is None else self._number(known)
-        # What a step starts from must leave room for what it adds up before its first product.
+        # Rows at the start of a step leave room for the additions before its first product.
         room = 1 if shape.direction == "ascending" else STEP_LEVELS
         self.limit = max(self.f.p, (1 << self.f.native_exponent) >> room)
         self.form = canonical_form(self.f, self.f.memory_exponent)
@@ -132,7 +135,7 @@ class _Pass:
                 self._steps(self.shape.log_rows)
 
     def _place_columns(self, first: Value, lane: Value) -> None:
-        """Where the columns of a block begin; `first` is the one of lane 0."""
+        """Compute the starts of a block's columns; `first` is the column of lane 0."""
         if not self.neighbours:
             column = first + lane
             if self.shape.lanes == "any":
@@ -163,7 +166,7 @@ class _Pass:
         self.f.store(self.data, self._element(row), element)
 
     def _prefetch(self, row: Value) -> None:
-        """Asks for the row of all lanes, if they are neighbours."""
+        """Prefetch a row of all lanes, if these are adjacent."""
         if not self.neighbours:
             return
         row = self.k.minimum(row, (self._number(1) << self.log_rows) - 1)
@@ -174,7 +177,7 @@ class _Pass:
 
     @property
     def _record_limbs(self) -> int:
-        """Limbs of one element of every lane."""
+        """Limbs of a record: one element of every lane."""
         return self.k.workgroup_size * self.f.limb_count
 
     def _scratch_offset(self, row: Value) -> Value:
@@ -189,14 +192,14 @@ class _Pass:
     # --- twiddles
 
     def _records_before(self, level: Value) -> Value:
-        """`steps.records_before` of a level known at launch: a sum of powers of 8."""
+        """Compute `steps.records_before` of a level at run time, a sum of powers of 8."""
         starts = (level + (STEP_LEVELS - 1)) // STEP_LEVELS * STEP_LEVELS
         return ((self._number(1) << starts) - 1) // ((1 << STEP_LEVELS) - 1)
 
     def _twiddles_of_step(
         self, start: Value, levels: int, row: Value, *, trivial: bool
     ) -> dict[tuple[int, int], Element]:
-        """The twiddles by level and position within the step; those that are 1 are left out."""
+        """Load a step's twiddles by (level, position); trivial ones are left out."""
         if self.neighbours:
             return self._column_twiddles(start, levels, row)
         half = self._number(1) << start
@@ -214,7 +217,7 @@ class _Pass:
     def _column_twiddles(
         self, start: Value, levels: int, row: Value
     ) -> dict[tuple[int, int], Element]:
-        """All twiddles of a step from the first of its highest level."""
+        """Compute all twiddles of a step from the first one of its highest level."""
         form = canonical_form(self.f, self.f.native_exponent)
         offset = self.twiddle_start + (self._records_before(start) + row) * self._record_limbs
         first = load_limbs(self.k, self.f, self.twiddles, offset, form)
@@ -233,7 +236,7 @@ class _Pass:
     # --- steps
 
     def _steps(self, log_rows: int) -> None:
-        """The steps of a known number of levels; the first reads the data, the last writes it."""
+        """Trace the steps of a static number of levels; the first and last access the data."""
         steps = steps_of(log_rows)
         if self.shape.direction == "descending":
             steps.reverse()
@@ -244,7 +247,7 @@ class _Pass:
             )  # fmt: skip
 
     def _steps_of_any_size(self) -> None:
-        """The steps of a number of levels that is told at launch; all of them in scratch memory."""
+        """Trace the steps of a number of levels known at run time, all in scratch memory."""
         k = self.k
         rows = self._number(1) << self.log_rows
         with k.range(self._number(0), rows) as loop:
@@ -267,7 +270,7 @@ class _Pass:
                 self._step_in_scratch(self._number(start), STEP_LEVELS, lowest=start == 0)
 
     def _short_step(self) -> None:
-        """The levels above a multiple of those of a full step."""
+        """Trace the highest step, of fewer levels than a full one."""
         start = (self.log_rows // STEP_LEVELS) * STEP_LEVELS
         for levels in range(1, STEP_LEVELS):
             with self.k.if_(self.log_rows - start == levels):
@@ -276,13 +279,13 @@ class _Pass:
     def _step_in_scratch(self, start: Value, levels: int, *, lowest: bool) -> None:
         before = self.form
         self._step(start, levels, lowest=lowest, from_data=False, to_data=False)
-        # A step that is left out leaves the rows as they were.
+        # The rows are unchanged if the step is skipped at run time.
         self.form = _either(before, self.form)
 
     def _step(
         self, start: Value, levels: int, *, lowest: bool, from_data: bool, to_data: bool
     ) -> None:
-        """Levels `start` to `start + levels` of all rows; `lowest` says that start is 0."""
+        """Trace levels start to start + levels - 1 of all rows; `lowest` says that start is 0."""
         k, zero = self.k, self._number(0)
         half = self._number(1) << start
         span = self._number(1) << (start + levels)
@@ -295,7 +298,7 @@ class _Pass:
                 block = blocks.index
                 places = [block + row + half * i for i in range(1 << levels)]
                 if from_data or to_data:
-                    # What comes next is in another page, where no hardware looks ahead.
+                    # The next rows are in other pages, which hardware does not prefetch.
                     ahead = k.select(block < last_block, span, self._number(1))
                     for place in places:
                         self._prefetch(place + ahead)

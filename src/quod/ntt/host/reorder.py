@@ -1,8 +1,8 @@
-"""Kernels that go over the data once: bit reversal and scaling by powers.
+"""In-place kernels over all data: bit reversal and scaling by powers.
 
-In place, what never ran looks like a result. What such a kernel does to an element or two says that
-it ran; their own values may be zero, or equal, and be left as they are, so that others take their
-places meanwhile.
+Data that an in-place kernel never touched looks like a result. To detect that, one or two elements
+are replaced by known values during the launch, since the real ones may be zero or equal, which the
+kernel would leave unchanged.
 """
 
 from __future__ import annotations
@@ -36,17 +36,19 @@ def reverse_bits(
     *,
     words: int,
 ) -> None:
-    """Swaps the elements of transforms of 2**log_size points whose indices are bit-reversals.
+    """Permute transforms of 2**log_size points to bit-reversed order, in place.
 
-    Elements have `words` 32-bit words. With 2**t lanes a workgroup moves a tile of 2**t by 2**t
-    elements, which the top and the lowest t bits of the index tell apart, to where the middle bits
-    are reversed, and that tile to its place, so that it reads and writes whole rows. log_size is at
-    least 2t; `order` reverses half of the middle bits, rounded up; each transform has `groups_each`
-    tiles.
+    With 2**t lanes, a tile is 2**t by 2**t elements that differ in the highest and lowest t bits of
+    the index. A workgroup exchanges its tile with the one whose middle bits are reversed, reading
+    and writing whole rows. log_size is at least 2t.
+
+    order: bit reversal of half of the middle bits, rounded up.
+    groups_each: tiles of a transform.
+    words: 32-bit words of an element.
     """
     lanes = k.workgroup_size
     bits = lanes.bit_length() - 1
-    # One word, or whole words of 64 bits.
+    # Elements are one 32-bit word or whole 64-bit words.
     array = data.cast(types.u32 if words == 1 else types.u64)
     count = -(-words // 2)
     group, lane = k.workgroup_id().cast(types.u64), k.local_id().cast(types.u64)
@@ -90,10 +92,10 @@ def scale_by_powers(
     *,
     modulus: Modulus,
 ) -> None:
-    """Multiplies element i of each transform of 2**log_size points by c * b**i.
+    """Multiply element i of each transform of 2**log_size points by c * b**i.
 
-    `powers` holds c, b**lanes, and then b**(2**i), in Montgomery form, for i below log_size. A
-    workgroup scales `run` elements a lane, no more than a transform has.
+    powers: c, b**lanes, then b**(2**i) for i below log_size, in Montgomery form.
+    run: elements that each lane scales; a workgroup has no more than a transform.
     """
     f = prime_field(k, modulus)
     lanes = k.workgroup_size
@@ -111,8 +113,13 @@ def scale_by_powers(
 
 @frozen(eq=False)
 class StandIn:
-    """An element in place, the words that it has before a kernel and must have after it, and what
-    it becomes then."""
+    """Known values for an element during a launch.
+
+    element: a view of the element in the data.
+    before: its value before the launch.
+    after: its expected value after the launch.
+    result: the real result, to be stored after the check.
+    """
 
     element: Words
     before: ArrayLike
@@ -121,9 +128,9 @@ class StandIn:
 
 
 def multiplied(modulus: Modulus, element: Words, factor: int) -> list[StandIn]:
-    """For an element that a kernel multiplies, by no 1."""
+    """Return the check of an element that a kernel multiplies by a factor other than 1."""
     was = int.from_bytes(element.tobytes(), "little")
-    # Numbers as they are in memory: factors are in Montgomery form, so that these need not be.
+    # Integers as stored: the factor is in Montgomery form, so the element's form does not matter.
     words = [
         np.frombuffer((number % modulus.value).to_bytes(modulus.bytes, "little"), np.uint32)
         for number in (1, factor, was * factor)
@@ -132,19 +139,20 @@ def multiplied(modulus: Modulus, element: Words, factor: int) -> list[StandIn]:
 
 
 def exchanged(a: Words, b: Words) -> list[StandIn]:
-    """For two elements that a kernel exchanges."""
+    """Return the checks of two elements that a kernel exchanges."""
     ones = np.iinfo(np.uint32).max
     return [StandIn(a, 0, ones, b.copy()), StandIn(b, ones, 0, a.copy())]
 
 
 @contextmanager
 def checked(device: AnyDevice, elements: Sequence[StandIn]) -> Iterator[None]:
-    """Elements that have other words inside; DeviceError unless these became what they must.
+    """Replace elements by known values inside the context, and check them at its end.
 
-    What fails inside leaves them as they were.
+    Raises DeviceError if a value is not the expected one. An exception inside restores the
+    elements.
     """
     if not all(own.element.flags.writeable for own in elements):
-        yield  # refused by the launch
+        yield  # the launch rejects read-only data
         return
     were = [own.element.copy() for own in elements]
     for own in elements:

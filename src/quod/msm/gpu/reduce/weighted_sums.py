@@ -100,7 +100,7 @@ class Cut:
 
     @property
     def is_low(self) -> bool:
-        """Whether the target keeps the low bits of the source's numbers."""
+        """True if the target keeps the low bits of the source's point numbers."""
         return self.target.place == self.source.place
 
     @property
