@@ -1,4 +1,4 @@
-"""What prime fields and their extensions share inside kernels.
+"""The common interface of prime fields and their extensions inside kernels.
 
 Curve formulas and everything above them are written once against `FieldArithmetic`.
 """
@@ -18,11 +18,11 @@ from quod.kernel.ir.types import Type
 from quod.kernel.ir.value import Operand, Value
 
 Coefficients = int | tuple[int, ...]
-"""A constant of a field: an integer, or in an extension one for each coefficient."""
+"""A constant of a field: an integer, or for an extension one integer a coefficient."""
 
 _MULTIPLIED_ONE_BY_ONE = 32
-"""One bits of an exponent above which its multiplications are one in a loop: the 229 of a square
-root modulo the prime of BLS12-381 were 300,000 lines of PTX, and minutes of an assembler."""
+"""The most one bits of an exponent whose multiplications are unrolled. The 229 of a square root
+modulo the prime of BLS12-381 would be 300,000 lines of PTX, and minutes of an assembler."""
 
 
 class Operators(Protocol):
@@ -43,8 +43,9 @@ E = TypeVar("E", bound=Operators)
 class FieldArithmetic(ABC, Generic[E]):
     """Arithmetic of one field in one kernel.
 
-    `word_count` is the number of words of `word_type` of an element in memory, `modulus` the prime
-    field at the bottom. Words have 64 bits, or 32 where an element of the prime field has no more.
+    modulus: the prime field at the bottom.
+    word_count: words of an element in memory.
+    word_type: u32 if an element of the prime field fits 32 bits, else u64.
     """
 
     k: Builder
@@ -80,15 +81,15 @@ class FieldArithmetic(ABC, Generic[E]):
 
     @abstractmethod
     def multiply_many(self, pairs: Sequence[tuple[E, E]]) -> list[E]:
-        """Independent products, which a processor may work on at the same time."""
+        """Return independent products, which may be interleaved."""
 
     @abstractmethod
     def square_many(self, elements: Sequence[E]) -> list[E]:
-        """Independent squares, which a processor may work on at the same time."""
+        """Return independent squares, which may be interleaved."""
 
     @abstractmethod
     def sum_of_products(self, pairs: Sequence[tuple[E, E]]) -> E:
-        """The sum of a * b over all pairs, with as few reductions as its coefficients."""
+        """Return the sum of a * b over all pairs, with one reduction a coefficient."""
 
     @abstractmethod
     def inverse(self, a: E) -> E:
@@ -96,11 +97,11 @@ class FieldArithmetic(ABC, Generic[E]):
 
     @abstractmethod
     def frobenius(self, a: E, times: int = 1) -> E:
-        """a**(p**times), for the prime p: the element itself in a prime field."""
+        """Return a**(p**times) for the prime p; in a prime field that is a itself."""
 
     @abstractmethod
     def fit(self, a: E) -> E:
-        """The element in limbs that a product may take, so that several products share them."""
+        """Convert an element to limbs that a product accepts, to share them between products."""
 
     @abstractmethod
     def fit_many(self, elements: Sequence[E]) -> list[E]:
@@ -112,11 +113,11 @@ class FieldArithmetic(ABC, Generic[E]):
 
     @abstractmethod
     def reduce(self, a: E, bound: int | None = None) -> E:
-        """An equal element whose integers are below `bound`, by default about 2p."""
+        """Return an equal element whose integers are below `bound`; by default about 2p."""
 
     @abstractmethod
     def unify(self, elements: Sequence[E], bound: int) -> list[E]:
-        """The elements with equal static bounds, so that a loop or branch may carry any of them."""
+        """Return the elements with equal static bounds, as loops and branches require."""
 
     @property
     @abstractmethod
@@ -129,15 +130,15 @@ class FieldArithmetic(ABC, Generic[E]):
 
     @abstractmethod
     def from_words(self, words: Sequence[Value], *, linear: bool = False) -> E:
-        """An element from its packed words, canonical.
+        """Unpack an element from its canonical words.
 
-        With `linear` the element keeps the radix of memory: right for maps that are linear in it,
-        such as a transform whose factors are native, and a little cheaper.
+        linear: keep the radix of memory, which is cheaper. Correct for maps that are linear in the
+            element, such as a transform with native factors.
         """
 
     @abstractmethod
     def to_words(self, a: E) -> tuple[Value, ...]:
-        """The packed words of the canonical form, in the radix of memory."""
+        """Pack the canonical form into words, in the radix of memory."""
 
     # --- shared
 
@@ -166,7 +167,7 @@ class FieldArithmetic(ABC, Generic[E]):
         return self.negate(result) if factor < 0 else result
 
     def carried(self, a: E) -> E:
-        """The element with standard bounds, fit to be carried through loops and branches."""
+        """Return the element with standard bounds, as loops and branches carry it."""
         return self.unify([a], self.carried_bound)[0]
 
     def power(self, a: E, exponent: int) -> E:
@@ -184,7 +185,7 @@ class FieldArithmetic(ABC, Generic[E]):
         return self.square_times(result, len(bits.rpartition("1")[2]))
 
     def _power_by_bits(self, a: E, exponent: int) -> E:
-        """The same with one multiplication in the code, which is not made where a bit is zero."""
+        """Compute `power` in a loop over all bits, with a single multiplication in the code."""
         k, a = self.k, self.carried(a)
         shifts = range((exponent.bit_length() - 1) // 32 * 32, -1, -32)
         first, *others = (exponent >> shift & 0xFFFF_FFFF for shift in shifts)
@@ -219,31 +220,28 @@ class FieldArithmetic(ABC, Generic[E]):
         return result
 
     def words_are_zero(self, words: Sequence[Value]) -> Value:
-        """Whether packed words are all zero."""
+        """Return a bool: all packed words are zero."""
         combined = words[0]
         for word in words[1:]:
             combined = combined | word
         return combined == 0
 
     def words_are_equal(self, a: Sequence[Value], b: Sequence[Value]) -> Value:
-        """Whether two canonical elements are equal."""
+        """Return a bool: two canonical elements, as packed words, are equal."""
         return self.words_are_zero([x ^ y for x, y in zip(a, b, strict=True)])
 
     def equal(self, a: E, b: E) -> Value:
-        """Whether two elements are equal; needs the canonical form of both."""
+        """Return a bool: two elements are equal. Computes the canonical form of both."""
         return self.words_are_equal(self.to_words(a), self.to_words(b))
 
     def is_zero(self, a: E) -> Value:
-        """Whether an element is zero; needs its canonical form."""
+        """Return a bool: an element is zero. Computes its canonical form."""
         return self.words_are_zero(self.to_words(a))
 
     # --- memory
 
     def table(self, values: Sequence[Coefficients]) -> Value:
-        """Constants of the field as they lie in memory, for `load` with an index.
-
-        Declared at the top of a kernel, as any table is.
-        """
+        """Declare a table of constants for `load`, at the top of a kernel like any table."""
         bits, each = self.word_type.bits, self.modulus.bytes // self.word_type.bytes
         degree = self.word_count // each
         words = []
@@ -261,28 +259,28 @@ class FieldArithmetic(ABC, Generic[E]):
         return self.k.table(self.word_type, words)
 
     def element_offset(self, index: Operand) -> Value:
-        """The place of element `index`, counted in words."""
+        """Return the offset of element `index` in words, as a u64."""
         value = self.k.operand(index, types.u64)
         return value.cast(types.u64) * self.word_count
 
     def load_words_at(self, pointer: Value, offset: Operand) -> tuple[Value, ...]:
-        """The packed words from a place counted in words."""
+        """Load packed words from an offset in words."""
         return self.k.load(pointer.cast(self.word_type), offset, self.word_count)
 
     def store_words_at(self, pointer: Value, offset: Operand, words: Sequence[Value]) -> None:
-        """Stores packed words at a place counted in words."""
+        """Store packed words at an offset in words."""
         self.k.store(pointer.cast(self.word_type), offset, *words)
 
     def load_words(self, pointer: Value, index: Operand) -> tuple[Value, ...]:
-        """The packed words of element `index` of an array."""
+        """Load the packed words of element `index` of an array."""
         return self.load_words_at(pointer, self.element_offset(index))
 
     def load(self, pointer: Value, index: Operand, *, linear: bool = False) -> E:
-        """Element `index` of an array in memory."""
+        """Load element `index` of an array; see `from_words` for `linear`."""
         return self.from_words(self.load_words(pointer, index), linear=linear)
 
     def store(self, pointer: Value, index: Operand, a: E) -> None:
-        """Stores the canonical form as element `index` of an array."""
+        """Store the canonical form as element `index` of an array."""
         self.store_words_at(pointer, self.element_offset(index), self.to_words(a))
 
 
@@ -300,7 +298,7 @@ def _shown(value: object) -> str:
 
 
 def exact_integer(what: str, number: int) -> int:
-    """A number that is known now, of Python's integers or NumPy's; TraceError for what is none."""
+    """Return a static integer of Python or NumPy as an int; raise TraceError for other types."""
     try:
         return operator.index(number)
     except TypeError:
@@ -311,7 +309,7 @@ def exact_integer(what: str, number: int) -> int:
 
 
 def _exponent(what: str, number: int) -> int:
-    """Such a number of zero or more."""
+    """Return a static integer; raise TraceError if it is negative."""
     number = exact_integer(what, number)
     if number < 0:
         raise TraceError(f"{what} is not below zero, as {number} is; take field.inverse(a) first")

@@ -1,10 +1,10 @@
 """Arrays of field elements on the host.
 
-An array of n elements is uint32 of shape (n, words), little-endian words; unless said otherwise as
-elements are stored, in Montgomery form or, where `Modulus.is_plain`, as the integers that they are
-(see `quod.field.moduli`). An element of an extension is one coefficient after the other, on the
-host a tuple of int (see `quod.field.spec`). Conversions of integers go through one long byte
-string; arrays are brought to and from Montgomery form by a device.
+An array of n elements is uint32 of shape (n, words), in little-endian words. By default elements
+are in stored form: Montgomery form, or canonical integers if `Modulus.is_plain` (see
+`quod.field.moduli`). An element of an extension is its coefficients one after the other, on the
+host a tuple of int (see `quod.field.spec`). Integers are converted through one long byte string; a
+device converts arrays to and from Montgomery form.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from quod.kernel import KernelDefinition
 from quod.validation import plain_array, whole_number
 
 Words = NDArray[np.uint32]
-# Or text, which is no list of numbers.
+# Types without an order, and text and bytes, which are not lists of integers.
 _UNORDERED = (Set, Mapping, str, bytes, bytearray, memoryview)
 
 ByteOrder = Literal["little", "big"]
 
 
 Integers = Iterable[int] | Iterable[tuple[int, ...]]
-"""Elements of a prime field, or of an extension, each with as many coefficients as its degree."""
+"""Elements of a prime field, or of an extension: tuples of as many coefficients as its degree."""
 
 
 @overload
@@ -41,11 +41,11 @@ def from_integers(field: Modulus, integers: Iterable[int]) -> Words: ...
 @overload
 def from_integers(field: Extension, integers: Iterable[tuple[int, ...]]) -> Words: ...
 def from_integers(field: FieldSpec, integers: Integers) -> Words:
-    """Elements as they are stored of any integers, taken modulo p: uint32 of shape (n, words).
+    """Convert integers, taken modulo p, to elements in stored form, uint32 of shape (n, words).
 
-    That is Montgomery form, or the integers themselves where `Modulus.is_plain`. Of an extension an
-    element is a tuple of as many int as its degree, in shape (n, degree * words). InputError for
-    what is no int or tuple; they come in an order, so a set, a mapping and text are refused.
+    Stored form is Montgomery form, or canonical integers if `Modulus.is_plain`. For an extension
+    the elements are tuples of `degree` int, and the shape is (n, degree * words). Raises InputError
+    for other types, and for iterables without an order (sets and mappings), text or bytes.
     """
     modulus = field.modulus
     return _packed(field, (modulus.to_montgomery(integer) for _, integer in _each(field, integers)))
@@ -56,10 +56,9 @@ def to_integers(field: Modulus, array: Words) -> list[int]: ...
 @overload
 def to_integers(field: Extension, array: Words) -> list[tuple[int, ...]]: ...
 def to_integers(field: FieldSpec, array: Words) -> list[int] | list[tuple[int, ...]]:
-    """The integers below p that stored elements stand for; tuples of them for an extension.
+    """Convert elements in stored form to integers below p, or tuples of them for an extension.
 
-    `array` is what `from_integers` makes. InputError for another type, or words that are no whole
-    elements.
+    Raises InputError for an array of another type, or of incomplete elements.
     """
     modulus = field.modulus
     return _grouped(field, [modulus.from_montgomery(stored) for stored in _raw(field, array)])
@@ -70,9 +69,9 @@ def integers_to_words(field: Modulus, integers: Iterable[int]) -> Words: ...
 @overload
 def integers_to_words(field: Extension, integers: Iterable[tuple[int, ...]]) -> Words: ...
 def integers_to_words(field: FieldSpec, integers: Integers) -> Words:
-    """Integers below p as words, as scalars are given: never in Montgomery form.
+    """Convert integers to canonical words, the form of scalars, uint32 of shape (n, words).
 
-    uint32 of shape (n, words); InputError for anything else than int from 0 to p - 1.
+    Raises InputError for anything but int from 0 to p - 1.
     """
     modulus = field.modulus
 
@@ -86,7 +85,10 @@ def integers_to_words(field: FieldSpec, integers: Integers) -> Words:
 
 
 def _each(field: FieldSpec, integers: Integers) -> Iterator[tuple[int, int]]:
-    """All coefficients and the positions of their elements. Only int itself: NumPy's overflow."""
+    """Yield (position of the element, coefficient) of all coefficients.
+
+    Raises InputError for other types than int, even NumPy's integers, which overflow.
+    """
     several = isinstance(field, Extension)
     kind = f"tuples of {field.degree} int" if several else "int"
     given: object = integers
@@ -114,14 +116,17 @@ def words_to_integers(field: Modulus, array: Words) -> list[int]: ...
 @overload
 def words_to_integers(field: Extension, array: Words) -> list[tuple[int, ...]]: ...
 def words_to_integers(field: FieldSpec, array: Words) -> list[int] | list[tuple[int, ...]]:
-    """The integers that words hold, whatever they stand for; InputError for other arrays."""
+    """Return the integers that words hold, without conversion from Montgomery form.
+
+    Raises InputError for an array of another type, or of incomplete elements.
+    """
     return _grouped(field, _raw(field, array))
 
 
 def check_words(field: FieldSpec, array: object) -> Words:
-    """The array; InputError unless it is whole elements of a field in uint32 words.
+    """Return the array; raise InputError unless it has whole elements of a field in uint32 words.
 
-    No number is in two rows: the last of several axes has whole numbers, one or more.
+    The last of several axes must have whole coefficients, so that none spans two rows.
     """
     given = plain_array("elements", array)
     row = given.shape[-1] if given.ndim > 1 else 0
@@ -144,16 +149,16 @@ def _raw(field: FieldSpec, array: Words) -> list[int]:
 
 
 def _grouped(field: FieldSpec, integers: list[int]) -> list[int] | list[tuple[int, ...]]:
-    """Coefficients as elements."""
+    """Group coefficients into elements."""
     if isinstance(field, Modulus):
         return integers
     return list(zip(*[iter(integers)] * field.degree, strict=True))
 
 
 def from_bytes(modulus: Modulus, data: bytes, order: ByteOrder) -> Words:
-    """Words of elements of `modulus.bytes` bytes each, one after another; no conversion of form.
+    """Read elements of `modulus.bytes` bytes each as words, without conversion of form.
 
-    InputError if the length is no multiple of that, or an element is not below p.
+    Raises InputError if the length is not a multiple of that, or an element is not below p.
     """
     if len(data) % modulus.bytes:
         raise InputError(
@@ -169,22 +174,22 @@ def from_bytes(modulus: Modulus, data: bytes, order: ByteOrder) -> Words:
 
 
 def to_bytes(modulus: Modulus, array: Words, order: ByteOrder) -> bytes:
-    """The words of each element as `modulus.bytes` bytes; no conversion of form."""
+    """Write each element's words as `modulus.bytes` bytes, without conversion of form."""
     rows = np.ascontiguousarray(array, "<u4").view(np.uint8).reshape(-1, modulus.bytes)
     return (rows[:, ::-1] if order == "big" else rows).tobytes()
 
 
 def check_seed(seed: object) -> None:
-    """InputError for what is no seed: an int from 0 on."""
+    """Raise InputError unless the seed is an int of 0 or more."""
     if type(seed) is not int or seed < 0:
         given = type(seed).__name__ if type(seed) is not int else "a negative one"
         raise InputError(f"a seed must be an int from 0 on, not {given}")
 
 
 def random_elements(field: FieldSpec, count: int, seed: int | None = None) -> Words:
-    """Uniform elements, from the system's secure source, or reproducible ones from a seed.
+    """Return `count` uniform elements, from the system's secure source or reproducibly from a seed.
 
-    InputError for a seed that `check_seed` refuses, and for a `count` that is none.
+    Raises InputError for an invalid seed or count.
     """
     count = whole_number("count", count, 0, 1 << 40)
     return _random(field.modulus, count * field.degree, seed).reshape(count, field.words)
@@ -211,12 +216,12 @@ def _random(modulus: Modulus, count: int, seed: int | None) -> Words:
 
 
 def canonical(modulus: Modulus, array: Words) -> NDArray[np.bool_]:
-    """Whether the words of each element hold an integer below p."""
+    """Return for each element whether its integer is below p."""
     return below(modulus.words, array, modulus.value)
 
 
 def below(words: int, array: Words, limit: int) -> NDArray[np.bool_]:
-    """Whether each integer of so many words is below a limit of as many."""
+    """Return for each integer of `words` words whether it is below `limit`."""
     limbs = np.ascontiguousarray(array).reshape(-1, words)
     if words == 1:
         return limbs[:, 0] < limit
@@ -232,7 +237,7 @@ def below(words: int, array: Words, limit: int) -> NDArray[np.bool_]:
 
 
 def all_canonical(modulus: Modulus, array: Words) -> bool:
-    """Whether the words of all elements hold integers below p: a look at the highest ones."""
+    """Return whether all integers are below p; mostly decided by the highest words."""
     limbs = np.ascontiguousarray(array).reshape(-1, modulus.words)
     if not limbs.size:
         return True
@@ -244,7 +249,7 @@ def all_canonical(modulus: Modulus, array: Words) -> bool:
 
 
 def check_canonical(modulus: Modulus, array: Words) -> None:
-    """InputError with the position of the first element whose integer is not below p."""
+    """Raise InputError, with the position, if an element's integer is not below p."""
     good = canonical(modulus, array)
     if not good.all():
         position = int(np.argmin(good))
@@ -252,12 +257,12 @@ def check_canonical(modulus: Modulus, array: Words) -> None:
 
 
 def to_montgomery(device: AnyDevice, field: FieldSpec, array: Words) -> Words:
-    """Montgomery form of integers below p."""
+    """Convert canonical integers to Montgomery form on a device."""
     return _mapped(device, kernels.field_to_montgomery, field.modulus, array)
 
 
 def from_montgomery(device: AnyDevice, field: FieldSpec, array: Words) -> Words:
-    """The integers below p that elements in Montgomery form stand for, as words."""
+    """Convert elements in Montgomery form to canonical integers on a device."""
     return _mapped(device, kernels.field_from_montgomery, field.modulus, array)
 
 
@@ -272,7 +277,7 @@ def _mapped(
     out = unwritten(*given.shape)
     fills_words = modulus.value >> (32 * (modulus.words - 1)) == UNWRITTEN
     if fills_words:
-        # The last word of an element may be the mark, and all its words may not.
+        # The last word of an element may equal the sentinel, but not all of its words.
         out.fill(UNWRITTEN)
     compiled = device.compile(definition, spec=modulus)
     device.launch(compiled, -(-count // device.lanes), count, given, out)

@@ -1,7 +1,7 @@
-"""Which way of holding field elements is fastest on a device, by a short measurement.
+"""Choose the fastest limbs for field elements on a device by a short measurement.
 
-Where a driver does not tell what the multiplier is like, no one choice of limbs suits all devices.
-`calibrate` measures once; the device keeps what it finds on disk.
+Some drivers do not describe the multiplier, and no single choice of limbs is fast on all devices.
+`calibrate` measures once; the device keeps the choice on disk.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from quod.kernel.definition import KernelDefinition
 from quod.kernel.machine import Capability, Machine
 
 MODULI = (BLS12_381_FQ, BLS12_381_FR)
-"""381 and 255 bits: coordinates and scalars."""
+"""The measured moduli, of 381 and 255 bits: coordinates and scalars."""
 
 CANDIDATES = ("12:rolled", "13:rolled", "15:rolled")
-"""Loops only. A product alone is faster without one, MSMs are hardly, and kernels take up to twenty
-times as long to compile (docs/design/optimisations.md)."""
+"""Products as loops only. Unrolled products are faster alone but hardly in MSMs, and their kernels
+take up to twenty times as long to compile (docs/design/optimisations.md)."""
 U64_CANDIDATES = ("29/64:rolled", "30/64:rolled")
 
 _BUDGET = 0.02
@@ -42,7 +42,7 @@ _CHECKED_STEPS = 3
 _MOST_STEPS = 1 << 14
 _RUNS = 3
 _ROUNDS = 6
-"""Times that instances fill the adapter: the last round is seldom a full one."""
+"""Waves of instances on the adapter, so that the last, partial one matters little."""
 
 
 class Calibrated(Protocol):
@@ -61,31 +61,31 @@ class Calibrated(Protocol):
         limbs: str | None = None,
         **static: Any,
     ) -> Any:
-        """A kernel with field elements in these limbs."""
+        """Compile a kernel with field elements in these limbs."""
 
     def upload(self, array: np.ndarray[Any, Any], *, into: Buffer | None = None) -> Buffer:
-        """Host data as a buffer."""
+        """Upload host data to a buffer."""
 
     def launch(self, kernel: Any, groups: int, *arguments: Argument) -> None:
-        """Runs workgroups and waits for them."""
+        """Launch workgroups and wait for them."""
 
 
 class ChoosesLimbs(Calibrated, Protocol):
-    """Such a device, which is asked for its fastest limbs while its `limbs_are_open`."""
+    """A device whose limbs can be chosen while `limbs_are_open`."""
 
     @property
     def limbs_are_open(self) -> bool: ...
 
     def machine(self, lanes: int) -> Machine:
-        """What kernels of so many lanes are traced for."""
+        """Return the machine that kernels of `lanes` lanes are traced for."""
 
     def choose_limbs(self, limbs: str) -> None:
-        """Holds elements in these limbs from now on."""
+        """Use these limbs for kernels compiled from now on."""
 
 
 @kernel
 def product_chain(k: Builder, x: Pointer[U64], steps: U32, *, modulus: Modulus) -> None:
-    """Multiplies element 2i + 1 of each instance i, `steps` times, by element 2i."""
+    """Multiply element 2i + 1 `steps` times by element 2i, in instance i."""
     field = prime_field(k, modulus)
     first = k.global_id() * 2
     factor = field.carried(field.load(x, first))
@@ -97,17 +97,17 @@ def product_chain(k: Builder, x: Pointer[U64], steps: U32, *, modulus: Modulus) 
 
 @frozen
 class Chain:
-    """A kernel that was found right, ready to be timed: of an array and a number of steps.
-
-    An instance has two elements of the array.
-    """
+    """A verified `product_chain` kernel, ready to be timed; an instance has two elements."""
 
     device: Calibrated
     compiled: Any
     modulus: Modulus
 
     def seconds(self, *, budget: float) -> float:
-        """Seconds a step of one instance takes of the whole device; about `budget` are spent."""
+        """Measure the time of one product: seconds divided by all instances' steps.
+
+        budget: approximate seconds to spend.
+        """
         device = self.device
         groups = max(1, _ROUNDS * device.resident_lanes // device.lanes)
         count = groups * device.lanes
@@ -124,11 +124,11 @@ class Chain:
         steps = 8
         while True:
             best = min(run(steps) for _ in range(_RUNS)) - base
-            # Far above what a launch takes by itself, or the difference says little.
+            # The steps must take much longer than a launch itself, or the difference is noise.
             if best >= max(budget / (2 * _RUNS), base) or steps >= _MOST_STEPS:
                 break
             steps *= 2
-        # The clock of an adapter that has rested rises while it works.
+        # An idle adapter raises its clock under load.
         warm = perf_counter() + 2 * budget
         while perf_counter() < warm:
             best = min(best, run(steps) - base)
@@ -136,7 +136,7 @@ class Chain:
 
 
 def product_chains(device: Calibrated, limbs: str, modulus: Modulus) -> Chain:
-    """Chains of products in these limbs; QuodError if they do not compile or compute wrongly."""
+    """Compile and verify `product_chain` in these limbs; raise QuodError if results are wrong."""
     compiled = device.compile(product_chain, limbs=limbs, modulus=modulus)
     stored = random_elements(modulus, 2 * device.lanes, seed=2)
     before = words_to_integers(modulus, stored)
@@ -155,16 +155,17 @@ def measure(
     device: Calibrated, candidates: Sequence[str], *, budget: float = 0.05,
     timeline: Timeline | None = None,
 ) -> dict[str, float]:  # fmt: skip
-    """Products a second in each choice of limbs, as many of 381 bits as of 255.
+    """Return products a second for each choice of limbs, averaged over both moduli.
 
-    `budget` are about the seconds for one modulus and one choice, without compiling. A choice
-    that does not compile, or computes wrongly, is left out.
+    budget: approximate seconds for one modulus and one choice, without compilation.
+
+    Omits choices that do not compile or compute wrong results.
     """
     rates: dict[str, float] = {}
     with or_null(timeline).stage("choose limbs") as stage:
         for limbs in candidates:
             with suppress(QuodError):
-                # Drivers compile beside this thread, all of them while the first are measured.
+                # Drivers compile concurrently, so the other choices compile during measurements.
                 for modulus in MODULI:
                     device.compile(product_chain, limbs=limbs, modulus=modulus)
         for done, limbs in enumerate(candidates):
@@ -172,7 +173,7 @@ def measure(
             with suppress(QuodError):
                 chains = [product_chains(device, limbs, modulus) for modulus in MODULI]
                 if not rates:
-                    # An adapter that has rested begins slowly.
+                    # Warm up: an idle adapter starts with a low clock.
                     chains[0].seconds(budget=budget)
                 each = [chain.seconds(budget=budget) for chain in chains]
                 rates[limbs] = len(each) / sum(each)
@@ -180,11 +181,11 @@ def measure(
 
 
 def calibrate(device: AnyDevice, timeline: Timeline | None = None) -> None:
-    """Has a device hold field elements as is fastest on it, before it compiles what uses them.
+    """Choose the fastest limbs on a device, before it compiles kernels over fields.
 
-    Measures for a second or two where nobody has chosen yet: not in this process, nor in one
-    before, whose choice is kept for the device and its driver. Kernels compiled before go on as
-    they are: elements in memory look the same in all limbs.
+    Measures for a second or two, unless this process or an earlier one has chosen limbs for the
+    device and its driver. Kernels compiled before keep their limbs: the layout in memory does not
+    depend on them.
     """
     if device.limbs_are_open:
         with _calibrating:
@@ -196,11 +197,11 @@ def _choose(device: ChoosesLimbs, timeline: Timeline | None) -> None:
         return
     names = candidates(u64=device.machine(device.lanes).has(Capability.U64))
     rates = measure(device, names, budget=_BUDGET, timeline=timeline)
-    # Where nothing computes rightly, the work itself tells what is wrong.
+    # If no choice computes correct results, the following kernels report the error.
     if rates:
         device.choose_limbs(max(rates, key=rates.__getitem__))
 
 
 def candidates(*, u64: bool) -> tuple[str, ...]:
-    """What is worth measuring on an adapter."""
+    """Return the limbs to measure on an adapter with or without 64-bit integers."""
     return CANDIDATES + (U64_CANDIDATES if u64 else ())

@@ -1,8 +1,8 @@
-"""What products in a field cost: multiply-adds of 32-bit words in the cheapest known form.
+"""Costs of products in a field: multiply-adds of 32-bit words in the cheapest known form.
 
-A product of n words takes n * n of them, a square n * (n + 1) / 2, and a reduction what its form in
-`quod.field.strategies.reduction` has. In the quadratic extension a product is two sums of two
-products, each reduced once, and a square two products.
+A product of n words takes n * n of them, a square n * (n + 1) / 2, and a reduction as many as its
+form in `quod.field.strategies.reduction`. In the quadratic extension a product is two sums of two
+products, each reduced once, and a square is two products.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from quod.field.strategies.reduction import reduction_form
 
 
 def product_cost(modulus: Modulus, degree: int = 1) -> int:
-    """Multiply-adds of a product in the prime field or, of degree 2, in its extension."""
+    """Return the multiply-adds of a product in the prime field or its quadratic extension."""
     products = modulus.words**2
     return degree * (degree * products + _reduction_cost(modulus))
 
 
 def square_cost(modulus: Modulus, degree: int = 1) -> int:
-    """Multiply-adds of a square in the prime field or, of degree 2, in its extension."""
+    """Return the multiply-adds of a square in the prime field or its quadratic extension."""
     words = modulus.words
     if degree == 2:
         return 2 * product_cost(modulus)

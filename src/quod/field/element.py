@@ -1,4 +1,4 @@
-"""A field element while a kernel computes with it, with proven bounds."""
+"""Field elements inside kernels, with proven bounds."""
 
 from __future__ import annotations
 
@@ -13,12 +13,16 @@ from quod.kernel.errors import TraceError, an
 from quod.kernel.ir.value import Value
 
 _MOST_ADDED = 16
-"""Up to which factor a product by a constant is sums of the element."""
+"""The largest constant factor whose product is computed by additions."""
 
 
 class FieldIdentity(NamedTuple):
-    """What tells two fields of one kernel apart: names may repeat, and elements may be held in
-    several ways."""
+    """The identity of a field in a kernel.
+
+    strategy: the class of its arithmetic.
+    name: may repeat.
+    form: parameters of the strategy.
+    """
 
     strategy: type[object]
     name: str
@@ -27,7 +31,7 @@ class FieldIdentity(NamedTuple):
 
 
 class ElementKey(NamedTuple):
-    """What is static about an element, for the regions and functions that take such a one."""
+    """The static properties of an element, which regions and functions must agree on."""
 
     field: FieldIdentity
     bound: int
@@ -43,7 +47,7 @@ class ElementKey(NamedTuple):
         )
 
     def same_but_for_bounds(self, other: object) -> bool:
-        """Whether only bounds tell the elements apart."""
+        """Return whether the elements differ at most in their bounds."""
         return (
             isinstance(other, ElementKey)
             and self.field == other.field
@@ -52,15 +56,18 @@ class ElementKey(NamedTuple):
 
 
 class AnyElement(Unknown):
-    """Refuses what Python has an operator for and fields have not, with what to write."""
+    """The operators of elements; others raise TraceError with the correct spelling.
+
+    beside: the operands that a sum or product accepts, for messages.
+    """
 
     __slots__ = ()
     beside: ClassVar[str]
 
-    # Without a metaclass, in which every isinstance of tracing would run: type checkers hold to it.
+    # Not an ABC: its metaclass would slow down every isinstance of tracing. Type checkers check it.
     @abstractmethod
     def _kind(self) -> str:
-        """What this is, for messages."""
+        """Describe the element for messages."""
 
     def _refuse_beside(self, other: object) -> NoReturn:
         raise TraceError(
@@ -69,14 +76,14 @@ class AnyElement(Unknown):
 
     @abstractmethod
     def _arithmetic(self) -> Any:
-        """The field that it is of; see `FieldArithmetic`."""
+        """Return the element's field, a `FieldArithmetic`."""
 
     @abstractmethod
     def _beside(self, other: Any) -> Self:
-        """The other operand of a sum, an int as an element; TraceError if it is neither."""
+        """Convert the other operand of a sum, an int or an element; raise TraceError for others."""
 
     def _times(self, factor: Any) -> Self:
-        """The product; a small int is additions."""
+        """Return the product; a small int factor takes additions."""
         field = self._arithmetic()
         if type(factor) is not int:
             factor = self._beside(factor)
@@ -130,7 +137,7 @@ class AnyElement(Unknown):
 
 
 class ElementField(Protocol):
-    """What an element knows of its field, a `quod.field.prime.PrimeField`."""
+    """The operations of `quod.field.prime.PrimeField` that elements call."""
 
     modulus: Modulus
     identity: FieldIdentity
@@ -149,12 +156,15 @@ class ElementField(Protocol):
 
 @frozen(eq=False)
 class Element(AnyElement):
-    """An integer in limbs that stands for a field element, not necessarily reduced.
+    """A field element as an integer in limbs, not necessarily reduced.
 
-    The limbs' integer is below `bound`, limb j is at most `maxima[j]`, and the element is that
-    integer times 2**-exponent modulo p. The bounds are exact Python integers, followed through
-    every operation while the kernel is traced, so that no kernel can overflow: an operation that
-    could is either preceded by a reduction or refused.
+    limbs: the limbs, lowest first.
+    bound: exclusive bound of the limbs' integer.
+    maxima: the largest value of each limb.
+    exponent: the element is the integer times 2**-exponent modulo p.
+
+    The bounds are exact and are tracked through every operation while the kernel is traced. An
+    operation that could overflow is preceded by a reduction or raises TraceError.
     """
 
     comparison: ClassVar[str] = (
@@ -173,7 +183,7 @@ class Element(AnyElement):
         return f"an element of {self.field.modulus.name}"
 
     def flatten(self) -> tuple[list[Value], Hashable, Rebuild]:
-        """The limbs, for loops, branches and functions; the rest is static."""
+        """Return the limbs and the static properties, for loops, branches and functions."""
         field, bound, maxima, exponent = self.field, self.bound, self.maxima, self.exponent
 
         def rebuild(values: Sequence[Value]) -> Element:

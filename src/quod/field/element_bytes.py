@@ -1,4 +1,4 @@
-"""Field elements as the bytes of messages and files: canonical integers, little-endian."""
+"""Field elements as bytes in messages and files: canonical little-endian integers."""
 
 from __future__ import annotations
 
@@ -13,16 +13,19 @@ _WORDS = {4: "I", 8: "Q"}
 _NO_LISTS = (str, bytes, bytearray, memoryview)
 
 Plain = tuple[int, ...]
-"""An element of any field: its coefficients over the prime field, each from 0 to p - 1."""
+"""An element of any field as its coefficients over the prime field, each from 0 to p - 1."""
 
 
 def element_bytes(field: FieldSpec) -> int:
-    """Bytes of an element in a message: as many as it has in memory."""
+    """Return the bytes of an element in a message, the same number as in memory."""
     return field.degree * field.modulus.bytes
 
 
 def check_elements(field: FieldSpec, what: str, elements: object) -> tuple[Plain, ...]:
-    """Elements of a field as nothing changes them any more; InputError for what are none."""
+    """Return elements of a field as an immutable tuple; raise InputError for anything else.
+
+    what: a description of the argument, for messages.
+    """
     if not isinstance(elements, Sequence) or isinstance(elements, _NO_LISTS):
         raise InputError(f"{what} is a tuple of elements of {field.name}")
     checked = tuple(tuple(each) if isinstance(each, tuple) else each for each in elements)
@@ -40,15 +43,16 @@ def check_elements(field: FieldSpec, what: str, elements: object) -> tuple[Plain
 
 
 def encode(field: FieldSpec, elements: Sequence[Plain]) -> bytes:
-    """Elements as bytes: each coefficient a little-endian integer below p."""
+    """Encode elements: each coefficient is a little-endian integer of `modulus.bytes` bytes."""
     size = field.modulus.bytes
     return b"".join(c.to_bytes(size, "little") for element in elements for c in element)
 
 
 def decode(field: FieldSpec, data: bytes, *, offset: int = 0) -> list[Plain]:
-    """The elements that bytes are, which begin at an offset of their file.
+    """Decode elements, the inverse of `encode`.
 
-    InputError for a coefficient that is not below p.
+    offset: position of the data in its file, for the error.
+    Raises InputError for a partial element, or a coefficient that is not below p.
     """
     modulus, size, degree = field.modulus, field.modulus.bytes, field.degree
     if len(data) % (size * degree):

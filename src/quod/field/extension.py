@@ -2,10 +2,10 @@
 
 A coefficient of a product a * b is the sum over i of a_i times a linear form of the coefficients of
 b, with one reduction (Longa, "Efficient algorithms for large prime characteristic fields and their
-application to bilinear pairings", CHES 2023): in a quadratic extension as many word products as
-Karatsuba's three reduced ones, and fewer additions. An inverse is the product of the other
-conjugates over the norm (Itoh, Tsujii, "A fast algorithm for computing multiplicative inverses in
-GF(2^m) using normal bases", 1988).
+application to bilinear pairings", CHES 2023). In a quadratic extension this takes as many word
+products as Karatsuba's three reduced products, and fewer additions. An inverse is the product of
+the other conjugates divided by the norm (Itoh, Tsujii, "A fast algorithm for computing
+multiplicative inverses in GF(2^m) using normal bases", 1988).
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from quod.kernel.machine import Capability
 from quod.validation import instance
 
 LinearForm = tuple[int, ...]
-"""The weights of coefficients, from the first one on."""
+"""The weight of each coefficient."""
 
 _SMALL = 64
-"""Weights below are additions, or what a prime field has for them; others are products."""
+"""Weights below this use `times`, mostly additions; larger ones are products."""
 
 
 @frozen(eq=False)
 class ExtensionElement(AnyElement):
-    """The coefficients over the prime field, each with bounds of its own."""
+    """An element of an extension: coefficients over the prime field, each with its own bounds."""
 
     comparison: ClassVar[str] = Element.comparison
     beside: ClassVar[str] = "field.constant(...), field.embed(element) or field.scale(a, element)"
@@ -49,7 +49,7 @@ class ExtensionElement(AnyElement):
         return f"an element of {self.field.extension.name}"
 
     def flatten(self) -> tuple[list[Value], Hashable, Rebuild]:
-        """The limbs of all coefficients, for loops, branches and functions."""
+        """Return the limbs of all coefficients, for loops, branches and functions."""
         field, parts = self.field, [c.flatten() for c in self.coefficients]
         values = [value for own, _, _ in parts for value in own]
 
@@ -80,7 +80,7 @@ class ExtensionElement(AnyElement):
 
 
 class ExtensionIdentity(NamedTuple):
-    """What tells two extensions of one kernel apart."""
+    """The identity of an extension in a kernel."""
 
     base: FieldIdentity
     extension: Extension
@@ -89,8 +89,8 @@ class ExtensionIdentity(NamedTuple):
 class ExtensionField(FieldArithmetic[ExtensionElement]):
     """An extension over a prime field of the kernel.
 
-    With `calls` a product is a function of its own, whose factors have standard bounds: small code
-    where the products of the prime field are none.
+    calls: compile products as functions with factors of standard bounds, which keeps code small
+        if the products of the prime field are inlined.
     """
 
     def __init__(self, base: PrimeField, extension: Extension, *, calls: bool = False) -> None:
@@ -106,7 +106,7 @@ class ExtensionField(FieldArithmetic[ExtensionElement]):
         self._calls = calls
 
     def _check_own(self, *elements: ExtensionElement) -> None:
-        """TraceError unless elements are of this field."""
+        """Raise TraceError unless all elements are of this field."""
         name = self.extension.name
         for a in elements:
             given: object = a
@@ -122,7 +122,7 @@ class ExtensionField(FieldArithmetic[ExtensionElement]):
                 )
 
     def made(self, *coefficients: Element) -> ExtensionElement:
-        """The element of so many coefficients as the degree says."""
+        """Return the element with `degree` coefficients."""
         return ExtensionElement(self, coefficients)
 
     def _parts(self, elements: Sequence[ExtensionElement]) -> list[Element]:
@@ -130,12 +130,15 @@ class ExtensionField(FieldArithmetic[ExtensionElement]):
         return [c for a in elements for c in a.coefficients]
 
     def _elements(self, parts: Sequence[Element]) -> list[ExtensionElement]:
-        """The inverse of `_parts`."""
+        """Group coefficients into elements, the inverse of `_parts`."""
         n = self.degree
         return [self.made(*parts[at : at + n]) for at in range(0, len(parts), n)]
 
     def constant(self, value: Coefficients) -> ExtensionElement:
-        """A constant: an integer, or a tuple of a coefficient each. TraceError for another."""
+        """Return a constant, from an integer or a tuple of `degree` integers.
+
+        Raises TraceError for anything else.
+        """
         if isinstance(value, int):
             value = (value, *([0] * (self.degree - 1)))
         given: object = value
@@ -147,7 +150,7 @@ class ExtensionField(FieldArithmetic[ExtensionElement]):
         return self.made(*map(self.base.constant, given))
 
     def embed(self, a: Element | ExtensionElement) -> ExtensionElement:
-        """An element of the prime field, or of the extension on which this one stands."""
+        """Embed an element of the prime field, or of the extension below this one."""
         given: object = a
         if isinstance(given, Element) and given.field.identity == self.base.identity:
             own: tuple[Element, ...] = (given,)
@@ -166,7 +169,7 @@ class ExtensionField(FieldArithmetic[ExtensionElement]):
     def _each(
         self, what: Callable[..., Element], *elements: ExtensionElement
     ) -> ExtensionElement:  # fmt: skip
-        """Coefficient by coefficient."""
+        """Apply an operation coefficient by coefficient."""
         self._check_own(*elements)
         return self.made(*map(what, *(a.coefficients for a in elements)))
 
@@ -185,8 +188,8 @@ class ExtensionField(FieldArithmetic[ExtensionElement]):
         return self._each(functools.partial(self.base.select, condition), a, b)
 
     def frobenius(self, a: ExtensionElement, times: int = 1) -> ExtensionElement:
-        """a**(p**times): in a quadratic extension the conjugate."""
-        # Loads where a kernel is traced.
+        """Return a**(p**times); in a quadratic extension that is the conjugate."""
+        # Imported only when a kernel is traced.
         from quod.field.plain_extension import frobenius_table
 
         self._check_own(a)
@@ -196,7 +199,7 @@ class ExtensionField(FieldArithmetic[ExtensionElement]):
         )  # fmt: skip
 
     def _mapped(self, form: LinearForm, coefficients: Sequence[Element]) -> Element:
-        """A linear form with weights of any size."""
+        """Evaluate a linear form with weights of any size."""
         base, centred = self.base, self.modulus.centred
         terms = [(c, centred(w)) for c, w in zip(coefficients, form, strict=True) if w]
         if len(terms) == 1:
@@ -230,7 +233,7 @@ class ExtensionField(FieldArithmetic[ExtensionElement]):
     def _sums_of_products(
         self, sums: Sequence[Sequence[tuple[ExtensionElement, ExtensionElement]]]
     ) -> list[ExtensionElement]:
-        """Independent sums of products, each coefficient reduced once."""
+        """Return independent sums of products, each coefficient reduced once."""
         for pairs in sums:
             for pair in pairs:
                 self._check_own(*pair)
@@ -239,7 +242,7 @@ class ExtensionField(FieldArithmetic[ExtensionElement]):
         return self._inlined_sums(sums)
 
     def _called(self, pair: tuple[ExtensionElement, ExtensionElement]) -> ExtensionElement:
-        """A product by a function."""
+        """Multiply by a device function."""
         if pair[0] is pair[1]:
             return self.square(pair[0])
 
@@ -271,7 +274,7 @@ class ExtensionField(FieldArithmetic[ExtensionElement]):
         a: ExtensionElement,
         b: ExtensionElement,
     ) -> list[list[tuple[Element, Element]]]:
-        """For each row of forms the coefficients of a, each with its form of those of b."""
+        """Pair, for each row of forms, the coefficients of a with the forms of b's coefficients."""
         made: dict[LinearForm, Element] = {}
         rows = []
         for row in forms:
@@ -285,7 +288,7 @@ class ExtensionField(FieldArithmetic[ExtensionElement]):
         return rows
 
     def _combined(self, form: LinearForm, coefficients: Sequence[Element]) -> Element:
-        """A linear form with small weights, those above zero first."""
+        """Evaluate a linear form with small weights, positive weights first."""
         base = self.base
         terms = [(c, weight) for c, weight in zip(coefficients, form, strict=True) if weight]
         first, *rest = sorted(terms, key=lambda term: term[1] < 0)
@@ -308,7 +311,7 @@ class ExtensionField(FieldArithmetic[ExtensionElement]):
 
     def _inlined_squares(self, elements: Sequence[ExtensionElement]) -> list[ExtensionElement]:
         if self.modulus.words == 1:
-            # To bring twice a coefficient back to a word takes as long as a product.
+            # Reducing a doubled coefficient to a word takes as long as a product.
             return self._inlined_sums([[(a, a)] for a in elements])
         if self.extension.is_quadratic and self.modulus.bits > 64:
             return self._quadratic_squares(elements)
@@ -317,7 +320,7 @@ class ExtensionField(FieldArithmetic[ExtensionElement]):
         return self._elements(self.base.sums_of_products(sums))
 
     def _quadratic_squares(self, elements: Sequence[ExtensionElement]) -> list[ExtensionElement]:
-        """(c0 + c1)(c0 + beta*c1) - (1 + beta)*c0*c1, and 2*c0*c1."""
+        """Return elements (c0 + c1)(c0 + beta*c1) - (1 + beta)*c0*c1, 2*c0*c1."""
         base, beta = self.base, self._beta
         factors = []
         for a in elements:
@@ -339,12 +342,12 @@ class ExtensionField(FieldArithmetic[ExtensionElement]):
         return beta
 
     def scale(self, a: ExtensionElement, factor: Element) -> ExtensionElement:
-        """a times an element of the prime field."""
+        """Multiply a by an element of the prime field."""
         self._check_own(a)
         return self.made(*(self.base.multiply(c, factor) for c in a.coefficients))
 
     def norm(self, a: ExtensionElement) -> Element:
-        """The product of a and its conjugates, an element of the prime field."""
+        """Return the product of a and its conjugates, an element of the prime field."""
         if self.extension.is_quadratic:
             self._check_own(a)
             c0, c1 = a.coefficients
@@ -353,15 +356,15 @@ class ExtensionField(FieldArithmetic[ExtensionElement]):
         return self._norm_by(a, self._others(a))
 
     def _norm_by(self, a: ExtensionElement, others: ExtensionElement) -> Element:
-        """The first coefficient of a product whose other ones are 0."""
+        """Return the first coefficient of a * others, a product whose other coefficients are 0."""
         forms = _product_forms(self.extension)[:1]
         return self.base.sum_of_products(self._terms(forms, self.fit(a), self.fit(others))[0])
 
     def _others(self, a: ExtensionElement) -> ExtensionElement:
-        """The product of the conjugates other than a.
+        """Return the product of the conjugates other than a.
 
-        From the product of n of them, those of the next n are n Frobenius maps away: as many
-        products as bits of their number, and as it has ones.
+        The product of the next n conjugates is the n-th Frobenius map of the product of the first
+        n, so the number of products is about that of the bits and the ones of degree - 1.
         """
         first = self.frobenius(a)
         product, count = first, 1
@@ -390,7 +393,7 @@ class ExtensionField(FieldArithmetic[ExtensionElement]):
         return self.unify(elements, self.carried_bound)
 
     def normalise(self, a: ExtensionElement) -> ExtensionElement:
-        """The same integers with full limbs only."""
+        """Carry the limbs of all coefficients; the integers do not change."""
         return self._each(self.base.normalise, a)
 
     def reduce(self, a: ExtensionElement, bound: int | None = None) -> ExtensionElement:
@@ -419,12 +422,12 @@ class ExtensionField(FieldArithmetic[ExtensionElement]):
 
 
 def _kind_of(given: object) -> str:
-    """What stands where an element of an extension should, for messages."""
+    """Describe an argument that should be an element of an extension, for messages."""
     return given._kind() if isinstance(given, AnyElement) else an(type(given).__name__)
 
 
 def _multiplication_table(extension: Extension) -> tuple[tuple[LinearForm, ...], ...]:
-    # Loads where a kernel is traced.
+    # Imported only when a kernel is traced.
     from quod.field.plain_extension import multiplication_table
 
     return multiplication_table(extension)
@@ -432,24 +435,24 @@ def _multiplication_table(extension: Extension) -> tuple[tuple[LinearForm, ...],
 
 @functools.cache
 def _product_forms(extension: Extension) -> list[list[LinearForm]]:
-    """forms[m][i]: coefficient m of a * b is the sum over i of a_i times that form of b's."""
+    """Return forms[m][i]: coefficient m of a * b is the sum over i of a_i * forms[m][i](b)."""
     table, n = _multiplication_table(extension), range(extension.degree)
     return [[tuple(table[i][j][m] for j in n) for i in n] for m in n]
 
 
 @functools.cache
 def _square_forms(extension: Extension) -> list[list[LinearForm]]:
-    """The same of a * a, each product of two coefficients counted once."""
+    """Return the `_product_forms` of a * a, with each product of two coefficients once."""
     table, n = _multiplication_table(extension), range(extension.degree)
     times = [[0 if j < i else 1 if j == i else 2 for j in n] for i in n]
     return [[tuple(times[i][j] * table[i][j][m] for j in n) for i in n] for m in n]
 
 
 def extension_field(k: Builder, extension: Extension, *, inlined: bool = False) -> ExtensionField:
-    """The arithmetic of an extension for the machine that `k` traces for.
+    """Return the arithmetic of an extension for the machine that `k` traces for.
 
-    With `inlined` products are no functions there either where those of the prime field are none:
-    large code, for kernels that do little else.
+    inlined: inline products on machines whose prime field products are inlined: large code, for
+        kernels that consist of little else.
     """
     remedy = "take one of quod.field.EXTENSIONS, or make one; of a Modulus write prime_field"
     instance("the field", extension, Extension, remedy, error=TraceError)
@@ -460,7 +463,7 @@ def extension_field(k: Builder, extension: Extension, *, inlined: bool = False) 
 
 
 def field_arithmetic(k: Builder, spec: FieldSpec, *, inlined: bool = False) -> FieldArithmetic[Any]:
-    """The arithmetic of a field of either kind; for `inlined` see `extension_field`."""
+    """Return the arithmetic of a prime field or extension; see `extension_field` for `inlined`."""
     if isinstance(spec, Modulus):
         return prime_field(k, spec)
     return extension_field(k, spec, inlined=inlined)

@@ -1,4 +1,4 @@
-"""Kernels over arrays of elements of Fq or Fq2, one element an instance."""
+"""Kernels over arrays of field elements, one element an instance."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from quod.kernel.registry import register
 def field_add(
     k: Builder, n: U32, a: Pointer[U64], b: Pointer[U64], out: Pointer[U64], *, spec: FieldSpec
 ) -> None:
-    """out[i] = a[i] + b[i] for n elements."""
+    """Compute out[i] = a[i] + b[i] for n elements."""
     f, i = field_arithmetic(k, spec), k.global_id()
     with k.if_(i < n):
         f.store(out, i, f.load(a, i, linear=True) + f.load(b, i, linear=True))
@@ -23,7 +23,7 @@ def field_add(
 def field_subtract(
     k: Builder, n: U32, a: Pointer[U64], b: Pointer[U64], out: Pointer[U64], *, spec: FieldSpec
 ) -> None:
-    """out[i] = a[i] - b[i] for n elements."""
+    """Compute out[i] = a[i] - b[i] for n elements."""
     f, i = field_arithmetic(k, spec), k.global_id()
     with k.if_(i < n):
         f.store(out, i, f.load(a, i, linear=True) - f.load(b, i, linear=True))
@@ -33,7 +33,7 @@ def field_subtract(
 def field_multiply(
     k: Builder, n: U32, a: Pointer[U64], b: Pointer[U64], out: Pointer[U64], *, spec: FieldSpec
 ) -> None:
-    """out[i] = a[i] * b[i] for n elements."""
+    """Compute out[i] = a[i] * b[i] for n elements."""
     f, i = field_arithmetic(k, spec), k.global_id()
     with k.if_(i < n):
         f.store(out, i, f.load(a, i) * f.load(b, i))
@@ -43,7 +43,7 @@ def field_multiply(
 def field_square(
     k: Builder, n: U32, a: Pointer[U64], out: Pointer[U64], *, spec: FieldSpec
 ) -> None:
-    """out[i] = a[i]**2 for n elements."""
+    """Compute out[i] = a[i]**2 for n elements."""
     f, i = field_arithmetic(k, spec), k.global_id()
     with k.if_(i < n):
         f.store(out, i, f.square(f.load(a, i)))
@@ -53,7 +53,7 @@ def field_square(
 def field_inverse(
     k: Builder, n: U32, a: Pointer[U64], out: Pointer[U64], *, spec: FieldSpec
 ) -> None:
-    """out[i] = 1/a[i] for n elements, and 0 for 0."""
+    """Compute out[i] = 1/a[i] for n elements, and 0 for 0."""
     f, i = field_arithmetic(k, spec), k.global_id()
     with k.if_(i < n):
         f.store(out, i, f.inverse(f.load(a, i)))
@@ -63,7 +63,7 @@ def field_inverse(
 def field_to_montgomery(
     k: Builder, n: U32, a: Pointer[U64], out: Pointer[U64], *, spec: FieldSpec
 ) -> None:
-    """out[i] = a[i] in Montgomery form, for n elements given as integers below p."""
+    """Convert n canonical integers a[i] to Montgomery form."""
     f, i = field_arithmetic(k, spec), k.global_id()
     with k.if_(i < n):
         f.store(out, i, f.load(a, i) * f.constant(spec.modulus.montgomery_radix))
@@ -73,7 +73,7 @@ def field_to_montgomery(
 def field_from_montgomery(
     k: Builder, n: U32, a: Pointer[U64], out: Pointer[U64], *, spec: FieldSpec
 ) -> None:
-    """out[i] = the integers below p that a[i], in Montgomery form, stands for."""
+    """Convert n elements a[i] in Montgomery form to canonical integers."""
     f, i = field_arithmetic(k, spec), k.global_id()
     inverse = pow(spec.modulus.montgomery_radix, -1, spec.modulus.value)
     with k.if_(i < n):
@@ -84,7 +84,7 @@ def field_from_montgomery(
 def field_sum(
     k: Builder, n: U32, terms: U32, a: Pointer[U64], out: Pointer[U64], *, spec: FieldSpec
 ) -> None:
-    """out[i] = the sum of a[i + j*n] over j below `terms`, for n sums."""
+    """Compute out[i] = the sum of a[i + j*n] over j below `terms`, for n sums."""
     f, i = field_arithmetic(k, spec), k.global_id()
     with k.if_(i < n):
         with k.range(0, terms, carry=f.carried(f.load(a, i) - f.load(a, i))) as loop:

@@ -1,11 +1,10 @@
 """Prime fields, each fixed by its modulus alone.
 
-In memory an element is a number below p in `words` little-endian 32-bit words: one below 2**32, two
-below 2**64, else whole 64-bit words, as in snarkjs's zkey files. That number is
-``x * 2**(32 * words) mod p`` (Montgomery form), the layout of those files too; or x itself where
-what is above a word folds back by shifts and sums alone: modulo a Mersenne prime of one word, and
-modulo 2**64 - 2**32 + 1. How an element is held while a kernel computes is the target's choice (see
-`quod.field.strategy`).
+In memory an element is an integer below p in `words` little-endian 32-bit words: one word for
+p < 2**32, two for p < 2**64, else whole 64-bit words, as in snarkjs's zkey files. The integer is
+``x * 2**(32 * words) mod p`` (Montgomery form), as in those files. It is x itself if reduction
+takes only shifts and sums: modulo a Mersenne prime of one word, and modulo 2**64 - 2**32 + 1. The
+representation in registers depends on the target (see `quod.field.strategy`).
 """
 
 from __future__ import annotations
@@ -18,18 +17,20 @@ from quod.frozen import frozen
 from quod.names import NameTable
 
 MOST_BITS = 521
-"""Length of the largest moduli, NIST's P-521 being one."""
+"""Bits of the largest moduli, such as NIST's P-521."""
 
 _GOLDILOCKS = (1 << 64) - (1 << 32) + 1
 
 
 @frozen
 class Modulus:
-    """An odd prime from 5 to 521 bits, with the sizes that follow from it.
+    """A prime of 5 or more and at most 521 bits, with the sizes that follow from it.
 
-    `name` stands in messages and in the names of kernels' functions: ``curve.fq`` (coordinates) or
-    ``curve.fr`` (scalars) for fields of curves; `value` is the prime p. InputError for a value that
-    is no such prime.
+    name: used in messages and in names of kernel functions; for fields of curves ``curve.fq``
+        (coordinates) or ``curve.fr`` (scalars).
+    value: the prime p.
+
+    Raises InputError for any other value.
     """
 
     name: str
@@ -48,7 +49,7 @@ class Modulus:
             raise InputError(f"{begin} is too large; take a prime of at most {MOST_BITS} bits")
         if self.value % 2 == 0:
             raise InputError(f"{begin} is even; take an odd prime")
-        # Loads where somebody makes a modulus: the named ones are known to be prime.
+        # Imported only for new moduli; the named ones are not tested for primality here.
         from quod.field.primality import is_prime
 
         if not is_prime(self.value):
@@ -56,9 +57,9 @@ class Modulus:
 
     @classmethod
     def known(cls, name: str, value: int) -> Self:
-        """A modulus that is not tested, as its name or its maker stands for it: no time at import.
+        """Create a modulus without a primality test, which saves time at import.
 
-        Quod's own are tested in the tests.
+        Quod's own moduli are checked in the tests.
         """
         modulus = object.__new__(cls)
         modulus.__dict__.update(name=name, value=value)
@@ -81,27 +82,27 @@ class Modulus:
 
     @cached_property
     def is_plain(self) -> bool:
-        """Whether elements lie in memory as they are, not in Montgomery form."""
+        """True if elements are stored as canonical integers, not in Montgomery form."""
         is_mersenne = self.value & (self.value + 1) == 0
         return (is_mersenne and self.words == 1) or self.value == _GOLDILOCKS
 
     @cached_property
     def montgomery_radix(self) -> int:
-        """R, the factor of the stored form: 2**(32 * words), or 1 where elements are plain."""
+        """R, the factor of the stored form: 2**(32 * words), or 1 if `is_plain`."""
         return 1 if self.is_plain else 1 << (32 * self.words)
 
     @property
     def degree(self) -> int:
-        """1, as for an extension its degree over the prime field."""
+        """Degree over the prime field: 1."""
         return 1
 
     @property
     def modulus(self) -> Self:
-        """The field itself, as for an extension the prime field at the bottom."""
+        """The field itself; for an extension, the prime field at the bottom."""
         return self
 
     def centred(self, number: int) -> int:
-        """The integer between -p/2 and p/2 that `number` is modulo p."""
+        """Return the representative of `number` modulo p between -p/2 and p/2."""
         half = self.value >> 1
         return (number + half) % self.value - half
 
@@ -111,11 +112,11 @@ class Modulus:
         return ((self.value - 1) & (1 - self.value)).bit_length() - 1
 
     def to_montgomery(self, value: int) -> int:
-        """The stored form of `value`."""
+        """Convert an integer to its stored form."""
         return value * self.montgomery_radix % self.value
 
     def from_montgomery(self, stored: int) -> int:
-        """The integer below p that `stored` stands for."""
+        """Convert a stored form to the canonical integer."""
         return stored * self._inverse_radix % self.value
 
     @cached_property
@@ -171,7 +172,7 @@ _OTHERS = (
 NAMED: dict[str, Modulus] = NameTable(
     "quod.field.NAMED", "a field", {modulus.name: modulus for modulus in (*_OF_PAIRINGS, *_OTHERS)}
 )
-"""Every field with a name here."""
+"""All named prime fields."""
 
 
 def _elsewhere(name: str) -> str | None:
@@ -181,4 +182,4 @@ def _elsewhere(name: str) -> str | None:
 MODULI: dict[str, Modulus] = NameTable(
     "quod.field.MODULI", "a field", {modulus.name: modulus for modulus in _OF_PAIRINGS}, _elsewhere
 )
-"""The fields of the curves with pairings, whose kernels are registered."""
+"""The fields of pairing-friendly curves, whose kernels are registered."""

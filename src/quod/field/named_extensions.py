@@ -1,8 +1,8 @@
-"""Extensions with names, of the fields that proof systems draw their challenges from.
+"""Named extensions, from which proof systems draw their challenges.
 
-They are those of others, element for element: of Stwo and Plonky3 (degree 4 of M31, and degree 2,
-on which it stands), Expander and Plonky3 (degree 3), Plonky3 and SP1 (BabyBear, KoalaBear), Plonky2
-and Plonky3 (Goldilocks, degree 2), Winterfell (Goldilocks, degree 3).
+They are compatible element by element with those of Stwo and Plonky3 (M31, degree 4 over degree 2),
+Expander and Plonky3 (M31, degree 3), Plonky3 and SP1 (BabyBear, KoalaBear), Plonky2 and Plonky3
+(Goldilocks, degree 2), and Winterfell (Goldilocks, degree 3).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ M31_2 = Extension.known("m31.2", M31, 2, -1)
 """M31[i]/(i^2 + 1), the complex numbers modulo M31 (CM31)."""
 
 M31_3 = Extension.known("m31.3", M31, 3, 5)
-"""M31[x]/(x^3 - 5): 93 bits, which is less than proofs want."""
+"""M31[x]/(x^3 - 5): 93 bits, too few for the soundness of most proofs."""
 
 M31_4 = Extension.known("m31.4", M31_2, 2, (2, 1))
 """M31[i][u]/(u^2 - 2 - i) (QM31). An element is (a, b, c, d) for a + b*i + (c + d*i)*u."""
@@ -42,4 +42,4 @@ EXTENSIONS: dict[str, Extension] = NameTable(
     "quod.field.EXTENSIONS", "an extension", {extension.name: extension for extension in _ALL},
     _elsewhere,
 )  # fmt: skip
-"""Every extension with a name here; those of curves' coordinates are `quod.curve`'s."""
+"""All named extensions; those of curve coordinates are in `quod.curve`."""

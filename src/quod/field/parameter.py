@@ -1,4 +1,4 @@
-"""Field elements as parameters of kernels: given by value, at each launch."""
+"""Field elements as kernel parameters, passed by value at each launch."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ class ElementOf(Composite):
         @kernel
         def scale(k: Builder, n: U32, r: Challenge, x: Pointer[U64]) -> None: ...
 
-    A launch takes an int from 0 to p - 1 for it, or, of an extension, one for each coefficient. The
-    kernel gets the element. A text names the static parameter that is the field, a `Modulus` or a
-    `Extension`: ``ElementOf("spec")``.
+    A launch passes an int from 0 to p - 1, or for an extension a sequence of one int a coefficient;
+    the kernel receives the element.
+
+    field: the field, or the name of the static parameter that is the field: ``ElementOf("spec")``.
     """
 
     field: FieldSpec | str
@@ -50,7 +51,7 @@ class ElementOf(Composite):
 
     @property
     def slots(self) -> dict[str, Type]:
-        """The words of an element in memory, numbered."""
+        """The types of the words of an element in memory, by number."""
         spec = self._spec
         words = spec.modulus.words
         each = (types.u32,) if words == 1 else (types.u64,) * (words // 2)

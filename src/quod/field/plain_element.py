@@ -1,4 +1,4 @@
-"""Field elements with operators, on plain integers: for formulas of verifiers."""
+"""Field elements with operators on Python integers, for the formulas of verifiers."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from quod.field.spec import FieldSpec
 
 
 class PlainElement:
-    """An element of a field or an extension.
+    """An element of a prime field or an extension.
 
-    `coefficients` are its coefficients over the prime field, each below p
-    (`quod.field.plain_extension`). Operators raise MismatchError for operands of two fields; a
-    factor may be an int, which is reduced modulo p.
+    coefficients: coefficients over the prime field, each below p; see `quod.field.plain_extension`.
+
+    Operators raise MismatchError for operands of different fields. A factor may be an int, which is
+    reduced modulo p.
     """
 
     __slots__ = ("coefficients", "field")
@@ -36,12 +37,12 @@ class PlainElement:
 
     @classmethod
     def of(cls, field: FieldSpec, number: int) -> Self:
-        """The residue of an integer, as an element of the prime field."""
+        """Return the residue of an integer, embedded from the prime field."""
         return cls(field, (number % field.modulus.value, *([0] * (field.degree - 1))))
 
     @classmethod
     def each(cls, field: FieldSpec, values: Iterable[Plain]) -> list[Self]:
-        """Elements with the given coefficients."""
+        """Return an element for each tuple of coefficients."""
         return [cls(field, value) for value in values]
 
     def __add__(self, other: PlainElement) -> PlainElement:
@@ -70,7 +71,7 @@ class PlainElement:
         return PlainElement(self.field, power(self.field, self.coefficients, exponent))
 
     def _check_operand(self, other: PlainElement) -> None:
-        """MismatchError for an operand of another field, or with other than its coefficients."""
+        """Raise MismatchError for another field, or a wrong number of coefficients."""
         if other.field != self.field:
             raise MismatchError(
                 f"an element of {self.field.name} and one of {other.field.name} have no sum or "
@@ -96,5 +97,5 @@ class PlainElement:
 
 
 def coefficients_of(elements: Sequence[PlainElement]) -> tuple[Plain, ...]:
-    """The coefficients of elements, the representation in proofs and claims."""
+    """Return the coefficients of elements, as proofs and claims represent them."""
     return tuple(element.coefficients for element in elements)

@@ -1,7 +1,7 @@
-"""Extensions on plain integers: what kernels over them are made of, and whether they are fields.
+"""Extensions on Python integers: arithmetic, tables for kernels, and the test for irreducibility.
 
 An element is the tuple of its coefficients over the prime field (see `quod.field.spec`), each below
-p. Everything holds for K[x]/(f) with a reducible f, too, but for what is said to.
+p. The functions also work on K[x]/(f) with a reducible f, unless they say otherwise.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def product(field: Field, a: Plain, b: Plain) -> Plain:
 
 
 def product_terms(extension: Extension) -> tuple[tuple[tuple[int, int, int], ...], ...]:
-    """Of each coefficient of a product a*b the terms (t, i, j), for t * a_i * b_j."""
+    """Return for each coefficient of a product a*b its terms (t, i, j), meaning t * a_i * b_j."""
     basis, centred = _basis(extension), extension.modulus.centred
     found: list[list[tuple[int, int, int]]] = [[] for _ in basis]
     for i, a in enumerate(basis):
@@ -60,7 +60,7 @@ def product_terms(extension: Extension) -> tuple[tuple[tuple[int, int, int], ...
 
 
 def _product_by_definition(field: Field, a: Plain, b: Plain) -> Plain:
-    """a * b as polynomials, whose highest coefficients the field's polynomial takes away."""
+    """Return a * b by polynomial multiplication and reduction modulo the field's polynomial."""
     if isinstance(field, Modulus):
         return product(field, a, b)
     p = field.modulus.value
@@ -102,14 +102,14 @@ def power(field: Field, a: Plain, exponent: int) -> Plain:
 
 @functools.cache
 def multiplication_table(extension: Extension) -> tuple[tuple[Plain, ...], ...]:
-    """row[i][j] is the product of the basis elements i and j, integers between -p/2 and p/2."""
+    """Return table[i][j] = the product of basis elements i and j, centred between -p/2 and p/2."""
     basis, centred = _basis(extension), extension.modulus.centred
     return tuple(tuple(tuple(map(centred, product(extension, a, b))) for b in basis) for a in basis)
 
 
 @functools.cache
 def frobenius_table(field: Field, times: int = 1) -> tuple[Plain, ...]:
-    """The basis elements to the power p**times, a linear map over the prime field."""
+    """Return the basis elements raised to p**times, a linear map over the prime field."""
     if isinstance(field, Modulus) or times == 0:
         return tuple(_basis(field))
     first = _first_frobenius(field)
@@ -134,7 +134,7 @@ def _first_frobenius(field: Extension) -> tuple[Plain, ...]:
 
 
 def mapped(field: Field, table: Sequence[Plain], a: Plain) -> Plain:
-    """a under the linear map that has the basis elements' images."""
+    """Apply the linear map, given by the images of the basis elements, to a."""
     total = [0] * field.degree
     for c, image in zip(a, table, strict=True):
         _add_to(total, tuple(c * part for part in image), field.modulus.value)
@@ -148,12 +148,12 @@ def _basis(field: Field) -> list[Plain]:
 
 
 def is_irreducible(extension: Extension) -> bool:
-    """Whether f is irreducible over K, of q elements, and K[x]/(f) a field (Rabin's test).
+    """Test whether f is irreducible over K, of q elements, so that K[x]/(f) is a field.
 
     Rabin, "Probabilistic algorithms in finite fields", 1980: for the degree n of f, x^(q^n) is x
     modulo f, and for each prime divisor l of n the polynomials x^(q^(n/l)) - x and f have no common
-    factor. The first makes K[x]/(f) a product of fields over K, so that the second says: what is
-    left of x^(q^(n/l)) - x is a unit there.
+    factor. By the first condition K[x]/(f) is a product of fields over K, so the second means that
+    x^(q^(n/l)) - x is a unit there.
     """
     p, size = extension.modulus.value, extension.base.degree
     degree = extension.degree // size
@@ -172,10 +172,10 @@ def is_irreducible(extension: Extension) -> bool:
 
 
 def _is_unit(extension: Extension, table: tuple[Plain, ...], a: Plain) -> bool:
-    """Whether a has an inverse in a product of extensions of K, of degrees that divide n.
+    """Test whether a is a unit in a product of extensions of K whose degrees divide n.
 
-    The product of a^(q^i) over i below n is a power of a norm, in K, in each: the units of K are
-    those whose power q - 1 is 1.
+    In each of them the product of a^(q^i) over i below n is a power of the norm, in K. An element
+    of K is a unit if its power q - 1 is 1.
     """
     size = extension.base.degree
     norm, conjugate = a, a

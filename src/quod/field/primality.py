@@ -1,9 +1,9 @@
-"""Whether a number is prime: the test of Miller and Rabin.
+"""The primality test of Miller and Rabin.
 
 Rabin, "Probabilistic algorithm for testing primality", 1980. With the first twelve primes as bases
 it never errs below 318665857834031151167461 (Sorenson and Webster, "Strong pseudoprimes to twelve
-prime bases", 2017), which is above 2**64. Larger numbers must pass random bases too: a composite
-passes each with a chance of at most one in four, whoever chose it.
+prime bases", 2017), which is above 2**64. Larger numbers must pass random bases too: any composite,
+even an adversarial one, passes each with a probability of at most one in four.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import os
 _FIXED_BASES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37)
 _SURE_BELOW = 318665857834031151167461
 _RANDOM_BASES = 32
-"""A composite passes all with a chance of at most 2**-64."""
+"""A composite passes all of them with a probability of at most 2**-64."""
 
 
 def is_prime(number: int) -> bool:
-    """Whether a number is prime: surely below 2**78, else but for a chance of 2**-64."""
+    """Test whether a number is prime; exact below 2**78, else wrong with probability 2**-64."""
     if number < 2:
         return False
     for small in _FIXED_BASES:
@@ -33,7 +33,7 @@ def is_prime(number: int) -> bool:
 
 
 def _passes(number: int, base: int) -> bool:
-    """Whether an odd number is a probable prime to one base, from 2 to the number less 2."""
+    """Test whether an odd number is a strong probable prime to a base from 2 to number - 2."""
     halvings = ((number - 1) & (1 - number)).bit_length() - 1
     power = pow(base, number >> halvings, number)
     if power in (1, number - 1):

@@ -1,7 +1,7 @@
-"""What all ways of holding elements of a prime field share inside kernels.
+"""The base class of the limb strategies of prime fields inside kernels.
 
-All have one layout in memory (see `quod.field.moduli`): they differ in registers only, so a stored
-element is canonical (below p) and the same bits whichever strategy stored it.
+Strategies differ only in registers. All have one layout in memory (see `quod.field.moduli`): a
+stored element is canonical (below p) and has the same bits in every strategy.
 """
 
 from __future__ import annotations
@@ -25,20 +25,21 @@ if TYPE_CHECKING:
 
 
 class UnheldModulusError(TraceError):
-    """A modulus that one way of holding elements does not take."""
+    """A modulus that a limb strategy does not support."""
 
 
 def is_long(modulus: Modulus) -> bool:
-    """Whether elements lie in memory as 64-bit words in Montgomery form."""
+    """Return whether elements are stored as 64-bit words in Montgomery form."""
     return modulus.words > 1 and not modulus.is_plain
 
 
 class PrimeField(FieldArithmetic[Element]):
     """Arithmetic modulo one prime in one kernel.
 
-    `limb_bits` and `limb_count` fix the register form. Elements are kept in Montgomery form with
-    radix 2**exponent; `native_exponent` is the radix that a product keeps, and factors are below
-    2**native_exponent. What the limbs hold is below `room`.
+    limb_bits, limb_count: the representation in registers.
+    native_exponent: log2 of the Montgomery radix that a product preserves; factors are below it.
+    memory_exponent: log2 of the Montgomery radix in memory.
+    room: exclusive bound of the integers that the limbs hold.
     """
 
     limb_bits: int
@@ -63,16 +64,16 @@ class PrimeField(FieldArithmetic[Element]):
 
     @abstractmethod
     def _holds(self, modulus: Modulus) -> bool:
-        """Whether this way of holding elements takes an odd modulus: of what size, mostly."""
+        """Return whether the limbs can hold elements of an odd modulus, mostly by its size."""
 
     def _takes(self, modulus: Modulus) -> bool:
-        """Whether this way suits how elements lie in memory: 64-bit words in Montgomery form."""
+        """Return whether the strategy supports a modulus and its layout in memory."""
         return is_long(modulus) and self._holds(modulus)
 
     def _check_modulus(self, modulus: Modulus) -> None:
-        """UnheldModulusError, with the sizes that are taken, for a modulus that is not."""
+        """Raise UnheldModulusError, with the supported sizes, for an unsupported modulus."""
         if not self._takes(modulus):
-            # The largest number of each size stands for all of them.
+            # Test the largest integer of each size in place of all moduli of that size.
             largest = {n: Modulus.known("", (1 << n) - 1) for n in range(3, MOST_BITS + 1)}
             sizes = [n for n, most in largest.items() if self._takes(most)]
             raise UnheldModulusError(
@@ -84,14 +85,14 @@ class PrimeField(FieldArithmetic[Element]):
 
     @abstractmethod
     def _product(self, a: Element, b: Element) -> Element:
-        """Montgomery product of elements that fit the limbs."""
+        """Return the Montgomery product of elements that fit the limbs."""
 
     @abstractmethod
     def _square(self, a: Element) -> Element: ...
 
     @abstractmethod
     def _sum_of_products(self, pairs: Sequence[tuple[Element, Element]]) -> Element:
-        """The sum of Montgomery products of elements that fit the limbs, reduced once."""
+        """Return the sum of Montgomery products of elements that fit the limbs, reduced once."""
 
     @abstractmethod
     def _fit(self, a: Element) -> Element: ...
@@ -101,7 +102,7 @@ class PrimeField(FieldArithmetic[Element]):
 
     @abstractmethod
     def _reduce(self, a: Element, bound: int | None) -> Element:
-        """An equal element below `bound`, which is p or more, or below about 2p."""
+        """Return an equal element below `bound`, which is p or more; None stands for about 2p."""
 
     @abstractmethod
     def _canonical(self, a: Element) -> Element: ...
@@ -111,7 +112,7 @@ class PrimeField(FieldArithmetic[Element]):
 
     @abstractmethod
     def _inverse_body(self, k: Builder, a: Element) -> Element:
-        """The inverse of an element below p."""
+        """Return the inverse of an element below p."""
 
     # --- shared
 
@@ -119,14 +120,14 @@ class PrimeField(FieldArithmetic[Element]):
         self, what: str, body: FunctionBody, *arguments: Any, key: Hashable = None,
         inline: bool = False,
     ) -> Any:  # fmt: skip
-        """Calls a device function of this very field, whatever other fields are called."""
+        """Call a device function of this field, keyed by the field's identity."""
         return self.k.call(
             f"{what}.{self.modulus.name}", body, *arguments, key=(self.identity, key),
             inline=inline,
         )  # fmt: skip
 
     def _check_own(self, *elements: Element) -> None:
-        """TraceError unless elements are of this field."""
+        """Raise TraceError unless all elements are of this field."""
         for a in elements:
             given: object = a
             if not isinstance(given, Element):
@@ -142,7 +143,7 @@ class PrimeField(FieldArithmetic[Element]):
                 )
 
     def _check_same(self, a: Element, b: Element) -> None:
-        """TraceError unless two elements can be added, subtracted or selected from."""
+        """Raise TraceError unless two elements of this field have the same radix."""
         self._check_own(a, b)
         if a.exponent != b.exponent:
             raise TraceError(
@@ -157,7 +158,7 @@ class PrimeField(FieldArithmetic[Element]):
         return self.raw_constant((value << self.native_exponent) % self.p)
 
     def raw_constant(self, integer: int, exponent: int | None = None) -> Element:
-        """An element given by the integer of its limbs, which hold it."""
+        """Return the element with this integer in its limbs; by default of the native radix."""
         assert 0 <= integer < self.room
         mask = (1 << self.limb_bits) - 1
         parts = [(integer >> (self.limb_bits * j)) & mask for j in range(self.limb_count)]
@@ -170,18 +171,18 @@ class PrimeField(FieldArithmetic[Element]):
         return self.raw_constant(0)
 
     def multiply(self, a: Element, b: Element) -> Element:
-        """The Montgomery product, below p + a * b / 2**native_exponent."""
+        """Return the Montgomery product, below p + a * b / 2**native_exponent."""
         if a is b:
             return self.square(a)
         self._check_own(a, b)
         return self._product(self.fit(a), self.fit(b))
 
     def multiply_constant(self, a: Element, value: int) -> Element:
-        """a * value for an integer that is known now, the shortest way."""
+        """Multiply by a static integer in the shortest way."""
         return self.multiply(a, self.constant(value))
 
     def is_shorter_negated(self, value: int) -> bool:
-        """Whether `multiply_constant` by -value is shorter than by value."""
+        """Return whether `multiply_constant` by -value is shorter than by value."""
         return False
 
     def square(self, a: Element) -> Element:
@@ -190,7 +191,7 @@ class PrimeField(FieldArithmetic[Element]):
         return self._square(self.fit(a))
 
     def sum_of_products(self, pairs: Sequence[tuple[Element, Element]]) -> Element:
-        """The sum of a * b over all pairs, reduced once.
+        """Return the sum of a * b over all pairs, reduced once.
 
         Longa, "Efficient algorithms for large prime characteristic fields and their application to
         bilinear pairings", CHES 2023.
@@ -198,7 +199,7 @@ class PrimeField(FieldArithmetic[Element]):
         return self.sums_of_products([pairs])[0]
 
     def sums_of_products(self, sums: Sequence[Sequence[tuple[Element, Element]]]) -> list[Element]:
-        """Several independent `sum_of_products`, which a strategy may compute side by side."""
+        """Return independent `sum_of_products`, which a strategy may interleave."""
         for pairs in sums:
             self._check_pairs(pairs)
         factors = iter(
@@ -208,7 +209,7 @@ class PrimeField(FieldArithmetic[Element]):
         return self._sums_of_products(fitted)
 
     def _check_pairs(self, pairs: Sequence[tuple[Element, Element]]) -> None:
-        """TraceError unless these are pairs of factors whose products can be added."""
+        """Raise TraceError unless these are pairs of factors whose products can be added."""
         for pair in pairs:
             given: object = pair
             if not isinstance(given, (tuple, list)) or len(given) != 2:
@@ -229,7 +230,7 @@ class PrimeField(FieldArithmetic[Element]):
         return [self._sum_of_products(pairs) for pairs in sums]
 
     def running_sum(self) -> RunningSum | None:
-        """How a loop adds products up without reducing each, where that pays; else None."""
+        """Return the accumulator of unreduced products for loops, or None if there is none."""
         return None
 
     def multiply_many(self, pairs: Sequence[tuple[Element, Element]]) -> list[Element]:
@@ -261,30 +262,33 @@ class PrimeField(FieldArithmetic[Element]):
         return self.subtract(zero, a)
 
     def fit(self, a: Element) -> Element:
-        """The element in limbs that a product may take: normalised, reduced if it must be."""
+        """Convert an element to limbs that a product accepts: normalised, reduced if necessary."""
         self._check_own(a)
         return self._fit(a)
 
     def normalise(self, a: Element) -> Element:
-        """The same integer with every limb but the last below 2**limb_bits."""
+        """Carry all limbs but the last below 2**limb_bits; the integer does not change."""
         self._check_own(a)
         return self._normalise(a)
 
     def reduce(self, a: Element, bound: int | None = None) -> Element:
-        """An equal element below `bound`, by default about 2p; TraceError for a bound below p."""
+        """Return an equal element below `bound`, by default about 2p.
+
+        Raises TraceError for a bound below p.
+        """
         self._check_own(a)
         return self._reduce(a, None if bound is None else self._attainable(bound))
 
     def canonical(self, a: Element) -> Element:
-        """The same element below p."""
+        """Return an equal element below p."""
         self._check_own(a)
         return self._canonical(a)
 
     def unify(self, elements: Sequence[Element], bound: int) -> list[Element]:
-        """The elements with equal static bounds, so that a loop or branch may carry any of them.
+        """Return the elements with equal static bounds, as loops and branches require.
 
-        Each is normalised, and reduced if it may reach `bound`, or what the limbs hold if that is
-        less. TraceError for a bound below p.
+        Each is normalised, and reduced if it may reach `bound` or `room`. Raises TraceError for a
+        bound below p.
         """
         self._check_own(*elements)
         bound = min(self._attainable(bound), self.room)
@@ -298,7 +302,7 @@ class PrimeField(FieldArithmetic[Element]):
         return unified
 
     def _attainable(self, bound: int) -> int:
-        """A bound that elements can be brought below: p or more."""
+        """Return the bound; raise TraceError if it is below p."""
         if bound < self.p:
             raise TraceError(
                 f"elements of {self.modulus.name} go up to p - 1 and cannot be brought below "
@@ -307,7 +311,7 @@ class PrimeField(FieldArithmetic[Element]):
         return bound
 
     def _below_many(self, elements: Sequence[Element], bound: int) -> list[Element]:
-        """The elements normalised, and reduced where they may reach `bound`."""
+        """Normalise the elements, and reduce those that may reach `bound`."""
         return [self.normalise(a if a.bound <= bound else self.reduce(a, bound)) for a in elements]
 
     def fit_many(self, elements: Sequence[Element]) -> list[Element]:
@@ -322,7 +326,7 @@ class PrimeField(FieldArithmetic[Element]):
 
     @property
     def carried_bound(self) -> int:
-        """The bound of carried elements: 4p, or p where the limbs leave little room above it."""
+        """The bound of carried elements: 4p, or p if 8p exceeds the native radix."""
         return self.p * (4 if self.p << 3 <= 1 << self.native_exponent else 1)
 
     def _full_maxima(self, bound: int) -> tuple[int, ...]:
@@ -345,7 +349,7 @@ class PrimeField(FieldArithmetic[Element]):
 
 
 def _runs(numbers: Sequence[int]) -> str:
-    """Rising numbers, as in ``2 to 5, 7``."""
+    """Format rising numbers, as in ``2 to 5, 7``."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and runs[-1][-1] == number - 1:

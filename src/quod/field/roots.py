@@ -1,12 +1,12 @@
-"""Roots of unity of order 2**k in prime fields, and where those in use come from.
+"""Roots of unity of order 2**k in prime fields, by the conventions in use.
 
 The field with p elements has roots of unity of orders up to 2**two_adicity, the greatest power of
-two that divides p - 1. Each root here is ``g**((p - 1) / 2**k)`` for some g that is no square, so
-that the square of one is the next smaller one. Which g is a convention, a *family*:
+two that divides p - 1. Each root here is ``g**((p - 1) / 2**k)`` for a non-residue g, so the square
+of a root is the root of half its order. The choice of g is a convention, a *family*:
 
-    snarkjs    the smallest number that is no square
-    arkworks   the generator of all non-zero elements that programs agree on: what arkworks, bellman
-               and Plonky3 take for their fields, else the smallest one
+    snarkjs    the smallest quadratic non-residue
+    arkworks   the established generator of the multiplicative group: the one of arkworks, bellman
+               and Plonky3 for their fields, else the smallest one
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ PUBLISHED_GENERATORS: dict[int, int] = {
         (CURVE25519_FQ, 2),
     )
 }  # fmt: skip
-"""Generators of the multiplicative group of large primes, as arkworks has them.
+"""Generators of the multiplicative group for large primes, as in arkworks.
 
-Of the small fields it is the smallest: 7 for M31 and Goldilocks, 31 for BabyBear, 3 for KoalaBear.
+Small fields use the smallest generator: 7 for M31 and Goldilocks, 31 for BabyBear, 3 for KoalaBear.
 """
 
 _TRIED_BELOW = 1 << 16
-"""Prime factors that are found by trial: all but one of p - 1, for any p below 2**32."""
+"""Limit of trial division, which finds all but one prime factor of p - 1 for p below 2**32."""
 
 
 @cache
 def smallest_non_residue(modulus: Modulus) -> int:
-    """The smallest positive integer that is no square modulo p."""
+    """Return the smallest quadratic non-residue modulo p."""
     p, candidate = modulus.value, 2
     while pow(candidate, (p - 1) // 2, p) == 1:
         candidate += 1
@@ -61,9 +61,9 @@ def smallest_non_residue(modulus: Modulus) -> int:
 
 @cache
 def multiplicative_generator(modulus: Modulus) -> int:
-    """The generator of all non-zero elements that the family arkworks starts from.
+    """Return the generator of the multiplicative group that the family arkworks uses.
 
-    InputError if it is not known, and p - 1 is too hard to factor to find one.
+    Raises InputError if none is published and p - 1 is too hard to factor.
     """
     p = modulus.value
     if p in PUBLISHED_GENERATORS:
@@ -76,7 +76,7 @@ def multiplicative_generator(modulus: Modulus) -> int:
 
 
 def _prime_factors(modulus: Modulus) -> list[int]:
-    """The primes that divide p - 1."""
+    """Return the primes that divide p - 1; raise InputError if they are too hard to find."""
     from quod.field.primality import is_prime
 
     found, rest, divisor = [2], (modulus.value - 1) >> modulus.two_adicity, 3
@@ -97,7 +97,7 @@ def _prime_factors(modulus: Modulus) -> list[int]:
 
 
 def root_generator(modulus: Modulus, family: RootFamily) -> int:
-    """The number from which a family of roots of unity comes; InputError for another family."""
+    """Return the non-residue g of a family; raise InputError for an unknown family."""
     if family not in get_args(RootFamily):
         families = alternatives(get_args(RootFamily))
         raise InputError(f"roots of unity are those of {families}, not {family!r}")
@@ -107,10 +107,10 @@ def root_generator(modulus: Modulus, family: RootFamily) -> int:
 
 @cache
 def root_of_unity(modulus: Modulus, family: RootFamily, log_size: int | None = None) -> int:
-    """The root of unity of order 2**log_size that `family` uses.
+    """Return the root of unity of order 2**log_size of a family.
 
-    Without `log_size`, the one of the greatest order, 2**two_adicity. InputError if the field has
-    no root of that order.
+    log_size: Default: `two_adicity`, the largest one.
+    Raises InputError if the field has no root of that order.
     """
     log_size = modulus.two_adicity if log_size is None else log_size
     _check_order(modulus, log_size)
@@ -119,7 +119,7 @@ def root_of_unity(modulus: Modulus, family: RootFamily, log_size: int | None = N
 
 
 def check_root(modulus: Modulus, root: object, log_size: int) -> None:
-    """InputError unless `root` is a root of unity of order 2**log_size, given below p."""
+    """Raise InputError unless `root` is an int below p of multiplicative order 2**log_size."""
     _check_order(modulus, log_size)
     p = modulus.value
     if type(root) is not int:
@@ -142,11 +142,11 @@ def _check_order(modulus: Modulus, log_size: int) -> None:
 
 
 def quotient_coset_shift(modulus: Modulus, family: RootFamily, log_size: int) -> int:
-    """The shift of the coset on which a Groth16 prover evaluates the quotient polynomial.
+    """Return the shift of the coset on which a Groth16 prover evaluates the quotient polynomial.
 
-    snarkjs takes the root of order 2**(log_size + 1), so that the coset holds the odd powers of it;
-    at the two-adicity, where there is none, the square of the non-residue. arkworks and bellman
-    take their generator.
+    snarkjs uses the root of order 2**(log_size + 1), whose odd powers form the coset. At the
+    two-adicity there is no such root, and it uses the square of the non-residue. arkworks and
+    bellman use their generator.
     """
     if family == "arkworks":
         return root_generator(modulus, family)

@@ -1,4 +1,4 @@
-"""Sums of products that a loop adds to, reduced when they are complete."""
+"""Accumulators of unreduced products in loops, reduced once at the end."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from quod.kernel.ir.value import Value
 
 
 class RunningSum(Protocol):
-    """What a strategy does for such sums, which are some words of its own."""
+    """The accumulator of a limb strategy, which represents a sum as several words."""
 
     def begun(self) -> tuple[Value, ...]:
-        """The sum of nothing."""
+        """Return the words of an empty sum."""
 
     def added(
         self, total: Sequence[Value], pairs: Sequence[tuple[Element, Element]],
         others: Sequence[Element],
     ) -> tuple[Value, ...]:  # fmt: skip
-        """A sum and all products a * b and all others."""
+        """Add all products a * b and all others to a sum."""
 
     def element(self, total: Sequence[Value]) -> Element:
-        """The element that a sum is."""
+        """Reduce a sum to an element."""

@@ -1,9 +1,9 @@
-"""Extensions of prime fields, and what fixes a field of either kind.
+"""Extensions of prime fields, and the common type of both kinds of fields.
 
-An extension is K[x]/(f) for a monic irreducible polynomial f over K, a prime field or an extension
-itself. Its elements are the coefficients of 1, x, x^2, ..., each an element of K: over the prime
-field at the bottom that is one coefficient after the other, for those of K first. So they lie in
-memory, each as in `quod.field.moduli`, and so they are on the host, in tuples of int.
+An extension is K[x]/(f) for a monic irreducible polynomial f over K, a prime field or an extension.
+An element is its coefficients of 1, x, x^2, ..., each an element of K, flattened to coefficients
+over the prime field. Memory has them in this order, each as in `quod.field.moduli`, and the host
+has them as a tuple of int.
 """
 
 from __future__ import annotations
@@ -17,19 +17,23 @@ from quod.field.moduli import Modulus
 from quod.frozen import frozen
 
 Coefficient: TypeAlias = "int | tuple[int, ...]"
-"""An element of K: an integer, or the tuple of an extension's."""
+"""An element of K: an integer, or a tuple of integers if K is an extension."""
 
 MOST_DEGREE = 16
-"""Over the prime field. A product takes the square of it in products there."""
+"""The highest degree over the prime field; a product takes degree**2 products there."""
 
 
 @frozen
 class Extension:
-    """K[x]/(f), where `base` is K and `polynomial` has the coefficients of f from 1 upwards.
+    """An extension K[x]/(f): ``Extension("m31.3", M31, (-5, 0, 0, 1))`` is M31[x]/(x^3 - 5).
 
-    ``Extension("m31.3", M31, (-5, 0, 0, 1))`` is M31[x]/(x^3 - 5); coefficients over an extension
-    are tuples of int. `name` stands in messages. InputError for a polynomial that is not monic and
-    irreducible, of degree 2 or more, or leads above degree 16 over the prime field.
+    name: used in messages.
+    base: K.
+    polynomial: the coefficients of f, constant term first: int, or tuples of int if K is an
+        extension.
+
+    Raises InputError unless f is monic and irreducible, of degree 2 or more, and the degree over
+    the prime field is at most 16.
     """
 
     name: str
@@ -61,7 +65,7 @@ class Extension:
             raise InputError(
                 f"the polynomial of {self.name} is not monic; divide it by its last coefficient"
             )
-        # Loads where somebody makes an extension: the named ones are known to be fields.
+        # Imported only for new extensions; the named ones are not tested here.
         from quod.field.plain_extension import is_irreducible
 
         if not is_irreducible(self):
@@ -72,7 +76,7 @@ class Extension:
 
     @classmethod
     def binomial(cls, name: str, base: FieldSpec, degree: int, root: Coefficient) -> Self:
-        """K[x]/(x^degree - root). InputError as for any other polynomial."""
+        """Return K[x]/(x^degree - root); raise InputError if that is not a field."""
         given: object = degree
         parts = root if isinstance(root, tuple) else (root,)
         if (
@@ -88,9 +92,9 @@ class Extension:
 
     @classmethod
     def known(cls, name: str, base: FieldSpec, degree: int, root: Coefficient) -> Self:
-        """K[x]/(x^degree - root), not tested, as its name or its maker stands for it.
+        """Return K[x]/(x^degree - root) without a test, which saves time at import.
 
-        No time at import: Quod's own are tested in the tests. `root` is as it is stored.
+        Quod's own extensions are checked in the tests. `root` must be centred between -p/2 and p/2.
         """
         return cls.known_polynomial(name, base, _binomial(base, degree, root))
 
@@ -98,13 +102,13 @@ class Extension:
     def known_polynomial(
         cls, name: str, base: FieldSpec, polynomial: tuple[Coefficient, ...]
     ) -> Self:
-        """An extension by any polynomial, not tested, whose coefficients are as they are stored."""
+        """Return K[x]/(polynomial) without a test; the coefficients must be centred."""
         extension = object.__new__(cls)
         extension.__dict__.update(name=name, base=base, polynomial=polynomial)
         return extension
 
     def _checked(self, polynomial: object) -> tuple[Coefficient, ...]:
-        """The coefficients, integers between -p/2 and p/2; InputError for what is none."""
+        """Return the coefficients centred between -p/2 and p/2; raise InputError if invalid."""
         size = self.base.degree
         kind = "int" if size == 1 else f"tuples of {size} int"
         if not isinstance(polynomial, Sequence) or isinstance(polynomial, str | bytes):
@@ -137,7 +141,7 @@ class Extension:
 
     @cached_property
     def degree(self) -> int:
-        """The degree over the prime field: how many coefficients an element has there."""
+        """The degree over the prime field, which is the number of an element's coefficients."""
         return self.base.degree * (len(self.polynomial) - 1)
 
     @cached_property
@@ -147,25 +151,25 @@ class Extension:
 
     @cached_property
     def product_terms(self) -> tuple[tuple[tuple[int, int, int], ...], ...]:
-        """What products of plain integers are made of; see `plain_extension.product_terms`."""
+        """The terms of products on Python integers; see `plain_extension.product_terms`."""
         from quod.field.plain_extension import product_terms
 
         return product_terms(self)
 
     @cached_property
     def non_residue(self) -> int | None:
-        """The number whose root is adjoined to a prime field, if the polynomial says so."""
+        """The integer a of a polynomial x^n - a over a prime field; None for other polynomials."""
         first, *middle, _ = self.polynomial
         return -first if isinstance(first, int) and not any(middle) else None
 
     @property
     def is_quadratic(self) -> bool:
-        """Whether the square root of a number is adjoined to a prime field."""
+        """True if a square root is adjoined to a prime field."""
         return self.degree == 2 and self.non_residue is not None
 
 
 FieldSpec: TypeAlias = Modulus | Extension
-"""What fixes a field: the static argument of kernels that work over fields of any degree."""
+"""A prime field or an extension; the static argument of kernels over fields of any degree."""
 
 
 def _binomial(base: FieldSpec, degree: int, root: Coefficient) -> tuple[Coefficient, ...]:

@@ -1,7 +1,7 @@
-"""Which way of holding the elements of a prime field suits a machine: one row each.
+"""The choice of a limb strategy for a prime field on a machine.
 
-A new one is a module of `quod.field.strategies` with its row as ``STRATEGY``, and its name in
-`CANDIDATES` beside what it is for: only what passes that is loaded, and asked how well it suits.
+A strategy is a module of `quod.field.strategies` with its row ``STRATEGY``, and an entry in
+`CANDIDATES`. Only candidates for the modulus and machine are imported and asked for their cost.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from quod.validation import instance
 
 @frozen
 class Strategy:
-    """A way of holding elements.
+    """A limb strategy.
 
-    `suits` gives the cost of a product, in multiplications that one instance does, or why elements
-    of the field cannot be held so on the machine; `arithmetic` makes the field.
+    suits: returns the cost of a product in multiplications of one instance, or the reason why the
+        machine or modulus is not supported.
+    arithmetic: creates the field.
     """
 
     suits: Callable[[Machine, Modulus], float | str]
@@ -32,9 +33,11 @@ class Strategy:
 
 @frozen
 class Candidate:
-    """A strategy's name, the lengths of moduli it is for, and the capability that it is made for.
+    """A strategy that may be asked.
 
-    One that is made for none is asked where no other suits.
+    name: its module.
+    bits: bits of its moduli.
+    made_for: the capability it requires; None: it is asked only if no strategy before it suits.
     """
 
     name: str
@@ -55,15 +58,15 @@ CANDIDATES = (
 
 
 def strategy(name: str) -> Strategy:
-    """The row of a strategy, one of `CANDIDATES`."""
+    """Import a strategy of `CANDIDATES` and return its row."""
     row: Strategy = import_module(f"quod.field.strategies.{name}").STRATEGY
     return row
 
 
 def prime_field(k: Builder, modulus: Modulus) -> PrimeField:
-    """The arithmetic of a field, held as it costs least on the machine that `k` traces for.
+    """Return the arithmetic of a field with the cheapest strategy for the machine of `k`.
 
-    UnheldModulusError, with what each strategy says, where none suits the machine.
+    Raises UnheldModulusError, with the reason of each strategy, if none suits.
     """
     remedy = "take one of quod.field.NAMED, or make one; of an Extension write extension_field"
     instance("the field", modulus, Modulus, remedy, error=TraceError)

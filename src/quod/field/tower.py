@@ -1,8 +1,8 @@
 """The tower over Fq2 inside kernels: Fq6 = Fq2[v]/(v^3 - xi), Fq12 = Fq6[w]/(w^2 - v).
 
 An element of Fq6 is a tuple of three of Fq2, one of Fq12 a tuple of two of Fq6. The operations of
-Fq6 and Fq12 are device functions, which take and give coefficients with one static bound, so that
-each is compiled once. Formulas: Devegili, O hEigeartaigh, Scott, Dahab, "Multiplication and
+Fq6 and Fq12 are device functions whose arguments and results have one static bound, so that each is
+compiled once. Formulas: Devegili, O hEigeartaigh, Scott, Dahab, "Multiplication and
 squaring on pairing-friendly fields" (2006/471); Granger, Scott, "Faster squaring in the cyclotomic
 subgroup of sixth degree extensions" (PKC 2010).
 """
@@ -28,12 +28,12 @@ E = TypeVar("E")
 
 
 class Fq12Arithmetic(ABC, Generic[E]):
-    """Fq12 of one pairing in one kernel: as one instance has it, or the lanes of a subgroup."""
+    """Fq12 of one pairing in one kernel, computed by one instance or by the lanes of a subgroup."""
 
     k: Builder
 
     power_name: ClassVar[str]
-    """What the functions of powers are called."""
+    """Prefix of the names of power functions."""
 
     @abstractmethod
     def bounded(self, item: Any) -> Any:
@@ -88,7 +88,7 @@ class Fq12Arithmetic(ABC, Generic[E]):
         return result
 
     def _power(self, a: E, exponent: int) -> E:
-        """By signed digits, as an inverse costs nothing."""
+        """Compute a power by signed digits, since inverses are free."""
         k = self.k
         digits = signed_digits(exponent)[1:]
         if not digits:
@@ -129,7 +129,7 @@ class TowerField(Fq12Arithmetic[Fq12]):
         self.bound = self._bound()
 
     def _bound(self) -> int:
-        """The bound of coefficients that functions take: high, where the limbs have the room."""
+        """Return the bound of function arguments, as large as the limbs allow."""
         base = self.fq2.base
         bound = base.carried_bound
         while bound < 32 * base.p and 16 * bound <= 1 << base.native_exponent:
@@ -401,12 +401,12 @@ def signed_digits(number: int) -> list[int]:
 
 
 def digit_at(k: Builder, digits: int, index: Value) -> Value:
-    """Whether bit `index` of a constant below 2**64 is set."""
+    """Return a bool: bit `index` of a constant below 2**64 is set."""
     return (k.constant(digits, types.u64) >> index.cast(types.u64)) & 1 != 0
 
 
 def frobenius_factors(spec: Extension, xi: tuple[int, int], power: int) -> list[tuple[int, int]]:
-    """xi^(i*(q^power - 1)/6) for i = 0..5, what a -> a^(q^power) multiplies a_i * w^i with."""
+    """Return xi^(i*(q^power - 1)/6) for i = 0..5, the factors of a_i * w^i in a^(q^power)."""
     p, beta = spec.modulus.value, spec.non_residue
     assert beta is not None
 

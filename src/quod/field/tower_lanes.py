@@ -1,9 +1,9 @@
-"""Fq12 with a coefficient in each of six lanes, for one computation that is to be done soon.
+"""Fq12 with one coefficient in each of six lanes, for low latency of a single computation.
 
-Fq12 = Fq2[w]/(w^6 - xi), and lane i < 6 of a subgroup of eight has the coefficient of w^i; what
-the last two have counts for nothing. A product is six products of Fq2 in each lane, and a square in
-the cyclotomic subgroup is one, where one lane alone does eighteen and six one after the other.
-Formulas: as in `quod.field.tower`, products by rows.
+Fq12 = Fq2[w]/(w^6 - xi), and lane i < 6 of a subgroup of eight holds the coefficient of w^i; the
+values of the last two lanes are ignored. A product takes six products of Fq2 in each lane instead
+of eighteen in one lane, and a cyclotomic square one instead of six. Formulas: as in
+`quod.field.tower`, with products by rows.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from quod.kernel.ir.value import Operand, Value
 Fq2 = ExtensionElement
 
 LANES = 8
-"""Instances a workgroup."""
+"""Instances of a workgroup."""
 
 _DEGREE = 6
 _ORDER_OF_MEMORY = (0, 2, 4, 1, 3, 5)
-"""Which power of w each pair of coefficients belongs to, in the order of the tower."""
+"""The power of w of each pair of coefficients, in the order of the tower."""
 
 
 class LaneTower(Fq12Arithmetic[Fq2]):
     """Fq12 of one pairing in a kernel whose workgroups are a subgroup of eight instances.
 
-    Elements are one of Fq2 an instance, with the bound that functions take; all instances come to
-    every operation.
+    Each instance holds one element of Fq2, with the bound of function arguments. All instances must
+    call every operation.
     """
 
     power_name = "power"
@@ -46,11 +46,11 @@ class LaneTower(Fq12Arithmetic[Fq2]):
 
     @property
     def lane(self) -> Value:
-        """The lane's number, where it is asked for: functions do not see the values of others."""
+        """The lane's number, emitted anew: device functions cannot use values of their callers."""
         return self.k.lane_id()
 
     def of(self, a: Fq2, lane: Value | int) -> Fq2:
-        """The coefficient that another lane has."""
+        """Return the coefficient of another lane."""
         if isinstance(lane, int):
             lane = self.k.constant(lane, types.u32)
         limbs, _, rebuild = a.flatten()
@@ -65,7 +65,7 @@ class LaneTower(Fq12Arithmetic[Fq2]):
         return self.fq2.select(condition, a, b)
 
     def _permuted(self, a: Fq2, sources: Sequence[int]) -> Fq2:
-        """In each lane the coefficient of the one that is named for it."""
+        """Return in lane i the coefficient of lane sources[i]."""
         source = self.lane
         for lane, other in enumerate(sources):
             if other != lane:
@@ -89,7 +89,7 @@ class LaneTower(Fq12Arithmetic[Fq2]):
         return result
 
     def products(self, pairs: Sequence[tuple[Fq2, Fq2]]) -> list[Fq2]:
-        """At most six products of what all lanes have, a lane each."""
+        """Return at most six products of values that all lanes hold, each computed by one lane."""
         left, right = pairs[-1]
         for lane, (a, b) in enumerate(pairs[:-1]):
             left, right = self._chosen([lane], a, left), self._chosen([lane], b, right)
@@ -127,7 +127,7 @@ class LaneTower(Fq12Arithmetic[Fq2]):
         return self._element("square", self._square, a)
 
     def _square(self, a: Fq2) -> Fq2:
-        """In lane k the sum of a_i * a_j over i + j = k or k + 6, each pair of them once."""
+        """Return in lane k the sum of a_i * a_j over i + j = k or k + 6, each pair once."""
         fq2, sums = self.fq2, [_pairs(lane) for lane in range(_DEGREE)]
         terms = []
         for number in range(max(map(len, sums))):
@@ -166,8 +166,7 @@ class LaneTower(Fq12Arithmetic[Fq2]):
         return self._element("inverse", self._inverse, a)
 
     def _inverse(self, a: Fq2) -> Fq2:
-        """The conjugate over the norm to Fq6, whose inverse has its coefficients where it has
-        them: those of v = w^2 in the even lanes."""
+        """Divide the conjugate by the norm to Fq6, whose coefficients are in the even lanes."""
         fq2, bounded, xi = self.fq2, self.tower.bounded, self.tower.multiply_by_xi
         conjugate = self.conjugate(a)
         norm = self.multiply(a, conjugate)
@@ -204,7 +203,7 @@ class LaneTower(Fq12Arithmetic[Fq2]):
         return self._element("cyclotomic_square", self._cyclotomic_square, a)
 
     def _cyclotomic_square(self, a: Fq2) -> Fq2:
-        """With x = a_i and y = a_(i+3) lane i has (x + y)(x + xi*y), and lane i + 3 has x*y."""
+        """Square with (x + y)(x + xi*y) in lane i and x*y in lane i + 3, x = a_i, y = a_(i+3)."""
         fq2, xi, bounded = self.fq2, self.tower.multiply_by_xi, self.tower.bounded
         opposite = [3, 4, 5, 0, 1, 2]
         other = self._permuted(a, opposite)
@@ -234,7 +233,7 @@ class LaneTower(Fq12Arithmetic[Fq2]):
             self.fq2.store_words_at(pointer, self.fq2.element_offset(place), words)
 
     def _place(self) -> Value:
-        """Where in an element of memory a lane's coefficient is; the last lanes read the first."""
+        """Return the index of the lane's coefficient in memory; the last two lanes use index 0."""
         place = self.k.constant(0, types.u32)
         for at, lane in enumerate(_ORDER_OF_MEMORY):
             place = self.k.select(self.lane == lane, at, place)
@@ -242,6 +241,6 @@ class LaneTower(Fq12Arithmetic[Fq2]):
 
 
 def _pairs(total: int) -> list[tuple[int, int]]:
-    """i <= j below 6 with i + j = total or total + 6."""
+    """Return the pairs i <= j below 6 with i + j = total or total + 6."""
     found = [(i, j) for i in range(_DEGREE) for j in range(i, _DEGREE)]
     return [(i, j) for i, j in found if (i + j) % _DEGREE == total]

@@ -1,7 +1,7 @@
-"""Ways of holding field elements while a kernel computes.
+"""Limb strategies: representations of field elements in registers.
 
-A strategy has a file of its own, with its row as ``STRATEGY`` at the end: `mersenne61`,
-`one_word`, `ifma52`, `limbs32`, `limbs64`, `lazy_limbs`. Beside them stands what they are made of:
-`word` for one word, `saturated`, `carry_chains` and `reduction` for limbs of whole words,
-`spare_limbs` for those with bits to spare, `limb_choice` for small ones, `inversion` for all.
+Each strategy is a module that ends with its row ``STRATEGY``: `mersenne61`, `one_word`, `ifma52`,
+`limbs32`, `limbs64`, `lazy_limbs`. The other modules are shared: `word` for one word, `saturated`,
+`carry_chains` and `reduction` for saturated limbs, `spare_limbs` for limbs with spare bits,
+`limb_choice` for small limbs, `inversion` for several.
 """

@@ -1,9 +1,9 @@
-"""Products of long numbers in saturated 32-bit words, as NVIDIA's multiply-add takes them.
+"""Products of long integers in saturated 32-bit words, by carry chains of NVIDIA's multiply-add.
 
-A word product and the 64-bit sum that it joins are one instruction there (IMAD.WIDE), if the low
-and the high half are added to neighbouring words in one carry chain. The products of a row
-overlap by a word, so each row goes into two sums: one of the products at even places, one of those
-at odd places, which are added up once in the end. Additions run beside the multiplier.
+A word product and its addition to a 64-bit sum are one instruction (IMAD.WIDE), if the low and the
+high half are added to neighbouring words in one carry chain. The products of a row overlap by a
+word, so each row goes into two sums, of the products at even and at odd positions, which are added
+once at the end. Additions execute concurrently with the multiplier.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from quod.kernel.ir.value import Value
 Words = Sequence[Value]
 
 KARATSUBA_WORDS = 6
-"""Numbers of so many words or more in each half are multiplied by Karatsuba's method."""
+"""Words of a half from which on products use Karatsuba's method."""
 
 _FIRST_AND_NEXT = {"add": ("add_cc", "addc_cc"), "sub": ("sub_cc", "subc_cc")}
 
@@ -26,7 +26,7 @@ _FIRST_AND_NEXT = {"add": ("add_cc", "addc_cc"), "sub": ("sub_cc", "subc_cc")}
 def with_carry(
     k: Builder, operation: Literal["add", "sub"], a: Words, b: Words
 ) -> tuple[list[Value], Value]:
-    """The words of a sum or difference, as many as both have, and its carry or borrow."""
+    """Return the words of a sum or difference of equally long integers, and its carry or borrow."""
     first, following = _FIRST_AND_NEXT[operation]
     word, carry = k.emit_many(first, (a[0], b[0]))
     words = [word]
@@ -66,7 +66,7 @@ class CarryChains:
         return with_carry(self.k, "sub", a, b)
 
     def mask(self, borrow: Value) -> Value:
-        """All ones where there was a borrow, else 0."""
+        """Return a word of all ones if there was a borrow, else 0."""
         return self.k.emit("subc", (self.zero, self.zero, borrow))
 
     def taken(self, carry: Value) -> Value:
@@ -79,9 +79,9 @@ class CarryChains:
         self, sum_: Sequence[Value | None], at: int, row: Words, factor: Value,
         carry: Value | None = None,
     ) -> tuple[list[Value | None], Value | None]:  # fmt: skip
-        """Adds row[i] * factor at the places at + 2*i of a sum, and gives the carry out of the top.
+        """Add row[i] * factor at words at + 2*i of a sum; return the sum and the carry out.
 
-        A word of the sum that is None is zero. No carry comes out of a pair that was zero.
+        A word of None is zero. The carry is None if the highest pair of words was zero.
         """
         k = self.k
         words = list(sum_)
@@ -129,7 +129,7 @@ class CarryChains:
     def _row(
         self, sum_: list[Value | None], at: int, row: Words, factor: Value
     ) -> list[Value | None]:
-        """A row whose carry becomes the next word of the sum, which must be zero so far."""
+        """Add a row whose carry becomes the next word of the sum, which must be zero before."""
         if not row:
             return sum_
         words, carry = self.multiply_row(sum_, at, row, factor)
@@ -147,7 +147,7 @@ class CarryChains:
         return words + total
 
     def _karatsuba(self, a: Words, b: Words) -> list[Value]:
-        """Three half products: a0*b1 + a1*b0 = a0*b0 + a1*b1 + (a0 - a1)*(b1 - b0)."""
+        """Multiply by three half products: a0*b1 + a1*b0 = a0*b0 + a1*b1 + (a0 - a1)*(b1 - b0)."""
         half = len(a) // 2
         low = self.product(a[:half], b[:half])
         high = self.product(a[half:], b[half:])
@@ -175,7 +175,7 @@ class CarryChains:
         return [*result, self.k.emit("addc", (high[-1], self.zero, carry))]
 
     def _difference(self, a: Words, b: Words) -> tuple[list[Value], Value]:
-        """abs(a - b), and all ones where a < b."""
+        """Return abs(a - b), and a word of all ones if a < b."""
         words, borrow = self.subtract(a, b)
         sign = self.mask(borrow)
         flipped = [word ^ sign for word in words]

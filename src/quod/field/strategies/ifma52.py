@@ -27,8 +27,8 @@ _MASK = (1 << _BITS) - 1
 _WORD_LIMIT = 1 << 64
 _SIDE_BY_SIDE = 2
 _MOST_SPARE_BITS = 50
-"""How far the limbs may exceed the modulus: it reaches the top one, from which a quotient is
-guessed."""
+"""The most bits by which the limbs exceed the modulus: p must reach the highest limb, from which
+quotients are estimated."""
 
 T = TypeVar("T")
 
@@ -60,14 +60,14 @@ class Ifma52(SpareLimbs):
 
     @property
     def last_most(self) -> int:
-        """As much as leaves the factor that quotients are guessed with 52 bits."""
+        """The largest value for which the factor of quotient estimates fits 52 bits."""
         excess = 0
         while excess < 64 - _BITS - 1 and self._quotient_scale(excess + 1) <= _MASK:
             excess += 1
         return (1 << (_BITS + excess)) - 1
 
     def _quotient_scale(self, excess: int) -> int:
-        """2**52 times what one in a last limb counts by p, without its `excess` lowest bits."""
+        """Return 2**52 / p times the weight of the last limb without its `excess` lowest bits."""
         return (1 << (_BITS * self.limb_count + excess)) // self.p
 
     def _normalise(self, a: Element) -> Element:
@@ -110,7 +110,7 @@ class Ifma52(SpareLimbs):
     # --- products
 
     def _claim(self, pairs: Sequence[tuple[Element, Element]]) -> tuple[list[int], int]:
-        """The most that limbs of a sum of products are, and its bound."""
+        """Return the maxima of the limbs of a sum of products, and its bound."""
         products = sum((a.bound - 1) * (b.bound - 1) for a, b in pairs)
         bound = (products + (self.room - 1) * self.p) // self.room + 1
         # A column gathers two halves a limb for each product and for the reduction, and a carry.
@@ -135,7 +135,7 @@ class Ifma52(SpareLimbs):
         return self.add(self._sum_of_products(pairs[:half]), self._sum_of_products(pairs[half:]))
 
     def _sums_of_products(self, sums: Sequence[Sequence[tuple[Element, Element]]]) -> list[Element]:
-        """Two sums of equally many products at a time are computed side by side."""
+        """Interleave two sums of equally many products at a time."""
         if any(self._overflows(*self._claim(pairs)) for pairs in sums):
             return [self._sum_of_products(pairs) for pairs in sums]
         results: list[Element] = []
@@ -176,10 +176,10 @@ class Ifma52(SpareLimbs):
     def _sum_steps(
         self, k: Builder, a: Sequence[Sequence[Value]], b: Sequence[Sequence[Value]]
     ) -> Steps[tuple[Value, ...]]:
-        """Rows of each a times one limb of its b, and after each a step of Montgomery reduction.
+        """Add rows of each a times one limb of its b, each with a step of Montgomery reduction.
 
-        A row is added before the reduction of the one above it: the multiple of p for that waits
-        for the lowest column, and meanwhile there is work.
+        The next row is added before the reduction of the previous one, to hide the latency of that
+        reduction's quotient.
         """
         n = self.limb_count
         columns = [k.constant(_MASK, types.u64)] * n + [k.constant(0, types.u64)] * n
@@ -200,7 +200,7 @@ class Ifma52(SpareLimbs):
         a: Sequence[Sequence[Value]],
         b: Sequence[Sequence[Value]],
     ) -> Steps[None]:
-        """Adds each a times limb i of its b to the columns from i on."""
+        """Add each a times limb i of its b to the columns from i on."""
         n = self.limb_count
         for x, y in zip(a, b, strict=True):
             for j in range(n):
@@ -212,11 +212,11 @@ class Ifma52(SpareLimbs):
                 yield
 
     def _quotient(self, k: Builder, columns: list[Value], i: int) -> Value:
-        """The multiple of p that clears the 52 bits of column i; carries the rest of it.
+        """Return the multiple of p that clears the low 52 bits of column i, and carry the others.
 
-        The column is too high by 2**52 - 1. Cleared, the true one becomes the next multiple of
-        2**52 from it on, so its product need not be made: the bits from 52 on are the carry as
-        they stand. In the quotient the excess, which is -1 modulo 2**52, is made up for.
+        The column is offset by 2**52 - 1. Clearing rounds the true value up to a multiple of 2**52,
+        so the bits from 52 on of the offset column are the carry, without computing the product.
+        The quotient compensates for the offset, which is -1 modulo 2**52.
         """
         inverse = k.constant(-pow(self.p, -1, 1 << _BITS) % (1 << _BITS), types.u64)
         columns[i + 1] = columns[i + 1] + (columns[i] >> _BITS)
@@ -225,7 +225,7 @@ class Ifma52(SpareLimbs):
     def _reduction_steps(
         self, k: Builder, columns: list[Value], i: int, quotient: Value
     ) -> Steps[None]:
-        """Adds a multiple of p to the columns above i."""
+        """Add a multiple of p to the columns above i."""
         n = self.limb_count
         modulus = self.raw_constant(self.p).limbs
         for j in range(1, n):
@@ -237,7 +237,7 @@ class Ifma52(SpareLimbs):
         yield
 
     def _square_steps(self, k: Builder, a: Sequence[Value]) -> Steps[tuple[Value, ...]]:
-        """Column by column; the higher ones between the steps of the reduction."""
+        """Square column by column, with the higher columns between the steps of the reduction."""
         n = self.limb_count
         columns: list[Value] = []
         for _ in range(n + 1):
@@ -251,7 +251,7 @@ class Ifma52(SpareLimbs):
         return tuple(columns[n:])
 
     def _column_steps(self, k: Builder, columns: list[Value], a: Sequence[Value]) -> Steps[None]:
-        """The next column of a square: products of different limbs once, doubled, and a square."""
+        """Append the next column of a square: doubled products of different limbs, and a square."""
         n, place = self.limb_count, len(columns)
         column = k.constant(0, types.u64)
         for i in range(n):
@@ -269,12 +269,12 @@ class Ifma52(SpareLimbs):
     # --- reductions
 
     def _reduce(self, a: Element, bound: int | None) -> Element:
-        """An equal element by a quotient guessed from the top limb; below 2p plus a little."""
+        """Reduce by a quotient estimated from the highest limb, to slightly above 2p."""
         if a.bound <= (bound or 2 * self.p):
             return a
         a = _side_by_side([self._reduce_steps(a)])[0]
         while bound is not None and a.bound > bound:
-            # A guess from limbs that were not carried may have left much.
+            # An estimate from limbs with pending carries may leave a large remainder.
             guessed = _side_by_side([self._reduce_steps(a)])[0] if a.bound > 4 * self.p else a
             if guessed.bound == a.bound:
                 guessed = self._subtract_if_not_less(a, self.p)
@@ -284,7 +284,7 @@ class Ifma52(SpareLimbs):
     def _reduce_steps(self, a: Element) -> Steps[Element]:
         k, n = self.k, self.limb_count
         excess = max(0, a.maxima[-1].bit_length() - _BITS)
-        # The guess falls short by less than two, and by what the top limb does not show.
+        # The estimate is too small by less than two, plus the part below the highest limb.
         scale = k.constant(self._quotient_scale(excess), types.u64)
         quotient = _high(k, k.constant(0, types.u64), a.limbs[-1] >> excess, scale)
         yield
@@ -309,7 +309,7 @@ class Ifma52(SpareLimbs):
         return self._made(limbs, below, [_MASK] * n, a.exponent)
 
     def _subtract_if_not_less(self, a: Element, amount: int) -> Element:
-        """a - amount where a is not less; a must be normalised."""
+        """Return a - amount if a is not less, else a; a must be normalised."""
         n = self.limb_count
         complement = self.raw_constant((1 << (_BITS * n)) - amount).limbs
         limbs: list[Value] = []
@@ -327,7 +327,7 @@ class Ifma52(SpareLimbs):
         return self._made(chosen, bound, [_MASK] * n, a.exponent)
 
     def _least(self, a: Element, unit: int) -> Element:
-        """The element below `unit`, p or a power of two times that, which divides what it lost."""
+        """Subtract multiples of `unit`, p times a power of two, until the element is below it."""
         a = self.normalise(a)
         while a.bound > unit:
             times = 1
@@ -357,7 +357,7 @@ class Ifma52(SpareLimbs):
         return self._made(limbs, bound, [_MASK] * self.limb_count, exponent)
 
     def _bits_of(self, words: Sequence[Value], low: int) -> Value:
-        """52 bits of packed words from bit `low` on; bits below zero are zero."""
+        """Return 52 bits of packed words from bit `low` on; bits below zero are zero."""
         parts = []
         for index, word in enumerate(words):
             offset = 64 * index - low
@@ -375,7 +375,7 @@ class Ifma52(SpareLimbs):
         shift = a.exponent - self.memory_exponent
         if not 0 <= shift <= _BITS:
             raise TraceError("an element of this radix cannot be stored: multiply it first")
-        # What follows compares within the limbs, and clearing the low bits adds multiples of p.
+        # The comparisons below need values within the limbs; clearing low bits adds multiples of p.
         most = self.room - ((1 << shift) - 1) * self.p
         if a.bound > most:
             a = self.reduce(a, max(most, self.p))
@@ -398,7 +398,7 @@ class Ifma52(SpareLimbs):
         return tuple(words)
 
     def _clear_low_bits(self, a: Element, count: int) -> Element:
-        """a plus the multiple of p that makes it a multiple of 2**count."""
+        """Add the multiple of p that makes a a multiple of 2**count."""
         k, n = self.k, self.limb_count
         unit = 1 << count
         inverse = k.constant(-pow(self.p, -1, unit) % unit, types.u64)
@@ -415,10 +415,10 @@ class Ifma52(SpareLimbs):
 
 
 def _side_by_side(streams: Sequence[Steps[T]]) -> list[T]:
-    """Runs independent computations a step at a time each.
+    """Interleave independent computations step by step.
 
-    A processor that waits for one column of a product then finds work in the other product: its
-    scheduler is too small to look ahead to the next one.
+    While one product waits for a column the CPU executes the other; its reorder window is too small
+    to reach the next product otherwise.
     """
     results: dict[int, T] = {}
     running = dict(enumerate(streams))
@@ -433,9 +433,9 @@ def _side_by_side(streams: Sequence[Steps[T]]) -> list[T]:
 
 
 def _unmasked(a: Element) -> tuple[Value, ...]:
-    """The limbs of a factor without the masks that normalising put on them.
+    """Return the limbs of a factor without the masks of its normalisation.
 
-    The multiply-adds take 52 bits of a limb whatever is above; a mask nobody else needs goes.
+    The multiply-adds ignore bits above 52, so a mask without other uses becomes dead code.
     """
     limbs = []
     for limb in a.limbs:

@@ -37,7 +37,7 @@ _TOGETHER = 5
 
 @frozen
 class Matrix:
-    """The transition of a run of steps: (f, g) becomes (u*f + v*g, q*f + r*g) over 2**steps."""
+    """The transition of a run of steps: (f, g) becomes (u*f + v*g, q*f + r*g) / 2**steps."""
 
     u: Value
     v: Value
@@ -45,7 +45,7 @@ class Matrix:
     r: Value
 
     def after(self, first: Matrix) -> Matrix:
-        """The transition of the run `first` and then this one."""
+        """Return the transition of the run `first` followed by this one."""
         return Matrix(
             self.u * first.u + self.v * first.q, self.u * first.v + self.v * first.r,
             self.q * first.u + self.r * first.q, self.q * first.v + self.r * first.r,
@@ -53,10 +53,10 @@ class Matrix:
 
 
 class Inversion(ABC):
-    """Inversion modulo one prime, for one way of holding long signed numbers.
+    """Inversion modulo one prime, for one representation of long signed integers.
 
-    `half_steps` is half the steps a round: the matrix of so many has coefficients of 32 bits, two
-    of which are computed with at once in one 64-bit word.
+    half_steps: half the steps of a round. The matrix of that many steps has 32-bit coefficients,
+        two of which are packed in a 64-bit word.
     """
 
     half_steps: int
@@ -71,41 +71,41 @@ class Inversion(ABC):
 
     @property
     def rounds(self) -> int:
-        """More rounds than any input needs."""
+        """An upper bound of the rounds for any input."""
         steps = (49 * self.modulus.bits + 57) // 17
         return -(-steps // (2 * self.half_steps))
 
     @property
     def size(self) -> int:
-        """d and e stay below this multiple of p in absolute value: a round adds at most p."""
+        """The multiple of p that bounds |d| and |e|: a round adds at most p."""
         return self.rounds + 1
 
     # --- what a representation provides
 
     @abstractmethod
     def short(self, number: int) -> Limbs:
-        """A constant among f and g."""
+        """Return a constant in the limbs of f and g."""
 
     @abstractmethod
     def long(self, number: int) -> Limbs:
-        """A constant among d and e."""
+        """Return a constant in the limbs of d and e."""
 
     @abstractmethod
     def combined(self, a: Value, x: Limbs, b: Value, y: Limbs) -> Limbs:
-        """(a*x + b*y)/2**steps, which divides."""
+        """Return (a*x + b*y)/2**steps, an exact division."""
 
     @abstractmethod
     def combined_modulo(self, a: Value, x: Limbs, b: Value, y: Limbs) -> Limbs:
-        """(a*x + b*y)/2**steps modulo p, at most p above the greatest x or y can be."""
+        """Return (a*x + b*y)/2**steps modulo p, at most p above the bound of x and y."""
 
     @abstractmethod
     def raised(self, negative: Value, d: Limbs) -> Limbs:
-        """size*p + d, or size*p - d where told, in limbs that are not negative."""
+        """Return size*p - d where `negative`, else size*p + d, in non-negative limbs."""
 
     # --- the algorithm
 
     def inverse(self, k: Builder, x: Limbs) -> Limbs:
-        """scale/x modulo p, below 2*size*p, for the limbs of x below p; a multiple of p for 0."""
+        """Return scale/x modulo p, below 2*size*p, for x below p; a multiple of p for x = 0."""
         theta = k.constant(0, types.i64)  # delta - 1/2
         state = (theta, self.short(self.p), x, self.long(0), self.long(self.scale))
         with k.while_(state) as loop:
@@ -122,7 +122,7 @@ class Inversion(ABC):
         return self.raised(k.bitcast(f[-1], types.i64) < 0, d)
 
     def _round(self, theta: Value, f: Value, g: Value) -> tuple[Value, Matrix]:
-        """Two runs of steps, and the product of their matrices."""
+        """Run one round, two runs of steps; return theta and the product of their matrices."""
         signed = [self.k.bitcast(word, types.i64) for word in (f, g)]
         theta, f, g, first = self._run(theta, signed[0], signed[1], self.first_sign)
         theta, _, _, then = self._run(theta, f, g, self.second_sign)
@@ -131,16 +131,16 @@ class Inversion(ABC):
     def _run(
         self, theta: Value, f: Value, g: Value, sign: int
     ) -> tuple[Value, Value, Value, Matrix]:
-        """`half_steps` steps on the lowest bits, and `sign` times their matrix."""
+        """Run `half_steps` steps on the lowest bits; the matrix is multiplied by `sign`."""
         return self._steps(theta, f, g, sign, self.half_steps)
 
     def _steps(
         self, theta: Value, f: Value, g: Value, sign: int, count: int, together: int = 1
     ) -> tuple[Value, Value, Value, Matrix]:
-        """`count` steps, fewer than half of the bits of f and g, and `sign` times their matrix.
+        """Run `count` steps, fewer than half the bits of f and g; multiply the matrix by `sign`.
 
-        Each row (a, b) of the matrix is one word a + 2**half * b of as many bits. The steps are a
-        loop of so many `together`.
+        Each row (a, b) of the matrix is packed in a word as a + 2**half * b. The loop is unrolled
+        `together` times.
         """
         k, half = self.k, f.type.bits // 2
         upper, lower = (k.constant(sign * place, f.type) for place in (1, 1 << half))
@@ -177,8 +177,8 @@ class Inversion(ABC):
 class Inversion52(Inversion):
     """Numbers in 52-bit limbs of 64-bit lanes; the last limb is signed.
 
-    A round of 52 steps drops one limb. Its matrix is taken with the opposite sign, which changes
-    the sign of everything, because the coefficients then are at least -2**52 and below 2**52.
+    A round of 52 steps drops one limb. Its matrix is negated, which negates all values, because the
+    coefficients are then at least -2**52 and below 2**52.
     """
 
     half_steps = 26
@@ -212,7 +212,7 @@ class Inversion52(Inversion):
         return self._without_lowest(columns)
 
     def _columns(self, a: Value, x: Limbs, b: Value, y: Limbs) -> list[Value]:
-        """a*x + b*y with columns of any sign, the last of which takes all that is above."""
+        """Return a*x + b*y in signed columns; the last column holds all higher bits."""
         k, n = self.k, self.limb_count
         columns = [k.constant(0, types.u64)] * (n + 1)
         for signed, number in ((a, x), (b, y)):
@@ -235,7 +235,7 @@ class Inversion52(Inversion):
             columns[j + 1] = self.k.emit("madd52_hi", (columns[j + 1], number[j], factor))
 
     def _without_lowest(self, columns: Sequence[Value]) -> Limbs:
-        """The columns over 2**52 in proper limbs."""
+        """Divide columns by 2**52 and carry them to limbs."""
         return self._carried(columns[1:], self._arithmetic_carry(columns[0]))
 
     def _carried(self, columns: Sequence[Value], carry: Value | None = None) -> Limbs:
@@ -258,7 +258,7 @@ class Inversion52(Inversion):
 
 
 class Inversion64(Inversion):
-    """Numbers in 64-bit limbs in two's complement, for one lane; d and e have a limb more."""
+    """Numbers in 64-bit limbs in two's complement, for scalar code; d and e have one more limb."""
 
     half_steps = 31
     first_sign, second_sign = -1, -1
@@ -293,7 +293,7 @@ class Inversion64(Inversion):
         return self._add(self._signed_multiple(a, x), self._signed_multiple(b, y))
 
     def _signed_multiple(self, signed: Value, number: Limbs) -> Limbs:
-        """One limb more than the number has."""
+        """Return signed * number, in one more limb than the number."""
         k = self.k
         zero = k.constant(0, types.u64)
         factor = k.bitcast(signed, types.u64)
@@ -325,7 +325,7 @@ class Inversion64(Inversion):
         return tuple(with_carry(self.k, "sub", a, b)[0])
 
     def _shifted(self, number: Limbs) -> Limbs:
-        """The number over 2**steps in one limb less."""
+        """Return number / 2**steps in one limb less."""
         steps = 2 * self.half_steps
         return tuple(
             (low >> steps) | (high << (64 - steps)) for low, high in itertools.pairwise(number)
@@ -339,9 +339,9 @@ class Inversion64(Inversion):
 
 
 class Inversion32(Inversion64):
-    """The same numbers where words of 64 bits are pairs of 32: steps are on words of 32 bits.
+    """`Inversion64` for machines whose 64-bit words are pairs of 32: steps use 32-bit words.
 
-    A run is two of 15 steps on the lowest words, whose matrices have coefficients of 16 bits.
+    A run is two runs of 15 steps on the lowest words, whose matrices have 16-bit coefficients.
     """
 
     half_steps = 30

@@ -1,15 +1,15 @@
-"""Which small limbs a machine holds elements in, by name.
+"""The small limbs of a machine, by name.
 
 The name of a choice of limbs (`Machine.limbs`) is
 
     BITS [/64] [:FORM]
 
-with limbs of BITS bits. Columns are words of 32 bits, for which a limb has 12 to 16, or with
-``/64`` of 64, for which it has 28 to 30; that needs a machine with ``u64``. The form of a product
-is ``columns`` (unrolled, a column after the other), ``rows`` (unrolled, a row after the other),
-``apart`` (unrolled, the reduction behind the product, by Karatsuba's method) or ``rolled`` (a loop
-over rows: small text, for slow compilers). Without a form it is what was fastest on an H200:
-``columns`` in words of 64 bits, ``apart`` with limbs of 12 or 13 bits, else ``rows``.
+with limbs of BITS bits: 12 to 16 bits with columns of 32 bits, or with ``/64`` 28 to 30 bits with
+columns of 64 bits, on machines with ``u64``. The form of a product is ``columns`` (unrolled, column
+by column), ``rows`` (unrolled, row by row), ``apart`` (unrolled, Karatsuba's product followed by
+the reduction) or ``rolled`` (a loop over rows: small code for slow compilers). The default form was
+the fastest on an H200: ``columns`` for columns of 64 bits, ``apart`` for limbs of 12 or 13 bits,
+else ``rows``.
 """
 
 from __future__ import annotations
@@ -25,18 +25,23 @@ from quod.kernel.machine import Machine
 Form = Literal["columns", "rows", "apart", "rolled"]
 
 _ROOM_BITS = 3
-"""Bits that limbs have above the modulus at least: sums are not reduced at once."""
+"""The fewest spare bits of the limbs above the modulus, for unreduced sums."""
 
 _WHOLE_COLUMNS = 13
-"""The most bits of limbs whose products of 381 bits have columns of 32."""
+"""The most bits of limbs for which products of 381 bits fit columns of 32 bits."""
 
 _OTHER_LIMBS = tuple(f"{bits}:rolled" for bits in (13, 15, 12, 14, 16))
-"""What holds moduli that the limbs of a machine do not take."""
+"""Limbs for moduli that the machine's own choice does not support."""
 
 
 @frozen
 class LimbChoice:
-    """A choice of limbs: their bits, whether columns have 64, and the form of products."""
+    """A choice of limbs.
+
+    bits: bits of a limb.
+    wide: columns have 64 bits instead of 32.
+    form: form of products.
+    """
 
     bits: int
     wide: bool
@@ -44,7 +49,7 @@ class LimbChoice:
 
     @classmethod
     def parse(cls, name: str) -> LimbChoice:
-        """The choice of that name; ValueError for what is none."""
+        """Parse a name; raise ValueError if it is invalid."""
         match = re.fullmatch(r"(\d+)(/64)?(?::(\w+))?", name)
         if match is None:
             raise ValueError(f"{name!r} is no choice of limbs, such as 13, 29/64 or 13:rolled")
@@ -63,15 +68,18 @@ class LimbChoice:
         raise ValueError(f"{form!r} is none of the forms {', '.join(get_args(Form))}")
 
     def limbs_for(self, modulus: Modulus) -> int:
-        """Limbs of an element."""
+        """Return the number of limbs of an element."""
         return -(-max(modulus.bits + _ROOM_BITS, 32 * modulus.words) // self.bits)
 
     def holds(self, modulus: Modulus) -> bool:
-        """Whether the modulus reaches the last limb, or nearly, and the radix is at most a limb
-        larger than that of memory."""
+        """Return whether the limbs support a modulus.
+
+        It must nearly reach the last limb, and the radix must exceed that of memory by at most one
+        limb.
+        """
         whole = self.bits * self.limbs_for(modulus)
-        # Differences are raised by multiples of the modulus, of which there are more the further it
-        # falls short. Below zero it must be longer: a limb of 30 bits leaves sums two.
+        # Differences add multiples of the modulus, larger ones the further it falls short. For
+        # limbs of 30 bits it must be longer, because they leave only two bits for sums.
         most_short = -5 if self.bits == 30 else 2
         return (
             whole - 32 * modulus.words <= self.bits
@@ -80,7 +88,7 @@ class LimbChoice:
 
 
 def chosen(name: str) -> LimbChoice:
-    """The choice of that name; TraceError for what is none."""
+    """Parse a name; raise TraceError if it is invalid."""
     try:
         return LimbChoice.parse(name)
     except ValueError as error:
@@ -88,11 +96,11 @@ def chosen(name: str) -> LimbChoice:
 
 
 def limbs_for(machine: Machine, modulus: Modulus) -> str | None:
-    """The limbs that the machine names, or the first others, if they hold a modulus."""
+    """Return the first limbs that support a modulus, the machine's own first; None if none does."""
     names = filter(None, (machine.limbs, *_OTHER_LIMBS))
     return next((name for name in names if chosen(name).holds(modulus)), None)
 
 
 def has_rolled_products(machine: Machine) -> bool:
-    """Whether products of field elements are loops there, for compilers that take long."""
+    """Return whether products on a machine are loops, to limit compile time."""
     return bool(machine.limbs) and LimbChoice.parse(machine.limbs).form == "rolled"

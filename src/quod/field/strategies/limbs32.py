@@ -26,8 +26,8 @@ Words = Sequence[Value]
 class Limbs32(SaturatedLimbs):
     """Elements in as many 32-bit limbs as they have words in memory, or one more.
 
-    `product_form` is ``rows``, where a row of the reduction follows each row of the product, or
-    ``apart``, where the reduction follows the product, which then may take fewer word products.
+    product_form: ``rows`` interleaves the rows of product and reduction; ``apart`` reduces after
+        the product, which can then use Karatsuba's method.
     """
 
     limb_bits = 32
@@ -61,14 +61,14 @@ class Limbs32(SaturatedLimbs):
         return self._reduced(limbs, fitted)
 
     def _rows_of(self, b: Element) -> Words:
-        """The limbs of a second factor without those above that are known to be 0."""
+        """Return the limbs of a second factor without its highest limbs of static 0."""
         limbs = b.limbs[: self.factor_limbs]
         while len(limbs) > 1 and limbs[-1].constant == 0:
             limbs = limbs[:-1]
         return limbs
 
     def _is_apart(self, pairs: Sequence[tuple[Element, Element]]) -> bool:
-        """Whether the products come first, and can."""
+        """Return whether to reduce after the products, if their sum fits."""
         squares = all(a is b for a, b in pairs)
         fewer = self.factor_limbs >= 2 * KARATSUBA_WORDS and self.product_form == "apart"
         if not squares and not fewer:
@@ -124,11 +124,11 @@ class Limbs32(SaturatedLimbs):
         return self._joined(self._for_memory(a))
 
     def _halves(self, words: Words) -> list[Value]:
-        """The 32-bit words of 64-bit ones, the lower first."""
+        """Split 64-bit words into 32-bit words, low half first."""
         return [half.cast(types.u32) for word in words for half in (word, word >> 32)]
 
     def _joined(self, limbs: Words) -> tuple[Value, ...]:
-        """Pairs of 32-bit words as 64-bit ones."""
+        """Join pairs of 32-bit words to 64-bit words."""
         wide = [limb.cast(types.u64) for limb in limbs]
         return tuple(low | high << 32 for low, high in zip(wide[::2], wide[1::2], strict=True))
 

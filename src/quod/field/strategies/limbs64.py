@@ -1,4 +1,4 @@
-"""Saturated 64-bit limbs: one element an instance, for processors without vector multiply-add.
+"""Saturated 64-bit limbs: one element an instance, for CPUs without vector multiply-add.
 
 Products are coarsely integrated operand scanning (Koç, Acar, Kaliski, "Analyzing and comparing
 Montgomery multiplication algorithms", 1996); LLVM turns its carries into mulx, add and adc.
@@ -69,7 +69,7 @@ class Limbs64(SaturatedLimbs):
         return tuple(total)
 
     def _raised(self, k: Builder, number: Sequence[Value], addend: Value) -> list[Value]:
-        """A number of one limb or two plus a limb."""
+        """Add a limb to a number of one or two limbs."""
         if len(number) == 1:
             return [number[0] + addend]
         low, carry = k.emit_many("add_cc", (number[0], addend))
@@ -78,7 +78,7 @@ class Limbs64(SaturatedLimbs):
     def _add_multiple(
         self, k: Builder, total: Sequence[Value], a: Sequence[Value], factor: Value
     ) -> tuple[list[Value], Value]:
-        """total + a * factor: n limbs and the limb above."""
+        """Return the n limbs of total + a * factor, and the limb above."""
         zero = k.constant(0, types.u64)
         limbs: list[Value] = []
         above: Value = zero

@@ -1,11 +1,11 @@
 """The prime p = 2**61 - 1 in one 64-bit word: its reduction takes no product.
 
-Montgomery's radix is 2**64, which is 8 modulo p, and to divide the low word of a product by it is
-to rotate it by three places among 61. So with the words of a product, high and low,
+Montgomery's radix 2**64 is 8 modulo p, and dividing by 8 rotates 61 bits by three. So with the
+words high and low of a product,
 
-    a*b / 2**64 = high + low / 8 = high + (low >> 3) + ((low mod 8) << 58)    modulo p,
+    a*b / 2**64 = high + low / 8 = high + (low >> 3) + ((low mod 8) << 58)    modulo p.
 
-where `Word64` takes two products more.
+`Word64` takes two more products.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ class Mersenne61(Word64):
 
     @property
     def carried_bound(self) -> int:
-        """Four times p: a product of two such elements is one again, with nothing to take off."""
+        """Four times p: products of such elements are within this bound without a reduction."""
         return 4 * _P
 
     def _multiplied(self, a: Element, b: Element) -> tuple[Value, int]:
         word, bound = super()._multiplied(a, b)
-        # Beside the greatest high word the low one is not the greatest: canonical factors have a
-        # product below 2p, which takes one step less to be canonical.
+        # The highest high word does not occur with the highest low word: products of canonical
+        # factors are below 2p, which saves a step in their canonical form.
         high, low = divmod((a.bound - 1) * (b.bound - 1), self.room)
         beside = max((low >> 3) + ((low & 7) << 58), (low >> 3) - 1 + (7 << 58))
         return word, min(bound, high + max(_MOST_ROTATED - 1, beside) + 1)

@@ -36,7 +36,7 @@ class Word32(OneWord):
         return self._reduced(*self._full_product(a, b))
 
     def _reduced(self, number: Value, bound: int) -> tuple[Value, int]:
-        """With q = -a*b/p instead, a*b + q*p is one multiply-add, where 64 bits hold it."""
+        """Reduce a product with q = -a*b/p: a*b + q*p is one multiply-add if it fits 64 bits."""
         most = bound - 1 + (self.room - 1) * self.p
         low = number.cast(types.u32)
         if most >> 64:
@@ -50,7 +50,7 @@ class Word32(OneWord):
         return (number + multiple >> 32).cast(types.u32), (most >> 32) + 1
 
     def _summed(self, pairs: Sequence[tuple[Element, Element]]) -> tuple[Value, int]:
-        """Products are added in 64 bits, modulo 2**32 * p where they need more."""
+        """Add products in 64 bits, modulo 2**32 * p if they need more."""
         pairs = self._within(pairs, 1 << 64)
         total, bound = self._full_product(*pairs[0])
         for pair in pairs[1:]:
@@ -64,7 +64,7 @@ class Word32(OneWord):
     def _accumulated(
         self, total: Value, bound: int, product: Value, most: int
     ) -> tuple[Value, int]:
-        """The sum of two numbers of 64 bits and their bounds, modulo 2**32 * p."""
+        """Add two 64-bit numbers with bounds, modulo 2**32 * p; return the sum and its bound."""
         room, unit = 1 << 64, self.p << 32
         if bound + most - 1 > room:
             total, bound = lessened(self.k, total, bound, unit, unit)
@@ -78,9 +78,9 @@ class Word32(OneWord):
 
 
 class Mersenne32(Word32):
-    """Primes p = 2**n - 1 below 2**32 in plain form: 2**n is 1, so what is above n bits is added.
+    """Primes p = 2**n - 1 below 2**32 in plain form, such as M31.
 
-    M31 is the one in use.
+    2**n is 1 modulo p, so reduction adds the bits above n to the lower ones ("folds" them).
     """
 
     def _holds(self, modulus: Modulus) -> bool:
@@ -88,11 +88,11 @@ class Mersenne32(Word32):
 
     @property
     def carried_bound(self) -> int:
-        """p: the product of larger factors could exceed a word when it has been folded."""
+        """p: the folded product of larger factors could exceed a word."""
         return self.p
 
     def _multiplied(self, a: Element, b: Element) -> tuple[Value, int]:
-        # A factor may be one that does not change: it had better be the second, which is shifted.
+        # The second factor is shifted; a constant factor should be that one.
         if b.bound > self.p + 1:
             a, b = b, a
         if b.bound > self.p + 1:
@@ -105,7 +105,7 @@ class Mersenne32(Word32):
         return (low >> spare) + high, self._folded_most(a, b) + 1
 
     def _summed(self, pairs: Sequence[tuple[Element, Element]]) -> tuple[Value, int]:
-        """Products are added in 64 bits, and folded where they need more."""
+        """Add products in 64 bits, folding them if they need more."""
         pairs = self._within(pairs, 1 << 64)
         bits = self.modulus.bits
         total, bound = self._full_product(*pairs[0])
@@ -126,16 +126,16 @@ class Mersenne32(Word32):
         return total + product, bound + most - 1
 
     def _folded(self, number: Value, bound: int) -> tuple[Value, int]:
-        """A number of 64 bits with what is above n bits added to what is below."""
+        """Fold a 64-bit number: add the bits above n to the lower ones."""
         bits = self.modulus.bits
         return (number & self.p) + (number >> bits), (bound - 1 >> bits) + self.p + 1
 
     def _folded_most(self, a: Element, b: Element) -> int:
-        """The most that a product is when the bits above n have been added to those below."""
+        """Return the maximum of a folded product."""
         return ((a.bound - 1) * (b.bound - 1) >> self.modulus.bits) + self.p
 
     def _below(self, a: Element, wanted: int) -> Element:
-        """Folded while p can be in it more than once, and then less p."""
+        """Fold while the number may be 2p or more, then subtract p."""
         while a.bound > wanted:
             folded = self.p + (a.bound - 1 >> self.modulus.bits) + 1
             if a.bound <= 2 * self.p or folded >= a.bound:
@@ -170,7 +170,7 @@ class Word64(OneWord):
         return (low & mask) | (other << 32), high
 
     def _summed(self, pairs: Sequence[tuple[Element, Element]]) -> tuple[Value, int]:
-        """Low words are added with their carries, and high words modulo p."""
+        """Add low words with their carries, and high words modulo p."""
         low, total = self._halves(*pairs[0])
         for pair in pairs[1:]:
             own, above = self._halves(*pair)
@@ -180,12 +180,12 @@ class Word64(OneWord):
         return self._halved(low, total.limbs[0], total.bound - 1)
 
     def _halves(self, a: Element, b: Element) -> tuple[Value, Element]:
-        """The low word of a product, and the high one as a number with a bound."""
+        """Return the low word of a product, and the high word as an element with a bound."""
         low, high = self._wide(a.limbs[0], b.limbs[0])
         return low, self._made(high, ((a.bound - 1) * (b.bound - 1) >> 64) + 1, 0)
 
     def _plus(self, a: Value, b: Value, above: Value) -> tuple[Value, Value]:
-        """The sum of two words, and `above` with its carry, for which it has room."""
+        """Return the sum of two words, and `above` plus its carry, which must not overflow."""
         k = self.k
         if k.machine.has(Capability.CARRY):
             total, carry = k.emit_many("add_cc", (a, b))
@@ -197,8 +197,8 @@ class Word64(OneWord):
 _COLUMN_BITS = 52
 _COLUMN = (1 << _COLUMN_BITS) - 1
 _COLUMN_TERMS = 1023
-"""Terms that columns take between two carries: a product adds at most three halves of 52 bits to
-one, so that of 12 more bits they leave a quarter."""
+"""Terms of columns between two carries: a product adds at most three halves of 52 bits to one, so
+these use three quarters of the range of the 12 spare bits."""
 _HALF_ORDER = 96
 """The power of two that is -1 modulo 2**64 - 2**32 + 1."""
 
@@ -208,7 +208,7 @@ _POWERS_OF_TWO = {pow(2, i, (1 << 64) - _FOLD): i for i in range(2 * _HALF_ORDER
 class Goldilocks(Word64):
     """p = 2**64 - 2**32 + 1 in plain form: 2**64 is 2**32 - 1, and 2**96 is -1.
 
-    Where 32-bit words have carries elements are computed with as two of them.
+    On machines with 32-bit carries, arithmetic uses two 32-bit words.
     """
 
     def __init__(self, k: Builder, modulus: Modulus) -> None:
@@ -230,7 +230,7 @@ class Goldilocks(Word64):
         return word - k.select(total < word, fold, none), self.p
 
     def _summed(self, pairs: Sequence[tuple[Element, Element]]) -> tuple[Value, int]:
-        """Words are added with their carries into three."""
+        """Add products with their carries in three words."""
         products = [self._wide(a.limbs[0], b.limbs[0]) for a, b in pairs]
         low, high = products[0]
         top = self._number(0)
@@ -240,13 +240,13 @@ class Goldilocks(Word64):
             high, top = self._plus(high, above, top)
         if self._chains is None:
             return self._folded(low, high, top), self.room
-        # 2**128 is -2**32: what is above counts in the second word.
+        # 2**128 is -2**32, so the top word is subtracted from the second one.
         beyond = [self._chains.zero, top.cast(types.u32)]
         lower = self._less_where(*self._chains.subtract(self._split(low), beyond))
         return self._joined(self._reduced([*lower, *self._split(high)])), self.p
 
     def _folded(self, low: Value, high: Value, above: Value | None = None) -> Value:
-        """A word that two or three words are, of which the third one is below 2**31."""
+        """Reduce two or three words to a congruent word; the third word is below 2**31."""
         k, fold = self.k, _FOLD
         top, middle = high >> 32, high & fold
         if above is not None:
@@ -287,7 +287,7 @@ class Goldilocks(Word64):
         return low | (high << 32)
 
     def multiply_constant(self, a: Element, value: int) -> Element:
-        """By shifts where the number is a power of two, as roots of unity of small order are."""
+        """Multiply by shifts if the value is a power of two, like roots of unity of small order."""
         shift = _POWERS_OF_TWO.get(value % self.p)
         if self._chains is None or shift is None:
             return super().multiply_constant(a, value)
@@ -300,7 +300,7 @@ class Goldilocks(Word64):
         return _POWERS_OF_TWO.get(value % self.p, 0) >= _HALF_ORDER
 
     def _shifted(self, word: Value, shift: int) -> Value:
-        """The word, below p, times a power of two below 2**96."""
+        """Multiply a word by 2**shift, for shifts below 96; the result is below p."""
         chains = self._chains
         assert chains is not None
         places, bits = divmod(shift, 32)
@@ -315,10 +315,10 @@ class Goldilocks(Word64):
         return self._joined(self._less_where(*chains.subtract(self._split(raised), words[1:])))
 
     def _reduced(self, words: Sequence[Value]) -> list[Value]:
-        """Two words below p that are congruent to four, or to three.
+        """Reduce three or four 32-bit words r0 to r3 to two words below p.
 
-        Of r0 to r3 the sum s = (r0, r1) + r2 * (2**32 - 1) - r3 is above -2**32 and below 2p. With
-        2**32 - 1 more it wraps where s is p or more, and what has wrapped is s - p.
+        The sum s = (r0, r1) + r2 * (2**32 - 1) - r3 is above -2**32 and below 2p. Adding 2**32 - 1
+        wraps if s is p or more, and the wrapped value is s - p.
         """
         chains, fold = self._chains, self.k.constant(_FOLD, types.u32)
         assert chains is not None
@@ -330,17 +330,17 @@ class Goldilocks(Word64):
         return self._less_where(total, borrow) if len(words) == 4 else total
 
     def _less_where(self, words: Sequence[Value], borrow: Value) -> list[Value]:
-        """Less 2**32 - 1 where there was a borrow, which is plus p."""
+        """Subtract 2**32 - 1 where there was a borrow, which adds p modulo 2**64."""
         chains = self._chains
         assert chains is not None
         return chains.subtract(words, [chains.mask(borrow), chains.zero])[0]
 
 
 class Goldilocks52(Goldilocks):
-    """Where vectors multiply 52 bits and add halves of the products to words of 64 bits.
+    """`Goldilocks` for AVX-512 IFMA, which multiplies 52 bits and adds halves to 64-bit words.
 
-    A factor is 52 bits and 12, and a sum of products three columns of 52 bits, of which the words
-    have 12 more: seven multiply-adds a product, and no reduction before the last.
+    A factor is split in 52 and 12 bits, and a sum of products is three columns of 52 bits with 12
+    spare bits: seven multiply-adds a product, and one reduction at the end.
     """
 
     def running_sum(self) -> RunningSum:
@@ -352,7 +352,7 @@ class Goldilocks52(Goldilocks):
 
 
 class _Columns:
-    """A sum of products in columns of 52 bits, below 2**52 but for the last."""
+    """A sum of products in three columns; all but the last are below 2**52."""
 
     def __init__(self, field: Goldilocks52) -> None:
         self._field, self._k = field, field.k
@@ -376,7 +376,7 @@ class _Columns:
         return tuple(columns)
 
     def _add_to(self, columns: list[Value], a: Value, b: Value | None) -> None:
-        """Adds a word, or a product of two."""
+        """Add a word, or a product of two, to the columns."""
         if b is None:
             columns[0] = columns[0] + (a & _COLUMN)
             columns[1] = columns[1] + (a >> _COLUMN_BITS)
@@ -394,10 +394,10 @@ class _Columns:
         return field._made(self.word(total), field.room, field.native_exponent)
 
     def word(self, total: Sequence[Value]) -> Value:
-        """The word that a sum is congruent to.
+        """Reduce a sum to a congruent word.
 
-        A product adds less than 2**26 to the last column, so that 2**28 of them leave its upper
-        part below 2**31.
+        A product adds less than 2**26 to the last column, so 2**28 products leave its upper part
+        below 2**31.
         """
         low, middle, high = total
         return self._field._folded(
@@ -406,7 +406,7 @@ class _Columns:
 
 
 def _is_vector(k: Builder) -> bool:
-    """Whether words of 64 bits are in vectors, which have neither carries nor long products."""
+    """Return whether 64-bit words are in vectors, which lack carries and long products."""
     return k.machine.has(Capability.U64) and not (
         k.machine.has(Capability.CARRY) or k.machine.has(Capability.MAD_CARRY_32)
     )
@@ -417,7 +417,7 @@ def _suits(machine: Machine, modulus: Modulus) -> float | str:
 
 
 def _one_word(k: Builder, modulus: Modulus) -> OneWord:
-    """The arithmetic of a field whose elements fit a word of 32 or 64 bits."""
+    """Return the arithmetic of a field whose elements fit a word of 32 or 64 bits."""
     if modulus.words == 1:
         return Mersenne32(k, modulus) if modulus.is_plain else Word32(k, modulus)
     if modulus.is_plain and k.machine.has(Capability.IFMA52):

@@ -1,4 +1,4 @@
-"""Montgomery reduction in 32-bit words, interleaved with the rows of a product or behind it.
+"""Montgomery reduction in 32-bit words, interleaved with the rows of a product or after it.
 
 Montgomery, "Modular multiplication without trial division", 1985, a word a row: a multiple of p is
 added that clears the lowest word, which is then dropped. Where the lowest word of p is 1 the
@@ -27,11 +27,13 @@ _WORD = 1 << 32
 
 @frozen
 class ReductionForm:
-    """How the rows of a reduction go for one modulus.
+    """The form of a reduction's rows for one modulus.
 
-    A row adds factor * `row`, whose words begin at place `first`. `initial` is added before all
-    rows. With `inverse` the factor is that times the lowest word, else the lowest word's
-    complement. With `adds_lowest` the lowest word is added to the next.
+    first: the position of the lowest word of `row`.
+    row: a row adds factor * row.
+    initial: added once before all rows.
+    inverse: the factor is the lowest word times this; None: the complement of the lowest word.
+    adds_lowest: add the lowest word to the next one.
     """
 
     words: int
@@ -41,12 +43,12 @@ class ReductionForm:
     inverse: int | None
     adds_lowest: bool
     most_multiple: int
-    """The greatest multiple of p that all rows together add."""
+    """The largest multiple of p that all rows together add."""
 
 
 @cache
 def reduction_form(p: int, words: int) -> ReductionForm:
-    """The cheapest form for an odd modulus below 2**(32 * words)."""
+    """Return the cheapest form for an odd modulus below 2**(32 * words)."""
     each = sum(_WORD**i for i in range(words))
     if p % _WORD != 1:
         inverse = -pow(p, -1, _WORD) % _WORD
@@ -60,14 +62,14 @@ def reduction_form(p: int, words: int) -> ReductionForm:
 
 
 def row_fits(factors: int, p: int, words: int) -> bool:
-    """Whether rows of first factors whose bounds have that sum stay within the words."""
+    """Return whether rows fit the words if the bounds of the first factors sum to `factors`."""
     return factors + p + (1 << (32 * words - 32)) + 2 <= 1 << (32 * words)
 
 
 class Reducer:
     """Products with Montgomery reduction modulo one prime, in one kernel.
 
-    Where the modulus `is_full`, results have a word more than factors.
+    is_full: results have one more word than factors.
     """
 
     def __init__(self, chains: CarryChains, p: int, words: int, is_full: bool = False) -> None:
@@ -79,16 +81,16 @@ class Reducer:
         self.is_full = is_full
 
     def takes(self, products: int) -> bool:
-        """Whether `reduce` takes all numbers below `products`."""
+        """Return whether `reduce` accepts all numbers below `products`."""
         return products + self.form.initial <= 1 << (64 * self.words)
 
     def bound(self, products: int) -> int:
-        """What the result is below, for a number or sum of products below `products`."""
+        """Return the exclusive bound of the result, for a sum of products below `products`."""
         most = products - 1 + self.form.most_multiple * self.p
         return most // (1 << (32 * self.words)) + 1
 
     def fits(self, factors: int) -> bool:
-        """Whether `multiply` takes pairs whose first factors' bounds have that sum."""
+        """Return whether `multiply` accepts pairs whose first factors' bounds sum to `factors`."""
         return row_fits(factors, self.p, self.words + self.is_full)
 
     def reduce(self, number: Words) -> list[Value]:
@@ -110,12 +112,11 @@ class Reducer:
         return self._rows(initial, pairs)
 
     def _rows(self, number: Sequence[Value | None], pairs: Pairs) -> list[Value]:
-        """Places i to i + n - 1 in `even`, i + 1 to i + n in `odd`; after a row they change roles.
+        """Run all rows.
 
-        Where the modulus is full `odd` has place i + n + 1 too.
-
-        The word that `even` has at place i + 1 then is added to the new `even`, and its carry goes
-        into the next chain.
+        In row i, `even` holds words i to i + n - 1, and `odd` words i + 1 to i + n.
+        If `is_full`, `odd` also holds word i + n + 1. The two swap roles after each row: word i + 1
+        of the old `even` is then added to the new one, and its carry enters the next chain.
         """
         k, n = self.k, self.words
         even: list[Value | None] = list(number[:n])
@@ -132,7 +133,7 @@ class Reducer:
                     even[0] = above
             chains = [(a, b[i]) for a, b in pairs if i < len(b)]
             if carry is not None and chains:
-                # The carry belongs to place i + 1, where the row of odd words begins.
+                # The carry belongs to word i + 1, where the row of odd words begins.
                 odd, carry = self._odd_row(odd, chains[0][0][1::2], chains[0][1], carry)
                 odd, even = self._even_row(odd, even, 0, chains[0][0][0::2], chains[0][1])
                 chains = chains[1:]
@@ -149,15 +150,12 @@ class Reducer:
     def _odd_row(
         self, odd: list[Value | None], row: Words, factor: Value, carry: Value | None
     ) -> tuple[list[Value | None], None]:
-        """A row of the odd words."""
+        """Add a row of the odd words."""
         words, carry = self.chains.multiply_row(odd, 0, row, factor, carry)
         return self._above(words, carry), None
 
     def _above(self, odd: list[Value | None], carry: Value | None) -> list[Value | None]:
-        """Adds a carry to the last place, if there is one more than factors have.
-
-        Else the whole number ends below, so that none comes out.
-        """
+        """Add a carry to the last word if `is_full`; otherwise the carry is always 0."""
         if carry is None or not self.is_full:
             return odd
         top = self.chains.filled(odd[-1])
@@ -167,7 +165,7 @@ class Reducer:
         self, odd: list[Value | None], even: list[Value | None], at: int, row: Words,
         factor: Value, carry: Value | None = None,
     ) -> tuple[list[Value | None], list[Value | None]]:  # fmt: skip
-        """A row of the even words, whose carry goes to the top of the odd ones."""
+        """Add a row of the even words, whose carry goes to the top of the odd ones."""
         even, carry = self.chains.multiply_row(even, at, row, factor, carry)
         if carry is not None and self.is_full:
             place = self.words - 1
@@ -182,7 +180,7 @@ class Reducer:
     def _reduce_row(
         self, even: list[Value | None], odd: list[Value | None], carry: Value | None
     ) -> tuple[list[Value | None], list[Value | None]]:
-        """Clears the lowest word. A carry stands at place 1, the first of `odd`."""
+        """Clear the lowest word; `carry` belongs to word 1, the first of `odd`."""
         form, k, n = self.form, self.k, self.words
         lowest = even[0]
         assert lowest is not None
@@ -212,7 +210,7 @@ class Reducer:
     def _carried_to(
         self, odd: list[Value | None], place: int, carry: Value
     ) -> tuple[list[Value | None], Value]:
-        """Adds a carry to the words below a place; gives the carry into it."""
+        """Add a carry to the words below `place`; return the words and the carry into it."""
         words = list(odd)
         for j in range(place):
             word = self.chains.filled(words[j])

@@ -1,8 +1,8 @@
-"""What strategies of saturated limbs share: sums, reductions and memory.
+"""The base class of strategies with saturated limbs: sums, reductions and memory.
 
-The radix is that of memory: elements are the same words there. A modulus that leaves no bit of its
-words free has limbs one more, which hold what sums and products have above the words; factors are
-brought below the radix, so that products take no limb more.
+The radix is that of memory, so elements have the same words there. A modulus without a spare bit in
+its words gets one more limb for sums and products; factors are reduced below the radix, so that
+products do not need it.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from quod.kernel.ir.value import Value
 
 
 class SaturatedLimbs(PrimeField):
-    """Elements in limbs without a spare bit each; carries join them.
+    """Elements in limbs without spare bits, joined by carries.
 
-    Factors have `factor_limbs` limbs, elements those and, where the modulus `is_full`, another.
+    factor_limbs: limbs of a factor; elements have one more if `is_full`.
     """
 
     def __init__(self, k: Builder, modulus: Modulus) -> None:
@@ -32,7 +32,7 @@ class SaturatedLimbs(PrimeField):
         self.native_exponent = self.limb_bits * self.factor_limbs
 
     def _is_full(self, modulus: Modulus) -> bool:
-        """Whether the sum of two elements, or the row of a product, may exceed the words."""
+        """Return whether the sum of two elements, or a product's row, may exceed the words."""
         return 2 * modulus.value > modulus.montgomery_radix
 
     def _limbs_for(self, modulus: Modulus) -> int:
@@ -42,7 +42,7 @@ class SaturatedLimbs(PrimeField):
         return True
 
     def _made(self, limbs: Sequence[Value], bound: int, exponent: int) -> Element:
-        """An element of these limbs; above those that its bound reaches are zeros."""
+        """Return an element of these limbs, with zeros above the limbs that its bound reaches."""
         if self._overflows(bound):
             raise TraceError(f"an element of {self.modulus.name} outgrew its limbs")
         zero = self.k.constant(0, self.limb_type)
@@ -51,7 +51,7 @@ class SaturatedLimbs(PrimeField):
         return Element(self, padded, bound, self._full_maxima(bound), exponent)
 
     def _size(self, bound: int) -> int:
-        """How many limbs a number below a bound is computed with."""
+        """Return the number of limbs for a number below a bound."""
         return self.factor_limbs if bound <= 1 << self.native_exponent else self.limb_count
 
     def _normalise(self, a: Element) -> Element:
@@ -62,7 +62,7 @@ class SaturatedLimbs(PrimeField):
 
     @property
     def carried_bound(self) -> int:
-        """The bound of carried elements: as far above p as products of two of them leave room."""
+        """The bound of carried elements: the radix if full, else 4p, 2p or p, by spare bits."""
         room = 1 << self.native_exponent
         if self.is_full:
             return room
@@ -100,7 +100,7 @@ class SaturatedLimbs(PrimeField):
         return self._made(limbs, a.bound + multiple, a.exponent)
 
     def _multiple_above(self, b: Element) -> int:
-        """The least multiple of p that no value of b exceeds."""
+        """Return the smallest multiple of p that is at least every value of b."""
         return -(-(b.bound - 1) // self.p) * self.p
 
     # --- products
@@ -114,10 +114,10 @@ class SaturatedLimbs(PrimeField):
     def _fit_rows(
         self, pairs: Sequence[tuple[Element, Element]]
     ) -> Sequence[tuple[Element, Element]] | None:
-        """Pairs whose rows stay within one limb more than elements have, if they can.
+        """Return the pairs with factors swapped or reduced so that their rows fit, or None.
 
-        What a row leaves is below the sum of the first factors and p, so the row itself is below
-        that times a limb's range.
+        The total after a row is below the sum of the first factors and p, so during the row it is
+        below that times a limb's range.
         """
         smaller_first = [(a, b) if a.bound <= b.bound else (b, a) for a, b in pairs]
         reduced = [(self._below(a, self.p), b) for a, b in smaller_first]
@@ -125,7 +125,7 @@ class SaturatedLimbs(PrimeField):
 
     @abstractmethod
     def _rows_fit(self, pairs: Sequence[tuple[Element, Element]]) -> bool:
-        """Whether rows of these first factors and of p fit."""
+        """Return whether rows of these first factors and of p fit."""
 
     # --- reductions
 
@@ -155,7 +155,7 @@ class SaturatedLimbs(PrimeField):
         return self._below(a, self.p)
 
     def _without_top(self, limbs: Sequence[Value], bound: int) -> Element:
-        """An integer with limbs too many, brought below p."""
+        """Reduce an integer with surplus limbs below p."""
         mask = (1 << self.limb_bits) - 1
         while bound > self.p:
             times = 1

@@ -1,8 +1,8 @@
-"""What strategies of limbs with spare bits share: sums that are not carried until they must be.
+"""The base class of strategies whose limbs have spare bits: sums with delayed carries.
 
-A limb is a word of more bits than it counts for. Exact bounds say how much each can hold, so that
-sums need no carries; what reads a limb relies on `most` and `last_most` alone, which leave room for
-all that it adds before it carries.
+A limb has fewer bits than its word. Exact bounds of every limb allow sums without carries. Code
+that reads a limb relies only on `most` and `last_most`, which leave room for everything added
+before the next carry.
 """
 
 from __future__ import annotations
@@ -21,35 +21,36 @@ class SpareLimbs(PrimeField):
 
     @property
     def most(self) -> int:
-        """The most that a limb may be, but the last, so that carries and reductions fit its word.
+        """The maximum of all limbs but the last, so that carries and reductions fit their words.
 
-        That is the same for all of them: the limbs that one may select from keep to it, too.
+        It is the same for all of these limbs, so that selected limbs satisfy it too.
         """
         return (1 << self.limb_type.bits) - 1 - self._added_to_limbs
 
     @property
     def _added_to_limbs(self) -> int:
-        """The most that normalising and reducing add to a limb: the carry from a full word."""
+        """The most that normalisation and reduction add to a limb: the carry from a full word."""
         return (1 << self.limb_type.bits) - 1 >> self.limb_bits
 
     @property
     @abstractmethod
     def last_most(self) -> int:
-        """The most that the last limb may be, which takes all that is above it."""
+        """The maximum of the last limb, which holds all higher bits."""
 
     def _top(self, bound: int) -> int:
-        """The most that the last limb of a number below a bound can be."""
+        """Return the maximum of the last limb of a number below a bound."""
         return (bound - 1) >> (self.limb_bits * (self.limb_count - 1))
 
     def _overflows(self, maxima: Sequence[int], bound: int) -> bool:
-        """Whether a limb could, now or carried; the last one as the whole number allows.
+        """Return whether a limb could overflow, now or after carries.
 
-        On the way to a difference that is the sum with the padding, which is below the bound.
+        The last limb is bounded by the whole number, which for the intermediate sum of a difference
+        with its padding is also below `bound`.
         """
         return max(maxima[:-1]) > self.most or self._top(bound) > self.last_most
 
     def _made(self, limbs: Sequence[Value], bound: int, maxima: Sequence[int], e: int) -> Element:
-        """An element whose last limb is bounded by the whole, as the other limbs add to it."""
+        """Return an element, bounding its last limb by the whole number."""
         if self._overflows(maxima, bound):
             raise TraceError(
                 f"limbs of {self.modulus.name} could overflow: write field.carried(...) of operands"
@@ -70,18 +71,18 @@ class SpareLimbs(PrimeField):
     def _in_room(
         self, operation: Callable[[Element, Element], Element | None], a: Element, b: Element
     ) -> Element:
-        """What an operation makes of elements, which are carried or reduced where it makes None."""
+        """Apply an operation; while it returns None, normalise and then reduce the operands."""
         result = operation(a, b)
         if result is None:
             result = operation(self.normalise(a), self.normalise(b))
         if result is None:
-            # The last limbs are full, too.
+            # The last limbs are full as well.
             result = operation(self.fit(self.reduce(a)), self.fit(self.reduce(b)))
         assert result is not None
         return result
 
     def _added(self, a: Element, b: Element) -> Element | None:
-        """a + b, if limbs hold that."""
+        """Return a + b, or None if it could overflow the limbs."""
         bound = a.bound + b.bound - 1
         maxima = [x + y for x, y in zip(a.maxima, b.maxima, strict=True)]
         if self._overflows(maxima, bound):
@@ -90,7 +91,7 @@ class SpareLimbs(PrimeField):
         return self._made(limbs, bound, maxima, a.exponent)
 
     def _subtracted(self, a: Element, b: Element) -> Element | None:
-        """a - b and a multiple of p, if limbs hold that."""
+        """Return a - b plus a multiple of p, or None if it could overflow the limbs."""
         multiple, padding = self._padding(b)
         bound = a.bound + multiple
         maxima = [x + pad for x, pad in zip(a.maxima, padding, strict=True)]
@@ -100,7 +101,7 @@ class SpareLimbs(PrimeField):
         return self._made(limbs, bound, maxima, a.exponent)
 
     def _padding(self, b: Element) -> tuple[int, list[int]]:
-        """The least multiple of p with limbs none of which is less than that of b can be."""
+        """Return the least multiple of p, and limbs of it that are at least b's maxima."""
         bits, p = self.limb_bits, self.p
         place = bits * (self.limb_count - 1)
         multiple = -(-(b.bound - 1) // p) * p
@@ -116,5 +117,5 @@ class SpareLimbs(PrimeField):
             missing = b.maxima[-1] - rest
             if missing <= 0:
                 return multiple, limbs
-            # The other limbs may take one less of the next multiples than of this one.
+            # A larger multiple may leave its last limb one lower, so this is repeated.
             multiple += max(1, (missing - 1 << place) // p) * p

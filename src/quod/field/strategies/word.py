@@ -1,8 +1,7 @@
-"""What fields whose elements fit one machine word share: no carries, and bounds of each number.
+"""The base class of fields whose elements fit one machine word, without carries.
 
-An element is any number of the word, with its exact bound; the prime may fill the word. What a word
-cannot hold is brought back at once: a sum that wrapped less p, a difference that went below zero
-plus p.
+An element is any value of the word, with an exact bound; the prime may fill the word. Overflow is
+corrected immediately: p is subtracted from a sum that wrapped, and added to a negative difference.
 """
 
 from __future__ import annotations
@@ -33,19 +32,19 @@ class OneWord(PrimeField):
 
     @abstractmethod
     def _wide(self, a: Value, b: Value) -> tuple[Value, Value]:
-        """The low and the high word of a product."""
+        """Return the low and the high word of a product."""
 
     def _multiplied(self, a: Element, b: Element) -> tuple[Value, int]:
-        """The word of a product and its bound, for elements of any bound: Montgomery's reduction.
+        """Return the word of a Montgomery product, and its bound, for elements of any bound.
 
-        With q = a*b/p modulo the word's range, a*b - q*p has a low word of zeros, so that the high
-        words tell the quotient. A sum of products is reduced as one is.
+        With q = a*b/p modulo the word's range, a*b - q*p has a low word of zeros, so the result is
+        the difference of the high words.
         """
         low, high = self._wide(a.limbs[0], b.limbs[0])
         return self._halved(low, high, (a.bound - 1) * (b.bound - 1) >> self.limb_bits)
 
     def _halved(self, low: Value, high: Value, most: int) -> tuple[Value, int]:
-        """Montgomery's reduction of two words, the high one of which is at most so much."""
+        """Reduce two words by Montgomery's method; the high word is at most `most`."""
         k = self.k
         quotient = low * self._number(pow(self.p, -1, self.room))
         _, less = self._wide(quotient, self._number(self.p))
@@ -76,12 +75,12 @@ class OneWord(PrimeField):
         return a
 
     def _fit(self, a: Element) -> Element:
-        """The element: products take all that a word holds."""
+        """Return the element unchanged: products accept all values of a word."""
         return a
 
     @property
     def carried_bound(self) -> int:
-        """Twice p, which reduces little, or all that a word holds."""
+        """2p, which needs few reductions, or the range of a word."""
         return min(2 * self.p, self.room)
 
     # --- linear operations
@@ -96,7 +95,7 @@ class OneWord(PrimeField):
         total = x + y
         if a.bound + b.bound - 1 <= self.room:
             return self._made(total, a.bound + b.bound - 1, a.exponent)
-        # What wrapped is less than p above the range, so that p less it is a number of the word.
+        # A sum that wrapped exceeds the range by less than p, so subtracting p gives a valid word.
         return self._made(self.k.select(total < x, total - self.p, total), self.room, a.exponent)
 
     def subtract(self, a: Element, b: Element) -> Element:
@@ -130,17 +129,17 @@ class OneWord(PrimeField):
     def _within(
         self, pairs: Sequence[tuple[Element, Element]], room: int
     ) -> Sequence[tuple[Element, Element]]:
-        """The pairs, of factors below p if their products' sum could exceed some room."""
+        """Return the pairs; reduce factors below p if the sum of products could reach `room`."""
         if sum((a.bound - 1) * (b.bound - 1) for a, b in pairs) < room:
             return pairs
         return [(self._below(a, self.p), self._below(b, self.p)) for a, b in pairs]
 
     @abstractmethod
     def _summed(self, pairs: Sequence[tuple[Element, Element]]) -> tuple[Value, int]:
-        """The word of a sum of products and its bound: what is above a word is reduced once."""
+        """Return the word of a sum of products, reduced once, and its bound."""
 
     def times(self, a: Element, factor: int) -> Element:
-        """`factor` * a for a small integer: a product, where it takes more than two additions."""
+        """Return factor * a for a small integer, by a product if it takes over two additions."""
         factor = exact_integer("a factor", factor)
         if abs(factor) <= 3:
             return super().times(a, factor)
@@ -153,7 +152,7 @@ class OneWord(PrimeField):
         return self._below(a, min(bound or 2 * self.p, self.room))
 
     def _below(self, a: Element, wanted: int) -> Element:
-        """Less multiples of p, each where that does not wrap: it is the smaller number then."""
+        """Subtract multiples of p while the element may not be below `wanted`."""
         word, bound = lessened(self.k, a.limbs[0], a.bound, wanted, self.p)
         return self._made(word, bound, a.exponent)
 
@@ -163,7 +162,7 @@ class OneWord(PrimeField):
     # --- inversion
 
     def _inverse_body(self, k: Builder, a: Element) -> Element:
-        """a**(p - 2), bit by bit: little text."""
+        """Return a**(p - 2) by a loop over bits, which keeps the code small."""
         bits = (self.p - 2).bit_length()
         base = self._made(a.limbs[0], a.bound, self.native_exponent)
         # The bits from the highest one on, at the top of the word.
@@ -194,7 +193,10 @@ class OneWord(PrimeField):
 
 
 def lessened(k: Builder, word: Value, bound: int, wanted: int, p: int) -> tuple[Value, int]:
-    """A word and its bound, less multiples of p where it is not below `wanted`, from p on."""
+    """Subtract multiples of p until a word is below `wanted`, which is p or more.
+
+    A subtraction that would wrap is skipped by a minimum. Returns the word and its bound.
+    """
     while bound > wanted:
         amount = p
         while 2 * amount < bound:

@@ -1,3 +1,3 @@
-"""Limbs of 13 bits whose carries are delayed, for WGSL."""
+"""Small limbs with delayed carries, for WGSL."""
 
 from quod.field.strategies.lazy_limbs.strategy import STRATEGY as STRATEGY

@@ -1,9 +1,9 @@
 """Products of small limbs with fewer word products: Karatsuba's method, modulo a word.
 
 Karatsuba and Ofman, "Multiplication of multidigit numbers on automata", 1962. Columns are computed
-modulo 2**32 or 2**64 throughout, so none on the way needs to be bounded: where the columns of the
-whole product are below a word, they are right. Of factors that is so where columns have 32 bits;
-sums of limbs whose products have 64 stay below 2**32.
+modulo 2**32 or 2**64, so intermediate columns need no bounds: the result is correct if the columns
+of the whole product fit a word. With 32-bit columns, sums of limbs may wrap as well; with 64-bit
+columns, sums of limbs must stay below 2**32.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from quod.kernel.ir.types import Type
 from quod.kernel.ir.value import Value
 
 Limb = Value | int
-"""A limb, or what it is known to be."""
+"""A limb, or its static value."""
 
 Limbs = Sequence[Limb]
 
@@ -26,7 +26,7 @@ Limbs = Sequence[Limb]
 class RingProducts:
     """Columns of products, modulo a word of `column_type`, of limbs of up to `bits` bits.
 
-    A product of so many limbs or more as `least` is cut in two halves.
+    least: limbs of a product from which on it is split in halves.
     """
 
     k: Builder
@@ -72,7 +72,7 @@ class RingProducts:
     # --- parts
 
     def _is_halved(self, count: int) -> bool:
-        """Whether so many limbs are, whose sums are factors then."""
+        """Return whether a product of `count` limbs is split in halves, whose sums must fit."""
         return count >= self.least and (self.column_type is types.u32 or self.bits < 32)
 
     @property
@@ -87,7 +87,7 @@ class RingProducts:
     def _combined(
         self, half: int, low: list[Value], middle: list[Value], high: list[Value]
     ) -> list[Value]:
-        """low + (middle - low - high) * 2**half + high * 2**(2 * half), in places."""
+        """Return low + (middle - low - high) * B**half + high * B**(2 * half), B one column."""
         zero = self.k.constant(0, self.column_type)
         columns = [*low, zero, *high]
         for j, column in enumerate(middle):
@@ -96,7 +96,7 @@ class RingProducts:
         return columns
 
     def _joined(self, place: int, low: list[Value], high: list[Value]) -> list[Value]:
-        """low + high at a place."""
+        """Return low plus high shifted by `place` columns."""
         zero = self.k.constant(0, self.column_type)
         columns = low + [zero] * (place + len(high) - len(low))
         for j, column in enumerate(high):
@@ -111,7 +111,7 @@ class RingProducts:
         return columns
 
     def _schoolbook_square(self, x: Limbs) -> list[Value]:
-        """Products of different limbs once, and doubled."""
+        """Square by products of different limbs once, doubled, and squares of limbs."""
         columns = [self.k.constant(0, self.column_type)] * (2 * len(x) - 1)
         for i, a in enumerate(x):
             for j in range(i + 1, len(x)):

@@ -42,7 +42,7 @@ class LimbShape:
 
     @property
     def limit(self) -> int:
-        """What a column stays below."""
+        """Exclusive bound of a column."""
         return 1 << self.column_type.bits
 
     def split(self, integer: int) -> list[int]:
@@ -51,7 +51,7 @@ class LimbShape:
 
 
 class Columns:
-    """Sums of limb products by place, each with the most that it can be."""
+    """Columns of limb products, each with its exact maximum."""
 
     def __init__(self, k: Builder, shape: LimbShape, count: int) -> None:
         self.k = k
@@ -60,7 +60,7 @@ class Columns:
         self.maxima = [0] * count
 
     def value(self, place: int) -> Value:
-        """A column, as it stands."""
+        """Return a column; 0 if nothing was added to it."""
         value = self.values[place]
         return self.k.constant(0, self.shape.column_type) if value is None else value
 
@@ -69,7 +69,7 @@ class Columns:
         return self.value(place).cast(types.u32)
 
     def add(self, place: int, value: Value, maximum: int) -> None:
-        """Adds a number of the column's type, at most `maximum`, and carries before if it must."""
+        """Add a value of at most `maximum` to a column, carrying it first if it could overflow."""
         if maximum == 0:
             return
         if self.maxima[place] + maximum >= self.shape.limit:
@@ -83,7 +83,7 @@ class Columns:
     def add_product(
         self, place: int, x: Value, x_maximum: int, y: Value | int, y_maximum: int
     ) -> None:
-        """Adds x * y, where y may be known already."""
+        """Add x * y to a column; y may be static."""
         if y_maximum == 0:
             return
         # Carried before the product is made, so that it can be one multiply-add.
@@ -100,7 +100,7 @@ class Columns:
         return self.k.emit("mul_wide", (x, y)) if wide else x * y
 
     def carry(self, place: int) -> None:
-        """Moves what exceeds a limb to the column above."""
+        """Move the bits above a limb to the next column."""
         value, maximum = self.values[place], self.maxima[place]
         if value is None or maximum <= self.shape.mask:
             return
@@ -109,13 +109,13 @@ class Columns:
         self.maxima[place] = self.shape.mask
 
     def drop(self, place: int) -> None:
-        """Moves what exceeds a limb to the column above; of the rest the caller takes care."""
+        """Add the bits above a limb to the next column; the caller discards the column itself."""
         value, high = self.values[place], self.maxima[place] >> self.shape.bits
         if value is not None and high:
             self.add(place + 1, value >> self.shape.bits, high)
 
     def limbs(self, first: int) -> list[Value]:
-        """The columns from place `first` on as limbs; the last column takes all that is above."""
+        """Carry the columns from `first` on to limbs; the last one keeps all higher bits."""
         last = len(self.values) - 1
         for place in range(first, last):
             self.carry(place)
@@ -123,7 +123,7 @@ class Columns:
 
 
 class MontgomeryProducts:
-    """Sums of Montgomery products modulo one prime, of limbs that are full at most."""
+    """Sums of Montgomery products modulo one prime, of normalised limbs."""
 
     least_halved = 8
 
@@ -136,7 +136,7 @@ class MontgomeryProducts:
         self.inverse = -pow(modulus.value, -1, unit) % unit
 
     def quotient(self, low: Value) -> Value:
-        """The multiple of p that clears a limb, from the low 32 bits of its column."""
+        """Return the multiple of p that clears a limb, from the low 32 bits of its column."""
         mask = self.shape.mask
         product = -low if self.inverse == mask else low * self.inverse
         return product & mask
@@ -144,9 +144,9 @@ class MontgomeryProducts:
     def plus_multiple(
         self, limbs: Limbs, factor: Value, most: int, integer: int
     ) -> tuple[Value, ...]:
-        """Limbs plus factor * integer, for a factor of at most `most`, carried.
+        """Return limbs plus factor * integer, for a factor of at most `most`, carried.
 
-        The first limbs are full at most; the last takes all that is above it.
+        The limbs must be normalised; the last one keeps all higher bits.
         """
         k, n, wide = self.k, self.shape.count, self.shape.column_type
         columns = Columns(k, self.shape, n)
@@ -159,7 +159,7 @@ class MontgomeryProducts:
     # --- unrolled
 
     def by_columns(self, pairs: Pairs) -> list[Value]:
-        """One column after another is finished, and what exceeds a limb begins the next."""
+        """Multiply column by column; the bits above a limb start the next column."""
         n, mask = self.shape.count, self.shape.mask
         columns = Columns(self.k, self.shape, 2 * n)
         quotients: list[Value] = []
@@ -179,7 +179,7 @@ class MontgomeryProducts:
         return columns.limbs(n)
 
     def _add_column(self, columns: Columns, place: int, a: Limbs, b: Limbs) -> None:
-        """Adds a column of a product; of a square each product of different limbs once, doubled."""
+        """Add a column of a product; in a square, products of different limbs once, doubled."""
         n, mask = self.shape.count, self.shape.mask
         square = a is b and 2 * mask * mask + 2 * mask < self.shape.limit
         for i in range(max(0, place - n + 1), min(place, n - 1) + 1):
@@ -190,7 +190,7 @@ class MontgomeryProducts:
                 columns.add_product(place, a[i], mask, b[j], mask)
 
     def by_rows(self, pairs: Pairs) -> list[Value]:
-        """Rows of each a times one limb of its b, and after each a row of the reduction."""
+        """Multiply row by row: each a times one limb of its b, then a row of the reduction."""
         n = self.shape.count
         columns = Columns(self.k, self.shape, 2 * n)
         for i in range(n):
@@ -210,10 +210,10 @@ class MontgomeryProducts:
     # --- apart
 
     def apart(self, pairs: Pairs) -> list[Value]:
-        """The products first, by Karatsuba's method, then the reduction in two halves.
+        """Multiply by Karatsuba's method, then reduce in two halves.
 
-        The lower half of the low limbs is replaced by its product with 2**-bits modulo p, which is
-        that of fewer columns; what clears the upper half is a multiple of p, found limb by limb.
+        The lower half of the low limbs is replaced by its product with 2**-bits modulo p, which has
+        fewer columns. The upper half is cleared by a multiple of p, computed limb by limb.
         """
         n, mask = self.shape.count, self.shape.mask
         ring = RingProducts(self.k, self.shape.column_type, self.least_halved, self.shape.bits)
@@ -231,7 +231,7 @@ class MontgomeryProducts:
         return columns.limbs(n)
 
     def _clear(self, columns: Columns, ring: RingProducts, first: int, count: int) -> None:
-        """Adds the multiple of p that clears `count` columns, the last of the lower half."""
+        """Add the multiple of p that clears `count` columns from `first` on."""
         mask, p = self.shape.mask, self.modulus
         quotients: list[Value] = []
         for place in range(count):
@@ -249,7 +249,7 @@ class MontgomeryProducts:
     def _add_columns(
         self, columns: Columns, first: int, product: list[Value], x: list[int], y: list[int]
     ) -> None:
-        """Adds a product of limbs that are at most x and y."""
+        """Add the columns of a product of limbs that are at most x and y."""
         maxima = [0] * len(product)
         for i, most in enumerate(x):
             for j, other in enumerate(y):
@@ -261,11 +261,11 @@ class MontgomeryProducts:
 
     @property
     def _folded_low(self) -> int:
-        """What 2**-bits is modulo p, for the bits of the lower half of the low limbs."""
+        """2**-bits modulo p, for the bits of the lower half of the low limbs."""
         return pow(2, -self.shape.bits * (self.shape.count // 2), self.p)
 
     def bound(self, products: int, *, apart: bool) -> int:
-        """What the result is below, for products of at most so much."""
+        """Return the exclusive bound of a result, for a sum of products of at most `products`."""
         shape = self.shape
         if apart:
             bits = shape.bits * (shape.count // 2)
@@ -276,9 +276,9 @@ class MontgomeryProducts:
     # --- rolled
 
     def rolled(self, pairs: Pairs) -> list[Value]:
-        """The rows as a loop: small text.
+        """Multiply by rows in a loop, which keeps the code small.
 
-        The limbs of each b move down by one a turn, so that none is chosen at run time.
+        The limbs of each b rotate by one in each iteration, so that no dynamic index is needed.
         """
         k, n, shape = self.k, self.shape.count, self.shape
         uncarried = self._uncarried_rows(len(pairs))
@@ -304,15 +304,15 @@ class MontgomeryProducts:
         return columns.limbs(0)
 
     def _carried_apart(self, columns: Columns) -> list[Value]:
-        """The columns above the lowest, each less what exceeds a limb and with that from below."""
+        """Carry all columns above the lowest by one column, in parallel."""
         n, bits, mask = self.shape.count, self.shape.bits, self.shape.mask
         kept = [columns.value(j) & mask for j in range(1, n)] + [columns.value(n)]
         return [value + (columns.value(j) >> bits) for j, value in enumerate(kept)]
 
     def _uncarried_rows(self, terms: int) -> tuple[list[int], list[int]] | None:
-        """The most that columns are before any row, and after the last; the topmost is 0.
+        """Return the maxima of columns before the last row and after it, without carries.
 
-        None if a column overflows.
+        Returns None if a column could overflow.
         """
         n, mask = self.shape.count, self.shape.mask
         before = [0] * (n - 1)
@@ -330,7 +330,7 @@ class MontgomeryProducts:
         return before, following
 
     def _carried_rows(self, terms: int) -> list[int]:
-        """The most that columns are before a row, where each row ends with carries."""
+        """Return the maxima of columns before a row, if each row ends with carries."""
         n, bits = self.shape.count, self.shape.bits
         # What rows leave is below the sum of the first factors and p.
         top = terms * (1 << bits) + self.modulus[-1] + 1

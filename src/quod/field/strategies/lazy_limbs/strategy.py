@@ -1,8 +1,8 @@
-"""Small limbs in plain words, for processors without carry chains and wide products: WGSL.
+"""Small limbs in 32-bit words, for targets without carry chains and wide products, such as WGSL.
 
-A limb has far fewer bits than the word that holds it, so sums and columns of products need not be
-carried at once; bounds on every limb, exact and known while the kernel is traced, say when they
-must. `quod.field.strategies.limb_choice` says which limbs there are.
+A limb has far fewer bits than its word, so sums and columns of products delay their carries. Exact
+static bounds of every limb determine when to carry. `quod.field.strategies.limb_choice` lists the
+limbs.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from quod.kernel.machine import Capability, Machine
 
 _WORD_LIMIT = 1 << 32
 _MOST_PARAMETERS = 255
-"""Of a function in WGSL."""
+"""The most parameters of a function in WGSL."""
 
 
 class LazyLimbs(SpareLimbs):
-    """Elements in small limbs, one u32 each: those that are named, or that the machine names."""
+    """Elements in small limbs, one u32 each; `limbs` names them, by default `k.machine.limbs`."""
 
     limb_type = types.u32
 
@@ -61,7 +61,7 @@ class LazyLimbs(SpareLimbs):
         return (_WORD_LIMIT >> 1) - 1
 
     def _full(self, limbs: Sequence[Value], bound: int, exponent: int) -> Element:
-        """An element of normalised limbs."""
+        """Return an element of normalised limbs."""
         maxima = [self._mask] * (self.limb_count - 1) + [_WORD_LIMIT - 1]
         return self._made(limbs, bound, maxima, exponent)
 
@@ -72,7 +72,7 @@ class LazyLimbs(SpareLimbs):
         return self._full(limbs, a.bound, a.exponent)
 
     def _carried_limbs(self, k: Builder, limbs: Sequence[Value]) -> tuple[Value, ...]:
-        """Each limb's excess added to the next; the last limb keeps its own."""
+        """Carry each limb to the next; the last limb keeps all higher bits."""
         carried: list[Value] = []
         total = limbs[0]
         for limb in limbs[1:]:
@@ -136,7 +136,7 @@ class LazyLimbs(SpareLimbs):
     # --- reductions
 
     def _reduce(self, a: Element, bound: int | None) -> Element:
-        """An equal element by a quotient guessed from the top bits; below 2p plus a little."""
+        """Reduce by a quotient estimated from the highest bits, to slightly above 2p."""
         wanted = bound or 2 * self.p + (self.p >> 2)
         while a.bound > wanted:
             a = self.normalise(a)
@@ -149,20 +149,20 @@ class LazyLimbs(SpareLimbs):
         return a
 
     def _best_guess(self, bound: int) -> Guess:
-        """The guess that leaves least."""
+        """Return the estimate with the smallest remainder."""
         guesses = [Guess(self, bound, shown) for shown in range(1, 32)]
         return min(guesses, key=lambda guess: guess.bound)
 
     @staticmethod
     def _amount(bound: int, unit: int) -> int:
-        """The multiple of a unit, by a power of two, that halves a bound, or nearly so."""
+        """Return `unit` times the power of two that about halves a bound when subtracted."""
         times = 1
         while unit * 2 * times < bound:
             times *= 2
         return unit * times
 
     def _subtract_if_not_less(self, a: Element, amount: int) -> Element:
-        """a - amount where a is not less; a must be normalised."""
+        """Return a - amount if a is not less, else a; a must be normalised."""
 
         def body(k: Builder, limbs: Sequence[Value]) -> tuple[Value, ...]:
             less: list[Value] = []
@@ -181,7 +181,7 @@ class LazyLimbs(SpareLimbs):
         return self._full(limbs, max(amount, a.bound - amount), a.exponent)
 
     def _least(self, a: Element, unit: int) -> Element:
-        """The element below `unit`, p or a power of two times that, which divides what it lost."""
+        """Subtract multiples of `unit`, p times a power of two, until the element is below it."""
         a = self.normalise(a)
         while a.bound > unit:
             a = self._subtract_if_not_less(a, self._amount(a.bound, unit))
@@ -193,7 +193,7 @@ class LazyLimbs(SpareLimbs):
     # --- inversion
 
     def _inverse_body(self, k: Builder, a: Element) -> Element:
-        """a**(p - 2), bit by bit in a loop: little text, for a step that is rare."""
+        """Return a**(p - 2) by a loop over bits: small code for a rare operation."""
         exponent = self.p - 2
         words = [(exponent >> (32 * j)) & 0xFFFFFFFF for j in range(self.modulus.words)]
         turning = tuple(k.constant(word, types.u32) for word in reversed(words))
@@ -228,14 +228,14 @@ class LazyLimbs(SpareLimbs):
         words: Sequence[Value],
         shift: int,
     ) -> tuple[Value, ...]:
-        """Calls a function for one shift."""
+        """Call a device function that is specialised for a shift."""
         result: tuple[Value, ...] = self._call(
             what, lambda k, given: body(k, given, shift), tuple(words), key=shift
         )
         return result
 
     def _unpacked(self, k: Builder, words: Sequence[Value], shift: int) -> tuple[Value, ...]:
-        """The limbs of the packed 32-bit words' integer times 2**shift."""
+        """Return the limbs of the packed 32-bit words' integer times 2**shift."""
         bits = self.limb_bits
         limbs = []
         for j in range(self.limb_count):
@@ -258,28 +258,28 @@ class LazyLimbs(SpareLimbs):
         return joined(words)
 
     def to_register(self, a: Element) -> tuple[Value, ...]:
-        """The 32-bit words of an element as it is, carried: for an instance's own memory."""
-        # Of a modulus that nearly fills its words not all carried elements fit them.
+        """Pack a carried, unreduced element into 32-bit words, for an instance's private memory."""
+        # If the modulus nearly fills its words, carried elements may exceed them.
         a = self.unify([a], min(self.carried_bound, 1 << self.memory_exponent))[0]
         if a.exponent != self.native_exponent:
             raise TraceError(f"an element of {self.modulus.name} has another radix here")
         return self._shifting("pack", self._packed, a.limbs, 0)
 
     def from_register(self, words: Sequence[Value]) -> Element:
-        """The element whose words `to_register` gave; one of zeros is zero."""
+        """Unpack the words of `to_register`; zeros are the element 0."""
         limbs = self._shifting("unpack", self._unpacked, words, 0)
         top = self._full_maxima(self.carried_bound)
         return Element(self, limbs, self.carried_bound, top, self.native_exponent)
 
     def _packed(self, k: Builder, limbs: Sequence[Value], shift: int) -> tuple[Value, ...]:
-        """The 32-bit words of the limbs' integer over 2**shift."""
+        """Return the 32-bit words of the limbs' integer divided by 2**shift."""
         return tuple(
             _gathered(k, limbs, self.limb_bits, 32 * index + shift, 32)
             for index in range(self.modulus.words)
         )
 
     def _clear_low_bits(self, a: Element, count: int) -> Element:
-        """a plus the multiple of p that makes it a multiple of 2**count."""
+        """Add the multiple of p that makes a a multiple of 2**count."""
         limbs = self._shifting("clear_bits", self._cleared, a.limbs, count)
         return self._full(limbs, a.bound + ((1 << count) - 1) * self.p, a.exponent)
 
@@ -295,13 +295,13 @@ def halves(words: Sequence[Value]) -> list[Value]:
 
 
 def joined(parts: Sequence[Value]) -> tuple[Value, ...]:
-    """The 64-bit words of such halves."""
+    """Join 32-bit halves to 64-bit words, the inverse of `halves`."""
     wide = [part.cast(types.u64) for part in parts]
     return tuple(low | high << 32 for low, high in zip(wide[::2], wide[1::2], strict=True))
 
 
 def _gathered(k: Builder, parts: Sequence[Value], width: int, low: int, count: int) -> Value:
-    """At least `count` bits from bit `low` on, of parts of `width` bits; below zero they are 0."""
+    """Return at least `count` bits from bit `low` on of `width`-bit parts; bits below 0 are 0."""
     found: Value | None = None
     for index, part in enumerate(parts):
         offset = width * index - low
@@ -313,12 +313,12 @@ def _gathered(k: Builder, parts: Sequence[Value], width: int, low: int, count: i
 
 
 class Guess:
-    """A quotient by p guessed from the top of a number below `bound`, and never too large.
+    """An estimate, never too large, of the quotient by p from the highest bits of a number.
 
-    With v the number without its lowest `hidden` bits, and c = 2**(t + hidden)/p rounded down, the
-    guess is v*c / 2**t, rounded down. What is left is below p for the last rounding, 2**hidden for
-    the bits that are hidden, and v*p / 2**t for the rounding of c. Where that says nothing new, or
-    exceeds the limbs, `bound` stays what it was.
+    With v the number without its lowest `hidden` bits, and c = floor(2**(t + hidden) / p), the
+    estimate is floor(v*c / 2**t). The remainder is less than the sum of p for the last rounding,
+    2**hidden for the hidden bits, and v*p / 2**t for the rounding of c. If the estimate does not
+    fit, `bound` stays unchanged.
     """
 
     def __init__(self, field: LazyLimbs, bound: int, shown: int) -> None:
@@ -335,13 +335,13 @@ class Guess:
         self._scale = (1 << (self._shift + self._hidden)) // p
         self._most = most * self._scale >> self._shift
         self.bound = p + (1 << self._hidden) - (-most * p >> self._shift)
-        # What is left must fit the limbs: what exceeds them is lost with the borrows.
+        # The remainder must fit the limbs, because the subtraction discards higher bits.
         is_held = self.bound <= field.room and (self._most + 2) << shape.bits < shape.limit
         if not fitting or not is_held:
             self.bound = bound
 
     def limbs(self, k: Builder, limbs: Sequence[Value]) -> tuple[Value, ...]:
-        """Normalised limbs less the guess times p."""
+        """Subtract the estimate times p from normalised limbs."""
         field, bits = self._field, self._field.limb_bits
         top = _gathered(k, limbs, bits, self._hidden, 32)
         quotient = (top * self._scale) >> self._shift
