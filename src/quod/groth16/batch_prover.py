@@ -146,7 +146,7 @@ def _answer(verdict: Verdict) -> bool:
 
 
 class _Once(Generic[T]):
-    """What whoever asks first makes, for all who ask: a result, or an error."""
+    """A result or error, computed by the first thread that asks for it and shared by all."""
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make, self._lock = make, threading.Lock()
@@ -165,7 +165,7 @@ class _Once(Generic[T]):
 
 
 class _Shared:
-    """What the proofs of a batch have in common; `cancel` and `close` are of one of them."""
+    """State shared by the proofs of a batch; `cancel` and `close` take the index of one proof."""
 
     def __init__(self, batch: PendingBatch) -> None:
         self.batch = batch
@@ -176,18 +176,18 @@ class _Shared:
         self._open = set(self._wanted)
 
     def cancel(self, place: int) -> None:
-        """Stops what is computed once nobody wants any of it."""
+        """Cancel proof `place`; the batch stops once all of its proofs are cancelled."""
         if self._is_last(self._wanted, place):
             self.batch.context.cancellation.cancel()
 
     def close(self, place: int) -> None:
-        # One that ended before it could be cancelled wants nothing either.
+        # A proof may be closed without having been cancelled; the batch must not wait for it.
         self.cancel(place)
         if self._is_last(self._open, place):
             self.batch.close()
 
     def _is_last(self, places: set[int], place: int) -> bool:
-        """Takes one of the places out; whether none is left."""
+        """Remove an index from the set; True if the set is then empty."""
         with self._lock:
             places.discard(place)
             return not places
@@ -276,10 +276,13 @@ def begin_together(
 
 
 def _statement(key: KeyInUse, witness: Witness) -> Statement:
-    """That of a witness whose values are scalars: with others the sums of all are an error."""
+    """The statement of a witness; InputError for a value not below the order of the group.
+
+    One such value would make the batched sums of all witnesses fail.
+    """
     statement = Statement.of(key, witness, None)
     values = statement.values
-    # Those in the device's memory were made by it.
+    # The device itself computed values in its memory, so they are canonical.
     if not isinstance(values, Buffer) and not all_canonical(key.zkey.fr, values):
         raise InputError(
             f"has a value that is not below the order of {key.groups[0].name}", path=witness.path

@@ -60,10 +60,11 @@ _FEW_POINTS = 12
 
 @frozen
 class Verdict:
-    """What is known of one proof: whether it is `valid`, and the `error` of a malformed one.
+    """The result for one proof of a batch; true in a boolean context if the proof is valid.
 
-    The error is the one that `VerifyingKey.verify` raises, and None for a proof that is well formed
-    and merely does not hold. A verdict is as true as `valid`.
+    valid: whether the proof holds for its public inputs.
+    error: the error that `VerifyingKey.verify` raises for a malformed proof; None for a well-formed
+        one, also if it is invalid.
     """
 
     valid: bool
@@ -209,7 +210,10 @@ class _Batch:
     # --- the equation
 
     def _draw(self, coefficients: list[int]) -> None:
-        """What does not depend on which proofs are looked at together."""
+        """Set random coefficients, and compute the values that every subset of proofs reuses.
+
+        These are z * C, and the Miller values of (z * A, B), per proof with coefficient z.
+        """
         self._z = coefficients
         count = len(self.members)
         raw = b"".join(z.to_bytes(_COEFFICIENT_BYTES, "little") for z in coefficients)

@@ -1,4 +1,4 @@
-"""What all work on one proof has in common: what it shows, how it is stopped, how it is checked."""
+"""The context of one proof: timeline, cancellation, and the self-check."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ Tasks = Mapping[str, Callable[[], Any]]
 
 
 class ProofContext:
-    """A proof while it is made.
+    """The state of a proof in progress.
 
-    `timeline` is told of its stages; those that several threads work on belong to `parent`, which
-    is open as long as they do. `cancellation` stops them. `spans` has, by name, when a part began
-    and ended (`time.perf_counter_ns`), whoever looks at the timeline: "upload" and "compute", in
-    which the device computes, and which `meter` is told of. `pinned` says whether the witness
-    is in page-locked memory.
+    timeline: records the stages.
+    parent: the stage that stages of other threads belong to; it stays open until they end.
+    pinned: whether the witness is in page-locked memory.
+    cancellation: stops the proof's launches.
+    spans: begin and end of "upload" and "compute" (`time.perf_counter_ns`), with any timeline.
+    meter: counts the time of "compute" as busy time of the device.
     """
 
     def __init__(
@@ -39,7 +40,7 @@ class ProofContext:
 
     @contextmanager
     def span(self, name: str) -> Iterator[None]:
-        """Times the body, as one of `spans`."""
+        """Record the begin and end of the body in `spans`."""
         begin = perf_counter_ns()
         try:
             yield
@@ -48,13 +49,13 @@ class ProofContext:
 
     @contextmanager
     def computing(self) -> Iterator[None]:
-        """The device computes in the body."""
+        """Record the body as the span "compute", and as busy time of the device."""
         with self._meter.working() if self._meter else nullcontext(), self.span("compute"):
             yield
 
     @property
     def is_timed(self) -> bool:
-        """Whether anyone looks at the stages."""
+        """True if the timeline records stages."""
         return not isinstance(self.timeline, NullTimeline)
 
     def stage(self, name: str, **counts: int) -> AbstractContextManager[Stage]:
@@ -62,7 +63,10 @@ class ProofContext:
         return self.timeline.stage(name, parent=self.parent, **counts)
 
     def together(self, tasks: Tasks, at_once: int) -> dict[str, Any]:
-        """What each task gives, `at_once` of them at a time; if one fails, launches of all stop."""
+        """Run tasks in threads, `at_once` at a time, and return their results by name.
+
+        If a task fails, the launches of all tasks are cancelled.
+        """
 
         def guarded(task: Callable[[], Any]) -> Any:
             self.cancellation.check("the proof")

@@ -58,15 +58,15 @@ class ProvingKey:
         together: int | None = None,
         devices: Sequence[DeviceChoice] | None = None,
     ) -> None:
-        """Of a zkey whose points are below the modulus; see `from_zkey`.
+        """Open a zkey whose coordinates are below the modulus; see `from_zkey`.
 
-        Of a device's own memory it takes `memory_budget` bytes at most, all of the device's budget
-        unless it is given. `lanes` are the proofs that a GPU computes side by side, which pays for
-        small circuits; processors and WebGPU compute one at a time. Of a key so small that several
-        witnesses are worth proving together, up to `together` are (a power of two, and 32 at most):
-        as many as pay unless it is given, and none with 1, which takes no memory for them. With
-        several `devices` in place of one a proof is spread over these GPUs: each keeps its share of
-        the bases, and takes `memory_budget` at most.
+        memory_budget: bytes of each device's memory; default: the device's budget.
+        lanes: proofs that a GPU computes concurrently, for small circuits; CPUs and WebGPU compute
+            one at a time.
+        together: the largest batch of witnesses of a small key, a power of two of at most 32;
+            default: the size that fills the device. 1 turns batches off and saves their memory.
+        devices: GPUs that share each proof instead of one `device`; each holds a share of the
+            bases.
         """
         timeline = or_null(timeline)
         self.zkey = zkey
@@ -198,7 +198,7 @@ class ProvingKey:
 
     @property
     def insecure(self) -> bool:
-        """Whether the key shows that anyone can forge proofs for it: one for tests, say."""
+        """True if the key shows that anyone can forge proofs for it, as a test key does."""
         return self.weakness is not None
 
     @property
@@ -214,7 +214,7 @@ class ProvingKey:
 
     @cached_property
     def self_check_key(self) -> VerifyingKey:
-        """What proofs are verified with before they are given out, insecure or not."""
+        """The verifying key of the self-check of proofs, which may be insecure."""
         self.zkey.check_unchanged()
         return VerifyingKey.from_zkey(self.zkey, device=self.host, allow_insecure=True)
 
@@ -299,7 +299,7 @@ class ProvingKey:
 
     @property
     def in_progress(self) -> int:
-        """How many proofs are worth having begun at a time."""
+        """The number of proofs in progress at once that keeps the device busy."""
         return self.resident.in_progress
 
     def begin_together(
@@ -316,9 +316,9 @@ class ProvingKey:
 
     @property
     def most_together(self) -> int:
-        """How many witnesses are worth proving together; 1 where one fills the device.
+        """The largest batch of witnesses; 1 if one witness fills the device.
 
-        Takes their memory, where there is enough, when it is first asked for.
+        The first access allocates the memory of batches, if there is enough.
         """
         batches = self.resident.batches
         return 1 if batches is None else batches.most

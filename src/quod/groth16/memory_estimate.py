@@ -1,4 +1,4 @@
-"""What a key will take in memory, from the counts of its header: bounds, before it is opened."""
+"""Memory estimates of a key that is not open yet: upper bounds from the counts of its header."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class KeyCounts:
 
 
 def host_parts(key: KeyCounts) -> dict[str, int]:
-    """What a key takes of host memory beside its file, where proofs are made there."""
+    """Bytes of host memory, by purpose, of a key that proves on the host; without its file."""
     bases = sum(one.points.nbytes + _BASE * len(one.points) for one in key.bases())
     return {"matrices": _matrices(key), "bases": bases}
 
@@ -62,14 +62,14 @@ def device_parts(
     key: KeyCounts, device: AnyDevice, most: int, budget: int, lanes: int = 1,
     together: int | None = None,
 ) -> dict[str, int]:  # fmt: skip
-    """What a key is to be given of a device's own memory (`memory_budget` of `ProvingKey`).
+    """Bytes of device memory, by purpose, to give a key (`memory_budget` of `ProvingKey`).
 
-    As much as makes proofs fast within `most` bytes; where bases would have to stay with the host
-    for that, within `budget`. If that is not enough either, what it takes without their multiples.
-    Of `lanes` each has vectors, witnesses and workspaces of its own. Where witnesses are worth
-    proving together, as many of them as there is room for within `most` bytes, up to `together`.
+    The fastest layout within `most` bytes; if that streams bases from the host, the fastest within
+    `budget`; if none fits, the bytes of the smallest layout with resident bases. Each of the
+    `lanes` has separate vectors, witnesses and workspaces. Batches of up to `together` witnesses
+    get the memory that is left within `most` bytes.
     """
-    # Nothing of this is for devices that compute in host memory.
+    # Imported here, as devices that compute in host memory do without it.
     from quod.groth16.gpu.bases import MsmMemory
 
     element = CURVES[key.curve].fr.bytes
@@ -116,7 +116,7 @@ def _batch_bytes(
     key: KeyCounts, device: AnyDevice, memory: MsmMemory, bases: list[KeyBases], element: int,
     together: int | None,
 ) -> list[int]:  # fmt: skip
-    """What proofs of witnesses together take, in a lane of their own: of two, of four, and on."""
+    """Bytes of a separate lane for batches, for each batch size: 2, 4 and so on."""
     from quod.groth16.gpu.batch_prover import BATCHES, batch_size, batch_sizes
 
     witness = key.variables * element

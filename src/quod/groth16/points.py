@@ -1,4 +1,4 @@
-"""What proofs, keys and verifications need of points beside MSMs."""
+"""Operations on points for proofs, keys and verifications, other than large MSMs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from quod.device.protocol import AnyDevice
 from quod.field.array import integers_to_words
 from quod.msm import msm
 
-# Points from which on an MSM is faster than a multiple an instance.
+# Up to this many points, one multiple per instance is faster than an MSM.
 _FEW = 24
 
 
@@ -35,7 +35,7 @@ def sum_of_multiples(
 def sums_of_multiples(
     device: AnyDevice, group: Group, sums: Sequence[tuple[Sequence[Point], Sequence[int]]]
 ) -> list[Point]:
-    """`sum_of_multiples` of each pair; the multiples of all short ones are one launch."""
+    """Return `sum_of_multiples` of each pair; one launch computes the multiples of short sums."""
     law = affine_group(group)
     short = [own for own in sums if len(own[0]) <= _FEW]
     points = [point for own, _ in short for point in own]

@@ -58,7 +58,14 @@ def prove_many(
 
 @frozen(eq=False)
 class _Request:
-    """What is asked for of all proofs; `beside` does what does not wait for any sum."""
+    """Settings of all proofs of a stream.
+
+    key: the proving key.
+    batches: the sums of batches of witnesses.
+    seed: the seed of the blinding scalars; None for random ones.
+    self_check: whether each proof is verified.
+    beside: the thread for work that does not depend on the sums.
+    """
 
     key: KeyInUse
     batches: SumBatches
@@ -69,7 +76,7 @@ class _Request:
 
 @frozen(eq=False)
 class _Made:
-    """Proofs with their public inputs, and the error of the one behind them, if that has one."""
+    """Proofs with their public inputs, and the error of the proof after them, if it failed."""
 
     proofs: list[tuple[Proof, list[int]]]
     error: Exception | None = None

@@ -45,7 +45,7 @@ from quod.groth16.warm_up import compile_checks
 
 
 class KeySource(Protocol):
-    """What a proof asks where the key comes from: a zkey, say."""
+    """The source of a key, such as a zkey, as a proof uses it."""
 
     @property
     def path(self) -> str: ...
@@ -55,11 +55,11 @@ class KeySource(Protocol):
     def fr(self) -> Modulus: ...
 
     def check_unchanged(self) -> None:
-        """InputError if it is not what it was."""
+        """Raise InputError if the source has changed since it was opened."""
 
 
 class KeyInUse(Protocol):
-    """What a proof takes of its key; see `quod.groth16.keys.ProvingKey`."""
+    """A proving key as a proof uses it; see `quod.groth16.keys.ProvingKey`."""
 
     device: AnyDevice
     host: AnyDevice
@@ -120,9 +120,12 @@ def check_request(key: KeyInUse, seed: int | None) -> None:
 
 @frozen(eq=False)
 class Statement:
-    """What is proved: a witness with its values, where a key takes them from, and public inputs.
+    """A witness, its public inputs and the blinding scalars of a proof.
 
-    `r` and `s` blind the proof.
+    witness: the witness.
+    values: its values, in the memory from which the key reads them.
+    public: the public inputs.
+    r, s: the scalars that blind the proof.
     """
 
     witness: Witness
@@ -136,7 +139,7 @@ class Statement:
         cls, key: KeyInUse, witness: str | PathLike[str] | Witness, seed: int | None,
         timeline: Timeline | None = None,
     ) -> Statement:  # fmt: skip
-        """That of a witness, read where it is a file. Raises as `ProvingKey.prove` does."""
+        """The statement of a witness or of a witness file; raises as `ProvingKey.prove` does."""
         fr = key.zkey.fr
         with or_null(timeline).stage("witness"):
             fits = functools.partial(_check_fits, key)
@@ -218,7 +221,7 @@ class PendingProof:
     # --- before the sums over c and h are there
 
     def _beside(self) -> Tasks:
-        """What does not wait for any sum."""
+        """The tasks that do not depend on the sums, by name."""
         tasks: dict[str, Callable[[], Any]] = {"delta": self._multiples_of_delta}
         if self._self_check:
             tasks["verification"] = self._begin_verification
@@ -259,7 +262,7 @@ class PendingProof:
         return a, b, rest
 
     def _verify_first(self, verification: Verification, a: Point, b: Point) -> Verification:
-        """What can be verified of A and B alone."""
+        """Begin the verification with the pairs of A and B, before C is there."""
         with self._context.stage("check A and B"):
             verification.start(a, b)
         return verification
@@ -357,6 +360,6 @@ def _check_fits(key: KeyInUse, witness: Witness | WitnessHeader) -> None:
 
 
 def _is_beside(witness: object, key: KeyInUse) -> TypeGuard[WitnessInMemory]:
-    """Whether a witness is in memory that the key takes one from."""
+    """True if a witness is in the memory of the device from which the key reads witnesses."""
     where = key.resident.witness_device
     return where is not None and isinstance(witness, WitnessInMemory) and witness.device is where

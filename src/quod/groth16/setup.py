@@ -87,7 +87,7 @@ class Secret:
         return self.beta * factor % fr.value, self.alpha * factor % fr.value, factor
 
     def lagrange_scale(self, fr: Modulus, domain_size: int, shift: int) -> int:
-        """What `lagrange_at` scales by to give Lagrange polynomials of a coset at tau."""
+        """The factor of `lagrange_at` for the Lagrange polynomials of a coset at tau."""
         n, r = domain_size, fr.value
         outer = pow(shift, n, r)
         return (pow(self.tau, n, r) - outer) * pow(n * outer, -1, r) % r

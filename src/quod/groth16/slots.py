@@ -1,4 +1,4 @@
-"""What proofs in progress have to themselves: made at need, and handed from one to the next."""
+"""A pool of slots for proofs in progress; slots are created on demand and reused."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Slots(Generic[T]):
         self._changed = threading.Condition()
 
     def acquire(self) -> T:
-        """A slot that no proof has, made if there may be one more, waited for otherwise."""
+        """Return a free slot; create one if the limit allows it, else wait for one."""
         with self._changed:
             if not self._free and self._made < self.most:
                 made = self._make()
@@ -34,18 +34,18 @@ class Slots(Generic[T]):
 
     @property
     def is_free(self) -> bool:
-        """Whether there is one, or may be one more."""
+        """True if a slot is free, or another may be created."""
         return bool(self._free) or self._made < self.most
 
     def wait(self) -> None:
-        """Waits until one is free, for whoever alone takes them."""
+        """Wait until a slot is free; only for a single thread that acquires slots."""
         with self._changed:
             self._changed.wait_for(lambda: self.is_free)
-            # What was notified is another one's as well.
+            # This thread takes no slot yet, so pass the notification on.
             self._changed.notify()
 
     def fill(self) -> None:
-        """Makes all of them now, so that no proof waits for one to be made."""
+        """Create all slots now, so that no proof waits for the creation of one."""
         while True:
             with self._changed:
                 if self._made >= self.most:
@@ -55,7 +55,7 @@ class Slots(Generic[T]):
                 self._changed.notify()
 
     def release(self, slot: T) -> None:
-        """Lets another proof have a slot."""
+        """Return a slot to the pool."""
         with self._changed:
             self._free.append(slot)
             self._changed.notify()

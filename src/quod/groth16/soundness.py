@@ -52,7 +52,7 @@ class Weakness:
     remedy: str
 
     def error(self, path: str | None = None) -> InsecureKeyError:
-        """What is raised where the key is not wanted."""
+        """The error for a caller that does not allow insecure keys; `path` names the key's file."""
         place = "" if path is None else f"{path}: "
         return InsecureKeyError(
             f"{place}anyone can forge proofs for this key: {self.reason}; {self.remedy}, or take "
@@ -66,7 +66,10 @@ _TEST_KEY = Weakness("it is a test key of quod groth16 test-key", _CEREMONY)
 def weakness(
     curve: str, alpha_g1: G1Point, beta_g2: G2Point, gamma_g2: G2Point, delta_g2: G2Point
 ) -> Weakness | None:
-    """What the points of a verifying key show, or None; points are plain and canonical."""
+    """Return the weakness that a verifying key's points show, or None.
+
+    Points are canonical coordinates, not in Montgomery form.
+    """
     parameters = CURVES[curve]
     # A point and its negative share x.
     alpha, beta, gamma, delta = (
@@ -89,7 +92,10 @@ def weakness(
 
 
 def weakness_of(key: Zkey | VerifyingKeyJson) -> Weakness | None:
-    """That of a key as it was read; a proving key may say of itself that it is for tests."""
+    """Return the weakness of a key read from a file, or None.
+
+    The circuit hash of a proving key may mark it as a test key.
+    """
     if isinstance(key, VerifyingKeyJson):
         return weakness(key.curve, key.alpha_g1, key.beta_g2, key.gamma_g2, key.delta_g2)
     if (key.circuit_hash or b"").startswith(INSECURE_TAG):

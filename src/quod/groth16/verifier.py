@@ -85,7 +85,7 @@ class Verification:
         self._values = self._miller_values(self.first_pairs(a, b))
 
     def finish(self, c: G1Point) -> bool:
-        """Whether the proof with this C holds."""
+        """Return whether the proof with this C holds; InputError if A and B have not been set."""
         if self._values is None:
             raise InputError("a verification takes A and B before C")
         (c,) = self._key._checked_proof(pi_c=c)
@@ -238,13 +238,13 @@ class VerifyingKey:
         _ = self._alphabeta
 
     def verify(self, public: Iterable[int | str], proof: Proof | Mapping[str, Any]) -> bool:
-        """Whether the proof holds for the public inputs, in the order of the circuit.
+        """Return whether the proof holds for the public inputs.
 
-        A proof is a `Proof`, or the document that `json.load` returns for a proof.json.
-
-        An input is an int or, as `json.load` gives those of a public.json, a decimal string without
-        sign, spaces or leading zeros. Raises `InputError` for anything malformed (see the module),
-        `MismatchError` for another count of inputs or another curve than the key's.
+        public: the inputs in the order of the circuit; each is an int or, as in public.json, a
+            decimal string without sign, spaces or leading zeros.
+        proof: a `Proof`, or the document that `json.load` returns for a proof.json.
+        Raises `InputError` for malformed input (see the module), and `MismatchError` if the number
+        of inputs or the curve differs from the key's.
         """
         inputs, proof = self._checked_statement(public, proof)
         a, b, c = self._checked_points(proof)
@@ -261,7 +261,7 @@ class VerifyingKey:
         return Verification(self, sum_of_multiples(self.device, group, self.ic, [1, *inputs]))
 
     def _holds(self, values: Words) -> bool:
-        """Whether the Miller functions of a proof's pairs make up e(alpha, beta)."""
+        """Return whether the Miller values of a proof's pairs multiply to e(alpha, beta)."""
         return product_is(self.device, self._parameters, values, self._alphabeta)
 
     # --- checks

@@ -1,8 +1,9 @@
-"""What a proof's self-check computes with, compiled while the proof is made.
+"""Compilation of the self-check's kernels while the proof is computed.
 
-On the processor these kernels take as long to compile as all others of a proof, and they are
-wanted last.
+On the CPU these kernels take as long to compile as all other kernels of a proof, and they are
+needed last.
 """
+
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ from quod.groth16.soundness import Weakness, weakness
 from quod.groth16.verifier import VerifyingKey
 
 PROOF_BYTES = 192
-"""Of a compressed proof; an uncompressed one has twice as many."""
+"""Bytes of a compressed proof; an uncompressed proof has twice as many."""
 
 _FORM = PointForm("bellman", BLS12_381)
 _MOST_BYTES = 1 << 28
@@ -115,7 +115,7 @@ def read_verifying_key(
 
 
 def weakness_in(key: BellmanVerifyingKey) -> Weakness | None:
-    """What the points of a key show of how proofs can be forged for it, or None."""
+    """Return the weakness that a key's points show, by which proofs can be forged, or None."""
     return weakness(BLS12_381.name, *_single_points(key))
 
 

@@ -18,9 +18,12 @@ DAMAGED = "the proof is damaged or forged"
 
 @frozen
 class PointForm:
-    """How points of a curve are encoded by a program called `program`.
+    """The point encoding of a program for one curve.
 
-    Over BLS12-381 that is the Zcash form everywhere, over others that of arkworks.
+    It is the Zcash encoding over BLS12-381, and the encoding of arkworks over other curves.
+
+    program: the program's name in error messages.
+    curve: the pairing curve.
     """
 
     program: str
@@ -52,7 +55,7 @@ class PointForm:
 
     @property
     def proof_bytes(self) -> int:
-        """Of a compressed proof; an uncompressed one has twice as many."""
+        """Bytes of a compressed proof; an uncompressed proof has twice as many."""
         return sum(end - start for _, _, start, end in self.parts())
 
     def parts(self, scale: int = 1) -> list[tuple[str, int, int, int]]:
@@ -104,7 +107,7 @@ def decode_proof(form: PointForm, data: object, *, check_subgroup: bool, name: s
 
 
 def given_bytes(form: PointForm, data: object) -> bytes:
-    """What a caller gives for the bytes of a proof; InputError for anything else."""
+    """Return a proof as bytes; InputError for a value that is not bytes-like."""
     return plain_bytes(f"a proof of {form.program}", data)
 
 

@@ -58,10 +58,12 @@ Lines: TypeAlias = list[str]
 
 @frozen(eq=False)
 class _Machine:
-    """How a curve's points lie in memory, and which precompiles there are.
+    """The memory layout of a curve's points in the EVM, and the precompiles for the curve.
 
-    `coordinate` is the bytes of one of Fq, `swapped` whether Fq2 has its second coefficient first.
-    `accumulate` writes IC_0 + sum of x_i * IC_i, for as many scalars, at an address.
+    coordinate: bytes of an element of Fq.
+    swapped: whether an element of Fq2 has its second coefficient first.
+    pairing: the address of the pairing precompile.
+    accumulate: returns code that writes IC_0 + sum of x_i * IC_i to an address.
     """
 
     curve: PairingCurve

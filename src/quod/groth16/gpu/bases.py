@@ -39,11 +39,13 @@ _ANY_BYTES = 1 << 62
 
 @frozen
 class MsmMemory:
-    """What the MSMs of a key take in device memory.
+    """The device memory of a key's MSMs.
 
-    `multiples` are kept of each base (None: as many as pay), and `workspaces` are their sizes.
-    `base_bytes` are taken by bases, and `passing_bytes` beside them while they are brought there.
-    Those of the MSMs in `streamed` stay with the host.
+    multiples: precomputed multiples of each base; None for as many as save time.
+    workspaces: sizes of the workspaces in bytes.
+    base_bytes: bytes of the resident bases.
+    passing_bytes: additional bytes while the bases are uploaded.
+    streamed: plans of the MSMs whose bases stay in host memory.
     """
 
     multiples: int | None
@@ -63,13 +65,13 @@ class MsmMemory:
         copies: Sequence[int | None] | None = None,
         lanes: int = 1,
     ) -> MsmMemory:
-        """The fastest choice within `budget` bytes.
+        """Choose the fastest layout within `budget` bytes.
 
-        It is made of so many `workspaces` for each of the `lanes`, and `copies` of the bases (None:
-        as many as pay).
+        workspaces: the numbers of workspaces to try, for each of the `lanes`.
+        copies: the numbers of multiples of each base to try (None: as many as save time).
 
-        Multiples of the bases are given up first, then workspaces of their own, then room for all
-        bases. DeviceError, with what is needed, if all of that is not enough.
+        Layouts with fewer multiples come first, then with fewer workspaces, then with streamed
+        bases. DeviceError, with the bytes needed, if none fits.
         """
         resident = (
             cls._resident(device, key, multiples, count)
@@ -201,31 +203,31 @@ class KeyMsms:
         self, sizes: Sequence[int], batches: Sequence[int]
     ) -> dict[str, Workspace]:  # fmt: skip
         made = [Workspace(self._device, nbytes) for nbytes in sizes]
-        # The largest MSM gets the largest workspace, and the one that it shares with fewest.
+        # The largest MSM gets the largest workspace, which the fewest MSMs share.
         needed = self._needed(batches)
         order = sorted(needed, key=needed.__getitem__, reverse=True)
         return {name: made[place % len(made)] for place, name in enumerate(order)}
 
     def _needed(self, batches: Sequence[int]) -> dict[str, int]:
-        """The workspace of each MSM for any of the `batches`."""
+        """Bytes of workspace that each MSM needs for the largest of `batches`, by name."""
         return {
             name: max(own.workspace_bytes(own.plan(batch=batch)) for batch in batches)
             for name, own in self._resident.items()
         }
 
     def beside(self, batches: Sequence[int] = (1,)) -> KeyMsms:
-        """Another one of the same bases, with workspaces of its own for any of the `batches`."""
+        """Return MSMs over the same bases with separate workspaces for any of the `batches`."""
         other = copy.copy(self)
         sizes = self._sizes if batches == (1,) else self.workspace_sizes(batches)
         other._workspaces = self._make_workspaces(sizes, batches)
         return other
 
     def workspace_sizes(self, batches: Sequence[int]) -> list[int]:
-        """Workspaces for any of the `batches`, as many as there are for one proof."""
+        """Sizes of workspaces for any of the `batches`; their number is that for one proof."""
         return _shared(sorted(self._needed(batches).values(), reverse=True), len(self._sizes))
 
     def largest_batch(self, wanted: int) -> int:
-        """How many vectors, of so many, all MSMs take together; one where bases are streamed."""
+        """The largest batch, up to `wanted` vectors, of every MSM; 1 if bases are streamed."""
         if self._streamed:
             return 1
         return min((own.plan(batch=wanted).batch for own in self._resident.values()), default=1)
@@ -235,12 +237,12 @@ class KeyMsms:
         return self._bases(name).group
 
     def is_apart(self, name: str) -> bool:
-        """Whether one of the MSMs shares no memory with the others that they write to."""
+        """True if the MSM shares its workspace with no other MSM."""
         workspace = self._workspaces.get(name)
         return sum(other is workspace for other in self._workspaces.values()) <= 1
 
     def has(self, name: str) -> bool:
-        """Whether any base of an MSM is finite, and resident."""
+        """True if the MSM has a finite base and its bases are resident."""
         return name in self._resident
 
     def record_finished(

@@ -38,9 +38,10 @@ BATCHES = 3
 def batch_size(
     device: AnyDevice, domain: int, largest_vector: int, together: int | None = None
 ) -> int:
-    """How many witnesses are worth proving together, up to `together` if it is given.
+    """Return the batch size that fills the device, a power of two of at most `together`.
 
-    Kernels have to reach the vectors of all, of which the largest has so many bytes a witness.
+    largest_vector: bytes of the largest vector of a witness; a kernel must be able to address that
+        vector of the whole batch.
     """
     filling = _WAVES * device.resident_lanes // domain
     reached = device.largest_buffer // largest_vector

@@ -30,14 +30,15 @@ class FinishedPoints(Protocol):
 
 
 class SumSlot(Protocol):
-    """What a proof in progress has to itself, or a batch of them.
+    """The buffers and recordings of one proof in progress, or of one batch.
 
-    `early` are the sums that A and B are made of.
+    early: the sums that A and B consist of.
+    late: the other sums.
     """
 
     @property
     def runner(self) -> Background:
-        """Computes the sums of slots that share memory, one by one."""
+        """The thread that computes the sums of slots with shared memory, one slot at a time."""
 
     @property
     def early(self) -> FinishedPoints: ...
@@ -45,13 +46,13 @@ class SumSlot(Protocol):
     def late(self) -> FinishedPoints: ...
 
     def upload(self, witness: Any, *, pinned: bool = False) -> None:
-        """Brings the witness to the device; what is submitted from then on finds it there.
+        """Upload the witness; work submitted afterwards reads the uploaded values.
 
-        One that is `pinned` is in page-locked memory.
+        pinned: whether the witness is in page-locked memory.
         """
 
     def run(self, first: Outcome[None], context: ProofContext) -> None:
-        """Computes the sums, and waits for them; `first` is done with the early ones."""
+        """Compute the sums and wait for them; `first` completes once the early sums are there."""
 
 
 def replay(
@@ -82,11 +83,11 @@ class UnderWay:
         self._running: list[Outcome[None]] = []
 
     def add(self, sums: GpuSums) -> GpuSums:
-        """Notes sums that have begun."""
+        """Add sums that have begun, and return them."""
         running = sums.running
         with self._lock:
             self._running = [*self._left(), running]
-        # An error knows all that its sums had, which must not live on until the next ones come.
+        # A failed outcome refers to the buffers of its sums, so drop it at once.
         running.then(self._forget)
         return sums
 
@@ -98,7 +99,7 @@ class UnderWay:
             self._running = self._left()
 
     def wait(self, timeout: float) -> bool:
-        """Whether there are none any more; looks at all once, and waits up to so many seconds."""
+        """Wait for each running sum up to `timeout` seconds; True if all have ended."""
         with self._lock:
             running = self._left()
         return all(one.wait(timeout) for one in running)

@@ -93,7 +93,7 @@ class GpuKey:
     def _memory(
         self, quotient: Quotient, bases: list[KeyBases], budget: int, lanes: int
     ) -> tuple[MsmMemory, int]:
-        """What the MSMs take within a budget, and the bytes of all else."""
+        """Return the memory of the MSMs within a budget, and the bytes of everything else."""
         zkey, more = self._zkey, lanes - 1
         taken = quotient.nbytes + more * quotient.lane_bytes
         taken += lanes * _PROOFS * zkey.variables * zkey.fr.bytes
@@ -143,7 +143,7 @@ class GpuKey:
 
 
 class _Slot(SumRecordings):
-    """What a proof in progress has to itself."""
+    """The witness buffer and recordings of one proof in progress."""
 
     def __init__(self, key: GpuKey, lane: Lane) -> None:
         self.lane = lane

@@ -155,9 +155,10 @@ def multiply_pieces_by_each(
 
 
 def place_of_each(element: Value, vector: Value, vectors: Value, part: Value) -> Value:
-    """Where an element of one of several vectors of products is.
+    """Return the index of an element of one vector among interleaved vectors of products.
 
-    The first `part` elements of all vectors come first, then the next ones of all, and so on.
+    Vectors are interleaved in chunks of `part` elements: first chunk 0 of each vector, then chunk
+    1 of each, and so on.
     """
     return (element // part * vectors + vector) * part + element % part
 

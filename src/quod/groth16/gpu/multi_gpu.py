@@ -51,9 +51,11 @@ _PRODUCTS = {1: 120, 2: 360}
 
 
 def shares(devices: int, transforms: float, sums: float) -> list[float]:
-    """What part of the bases each device gets, so that all have as much to do.
+    """Return each device's share of the bases, so that all devices have equal work.
 
-    The first one has `transforms` to do beside its part of the `sums`, in any one unit.
+    transforms: the work of the NTTs, which device 0 does in addition to its share.
+    sums: the work of all MSMs, in the same unit.
+    Shares add up to 1.
     """
     first = max(0.0, (transforms + sums) / devices - transforms) / sums if sums else 1 / devices
     rest = (1 - first) / (devices - 1) if devices > 1 else 0.0

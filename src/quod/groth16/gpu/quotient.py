@@ -60,7 +60,10 @@ class Quotient:
 
     @classmethod
     def of(cls, device: AnyDevice, zkey: Zkey) -> Quotient:
-        """That of a key, with its matrices."""
+        """Upload the matrices of a key and return its quotient.
+
+        DeviceError if a kernel cannot address a vector, or the matrices exceed the memory budget.
+        """
         fr, n = zkey.fr, zkey.domain_size
         vector, reach = max(3 * n, zkey.variables) * fr.bytes, device.largest_buffer
         if vector > reach:

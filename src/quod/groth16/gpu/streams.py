@@ -1,4 +1,4 @@
-"""What computes the sums of proofs on a GPU: the memory that they are computed in, and recordings.
+"""Lanes and recordings that compute the sums of proofs on a GPU.
 
 See `quod.groth16.gpu.key`.
 """
@@ -26,7 +26,10 @@ _EARLY = ("B2", "A", "B1")
 
 
 class Lane:
-    """What the proofs that are computed one after the other share, and others do not."""
+    """Vectors, workspaces and a thread that proofs use one after the other.
+
+    Proofs in different lanes run concurrently on the same matrices and bases.
+    """
 
     def __init__(self, quotient: Quotient, msms: KeyMsms) -> None:
         self.quotient, self.msms = quotient, msms
@@ -34,11 +37,11 @@ class Lane:
         self.runner = Background("quod-gpu", 1, linger=LINGER_SECONDS)
 
     def beside(self, batches: Sequence[int] = (1,)) -> Lane:
-        """Another one, of the same matrices and bases, for any of these `batches` of witnesses."""
+        """Return another lane on the same matrices and bases, for any of these batch sizes."""
         return Lane(self.quotient.beside(max(batches)), self.msms.beside(batches))
 
     def batch_bytes(self, batches: Sequence[int]) -> int:
-        """The memory of a lane for these `batches`."""
+        """Bytes of a lane for any of these batch sizes."""
         return self.quotient.batch_bytes(max(batches)) + sum(self.msms.workspace_sizes(batches))
 
 

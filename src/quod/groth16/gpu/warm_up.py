@@ -1,7 +1,7 @@
-"""What the host does for a proof, done once while a GPU's key is opened.
+"""Warm-up of the host's part of a proof while a key is opened on a GPU.
 
-Its kernels are compiled then if they are not in the cache, beside those of the GPU, and what all
-verifications share is there when the first proof wants to be checked.
+Host kernels that are not in the cache are compiled concurrently with those of the GPU, and the
+values that all verifications share are computed before the first self-check.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ class KeyContribution:
         )  # fmt: skip
 
     def public_bytes(self, curve: PairingCurve) -> bytes:
-        """What transcripts hash of it."""
+        """The bytes of the contribution that transcripts hash."""
         host = resolve_device("cpu")
         return b"".join(
             [
@@ -142,7 +142,11 @@ class Ceremony:
         return self.circuit_hash + little_u32(len(parts)) + b"".join(parts)
 
     def digests(self) -> Iterator[Digest]:
-        """What the key of each contribution is bound to, in turn, and that of the next one."""
+        """Yield the hash function that binds the public key of each contribution, then of the next.
+
+        It takes bytes of the public key and continues the hash of the circuit and of all earlier
+        contributions.
+        """
         hasher = hashlib.blake2b(self.circuit_hash)
         yield partial(_continued, hasher.copy())
         for one in self.contributions:
@@ -150,7 +154,7 @@ class Ceremony:
             yield partial(_continued, hasher.copy())
 
     def digest(self) -> Digest:
-        """What the key of the next contribution is bound to."""
+        """The hash function that binds the public key of the next contribution."""
         *_, last = self.digests()
         return last
 

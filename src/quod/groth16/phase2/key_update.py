@@ -39,7 +39,12 @@ from quod.groth16.phase2.key_contribution import (
 
 @frozen
 class KeyReceipt:
-    """What a contributor tells the world: his number, from 1 on, and the hash of what he did."""
+    """The receipt that a contributor publishes.
+
+    number: the contribution's number, counted from 1.
+    circuit_hash: the circuit hash of the key.
+    contribution_hash: the hash of the contribution.
+    """
 
     number: int
     circuit_hash: bytes

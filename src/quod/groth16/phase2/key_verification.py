@@ -1,11 +1,11 @@
-"""Whether a key follows from its circuit, powers of tau and contributions: stricter than snarkjs.
+"""Verification of a key against its circuit, powers of tau and contributions.
 
-What no contribution touches is made again from the circuit and the powers and compared byte for
-byte, the circuit hash with it; or is compared with a key before its first contribution. What
-contributions divide, c and h, is compared by random sums with coefficients of 128 bits and
-pairings, h with the powers themselves: keys that were contributed to as MPC parameters lack what no
-quotient has of it (`quod.groth16.phase2.mpc_parameters`). Every point is looked at, whether it is
-in its group.
+It is stricter than snarkjs. Sections that contributions leave unchanged are recomputed from the
+circuit and the powers, or read from a key before its first contribution, and compared byte for
+byte, as is the circuit hash. Contributions divide c and h by their secrets, so these are compared
+by random sums with 128-bit coefficients and pairings. h is compared with the powers themselves:
+keys whose contributions were made to MPC parameters lack the coefficient of h that no quotient has
+(`quod.groth16.phase2.mpc_parameters`). Every point must be in its group.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def _section(file: Iden3File, identifier: int) -> np.ndarray[Any, np.dtype[np.ui
 
 
 def _in_parts(data: np.ndarray[Any, np.dtype[np.uint8]]) -> Iterator[Any]:
-    """Whole points at a time: sizes of points divide this."""
+    """Yield chunks of whole points: the chunk size is a multiple of all point sizes."""
     step = 3 << 22
     return (data[start : start + step] for start in range(0, len(data), step))
 
@@ -171,14 +171,14 @@ class _Checked:
 
     @property
     def verified(self) -> VerifiedKey:
-        """What there is to say of it."""
+        """The circuit hash, and each contribution with its hash."""
         pairs = zip(self._ceremony.contributions, self._hashes, strict=True)
         return VerifiedKey(self._curve.name, self._ceremony.circuit_hash, tuple(pairs))
 
     def in_parts(
         self, *others: Iden3File, resume: bool, report: Callable[[str], None]
     ) -> VerifiedParts:
-        """What is known of the key and other files from an interrupted run."""
+        """The parts of the key and of other files that an interrupted run has verified."""
         return VerifiedParts(self.file, *others, resume=resume, report=report)
 
     def _refuse(self, why: str) -> NoReturn:
@@ -315,7 +315,7 @@ class _Checked:
             self._refuse("c is not that of the key before contributions, divided by delta")
 
     def _is_divided(self, own: Point, before: Point) -> bool:
-        """Whether delta * own is what was there before."""
+        """True if delta * own equals the point `before` the contributions."""
         if own is None and before is None:
             return True
         (delta_g2,) = to_points(group_of(self._curve, 2), self._zkey.delta_g2[None])

@@ -1,4 +1,4 @@
-"""What a set-up takes of prepared powers of tau: the Lagrange bases of one domain."""
+"""The Lagrange bases of one domain, which a set-up reads from prepared powers of tau."""
 
 from __future__ import annotations
 

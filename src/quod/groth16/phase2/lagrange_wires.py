@@ -30,7 +30,10 @@ class WireTerms:
 
     @classmethod
     def of(cls, modulus: Modulus, matrix: SparseMatrix, wires: int, tied: int = 0) -> WireTerms:
-        """Of a matrix, with `tied` rows at the end, each 1 at the wire of its number."""
+        """Collect the terms of a matrix by wire.
+
+        After the matrix come `tied` more rows; row i of these has one term, 1 at wire i.
+        """
         rows = np.repeat(np.arange(matrix.rows, dtype=np.uint32), np.diff(matrix.row_ptr))
         ties = np.arange(tied, dtype=np.uint32)
         ones = np.zeros((tied, modulus.words), np.uint32)
@@ -49,7 +52,7 @@ class WireTerms:
         )
 
     def weights(self, first: int, last: int) -> NDArray[np.int64]:
-        """What all terms before each wire from `first` to `last` weigh."""
+        """Return, for each wire from `first` to `last`, the weight of all terms before it."""
         starts = self.starts[first : last + 1]
         return starts + (HARD_WEIGHT - 1) * np.searchsorted(self.coefficients.hard, starts)
 

@@ -50,7 +50,7 @@ from quod.groth16.phase2.key_contribution import Ceremony
 from quod.ntt.points import LagrangeLevels
 
 NAMES = {"l": "c"}
-"""What a zkey calls a list by another name."""
+"""Names of lists in zkeys that differ from those in MPC parameters."""
 
 
 def export_bellman(

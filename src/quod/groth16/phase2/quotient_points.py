@@ -1,4 +1,4 @@
-"""Whether a key's points of the quotient are those of powers of tau, told by one random polynomial.
+"""Check of a key's points of the quotient against powers of tau, by one random polynomial.
 
 With H_i the points, x_i the coset that they belong to and R a polynomial of degree below n - 1, the
 sum of R(x_i) * (shift**n - 1) * H_i is R(tau) * (tau**n - 1) / delta.

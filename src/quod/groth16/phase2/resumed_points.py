@@ -25,23 +25,23 @@ def digest_of(circuit: Iden3File, powers: Mapping[str, NDArray[Any]]) -> str:
 
 
 class KeptPoints(Protocol):
-    """What is asked before points are made, and told when they are where they belong."""
+    """A store of points that an interrupted run has already computed."""
 
     def find(self, section: int, offset: int, length: int) -> bytes | memoryview | None:
-        """Bytes of a section from `offset` in it on, if they are there."""
+        """Return `length` bytes of a section at `offset`, or None if they are not stored."""
 
     def keep(self, section: int, offset: int, length: int) -> None:
-        """These bytes were made, and whoever takes them is done with them."""
+        """Record bytes of a section that were computed and handed on."""
 
 
 class NothingKept:
-    """Of a run that remembers nothing."""
+    """The store of a run that cannot be resumed: it is always empty."""
 
     def find(self, section: int, offset: int, length: int) -> None:
-        """Nothing is there."""
+        """Return None."""
 
     def keep(self, section: int, offset: int, length: int) -> None:
-        """Forgets it."""
+        """Store nothing."""
 
 
 class KeptInFile:
