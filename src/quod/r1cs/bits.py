@@ -12,7 +12,7 @@ hide_frames_of(__file__)
 
 
 class BitSystem(Tracing, Protocol):
-    """What of `ConstraintSystem` bits are made with."""
+    """The methods of `ConstraintSystem` that operations on bits use."""
 
     zero: Signal
     one: Signal

@@ -54,7 +54,7 @@ def failing_rows(system: ConstraintSystem, values: list[int]) -> list[int]:
 
 
 def failures_of(system: ConstraintSystem, values: list[int], rows: Iterable[int]) -> list[Failure]:
-    """What is to be said of rows that do not hold."""
+    """Describe constraints that fail: row, namespace, line of code, and the values a, b and c."""
     found = []
     for row in rows:
         a, b, c = (own % system.prime for own in _sums(system, row, values))

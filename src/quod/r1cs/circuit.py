@@ -47,7 +47,7 @@ class Circuit:
     _source: Callable[[], ConstraintSystem]
 
     def __init__(self, system: ConstraintSystem) -> None:
-        """Of a system that its function has filled; InputError for a wire without a value."""
+        """Finish a traced system; InputError if no constraint or hint gives a wire its value."""
         for wire, (code, instruction) in system.unknown.items():
             name = system.wire_names.get(wire, wire)
             raise InputError(
@@ -81,12 +81,12 @@ class Circuit:
 
     @property
     def path(self) -> str:
-        """What errors call the circuit."""
+        """The circuit's name in errors: its size and curve."""
         return f"a circuit of {self.constraints} constraints over {self.curve}"
 
     @cached_property
     def system(self) -> ConstraintSystem:
-        """What the circuit's function has filled."""
+        """The constraint system that the circuit's function has traced."""
         return self._source()
 
     @cached_property
@@ -106,11 +106,11 @@ class Circuit:
     # --- witnesses
 
     def witness(self, inputs: Inputs, *, check: bool = True) -> Witness:
-        """The values of all wires for these inputs, ready for a prover.
+        """Compute the values of all wires for these inputs.
 
-        With `check` every constraint is looked at: `UnsatisfiedError` names those that fail.
-        `InputError` for inputs that are not the circuit's. The first witness is made step by step;
-        from the second on that of a large circuit comes from a compiled program (`prepare`).
+        With `check` every constraint is evaluated: `UnsatisfiedError` names those that fail.
+        `InputError` for inputs that do not fit the circuit. The first witness is computed step by
+        step in Python; for a large circuit a compiled program computes later ones (`prepare`).
         """
         (found,) = self.witnesses([inputs], check=check)
         return found
@@ -118,12 +118,12 @@ class Circuit:
     def witnesses(
         self, inputs: Sequence[Inputs], *, check: bool = True, device: DeviceChoice | None = None
     ) -> list[Witness]:
-        """The same for many inputs at once, a lane of the processor an input.
+        """Compute the witnesses of many inputs as one batch; see `witness`.
 
-        With a GPU as `device` they are made there, an instance an input, and stay in its memory
-        (`ResidentWitness`): proving keys of that device take them from there, and `values` copies
-        them. That is for hundreds of inputs; one takes longer there than here. Errors about one of
-        several begin with its place, ``inputs[3]``.
+        On the CPU each input has a SIMD lane. On a GPU as `device` each has an instance, and the
+        witnesses stay in its memory (`ResidentWitness`): proving keys of that device read them
+        there, and `values` copies them. A GPU pays for hundreds of inputs; for one it is slower
+        than the CPU. Errors about one of several inputs begin with its index, ``inputs[3]``.
         """
         given = list(inputs)
         where = None if device is None else resolve_device(device)
@@ -158,7 +158,7 @@ class Circuit:
 
     @cached_property
     def program(self) -> WitnessProgram:
-        """What makes witnesses of inputs."""
+        """The program that computes witnesses from inputs."""
         return WitnessProgram(self)
 
     def values(self, inputs: Inputs) -> list[int]:
@@ -214,7 +214,7 @@ class Circuit:
     # --- looking at a circuit
 
     def lints(self) -> list[Lint]:
-        """What is likely to be a mistake; see `quod.r1cs.determinism.lints`."""
+        """Find likely mistakes in the circuit; see `quod.r1cs.determinism.lints`."""
         return lints_of(self.system)
 
     def tamper(self, count: int, inputs: Inputs, *, seed: int = 0) -> list[Accepted]:
@@ -228,7 +228,7 @@ class Circuit:
         )  # fmt: skip
 
     def profile(self) -> Profile:
-        """Where the constraints come from, by namespace and line."""
+        """Count the constraints by the namespace and by the line of code that adds them."""
         return Profile(self.system)
 
     # --- files

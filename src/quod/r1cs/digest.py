@@ -34,7 +34,7 @@ def circuit_hash(matrices: Sequence[SparseMatrix], public: int, wires: int, size
 
 
 def _stream(matrix: SparseMatrix, inputs: int, size: int) -> list[bytes]:
-    """What is hashed of each row."""
+    """The bytes of each row that are hashed: its number of terms, then the terms."""
     kind = np.dtype([("kind", "S1"), ("number", ">u8"), ("value", np.uint8, (size,))])
     terms = np.zeros(matrix.nonzeros, kind)
     is_input = matrix.column < inputs

@@ -63,11 +63,10 @@ class ProgramRunner:
         return ProgramTables(*[_where(self.device, table) for table in tables])
 
     def run(self, inputs: Sequence[InputNumbers]) -> tuple[Words, NDArray[np.bool_]]:
-        """The values of all wires for each input, (inputs, wires, words), as integers; and which
-        inputs divide by 0, whose values are not to be used.
+        """Compute all wires for each input: (inputs, wires, words) integers, and a mask.
 
-        DeviceError if the device has left something out: what an earlier witness left in memory
-        may look like one.
+        The mask is true for inputs that divide by 0, whose values are meaningless. DeviceError if
+        the device has not written every value, as stale memory may look like a witness.
         """
         out = unwritten(len(inputs), len(self.program.outputs), self.modulus.words)
         divides = self._in_parts(inputs, lambda start, stop: out[start:stop])
@@ -77,8 +76,11 @@ class ProgramRunner:
     def run_resident(
         self, inputs: Sequence[InputNumbers]
     ) -> tuple[list[Buffer], NDArray[np.bool_]]:
-        """The same in the device's memory, where nothing of the values leaves it: in one buffer,
-        or in as many as the device needs for so many witnesses."""
+        """Compute witnesses in the device's memory, without copying values to the host.
+
+        Returns the witnesses in one buffer, or in several if they exceed the device's largest
+        buffer, and the mask of inputs that divide by 0.
+        """
         memories = list[Buffer]()
 
         def part(start: int, stop: int) -> Buffer:
@@ -195,7 +197,7 @@ class ProgramRunner:
         return _by_group(elements, groups), _by_group(bits, groups)
 
     def _arguments(self, call: Call, width: int, values: Any, inputs: int) -> Words:
-        """What a hint is asked for each input."""
+        """The arguments of a hint for each input: (inputs, arguments, words) integers."""
         given = unwritten(inputs, len(call.arguments), self.modulus.words)
         if call.arguments:
             registers = np.array(call.arguments, np.uint32)
@@ -238,12 +240,18 @@ class RowChecker:
         return [_where(self.device, table) for table in self._host_tables]
 
     def failing(self, witnesses: Words) -> NDArray[np.bool_]:
-        """Which rows, (witnesses, rows), do not hold for (witnesses, wires, words) integers;
-        DeviceError if the device has left something out."""
+        """Return a mask (witnesses, rows), true where a row fails.
+
+        witnesses: (witnesses, wires, words) integers. DeviceError if the device has not written
+        every result.
+        """
         return self.failing_of(np.ascontiguousarray(witnesses), *witnesses.shape[:2])
 
     def failing_of(self, witnesses: Words | Buffer, count: int, wires: int) -> NDArray[np.bool_]:
-        """The same for witnesses in the device's memory."""
+        """Return a mask (count, rows), true where a row fails; see `failing`.
+
+        witnesses: `count` witnesses of `wires` integers each, in host or device memory.
+        """
         device, size = self.device, wires * self.modulus.bytes
         found = np.empty((count, self.rows), np.bool_)
         compiled = device.compile(failing_rows, modulus=self.modulus)
@@ -278,7 +286,7 @@ def _width(device: AnyDevice, size: int) -> int:
 
 
 def _parts(device: AnyDevice, count: int, size: int) -> Iterator[tuple[int, int]]:
-    """Where parts of a memory begin and end, of `count` things of so many bytes."""
+    """Yield begin and end of chunks of `count` items of `size` bytes that fit in one buffer."""
     step = max(1, _most_bytes(device) // size)
     for start in range(0, count, step):
         yield start, min(start + step, count)

@@ -1,4 +1,4 @@
-"""What a caller gives a circuit by name, as the values of its input wires."""
+"""Validation of a circuit's inputs, and their conversion to the values of input wires."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from quod.r1cs.witness_program.steps import Input
 from quod.validation import in_order, shown_kind, whole_number
 
 Inputs = Mapping[str, "int | Sequence[int]"]
-"""A number for each input by its name, or as many as it has. Negative ones are modulo the prime."""
+"""A number, or a list of numbers, by the name of the input; negative ones are modulo the prime."""
 
 InputNumbers = tuple[list[int], int]
-"""What `checked_inputs` gives."""
+"""Inputs as `checked_inputs` returns them: the elements, and all bits as one integer."""
 
 
 def checked_inputs(declared: Mapping[str, Input], given: Inputs, prime: int) -> InputNumbers:
-    """The elements of all inputs, and the bits of all that are bits as one number, the first least.
+    """Validate inputs and return their elements, and the bits of bit inputs as one integer.
 
-    InputError for one that is missing or that the circuit does not have, a list of another length,
-    what is no whole number, one that is not below the prime, and more bits than an input has.
+    The first input's bits are the least significant. InputError for a missing or unknown input, a
+    list of the wrong length, a value that is not an integer or not below the prime, and a number
+    with more bits than its input.
     """
     if not isinstance(given, Mapping):
         raise InputError(f"inputs are a dict of numbers by their names, not {shown_kind(given)}")
@@ -57,7 +58,7 @@ def checked_inputs(declared: Mapping[str, Input], given: Inputs, prime: int) -> 
 def all_checked(
     declared: Mapping[str, Input], given: Sequence[Inputs], prime: int
 ) -> list[InputNumbers]:
-    """The same of several; what is raised says of which."""
+    """Validate several sets of inputs; an error names the index of its set."""
     found = []
     for at, one in enumerate(given):
         with said_of(at, len(given)):
@@ -67,7 +68,7 @@ def all_checked(
 
 @contextmanager
 def said_of(at: int, count: int) -> Iterator[None]:
-    """An InputError about one of several inputs says about which."""
+    """Prefix an InputError of the body with the index of the input, if there are several."""
     try:
         yield
     except InputError as error:
@@ -78,12 +79,12 @@ def said_of(at: int, count: int) -> Iterator[None]:
 
 
 def place_of(at: int, count: int) -> str:
-    """How a message about one of several inputs begins."""
+    """The prefix of a message about one of several inputs; empty for a single input."""
     return f"inputs[{at}]: " if count > 1 else ""
 
 
 def input_values(declared: Mapping[str, Input], given: Inputs, prime: int) -> list[tuple[int, int]]:
-    """The wires of all inputs with their values; raises what `checked_inputs` does."""
+    """Return pairs of wire and value for all inputs; raises what `checked_inputs` raises."""
     elements, bits = checked_inputs(declared, given, prime)
     rest = iter(elements)
     found: list[tuple[int, int]] = []

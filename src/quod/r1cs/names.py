@@ -18,7 +18,7 @@ def path_name(system: ConstraintSystem, number: int) -> str:
 
 
 def wire_name(system: ConstraintSystem, wire: int) -> str:
-    """How messages name a wire: its namespace and its name, or its number."""
+    """A wire's name in messages: its namespace and its name, or its number."""
     if wire == ONE:
         return "1"
     if wire < 0:

@@ -19,7 +19,7 @@ _KINDS = {"<u4": np.uint32, "<i8": np.int64}
 
 
 def pack(facts: object, arrays: Sequence[NDArray[Any]]) -> bytes:
-    """Facts that JSON can say, and arrays of uint32 and int64."""
+    """Serialise facts that JSON can represent, and arrays of uint32 and int64."""
     little = [np.ascontiguousarray(own, own.dtype.newbyteorder("<")) for own in arrays]
     kinds = [[own.dtype.str, own.shape] for own in little]
     head = json.dumps([facts, kinds]).encode()
@@ -27,7 +27,10 @@ def pack(facts: object, arrays: Sequence[NDArray[Any]]) -> bytes:
 
 
 def unpack(data: bytes) -> tuple[Any, list[NDArray[Any]]]:
-    """What `pack` was given; ValueError, KeyError, TypeError or struct.error for other bytes."""
+    """Return the facts and arrays that were packed.
+
+    ValueError, KeyError, TypeError or struct.error for bytes that are not from `pack`.
+    """
     start = _LENGTH.size + _LENGTH.unpack_from(data)[0]
     facts, kinds = json.loads(data[_LENGTH.size : start])
     arrays = []
@@ -43,7 +46,7 @@ def unpack(data: bytes) -> tuple[Any, list[NDArray[Any]]]:
 
 
 def kept(cache: CompileCache, key: str, read: Callable[[bytes], T]) -> T | None:
-    """What an entry says; None if there is none, or one that does not say what it should."""
+    """Read an entry of the cache; None if it is missing, or malformed and therefore discarded."""
     data = cache.get(key)
     if data is None:
         return None

@@ -1,4 +1,4 @@
-"""Where the constraints of a circuit come from: by namespace, and by line."""
+"""A profile of a circuit: its constraints counted by namespace and by line of code."""
 
 from __future__ import annotations
 

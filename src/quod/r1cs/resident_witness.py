@@ -22,7 +22,7 @@ from quod.r1cs.witness_program.instructions import Program
 from quod.validation import whole_number
 
 OF_A_CIRCUIT = "the witness of a circuit"
-"""What messages call one that comes from no file."""
+"""The name in messages of a witness that was not read from a file."""
 
 
 class ResidentWitness(Witness):

@@ -13,7 +13,15 @@ from quod.r1cs.system import ConstraintSystem
 
 @frozen
 class Counts:
-    """What a circuit has how many of; `steps` are those in which wires get their values."""
+    """The sizes of a circuit.
+
+    public: public wires without the constant 1.
+    public_outputs: the public wires that are outputs.
+    private_inputs: private wires that are inputs.
+    wires: all wires with the constant 1.
+    constraints: rows of the constraint system.
+    steps: steps of the witness program.
+    """
 
     public: int
     public_outputs: int

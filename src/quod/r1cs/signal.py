@@ -25,7 +25,7 @@ class TraceError(InputError):
 
 
 class Tracing(Protocol):
-    """What signals need of the system that they belong to."""
+    """The methods of a constraint system that its signals use."""
 
     prime: int
 

@@ -45,7 +45,7 @@ NOT_A_BIT = (
 
 
 class _Namespace:
-    """What `ConstraintSystem.namespace` gives to `with`."""
+    """The context manager that `ConstraintSystem.namespace` returns."""
 
     __slots__ = ("before", "name", "system")
 

@@ -24,50 +24,49 @@ from quod.r1cs.witness_program.lowering import lowered
 from quod.r1cs.witness_program.replay import in_order, replayed
 from quod.r1cs.witness_program.steps import Input
 
-# Whoever makes one witness does not wait for a program; neither do small circuits.
+# Compiling a program takes longer than one witness, or than the witnesses of a small circuit.
 _FEW_STEPS = 1000
 
 
 class Traced(Protocol):
-    """What a program needs of its circuit: of one that is kept there is no system until it is
-    asked for."""
+    """A circuit as a witness program uses it; a cached circuit traces its system on first use."""
 
     @property
     def field(self) -> Modulus:
-        """What the values are of."""
+        """The field of the values."""
         ...
 
     @property
     def curve(self) -> str:
-        """The name of the curve whose scalars they are."""
+        """The name of the curve whose scalar field it is."""
         ...
 
     @property
     def inputs(self) -> Mapping[str, Input]:
-        """What it takes, by name."""
+        """The inputs by name."""
         ...
 
     @property
     def counts(self) -> Counts:
-        """How many steps there are, and what else."""
+        """The sizes of the circuit, such as its number of steps."""
         ...
 
     @property
     def shape(self) -> Shape:
-        """Its rows."""
+        """The constraints as matrices."""
         ...
 
     @property
     def system(self) -> ConstraintSystem:
-        """Its steps."""
+        """The traced system with its steps."""
         ...
 
 
 class WitnessProgram:
-    """What a circuit's inputs become, and which of its rows that satisfies."""
+    """The computation of a circuit's witnesses from inputs, and the check of its constraints."""
 
     def __init__(self, circuit: Traced, program: Program | None = None) -> None:
-        """With the program if it is known."""
+        """Keep the circuit, and its compiled program if there is one."""
         self._circuit, self._known = circuit, program
         self._large = circuit.counts.steps >= _FEW_STEPS
         self._asked = self._large
@@ -87,17 +86,17 @@ class WitnessProgram:
 
     @cached_property
     def checker(self) -> RowChecker:
-        """What looks at the rows."""
+        """The kernels that check constraints."""
         return RowChecker(self._circuit.shape, self._circuit.field)
 
     def prepare(self) -> None:
-        """Makes now what the second witness of a large circuit would make."""
+        """Compile now what the second witness of a large circuit would compile."""
         self._asked = False
         _ = self.runner, self.checker
 
     @property
     def is_prepared(self) -> bool:
-        """Whether the program is there."""
+        """True if the program is compiled."""
         return self._known is not None or "runner" in self.__dict__
 
     def values(self, inputs: Sequence[Inputs]) -> Words:
@@ -168,5 +167,6 @@ class WitnessProgram:
 
 
 def _places(failing: NDArray[np.bool_]) -> list[list[int]]:
-    """Where something is true, of each row."""
+    """Return, per row, the indices at which the mask is true."""
+
     return [np.flatnonzero(one).tolist() for one in failing]

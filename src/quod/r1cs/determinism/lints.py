@@ -1,4 +1,4 @@
-"""What in a circuit is likely to be a mistake, told from its shape alone."""
+"""Lints: likely mistakes in a circuit, found from its constraints without a witness."""
 
 from __future__ import annotations
 

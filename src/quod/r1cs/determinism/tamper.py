@@ -1,8 +1,9 @@
-"""Changed witnesses that a circuit accepts all the same: a search for what is under-constrained.
+"""A search for under-constrained wires: changed witnesses that a circuit accepts.
 
-A wire that is no input gets other values: with all others as they were, with what follows from it
-computed anew, and with what follows by constraints alone, as a prover need not ask hints. No such
-witness may satisfy all constraints, but where the wire is declared free (`ConstraintSystem.free`).
+A wire that is not an input gets other values in three ways: all other wires keep their values; the
+wires that depend on it are recomputed; or only those that constraints determine are recomputed, as
+a prover need not run hints. No such witness may satisfy all constraints unless the wire is declared
+free (`ConstraintSystem.free`).
 """
 
 from __future__ import annotations
@@ -25,9 +26,11 @@ from quod.r1cs.witness_program.steps import Solve, wires_of
 class Accepted:
     """A changed witness that satisfies all constraints.
 
-    `wire` names what was changed from `before` to `after`. `public` has the public values that
-    changed with it: then the circuit proves what is not so. Without any, the circuit has several
-    witnesses for one statement, which is an error unless the wire was declared `free`.
+    wire: the name of the changed wire.
+    before, after: its values.
+    public: names of the public values that changed with it. If there are any, the circuit proves
+        false statements; if there are none, a statement has several witnesses.
+    free: whether the wire is declared free, so that several witnesses are no error.
     """
 
     wire: str
@@ -38,7 +41,7 @@ class Accepted:
 
     @property
     def error(self) -> bool:
-        """Whether the circuit says less than it should."""
+        """True if the circuit is under-constrained."""
         return bool(self.public) or not self.free
 
     def __str__(self) -> str:
@@ -47,11 +50,14 @@ class Accepted:
 
 
 def tampered(system: ConstraintSystem, count: int, inputs: Inputs, *, seed: int) -> list[Accepted]:
-    """What is accepted of changes to `count` wires, chosen by the seed; see `Circuit.tamper`."""
+    """Change `count` wires, chosen by the seed, and return the changes that the circuit accepts.
+
+    UnsatisfiedError if the unchanged witness fails already. See `Circuit.tamper`.
+    """
     given = input_values(system.inputs, inputs, system.prime)
     right = replayed(system, given)
     if rows := failing_rows(system, right):
-        # What fails already would hide every change.
+        # A constraint that fails without a change would hide every accepted change.
         raise UnsatisfiedError(failures_of(system, right, rows), len(system.row_paths))
     wires = [wire for step in system.steps for wire in wires_of(step)]
     chance = random.Random(seed)
@@ -67,7 +73,7 @@ def tampered(system: ConstraintSystem, count: int, inputs: Inputs, *, seed: int)
 def _changed(
     system: ConstraintSystem, right: list[int], wire: int, after: int
 ) -> Iterator[list[int]]:
-    """The three witnesses with a change, or fewer where they are the same."""
+    """Yield the witnesses with a changed wire: three, or two if no hint gives another value."""
     alone = list(right)
     alone[wire] = after
     yield alone
@@ -76,7 +82,7 @@ def _changed(
         for step in system.steps:
             own = wires_of(step)
             if type(step) is Solve or are_asked:
-                # A hint that can make nothing of other values leaves its own as they were.
+                # If a hint fails for changed values, its wires keep their values.
                 with suppress(QuodError):
                     run(system, step, changed)
             if wire in own:
@@ -89,7 +95,10 @@ def _changed(
 
 
 def _others(before: int, prime: int, chance: random.Random) -> list[int]:
-    """A random value, and those that mistakes let through most: the next, a bit's other, -x."""
+    """Return values to try: those that mistakes most often accept, and a random one.
+
+    They are x + 1, 1 - x (the other bit) and -x; equal ones, and x itself, are left out.
+    """
     given = (before + 1, 1 - before, -before, chance.randrange(prime))
     return [after for after in dict.fromkeys(each % prime for each in given) if after != before]
 

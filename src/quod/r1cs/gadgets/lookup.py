@@ -65,10 +65,11 @@ def choose_at(system: ConstraintSystem, index: Operand, values: Sequence[Operand
 def look_up(
     system: ConstraintSystem, bits: Sequence[Operand], tables: Sequence[Sequence[int]]
 ) -> list[Signal]:
-    """Of each table of 2**n constants the value whose number the bits are, least first.
+    """Select from each table of 2**n constants the entry whose index has the given n bits.
 
-    A constraint a table, and for all together 2**(n-1) - n for the products of all bits but the
-    first. InputError for a signal that is not shown to be a bit.
+    bits: the bits of the index, least significant first.
+    Costs one constraint per table, and 2**(n-1) - n for the products of all bits but the first,
+    which all tables share. InputError for a signal that is not shown to be a bit.
     """
     selectors = bit_signals(system_over(system), "the bits", bits, least=1)
     first, *rest = selectors
@@ -91,8 +92,11 @@ def look_up(
 
 
 def interpolated(values: Sequence[int], bits: int, prime: int) -> list[int]:
-    """What products of bits sum up to the value that the bits number: by place, that of the product
-    of the bits that the place has."""
+    """Decompose a table of 2**bits values into a weighted sum of products of bits.
+
+    Returns weights below the prime; weights[i] is the weight of the product of those bits that are
+    set in i. The sum is the value whose index has these bits.
+    """
     if len(values) != 1 << bits:
         raise InputError(f"{bits} bits choose of a table of {1 << bits} numbers")
     found = [whole_number("a number of a table", value) % prime for value in values]

@@ -1,4 +1,4 @@
-"""What callers give to gadgets: signals of one system, which is over the right field."""
+"""Validation of the arguments of gadgets: signals of one system over the right field."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from quod.validation import in_order, shown
 
 
 def system_over(system: ConstraintSystem, field: Modulus | None = None) -> ConstraintSystem:
-    """A system, over a field if one is given; MismatchError for one over another."""
+    """Return the system; MismatchError if it is not over `field`."""
     if field is not None and system.prime != field.value:
         raise MismatchError(
             f"this gadget is over {field.name}, the circuit over {system.field.name}"
@@ -21,7 +21,10 @@ def system_over(system: ConstraintSystem, field: Modulus | None = None) -> Const
 def signals(
     system: ConstraintSystem, name: str, given: object, count: int | None = None, *, least: int = 0
 ) -> list[Signal]:
-    """Signals or numbers as signals, `count` of them or at least so many; else InputError."""
+    """Return signals or numbers as signals.
+
+    InputError if there are not `count` of them, or fewer than `least`.
+    """
     found = [signal_of(system, each) for each in in_order(name, given)]
     if count is not None and len(found) != count:
         raise InputError(f"{name} must be {count} signals, not {len(found)}")

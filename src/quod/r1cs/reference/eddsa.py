@@ -66,9 +66,9 @@ def eddsa_sign(private_key: bytes, message: int) -> EddsaSignature:
 
 
 def eddsa_verify(public_key: EdwardsPair, message: int, signature: EddsaSignature) -> bool:
-    """Whether S * Base8 = R8 + 8 * Poseidon(R8, A, message) * A.
+    """Verify a signature: return whether S * Base8 = R8 + 8 * Poseidon(R8, A, message) * A.
 
-    False as well for a key of small order, which circomlib's circuit refuses. InputError for a key
+    False also for a key of small order, which circomlib's circuit rejects. InputError for a key
     that is not on the curve.
     """
     public_key = edwards_pair("the public key", BABY_JUBJUB, public_key)

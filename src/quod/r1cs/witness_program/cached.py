@@ -30,7 +30,7 @@ _MARSHAL = 2
 
 
 def program_of(system: ConstraintSystem) -> Program:
-    """The program of a system's steps, kept for other processes."""
+    """Return the program of a system's steps, from the cache or lowered and then cached."""
     cache, key = CompileCache(), _key(system)
     found = _found(cache, key, system)
     if found is None:
@@ -40,7 +40,7 @@ def program_of(system: ConstraintSystem) -> Program:
 
 
 def kept_program(system: ConstraintSystem) -> Program | None:
-    """The same if it need not be made."""
+    """Return the program of a system's steps if it is in the cache, else None."""
     return _found(CompileCache(), _key(system), system)
 
 
@@ -78,7 +78,7 @@ def _described(step: Step) -> tuple[object, ...]:
 def program_parts(
     program: Program, system: ConstraintSystem
 ) -> tuple[dict[str, Any], list[NDArray[Any]]]:
-    """A program as facts and arrays; a hint is its number among the system's."""
+    """Return a program as facts and arrays for `pack`; hints become indices among the system's."""
     numbers = {id(step): at for at, step in enumerate(s for s in system.steps if type(s) is Hint)}
     facts = {
         "registers": program.registers, "element_wires": program.element_wires,
@@ -93,7 +93,10 @@ def program_parts(
 def program_from(
     facts: Mapping[str, Any], arrays: Sequence[NDArray[Any]], hints: Sequence[Hint], field: Modulus
 ) -> Program:
-    """What `program_parts` was given; raises what `unpack` does."""
+    """Restore a program from the facts and arrays of `program_parts`.
+
+    `hints` are those of the system, in order. Malformed parts raise the errors of `unpack`.
+    """
     instructions, terms, outputs, coefficients = arrays
     calls = [
         Call(hints[number], tuple(arguments), tuple(results))

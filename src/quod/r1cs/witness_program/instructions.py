@@ -19,7 +19,7 @@ from quod.r1cs.witness_program.steps import Hint
 
 
 class Op(IntEnum):
-    """What an instruction does with registers d, a and b."""
+    """The operation of an instruction on registers d, a and b."""
 
     MULTIPLY = 0
     """d = a * b."""

@@ -71,8 +71,11 @@ def run(system: ConstraintSystem, step: Step, values: list[int]) -> None:
 
 
 def hinted(hint: Hint, arguments: list[int], prime: int) -> Sequence[int]:
-    """What a hint's function gives, below the prime; InputError for anything else, and if it
-    raises what is no `QuodError`."""
+    """Call a hint's function and return its results modulo the prime.
+
+    InputError if it does not return one integer per wire, or raises something other than a
+    `QuodError`.
+    """
     name = getattr(hint.function, "__qualname__", "a function")
     given: object
     try:

@@ -1,7 +1,7 @@
-"""How the values of wires follow from inputs: the witness program as it is traced.
+"""The steps of a witness program, as tracing records them.
 
-A step gives one or more wires their values; those before it are known. A wire that a constraint
-fixes is solved from it, so that nothing is said twice.
+A step computes one or more wires from the wires of earlier steps. A wire that a constraint
+determines is solved from that constraint, so that no formula is written twice.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class InverseOrZero:
 
 
 class Hint:
-    """What a Python function makes of the values of signals."""
+    """A step in which a Python function computes wires from the values of signals."""
 
     __slots__ = ("arguments", "function", "wires")
 
