@@ -123,7 +123,7 @@ class LayeredCircuit:
         self.randoms = 1 + max(
             (c.number for c in self.coefficients if isinstance(c, Random)), default=-1
         )
-        """How many random coefficients there are."""
+        """The number of challenges among the coefficients."""
         reached = max((c.number for c in self.coefficients if isinstance(c, Public)), default=-1)
         if reached >= self.public:
             raise InputError(f"public input {reached} is beyond the last one, {self.public - 1}")
@@ -297,12 +297,12 @@ def _places(name: str, gates: str, array: Indices, limit: int) -> Indices:
 
 
 def _is_writeable(array: object) -> bool:
-    """Whether somebody can store to the memory of an array, or to what it is a view of."""
+    """Return whether an array, or an array that it is a view of, is writeable."""
     while isinstance(array, np.ndarray):
         if array.flags.writeable:
             return True
         array = array.base
-    # None is memory of the array's own; bytes do not change.
+    # An array without a base owns its memory; bytes are immutable.
     return not (array is None or isinstance(array, bytes))
 
 

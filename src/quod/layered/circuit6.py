@@ -39,7 +39,7 @@ from quod.layered.circuit import (
 from quod.validation import whole_number
 
 MOST_GATES = 1 << 26
-"""Of a circuit whose segments are taken apart, unless more are allowed."""
+"""The default limit on the gates of a flattened circuit."""
 
 Offsets = NDArray[np.int64]
 
@@ -170,7 +170,7 @@ class _Flattening:
                 parts[name].append(Gates(output[which], columns, coefficient[which]))
 
     def _places(self, gates: Circuit6Gates) -> Indices:
-        """Where in the table the coefficients of one copy are; 0 for random ones."""
+        """Return the indices of one copy's coefficients in the table; 0 for challenges."""
         places = np.zeros(len(gates), np.uint32)
         for tag in (ELEMENT, PUBLIC):
             own = gates.tag == tag

@@ -1,7 +1,7 @@
-"""What a program's values are for given inputs: of one instance, or of many at once.
+"""Evaluation of a program's values for one instance or for a batch of instances.
 
-Of one instance values are ints. Of many they are arrays, of int64 where products of the field fit
-into it and of Python's integers elsewhere.
+A value of one instance is an int. A value of a batch is an array: int64 if products of field
+elements fit into it, else Python integers.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class Evaluation:
             self.inputs[node.place + at] = self._reduced(value)
 
     def _reduced(self, value: Any) -> Any:
-        """What advice gave, below p and of the type of other values."""
+        """Reduce a result of advice modulo p, and convert it to the type of other values."""
         if not isinstance(value, np.ndarray):
             return value % self._p
         kind = number_type(self._field)

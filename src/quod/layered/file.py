@@ -201,7 +201,7 @@ def _column(section: SectionReader, count: int, limit: int) -> Indices:
 
 
 def _dtype(limit: int) -> np.dtype[np.unsignedinteger]:
-    """What a column of places below a limit is stored as."""
+    """The smallest unsigned type that stores wires below a limit."""
     return np.dtype("<u1" if limit <= 1 << 8 else "<u2" if limit <= 1 << 16 else "<u4")
 
 
@@ -211,7 +211,7 @@ def write_circuit(path: Path, circuit: LayeredCircuit) -> None:
 
 
 def circuit_writer(circuit: LayeredCircuit) -> Callable[[BinaryIO], None]:
-    """What writes a circuit to an open file."""
+    """Return a function that writes a circuit to an open file."""
     return iden3_writer(KIND, VERSION, _sections(circuit))
 
 

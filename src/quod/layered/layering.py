@@ -1,8 +1,8 @@
-"""From the values of a program to the layers of a circuit.
+"""Assignment of a program's values to the layers of a circuit.
 
-A value stands in the lowest layer that its operands allow, or higher where that saves relays: gates
-that carry a value one layer up, one a layer for all who use it. Public inputs and challenges are
-constants of the layer where they are needed. What no assertion depends on is left out.
+A value is in the lowest layer that its operands allow, or higher if that saves relays. A relay is a
+gate that copies a value one layer up; all users of the value share it. Public inputs and challenges
+are constants of the layer that uses them. Values that no assertion depends on are omitted.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _log_size(count: int) -> int:
 
 
 class Levels:
-    """The lowest layer that each value can stand in, also of those that come later."""
+    """The lowest layer that each value can be in, computed for new values on demand."""
 
     def __init__(self, nodes: list[Node]) -> None:
         self._nodes = nodes
@@ -61,11 +61,11 @@ class Levels:
         self.mixed = set[int]()
         """Sums so far of which one is a factor."""
         self.operands: list[Sequence[int]] = []
-        """What each value so far takes from the layer below."""
+        """The operands of each value so far in the layer below."""
         self._lowest: list[int] = []
 
     def of(self, number: int) -> int:
-        """That of a value; constants are not among the inputs."""
+        """The lowest layer of a value: 0 for inputs, 1 for constants."""
         lowest = self._lowest
         for at in range(len(lowest), number + 1):
             node = self._nodes[at]
@@ -118,7 +118,7 @@ class _Plan:
             self._use(number, self.top, 1)
 
     def gates(self, number: int, terms: Terms) -> Iterable[tuple[tuple[int, ...], Coefficient]]:
-        """What each gate of a value takes from the layer below, and its coefficient."""
+        """The operands and the coefficient of each gate of a value."""
         return gates_of(self._known, terms) if number in self._mixed else terms.items()
 
     def _use(self, operand: int, layer: int, change: int) -> None:

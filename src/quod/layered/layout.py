@@ -17,13 +17,13 @@ from quod.names import unknown_name
 from quod.validation import shown, shown_kind, whole_number
 
 Names = dict[str, tuple[int, int | None]]
-"""Where the values of a name begin, and how many there are; None of one that is no list."""
+"""The first index and the count of a name's values; the count is None for a single value."""
 
 MOST_INSTANCES = 1 << 26
 
 
 class Layout:
-    """What `Program.finished` gives: `circuit`, and how its inputs are called."""
+    """A finished program: its `circuit`, and the names of its inputs and assertions."""
 
     circuit: LayeredCircuit
 
@@ -37,17 +37,17 @@ class Layout:
 
     @property
     def names(self) -> list[str]:
-        """The names of the private inputs, in their order; advice has none."""
+        """The names of the private inputs, in order; advice has no names."""
         return list(self._names)
 
     @property
     def public_names(self) -> list[str]:
-        """The names of the public inputs, in their order."""
+        """The names of the public inputs, in order."""
         return list(self._public_names)
 
     @property
     def assertions(self) -> list[str]:
-        """The names of what is asserted, in the order in which it was."""
+        """The names of the assertions and lookups, in order."""
         return [assertion.name for assertion in self._assertions]
 
     @overload
@@ -137,7 +137,10 @@ class Layout:
                 raise unknown_name("the program", "an input", name, known)
 
     def _columns(self, values: Mapping[str, Any], names: Names, instances: int | None) -> list[Any]:
-        """What is given for each input of the names, below p: an int, or an array of instances."""
+        """The values of the named inputs below p, each an int or an array (instances,).
+
+        InputError for a missing name.
+        """
         columns: list[Any] = []
         for name, (_, count) in names.items():
             if name not in values:

@@ -23,7 +23,7 @@ Fraction = tuple[Wire | int, Wire]
 
 
 class Challenged(Owner, Protocol):
-    """What lookups need of their program."""
+    """The methods of a program that lookups use."""
 
     def advice(
         self, function: AdviceFunction, wires: Sequence[Wire | int], count: int
@@ -83,12 +83,12 @@ def _fractions(
 
 
 def _of(program: Challenged, cell: Wire | int) -> Wire | int:
-    """The same of this program, which is a copy of the one that the cell was made with."""
+    """Return a cell as a wire of this program, a copy of the program that the cell belongs to."""
     return Wire(program, cell.terms) if isinstance(cell, Wire) else cell
 
 
 def _multiplicities(program: Challenged, rows: list[list[Wire]], table: Table) -> list[Wire]:
-    """How often each row of the table is looked up."""
+    """Advice for the number of lookups of each row of the table."""
     field, width = program.field, table.width
     wires = [wire for row in rows for wire in row]
     split = len(wires)

@@ -48,7 +48,12 @@ Node = Given | Known | Terms
 
 @frozen(eq=False)
 class Assertion:
-    """That a value is 0: the difference of two sums, which are kept for messages."""
+    """An assertion that two sums are equal.
+
+    name: the name of the assertion.
+    node: the value that must be 0, the difference of the sums.
+    left, right: the sums, for messages.
+    """
 
     name: str
     node: int
@@ -58,7 +63,7 @@ class Assertion:
 
 @frozen(eq=False)
 class Lookup:
-    """That a row of values is in a table, whose rows are sums as well."""
+    """An assertion that a row of sums is in a table."""
 
     name: str
     row: list[Terms]

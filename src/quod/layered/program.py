@@ -107,9 +107,10 @@ class Program:
         return self._new_inputs(count, Advice(function, arguments, len(self._nodes), count, scope))
 
     def committed(self, wires: Sequence[Wire | int]) -> list[Wire]:
-        """The same values as inputs, asserted to be equal: their users start at the lowest layer.
+        """Return advice inputs with the same values, asserted to be equal to the wires.
 
-        That cuts a deep circuit into shallow ones side by side, for one more input a value.
+        Users of the inputs start at the lowest layer. One more input per value thus makes a deep
+        circuit shallow.
         """
         wires = [wire_of(self, wire) for wire in _listed("the wires", wires)]
         inputs = self.advice(_same, wires, len(wires)) if wires else []

@@ -1,4 +1,4 @@
-"""Where rows of values stand in a table, for one instance or for many at once."""
+"""Search for rows of values in a table, for one instance or for a batch of instances."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from quod.field.moduli import Modulus
 
 
 class RowIndex:
-    """Where rows of values stand in a table of values, told by their first `width` columns.
+    """An index of a table's rows by their first `width` columns.
 
-    A column is an int, the same in all instances, or an array with a number below p for each.
+    A cell is an int, equal in all instances, or an array of a number below p per instance.
     """
 
     def __init__(self, field: Modulus, rows: Sequence[Sequence[Any]], width: int) -> None:
         self._field, self._size = field, len(rows)
         self._instances = _instances(cell for row in rows for cell in row)
-        # One for all instances, if all rows are the same in them.
+        # One table serves all instances if no cell differs between them.
         columns = [self._tuples(row, self._instances or 1) for row in rows]
         self._tables = list(zip(*columns, strict=True))
         self._places: list[dict[tuple[int, ...], int]] = []
@@ -31,7 +31,7 @@ class RowIndex:
             self._places.append(places)
 
     def _tuples(self, row: Sequence[Any], instances: int) -> list[tuple[int, ...]]:
-        """A row in each instance, of numbers below p."""
+        """Return the row of each instance, as numbers below p."""
         p = self._field.value
         columns = [
             cell.tolist() if isinstance(cell, np.ndarray) else repeat(cell % p, instances)
@@ -40,7 +40,7 @@ class RowIndex:
         return list(zip(*columns, strict=True))
 
     def find(self, row: Sequence[Any]) -> list[int]:
-        """The first place of a row of columns in each instance, -1 where it is not in the table."""
+        """Return the first index of a row in each instance; -1 if it is not in the table."""
         instances = _instances(row) or self._instances or 1
         tables = self._places if self._instances else repeat(self._places[0], instances)
         return [
@@ -49,16 +49,19 @@ class RowIndex:
         ]  # fmt: skip
 
     def counted(self, rows: Sequence[Sequence[Any]]) -> list[Any]:
-        """How often each row of the table is looked up: its first place has all, no other any."""
+        """Count the lookups of each row of the table; the first of equal rows gets all of them.
+
+        Returns a count per row: an int, or an array (instances,).
+        """
         instances = _instances(cell for row in rows for cell in row) or self._instances
-        # What is in no row is counted behind the last one.
+        # Index -1 counts rows that are not in the table in an extra last element.
         counts = np.zeros((self._size + 1, instances or 1), np.int64)
         for row in rows:
             found = self.find(row)
             if len(found) > 1:
                 np.add.at(counts, (np.asarray(found), np.arange(len(found))), 1)
             else:
-                # Perhaps for all instances.
+                # The row may be equal in all instances.
                 counts[found[0]] += 1
         counts = counts[:-1]
         return counts[:, 0].tolist() if instances is None else list(counts)
@@ -76,7 +79,7 @@ class RowIndex:
 
 
 def _instances(columns: Any) -> int | None:
-    """How many instances columns have, None if they are the same in all."""
+    """The number of instances of columns; None if no column is an array."""
     return next((len(column) for column in columns if isinstance(column, np.ndarray)), None)
 
 

@@ -32,7 +32,7 @@ class Table:
         kept = dict.fromkeys(_row(number, row) for number, row in enumerate(given))
         self.rows: tuple[tuple[Cell, ...], ...] = tuple(kept)
         self.width = whole_number("the columns of a table", len(self.rows[0]), 1, MOST_COLUMNS)
-        """How many columns there are."""
+        """The number of columns."""
         self.owner: Owner | None = None
         self._largest = 0
         self._indices: dict[tuple[int, int], RowIndex] = {}
@@ -66,7 +66,10 @@ class Table:
     def index(
         self, field: Modulus, value: Callable[[Wire], Any], width: int | None = None
     ) -> RowIndex:
-        """Where its rows stand, told by all columns or by the first `width`, by values of wires."""
+        """Index the rows by their first `width` columns, by default all.
+
+        value: returns the value of a wire.
+        """
         width = self.width if width is None else width
         if self.owner is not None:
             rows = [

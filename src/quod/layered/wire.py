@@ -23,29 +23,29 @@ Terms = dict[Product, int]
 
 MOST_POWER = max(POWERS.values())
 MOST_EXPONENT = 1 << 16
-# A product of sums is multiplied out if it has no more terms: that costs as many gates as the sums
-# as values of their own would, and no layer.
+# Products of sums with up to this many terms are multiplied out: this takes as many gates as
+# separate values for the sums, and saves a layer.
 MOST_EXPANDED = 4
 
 
 class Owner(Protocol):
-    """What wires need of their program."""
+    """The attributes of a program that its wires use."""
 
     field: Modulus
 
     def value_of(self, terms: Terms) -> int:
-        """The number of the value that is this sum."""
+        """Return the number of the value that equals a sum; adds the value if it is new."""
         ...
 
 
 class Wire:
-    """A value: + - * of wires and int, and ** of an int from 0 on.
+    """A value of a program, with +, - and * by wires and int, and ** by an int of at least 0.
 
     InputError for operands that are neither int nor a wire of the same program.
     """
 
     __slots__ = ("owner", "terms")
-    # Integers of NumPy on the left leave the operation to us.
+    # NumPy integers on the left must defer to the reflected operators.
     __array_ufunc__ = None
 
     def __init__(self, owner: Owner, terms: Terms) -> None:
@@ -101,7 +101,7 @@ class Wire:
         return Wire(self.owner, {product * exponent: pow(coefficient, exponent, self._p)})
 
     def held(self) -> Wire:
-        """The same as one value: it costs a layer, and each use takes one gate instead of many."""
+        """Return the wire as one value: costs a layer, but each use takes one gate."""
         if self.constant is not None:
             return self
         return Wire(self.owner, {(self.owner.value_of(self.terms),): 1})
@@ -128,7 +128,7 @@ class Wire:
         return max(map(len, self.terms)), len(self.terms)
 
     def _factor(self) -> Wire:
-        """The same, or this as a value if it is a sum or a product of two."""
+        """Return the wire if it is a single value times a constant, else `held`."""
         if len(self.terms) == 1:
             (product,) = self.terms
             if len(product) == 1:

@@ -152,6 +152,6 @@ def _sizes(statement: Statement) -> list[int]:
 
 
 def _claims(reduced: Reduced) -> list[Claim]:
-    """What is to be shown of each commitment."""
+    """The claims to open: the columns at their point, the multiplicities at the table's point."""
     columns = [Claim(reduced.point, value) for column in reduced.columns for value in column]
     return [*columns, Claim(reduced.table_point, reduced.multiplicity)]

@@ -28,14 +28,14 @@ Column = Words | Sequence[Words]
 Numbers = NDArray[np.int64]
 
 _BYTES_A_NUMBER = 24
-"""Of the host's memory while numbers are counted, or become elements."""
+"""Bytes of host memory per entry of the table while lookups are counted and converted."""
 
 
 class Given:
-    """Columns and a table, as they are proven about."""
+    """Validated columns and table of a lookup argument, with its statement."""
 
     def __init__(self, field: FieldSpec, columns: Sequence[Column], table: Column | Range) -> None:
-        """InputError for what does not belong together."""
+        """Validate columns and table; InputError if they do not fit together."""
         if not isinstance(columns, (list, tuple)) or not columns:
             raise InputError("columns are a list of at least one")
         modulus = field.modulus
@@ -64,10 +64,10 @@ class Given:
         return [to_words(device, self.statement.field.modulus, np.arange(1 << log2_size))]
 
     def counted(self, device: AnyDevice) -> Words:
-        """How many lookups each entry of the table has, as elements of the prime field.
+        """Count the lookups of each entry of the table, as elements of the prime field.
 
-        Of equal entries one has them all. InputError with the first lookup that is not in the
-        table.
+        One of several equal entries gets all of their lookups. InputError for a row that is not in
+        the table.
         """
         statement = self.statement
         modulus, size = statement.field.modulus, 1 << statement.table.log2_size

@@ -20,7 +20,7 @@ from quod.transcript.labels import Label
 from quod.transcript.messages import ProofReader
 
 DEGREE = 2
-"""Of a round's polynomial, without the factor of eq."""
+"""The degree of a round's polynomial without the factor eq."""
 
 
 @frozen
@@ -31,9 +31,10 @@ class Fractions:
     has_numerators: bool
 
     def tables(self, layer: int) -> int:
-        """How many tables of a layer's sumcheck are of this tree.
+        """The number of this tree's tables in the sumcheck of a layer.
 
-        Layer k has 2**k sums. Numerators at 0 and at 1, then denominators; 0 above the leaves.
+        Layer k has 2**k sums. The tables are the numerators at 0 and at 1, unless leaves lack
+        them, then the denominators. A layer beyond the leaves has no tables.
         """
         if layer >= self.log2_size:
             return 0
@@ -42,8 +43,12 @@ class Fractions:
 
 @frozen
 class FractionSum:
-    """A sum as a fraction, which is right if the tree's numerators and denominators have the values
-    `at_point` at the `point`."""
+    """A claimed sum of fractions, and the evaluation claim that it depends on.
+
+    numerator, denominator: the sum.
+    point: the point at which the leaves must be evaluated.
+    at_point: the claimed values of the leaves' numerators and denominators at the point.
+    """
 
     numerator: PlainElement
     denominator: PlainElement
@@ -52,16 +57,17 @@ class FractionSum:
 
 
 def layers_of(trees: Sequence[Fractions]) -> int:
-    """Layers of all trees together."""
+    """The number of layers of the deepest tree."""
     return max(tree.log2_size for tree in trees)
 
 
 def read_sums(
     reader: ProofReader, field: FieldSpec, trees: Sequence[Fractions]
 ) -> list[FractionSum]:
-    """What a proof says that the trees add up to, and what is left to show for it.
+    """Verify the sumchecks of all layers, and return the claimed sum of each tree.
 
-    VerificationError for a proof that does not agree with itself.
+    Each sum holds if the evaluation claim in it does, which the caller checks. VerificationError
+    if a round or a layer does not fit the claim before it.
     """
     unit = PlainElement.one(field)
     roots: list[tuple[PlainElement, PlainElement]] = []

@@ -34,10 +34,10 @@ class LookupProof:
 def multiplicities(
     device: DeviceChoice, field: FieldSpec, columns: Sequence[Column], table: Column | Range
 ) -> Words:
-    """How often each entry of a table is looked up, elements of the prime field.
+    """Count the lookups of each entry of a table, as elements of the prime field.
 
-    The arguments are those of `prove`; of equal entries one has all lookups. InputError names the
-    first row of the columns that is not in the table.
+    The arguments are those of `prove`. One of several equal entries gets all of their lookups.
+    InputError names the first row of a column that is not in the table.
     """
     return Given(field, columns, table).counted(resolve_device(device))
 

@@ -54,7 +54,7 @@ class LookupRun:
 
     @property
     def _stays(self) -> bool:
-        """Whether the columns are the leaves as they lie there, side by side."""
+        """True if the columns in memory serve as leaves without being copied."""
         statement, columns = self.statement, self._columns
         return (
             isinstance(statement.field, Extension)
@@ -132,7 +132,7 @@ class LookupRun:
 
     @cached_property
     def _evaluations(self) -> list[_Evaluation]:
-        """Of the columns, and of a table that the verifier does not know."""
+        """The evaluations of the columns, and of the table unless it is a range."""
         statement, width = self.statement, self.statement.table.width
         columns = [
             self.column(number, part)

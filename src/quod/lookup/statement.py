@@ -1,4 +1,4 @@
-"""What a lookup argument shows: that each value of some columns is in a table."""
+"""The statement of a lookup argument: each row of some columns is in a table."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Statement:
 
     @property
     def lookups(self) -> int:
-        """How many there are."""
+        """The number of lookups."""
         return self.columns << self.log2_size
 
     @property

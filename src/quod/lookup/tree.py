@@ -32,7 +32,7 @@ from quod.sumcheck.run import words_to_elements
 from quod.sumcheck.shape import Shape
 
 ALIGNMENT = 64
-"""What stands in one memory with other arrays begins at a multiple of so many bytes."""
+"""The alignment in bytes of arrays that share one buffer."""
 
 
 @frozen(eq=False)
@@ -112,11 +112,11 @@ class FractionTrees:
     # --- where fractions lie
 
     def leaves(self, tree: int) -> Buffer:
-        """The memory of a tree's leaves, among others."""
+        """The buffer that has a tree's leaves and those of trees of equal size."""
         return self._memory[self._trees[tree].log2_size]
 
     def first(self, tree: int, level: int | None = None) -> int:
-        """The first element of a tree's part of a level, that of the leaves if it is None."""
+        """The index of a tree's first element in a level; by default in its level of leaves."""
         level = self._trees[tree].log2_size if level is None else level
         return sum(self._elements(before, level) for before in range(tree))
 
@@ -132,7 +132,7 @@ class FractionTrees:
         return [number for number, tree in enumerate(self._trees) if tree.tables(layer)]
 
     def _is_shifted(self, layer: int) -> bool:
-        """Whether it is the layer of the first tree's leaves, and these are shifted values."""
+        """True for the layer of the first tree's leaves, if these are shifted values."""
         return self._shifted is not None and layer == self._trees[0].log2_size - 1
 
     def _values(self, layer: int) -> int:
@@ -141,9 +141,12 @@ class FractionTrees:
     # --- the sumcheck of a layer
 
     def _plan(self, layer: int) -> SumcheckPlan:
-        """Of tree t at place p the scales are powers 2*p of the denominators' product and 2*p + 1
-        of the numerators' sum; power e is number e - 1, and behind them are those of shifted
-        values."""
+        """Plan the sumcheck of a layer, which batches all active trees by powers of a challenge.
+
+        The active tree at index p scales the product of denominators by power 2*p, and the sum of
+        numerators by power 2*p + 1. Scale number e - 1 is power e (None is power 0); the scales of
+        shifted values come last.
+        """
         terms: list[Term] = []
         of_numerators: list[Term]
         scales: list[int | None] = []
@@ -242,7 +245,7 @@ class FractionTrees:
         self._device.upload(marks, into=self._sent)
 
     def sent(self) -> bytes:
-        """What the trees have sent. DeviceError if nothing came."""
+        """Download the trees' messages; DeviceError if the device has not written them."""
         words = np.empty(self._sent.nbytes // 4, np.uint32)
         self._device.download(self._sent, words)
         return b"".join(self._sent_by(layer, words) for layer in range(self._layers_count))

@@ -25,11 +25,13 @@ from quod.transcript.transcript import Transcript
 
 @frozen
 class Reduced:
-    """What a lookup argument leaves to check.
+    """The evaluation claims that a lookup argument leaves to check.
 
-    `columns` has for each column its values at `point`, as many as an entry is wide. At
-    `table_point` the multiplicities have the value `multiplicity`, and the table those of `entry`;
-    for a range, which the verifier knows, `entry` is empty.
+    point: the point of the columns.
+    columns: per column its values at `point`, one for each part of an entry.
+    table_point: the point of the multiplicities and the table.
+    multiplicity: the value of the multiplicities there.
+    entry: the values of the table there; empty for a range, which the verifier evaluates.
     """
 
     point: tuple[Plain, ...]
@@ -53,13 +55,13 @@ class Sums:
 def verify(
     statement: Statement, proof: bytes, *, transcript: Transcript, allow_bits: int = LEAST_BITS
 ) -> Reduced:
-    """Reduces a statement to values of columns, multiplicities and table, which the caller checks.
+    """Reduce a statement to claims about columns, multiplicities and table for the caller to check.
 
-    The verifier makes `statement` itself. `transcript` must have absorbed a commitment to each
-    column, to the multiplicities and to a table that is no range, or their digests
-    (`Transcript.check_bound`); it absorbs the statement and the proof. VerificationError for a
-    proof that does not show it, InputError for malformed bytes, and if `error_terms` leave fewer
-    bits than `allow_bits`.
+    statement: the verifier's statement, never one from the prover.
+    transcript: must have absorbed commitments to, or digests of, each column, the multiplicities
+        and a table that is not a range (`Transcript.check_bound`).
+    VerificationError for a proof that does not hold. InputError for malformed bytes, and if
+    `error_terms` leave fewer bits than `allow_bits`.
     """
     transcript.check_bound()
     check_lookup(statement, transcript.hash, allow_bits)
@@ -70,7 +72,7 @@ def verify(
 
 
 def read(statement: Statement, reader: ProofReader) -> Reduced:
-    """The same from a proof that may go on behind."""
+    """Verify the argument at the reader's position, from a proof that may continue after it."""
     alpha, powers = challenges(statement, reader.transcript)
     sums = read_both(statement, reader, alpha, powers)
     values = reader.elements(Label.VALUES, statement.field, values_of(statement))
@@ -118,13 +120,17 @@ def values_of(statement: Statement) -> int:
 
 
 def settled(statement: Statement, sums: Sums, values: Sequence[Plain]) -> Reduced:
-    """What is left, of the values of columns and table at the points of the sums."""
+    """Check the values of columns and table against the sums, and return the claims left to check.
+
+    VerificationError if the denominators that they give are not those of the sums.
+    """
     field, table, width = statement.field, statement.table, statement.table.width
     rows = [tuple(values[at : at + width]) for at in range(0, len(values), width)]
     columns = rows[: statement.columns]
     split = statement.log_columns
     weights = equalities(field, sums.lookups.point[:split])
-    # What is no column has denominators 1.
+    # Columns are padded to a power of two by denominators of 1.
+
     denominators = [_denominator(sums, PlainElement.each(field, row)) for row in columns]
     denominators += [PlainElement.one(field)] * (len(weights) - len(columns))
     total = PlainElement.zero(field)

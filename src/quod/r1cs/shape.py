@@ -16,7 +16,7 @@ class Counts:
     """The sizes of a circuit.
 
     public: public wires without the constant 1.
-    public_outputs: the public wires that are outputs.
+    public_outputs: public outputs if they come before the public inputs, else 0.
     private_inputs: private wires that are inputs.
     wires: all wires with the constant 1.
     constraints: rows of the constraint system.
@@ -33,7 +33,7 @@ class Counts:
 
 @frozen(eq=False)
 class Side:
-    """A matrix by rows: as `SparseMatrix`, with the places of coefficients in a table."""
+    """A matrix by rows, as `SparseMatrix`, but `number` has indices into a coefficient table."""
 
     row_ptr: NDArray[np.int64]
     column: NDArray[np.uint32]
@@ -42,13 +42,17 @@ class Side:
 
 @frozen(eq=False)
 class Shape:
-    """A, B and C: rows with wires in rising order, coefficients (n, words) canonical, each once."""
+    """The matrices A, B and C; each row has its wires in ascending order.
+
+    coefficients: the distinct coefficients, (n, words), canonical.
+    sides: A, B and C.
+    """
 
     coefficients: Words
     sides: tuple[Side, Side, Side]
 
     def matrices(self) -> tuple[SparseMatrix, SparseMatrix, SparseMatrix]:
-        """With a coefficient at each entry."""
+        """Return A, B and C with a coefficient at each entry."""
         a, b, c = (
             SparseMatrix(side.row_ptr, side.column, self.coefficients[side.number])
             for side in self.sides
@@ -57,7 +61,7 @@ class Shape:
 
 
 def shape_of(system: ConstraintSystem) -> Shape:
-    """The shape of a system that its function has filled."""
+    """The shape of a traced system."""
     public, prime = len(system.public_names), system.prime
     wires = 1 + public + len(system.wire_paths)
     # Coefficients are few, and their words are made once.

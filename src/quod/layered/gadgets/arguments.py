@@ -1,4 +1,4 @@
-"""What gadgets take, made exact at the door."""
+"""Validation of the arguments of gadgets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from quod.validation import shown_kind
 def wires_of(
     what: str, program: Program, given: object, count: int | None = None, *, least: int = 0
 ) -> list[Wire]:
-    """A list of wires of the program, ints made constants; InputError for another length."""
+    """Return a list of wires of the program; ints become constants.
+
+    InputError if there are not `count` wires, or fewer than `least`.
+    """
     if not isinstance(given, (list, tuple)):
         raise InputError(f"{what}: a list of wires, not {shown_kind(given)}")
     if count is not None and len(given) != count:

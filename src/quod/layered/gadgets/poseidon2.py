@@ -23,27 +23,27 @@ _BLOCK = ((2, 3, 1, 1), (1, 2, 3, 1), (1, 1, 2, 3), (3, 1, 1, 2))
 
 @frozen
 class Poseidon2(Poseidon2Parameters):
-    """A permutation of `width` elements; `POSEIDON2` has those with a name."""
+    """A permutation of `width` elements; `POSEIDON2` has the named ones."""
 
     def permute(self, program: Program, state: Sequence[Wire]) -> list[Wire]:
-        """The permutation of wires."""
+        """Permute a state of `width` wires."""
         self._check_field(program)
         values = wires_of("the state of Poseidon2", program, state, self.width)
         return self._permuted(program, values)
 
     def compress(self, program: Program, left: Sequence[Wire], right: Sequence[Wire]) -> list[Wire]:
-        """Two digests of half the width to one: the first half of the permutation of both."""
+        """Compress two digests of width / 2 wires to one: half of the permuted state."""
         half = self.width // 2
         values = wires_of("the left digest", program, left, half)
         values += wires_of("the right digest", program, right, half)
         return self.permute(program, values)[:half]
 
     def permute_numbers(self, state: Sequence[Any]) -> list[Any]:
-        """The same of integers; or of arrays of them, of int64 (p below 2**31) or of int."""
+        """Permute a state of integers, or of arrays of int64 (p below 2**31) or Python integers."""
         return permuted(self, self._numbers("the state", state, self.width))
 
     def compress_numbers(self, left: Sequence[Any], right: Sequence[Any]) -> list[Any]:
-        """The same of digests that are numbers."""
+        """Compress two digests of numbers; see `compress` and `permute_numbers`."""
         half = self.width // 2
         numbers = self._numbers("the left digest", left, half)
         numbers += self._numbers("the right digest", right, half)
