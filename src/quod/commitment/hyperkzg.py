@@ -51,7 +51,10 @@ class HyperKzg:
         return f"hyperkzg bn254.g1 {self.reference.digest.hex()}"
 
     def error_terms(self, field: FieldSpec, log2_size: int) -> dict[str, Fraction]:
-        """What is left to chance; folds are of no higher degree than the string has powers."""
+        """The probabilities that a false claim is accepted, by the step that fails.
+
+        The degree of folds is below the largest number of powers of a reference string.
+        """
         log2_size, likely = group_size(field, log2_size), most_likely(field)
         degree = 2 * (1 << MOST_LOG2_SIZE) + 1
         return {
@@ -123,7 +126,10 @@ class HyperKzgCommitment:
         self, factors: Sequence[int], points: Sequence[Point], rest: Sequence[int], s: int,
         quotient: Point,
     ) -> bool:  # fmt: skip
-        """Whether the combination less `rest` is the quotient times X^3 - s*X^2 - s*X + s^2."""
+        """Check by pairings: combination - `rest` = quotient * (X^3 - s*X^2 - s*X + s^2).
+
+        The combination is the sum of factors[i] * points[i].
+        """
         law, twist = g1_group(_CURVE), g2_group(_CURVE)
         first, second, third = self.reference.tau_g2
         left = sum_of_multiples(

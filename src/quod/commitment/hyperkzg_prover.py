@@ -19,14 +19,14 @@ from quod.transcript.labels import Label
 from quod.transcript.messages import ProofWriter
 
 _TABLES = 5
-"""Folds, their combination, two quotients and scalars, by the size of the table."""
+"""Memory of an opening in tables: folds, their combination, two quotients and scalars."""
 
 _LOG_SMALL = 8
-"""The logarithm of the longest fold that shares an MSM with the shorter ones."""
+"""The base-2 logarithm of the longest fold that is committed to in one MSM with shorter folds."""
 
 
 class HyperKzgCommitter(GroupCommitter):
-    """Commits to tables of one size with the powers of a reference string on a device."""
+    """A prover of HyperKZG for tables of one size, with the powers of a reference string."""
 
     def __init__(self, device: AnyDevice, log2_size: int, reference: ReferenceString) -> None:
         count = 1 << log2_size
@@ -38,7 +38,7 @@ class HyperKzgCommitter(GroupCommitter):
         super().__init__(device, log2_size, reference.powers_g1[:count], rows=1)
 
     def open(self, claims: Sequence[Claim], writer: ProofWriter) -> None:
-        """Sends the commitments of the folds, their values at three points, and a quotient's."""
+        """Send commitments to the folds, their values at three points, and the quotient's."""
         claim, table = self.claim_left(claims, writer)
         field, p = self._field, self._field.value
         self._device.check_budget("an opening", _TABLES * table.nbytes)
@@ -75,7 +75,7 @@ class HyperKzgCommitter(GroupCommitter):
         return _at_both(p, r, [e for (e,) in row])
 
     def _quotient(self, folds: Sequence[Buffer], q: int, r: int) -> Buffer:
-        """That of the sum of q**i * fold i by (X^2 - r^2) * (X - r^2), without the remainder."""
+        """Divide the sum of q**i * folds[i] by (X^2 - r^2) * (X - r^2); return the quotient."""
         device, field, p = self._device, self._field, self._field.value
         total = device.allocate(folds[0].nbytes, zero=False)
         factors = device.upload(from_integers(field, _powers(p, q, len(folds))))

@@ -53,7 +53,7 @@ class Hyrax:
         return "hyrax bn254.g1"
 
     def error_terms(self, field: FieldSpec, log2_size: int) -> dict[str, Fraction]:
-        """What several claims that become one leave to chance."""
+        """The probability that the reduction of several claims to one accepts a false claim."""
         return combined_errors(field, group_size(field, log2_size))
 
     def committer(

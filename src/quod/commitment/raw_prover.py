@@ -39,7 +39,7 @@ def send_elements(
 
 
 class _Recorded:
-    """The work on the memory of so many tables, for transcripts of a hash."""
+    """Recorded work on a buffer of `count` tables, for transcripts of one hash."""
 
     def __init__(
         self, device: AnyDevice, tables: Buffer, message: Buffer, hash: Hash, count: int
@@ -48,14 +48,17 @@ class _Recorded:
         self.digest = RecordedDigest(device, hash, message, count)
 
     def is_of(self, table: Buffer, hash: Hash) -> bool:
-        """Whether it is on this very memory, which is kept, so that no other can have it."""
+        """True if the work is on this buffer; it is held, so its address is not reused."""
         own = self.table
         return hash is self.hash and table.space is own.space and table.address == own.address
 
 
 class RawCommitter:
-    """Sends tables as they are, `count` at a time. They come to the host while other work goes on,
-    until `open`; after `end` the proofs must be taken before the next tables are committed to."""
+    """A prover that sends whole tables, `count` at a time.
+
+    Tables are downloaded concurrently with other work, until `open`. After `end` the proofs must be
+    taken before the next tables are committed to.
+    """
 
     def __init__(
         self, device: AnyDevice, field: FieldSpec, log2_size: int, *, count: int = 1
@@ -130,7 +133,7 @@ class RawCommitter:
             arriving.wait()
 
     def _record(self, table: Buffer, hash: Hash) -> tuple[_Recorded, Recording, Recording]:
-        """What is hashed, and what comes to the host."""
+        """Record the hashing of tables on the device, and their download to the host."""
         device, message = self._device, self._message or table
         recorded = _Recorded(device, table, message, hash, self._count)
         hashing = device.stream("commitment").record()

@@ -138,11 +138,13 @@ class ReferenceString:
     def of_verifier(
         cls, tau_g1: Sequence[G1Point], tau_g2: Sequence[G2Point], *, insecure: bool = False
     ) -> ReferenceString:
-        """What a verifier needs: tau and tau**2 in G1, tau to tau**3 in G2, plain.
+        """Build a verifier's reference string.
 
-        InputError unless they are in their groups and powers of one tau, and as for `from_ptau`
-        for one that anyone knows. Whether it is that of a ceremony is for whoever gives the points
-        to know, as with every verifying key.
+        tau_g1: tau and tau**2 in G1.
+        tau_g2: tau, tau**2 and tau**3 in G2.
+        InputError unless the points are in their groups and powers of one tau. InsecureKeyError
+        for a tau that anyone knows, unless `insecure`. The caller must know that the points come
+        from a ceremony, as with every verifying key.
         """
         groups = ((GROUP, tau_g1, _LEAST - 1), (GROUP_2, tau_g2, POWERS_OF_G2 - 1))
         for group, points, count in groups:
@@ -172,7 +174,7 @@ class ReferenceString:
 
     @property
     def is_known(self) -> bool:
-        """Whether anyone knows tau: it is 0, 1 or -1, as where nobody contributed."""
+        """True if tau is 0, 1 or -1, so that anyone knows it; as without any contribution."""
         return _is_known(self.tau_g1[1])
 
     @cached_property
@@ -182,7 +184,7 @@ class ReferenceString:
 
     @cached_property
     def digest(self) -> bytes:
-        """What verifiers agree on: SHA3-256 of tau and tau**2 in G1, tau to tau**3 in G2."""
+        """SHA3-256 of a verifier's points: tau and tau**2 in G1, tau to tau**3 in G2."""
         parts = [encode_point(GROUP, point) for point in self.tau_g1[1:]]
         parts += [encode_point(GROUP_2, point) for point in self.tau_g2]
         return hashlib.sha3_256(b"".join(parts)).digest()
@@ -220,7 +222,7 @@ class ReferenceString:
 
 
 def _is_known(tau: G1Point) -> bool:
-    """Whether tau is 0, 1 or -1."""
+    """Return whether tau is 0, 1 or -1, given tau in G1."""
     return tau is None or tau[0] == _CURVE.g1.generator[0]
 
 

@@ -1,4 +1,4 @@
-"""What commitments to the scalars of BN254 in its G1 have in common."""
+"""Parts shared by commitments in G1 of BN254 to tables of its scalars."""
 
 from __future__ import annotations
 
@@ -41,7 +41,10 @@ def group_size(field: FieldSpec, log2_size: int) -> int:
 
 
 def combined_errors(field: FieldSpec, log2_size: int) -> dict[str, Fraction]:
-    """That several claims become one: the factor of one of them, and the rounds of degree 2."""
+    """The probability that the reduction of several claims to one accepts a false claim.
+
+    It covers the combining factor, and log2_size rounds of degree 2.
+    """
     return {"claims combined": (1 + 2 * log2_size) * most_likely(field)}
 
 

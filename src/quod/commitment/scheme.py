@@ -1,10 +1,11 @@
-"""What a polynomial commitment is to whoever proves with one.
+"""The interface of polynomial commitment schemes.
 
-A prover commits to a multilinear polynomial, given by its values at all corners of a cube, and
-later shows what it is at points that were drawn since. `Scheme` is the protocol that both sides
-agree on; `Committer` is its prover on a device, `Commitment` what its verifier has read.
+A prover commits to a multilinear polynomial, given by its values on the boolean hypercube, and
+later proves its values at points that are drawn after the commitment. `Scheme` has the parameters
+that both sides agree on; `Committer` is the prover on a device, `Commitment` a commitment that the
+verifier has read.
 
-**No scheme here hides anything**: what it sends tells about the values that are committed.
+**No scheme here is hiding**: its messages reveal information about the committed values.
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ from quod.transcript.messages import ProofReader, ProofWriter
 from quod.validation import instance, whole_number
 
 MOST_LOG2_SIZE = 32
-"""Variables that a committed polynomial may have at most."""
+"""The largest number of variables of a committed polynomial."""
 
 
 @frozen
 class Claim:
-    """That the committed polynomial is `value` at `point`, elements of the field of challenges.
+    """An evaluation claim about a committed polynomial, over the field of challenges.
 
-    The point has a coordinate a variable, the first the one that is the highest bit of a corner's
-    number.
+    point: a coordinate per variable; the first variable is the highest bit of a table's index.
+    value: the value of the polynomial at the point.
     """
 
     point: tuple[Plain, ...]
@@ -40,74 +41,84 @@ class Claim:
 
 
 class Committer(Protocol):
-    """A prover's memory on a device, for polynomials of one size, one after the other."""
+    """A prover for polynomials of one size, one after the other, with its device memory."""
 
     def commit(self, table: Buffer, writer: ProofWriter) -> None:
-        """Sends the commitment to a table of 2**log2_size elements of the prime field.
+        """Send the commitment to a table.
 
-        They are in the form of memory, entry j the value at corner j. The table is read again by
-        `open`, and must be as it is until then.
+        table: 2**log2_size elements of the prime field in memory form; entry j is the value at
+            hypercube point j. `open` reads it again, so it must not change until then.
         """
 
     def open(self, claims: Sequence[Claim], writer: ProofWriter) -> None:
-        """Shows one claim or more about the table that was committed last."""
+        """Prove one or more claims about the table that was committed to last."""
 
 
 class Commitment(Protocol):
     """A commitment that a verifier has read."""
 
     def check(self, claims: Sequence[Claim], reader: ProofReader) -> None:
-        """Reads what shows the claims.
+        """Verify the opening of claims.
 
-        VerificationError for what does not show them, InputError for what is no such proof.
+        VerificationError if it does not prove them, InputError for malformed bytes.
         """
 
 
 class Scheme(Protocol):
     """A commitment scheme with all its parameters.
 
-    Tables are of the prime field under `field`, that of the challenges.
+    Tables are over the prime field of `field`, the field of the challenges.
     """
 
     @property
     def name(self) -> str:
-        """By which commands know the scheme."""
+        """The scheme's name on the command line."""
 
     def parameters(self) -> str:
-        """All that a verifier must know beforehand, as the text that a statement absorbs."""
+        """The scheme's parameters as the text that a statement absorbs."""
 
     def error_terms(self, field: FieldSpec, log2_size: int) -> dict[str, Fraction]:
-        """How likely false claims are accepted, by what goes wrong; the hash is not among it."""
+        """The probabilities that a false claim is accepted, by the step that fails.
+
+        Attacks on the hash function are not included.
+        """
 
     def committer(
         self, device: AnyDevice, field: FieldSpec, log2_size: int, *, allow_bits: int = LEAST_BITS
     ) -> Committer:
-        """Allocates the memory of a prover; InputError if `error_terms` leave fewer bits."""
+        """Allocate a prover; InputError if `error_terms` leave fewer than `allow_bits` bits."""
 
     def read(
         self, reader: ProofReader, field: FieldSpec, log2_size: int, *,
         allow_bits: int = LEAST_BITS,
     ) -> Commitment:  # fmt: skip
-        """Reads a commitment; InputError for malformed bytes and where fewer bits are shown."""
+        """Read a commitment.
+
+        InputError for malformed bytes, and if `error_terms` leave fewer than `allow_bits` bits.
+        """
 
 
 def check_size(field: FieldSpec, log2_size: int) -> int:
-    """The number of variables; InputError outside 0 to `MOST_LOG2_SIZE`."""
+    """Return the number of variables; InputError unless it is in 0 to `MOST_LOG2_SIZE`."""
     return whole_number("log2_size", log2_size, 0, MOST_LOG2_SIZE)
 
 
 def check_scheme_bits(
     scheme: Scheme, field: FieldSpec, log2_size: int, allow_bits: int
 ) -> None:  # fmt: skip
-    """InputError if an opening of a table of 2**log2_size entries has fewer bits."""
+    """Raise InputError if an opening of 2**log2_size entries has fewer than `allow_bits` bits."""
     terms = scheme.error_terms(field, log2_size)
     what = f"an opening by {scheme.parameters()} of 2^{log2_size} entries over {field.name}"
     check_bits(what, terms, allow_bits)
 
 
 def check_claims(field: FieldSpec, log2_size: int, claims: Sequence[Claim]) -> list[Claim]:
-    """At least one claim about a polynomial of so many variables; InputError for anything else."""
-    # An iterator, of which nothing is left after the checks, must not pass as claims that hold.
+    """Return claims about a polynomial of `log2_size` variables as a list.
+
+    InputError unless there is at least one, and each is well formed.
+    """
+    # An iterator is refused: the checks would exhaust it, and no claim would be left to fail.
+
     checked = list(claims)
     if not checked:
         raise InputError("claims are a list of at least one Claim; this one is empty")

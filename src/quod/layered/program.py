@@ -222,7 +222,7 @@ class Program:
             )
 
     def value_of(self, terms: Terms) -> int:
-        """The number of the value that is this sum: a new one, or one that is there."""
+        """Return the number of the value that equals a sum; adds the value if it is new."""
         if len(terms) == 1:
             ((product, coefficient),) = terms.items()
             if len(product) == 1 and coefficient == 1:
@@ -230,7 +230,7 @@ class Program:
         return self._sum(terms)
 
     def _sum(self, terms: Terms) -> int:
-        """The number of a value that gates add up; equal sums are one value."""
+        """Return the number of the value that gates sum up; equal sums share one value."""
         items = terms.items()
         # A frozenset of one costs as much as the value itself.
         key = next(iter(items)) if len(items) == 1 else frozenset(items)

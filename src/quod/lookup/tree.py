@@ -112,7 +112,7 @@ class FractionTrees:
     # --- where fractions lie
 
     def leaves(self, tree: int) -> Buffer:
-        """The buffer that has a tree's leaves and those of trees of equal size."""
+        """The buffer of the level that a tree's leaves are in."""
         return self._memory[self._trees[tree].log2_size]
 
     def first(self, tree: int, level: int | None = None) -> int:

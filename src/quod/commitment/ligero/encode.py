@@ -101,7 +101,10 @@ class _Tile:
         k.barrier()
 
     def _weights(self, tile: Value) -> list[Any]:
-        """Of the elements of a message that one of the tile takes, but for the first's, 1."""
+        """The weights of the message elements that an element of the tile sums up.
+
+        The weight of the first is 1 and left out.
+        """
         f = self.f
         weights: list[Any] = []
         for level in range(self.log_folded):
@@ -147,5 +150,5 @@ class _Tile:
         return self.f.load(self.shared, self._padded(place))
 
     def _padded(self, place: Value) -> Value:
-        """Where shared memory has an element: a gap in each row of banks spreads even strides."""
+        """The index of an element in shared memory; padding avoids bank conflicts of strides."""
         return place + (place // _BANKS) if self.is_padded else place

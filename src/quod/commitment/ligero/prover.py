@@ -74,7 +74,7 @@ class _Committing:
         self.openings: dict[tuple[int, Hash], _Opening] = {}
 
     def is_of(self, table: Buffer) -> bool:
-        """Whether a table has this very memory, which is kept, so that no other can have it."""
+        """True for the buffer that was committed to; it is held, so its address is not reused."""
         return table.space is self.table.space and table.address == self.table.address
 
 
@@ -197,7 +197,7 @@ class LigeroCommitter:
         writer.message(Label.OPENING, digests[len(places) :].tobytes())
 
     def _record_opening(self, table: Buffer, claims: int, hash: Hash) -> _Opening:
-        """What an opening computes before columns are drawn, with points that are told later."""
+        """Record the part of an opening before columns are drawn; points are uploaded later."""
         shape, element = self._shape, 4 * self._shape.field.words
         points = [self._point(element) for _ in range(claims)]
         recording = self._device.stream("opening").record()

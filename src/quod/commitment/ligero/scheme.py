@@ -35,16 +35,17 @@ _LOG_ASPECT = 4
 
 @frozen
 class Ligero:
-    """The scheme, over primes below 2**64 whose field or circle has enough points.
+    """The Ligero scheme, over primes below 2**64 whose field or circle has enough points.
 
-    Words are 2**log_blowup times as long as rows. As many columns are opened as keep the chance
-    that wrong ones stay unseen below 2**-column_bits: 162 or 163 of a long word by default.
+    log_blowup: code words are 2**log_blowup times as long as rows.
+    column_bits: so many columns are opened that all of them are correct in spite of a wrong word
+        with probability below 2**-column_bits; by default 162 or 163 columns of a long word.
     """
 
     log_blowup: int = 2
     column_bits: int = 110
     hash: Hash = Hash.SHA3_256
-    """That of the tree. One over the field of tables is for verifiers that are circuits."""
+    """The hash of the Merkle tree; for verification in a circuit, one over the tables' field."""
 
     def __post_init__(self) -> None:
         log_blowup = whole_number("log_blowup", self.log_blowup, 1, 4)
@@ -83,12 +84,12 @@ class Ligero:
         return LigeroShape(field, log2_size - log_message, code, self.column_bits, self.hash)
 
     def error_terms(self, field: FieldSpec, log2_size: int) -> dict[str, Fraction]:
-        """How likely false claims are accepted, by what goes wrong.
+        """The probabilities that a false claim is accepted, by the step that fails.
 
-        That rows are combined which are in too many columns no words is bounded within the radius
-        of unique decoding: by Diamond and Gruen, "Proximity gaps in interleaved codes", 2025, with
-        the gap of Ben-Sasson et al., "Proximity gaps for Reed-Solomon codes", FOCS 2020,
-        theorem 4.1. docs/commitments.md has the argument.
+        "rows combined" bounds the case that rows far from the code combine to a word close to it,
+        within the unique decoding radius: Diamond and Gruen, "Proximity gaps in interleaved
+        codes", 2025, with the gap of Ben-Sasson et al., "Proximity gaps for Reed-Solomon codes",
+        FOCS 2020, theorem 4.1. docs/commitments.md has the argument.
         """
         shape, likely = self.shape(field, log2_size), most_likely(field)
         return {

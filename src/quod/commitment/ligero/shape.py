@@ -1,4 +1,4 @@
-"""What prover and verifier have in common: sizes, the columns that are drawn, claims in one."""
+"""Sizes, drawn columns and combined claims, which prover and verifier compute alike."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from quod.transcript.labels import Label
 from quod.transcript.transcript import Transcript
 
 MOST_CLAIMS = 8
-"""Claims that are opened together."""
+"""The largest number of claims in one opening."""
 
 _NUMBER_BYTES = 4
 
@@ -28,7 +28,7 @@ _NUMBER_BYTES = 4
 class LigeroShape:
     """A matrix of 2**log_rows rows, which are messages of a code.
 
-    Of a corner's variables the first log_rows are the row's, the others the column's.
+    The first log_rows variables of a hypercube point are the row, the others the column.
     """
 
     field: FieldSpec
@@ -49,20 +49,20 @@ class LigeroShape:
 
     @property
     def opened(self) -> int:
-        """How many columns are opened."""
+        """The number of opened columns."""
         return self._columns[0]
 
     @property
     def miss(self) -> Fraction:
-        """How likely none of them is among those that are wrong, if as many are as must be."""
+        """The probability that no opened column is wrong in a word outside the decoding radius."""
         return self._columns[1]
 
     @cached_property
     def _columns(self) -> tuple[int, Fraction]:
-        """The least number of columns that is enough.
+        """The least sufficient number of columns, and the probability that it misses an error.
 
-        Words that unique decoding takes to no message, or to another, differ from the one that is
-        sent in more than half as many places as two words do.
+        A word that does not decode to the sent message differs from that message's word in more
+        columns than the unique decoding radius, half the distance of the code.
         """
         length, code = self.code.length, self.code
         wrong = (length - code.message - 1) // 2 + 1
@@ -74,7 +74,7 @@ class LigeroShape:
         return count, Fraction(missed, all_draws)
 
     def places(self, transcript: Transcript) -> list[int]:
-        """The numbers of the columns to open, in rising order."""
+        """Draw the indices of the columns to open, in ascending order."""
         found: set[int] = set()
         while len(found) < self.opened:
             digest = transcript.draw()
@@ -87,9 +87,11 @@ class LigeroShape:
     def combine(
         self, transcript: Transcript, claims: Sequence[Claim]
     ) -> tuple[list[Claim], list[PlainElement], PlainElement]:
-        """The claims, the factor of each, and the sum of their values with these.
+        """Combine claims by powers of a challenge.
 
-        InputError for a transcript that binds no table (`Transcript.check_bound`).
+        Returns the claims, the factor of each, and the sum of their values times factors.
+        InputError for more than `MOST_CLAIMS`, and for a transcript that binds no table
+        (`Transcript.check_bound`).
         """
         transcript.check_bound()
         checked = check_claims(self.field, self.log2_size, claims)
@@ -109,5 +111,5 @@ class LigeroShape:
 
 
 def coordinates(elements: Sequence[Plain]) -> list[tuple[int, ...]]:
-    """Of elements the first coefficients, the second ones, and so on."""
+    """Transpose elements: return all first coefficients, then all second ones, and so on."""
     return list(zip(*elements, strict=True))

@@ -24,11 +24,11 @@ from quod.sumcheck.workgroup_sums import WorkgroupSums
 from quod.transcript.chain import RunHash
 
 PASSED, FAILED = 1, 2
-"""What a check adds to the ticket, a multiple of four."""
+"""Verdicts of checks; each is stored as its sum with the run's ticket, a multiple of four."""
 
 NODE_ROW = 3
 NONE = 0xFFFFFFFF
-"""In a row of a level: there is no such node."""
+"""The index of a missing node in a row of a level."""
 
 _LEAF, _NODE = 0, 1
 """The levels of runs that leaves and other nodes are (`Hash.digests_of_runs`)."""
@@ -46,7 +46,10 @@ def expand_corners(
     *,
     field: FieldSpec,
 ) -> None:
-    """corners[out + c], for n = 2**log_size: eq at corner c of the coordinates from `first` on."""
+    """Write the eq table of a point: corners[out + c] is eq at hypercube point c.
+
+    The point's log_size coordinates begin at element `first` of `points`; n is 2**log_size.
+    """
     f, corner = field_arithmetic(k, field, inlined=True), k.global_id()
     with k.if_(corner < n):
         with k.range(0, log_size, carry=f.carried(f.one())) as loop:
@@ -69,10 +72,12 @@ def expand_places(
     *,
     modulus: Modulus,
 ) -> None:
-    """What the elements of a message are multiplied by in the word at each opened place.
+    """Compute the coefficients of the code at each opened column.
 
-    Element h * 2**log_low + l has the product of two factors: of each place there are those of all
-    l, then those of all h. `twiddles` is the table of the code (`quod.commitment.ligero.code`).
+    A word's element is the sum of message elements times coefficients. The coefficient of message
+    element h * 2**log_low + l is the product of factors for l and h; `factors` has per column those
+    of all l, then those of all h. `twiddles` is the table of the code
+    (`quod.commitment.ligero.code`).
     """
     f: Any = prime_field(k, modulus)
     one, i = k.constant(1, u32), k.global_id()
@@ -110,10 +115,11 @@ def check_claims(
     *,
     field: FieldSpec,
 ) -> None:
-    """Whether the combination at the claims' points, weighted, is the sum that is left.
+    """Check that the weighted values of the combination at the claims' points have the given sum.
 
-    `weights` has one a claim and that sum behind them; `corners` of each claim the upper and the
-    lower half of eq at its point. A single workgroup.
+    weights: a weight per claim, then the sum.
+    corners: per claim, the eq table of the upper coordinates of its point, then of the lower ones.
+    Runs in one workgroup, which writes the verdict to records[record].
     """
     f = field_arithmetic(k, field, inlined=True)
     sums, zero = WorkgroupSums(k, f, 1), f.carried(f.zero())
@@ -150,9 +156,9 @@ def check_columns(
     *,
     field: FieldSpec,
 ) -> None:
-    """Whether each opened column, its rows weighted, is the combination's word there.
+    """Check each opened column: its weighted sum of rows is the element of the combination's word.
 
-    A workgroup a column; its record has its number.
+    One workgroup checks one column, and writes the verdict to the record with the column's index.
     """
     mixed = MixedField(k, field)
     f, base = mixed.extended, mixed.base
@@ -196,7 +202,7 @@ def _by_halves(
 
 
 def _of_integer(f: Any, element: Any) -> Any:
-    """The element that an integer in memory stands for."""
+    """Convert an integer in memory to an element."""
     radix = f.modulus.montgomery_radix
     return element if radix == 1 else element * (radix % f.modulus.value)
 
@@ -204,7 +210,7 @@ def _of_integer(f: Any, element: Any) -> Any:
 def _judge(
     k: Builder, f: Any, difference: Any, begun: Value, records: Value, record: Value
 ) -> None:
-    """Writes a verdict: whether a difference is 0."""
+    """Write the verdict on a difference: `PASSED` if it is 0, else `FAILED`, plus the ticket."""
     with k.if_(k.local_id() == 0):
         (ticket,) = k.load(begun, 0)
         is_zero = f.is_zero(f.carried(difference))
@@ -216,7 +222,7 @@ def hash_opened(
     k: Builder, count: U32, columns: Pointer[U32], nodes: Pointer[U32],
     *, words: int, hash: Hash = Hash.SHA3_256,
 ) -> None:  # fmt: skip
-    """nodes[i]: the leaf of the `words` words of column i."""
+    """Hash opened columns: nodes[i] is the leaf of the `words` 32-bit words of column i."""
     digest, own = RunHash(k, hash), k.global_id()
     with k.if_(own < count):
         start = own * words

@@ -162,9 +162,12 @@ class OpeningChecker:
         return recording.finish().recording
 
     def _run(self, commitment: LigeroCommitment, claims: int, timeline: Timeline | None) -> bool:
-        """Whether all that was uploaded passes every check."""
+        """Run all checks on the uploaded opening; return whether every one passes.
+
+        DeviceError if the device has not written every verdict.
+        """
         device, memory = self.device, self._memory
-        # Another one each run, a multiple of four.
+        # A fresh ticket per run, so that verdicts of an earlier run are not taken for this one's.
         ticket = 4 * secrets.randbelow(1 << 29)
         self._upload("begun", np.array([ticket], np.uint32))
         records = np.full(self._shape.opened + 1, UNWRITTEN, np.uint32)

@@ -31,7 +31,7 @@ class Paths:
 
     @property
     def root(self) -> int:
-        """Where the root goes."""
+        """The index of the root among the nodes."""
         return self.nodes - 1
 
     @property
