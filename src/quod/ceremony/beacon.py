@@ -43,7 +43,7 @@ class Beacon:
 
     @classmethod
     def from_hex(cls, text: str, exponent: int) -> Beacon:
-        """Of hexadecimal digits, with or without 0x. InputError for anything else."""
+        """Parse a beacon's value of hexadecimal digits, with or without 0x; else InputError."""
         digits = text.removeprefix("0x")
         try:
             value = bytes.fromhex(digits)
@@ -54,7 +54,10 @@ class Beacon:
         return cls(value, exponent)
 
     def stream(self, report: Callable[[float], None] | None = None) -> ChaChaStream:
-        """What secrets are drawn from; `report` is told which part of the hashes is done."""
+        """Hash the value 2**exponent times, and return a random stream seeded with the result.
+
+        report: called with the fraction of hashes done.
+        """
         digest, total, done = self.value, 1 << self.exponent, 0
         sha256 = hashlib.sha256
         while done < total:
@@ -66,6 +69,6 @@ class Beacon:
         return ChaChaStream(digest)
 
     def followed_stream(self, timeline: Timeline) -> ChaChaStream:
-        """The same as a stage of a timeline."""
+        """Return `stream`, computed as a stage of a timeline with progress."""
         with timeline.stage("beacon") as stage:
             return self.stream(lambda part: stage.progress(round(part * 1000), 1000))

@@ -1,7 +1,7 @@
-"""What both kinds of contribution say of themselves: a name, and whether they are of a beacon.
+"""The name and the beacon of a contribution, to powers of tau or to a key.
 
-In files: u32 type (0 a contribution, 1 a beacon), u32 length, and as many bytes of parameters,
-each after its number, in ascending order: 1 the name after its u8 length, in UTF-8; 2 the
+In files: u32 type (0 a contribution, 1 a beacon), u32 length in bytes, then the parameters. Each
+parameter follows its number, in ascending order: 1 the name after its u8 length, in UTF-8; 2 the
 exponent of a beacon, u8; 3 its value after a u8 length.
 """
 
@@ -18,7 +18,11 @@ _NAME, _EXPONENT, _VALUE = 1, 2, 3
 
 @frozen
 class Details:
-    """The name, which may be empty, and the beacon that the secret came from, if any."""
+    """The details of a contribution.
+
+    name: the contributor's name, or empty.
+    beacon: the beacon that the secret was derived from, if any.
+    """
 
     name: str = ""
     beacon: Beacon | None = None
@@ -33,13 +37,13 @@ class Details:
 
     @property
     def described(self) -> str:
-        """What they are, for people."""
+        """The kind and the name of the contribution, for messages."""
         kind = "contribution" if self.beacon is None else "beacon"
         return f"{kind} {self.name or 'without a name'}"
 
     @classmethod
     def read(cls, section: SectionReader) -> Details:
-        """The next ones of a section. InputError for every other form, with its place."""
+        """Read the details at a section's position; InputError with the offset if malformed."""
         start = section.offset
         kind = section.u32("the type of a contribution")
         if kind > 1:

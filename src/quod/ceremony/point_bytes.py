@@ -122,12 +122,12 @@ def uncompressed_points(device: AnyDevice, group: Group, points: list[Point]) ->
 
 
 def _larger(group: Group, plain: Words) -> NDArray[np.bool_]:
-    """Whether the y of canonical points is the larger of both."""
+    """Return a mask of canonical points, true where y is larger than -y."""
     count, words = len(plain), group.coordinates.words
     y = plain[:, 1].reshape(count, group.degree, words)
     half = (group.coordinates.value + 1) // 2
     larger = ~below(words, y, half).reshape(count, group.degree)
-    # The second coefficient tells, unless it is 0.
+    # In Fq2 the second coefficient decides, unless it is 0.
     found = larger[:, -1]
     return np.where(y[:, -1].any(axis=1), found, larger[:, 0])
 

@@ -1,8 +1,8 @@
-"""What a contributor shows of a secret: that he knew it, and which ratio it is.
+"""The public key of a contributor's secret, which proves that the contributor knew it.
 
-With s the secret, P a point of G1 that he chooses and Q one of G2 that follows from a hash of the
-transcript, P and s*P, the key is P, s*P and s*Q: nobody can give s*Q without s (Bowe, Gabizon and
-Miers, eprint 2017/1050). snarkjs calls them g1_s, g1_sx and g2_spx.
+For a secret s, a random point P of G1, and a point Q of G2 hashed from the transcript, P and s*P,
+the key is P, s*P and s*Q: nobody can compute s*Q without s (Bowe, Gabizon and Miers, eprint
+2017/1050). snarkjs calls them g1_s, g1_sx and g2_spx.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class PublicKey:
         return cls(g1_s, g1_sx, multiple_of(curve, 2, second, secret))
 
     def is_proof(self, curve: PairingCurve, digest: Digest) -> bool:
-        """Whether s*P and s*Q are of one s that is not 0; points are in their groups."""
+        """Return whether s*P and s*Q have the same s, not 0; points must be in their groups."""
         first = _first_bytes(curve, self.g1_s, self.g1_sx)
         second = hash_to_g2(curve, digest(first))
         return same_ratio(curve, (self.g1_s, self.g1_sx), (second, self.g2_spx))

@@ -1,4 +1,4 @@
-"""Whether points have the ratio that others have: pairings, and random sums of many points."""
+"""Checks that points have equal ratios, by pairings, and by random sums of many points."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ RANDOM_BITS = 128
 def same_ratio(
     curve: PairingCurve, first: tuple[G1Point, G1Point], second: tuple[G2Point, G2Point]
 ) -> bool:
-    """Whether first[1] is that multiple of first[0] which second[1] is of second[0], and not 0.
+    """Return whether first[1] = s * first[0] and second[1] = s * second[0] for some s.
 
-    Points are in their groups; if any is infinity they have no ratio.
+    Points must be in their groups. False if any point is infinity.
     """
     if None in first or None in second:
         return False

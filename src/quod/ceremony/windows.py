@@ -1,4 +1,4 @@
-"""Parts of arrays of points that are worked on at a time, so that memory is bounded."""
+"""Windows: chunks of arrays of points that are processed one by one to bound memory."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from collections.abc import Iterator
 from quod.curve.group import Group
 
 MOST_BYTES = 1 << 23
-"""Bytes of the points of a window: some multiples of it are in memory at a time."""
+"""Bytes of the points of a window; processing takes a few times as much memory."""
 
 # Windows of a block: half a gigabyte.
 _BLOCK = 64
 
 
 def windows(group: Group, count: int) -> Iterator[tuple[int, int]]:
-    """(first, last) of consecutive parts of `count` points."""
+    """Yield (first, last) of each window of `count` points; `last` is exclusive."""
     length = window_length(group)
     for first in range(0, count, length):
         yield first, min(count, first + length)
 
 
 def blocks(group: Group, count: int) -> Iterator[tuple[int, int]]:
-    """(first, last) of consecutive parts of many windows each, which are verified as one."""
+    """Yield (first, last) of each block of `count` points: windows that are verified together."""
     length = _BLOCK * window_length(group)
     for first in range(0, count, length):
         yield first, min(count, first + length)
 
 
 def window_length(group: Group) -> int:
-    """How many points a window has."""
+    """The number of points of a window."""
     return MOST_BYTES // (8 * group.point_words)

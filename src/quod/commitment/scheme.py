@@ -117,8 +117,7 @@ def check_claims(field: FieldSpec, log2_size: int, claims: Sequence[Claim]) -> l
 
     InputError unless there is at least one, and each is well formed.
     """
-    # An iterator is refused: the checks would exhaust it, and no claim would be left to fail.
-
+    # Copied first: the checks would exhaust an iterator, and no claim would be left to fail.
     checked = list(claims)
     if not checked:
         raise InputError("claims are a list of at least one Claim; this one is empty")
@@ -130,7 +129,7 @@ def check_claims(field: FieldSpec, log2_size: int, claims: Sequence[Claim]) -> l
 
 
 def check_table(field: FieldSpec, log2_size: int, table: object) -> Buffer:
-    """InputError for what is no table of so many elements of the prime field."""
+    """Return the table; InputError unless it is a buffer of 2**log2_size prime field elements."""
     checked = instance("the table", table, Buffer, "upload one to the device")
     size = field.modulus.bytes << log2_size
     if checked.nbytes != size:

@@ -7,25 +7,25 @@ from quod.hash.hash_to_jubjub import find_group_hash
 
 
 def value_generator() -> EdwardsPair:
-    """What the value of a note multiplies in a value commitment."""
+    """The generator of the value in a value commitment."""
     return find_group_hash(b"Zcash_cv", b"v")
 
 
 def value_randomness_generator() -> EdwardsPair:
-    """What rcv multiplies in a value commitment."""
+    """The generator of the randomness rcv in a value commitment."""
     return find_group_hash(b"Zcash_cv", b"r")
 
 
 def spend_authorizing_generator() -> EdwardsPair:
-    """What ask multiplies to ak."""
+    """The generator of the key ak = ask * generator."""
     return find_group_hash(b"Zcash_G_", b"")
 
 
 def proof_generator() -> EdwardsPair:
-    """What nsk multiplies to nk."""
+    """The generator of the key nk = nsk * generator."""
     return find_group_hash(b"Zcash_H_", b"")
 
 
 def nullifier_generator() -> EdwardsPair:
-    """What the position of a note multiplies for its nullifier."""
+    """The generator of a note's position, which is hashed into its nullifier."""
     return find_group_hash(b"Zcash_J_", b"")

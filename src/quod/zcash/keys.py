@@ -61,7 +61,12 @@ class ViewingKey:
 
 @frozen
 class SpendingKey:
-    """What a seed sk of 32 bytes expands to: the scalars ask, not 0, and nsk; ovk of 32 bytes."""
+    """A spending key, expanded from a seed sk of 32 bytes.
+
+    ask: a scalar, not 0.
+    nsk: a scalar.
+    ovk: the outgoing viewing key, 32 bytes.
+    """
 
     ask: int
     nsk: int
@@ -77,13 +82,13 @@ class SpendingKey:
 
     @classmethod
     def from_seed(cls, seed: bytes) -> SpendingKey:
-        """The key of sk."""
+        """Expand a seed sk of 32 bytes."""
         ask, nsk = (expanded_scalar(seed, domain) for domain in (_ASK, _NSK))
         return cls(ask, nsk, expanded(seed, _OVK)[:32])
 
     @property
     def viewing_key(self) -> ViewingKey:
-        """What sees payments and cannot spend."""
+        """The full viewing key, which sees payments and cannot spend."""
         ak = multiple(self.ask, spend_authorizing_generator())
         return ViewingKey(ak, multiple(self.nsk, proof_generator()), self.ovk)
 

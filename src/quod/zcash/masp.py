@@ -57,8 +57,10 @@ def asset_identifier(name: bytes) -> bytes:
 
 
 def masp_output_inputs(note: Note, identifier: bytes, esk: int, rcv: int) -> Inputs:
-    """What the circuit takes for a note of an asset; raises what `output_inputs` and
-    `asset_generator` do."""
+    """Return the circuit's inputs for a note of an asset.
+
+    Raises the errors of `output_inputs` and `asset_generator`.
+    """
     generator = asset_generator(identifier)
     return {
         **output_inputs(note, esk, rcv),

@@ -30,8 +30,10 @@ def output_circuit() -> Circuit:
 
 
 def output_inputs(note: Note, esk: int, rcv: int) -> Inputs:
-    """What the circuit takes for a note and two scalars; InputError for one that is not canonical,
-    and for an esk of 0."""
+    """Return the circuit's inputs for a note and two scalars.
+
+    InputError for a scalar that is not canonical, and for esk = 0.
+    """
     u, v = note.address.transmission_key
     return {
         "value": note.value, "rcv": secret_scalar("rcv", rcv), "g_d": note.address.base,
@@ -77,10 +79,10 @@ class OutputProver:
         seed: int | None = None,
         timeline: Timeline | None = None,
     ) -> Output:
-        """The Output of a note, its proof verified.
+        """Prove the Output of a note; the proof is verified before it is returned.
 
-        Scalars that are not given come from the system, as the blinding of the proof does unless
-        there is a `seed` (see `ProvingKey.prove`). InputError for scalars that are not canonical.
+        esk, rcv: canonical scalars, else InputError; default: random.
+        seed: see `ProvingKey.prove`; default: random blinding.
         """
         esk = random_scalar() if esk is None else esk
         rcv = random_scalar() if rcv is None else rcv
@@ -92,15 +94,15 @@ class OutputProver:
         return Output(OutputStatement((u, v), (epk_u, epk_v), cmu), proof)
 
     def close(self) -> None:
-        """Ends threads that wait for the next proof."""
+        """Stop the threads that wait for the next proof."""
         self.key.close()
 
 
 def verify_output(key: VerifyingKey, output: Output) -> bool:
-    """Whether the proof is valid; what else consensus asks of a statement every one meets."""
+    """Return whether the proof is valid; a statement meets the other consensus rules already."""
     return key.verify(output.statement.public, output.proof)
 
 
 def verify_outputs(key: VerifyingKey, outputs: Sequence[Output]) -> list[Verdict]:
-    """The same of many, together; see `quod.groth16.verify_batch`."""
+    """Verify many Outputs as one batch; see `quod.groth16.verify_batch`."""
     return verify_batch([(key, output.statement.public, output.proof) for output in outputs])

@@ -1,7 +1,7 @@
-"""What the proof of an Output is about, with the checks that the circuit leaves to verifiers.
+"""The statement of an Output proof, with the checks that the circuit leaves to verifiers.
 
-Zcash protocol specification, 4.5 and 7.4: cv and epk are encoded as Quod's strict decoder takes
-them and are not of small order, cmu is canonical.
+Zcash protocol specification, 4.5 and 7.4: the encodings of cv and epk are canonical, these points
+are not of small order, and cmu is canonical.
 """
 
 from __future__ import annotations
@@ -18,10 +18,13 @@ from quod.zcash.scalars import encoded
 
 @frozen
 class OutputStatement:
-    """The value commitment cv, the ephemeral key epk, and cmu.
+    """The statement of an Output.
 
-    InputError, which names it, for a point that is off the curve or of small order, and a cmu that
-    is not below the modulus.
+    cv: the value commitment.
+    epk: the ephemeral key.
+    cmu: the u-coordinate of the note commitment.
+    InputError, with the field's name, for a point off the curve or of small order, and a cmu not
+    below the modulus.
     """
 
     cv: EdwardsPair
@@ -38,7 +41,8 @@ class OutputStatement:
 
     @classmethod
     def from_bytes(cls, cv: bytes, epk: bytes, cmu: bytes) -> OutputStatement:
-        """Of 32 bytes each; InputError names the one that consensus refuses, and why."""
+        """Decode three fields of 32 bytes; InputError names a field that consensus rejects."""
+
         points = (_decoded("cv", cv), _decoded("epk", epk))
         return cls(*points, int.from_bytes(exact_bytes("cmu", cmu, 32), "little"))
 

@@ -68,7 +68,7 @@ def challenge_after(
 def current_challenge(
     device: AnyDevice, curve: PairingCurve, power: int, contributions: list[Contribution]
 ) -> bytes:
-    """What the next contribution must answer."""
+    """The challenge that the next contribution responds to."""
     if contributions:
         return contributions[-1].next_challenge
     return first_challenge(device, curve, power)

@@ -38,7 +38,7 @@ MOST_CONTRIBUTIONS = 1 << 16
 
 @frozen
 class Results:
-    """The points that tell what the powers are after a contribution, plain."""
+    """The points that determine the powers after a contribution: each secret in its groups."""
 
     tau_g1: G1Point
     tau_g2: G2Point
@@ -143,7 +143,10 @@ def contributions_data(curve: PairingCurve, contributions: Iterable[Contribution
 
 
 def key_digest(number: int, challenge: bytes) -> Digest:
-    """What the key of a secret, by its place in `NAMES`, is bound to."""
+    """The hash function that binds the public key of a secret to a challenge.
+
+    number: the index of the secret in `NAMES`.
+    """
     return lambda points: blake2b(bytes([number]), challenge, points)
 
 

@@ -35,9 +35,11 @@ from quod.hash.blake2b import Blake2b
 
 @frozen
 class Receipt:
-    """What a contributor tells the world: his number, from 1 on, and the hash of his response.
+    """The receipt that a contributor publishes.
 
-    `next_challenge` is what the next contribution answers.
+    number: the contribution's number, counted from 1.
+    response_hash: the hash of the response.
+    next_challenge: the challenge that the next contribution responds to.
     """
 
     number: int

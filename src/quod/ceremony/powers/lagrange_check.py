@@ -1,4 +1,4 @@
-"""Whether the Lagrange bases of a prepared file are those of its powers."""
+"""Check of the Lagrange bases of a prepared file against its powers."""
 
 from __future__ import annotations
 

@@ -36,9 +36,11 @@ from quod.validation import whole_number
 
 @frozen
 class PointSection:
-    """Points `first` * tau**i of one group; `first` names a secret, or is empty for 1.
+    """A section of points first * tau**i of one group.
 
-    There are 2**power of them, `twice` as many less one, or a `single` one.
+    first: the name of a secret, or empty for 1.
+    twice: whether there are 2**(power + 1) - 1 points instead of 2**power.
+    single: whether there is one point.
     """
 
     id: int
@@ -49,7 +51,7 @@ class PointSection:
     single: bool = False
 
     def count(self, power: int) -> int:
-        """How many points."""
+        """The number of points for 2**power powers."""
         return 1 if self.single else (2 << power) - 1 if self.twice else 1 << power
 
     def group(self, curve: PairingCurve) -> Group:
@@ -121,7 +123,7 @@ class LagrangeSection:
 
     @property
     def name(self) -> str:
-        """What errors call it."""
+        """The section's name in errors."""
         return f"Lagrange points of {self.of.name}"
 
     def points(self, file: PowersOfTau) -> tuple[SectionReader, Words]:
@@ -190,7 +192,7 @@ class PtauWriter:
         self._file.seek(nbytes, os.SEEK_CUR)
 
     def place(self, identifier: int, offset: int) -> int:
-        """Where in the file a byte of a section is."""
+        """The file offset of the byte at `offset` in a section."""
         return self._places[identifier] + offset
 
     def write_at(self, identifier: int, offset: int, data: Buffer) -> None:
@@ -229,8 +231,10 @@ def check_whole(file: PowersOfTau) -> None:
 
 
 def results_of(beginning: Callable[[PointSection], Words], curve: PairingCurve) -> Results:
-    """What powers are, told by the `beginning` of each section: the second point of powers of tau
-    from 1 on, the first one of the others."""
+    """Return the points that determine the powers, from the `beginning` of each section.
+
+    These are the second point of sections that begin with the generator, else the first point.
+    """
     found: list[Any] = []
     for section in SECTIONS:
         place = 0 if section.first else 1

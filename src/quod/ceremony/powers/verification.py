@@ -1,7 +1,7 @@
-"""Whether powers of tau are what their contributions say: stricter than snarkjs is.
+"""Verification of powers of tau against their contributions.
 
-Every point is looked at, whether it is in its group; random sums have coefficients of 128 bits; and
-the hash of the last response is made again from the points.
+It is stricter than snarkjs: every point must be in its group, random sums have 128-bit
+coefficients, and the hash of the last response is recomputed from the points.
 """
 
 from __future__ import annotations

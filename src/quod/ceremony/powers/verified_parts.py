@@ -25,23 +25,27 @@ from quod.formats.iden3 import Iden3File
 from quod.validation import check_function, flag
 
 What = str | Callable[[], str]
-"""What was found of bytes, or what tells it once that is asked."""
+"""A statement that was verified about some bytes, or a function that returns its text."""
 
 
 class VerifiedParts:
-    """A verification in parts; its block ends with the verification."""
+    """A resumable verification in parts, as a context manager around the whole verification."""
 
     def __init__(
         self, *files: Iden3File, resume: bool = True, report: Callable[[str], None] = lambda _: None
     ) -> None:
-        """Of files, the first of which it is called by. With `resume` what an interrupted one has
-        found good is not looked at again, and `report` gets a line that says so. InputError unless
-        `resume` is True or False and `report` a function."""
+        """Begin or resume a verification.
+
+        files: the files to verify; the first gives the name in messages.
+        resume: whether to skip the parts that an interrupted run has verified.
+        report: called with a message if the verification is resumed.
+        InputError for arguments of another type.
+        """
         resume = flag("resume", resume)
         check_function("report", report)
         self._name, self._files = files[0].path, files
         self._cache = CompileCache()
-        # Which files are meant; what they contain is asked for each part.
+        # The mark identifies the files; the key of each part has the digest of its content.
         places = repr([(os.path.abspath(file.path), file.size) for file in files])
         self._mark = key_of("a verification", sources.digest(), places)
         self._looks = resume and self._cache.get(self._mark) is not None
@@ -52,20 +56,24 @@ class VerifiedParts:
             report(f"{self._name}: going on after an interruption")
 
     def once(self, what: What, check: Callable[[], None], *arrays: NDArray[Any]) -> None:
-        """Calls `check`, which raises if anything is wrong, unless it is known that it does not.
+        """Call `check`, which raises on failure, unless an earlier run has verified this part.
 
-        What it says must follow from `what` and from the arrays, which may be views of files.
+        The result of `check` must depend only on `what` and the arrays, which may be views of
+        files.
         """
         if not self.is_known(what, *arrays):
             check()
             self.add(what, *arrays)
 
     def is_known(self, what: What, *arrays: NDArray[Any]) -> bool:
-        """Whether an earlier run has found this good."""
+        """Return whether an earlier run has verified this part."""
         return self._looks and self._cache.get(_key(what, arrays)) is not None
 
     def add(self, what: What, *arrays: NDArray[Any]) -> None:
-        """This was found good; now and then all such is kept. InputError if a file has changed."""
+        """Record a verified part; write the records to the cache every few seconds.
+
+        InputError if a file has changed.
+        """
         self._pending.append((what, arrays))
         if monotonic() - self._last < resumable.SECONDS_BETWEEN:
             return
@@ -76,7 +84,7 @@ class VerifiedParts:
             self._cache.put(key, b"")
         if not self._kept:
             self._cache.put(self._mark, b"")
-            # A cache that cannot be written keeps nothing.
+            # Read back, as the cache may not be writeable.
             self._kept = self._cache.get(self._mark) is not None
         self._pending.clear()
         self._last = monotonic()

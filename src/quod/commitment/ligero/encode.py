@@ -69,11 +69,11 @@ class _Tile:
     def encode(
         self, number: Value, log_tiles: Value, messages: Value, twiddles: Value, words: Value
     ) -> None:
-        """One tile, by its number among those of all rows."""
+        """Encode one tile; `number` counts the tiles of all rows."""
         k, f = self.k, self.f
         one = k.constant(1, number.type)
         row, tile = number >> log_tiles, number & ((one << log_tiles) - 1)
-        # The tile's first element in the table, as if it were a level of its own.
+        # The index of the tile's first element in the table, as if tiles were a level.
         self.node, self.twiddles = (one << log_tiles) + tile, twiddles
         weights = self._weights(tile)
         first = row << (self.log_tile + self.log_folded)

@@ -126,7 +126,7 @@ class MontgomeryPoint:
         return MontgomeryPoint(system, x, y)
 
     def to_edwards(self) -> EdwardsPoint:
-        """The same point in Edwards form; 2 constraints."""
+        """Convert the point to Edwards form; 2 constraints."""
         system = self.system
         u = system.wire()
         system.enforce(self.y, u, self.x.scaled(SCALE))

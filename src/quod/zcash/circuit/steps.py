@@ -1,4 +1,4 @@
-"""What the Outputs of Sapling and of MASP have in common."""
+"""Steps of the Output circuits of both Sapling and MASP."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def named(
     *arguments: P.args,
     **options: P.kwargs,
 ) -> T:
-    """What a step gives, within a namespace."""
+    """Run a step within a namespace, and return its result."""
     with system.namespace(name):
         return step(*arguments, **options)
 

@@ -24,11 +24,14 @@ _WINDOW_BITS = 3
 _SEGMENT_WINDOWS = 63
 
 Coefficients = tuple[int, ...]
-"""Of a table of 2^n values, by place: that of the product of the bits that the place has."""
+"""Weights of the 2^n products of n bits; entry i is for the product of the bits set in i."""
 
 
 def interpolated(values: Sequence[int]) -> Coefficients:
-    """The coefficients with which products of bits sum up to the value that the bits number."""
+    """Decompose a table of 2^n values into a weighted sum of products of n bits.
+
+    The sum is the value whose index has these bits.
+    """
     found = list(values)
     step = 1
     while step < len(found):
@@ -41,7 +44,7 @@ def interpolated(values: Sequence[int]) -> Coefficients:
 
 @cache
 def _fixed_windows(generator: EdwardsPair, count: int) -> list[tuple[Coefficients, Coefficients]]:
-    """For each window the coefficients of u and v of 0, 1, ..., 7 times the base."""
+    """The coefficients, per window, of u and of v of 0 to 7 times the window's base."""
     found = []
     for _ in range(count):
         table = [(0, 1)]
@@ -55,7 +58,7 @@ def _fixed_windows(generator: EdwardsPair, count: int) -> list[tuple[Coefficient
 def fixed_multiple(
     system: ConstraintSystem, generator: EdwardsPair, bits: Sequence[Boolean]
 ) -> EdwardsPoint:
-    """The multiple of a generator by a number, its bits least first."""
+    """Multiply a generator by a number, given by its bits, least significant first."""
     result: EdwardsPoint | None = None
     windows = list(_windows(bits))
     for own, tables in zip(windows, _fixed_windows(generator, len(windows)), strict=True):

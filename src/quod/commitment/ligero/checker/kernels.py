@@ -187,7 +187,7 @@ def _by_halves(
     k: Builder, f: Any, log_low: Value, highs: Value, high: Callable[[Value], Any],
     low: Callable[[Value], Any], combination: Value, multiply: Callable[[Any, Any], Any],
 ) -> Any:  # fmt: skip
-    """An instance's part of the sum over the combination of both factors and the element."""
+    """An instance's part of the sum of high factor * low factor * element of the combination."""
     zero = f.carried(f.zero())
     with k.range(0, highs, carry=zero) as outer:
         start = outer.index << log_low
