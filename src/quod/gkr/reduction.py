@@ -73,10 +73,10 @@ def exponents_of(kinds: frozenset[str]) -> list[int]:
 
 
 def is_linear(kinds: frozenset[str]) -> bool:
-    """Whether a layer's values are sums of the values below alone."""
+    """Return whether a layer's values are linear in the values below."""
     return "multiply" not in kinds and not exponents_of(kinds)
 
 
 def degree_by_columns(kinds: frozenset[str]) -> int:
-    """That of a layer's polynomial in the instances, beside eq: 1 for sums alone."""
+    """The degree of a layer's polynomial in the instance variables without eq; 1 if linear."""
     return max([1, *([2] if "multiply" in kinds else []), *exponents_of(kinds)])

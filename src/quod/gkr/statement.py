@@ -31,18 +31,22 @@ def protocol(key: VerifyingKey) -> str:
 
 
 class Statement:
-    """That some inputs of so many `instances` of a circuit make its outputs 0.
+    """The statement that inputs exist for which a circuit's outputs are 0 in each instance.
 
-    `public` are the public inputs of each instance: a list of int for one instance, a list of such
-    lists for several. MismatchError for another circuit than the key's, InputError for public
-    inputs that are none.
+    public: the public inputs of each instance; a list of int for one instance, a list of such
+        lists for several.
+    instances: the number of instances.
+    MismatchError if the circuit is not the key's, InputError for malformed public inputs.
     """
 
     def __init__(
         self, key: VerifyingKey, circuit: LayeredCircuit, public: Sequence[object], instances: int,
         *, checked: int | None = None, allow_bits: int = LEAST_BITS,
     ) -> None:  # fmt: skip
-        """`checked` is the result of `checked_key` for these arguments, if it is known."""
+        """Validate the statement.
+
+        checked: the result of `checked_key` for these arguments, if the caller has it.
+        """
         if checked is None:
             checked = checked_key(key, circuit, instances, allow_bits)
         self.log_instances = checked
@@ -63,12 +67,12 @@ class Statement:
 
     @property
     def padded(self) -> list[tuple[int, ...]]:
-        """The public inputs of 2**log_instances instances: the last one again and again."""
+        """The public inputs of 2**log_instances instances; the last row is repeated as padding."""
         missing = (1 << self.log_instances) - self.instances
         return self.public + [self.public[-1]] * missing
 
     def begin(self, transcript: Transcript) -> None:
-        """Absorbs it."""
+        """Absorb the statement into the transcript."""
         self.absorb_common(transcript)
         self.absorb_public(transcript)
 

@@ -1,7 +1,7 @@
-"""Where the numbers of a proof stand: sizes of layers, columns of activations, and the weights.
+"""The layout of a proof's tables: sizes of layers, columns of activations, and the weights.
 
-All sizes are padded to powers of two. An activation's place has the image's number in its upper
-bits; a weight's the output's, the row.
+All sizes are padded to powers of two. The upper bits of an activation's index are the image's
+number; the upper bits of a weight's index are the output's number, its row.
 """
 
 from __future__ import annotations
@@ -13,22 +13,27 @@ from quod.inference.perceptron import SHIFT
 from quod.sumcheck.verifier import MOST_VARIABLES
 
 LIMB_BITS = SHIFT // 2
-"""Of the two limbs of a remainder."""
+"""Bits of each of the two limbs of a remainder."""
 
 QUOTIENT, OUTPUT, LOW, HIGH = range(4)
-"""A hidden layer's columns: rescaled sums, activations, and limbs of the remainders."""
+"""Indices of a hidden layer's columns: rescaled sums, activations, and limbs of remainders."""
 
 COLUMNS = 4
 
 
 def log2_up(count: int) -> int:
-    """The logarithm of the least power of two from 2 on that is not below a count."""
+    """The base-2 logarithm of the least power of two that is at least a count and at least 2."""
     return max(1, (count - 1).bit_length())
 
 
 @frozen
 class Places:
-    """Sizes of a perceptron of so many `widths`, inputs first, and of a number of `images`."""
+    """The sizes of a proof; names with `log_` are base-2 logarithms of padded counts.
+
+    widths: the number of inputs, then the number of outputs of each layer.
+    table_bits: the base-2 logarithm of the number of entries of the activation table.
+    images: the number of images.
+    """
 
     widths: tuple[int, ...]
     table_bits: int
@@ -36,7 +41,7 @@ class Places:
 
     @property
     def hidden(self) -> int:
-        """Hidden layers."""
+        """The number of hidden layers."""
         return len(self.widths) - 2
 
     @property
@@ -45,59 +50,61 @@ class Places:
 
     @property
     def log_hidden(self) -> int:
-        """Of the outputs of each hidden layer."""
+        """The outputs of a hidden layer, padded to the widest."""
         return log2_up(max(self.widths[1:-1]))
 
     @property
     def log_activations(self) -> int:
-        """Of a hidden layer's outputs of all images."""
+        """The outputs of a hidden layer for all images."""
         return self.log_images + self.log_hidden
 
     def log_rows(self, layer: int) -> int:
-        """Of a layer's outputs."""
+        """The outputs of a layer."""
         return self.log_hidden if layer < self.hidden else log2_up(self.widths[-1])
 
     def log_columns(self, layer: int) -> int:
-        """Of a layer's inputs."""
+        """The inputs of a layer."""
         return self.log_hidden if layer else log2_up(self.widths[0])
 
     # --- what is committed of the activations
 
     @property
     def log_block(self) -> int:
-        """Of each column, and of the multiplicities of a table."""
+        """The entries of each column of the committed table of activations."""
         return max(self.log_activations, self.table_bits, LIMB_BITS)
 
     @property
     def log_blocks(self) -> int:
-        """Of the columns of all layers and the two of multiplicities."""
+        """The columns of all layers, and the two of multiplicities."""
         return log2_up(COLUMNS * self.hidden + 2)
 
     @property
     def fits(self) -> bool:
-        """Whether the committed table of activations has no more variables than allowed."""
+        """True if the committed table of activations has at most `MOST_VARIABLES` variables."""
         return self.log_block + self.log_blocks <= MOST_VARIABLES
 
     def column(self, layer: int, which: int) -> int:
-        """The number of a column."""
+        """The index of a hidden layer's column `which`, one of `QUOTIENT` to `HIGH`."""
         return COLUMNS * layer + which
 
     @property
     def pair_counts(self) -> int:
-        """The column of the multiplicities of pairs."""
+        """The index of the column with the multiplicities of pairs."""
         return COLUMNS * self.hidden
 
     @property
     def limb_counts(self) -> int:
-        """The column of the multiplicities of limbs."""
+        """The index of the column with the multiplicities of limbs."""
         return COLUMNS * self.hidden + 1
 
     # --- what is committed of the weights
 
     @cached_property
     def weight_offsets(self) -> tuple[int, ...]:
-        """Where each layer's weights begin: the larger ones first, so that each is at a multiple
-        of its size."""
+        """The index of each layer's first weight in the table of weights.
+
+        Larger layers come first, so that each layer begins at a multiple of its size.
+        """
         layers = range(self.hidden + 1)
         offsets, offset = [0] * len(layers), 0
         for layer in sorted(layers, key=lambda each: -self.log_weights_of(each)):
@@ -106,10 +113,10 @@ class Places:
         return tuple(offsets)
 
     def log_weights_of(self, layer: int) -> int:
-        """Of a layer's weights."""
+        """The weights of a layer."""
         return self.log_rows(layer) + self.log_columns(layer)
 
     @property
     def log_weights(self) -> int:
-        """Of all weights."""
+        """The weights of all layers."""
         return log2_up(sum(1 << self.log_weights_of(each) for each in range(self.hidden + 1)))

@@ -36,8 +36,13 @@ def dense_sums(
 
 @frozen(eq=False)
 class Activations:
-    """What a perceptron computes of some images: of each hidden layer the `quotients` and
-    `remainders` of its rescaled sums and the `outputs`, and the `logits`, a row an image."""
+    """The values that a perceptron computes for images, each array with a row per image.
+
+    quotients: the rescaled sums, an array per hidden layer.
+    remainders: the remainders of rescaling, an array per hidden layer.
+    outputs: the activations, an array per hidden layer.
+    logits: the outputs of the last layer.
+    """
 
     quotients: tuple[Numbers, ...]
     remainders: tuple[Numbers, ...]

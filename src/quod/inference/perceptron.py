@@ -48,8 +48,12 @@ _PARTS = ("weight", "bias", "multiplier")
 
 @frozen(eq=False)
 class Layer:
-    """Weights as int8 of shape (outputs, inputs), a bias an output, and of a hidden layer a
-    multiplier an output, which the last one has not."""
+    """A layer of a perceptron.
+
+    weights: int8 of shape (outputs, inputs).
+    biases: a bias per output.
+    multipliers: a multiplier per output of a hidden layer; None for the last layer.
+    """
 
     weights: NDArray[np.int8]
     biases: Numbers
@@ -57,16 +61,16 @@ class Layer:
 
     @property
     def outputs(self) -> int:
-        """How many sums it has."""
+        """The number of outputs."""
         return int(self.weights.shape[0])
 
     @property
     def inputs(self) -> int:
-        """How many activations it takes."""
+        """The number of inputs."""
         return int(self.weights.shape[1])
 
     def largest_sums(self) -> Numbers:
-        """What no sum exceeds, whatever the activations are."""
+        """An upper bound on the absolute value of each output's sum, for any activations."""
         rows: Numbers = np.abs(self.weights.astype(np.int64)).sum(axis=1)
         rows = MOST_ACTIVATION * rows + np.abs(self.biases)
         return rows

@@ -45,30 +45,30 @@ _ACTIVATION_BITS = MOST_ACTIVATION.bit_length()
 
 
 class Side(Protocol):
-    """The prover or the verifier."""
+    """The prover's or the verifier's side of the protocol; methods send or check a message."""
 
     transcript: Transcript
 
     def commit(self) -> None:
-        """The commitment to the columns of activations."""
+        """Commit to the columns of activations, or read the commitment."""
 
     def lookup(self, statement: Lookup) -> LookupReduced:
-        """What a lookup argument leaves."""
+        """Run a lookup argument, and return the claims that it leaves to check."""
 
     def values(self, point: Point, count: int) -> list[Plain]:
-        """What all columns are at a point."""
+        """Return the values of the first `count` columns at a point."""
 
     def inner(self, statement: Sumcheck, layer: int, rows: Point, images: Point) -> Reduced:
-        """The sum over a layer's columns."""
+        """Run the sumcheck over a layer's columns."""
 
     def row(self, statement: Sumcheck, layer: int, columns: Point) -> Reduced:
-        """The sum over a hidden layer's rows, of their multipliers and weights."""
+        """Run the sumcheck over a hidden layer's rows, of their multipliers and weights."""
 
     def open_columns(self, claims: Sequence[Claim]) -> None:
-        """What opens the columns."""
+        """Open the commitment to the columns of activations."""
 
     def open_weights(self, claims: Sequence[Claim]) -> None:
-        """What opens the weights."""
+        """Open the commitment to the weights."""
 
 
 class Conversation:

@@ -316,7 +316,7 @@ def _padded(places: Places, numbers: Numbers, log_columns: int, fill: int) -> Nu
 
 
 def _words(device: AnyDevice, numbers: Numbers) -> Words:
-    """Whole numbers below p in absolute value as elements in the form of memory, a row each."""
+    """Convert integers of absolute value below p to elements in memory form: (numbers, words)."""
     modulus = FIELDS[0].modulus
     flat = np.ascontiguousarray(numbers, np.int64).reshape(-1)
     shifted = flat.astype(np.uint64)

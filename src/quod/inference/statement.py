@@ -1,4 +1,4 @@
-"""What is shown of a perceptron: that logits are those of images, under committed weights."""
+"""The statement of an inference proof: logits of images, under a perceptron's committed weights."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ from quod.wording import alternatives
 PROTOCOL = "quod inference 1"
 
 FIELDS: tuple[FieldSpec, ...] = (EXTENSIONS["goldilocks.2"], EXTENSIONS["goldilocks.3"])
-"""The fields of challenges: a key takes the first one that reaches `LEAST_BITS`. All numbers are in
-their prime field, where none wraps around."""
+"""The fields of challenges; a key takes the first that reaches `LEAST_BITS`. All numbers are in
+the common prime field, in which no sum overflows."""
 
 SCHEME = Ligero()
-"""Of the commitments."""
+"""The scheme of all commitments."""
 
 MANY_IMAGES = 1 << 12
 """The number of images in one proof for which a new key reaches `LEAST_BITS`."""
@@ -51,7 +51,7 @@ MANY_IMAGES = 1 << 12
 LIMBS = Range(LIMB_BITS)
 
 WEIGHT_OFFSET = 128
-"""What is committed is each weight and this, a number of eight bits."""
+"""The offset added to each weight before it is committed, so that it is an unsigned byte."""
 
 WEIGHTS = Range(8)
 
@@ -60,11 +60,14 @@ ROOT_BYTES = 32
 
 @frozen
 class VerifyingKey:
-    """A perceptron without its weights, of which it has the commitment's `root`.
+    """A perceptron with a commitment in place of its weights; `quod.inference.Prover` creates it.
 
-    `widths` are those of the images and of each layer's outputs; `biases` and `multipliers` are
-    public, as those of `quod.inference.Layer`. `weights_proof` shows that what `root` binds is
-    numbers of eight bits. Challenges are of `field`. `quod.inference.Prover` makes one.
+    widths: the width of the images, then of each layer's outputs.
+    table_bits: the base-2 logarithm of the number of entries of the activation table.
+    biases, multipliers: public, as those of `quod.inference.Layer`.
+    root: the commitment to the weights.
+    weights_proof: a proof that the committed weights have eight bits.
+    field: the field of the challenges.
     """
 
     widths: tuple[int, ...]
@@ -106,7 +109,7 @@ class VerifyingKey:
             self.__dict__[what] = tuple(found)
 
     def places(self, images: int) -> Places:
-        """The sizes of a proof of so many images; InputError for too many."""
+        """The layout of a proof of `images` images; InputError for too many."""
         found = Places(self.widths, self.table_bits, images)
         if not found.fits:
             raise InputError(
@@ -117,12 +120,12 @@ class VerifyingKey:
 
     @property
     def weights_statement(self) -> Lookup:
-        """What `weights_proof` is of."""
+        """The statement that `weights_proof` proves."""
         return Lookup(self.field, 1, self.places(1).log_weights, WEIGHTS)
 
     @cached_property
     def weights(self) -> LigeroCommitment:
-        """The commitment to the weights; raises what `check_weights` does."""
+        """The commitment to the weights; raises the errors of `check_weights`."""
         try:
             # `check_weights` has checked the bits.
             proven, *_ = verify_committed(
@@ -226,9 +229,9 @@ def limbs_statement(places: Places, field: FieldSpec) -> Lookup:
 
 
 def error_terms(key: VerifyingKey, images: int) -> dict[str, Fraction]:
-    """How likely wrong logits are accepted, by what goes wrong, with challenges by chance.
+    """The probabilities that wrong logits are accepted, by the step that fails.
 
-    What shows that the weights are of eight bits is among it.
+    Challenges are taken as random. The proof of the weights' range is included.
     """
     return terms_of(key.places(whole_number("the images", images, 1)), key.field)
 

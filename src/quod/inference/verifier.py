@@ -47,7 +47,7 @@ def verify(
 
 
 class _Reader:
-    """The verifier's side. `verify` has checked the bits of all parts together."""
+    """The verifier's side; `verify` has already checked the security bits of the whole proof."""
 
     def __init__(
         self, key: VerifyingKey, proof: object, transcript: Transcript, images: int
@@ -55,17 +55,17 @@ class _Reader:
         if type(proof) is not bytes:
             raise InputError(f"a proof is bytes, not {shown_kind(proof)}")
         self.transcript = transcript
-        # All at once: an error about the lengths says where it is in the proof.
+        # Split at once, so that errors about lengths have their offset in the proof.
         self._key, self._parts = key, iter([*_parts_of(proof)])
         places = key.places(images)
         self._log_columns = places.log_block + places.log_blocks
         self._commitment: Commitment | None = None
         self.start = 0
-        """Where the part begins that was taken last."""
+        """The offset in the proof of the part that was read last."""
         self._end = 0
 
     def end(self) -> None:
-        """InputError where something follows."""
+        """Raise InputError if bytes follow the last part."""
         if next(self._parts, None) is not None:
             self._fail("there is more behind the last part of the proof")
 
@@ -113,7 +113,8 @@ class _Reader:
         return part
 
     def _fail(self, message: str) -> NoReturn:
-        """Of what is behind the part that was taken last, where offsets are counted from."""
+        """Raise InputError at the end of the last part; the offset counts from its start."""
+
         raise InputError(message, offset=self._end - self.start)
 
     def _reader(self) -> ProofReader:

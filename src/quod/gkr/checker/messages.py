@@ -63,14 +63,18 @@ class Check:
 
 @frozen
 class InputClaims:
-    """Claims about the inputs at `points`, all of them at `across`, the point of the instances."""
+    """Claims about the inputs.
+
+    points: a point of the input variables per claim.
+    across: the point of the instance variables, common to all claims.
+    """
 
     points: tuple[Point, ...]
     across: tuple[int, ...]
 
 
 class Messages(ABC):
-    """All messages of a proof behind the commitment, in the order of the protocol."""
+    """All messages of a proof after the commitment, in the order of the protocol."""
 
     reduction: ClassVar[Reduction]
 
@@ -82,32 +86,34 @@ class Messages(ABC):
         self._order, self._chain = StepsInOrder(self.protocol), chain
         self._is_drawn = False
         self.rows: list[Row] = []
-        """Of each message the header, its first word, and whether it consists of digests; the word
-        counts from the proof's elements or from its digests."""
+        """A row per message: its header, its first word, and whether it consists of digests.
+
+        The word counts from the start of the proof's elements, or of its digests.
+        """
         self.of_elements: dict[int, Message] = {}
         """Elements by the message that absorbs them, or by the last of several."""
         self.elements = self.protocol.elements
-        """Elements of a proof."""
+        """The number of elements of a proof."""
         self.runs: list[Row] = []
-        """Elements whose digests are absorbed: the first, their number, the index of the digest."""
+        """Runs of elements whose digest is absorbed: first element, count, index of the digest."""
         self.digests = 0
-        """Digests of a proof, with those that fill up messages."""
+        """The number of digests of a proof, including padding of messages."""
         self.checks: list[Check] = []
-        """In the order in which a proof is read."""
+        """The checks in the order in which a proof is read."""
         self.first_random = 0
-        """The challenge that is the first random coefficient."""
+        """The index of the challenge that is the first random coefficient."""
         self.claims = self._all_layers(*self._begin())
         """The claims about the inputs."""
         self._order.end()
 
     @property
     def most_words(self) -> int:
-        """32-bit words of the longest message."""
+        """The number of 32-bit words of the longest message."""
         return max((start & 0xFFFFFF) // 4 for start, *_ in self.rows)
 
     @abstractmethod
     def _all_layers(self, outputs: Point, across: tuple[int, ...]) -> InputClaims:
-        """The messages of all layers, from the last one to the first."""
+        """Add the messages of all layers, from the outputs down; return the claims about inputs."""
 
     def _begin(self) -> tuple[Point, tuple[int, ...]]:
         """Append the steps before the layers; return the point of the outputs and the instances."""

@@ -16,7 +16,7 @@ class SumReader:
         self._k, self._f, self._sums, self._ticket = k, f, sums, ticket
         self._start = proof * sums.stride
         self.fresh = ticket == ticket
-        """Whether all tags that were read so far are the run's ticket."""
+        """True if all tags read so far equal the run's ticket."""
 
     def sum(self, first: Value, stop: Value) -> Any:
         k, f, sums = self._k, self._f, self._sums

@@ -132,7 +132,7 @@ def read_messages(
 def _all_below(
     k: Builder, modulus: Modulus, words: Sequence[Value], length: Value | None = None
 ) -> Value:
-    """Whether the integers in all words, or in the first `length` words, are below p."""
+    """Return whether the integers in all words, or in the first `length` words, are below p."""
     length = k.constant(len(words), u32) if length is None else length
     good = length == length
     for at in range(0, len(words) - modulus.words + 1, modulus.words):

@@ -73,12 +73,12 @@ class Schedule:
 
     @property
     def tiles(self) -> int:
-        """Tiles of factors and of tables, one after the other."""
+        """The number of tiles of factors and of tables."""
         return len(self.factors.rows) + len(self.table_rows)
 
     @property
     def has_public(self) -> bool:
-        """Whether coefficients are public inputs."""
+        """True if some coefficients are public inputs."""
         return bool(self._is_public.any())
 
     def _form(self, inputs: int, **kinds: bool) -> SumForm:

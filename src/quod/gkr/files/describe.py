@@ -156,7 +156,7 @@ def circuit_summary(circuit: LayeredCircuit) -> dict[str, object]:
 
 
 def layer_rows(circuit: LayeredCircuit) -> list[dict[str, int]]:
-    """Of each layer how many values it has, and how many gates of each kind."""
+    """The number of values of each layer, and its number of gates of each kind."""
     return [
         {"values": 1 << layer.log_size, **{kind: len(layer.gates[kind]) for kind in KINDS}}
         for layer in circuit.layers
@@ -189,9 +189,9 @@ def soundness_summary(
 
 
 def value_bytes(circuit: LayeredCircuit, field: FieldSpec, instances: int) -> int:
-    """Device memory of the values of all layers, of which a prover needs some times as much.
+    """Bytes of device memory of the values of all layers; a prover needs a few times as much.
 
-    Values above a random coefficient are of the field of challenges.
+    Values above a random coefficient are in the field of challenges.
     """
     total = circuit.field.bytes << circuit.log_inputs
     element = circuit.field.bytes
@@ -204,5 +204,5 @@ def value_bytes(circuit: LayeredCircuit, field: FieldSpec, instances: int) -> in
 
 
 def _log2(term: Fraction) -> float:
-    """Of the parts, as floats have no room for what is small."""
+    """Return log2 of a fraction, which may be too small for a float."""
     return math.log2(term.numerator) - math.log2(term.denominator)

@@ -128,7 +128,7 @@ class Boundary:
         return room.reshape(self._plan.batch, -1)
 
     def outputs_are_zero(self) -> bool:
-        """Whether the outputs that must be 0 are 0 in all instances."""
+        """Return whether the outputs that must be 0 are 0 in all proofs and instances."""
         entries = self._plan.batch * self._plan.circuit.zeros << self._plan.log_instances
         return not entries or self._counted(self._looking) == entries
 

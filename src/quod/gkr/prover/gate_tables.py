@@ -56,7 +56,7 @@ class GateTables(ABC, Generic[L]):
         self._codes = np.array([_code(at, c) for at, c in enumerate(circuit.coefficients)] or [0])
         self._codes = self._codes.astype(np.uint32)
         self.values_are_base = [True]
-        """Of the inputs and each layer: whether its values are of the prime field."""
+        """Per layer, the inputs first: whether its values are in the prime field."""
         self.layers = [self._layer(number) for number in range(len(circuit.layers))]
 
     @abstractmethod

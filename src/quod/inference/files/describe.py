@@ -1,4 +1,4 @@
-"""What files of keys and proven inferences are, for who looks at them."""
+"""Descriptions of files of keys and of proven inferences."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from quod.security import bits_of
 
 
 def describe_file(data: memoryview, name: str) -> dict[str, object] | None:
-    """What a file is, in the order to show it in; None for a file of other parts of Quod.
+    """Describe a file by facts in display order; None if it is not a file of inferences.
 
-    Always there: ``file``, ``kind``, ``bytes``. All checks that reading makes are made: InputError.
+    ``file``, ``kind`` and ``bytes`` are always present. InputError for a malformed file, as for
+    reading it.
     """
     kind = bytes(data[:4])
     found: dict[str, object]

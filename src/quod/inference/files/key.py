@@ -51,7 +51,7 @@ def write_verifying_key(path: Path, key: VerifyingKey) -> None:
 
 
 def key_writer(key: VerifyingKey) -> Callable[[BinaryIO], None]:
-    """What writes a key to an open file."""
+    """Return a function that writes a key to an open file."""
     return iden3_writer(KIND, VERSION, _sections(key))
 
 

@@ -81,7 +81,7 @@ def write_proof(path: Path, key: VerifyingKey, logits: object, proof: bytes) -> 
 
 
 def proof_writer(key: VerifyingKey, logits: object, proof: bytes) -> Callable[[BinaryIO], None]:
-    """What writes logits and their proof to an open file."""
+    """Return a function that writes logits and their proof to an open file."""
     found = check_logits(key, logits)
     data = exact_bytes("the proof", proof)
     shape = len(found).to_bytes(8, "little") + little_u32(found.shape[1])

@@ -39,7 +39,7 @@ _AT_ONCE = 4
 """Products that one modular reduction adds."""
 
 Challenge = Literal["round", "point"]
-"""Whether columns are folded by challenges of rounds or at the point of the instances."""
+"""The source of folding challenges: the sumcheck's rounds, or the point of the instances."""
 
 
 @frozen

@@ -88,7 +88,7 @@ class DataParallelPlan(BatchPlan):
         return 1 << (lanes.bit_length() - 1)
 
     def is_narrow(self, log_count: int) -> bool:
-        """Whether columns of so many entries have fewer than a workgroup has instances."""
+        """True if a column has fewer entries (2**log_count) than a workgroup has instances."""
         return self.lanes >> log_count > 1
 
     def chunks(self, log_count: int, columns: int) -> int:

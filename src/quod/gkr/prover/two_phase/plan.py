@@ -44,7 +44,7 @@ class TwoPhasePlan(BatchPlan):
     # --- sizes
 
     def _entries(self, log_size: int) -> int:
-        """Of the values of a layer, in all proofs and instances."""
+        """The number of values of a layer, in all proofs and instances."""
         return self.batch << (log_size + self.log_instances)
 
     # --- sumchecks
@@ -59,7 +59,7 @@ class TwoPhasePlan(BatchPlan):
         return self._sumchecks[key]
 
     def plans(self, number: int) -> list[SumcheckPlan]:
-        """The sumchecks of a layer: over the inputs of all gates, then over those of products."""
+        """The sumchecks of a layer: over the first inputs of gates, then the second of products."""
         exponents = exponents_of(self.circuit.kinds[number])
         terms: list[tuple[int, tuple[int, ...]]] = [(1, (0, 1))]
         terms += [(1, (*[0] * e, 2 + at)) for at, e in enumerate(exponents)]
@@ -71,14 +71,14 @@ class TwoPhasePlan(BatchPlan):
         ]
 
     def _plan_of(self, number: int, rounds: Rounds, polynomial: SumOfProducts) -> SumcheckPlan:
-        """A sumcheck of a layer, whose first table has the values below the layer."""
+        """The plan of a sumcheck of a layer; its first table has the values of the layer below."""
         assert polynomial.degree == rounds.degree
         in_base = self.gates.values_are_base[number] and not self.is_collapsed(rounds)
         shape = Shape(self.field, polynomial, int(in_base), rounds.instances > 0, hash=self.hash)
         return self._plan(shape, rounds.variables)
 
     def is_collapsed(self, rounds: Rounds) -> bool:
-        """Whether a sumcheck is over the wires alone, at the point of several instances."""
+        """True if a sumcheck is over wires alone, as instances are fixed at a point."""
         return self.log_instances > 0 and rounds.instances == 0
 
     # --- memory
