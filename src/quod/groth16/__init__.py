@@ -1,6 +1,6 @@
 """Groth16: proving keys, the prover, verifying keys, the verifier, keys for tests.
 
-The names below load on first use (PEP 562): who verifies needs no prover.
+The names below load on first use (PEP 562): a verifier does not import the prover.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Proofs of several witnesses of one key in one launch schedule, each of which goes on by itself.
+"""Batched proofs: several witnesses of one key in one launch schedule.
 
-`PendingBatch` is all of them; what the host does is one launch for all, and their proofs are
-verified as a batch (`quod.groth16.batch_verification`). `begin_together` gives a pending proof of
-each, as `quod.groth16.prover.begin` gives one of a witness alone: whichever is asked first does for
-all what it is asked for, and those that are not wanted any more leave the others alone.
+`PendingBatch` is the batch; the host's work is one launch for all, and the proofs are verified as a
+batch (`quod.groth16.batch_verification`). `begin_together` returns a pending proof for each
+witness, like `quod.groth16.prover.begin`. The first pending proof that is asked for a result
+computes it for all; cancelling or closing one does not affect the others.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ T = TypeVar("T")
 
 
 class PendingBatch:
-    """Proofs of several statements, begun when it is made.
+    """A batch of proofs; the constructor begins it.
 
-    The host does what does not wait for any sum on a thread of `beside`, or when it asks for the
-    sums. `meter` is told when the device computes.
+    Host work that does not depend on the sums runs on a thread of `beside`, or when the sums are
+    asked for. `meter` counts the time in which the device computes.
     """
 
     def __init__(
@@ -67,11 +67,11 @@ class PendingBatch:
             self._open = opening.pop_all()
 
     def close(self) -> None:
-        """Gives back what the proofs have of their key; nothing is computed any more."""
+        """Release the slot of the key; nothing can be computed afterwards."""
         self._open.close()
 
     def verdicts(self, proofs: Sequence[Proof]) -> list[Verdict]:
-        """The verifier's on the proofs of all statements."""
+        """The verifier's verdicts on the proofs of all statements."""
         verifying = self.key.self_check_key
         return verify_batch(
             (verifying, statement.public, proof)
@@ -79,12 +79,15 @@ class PendingBatch:
         )
 
     def check(self, place: int, verdict: Verdict) -> None:
-        """VerificationError unless the verdict on the proof of a statement is that it holds."""
+        """Raise VerificationError unless the verdict on proof `place` is that it is valid."""
         statement = self.statements[place]
         check_answer(self.key, statement, self._timeline, partial(_answer, verdict))
 
     def compute(self) -> list[Proof]:
-        """Waits for the sums; proofs that are not checked yet. InputError if a value is none."""
+        """Wait for the sums, and return proofs that are not checked yet.
+
+        InputError if a value is not below the group's order.
+        """
         key, count = self.key, len(self.statements)
         g1, g2 = key.groups
         with self._open:
@@ -135,7 +138,7 @@ class PendingBatch:
 
 
 def _repeated(group: Any, point: Any, count: int) -> Words:
-    """An array of one point, so many times."""
+    """An array of `count` copies of a point."""
     return np.repeat(from_points(group, [point]), count, axis=0)
 
 
@@ -194,10 +197,9 @@ class _Shared:
 
 
 class OneOfBatch:
-    """See `PendingProof`: one of several that are computed together, and verified together.
+    """A `PendingProof` of a batch, which is computed and verified as a whole.
 
-    One thread may do for all of them, in turn, what a thread for each does for proofs that were
-    begun alone.
+    Unlike single proofs, the proofs of a batch may be finished by one thread, one after the other.
     """
 
     def __init__(self, shared: _Shared, place: int) -> None:
@@ -210,8 +212,7 @@ class OneOfBatch:
 
     @property
     def spans(self) -> Mapping[str, tuple[int, int]]:
-        """See `PendingProof`: its share of the copies, which come one behind the other, and all of
-        the time in which the batch was computed."""
+        """See `PendingProof`: this proof's part of the upload, the whole batch's computation."""
         spans = dict(self._shared.batch.context.spans)
         if "upload" in spans:
             begin, end = spans["upload"]
@@ -223,26 +224,26 @@ class OneOfBatch:
         return spans
 
     def cancel(self) -> None:
-        """Nobody wants this one any more; the others go on."""
+        """Cancel this proof; the others continue."""
         self._shared.cancel(self._place)
 
     def close(self) -> None:
-        """See `PendingProof`; the last one's closes all."""
+        """See `PendingProof`; closing the last open proof closes the batch."""
         self._shared.close(self._place)
 
     def compute(self) -> Proof:
-        """Waits for the sums of all; a proof that is not checked yet."""
+        """Wait for the sums of the batch, and return this proof, which is not checked yet."""
         return self._shared.proofs.result()[self._place]
 
     def check(self, proof: Proof) -> None:
-        """See `PendingProof`; `proof` is what `compute` gave."""
+        """See `PendingProof`; `proof` is the result of `compute`."""
         self._shared.batch.check(self._place, self._shared.verdicts.result()[self._place])
 
 
 AnyPending = PendingProof | OneOfBatch
 
 Begun = AnyPending | Exception
-"""A proof that was begun, or why it could not be."""
+"""A pending proof, or the error for which it could not begin."""
 
 
 def begin_together(

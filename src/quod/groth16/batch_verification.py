@@ -1,4 +1,4 @@
-"""Verification of many proofs with one final exponentiation, and the bad ones among them found.
+"""Batch verification: one final exponentiation for many proofs; bisection finds the invalid ones.
 
 With a random z_i for each proof, X_i the sum of its public inputs times the IC of its key, and the
 sums over the proofs of a key:
@@ -6,14 +6,14 @@ sums over the proofs of a key:
     product of e(z_i*A_i, B_i) * product over keys of
         e(-sum of z_i*X_i, gamma) * e(-sum of z_i*C_i, delta) * e(-sum of z_i*alpha, beta) = 1
 
-which a list with a proof that does not hold passes with a chance of 2**-128 (Bellare, Garay, Rabin,
-"Fast batch verification for modular exponentiation and digital signatures", EUROCRYPT 1998; Zcash
-protocol specification, appendix B.2). Each z_i is 128 bits from the system's randomness, is not 0,
-is drawn when nothing can be changed any more, and leaves this module by no way: whoever knew it
-beforehand could make bad proofs that cancel.
+which a list with an invalid proof passes with probability 2**-128 (Bellare, Garay, Rabin, "Fast
+batch verification for modular exponentiation and digital signatures", EUROCRYPT 1998; Zcash
+protocol specification, appendix B.2). Each z_i is 128 random bits, not 0. It is drawn after all
+inputs are copied and never leaves this module: anyone who knew it beforehand could make invalid
+proofs that cancel.
 
-A proof is looked at as `VerifyingKey.verify` looks at it first: with the equation alone, points
-outside the subgroup could pass.
+Points are first checked as `VerifyingKey.verify` does: with the equation alone, points outside the
+subgroup could pass.
 """
 
 from __future__ import annotations
@@ -75,18 +75,17 @@ class Verdict:
 
 
 def verify_batch(claims: Iterable[Claim]) -> list[Verdict]:
-    """The verdicts of `VerifyingKey.verify` on each of many proofs, in their order.
+    """Verify many proofs, and return the verdicts of `VerifyingKey.verify` in order.
 
-    Keys may differ, in their curves and devices too: proofs over one curve on one device are one
-    batch. What `verify` raises for a malformed proof or its inputs is in the verdict, and does not
-    keep the others from being verified. Where a batch does not hold it is halved. Raises
-    `InputError` for what is no list of claims, and `DeviceError`.
+    Keys may have different curves and devices: proofs over one curve on one device form a batch. A
+    batch that fails is halved. The error of a malformed proof or input is in its verdict; the other
+    proofs are verified. Raises `InputError` if `claims` is not a list of claims, and `DeviceError`.
     """
     return _verify(claims, _coefficients)
 
 
 def _coefficients(count: int) -> list[int]:
-    """Random numbers of 128 bits that are not 0."""
+    """Draw `count` random nonzero numbers of 128 bits."""
     found: list[int] = []
     while len(found) < count:
         if drawn := int.from_bytes(os.urandom(_COEFFICIENT_BYTES), "little"):
@@ -95,7 +94,7 @@ def _coefficients(count: int) -> list[int]:
 
 
 def _verify(claims: Iterable[Claim], draw: Callable[[int], list[int]]) -> list[Verdict]:
-    """As `verify_batch`; tests say what `draw` gives."""
+    """Verify as `verify_batch` does, with coefficients from `draw`, which tests replace."""
     verdicts: dict[int, Verdict] = {}
     batches: dict[tuple[str, int], _Batch] = {}
     count = 0
@@ -146,7 +145,7 @@ class _Batch:
         self._g2: Group = GROUPS[f"{curve}.g2"]
 
     def verdicts(self, draw: Callable[[int], list[int]]) -> dict[int, Verdict]:
-        """Those of the members, by their index."""
+        """The verdicts on the members, by index of the claim."""
         # Those of a key stay together, so that halves have few keys.
         place: dict[int, int] = {}
         for member in self.members:
@@ -165,10 +164,9 @@ class _Batch:
     # --- the checks of single verification
 
     def _check_points(self) -> dict[int, Verdict]:
-        """Verdicts on members with a malformed point, who leave; copies the points of the others.
+        """Remove members with a malformed point and return their verdicts; copy the other points.
 
-        All points are looked at in two launches; who is found then has its error from the check
-        of a single proof.
+        Two launches check all points; the check of a single proof then gives a bad one's error.
         """
         found: dict[int, Verdict] = {}
         points: list[list[Point]] = []
@@ -226,7 +224,7 @@ class _Batch:
         self._values = miller_words(self._device, self._curve, scaled[:count], self._b)
 
     def _bad(self) -> set[int]:
-        """The positions of the members that do not hold."""
+        """The positions of the invalid members."""
         everyone = range(len(self.members))
         suspicious = self._failing([everyone])
         bad: set[int] = set()
@@ -248,7 +246,7 @@ class _Batch:
         return bad
 
     def _failing(self, blocks: Sequence[range]) -> list[range]:
-        """The blocks of members whose equation does not hold."""
+        """Return the blocks of members whose equation fails."""
         if not blocks:
             return []
         shared = self._shared_pairs(blocks)
@@ -273,7 +271,7 @@ class _Batch:
         return [block for block, answer in zip(blocks, answers.values()) if not answer]
 
     def _shared_pairs(self, blocks: Sequence[range]) -> list[list[Pair]]:
-        """For each block, the three pairs of each of its keys."""
+        """Return, per block, the three pairs of each of its keys."""
         r = self._curve.fr.value
         keys = [list(self._by_key(block)) for block in blocks]
         sums: list[tuple[Sequence[Point], list[int]]] = []
@@ -297,7 +295,7 @@ class _Batch:
         ]
 
     def _sum_of_c(self, own: range) -> Point:
-        """The sum of z_i*C_i over neighbours."""
+        """The sum of z_i*C_i over a range of members."""
         points = self._scaled_c[own.start : own.stop]
         if len(own) > _FEW_POINTS:
             points = operations.sum_points(self._device, self._g1, points)[None]
@@ -313,7 +311,7 @@ class _Batch:
 
 
 def _copied(proof: Proof, q: int) -> list[Point] | None:
-    """Copies of A, B and C, if all are points other than infinity with reduced coordinates."""
+    """Copies of A, B and C; None unless all are finite with coordinates below q."""
     own = (("pi_a", proof.a, 1), ("pi_b", proof.b, 2), ("pi_c", proof.c, 1))
     try:
         points = [plain_point(point, degree, name) for name, point, degree in own]

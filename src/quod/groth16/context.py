@@ -84,10 +84,10 @@ def self_check(
     wrong: str,
     malformed: Callable[[InputError], str],
 ) -> None:
-    """VerificationError unless `verify` accepts a proof, which nobody has seen yet.
+    """Raise VerificationError unless `verify` accepts a proof, before it is returned.
 
-    It says `wrong` of a proof that is not accepted, and what `malformed` makes of the verifier's
-    error of one that has a part which no proof has.
+    wrong: the message for a proof that is not accepted.
+    malformed: makes the message of the verifier's error for a malformed proof.
     """
     with timeline.stage("self-check"):
         try:

@@ -1,4 +1,4 @@
-"""Proving keys: a zkey, mapped or owned, with what every proof with it needs, made once."""
+"""Proving keys: a zkey, mapped or owned, with the data that all proofs with it share."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class ProvingKey:
     """A Groth16 proving key, resident: open it once, prove many times.
 
     `curve`, `variables`, `public` and `constraints` describe the circuit; `digest` is the BLAKE2b
-    of the curve, alpha, beta, gamma, delta and IC, whatever else is in the file. Threads may share
-    a key: their proofs are made one after another, each with all of the device.
+    of the curve, alpha, beta, gamma, delta and IC, independent of the rest of the file. Threads may
+    share a key: their proofs are computed one after another, each with the whole device.
     """
 
     def __init__(
@@ -140,17 +140,16 @@ class ProvingKey:
     ) -> ProvingKey:
         """Open a Groth16 zkey of snarkjs and prepare it for `device`.
 
-        Checks everything but whether the points are on the curve; for a key of unknown origin call
+        Checks everything except that points are on the curve; for a key of unknown origin call
         `check` as well. (A wrong point gives a wrong proof, which the self-check of `prove`
-        refuses.) Proofs are made with a key for which anyone can forge them as well (`weakness`
-        says so), but `verifying_key` is given for such a key with `allow_insecure` only. Raises
-        `InputError`.
+        rejects.) An insecure key proves too (see `weakness`), but its `verifying_key` requires
+        `allow_insecure`. Raises `InputError`.
 
-        The file stays mapped and must not be written to while the key is in use: a file cut short
-        ends the process (SIGBUS). Each proof looks first whether the file is still the one that was
-        opened, and so do `check` and whoever asks for the verifying key; replace keys by renaming a
-        complete file over them. With `owned`, which is for services, the file is read into memory
-        instead, as many bytes as it has, and what becomes of it does not matter.
+        The file stays mapped and must not be written to while the key is in use: truncation ends
+        the process (SIGBUS). Each proof first checks that the file is unchanged, as do `check` and
+        `verifying_key`; to replace a key, rename a complete file over it. With `owned`, for
+        services, the whole file is read into memory instead, and later changes to it have no
+        effect.
         """
         timeline = or_null(timeline)
         device = resolve_device(device)
@@ -178,10 +177,10 @@ class ProvingKey:
 
         Its wires are the variables in bellman's order: the constant 1, the public inputs, the
         others (`quod.groth16.encodings.bellman_key`). Witnesses have their values in this order.
-        With `checked` every point is looked at, on the curve and of prime order, as bellman does,
-        unless the user's cache knows that these very points were found good. Otherwise as
-        `from_zkey`; the file is read, and what becomes of it does not matter. Raises `InputError`,
-        and `MismatchError` for the constraint system of another circuit.
+        With `checked` every point must be on the curve and of prime order, as in bellman; points
+        that the user's cache records as checked are skipped. The file is read into memory;
+        otherwise as `from_zkey`. Raises `InputError`, and `MismatchError` for the constraint system
+        of another circuit.
         """
         from quod.groth16.encodings.bellman_key import zkey_of
 
@@ -192,7 +191,7 @@ class ProvingKey:
 
     @cached_property
     def weakness(self) -> Weakness | None:
-        """Why anyone can forge proofs for the key, if the key shows it."""
+        """The reason why anyone can forge proofs for the key, if the key shows one."""
         self.zkey.check_unchanged()
         return weakness_of(self.zkey)
 
@@ -203,10 +202,10 @@ class ProvingKey:
 
     @property
     def verifying_key(self) -> VerifyingKey:
-        """The verifying key of the same circuit, checked.
+        """The checked verifying key.
 
-        `InputError` if it is not sound, `InsecureKeyError` if anyone can forge proofs for it,
-        unless this key was opened with `allow_insecure`.
+        `InputError` if it is malformed, `InsecureKeyError` if anyone can forge proofs for it and
+        this key was opened without `allow_insecure`.
         """
         if self.weakness is not None and not self._allow_insecure:
             raise self.weakness.error(self.zkey.path)
@@ -220,16 +219,16 @@ class ProvingKey:
 
     @cached_property
     def peak_bytes(self) -> int:
-        """A bound on the memory that a proof takes beside the key and the witness.
+        """An upper bound on the bytes that a proof takes in addition to key and witness.
 
-        None on a GPU, where the key holds what its proofs need.
+        On a GPU it takes none, as the key has allocated all memory of its proofs.
         """
         return self.resident.peak_bytes
 
     def check(self, *, subgroup: bool = True, timeline: Timeline | None = None) -> None:
         """Check that every point is on the curve and, with `subgroup`, of prime order.
 
-        Raises `InputError` that names the first point which is not. Takes about as long as a proof.
+        Raises `InputError` with the first bad point. Takes about as long as a proof.
         """
         self.zkey.check_unchanged()
         timeline, subgroup = or_null(timeline), flag("subgroup", subgroup)
@@ -261,18 +260,17 @@ class ProvingKey:
         self_check: bool = True,
         timeline: Timeline | None = None,
     ) -> tuple[Proof, list[int]]:
-        """A proof that the witness satisfies the circuit, and the public inputs.
+        """Prove that a witness satisfies the circuit; return the proof and the public inputs.
 
-        `witness` is a .wtns file. The proof is blinded with the system's randomness; with a `seed`
-        it is the same every time and not zero-knowledge towards whoever knows the seed (see
-        `quod.groth16.prover.blinding`). Unless `self_check` is False the proof is verified before
-        it is returned.
+        witness: the path of a .wtns file, or a `Witness`.
+        seed: makes the proof deterministic, but not zero-knowledge towards anyone who knows the
+            seed (see `quod.groth16.prover.blinding`); default: random blinding.
+        self_check: whether the proof is verified before it is returned.
 
-        Raises `InputError` for a damaged witness, a seed that is no int from 0 on and a key whose
-        mapped file has changed, `MismatchError` for the witness of another circuit or curve,
+        Raises `InputError` for a damaged witness, a seed that is not an int of at least 0 and a
+        changed key file, `MismatchError` for the witness of another circuit or curve,
         `VerificationError` if the proof does not verify (the witness does not satisfy the circuit,
-        or the key is damaged) and `DeviceError` if `peak_bytes` are more than the device's memory
-        budget.
+        or the key is damaged) and `DeviceError` if `peak_bytes` exceeds the device's memory budget.
         """
         return prover.prove(self, witness, seed=seed, self_check=self_check, timeline=timeline)
 
@@ -286,11 +284,11 @@ class ProvingKey:
         meter: BusyMeter | None = None,
         pinned: bool = False,
     ) -> prover.PendingProof:
-        """Begins a proof as `prove` makes it, which the caller finishes; others may be begun.
+        """Begin a proof that the caller finishes; other proofs may begin meanwhile. See `prove`.
 
-        On a GPU the witness is there when this returns; with `in_progress` proofs it waits for the
-        end of one. `meter` is told when the device computes. A witness whose values are `pinned`,
-        in page-locked memory of the device (`device.pinned`), is copied from there.
+        On a GPU this returns after the upload of the witness; if `in_progress` proofs have begun,
+        it waits until one ends. `meter` counts the time in which the device computes. `pinned`
+        says that the witness's values are in page-locked memory (`device.pinned`).
         """
         return prover.begin(
             self, witness, seed=seed, self_check=self_check, timeline=timeline, meter=meter,
@@ -305,10 +303,10 @@ class ProvingKey:
     def begin_together(
         self, witnesses: Sequence[Witness], *, meter: BusyMeter | None = None
     ) -> list[Begun]:
-        """Begins proofs as `begin` does, in one launch schedule: of each, or why it could not be.
+        """Begin a batch of proofs, as `begin` does; return each proof, or its error.
 
-        They are of `most_together` witnesses at most, and are computed together, by whoever asks
-        for the first; one that is cancelled or closed leaves the others alone.
+        A batch has at most `most_together` witnesses. The first proof that is asked for a result
+        computes the batch; cancelling or closing one does not affect the others.
         """
         from quod.groth16.batch_prover import begin_together
 
@@ -324,19 +322,19 @@ class ProvingKey:
         return 1 if batches is None else batches.most
 
     def wait_for_turn(self, waiting: Callable[[], int]) -> None:
-        """Waits until `begin_together` need not, for the one thread that begins proofs.
+        """Wait until `begin_together` can begin at once; only for the thread that begins proofs.
 
-        `waiting` counts the witnesses that it has. Where several are proved together, fewer than
-        `most_together` also wait until the device has computed what was begun before: a group takes
-        hardly longer than one. Where none are, nothing is waited for.
+        waiting: returns the number of witnesses to prove. With batches, fewer than `most_together`
+        witnesses also wait until the device is idle, as a batch takes hardly longer than one proof.
+        Without batches this returns at once.
         """
         if (batches := self.resident.batches) is not None:
             batches.wait(waiting)
 
     def prepare(self, *, together: bool = False) -> None:
-        """Makes now what the first proofs would make, such as page-locked memory.
+        """Allocate now what the first proofs would, such as page-locked memory.
 
-        With `together` also what the first of each number of proofs made together would.
+        With `together`, also what the first batch of each size would.
         """
         self.resident.prepare()
         self.self_check_key.prepare()
@@ -350,15 +348,15 @@ class ProvingKey:
         seed: int | None = None,
         self_check: bool = True,
     ) -> Iterator[tuple[Proof, list[int]]]:
-        """Proofs of many witnesses in their order, as `prove` makes them.
+        """Prove many witnesses in order, as `prove` does; a generator of proofs and public inputs.
 
-        A proof is begun before the one before it is given: on a GPU the next witness is copied
-        there, and the last proof finished and checked, while a third is computed. Of a key so small
-        that a proof does not fill the GPU, up to 32 witnesses that come within 5 ms are proved
-        together, in memory that the first call takes of what the key has left of its budget. A
-        witness in memory is read then, not when it is given: it must not change before its proof
-        is there. An error of `prove` ends the proofs, after those of the witnesses before, and so
-        does one of whoever gives the witnesses.
+        Proofs are pipelined: on a GPU one witness is uploaded and another proof is finished and
+        checked while a third is computed. If one proof does not fill the GPU, up to 32 witnesses
+        that arrive within 5 ms are proved as a batch; the first call takes the memory for batches
+        from the rest of the key's budget. A witness in memory must not change before its proof is
+        returned. An error of `prove`, or of the iterable of witnesses, is raised after the proofs
+        of all earlier witnesses.
+
         """
         # A process that proves once does not load it.
         from quod.groth16.proof_stream import prove_many
@@ -366,7 +364,8 @@ class ProvingKey:
         return prove_many(self, witnesses, seed=seed, self_check=self_check)
 
     def close(self) -> None:
-        """Ends threads that wait for the next proof; the key makes no more proofs then."""
+        """Stop the threads that wait for the next proof; the key cannot prove afterwards."""
+
         if self._warm_up is not None:
             self._warm_up.close()
         self.resident.close()

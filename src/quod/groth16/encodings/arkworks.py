@@ -1,8 +1,8 @@
 """Proofs and verifying keys of ark-groth16 0.4 and later, in the bytes of ark-serialize.
 
-A proof is A, B and C; a verifying key alpha in G1, beta, gamma and delta in G2, and IC in G1, a
-count of 8 little-endian bytes and as many points. All points of one are compressed, or none. Over
-BLS12-381 they have the Zcash form, over the other curves arkworks' own
+A proof is A, B and C. A verifying key is alpha in G1, beta, gamma and delta in G2, and IC in G1, a
+count of 8 little-endian bytes and as many points. Either all points are compressed or none. Over
+BLS12-381 points have the Zcash encoding, over other curves that of arkworks
 (`quod.curve.encoding.points`).
 """
 
@@ -30,32 +30,32 @@ _SOURCE = "the key is damaged or forged, get it again from its source"
 
 
 def proof_to_bytes(proof: Proof, *, compressed: bool = True) -> bytes:
-    """A proof as arkworks writes it. InputError for infinity in a proof."""
+    """Encode a proof as arkworks does; InputError for infinity in a proof."""
     return encode_proof(_form(proof.curve), proof, compressed=compressed)
 
 
 def proof_from_bytes(
     data: bytes, curve: str, *, check_subgroup: bool = True, name: str | None = None
 ) -> Proof:
-    """The proof over `curve` in some bytes, compressed or not; `name` is for errors.
+    """Decode a proof over `curve`, compressed or not; `name` is for errors.
 
     128 bytes over BN254, 192 over the other curves, and twice that uncompressed. Raises
     `InputError` for another length, wrong flags, a coordinate that is not below q, a point off the
-    curve, at infinity or, with `check_subgroup`, outside the subgroup of order r (which
-    verification looks at in any case).
+    curve, at infinity or, with `check_subgroup`, outside the subgroup of order r. Verification
+    checks the subgroup in any case.
     """
     return decode_proof(_form(curve), data, check_subgroup=check_subgroup, name=name)
 
 
 def read_proof(path: str | PathLike[str], curve: str, *, check_subgroup: bool = True) -> Proof:
-    """The proof in a file or pipe; see `proof_from_bytes`."""
+    """Read a proof from a file or pipe; see `proof_from_bytes`."""
     most = 2 * _form(curve).proof_bytes
     data = read_small(path, limit=most, what="a proof of arkworks")
     return proof_from_bytes(data, curve, check_subgroup=check_subgroup, name=os.fspath(path))
 
 
 def verifying_key_to_bytes(key: VerifyingKey, *, compressed: bool = True) -> bytes:
-    """A verifying key as arkworks writes it."""
+    """Encode a verifying key as arkworks does."""
     form = _form(key.curve)
     parts = [form.encode(n, getattr(key, name), compressed=compressed) for name, n in _POINTS]
     parts.append(len(key.ic).to_bytes(_COUNT, "little"))
@@ -71,10 +71,11 @@ def verifying_key_from_bytes(
     allow_insecure: bool = False,
     name: str | None = None,
 ) -> VerifyingKey:
-    """The verifying key over `curve` in some bytes, compressed or not, checked.
+    """Decode and check a verifying key over `curve`, compressed or not.
 
-    Which of both it is follows from the count of its points. Raises `InputError` for a length that
-    fits neither, wrong flags and coordinates, and as `VerifyingKey` does, and `InsecureKeyError`.
+    The count of points and the length determine whether points are compressed. Raises `InputError`
+    for a length that fits neither, for wrong flags and coordinates and as `VerifyingKey` does, and
+    `InsecureKeyError`.
     """
     form = _form(curve)
     data = plain_bytes("a key of arkworks", data)
@@ -117,7 +118,7 @@ def read_verifying_key(
     device: DeviceChoice = "cpu",
     allow_insecure: bool = False,
 ) -> VerifyingKey:
-    """The verifying key in a file or pipe; see `verifying_key_from_bytes`."""
+    """Read a verifying key from a file or pipe; see `verifying_key_from_bytes`."""
     data = read_small(path, limit=_MOST_BYTES, what="a verifying key")
     return verifying_key_from_bytes(
         data, curve, device=device, allow_insecure=allow_insecure, name=os.fspath(path)

@@ -1,6 +1,6 @@
-"""Proofs and keys of bellman: bytes and files to what Quod verifies and proves with.
+"""Conversion of bellman's proofs and keys, from bytes and files.
 
-A proof is A, B and C in the Zcash form of points, one behind the other: 192 bytes compressed, as
+A proof is A, B and C in the Zcash encoding of points, concatenated: 192 bytes compressed, as
 bellman writes them, or 384 uncompressed.
 """
 
@@ -38,16 +38,16 @@ _MOST_BYTES = 1 << 28
 
 
 def proof_to_bytes(proof: Proof, *, compressed: bool = True) -> bytes:
-    """A proof as bellman writes it. InputError for another curve, and for infinity in a proof."""
+    """Encode a proof as bellman does; InputError for another curve, and for infinity in a proof."""
     return encode_proof(_FORM, proof, compressed=compressed)
 
 
 def proof_from_bytes(data: bytes, *, check_subgroup: bool = True, name: str | None = None) -> Proof:
-    """The proof in 192 bytes, or uncompressed in 384; `name` says in errors where it comes from.
+    """Decode a proof of 192 bytes, or 384 uncompressed; `name` is its source in errors.
 
     Raises `InputError` for another length, wrong flags, a coordinate that is not below q, a point
-    off the curve, at infinity or, with `check_subgroup`, outside the subgroup of order r (which
-    verification looks at in any case).
+    off the curve, at infinity or, with `check_subgroup`, outside the subgroup of order r.
+    Verification checks the subgroup in any case.
     """
     return decode_proof(_FORM, data, check_subgroup=check_subgroup, name=name)
 
@@ -55,10 +55,10 @@ def proof_from_bytes(data: bytes, *, check_subgroup: bool = True, name: str | No
 def proofs_from_bytes(
     data: bytes, *, device: DeviceChoice = "cpu", name: str | None = None
 ) -> list[Proof | InputError]:
-    """The proofs in 192 bytes each, one behind the other, or for one that is malformed its error.
+    """Decode concatenated proofs of 192 bytes; a malformed proof becomes its error.
 
-    What `proof_from_bytes` says of each without the check of subgroups, with all square roots by
-    the device. Raises `InputError` for a length that is no multiple of 192.
+    Each result is that of `proof_from_bytes` without the check of subgroups; the device computes
+    all square roots. Raises `InputError` for a length that is not a multiple of 192.
     """
     data = given_bytes(_FORM, data)
     if len(data) % PROOF_BYTES:
@@ -78,7 +78,7 @@ def proofs_from_bytes(
 
 
 def read_proof(path: str | PathLike[str], *, check_subgroup: bool = True) -> Proof:
-    """The proof in a file or pipe; see `proof_from_bytes`."""
+    """Read a proof from a file or pipe; see `proof_from_bytes`."""
     data = read_small(path, limit=2 * PROOF_BYTES, what="a proof of bellman")
     return proof_from_bytes(data, check_subgroup=check_subgroup, name=os.fspath(path))
 
@@ -86,7 +86,7 @@ def read_proof(path: str | PathLike[str], *, check_subgroup: bool = True) -> Pro
 def read_proofs(
     path: str | PathLike[str], *, device: DeviceChoice = "cpu"
 ) -> list[Proof | InputError]:
-    """The proofs in a file or pipe; see `proofs_from_bytes`."""
+    """Read proofs from a file or pipe; see `proofs_from_bytes`."""
     data = read_small(path, limit=_MOST_BYTES, what="a list of proofs")
     return proofs_from_bytes(data, device=device, name=os.fspath(path))
 
@@ -94,7 +94,7 @@ def read_proofs(
 def read_verifying_key(
     path: str | PathLike[str], *, device: DeviceChoice = "cpu", allow_insecure: bool = False
 ) -> VerifyingKey:
-    """The verifying key in a file of one, or at the beginning of parameters, checked.
+    """Read and check a verifying key, from its own file or the beginning of parameters.
 
     Raises `InputError` as `quod.formats.bellman.BellmanVerifyingKey.open` and `VerifyingKey` do,
     and `InsecureKeyError`.

@@ -1,11 +1,11 @@
-"""Proving keys of bellman's parameters and the constraint system that they are for.
+"""Proving keys from bellman's parameters and the constraint system of their circuit.
 
-Parameters have no matrices, and leave out the points of variables that a matrix does not use: both
-follow from the constraints. A variable is a wire of the same number: the constant 1, the public
-inputs, then the others in bellman's order. A row for each of the first two ties it to itself in A,
-behind the circuit's own. The lists of a and b have a point for each variable with a coefficient
-other than 0 in A and in B, where terms of one variable in one row are added up before; that of a
-has one for each public variable as well.
+Parameters have no matrices and omit the points of variables that a matrix does not use; both follow
+from the constraints. Variables are wires of the same number: the constant 1, the public inputs,
+then the others in bellman's order. After the circuit's rows, A has a row with the coefficient 1 for
+the constant and for each public input. The lists of a and b have a point for each variable with a
+coefficient other than 0 in A and in B, after terms of one variable in one row are summed; the list
+of a also has one for each public variable.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ def zkey_of(
     *,
     checked: bool,
 ) -> Zkey:
-    """The key in Quod's form, in memory; its h are monomial.
+    """Convert parameters to a zkey in memory; its points of h are in monomial form.
 
-    Raises `MismatchError` for parameters of another circuit, as far as counts tell, and with
+    Raises `MismatchError` if counts show that the parameters are for another circuit, and with
     `checked` `InputError` for a point off the curve or outside its subgroup.
     """
     with timeline.stage("read"):
@@ -88,7 +88,7 @@ def zkey_of(
 def _densities(
     parameters: BellmanParameters, system: R1cs, log2_domain: int
 ) -> Mapping[str, NDArray[np.bool_]]:
-    """Which variables the lists a, b_g1 and b_g2 have points for."""
+    """Return masks of the variables that have points in the lists a, b_g1 and b_g2."""
     if system.curve != BLS12_381.name:
         raise MismatchError(
             f"parameters of bellman are over {BLS12_381.name} and {system.path} is over "
@@ -117,7 +117,7 @@ def _densities(
 
 
 def _used(matrix: SparseMatrix, wires: int) -> NDArray[np.bool_]:
-    """Which columns of a matrix are not 0, terms of one place added up."""
+    """Return a mask of a matrix's nonzero columns, after summing the terms of each entry."""
     used = np.zeros(wires, np.bool_)
     rows = np.repeat(np.arange(matrix.rows, dtype=np.int64), np.diff(matrix.row_ptr))
     places = rows * wires + matrix.column
@@ -137,9 +137,9 @@ def _used(matrix: SparseMatrix, wires: int) -> NDArray[np.bool_]:
 def _check_points_once(
     parameters: BellmanParameters, device: AnyDevice, timeline: Timeline
 ) -> None:
-    """Looks at all points, unless these very coordinates were found good before.
+    """Check every point, skipping arrays that were already validated.
 
-    That they were is kept in the user's cache, which is trusted with machine code.
+    The user's cache records them by digest; it is trusted with machine code as well.
     """
     digest = hashlib.sha256()
     with timeline.stage("digest of points"):

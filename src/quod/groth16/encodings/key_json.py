@@ -1,7 +1,7 @@
-"""A proving key as JSON, as ``snarkjs zkey export json`` writes it: numbers are decimal text.
+"""Export of a proving key to the JSON of ``snarkjs zkey export json``: numbers are decimal text.
 
-The points of h are `hExps`, and C begins with a null for the constant and each public variable, so
-that it has as many places as A. Values of `ccoefs` are plain integers.
+The points of h are `hExps`. C begins with a null for the constant and each public variable, so that
+it is as long as A. Values of `ccoefs` are not in Montgomery form.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _CHUNK = 1 << 14
 
 
 def export_json(source: str | PathLike[str], target: str | PathLike[str]) -> None:
-    """Writes the key `source` as JSON to `target`.
+    """Write the key `source` as JSON to `target`.
 
     InputError for a key that is damaged, has a coordinate that is not below q or a point at
-    infinity where none can be, OutputError if the file cannot be written. It does not check that
-    points are on the curve or that nobody can forge proofs.
+    infinity where none can be; OutputError if the file cannot be written. Does not check that
+    points are on the curve, or that the key is secure.
     """
     zkey = Zkey.open(source)
     zkey.check_points()
@@ -47,7 +47,7 @@ def export_json(source: str | PathLike[str], target: str | PathLike[str]) -> Non
 
 
 def zkey_to_json(zkey: Zkey, file: BinaryIO) -> None:
-    """Writes a key to an open file."""
+    """Write a key to an open file."""
     head: dict[str, Any] = {
         "protocol": "groth16",
         "n8q": zkey.fq.bytes,

@@ -1,4 +1,4 @@
-"""Proofs as the bytes of their points, one behind the other, in the forms of several programs."""
+"""Proofs as the concatenated bytes of their points, in the encodings of several programs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class PointForm:
         return self.curve.fq.bytes * degree * (1 if compressed else 2)
 
     def encode(self, degree: int, point: Point, *, compressed: bool) -> bytes:
-        """The bytes of a point."""
+        """Encode a point."""
         if self.curve is BLS12_381:
             own = encoding.encode_zcash_g1 if degree == 1 else encoding.encode_zcash_g2
             return own(point, compressed=compressed)
@@ -59,7 +59,7 @@ class PointForm:
         return sum(end - start for _, _, start, end in self.parts())
 
     def parts(self, scale: int = 1) -> list[tuple[str, int, int, int]]:
-        """Name, degree, beginning and end of each point of a proof, compressed or not (2)."""
+        """Name, degree, begin and end of each point of a proof; `scale` is 2 if uncompressed."""
         found, at = [], 0
         for name, degree in (("pi_a", 1), ("pi_b", 2), ("pi_c", 1)):
             end = at + scale * self.size(degree)
@@ -69,7 +69,7 @@ class PointForm:
 
 
 def encode_proof(form: PointForm, proof: Proof, *, compressed: bool) -> bytes:
-    """The bytes of a proof. InputError for another curve, and for infinity in a proof."""
+    """Encode a proof; InputError for another curve, and for infinity in a proof."""
     if proof.curve != form.curve.name:
         raise InputError(f"proofs of {form.program} are over {form.curve.name}, not {proof.curve}")
     points = {"pi_a": proof.a, "pi_b": proof.b, "pi_c": proof.c}
@@ -83,7 +83,7 @@ def encode_proof(form: PointForm, proof: Proof, *, compressed: bool) -> bytes:
 
 
 def decode_proof(form: PointForm, data: object, *, check_subgroup: bool, name: str | None) -> Proof:
-    """The proof in some bytes, whose number tells if it is compressed; see `proof_from_bytes`."""
+    """Decode a proof, whose length determines if it is compressed; see `proof_from_bytes`."""
     data, least = given_bytes(form, data), form.proof_bytes
     check_subgroup = flag("check_subgroup", check_subgroup)
     if len(data) not in (least, 2 * least):
@@ -112,12 +112,12 @@ def given_bytes(form: PointForm, data: object) -> bytes:
 
 
 def finite(point: Any) -> Any:
-    """The point; InputError for infinity."""
+    """Return the point; InputError for infinity."""
     if point is None:
         raise InputError("it is the point at infinity; no honest proof has it")
     return point
 
 
 def located(error: InputError, name: str | None, part: str, offset: int) -> InputError:
-    """The error of a point with its place."""
+    """Return the error of a point with the point's name and offset."""
     return InputError(f"{error}; {DAMAGED}", path=name, section=part, offset=offset)

@@ -1,17 +1,17 @@
-"""Verifiers of Groth16 as contracts in Solidity, and what they are called with.
+"""Groth16 verifiers as Solidity contracts, and the arguments of calls to them.
 
     e(A, B) * e(C, -delta) * e(IC_0 + sum of x_i * IC_i, -gamma) * e(alpha, -beta) = 1
 
-The key stands in the code, with beta, gamma and delta negated, so that a proof is used as it is
-given: A, B and the beginning of C lie in the call as the pairing takes them, and each pair stays
-where it was put. BN254 is computed by the precompiles of EIP-196 and EIP-197 (gas of EIP-1108),
-BLS12-381 by those of EIP-2537, which chains have from the Prague rules on.
+The key is constant in the code, with beta, gamma and delta negated, so that the proof is used
+unchanged: the call data has A, B and the beginning of C in the layout of the pairing's input.
+BN254 uses the precompiles of EIP-196 and EIP-197 (gas of EIP-1108), BLS12-381 those of EIP-2537,
+which chains have as of Prague.
 
-The precompiles refuse coordinates from the field's prime on, points off the curve and, in G2 and
-for BLS12-381, outside the subgroup. They do not mind scalars from r on, so that the contract
-compares each input with r: x + r would be another input that verifies, and who spends x might spend
-it again. They take infinity, written as zeros, for a point like others, where `VerifyingKey.verify`
-refuses it in a proof; that gives nobody a proof of anything.
+The precompiles reject coordinates not below the field's prime, points off the curve and, in G2 and
+for BLS12-381, outside the subgroup. They accept scalars of r and above, so the contract compares
+each input with r: otherwise x + r would verify too, and x might be spent twice. They accept
+infinity, encoded as zeros, which `VerifyingKey.verify` rejects in a proof; this does not help to
+forge a proof.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class _Machine:
 
 
 def _accumulate_bn254(machine: _Machine, at: int, inputs: int, ic: Sequence[Point]) -> Lines:
-    """A product and a sum an input; the product lies behind the sum so far."""
+    """Accumulate with a multiplication and an addition per input; products follow the sum."""
     lines = _stores(at, machine.words(ic[0], 1))
     term = at + machine.g1
     for index, point in enumerate(ic[1:]):
@@ -116,7 +116,7 @@ def _accumulate_bn254(machine: _Machine, at: int, inputs: int, ic: Sequence[Poin
 
 
 def _accumulate_bls12_381(machine: _Machine, at: int, inputs: int, ic: Sequence[Point]) -> Lines:
-    """All products by one sum of multiples, which has a discount, and one addition."""
+    """Accumulate with one MSM, which has a gas discount, and one addition."""
     lines = _stores(at, machine.words(ic[0], 1))
     sums = place = at + machine.g1
     for index, point in enumerate(ic[1:]):
@@ -148,13 +148,13 @@ _MACHINES = {
 def solidity_verifier(
     key: VerifyingKey, *, name: str = "Groth16Verifier", allow_insecure: bool = False
 ) -> str:
-    """The source of a contract that verifies proofs for a key, for Solidity from 0.8.4 on.
+    """Return the source of a contract that verifies proofs for a key, for Solidity 0.8.4 and later.
 
-    `verifyProof` tells whether a proof is valid, with the arguments of snarkjs's contract;
-    `requireValidProof` takes the same and reverts with `ProofInvalid` or `PublicInputNotInField`.
-    Raises `InputError` for a curve without precompiles, more than 128 public inputs and a name that
-    is none, `InsecureKeyError` for a key for which anyone can forge proofs, unless
-    `allow_insecure` says that the contract is for tests.
+    `verifyProof` returns whether a proof is valid; its arguments are those of snarkjs's contract.
+    `requireValidProof` has the same arguments and reverts with `ProofInvalid` or
+    `PublicInputNotInField`. Raises `InputError` for a curve without precompiles, more than 128
+    public inputs and an invalid name, and `InsecureKeyError` for an insecure key unless
+    `allow_insecure` is set, for tests.
     """
     machine = _machine(key.curve)
     given: object = name
@@ -186,10 +186,10 @@ def solidity_verifier(
 
 
 def solidity_calldata(proof: Proof, public: Iterable[int | str]) -> str:
-    """The arguments of the contract's functions for a proof, as `snarkjs generatecall` prints them.
+    """Return the arguments of the contract's functions as `snarkjs generatecall` prints them.
 
-    `public` is as `VerifyingKey.verify` takes it. Raises `InputError` for a curve without
-    precompiles, coordinates from the prime on and inputs that are not from 0 to below r.
+    `public` is as for `VerifyingKey.verify`. Raises `InputError` for a curve without precompiles,
+    coordinates not below the prime, and inputs not in 0 to r - 1.
     """
     machine = _machine(proof.curve)
     parts = []
