@@ -1,4 +1,4 @@
-"""Circuits in Python: functions over signals become constraints and what makes witnesses.
+"""Circuits in Python: functions over signals become constraints and witness generators.
 
 The names below load on first use (PEP 562).
 """

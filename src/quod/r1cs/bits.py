@@ -18,15 +18,15 @@ class BitSystem(Tracing, Protocol):
     one: Signal
 
     def boolean(self, signal: Signal | int) -> None:
-        """The signal is 0 or 1."""
+        """Constrain a signal to 0 or 1."""
         ...
 
     def enforce(self, a: Signal | int, b: Signal | int, c: Signal | int) -> None:
-        """The constraint a·b = c."""
+        """Add the constraint a·b = c."""
         ...
 
     def assert_equal(self, a: Signal | int, b: Signal | int) -> None:
-        """The constraint a = b."""
+        """Add the constraint a = b."""
         ...
 
     def declare_at_most(self, signal: Signal | int, most: int) -> Signal:
@@ -34,19 +34,19 @@ class BitSystem(Tracing, Protocol):
         ...
 
     def pack(self, bits: Sequence[Signal | int]) -> Signal:
-        """The number whose bits these are."""
+        """Return the number with these bits, least first."""
         ...
 
     def hint_bit(self, signal: Signal | int, position: int) -> Signal:
-        """A wire with a bit of a signal."""
+        """Return a wire with a bit of a signal."""
         ...
 
 
 def low_bits(system: BitSystem, signal: Signal | int, count: int | None = None) -> list[Signal]:
-    """The `count` bits of a signal, least first, which shows that it is below 2**count.
+    """Decompose a signal into `count` bits, least first; constrains it to be below 2**count.
 
-    By default there are as many as the prime has, of the integer below the prime and no other
-    (`strict_bits`). `count` + 1 constraints. InputError for a count as long as the prime.
+    Costs `count` + 1 constraints. Without `count`, returns all bits of the integer below the prime
+    (`strict_bits`). InputError for a count of the prime's length or more.
     """
     value = signal_of(system, signal)
     if count is None:
@@ -63,10 +63,11 @@ def low_bits(system: BitSystem, signal: Signal | int, count: int | None = None) 
 
 
 def strict_bits(system: BitSystem, signal: Signal | int) -> list[Signal]:
-    """All bits of the integer below the prime that a signal is, least first.
+    """Decompose a signal into all bits of its integer below the prime, least first.
 
-    From the top a run of ones of prime - 1 is compared at a time: a bit where that has a 0 may be 1
-    only if one above, where it has a 1, is 0 (bellman's `into_bits_le_strict`).
+    Bits are compared with prime - 1 from the top, by its runs of ones: where prime - 1 has a 0, a
+    bit may be 1 only if a bit above it is 0 where prime - 1 has a 1 (bellman's
+    `into_bits_le_strict`).
     """
     value = signal_of(system, signal)
     last: Signal | None = None

@@ -1,8 +1,8 @@
-"""Circuits of Quod's own that other processes have traced, in the user's cache.
+"""The cache of Quod's own circuits after tracing, in the user's cache.
 
-An entry is found by the digest of all of Quod's sources, lies beside compiled kernels, and is
-trusted as these are (`quod.device.cache.cache`). Nobody can tell what a function outside Quod
-depends on: such a circuit is traced in each process, and its program alone is kept
+Entries are keyed by the digest of all of Quod's sources. They are in the cache of compiled kernels
+and are trusted like these (`quod.device.cache.cache`). The dependencies of functions outside Quod
+are unknown: each process traces their circuits, and only the witness programs are cached
 (`quod.r1cs.witness_program.cached`).
 """
 
@@ -27,10 +27,10 @@ from quod.r1cs.witnesses import WitnessProgram
 
 
 def own_circuit(module: str, name: str, curve: str) -> Circuit:
-    """The circuit of a function in one of Quod's modules, without hints, prepared.
+    """Return the prepared circuit of a function without hints in one of Quod's modules.
 
-    From the cache it comes without the module: names and lines of constraints, which messages and
-    profiles want, are traced when they are asked for.
+    A cached circuit does not import the module; it is traced when a message or a profile needs the
+    names and lines of constraints.
     """
     if module.partition(".")[0] != "quod":
         raise InputError(f"{module} is no module of Quod; trace its circuits")
@@ -80,7 +80,7 @@ def _read(data: bytes, module: str, name: str, curve: str) -> Circuit:
 
 
 class _KeptCircuit(Circuit):
-    """A circuit that is not traced until somebody asks for names or lines."""
+    """A circuit that is traced when its names or lines are first asked for."""
 
     def __init__(
         self, source: Callable[[], ConstraintSystem], curve: str, counts: Counts,

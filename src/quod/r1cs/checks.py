@@ -1,4 +1,4 @@
-"""Which constraints a witness does not satisfy, each with its place in the circuit's function."""
+"""Checks of a witness: the constraints that fail, with their lines in the circuit's function."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DIGITS = 24
 
 @frozen
 class Failure:
-    """A constraint that does not hold: its number, namespace, line and the values of A, B and C."""
+    """A constraint that fails: its number, namespace, line, and the values of A, B and C."""
 
     constraint: int
     namespace: str
@@ -33,7 +33,7 @@ class Failure:
 class UnsatisfiedError(InputError):
     """A witness does not satisfy a circuit; `failures` has every constraint that fails.
 
-    `where` is what the message begins with.
+    `where` is the prefix of the message.
     """
 
     def __init__(self, failures: list[Failure], constraints: int, where: str = "") -> None:
@@ -44,7 +44,7 @@ class UnsatisfiedError(InputError):
 
 
 def failing_rows(system: ConstraintSystem, values: list[int]) -> list[int]:
-    """The rows that do not hold for values as `quod.r1cs.witness_program.replay` has them."""
+    """Return the rows that fail, for values in the order of `quod.r1cs.witness_program.replay`."""
     found = []
     for row in range(len(system.row_paths)):
         a, b, c = _sums(system, row, values)

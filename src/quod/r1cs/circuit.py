@@ -1,4 +1,4 @@
-"""Circuits: a constraint system that is traced, with its matrices and its witness program."""
+"""Circuits: a traced constraint system with its matrices and its witness program."""
 
 from __future__ import annotations
 
@@ -37,11 +37,14 @@ from quod.validation import check_function, in_order, shown_kind, whole_number
 
 
 class Circuit:
-    """A traced circuit: its shape, and what makes witnesses of inputs. `trace` gives one.
+    """A traced circuit with its witness program; `trace` returns one.
 
-    `curve` is the name of the curve over whose scalar field `field` it is. `wires` counts the
-    constant 1 and `public` wires behind it, of which `public_outputs` are outputs: 0 where inputs
-    were named before outputs, as files of circom have outputs first. `constraints` are the rows.
+    curve: the name of the curve; the circuit is over its scalar field `field`.
+    wires: all wires with the constant 1.
+    public: public wires, which follow the constant 1.
+    public_outputs: the public wires that are outputs; 0 if inputs were named before outputs, as
+        files of circom have outputs first.
+    constraints: rows of the constraint system.
     """
 
     _source: Callable[[], ConstraintSystem]
@@ -91,16 +94,16 @@ class Circuit:
 
     @cached_property
     def shape(self) -> Shape:
-        """The matrices, with each coefficient once."""
+        """The matrices with a table of distinct coefficients."""
         return shape_of(self.system)
 
     @cached_property
     def matrices(self) -> tuple[SparseMatrix, SparseMatrix, SparseMatrix]:
-        """A, B and C with canonical coefficients, the wires of a row in rising order."""
+        """A, B and C with canonical coefficients; the wires of a row are in ascending order."""
         return self.shape.matrices()
 
     def circuit_hash(self) -> str:
-        """The hash of the shape, 64 digits in hex: bellman's `TestConstraintSystem::hash`."""
+        """The hash of the shape, 64 hexadecimal digits: bellman's `TestConstraintSystem::hash`."""
         return digest.circuit_hash(self.matrices, self.public, self.wires, self.field.bytes)
 
     # --- witnesses
@@ -146,14 +149,14 @@ class Circuit:
         return list(found)
 
     def _refuse_failing(self, failing: list[list[int]], values: Callable[[int], Words]) -> None:
-        """UnsatisfiedError about the first of several witnesses that has rows that fail."""
+        """Raise UnsatisfiedError for the first witness with failing rows, if there is one."""
         for at, rows in enumerate(failing):
             if rows:
                 failures = self._failures(values(at), rows)
                 raise UnsatisfiedError(failures, self.constraints, place_of(at, len(failing)))
 
     def prepare(self) -> None:
-        """Compiles the program of witnesses now, unless another process has (the cache)."""
+        """Compile the witness program now, unless the cache has it from another process."""
         self.program.prepare()
 
     @cached_property
@@ -162,15 +165,15 @@ class Circuit:
         return WitnessProgram(self)
 
     def values(self, inputs: Inputs) -> list[int]:
-        """As `witness`, as integers, step by step and unchecked."""
+        """Compute a witness as integers, step by step and unchecked; see `witness`."""
         system = self.system
         given = input_values(system.inputs, inputs, system.prime)
         return replay.in_order(system, replay.replayed(system, given))
 
     def check(self, witness: Witness | Sequence[int]) -> list[Failure]:
-        """The constraints that a witness, or its integers, does not satisfy.
+        """Return the constraints that a witness, or its integers, does not satisfy.
 
-        MismatchError for one of another length or curve.
+        MismatchError for a witness of another length or curve.
         """
         if isinstance(witness, Witness):
             if witness.curve != self.curve:
@@ -197,7 +200,7 @@ class Circuit:
         return self._failures(words, rows)
 
     def _failing(self, witnesses: Words) -> list[list[int]]:
-        """The rows that fail, of each witness."""
+        """Return the rows that fail, per witness."""
         if self.program.is_prepared:
             return self.program.failing(witnesses)
         return [
@@ -218,9 +221,9 @@ class Circuit:
         return lints_of(self.system)
 
     def tamper(self, count: int, inputs: Inputs, *, seed: int = 0) -> list[Accepted]:
-        """Changes `count` wires that are no inputs, one at a time; changes that are accepted.
+        """Change `count` non-input wires, one at a time; return the changes that are accepted.
 
-        See `quod.r1cs.determinism.tamper`.
+        A non-empty result usually means missing constraints: see `quod.r1cs.determinism.tamper`.
         """
         return tampered(
             self.system, whole_number("count", count, 1), inputs,
@@ -235,24 +238,24 @@ class Circuit:
 
     @cached_property
     def r1cs(self) -> R1cs:
-        """The constraint system as an open file has it, in memory."""
+        """The constraint system in memory, in the form of an open .r1cs file."""
         file = io.BytesIO()
         self._r1cs_writer()(file)
         name = "the constraints of a circuit"
         return R1cs.of(Iden3File.parse(memoryview(file.getvalue()), name, KIND, VERSION))
 
     def write_r1cs(self, path: Path) -> None:
-        """Writes the constraints as circom does (.r1cs); OutputError if that fails."""
+        """Write the constraints as circom does (.r1cs); OutputError if that fails."""
         write_atomically(path, self._r1cs_writer())
 
     def write_sym(self, path: Path) -> None:
-        """Writes the names of all wires as circom does (.sym); OutputError if that fails."""
+        """Write the names of all wires as circom does (.sym); OutputError if that fails."""
         write_names(path, self.system)
 
     def write_wtns(self, path: Path, inputs: Inputs) -> None:
-        """Writes the witness for these inputs as circom's calculators do (.wtns).
+        """Write the witness for these inputs as circom's witness calculators do (.wtns).
 
-        Raises what `witness` raises, and OutputError if writing fails.
+        Raises the errors of `witness`, and OutputError if writing fails.
         """
         write_wtns(path, self.curve, self.witness(inputs).values)
 
@@ -265,13 +268,13 @@ class Circuit:
 
 
 def trace(function: Callable[[ConstraintSystem], object], curve: str = "bn254") -> Circuit:
-    """The circuit that a function makes of an empty system over the scalar field of a curve.
+    """Trace a function into a circuit over the scalar field of a curve.
 
-    The function is called once, and what it returns is ignored. InputError for one that has not run
-    then, as generators and coroutines have not. It names inputs and outputs
-    (`ConstraintSystem.private`, `public`, `output`) and computes with signals. InputError for a
-    curve that Quod does not know and a wire that nothing gives a value, `TraceError` where the
-    function needs the value of a signal.
+    The function is called once with an empty system. It declares inputs and outputs
+    (`ConstraintSystem.private`, `public`, `output`) and computes with signals; its result is
+    ignored. InputError for an unknown curve, for a wire that has no value, and for a generator or
+    coroutine, which the call does not run. `TraceError` if the function needs the value of a
+    signal.
     """
     check_function("a circuit", function)
     system = ConstraintSystem(curve)

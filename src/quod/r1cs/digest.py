@@ -1,10 +1,10 @@
 """The hash of a constraint system's shape, as bellman's `TestConstraintSystem::hash` computes it.
 
-BLAKE2s-256 of the counts of inputs (the constant 1 is one), of other variables and of constraints,
-then of A, B and C of each constraint: how many terms, and each with ``I`` or ``A``, the variable's
-number among those of its kind, and the coefficient. All counts and numbers are 8 bytes, big-endian,
-coefficients as many as an element has. Terms are in rising order, inputs first; those of one
-variable are added up and zeros left out.
+BLAKE2s-256 of the counts of inputs (with the constant 1), of other variables and of constraints,
+then of A, B and C of each constraint: the number of terms, and per term ``I`` for an input or ``A``
+for another variable, its number among its kind, and the coefficient. Counts and numbers are 8 bytes
+and coefficients the size of an element, all big-endian. Terms are in ascending order, inputs first;
+terms of one variable are summed and zeros are left out.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ from quod.formats import SparseMatrix
 
 
 def circuit_hash(matrices: Sequence[SparseMatrix], public: int, wires: int, size: int) -> str:
-    """The digest in hex of A, B and C, whose rows are merged, without zeros and in rising order.
+    """Return the digest in hex of A, B and C; their rows must be merged, nonzero and ascending.
 
-    `public` does not count the constant 1, as `wires` does; an element has `size` bytes.
+    public: public inputs without the constant 1.
+    wires: all wires with the constant 1.
+    size: bytes of an element.
     """
     inputs, constraints = public + 1, matrices[0].rows
     counts = (inputs, wires - inputs, constraints)

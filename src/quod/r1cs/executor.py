@@ -1,4 +1,4 @@
-"""Witnesses by compiled programs, for one input or many at once, and which rows they fail."""
+"""Execution of compiled witness programs for batches of inputs, and the check of constraints."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _LOOKING = 1 << 13
 
 
 class ProgramRunner:
-    """Runs a program on a device, by default this machine's processor."""
+    """The execution of a witness program on a device, by default the CPU."""
 
     def __init__(self, program: Program, modulus: Modulus, device: AnyDevice | None = None) -> None:
         self.program, self.modulus, self._given = program, modulus, device
@@ -93,7 +93,7 @@ class ProgramRunner:
         return memories, divides
 
     def _unwritten(self, count: int) -> Buffer:
-        """Memory of the device for so many witnesses, as `unwritten` is on the host."""
+        """Allocate device memory for `count` witnesses, marked as not yet written."""
         device = self.device
         out = device.allocate(count * self._row, zero=False)
         filling = device.stream("witnesses").record()
@@ -118,7 +118,10 @@ class ProgramRunner:
     def _in_parts(
         self, inputs: Sequence[InputNumbers], part: Callable[[int, int], Any]
     ) -> NDArray[np.bool_]:
-        """Puts the values of some inputs at a time to `part` of these; which divide by 0."""
+        """Compute inputs in chunks that fit in memory; return the mask of those that divide by 0.
+
+        part: returns the array or buffer for the witnesses of inputs start to stop - 1.
+        """
         device, size = self.device, self.program.registers * self.modulus.bytes
         on_host = in_host_memory(device)
         each = max(size, self._row)
@@ -171,7 +174,7 @@ class ProgramRunner:
         self, registers: NDArray[np.uint32], width: int, values: Any, out: Any, inputs: int,
         *, are_integers: bool = False,
     ) -> None:  # fmt: skip
-        """Stores registers of each input, one after the other."""
+        """Copy the given registers of each input to `out`, input by input."""
         device, count = self.device, inputs * len(registers)
         gather = device.compile(witness_values, modulus=self.modulus, are_integers=are_integers)
         device.launch(
@@ -182,7 +185,7 @@ class ProgramRunner:
     def _laid_out(
         self, inputs: Sequence[InputNumbers], groups: int, width: int
     ) -> tuple[Words, NDArray[np.uint32]]:
-        """The elements and the bits of inputs as the kernel reads them."""
+        """Arrange the elements and bits of inputs in the kernel's layout."""
         program, modulus = self.program, self.modulus
         count = len(program.element_wires)
         elements = np.zeros((groups * width, max(1, program.elements), modulus.words), np.uint32)
@@ -206,14 +209,14 @@ class ProgramRunner:
         return given
 
     def _call(self, call: Call, given: Words, elements: Words, group: int, lane: int) -> None:
-        """Asks a hint for one input. It is not for what follows from a quotient by 0."""
+        """Call a hint for one input; callers skip inputs that divide by 0."""
         modulus = self.modulus
         results = hinted(call.hint, words_to_integers(modulus, given), modulus.value)
         elements[group, list(call.results), lane] = integers_to_words(modulus, results)
 
 
 class RowChecker:
-    """Looks at all rows of a system for witnesses, on a device, by default the processor."""
+    """The check of a system's constraints on witnesses, on a device, by default the CPU."""
 
     def __init__(self, shape: Shape, modulus: Modulus, device: AnyDevice | None = None) -> None:
         sides = shape.sides
@@ -272,7 +275,7 @@ class RowChecker:
 
 
 def _most_bytes(device: AnyDevice) -> int:
-    """Bytes that a kernel is given in one piece."""
+    """The largest buffer in bytes that a kernel gets."""
     return min(_MOST_BYTES, device.largest_buffer)
 
 
@@ -293,16 +296,16 @@ def _parts(device: AnyDevice, count: int, size: int) -> Iterator[tuple[int, int]
 
 
 def _where(device: AnyDevice, table: NDArray[np.uint32]) -> Any:
-    """A table in the memory that the device's kernels read."""
+    """Return a table in memory that kernels of the device can read."""
     return table if in_host_memory(device) else device.upload(table)
 
 
 def _filled(array: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """The array, or one entry of zeros for none."""
+    """Return the array, or one entry of zeros if it is empty, as kernels need an entry."""
     return array if len(array) else np.zeros((1, *array.shape[1:]), np.uint32)
 
 
 def _by_group(rows: NDArray[np.uint32], groups: int) -> NDArray[np.uint32]:
-    """Rows of inputs as (group, place, instance)."""
+    """Rearrange a row per input to (group, index, instance)."""
     own = rows.reshape(groups, -1, *rows.shape[1:])
     return np.ascontiguousarray(np.swapaxes(own, 1, 2))

@@ -84,7 +84,7 @@ def place_of(at: int, count: int) -> str:
 
 
 def input_values(declared: Mapping[str, Input], given: Inputs, prime: int) -> list[tuple[int, int]]:
-    """Return pairs of wire and value for all inputs; raises what `checked_inputs` raises."""
+    """Return pairs of wire and value for all inputs; raises the errors of `checked_inputs`."""
     elements, bits = checked_inputs(declared, given, prime)
     rest = iter(elements)
     found: list[tuple[int, int]] = []

@@ -51,7 +51,7 @@ class ReplayArrays(Struct):
 
 
 def _chosen(k: Builder, op: Value, cases: Cases) -> None:
-    """Runs the case that an op is, the first of the list soonest."""
+    """Branch to the case of an operation; cases earlier in the list take fewer comparisons."""
     (own, run), *others = cases
     if not others:
         run()
@@ -73,9 +73,9 @@ def replay_program(
     *,
     modulus: Modulus,
 ) -> None:
-    """Runs instructions `first` to `last` - 1 of a program, an instance an input.
+    """Run instructions `first` to `last` - 1 of a program; an instance computes one input.
 
-    The first instructions find registers 0 and 1 that hold these.
+    Registers 0 and 1 hold the constants 0 and 1 before the first instruction.
     """
     registers, values = counts.registers, arrays.values
     f, group, width = prime_field(k, modulus), k.workgroup_id(), k.workgroup_size
@@ -169,10 +169,10 @@ def witness_values(
     modulus: Modulus,
     are_integers: bool = False,
 ) -> None:
-    """out[i * wires + w] = the integer of register outputs[w] of input i, for n of them.
+    """out[i * wires + w] = the integer of register outputs[w] of input i, for n elements of `out`.
 
-    `width` instances of `replay_program` were in a workgroup. Registers that `are_integers` are
-    taken as they are.
+    width: instances in a workgroup of `replay_program`.
+    are_integers: whether registers hold integers already, not Montgomery form.
     """
     f, at = prime_field(k, modulus), k.global_id()
     inverse = pow(modulus.montgomery_radix, -1, modulus.value)
@@ -189,8 +189,10 @@ def witness_values(
 def count_unwritten(
     k: Builder, n: U32, step: U32, values: Pointer[U32], found: Pointer[U32], *, words: int
 ) -> None:
-    """found[i] = how many of the elements i, i + step, ... below n have a last word that no element
-    has (`quod.device.runtime.sentinel`)."""
+    """Count unwritten elements among i, i + step, ... below n, into found[i].
+
+    They have a last word that no element has (`quod.device.runtime.sentinel`).
+    """
     at = k.global_id()
     with k.if_(at < step):
         with k.range(at, n, step, carry=k.constant(0, types.u32)) as loop:

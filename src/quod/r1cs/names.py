@@ -1,4 +1,4 @@
-"""Names of namespaces and wires, and the files (`.sym`) in which tools of circom read them."""
+"""Names of namespaces and wires, and their export to circom's .sym files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from quod.r1cs.system import ConstraintSystem
 
 
 def path_name(system: ConstraintSystem, number: int) -> str:
-    """The names of a namespace and those around it, outermost first, joined by ``/``."""
+    """The path of a namespace: its name and those of its parents, outermost first, with ``/``."""
     names: list[str] = []
     while number:
         number, name = system.paths[number]
@@ -29,10 +29,10 @@ def wire_name(system: ConstraintSystem, wire: int) -> str:
 
 
 def symbols(system: ConstraintSystem) -> str:
-    """Lines ``label,wire,component,name`` for all wires but the constant 1.
+    """Return lines ``label,wire,component,name`` for all wires except the constant 1.
 
-    The label of a wire is its number. Components are namespaces, with ``.`` between their names as
-    circom has them; what circom would not read in a name is ``_``.
+    The label of a wire is its number. Components are namespaces, joined by ``.`` as in circom;
+    characters that circom does not accept in a name become ``_``.
     """
     public = len(system.public_names)
     lines = [
@@ -54,5 +54,5 @@ def _plain(name: str) -> str:
 
 
 def write_names(path: Path, system: ConstraintSystem) -> None:
-    """Writes the names of all wires as a .sym file; OutputError if that fails."""
+    """Write the names of all wires as a .sym file; OutputError if that fails."""
     write_atomically(path, symbols(system).encode())

@@ -1,4 +1,4 @@
-"""Facts and arrays as bytes for the cache, and back."""
+"""Serialisation of facts and arrays for the cache."""
 
 from __future__ import annotations
 

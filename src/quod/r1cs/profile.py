@@ -15,10 +15,12 @@ _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
 
 class Profile:
-    """Counts of constraints; as text a table by namespace.
+    """Counts of constraints; its text is a table by namespace.
 
-    `total` are all constraints. `own` and `within` map the name of a namespace to its constraints,
-    without and with those of the namespaces in it; `lines` map ``file.py:line``.
+    total: all constraints.
+    own: constraints by namespace, without nested namespaces.
+    within: constraints by namespace, with nested namespaces.
+    lines: constraints by ``file.py:line``.
     """
 
     def __init__(self, system: ConstraintSystem) -> None:
@@ -70,5 +72,5 @@ class Profile:
         )  # fmt: skip
 
     def write_speedscope(self, path: Path) -> None:
-        """Writes `speedscope` to a file; OutputError if that fails."""
+        """Write `speedscope` to a file; OutputError if that fails."""
         write_atomically(path, self.speedscope().encode())

@@ -9,7 +9,7 @@ from __future__ import annotations
 from quod.r1cs.signal import ONE, Signal, merged_terms
 
 _LONGEST = 2
-"""Terms of the sums in constraints whose ranges are followed."""
+"""The largest number of terms of a sum whose range is derived from constraints."""
 
 
 class Ranges:

@@ -1,4 +1,4 @@
-"""Witnesses that are made in the memory of a device, and stay there for its prover."""
+"""Witnesses that are computed in a device's memory and stay there for its prover."""
 
 from __future__ import annotations
 
@@ -26,11 +26,10 @@ OF_A_CIRCUIT = "the witness of a circuit"
 
 
 class ResidentWitness(Witness):
-    """A witness in the memory of a device; a proving key of that device does not copy it from the
-    host.
+    """A witness in a device's memory, which proving keys of that device read there.
 
-    `memory` has what `values` are, one after the other. `values` are copied to the host when they
-    are asked for first.
+    memory: the values in the device's memory.
+    values: the values on the host, copied when they are first asked for.
     """
 
     device: AnyDevice
@@ -61,7 +60,7 @@ class ResidentWitness(Witness):
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Another process has no such memory: it gets the values."""
+        """Pickle the values, as another process has no access to the memory."""
         return Witness, (self.path, self.curve, self.values, self.size)
 
     @cached_property
@@ -72,7 +71,7 @@ class ResidentWitness(Witness):
         return found
 
     def first(self, count: int) -> Words:
-        """The first values, copied to the host; InputError if there are not so many."""
+        """Copy the first `count` values to the host; InputError if there are fewer."""
         count = whole_number("the count of values", count, 0, len(self))
         found = unwritten(count, self._modulus.words)
         self.device.download(self.memory.slice(0, found.nbytes), found)
@@ -81,7 +80,7 @@ class ResidentWitness(Witness):
 
 
 class ResidentWitnesses:
-    """Makes them by a circuit's program."""
+    """The computation of resident witnesses with a circuit's program."""
 
     def __init__(
         self, device: AnyDevice, curve: str, modulus: Modulus, program: Program, shape: Shape
@@ -97,8 +96,11 @@ class ResidentWitnesses:
     def make(
         self, inputs: Sequence[InputNumbers]
     ) -> tuple[list[ResidentWitness], list[Buffer], list[int]]:
-        """The witnesses of some inputs, the memory of all of them in order, and the places of
-        inputs that divide by 0, whose values are not to be used."""
+        """Compute witnesses in the device's memory.
+
+        Returns the witnesses, the buffers that have all of them in order, and the indices of inputs
+        that divide by 0, whose values are meaningless.
+        """
         memories, divide = self._runner.run_resident(inputs)
         row = sum(memory.nbytes for memory in memories) // len(inputs)
         found = [
@@ -110,7 +112,7 @@ class ResidentWitnesses:
         return found, memories, np.flatnonzero(divide).tolist()
 
     def failing(self, memories: Sequence[Buffer], wires: int) -> NDArray[np.bool_]:
-        """Which rows each of the witnesses in those memories does not satisfy."""
+        """Return a mask (witnesses, rows), true where a witness in the buffers fails a row."""
         row = wires * self._modulus.bytes
         return np.concatenate(
             [self._checker.failing_of(own, own.nbytes // row, wires) for own in memories]

@@ -30,20 +30,19 @@ class Tracing(Protocol):
     prime: int
 
     def multiply(self, a: Signal | int, b: Signal | int) -> Signal:
-        """The product, a wire of its own."""
+        """Return the product as a new wire."""
         ...
 
     def divide(self, a: Signal | int, b: Signal | int) -> Signal:
-        """The quotient, a wire of its own."""
+        """Return the quotient as a new wire."""
         ...
 
 
 class Signal:
-    """A sum of wires, each times a coefficient: + and - with signals and int.
+    """A linear combination of wires, with operators on signals and int.
 
-    * with an int scales it. The product of two signals, a quotient and a power from 2 on are wires
-    of their own, with the constraints that say so. InputError for operands of other types or of
-    another circuit.
+    +, - and * by an int cost nothing. A product or quotient of signals and a power of 2 or more are
+    new wires with constraints. InputError for operands of other types or of another circuit.
     """
 
     __slots__ = ("coefficients", "limit", "system", "wires")
@@ -112,7 +111,7 @@ class Signal:
         return self.system.divide(other, self)
 
     def __pow__(self, exponent: int) -> Signal:
-        """By squaring and multiplying, from the top bit of the exponent."""
+        """Compute a power by square and multiply, from the top bit of the exponent."""
         exponent = whole_number("the exponent of a signal", exponent, 0, 1 << 16)
         if not exponent:
             return Signal(self.system, (ONE,), (1,))
@@ -186,7 +185,7 @@ def _number(system: Tracing, given: object) -> int:
 
 
 def signal_of(system: Tracing, given: object) -> Signal:
-    """A signal of the circuit, from one or an int; InputError for anything else."""
+    """Return a signal or an int as a signal of the circuit; InputError for anything else."""
     if type(given) is Signal:
         if given.system is not system:
             raise _foreign()
@@ -198,7 +197,7 @@ def signal_of(system: Tracing, given: object) -> Signal:
 def merged_terms(
     wires: Sequence[int], coefficients: Sequence[int], prime: int
 ) -> tuple[Sequence[int], Sequence[int]]:
-    """The terms with those of one wire added up and zeros left out."""
+    """Merge the terms of equal wires, and leave out zeros."""
     if len(set(wires)) == len(wires):
         return wires, coefficients
     found: dict[int, int] = {}
@@ -218,7 +217,7 @@ def _merged(signal: Signal) -> Signal:
 def weighted_sum(
     signals: Iterable[Signal | int], weights: Iterable[int] | None = None, *, system: Tracing
 ) -> Signal:
-    """The sum of signals, each times its weight, in one step however many there are."""
+    """Return the sum of signals times weights, in time linear in the number of terms."""
     wires: list[int] = []
     coefficients: list[int] = []
     prime = system.prime
@@ -241,12 +240,12 @@ _OWN = {__file__}
 
 
 def hide_frames_of(file: str) -> None:
-    """Lines of this file are not named: those are that called it."""
+    """Skip a file in messages: they name the line that called it instead."""
     _OWN.add(file)
 
 
 def caller(frame: FrameType | None) -> tuple[CodeType, int]:
-    """The code and instruction from which the builder was called."""
+    """Return the code and instruction that called the builder."""
     assert frame is not None
     while frame.f_code.co_filename in _OWN and frame.f_back is not None:
         frame = frame.f_back
@@ -254,7 +253,7 @@ def caller(frame: FrameType | None) -> tuple[CodeType, int]:
 
 
 def line_of(code: CodeType, instruction: int) -> int:
-    """The line of an instruction."""
+    """Return the line of an instruction."""
     lines = list(code.co_positions())
     return lines[instruction // 2][0] or code.co_firstlineno
 

@@ -1,4 +1,4 @@
-"""The system of constraints that a circuit's function fills: wires, rows, namespaces, hints."""
+"""The constraint system that tracing builds: wires, rows, namespaces and hints."""
 
 from __future__ import annotations
 
@@ -71,14 +71,14 @@ class _Namespace:
 class ConstraintSystem:
     """Constraints A(w)·B(w) = C(w) over the scalar field of a curve, filled row by row.
 
-    `trace` makes one and hands it to a circuit's function. Wires are numbered as they are made:
-    public ones 1, 2, ... as they are named, then the others in their order. Everything raises
-    `InputError` for operands that are no signals of this system or int, and what would add to the
-    system does once its circuit is made.
+    `trace` creates one and passes it to a circuit's function. In a witness, public wires are 1, 2,
+    ... in the order of their declaration, followed by the others in order of creation. Methods
+    raise `InputError` for operands that are neither int nor signals of this system, and for changes
+    after the circuit is finished.
     """
 
     def __init__(self, curve: str) -> None:
-        """Over the scalar field of a curve (`quod.curve.named.CURVES`)."""
+        """Create an empty system over the scalar field of a curve (`quod.curve.named.CURVES`)."""
         self.curve = curve_named(curve).name
         self.field: Modulus = curve_named(curve).fr
         self.prime = self.field.value
@@ -118,7 +118,7 @@ class ConstraintSystem:
     @overload
     def private(self, name: str, count: int) -> list[Signal]: ...
     def private(self, name: str, count: int | None = None) -> Signal | list[Signal]:
-        """An input that only the prover knows, or a list of `count`."""
+        """Declare an input that only the prover knows, or a list of `count`."""
         wires = [self._new_wire(name) for _ in range(self._input_length(name, count))]
         self.private_inputs += len(wires)
         self.inputs[name] = Input(name, wires, bits=False, single=count is None, public=False)
@@ -129,7 +129,7 @@ class ConstraintSystem:
     @overload
     def public(self, name: str, count: int) -> list[Signal]: ...
     def public(self, name: str, count: int | None = None) -> Signal | list[Signal]:
-        """An input that the verifier knows too, or a list of `count`."""
+        """Declare an input that the verifier knows too, or a list of `count`."""
         length = self._input_length(name, count)
         names = [name] if count is None else [f"{name}[{at}]" for at in range(length)]
         for twice in {*self.inputs, *self.public_names}.intersection(names):
@@ -140,9 +140,9 @@ class ConstraintSystem:
         return self._signals(wires, count is None)
 
     def private_bits(self, name: str, count: int) -> list[Signal]:
-        """The `count` bits, least first, of an input from 0 to 2**count - 1, each shown to be one.
+        """Declare an input in 0 to 2**count - 1 as `count` constrained bits, least first.
 
-        Nothing ties them to a number: whoever needs it takes `pack`.
+        The number itself has no wire; `pack` computes it from the bits.
         """
         count = whole_number("the number of bits", count, 1, MOST_WIRES)
         wires = []
@@ -154,7 +154,7 @@ class ConstraintSystem:
         return [self._signal(wire) for wire in wires]
 
     def output(self, name: str, signal: Operand) -> Signal:
-        """Makes a signal public: a public wire, and a constraint that it is the signal."""
+        """Make a signal public: adds a public wire, constrained to equal the signal."""
         self._check_name(name)
         value = self._known(signal)
         if self.outputs != len(self.public_names):
@@ -170,8 +170,7 @@ class ConstraintSystem:
     # --- constraints
 
     def enforce(self, a: Operand, b: Operand, c: Operand) -> None:
-        """The constraint a·b = c. A new wire (`wire`) that occurs in one of the three gets its
-        value from it."""
+        """Add the constraint a·b = c; it determines a new wire (`wire`) in one of the three."""
         first, second, product = (signal_of(self, each) for each in (a, b, c))
         self._row(first, second, product)
         self._ranges.follow(first, second, product)
@@ -179,7 +178,7 @@ class ConstraintSystem:
             self._solve()
 
     def assert_equal(self, a: Operand, b: Operand) -> None:
-        """a = b; InputError for two constants that differ."""
+        """Constrain a = b; InputError for two constants that differ."""
         first, second = signal_of(self, a), signal_of(self, b)
         left, right = first.constant, second.constant
         if left is not None and right is not None:
@@ -189,35 +188,35 @@ class ConstraintSystem:
         self.enforce(first, self.one, second)
 
     def boolean(self, signal: Operand) -> None:
-        """The signal is 0 or 1; InputError for a constant that is neither."""
+        """Constrain a signal to 0 or 1; InputError for a constant that is neither."""
         value = self._bit(signal)
         self._row(self.one - value, value, self.zero)
         self._ranges.record(value, 1)
 
     def assert_nonzero(self, signal: Operand) -> None:
-        """The signal is not 0: it has an inverse."""
+        """Constrain a signal not to be 0, by its inverse."""
         self.divide(self.one, signal)
 
     # --- signals from signals
 
     def constant(self, number: int) -> Signal:
-        """The signal that is always this number."""
+        """Return a constant signal."""
         return signal_of(self, number)
 
     def sum(self, signals: Iterable[Operand], weights: Iterable[int] | None = None) -> Signal:
-        """The sum of signals, each times its weight; costs no constraint."""
+        """Return the sum of signals times weights; costs no constraint."""
         return weighted_sum(signals, weights, system=self)
 
     def pack(self, bits: Sequence[Operand]) -> Signal:
-        """The number whose bits these are, least first, modulo the prime; costs no constraint."""
+        """Return the number with these bits, least first, modulo the prime; costs no constraint."""
         return self.sum(bits, [1 << at for at in range(len(bits))])
 
     def bits(self, signal: Operand, count: int | None = None) -> list[Signal]:
-        """The `count` low bits of a signal, or all; see `quod.r1cs.low_bits`."""
+        """Decompose a signal into `count` bits, or into all; see `quod.r1cs.low_bits`."""
         return low_bits(self, signal, count)
 
     def multiply(self, a: Operand, b: Operand) -> Signal:
-        """a·b: a wire and a constraint, or neither where a factor is constant."""
+        """Return a·b: a wire and a constraint, or neither if a factor is constant."""
         first, second = self._known(a), self._known(b)
         if (number := second.constant) is not None:
             return first.scaled(number)
@@ -231,10 +230,10 @@ class ConstraintSystem:
         return product
 
     def divide(self, a: Operand, b: Operand) -> Signal:
-        """a/b: a wire and the constraint that it is a when multiplied by b.
+        """Return a/b: a wire, and the constraint wire·b = a.
 
-        InputError for a constant 0 as b. Where an input makes b 0 the constraints fail, unless it
-        makes a 0 as well, and then any quotient satisfies them: use it where b is known not to be.
+        InputError for a constant 0 as b. If an input makes b 0 the constraint fails, unless a is 0
+        as well; then any quotient satisfies it. Use `divide` only if b is constrained not to be 0.
         """
         first, second = self._known(a), self._known(b)
         if (number := second.constant) is not None:
@@ -248,7 +247,7 @@ class ConstraintSystem:
         return quotient
 
     def select(self, bit: Operand, chosen: Operand, other: Operand) -> Signal:
-        """`chosen` where the bit is 1, `other` where it is 0; one constraint.
+        """Select `chosen` if the bit is 1, `other` if it is 0; one constraint.
 
         InputError for a constant other than 0 and 1, and for a signal that is not shown to be a bit
         (`boolean`, `bits`, `private_bits`, or the caller's `declare_at_most`).
@@ -264,7 +263,7 @@ class ConstraintSystem:
         return selected
 
     def is_zero(self, signal: Operand) -> Signal:
-        """1 where the signal is 0, else 0; two constraints."""
+        """Return a bit that is 1 if the signal is 0, else 0; two constraints."""
         value = signal_of(self, signal)
         if (number := value.constant) is not None:
             return self.constant(int(not number))
@@ -278,13 +277,13 @@ class ConstraintSystem:
         return answer
 
     def is_equal(self, a: Operand, b: Operand) -> Signal:
-        """1 where the signals are equal, else 0; two constraints."""
+        """Return a bit that is 1 if the signals are equal, else 0; two constraints."""
         return self.is_zero(signal_of(self, a) - signal_of(self, b))
 
     # --- wires whose values nothing shows yet
 
     def wire(self, name: str = "") -> Signal:
-        """A new wire, whose value the first constraint gives in which it is the only new one."""
+        """Create a wire; the first constraint in which it is the only new wire gives its value."""
         if type(name) is not str:
             raise InputError(f"the name of a wire is text, not {shown(name)}")
         wire = self._new_wire(name)
@@ -292,7 +291,7 @@ class ConstraintSystem:
         return self._signal(wire)
 
     def hint_bit(self, signal: Operand, position: int) -> Signal:
-        """A wire with a bit of the integer below the prime that a signal is; no constraint."""
+        """Return a wire with a bit of a signal's integer below the prime; no constraint."""
         value = self._known(signal)
         position = whole_number("the position of a bit", position, 0, self.field.bits - 1)
         wire = self._new_wire()
@@ -300,7 +299,7 @@ class ConstraintSystem:
         return self._signal(wire)
 
     def inverse_or_zero(self, signal: Operand) -> Signal:
-        """A wire with the inverse of a signal, or 0 for 0; no constraint."""
+        """Return a wire with the inverse of a signal, or 0 for 0; no constraint."""
         value = self._known(signal)
         wire = self._new_wire()
         self.steps.append(InverseOrZero(wire, value))
@@ -309,10 +308,10 @@ class ConstraintSystem:
     def hint(
         self, function: HintFunction, arguments: Sequence[Operand], count: int = 1
     ) -> list[Signal]:
-        """`count` wires with what a Python function makes of the values of signals; no constraint.
+        """Return `count` wires that a Python function computes from signals; no constraint.
 
-        It takes an int below the prime for each argument, and gives an int or a sequence of them.
-        It is called for each input that is replayed, and is the slowest of all ways.
+        The function takes an int below the prime per argument, and returns an int or a sequence of
+        int. It is called for each input, which makes it the slowest way to compute wires.
         """
         given = tuple(self._known(argument) for argument in arguments)
         wires = [self._new_wire() for _ in range(whole_number("count", count, 1, MOST_WIRES))]
@@ -320,27 +319,27 @@ class ConstraintSystem:
         return [self._signal(wire) for wire in wires]
 
     def free(self, *signals: Signal) -> None:
-        """Declares wires of which several values may be right, so that `tamper` accepts them."""
+        """Declare wires that may have several correct values, so that `tamper` accepts them."""
         for signal in signals:
             self.free_wires.update(signal_of(self, signal).wires)
 
     # --- bounds of signals
 
     def at_most(self, signal: Operand) -> int | None:
-        """The upper bound of a signal that the constraints so far show, or None.
+        """Return the upper bound of a signal that the constraints so far show, or None.
 
-        Known are bits (`boolean`, `bits`, `private_bits`, x·(1 - x) = 0), signals whose `bits` were
-        taken, sums and products of such signals that cannot exceed the prime, signals that are
-        equal to one of these, and what `declare_at_most` says. Constraints of sums of more than two
-        terms are not followed.
+        Bounds are known for bits (`boolean`, `bits`, `private_bits`, x·(1 - x) = 0), signals after
+        `bits`, sums and products of such signals that cannot wrap around the prime, signals equal
+        to one of these, and declared ones (`declare_at_most`). Constraints of sums of more than two
+        terms are not analysed.
         """
         return self._ranges.most(signal_of(self, signal))
 
     def declare_at_most(self, signal: Operand, most: int) -> Signal:
-        """Declare that constraints which Quod does not follow show a signal to be at most a number.
+        """Declare an upper bound of a signal that constraints show without Quod's knowing.
 
-        Gadgets that need a bit or a small number then take it. It adds no constraint and checks
-        nothing: if the constraints do not show it, the circuit is unsound.
+        Gadgets that need a bit or a small number then accept the signal. This adds no constraint
+        and checks nothing: if the constraints do not show the bound, the circuit is unsound.
         """
         value = signal_of(self, signal)
         most = whole_number("the greatest value", most, 0, self.prime - 1)
@@ -352,13 +351,13 @@ class ConstraintSystem:
     # --- where things are
 
     def namespace(self, name: str) -> _Namespace:
-        """``with system.namespace("hash"):`` names what is made meanwhile."""
+        """Return a context in whose body constraints and wires get a namespace."""
         if type(name) is not str or not name:
             raise InputError(f"a namespace has a name, not {shown(name)}")
         return _Namespace(self, name)
 
     def path_of(self, parent: int, name: str) -> int:
-        """The number of a namespace within another."""
+        """Return the number of a namespace within another."""
         known = self._path_numbers.setdefault((parent, name), len(self.paths))
         if known == len(self.paths):
             self.paths.append((parent, name))
@@ -373,7 +372,7 @@ class ConstraintSystem:
         return self._signal(wires[0]) if single else [self._signal(wire) for wire in wires]
 
     def _known(self, given: Operand) -> Signal:
-        """A signal that something is computed from; InputError for a wire without a value yet."""
+        """Return an operand of a computation; InputError for a wire without a value yet."""
         signal = signal_of(self, given)
         if self.unknown and not self.unknown.keys().isdisjoint(signal.wires):
             for wire in merged_terms(signal.wires, signal.coefficients, self.prime)[0]:
@@ -385,7 +384,7 @@ class ConstraintSystem:
         return signal
 
     def _bit(self, given: Operand) -> Signal:
-        """A signal that is to be a bit; InputError for a constant that is none."""
+        """Return an operand that must be a bit; InputError for another constant."""
         signal = signal_of(self, given)
         if (number := signal.constant) not in (None, 0, 1):
             raise InputError(f"{self._here()}: {shown(number)} is no bit")
@@ -441,13 +440,14 @@ class ConstraintSystem:
         self.row_instructions.append(instruction)
 
     def row(self, side: int, row: int) -> tuple[list[int], list[int]]:
-        """The wires and coefficients of a row of A, B or C."""
+        """Return the wires and coefficients of a row of A, B or C (`side` 0, 1 or 2)."""
         ends = self.ends[side]
         start, end = ends[row - 1] if row else 0, ends[row]
         return self.columns[side][start:end], self.values[side][start:end]
 
     def _solve(self) -> None:
-        """Gives the last row's new wire its value, if there is one and it is in one place."""
+        """Record that the last row determines its new wire, if it has one in one place."""
+
         row = len(self.row_paths) - 1
         found = [
             (wire, side)

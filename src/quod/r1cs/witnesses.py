@@ -100,7 +100,7 @@ class WitnessProgram:
         return self._known is not None or "runner" in self.__dict__
 
     def values(self, inputs: Sequence[Inputs]) -> Words:
-        """The values of all wires for each input, (inputs, wires, words), as integers."""
+        """Compute all wires for each input: (inputs, wires, words) integers."""
         if len(inputs) == 1 and not self.is_prepared:
             if not self._large:
                 return self._step_by_step(inputs)
@@ -119,7 +119,7 @@ class WitnessProgram:
     def resident(
         self, inputs: Sequence[Inputs], device: AnyDevice
     ) -> tuple[list[ResidentWitness], list[Buffer]]:
-        """Witnesses in the memory of a device, in order in as few buffers as it takes."""
+        """Compute witnesses in a device's memory; return them and the buffers that have them."""
         circuit = self._circuit
         given = all_checked(circuit.inputs, inputs, circuit.field.value)
         found, memories, divide = self._on(device).make(given)
@@ -131,7 +131,7 @@ class WitnessProgram:
     def failing_in(
         self, memories: Sequence[Buffer], wires: int, device: AnyDevice
     ) -> list[list[int]]:
-        """The rows that each of the witnesses in a device's memories does not satisfy."""
+        """Return the rows that fail, for each witness in a device's buffers."""
         return _places(self._on(device).failing(memories, wires))
 
     def _on(self, device: AnyDevice) -> ResidentWitnesses:
@@ -162,7 +162,8 @@ class WitnessProgram:
         return words.reshape(len(inputs), -1, system.field.words)
 
     def failing(self, witnesses: Words) -> list[list[int]]:
-        """The rows that each of the witnesses, as `values` gives them, does not satisfy."""
+        """Return the rows that fail, for each witness as `values` returns it."""
+
         return _places(self.checker.failing(witnesses))
 
 

@@ -1,4 +1,4 @@
-"""The five MSMs of a proof on a GPU: how much memory each may take, and which run side by side."""
+"""The five MSMs of a proof on a GPU: their memory, and which of them run concurrently."""
 
 from __future__ import annotations
 
@@ -137,9 +137,9 @@ class MsmMemory:
     def batch_workspaces(
         self, device: AnyDevice, key: Sequence[KeyBases], batches: Sequence[int]
     ) -> dict[int, int]:
-        """Bytes of the workspaces for batches of up to so many vectors, which come in order.
+        """Bytes of workspaces, by batch size, for batches of up to that size.
 
-        See `KeyMsms.workspace_sizes`.
+        `batches` are in ascending order. See `KeyMsms.workspace_sizes`.
         """
         finite = [bases for bases in key if len(bases.finite)]
         plans = [_plan(device, bases, self.multiples) for bases in finite]
@@ -152,15 +152,15 @@ class MsmMemory:
         return found
 
     def nbytes(self, device: AnyDevice) -> int:
-        """All of it."""
+        """Total bytes of device memory."""
         streamed = sum(plan.peak_bytes(device) for plan in self.streamed.values())
         return self.base_bytes + max(sum(self.workspaces), self.passing_bytes) + streamed
 
 
 def _shared(sizes: Sequence[int], count: int) -> list[int]:
-    """The sizes of `count` workspaces for MSMs that need so much each, the largest first.
+    """Return the sizes of `count` workspaces for MSMs with the given sizes, largest first.
 
-    MSMs take turns on them, so that each of few must do for any.
+    If there are fewer workspaces than MSMs, each has the largest size, as any MSM may use it.
     """
     return list(sizes) if count >= len(sizes) else [*sizes[:1]] * count
 
@@ -176,7 +176,7 @@ def _plan(device: AnyDevice, bases: KeyBases, multiples: int | None) -> GpuMsmPl
 
 
 class KeyMsms:
-    """The bases of all MSMs of a proof, with what the MSMs work in."""
+    """The bases and workspaces of all MSMs of a proof."""
 
     def __init__(self, device: AnyDevice, key: Sequence[KeyBases], memory: MsmMemory) -> None:
         options = MsmOptions(precompute_factor=memory.multiples)
@@ -248,10 +248,10 @@ class KeyMsms:
     def record_finished(
         self, recording: RecordingStream, name: str, scalars: Buffer, out: Buffer, flag: Buffer
     ) -> None:
-        """Records one of the resident MSMs to its end on the device.
+        """Record a resident MSM including its final reduction on the device.
 
-        `out` becomes an affine point; the first word of `flag`, of 16 bytes, is 0 if all scalars
-        are below the group's order.
+        out: becomes an affine point.
+        flag: 16 bytes; the first word becomes 0 if all scalars are below the group's order.
         """
         bases = self._bases(name)
         indices = self._indices.get(name)
@@ -265,16 +265,16 @@ class KeyMsms:
         return next(bases for bases in self._key if bases.name == name)
 
     def _own(self, bases: KeyBases, scalars: Buffer) -> Buffer:
-        """The scalars from those of the first base on."""
+        """Slice the scalars from that of the first base."""
         return scalars.slice(bases.first * bases.group.scalars.bytes, scalars.nbytes)
 
     def record(
         self, recording: RecordingStream, name: str, scalars: Buffer, batch: int = 1
     ) -> RecordedMsm | None:
-        """Records one of the MSMs; `scalars` are all that there are, canonical.
+        """Record an MSM; None if no base is finite, so that the results are infinity.
 
-        Those of a `batch` are so many vectors of one length, one after the other. None if no base
-        is finite: the results are infinity then.
+        scalars: canonical scalars of the whole witness or quotient; for a `batch`, that many
+            vectors, concatenated.
         """
         bases = self._bases(name)
         own = self._own(bases, scalars)
@@ -312,7 +312,7 @@ class RecordedPoints:
             msms.expect()
 
     def finish(self) -> dict[str, Any]:
-        """The points, after a submission of the recording."""
+        """Return the points by name, after a submission of the recording."""
         points: dict[str, Any] = dict.fromkeys(self._names)
         for names, msms in self._together:
             group = msms.group

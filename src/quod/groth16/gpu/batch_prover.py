@@ -1,9 +1,8 @@
-"""Several witnesses of one key in one launch schedule, where a proof is too small to fill a GPU.
+"""Batches of witnesses in one launch schedule, for proofs too small to fill a GPU.
 
-The matrices are multiplied with all of them at a time, their vectors are transformed together, and
-each MSM is one of so many vectors over the same bases. Recordings are of powers of two witnesses,
-each made when it is first needed, or all of them before, in memory that they share; what a group
-lacks is zeros, which have no digits.
+Matrix products, NTTs and MSMs are batched over the witnesses, with the same bases. There is a
+recording for each power of two of witnesses, created on first use or by `prepare`; recordings share
+memory. A smaller group is padded with zeros, which cost an MSM nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _WAVES = 2
 _LOOK_SECONDS = 0.001
 
 BATCHES = 3
-"""Batches in progress: one computed, one copied, and one finished by the host, as long as that."""
+"""Batches in progress: one computed, one uploaded, and one finished by the host."""
 
 
 def batch_size(
@@ -53,10 +52,11 @@ def _power_of_two(most: int) -> int:
 
 
 class GpuBatches:
-    """The sums of up to `most` witnesses together, in a lane of their own; see `SumBatches`.
+    """The sums of batches of up to `most` witnesses, in a separate lane; see `SumBatches`.
 
-    Witnesses alone have the slots `alone`; `under_way` are the sums of both. DeviceError where
-    there are not `budget` bytes for two witnesses.
+    alone: the slots of single witnesses.
+    under_way: the running sums of batches and of single witnesses.
+    DeviceError if two witnesses need more than `budget` bytes.
     """
 
     def __init__(
@@ -104,12 +104,12 @@ class GpuBatches:
             self._slots.wait()
 
     def close(self) -> None:
-        """Ends the thread that waits for work."""
+        """Stop the thread that waits for work."""
         self._runner.close()
 
 
 def batch_sizes(most: int) -> tuple[int, ...]:
-    """Batches of up to so many that are recorded: powers of two, the fewest first."""
+    """The sizes of recorded batches up to `most`: powers of two, ascending."""
     return tuple(1 << bits for bits in range(1, most.bit_length()))
 
 
@@ -118,7 +118,7 @@ def _needed(lane: Lane, most: int, witness_bytes: int) -> int:
 
 
 class _BatchSlot:
-    """See `SumSlot`: what a batch in progress has to itself."""
+    """The buffers and recordings of one batch in progress; see `SumSlot`."""
 
     def __init__(self, device: AnyDevice, lane: Lane, most: int, witness_bytes: int) -> None:
         self._device, self._lane, self._witness_bytes = device, lane, witness_bytes
@@ -140,13 +140,13 @@ class _BatchSlot:
         return self._current.late
 
     def upload(self, witness: Sequence[Words | Buffer], *, pinned: bool = False) -> None:
-        """See `SumSlot`; the recordings are those for so many."""
+        """See `SumSlot`; selects the recordings for that number of witnesses."""
         size = 1 << (len(witness) - 1).bit_length()
         self._current = self._recorded(size)
         self._witnesses.fill(witness, size)
 
     def prepare(self, sizes: Sequence[int]) -> None:
-        """Makes the recordings for these many."""
+        """Create the recordings for batches of these sizes."""
         for size in sizes:
             self._recorded(size)
 

@@ -1,4 +1,4 @@
-"""The sums of a proof that a GPU computes beside its host: see `PendingSums`."""
+"""The sums of a proof, which a GPU computes concurrently with the host; see `PendingSums`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class FinishedPoints(Protocol):
     """Results of recorded MSMs."""
 
     def finish(self) -> dict[str, Any]:
-        """The points by name, once they were computed; of a batch, arrays of points."""
+        """Return the computed points by name; for a batch, arrays of points."""
 
 
 class SumSlot(Protocol):
@@ -59,7 +59,7 @@ def replay(
     device: AnyDevice, recording: Recording, timeline: Timeline | None = None,
     context: ProofContext | None = None,
 ) -> SubmittedStream:  # fmt: skip
-    """Submits a recording of a proof; its steps are timed one by one if there is a timeline."""
+    """Submit a recording of a proof; a timeline measures each of its steps."""
     parent = None if context is None else context.parent
     return device.stream("proof").replay(recording).submit(timeline, parent=parent)
 
@@ -67,7 +67,7 @@ def replay(
 def end_after(
     error: BaseException, first: Outcome[None], running: Sequence[SubmittedStream]
 ) -> None:
-    """Tells who waits for the early sums, and waits for what was submitted."""
+    """Fail the early sums with an error, and wait for the submitted work."""
     if not first.done():
         first.fail(error)
     for stream in running:
@@ -76,7 +76,7 @@ def end_after(
 
 
 class UnderWay:
-    """The sums that a device computes, or has before it."""
+    """The sums that are queued or running on a device."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -131,7 +131,7 @@ class GpuSums:
         cls, slots: Slots[Any], witness: Words | Buffer | Sequence[Words | Buffer], beside: Tasks,
         context: ProofContext,
     ) -> GpuSums:  # fmt: skip
-        """The sums of a witness, or of several, in a slot that they wait for."""
+        """Wait for a slot, and begin the sums of a witness or of a batch in it."""
         given = [witness] if isinstance(witness, np.ndarray | Buffer) else witness
         nbytes = sum(own.nbytes for own in given)
         slot: SumSlot = slots.acquire()
@@ -153,7 +153,7 @@ class GpuSums:
         return self._finish(self._slot.late)
 
     def _end_first(self) -> None:
-        """Nobody waits for the early sums of what was dropped."""
+        """Discard the result of the early sums, as the proof was dropped."""
         if not self._first.done():
             try:
                 self.running.result()

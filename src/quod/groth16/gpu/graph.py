@@ -1,8 +1,8 @@
-"""The sums of a proof as recordings for a device that is somewhere else, such as in a browser.
+"""The sums of a proof as recordings for a remote device, such as a browser's.
 
-What a resident key does on a GPU that is here (see `quod.groth16.gpu.key`), the browser's runtime
-does with what is recorded on a `RecordingDevice`: kernels in portable WGSL, the key's data as
-constants, and nothing that the host is asked for between the witness and five points.
+A local GPU runs the recordings of a resident key (see `quod.groth16.gpu.key`). Here they are
+recorded on a `RecordingDevice` for the browser's runtime: kernels in portable WGSL, the key's data
+as constants, and no host work between the witness and the five points.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ORDER = ("H", "A", "B1", "C", "B2")
 
 @frozen
 class GraphStage:
-    """Work that a progress bar shows as one: launches, fills, and copies on the device."""
+    """One step of a progress bar: launches, fills, and copies on the device."""
 
     name: str
     recording: Recording
@@ -38,15 +38,16 @@ class GraphStage:
 
 @frozen
 class ProofGraph(Generic[D]):
-    """The way from a witness to the sums of a proof.
+    """The work from a witness to the sums of a proof; it may be run repeatedly.
 
-    `witness` has room for `variables` canonical integers of 32 bytes, the constant 1 first and then
-    `public` public inputs. `stages` are run one after the other. `results` are the sums A, B1, B2,
-    C and H: an affine point each in Montgomery form, as a zkey has them, zeros for infinity; None
-    for a sum that is infinity whatever the witness. The first word of each of `flags`, by the same
-    names, is 0 afterwards unless a scalar was not below the order of the curve. `constants` are
-    whole allocations with the key's data; all others are scratch memory, which takes
-    `scratch_bytes`, the witness and the results among it. A graph may be run again as it is.
+    witness: memory for `variables` canonical integers of 32 bytes: the constant 1, `public` public
+        inputs, then the others.
+    stages: the work, in order.
+    results: the sums A, B1, B2, C and H by name: affine points in Montgomery form, as in a zkey,
+        with zeros for infinity; None for a sum that is always infinity.
+    flags: by the same names; the first word is 0 afterwards if all scalars were below the order.
+    constants: whole allocations with the key's data.
+    scratch_bytes: bytes of all other memory, including witness and results.
     """
 
     device: D
@@ -62,9 +63,9 @@ class ProofGraph(Generic[D]):
 
 
 def record_proof(zkey: Zkey, device: D) -> ProofGraph[D]:
-    """Records the proofs of a key.
+    """Record the work of a key's proofs.
 
-    DeviceError if they do not fit the memory budget of the device, or its limits.
+    DeviceError if it exceeds the memory budget or the limits of the device.
     """
     g1, g2 = (GROUPS[f"{zkey.curve}.g{degree}"] for degree in (1, 2))
     quotient = Quotient.of(device, zkey)
@@ -115,7 +116,7 @@ def record_proof(zkey: Zkey, device: D) -> ProofGraph[D]:
 
 
 def _memory(device: RecordingDevice, stages: list[GraphStage]) -> tuple[tuple[Buffer, ...], int]:
-    """The constants that the stages use, and the bytes of what else they use."""
+    """Return the constants that the stages use, and the bytes of their other memory."""
     used: dict[int, Buffer] = {}
     for stage in stages:
         for step in stage.recording.steps:

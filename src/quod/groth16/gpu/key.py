@@ -1,19 +1,17 @@
-"""A proving key in the memory of a GPU, and the recordings that make a proof's sums with it.
+"""A proving key in the memory of a GPU, and the recordings of a proof's sums.
 
     witness ── A·w, B·w ── A·w ∘ B·w ── 3 inverse and 3 coset transforms ── A·B − C ── MSM over h
             └─ MSMs over a, b (G1), b (G2), c
 
-The sums over the witness are one recording, and the way to that over H is another beside it: what
-does not depend on one another runs side by side, the host is not asked in between, and it finishes
-what is there first. On a device that works in the order of its submissions both are one recording,
-whose first sums are those that the host goes on with. A slot has all that a proof in progress needs
-to itself: the witness and the results. With two of them one witness is copied, and the sums of
-another are finished by the host, while a third proof is computed.
+The sums over the witness are one recording; the quotient and the sum over H are another, which runs
+concurrently, without the host in between. The host finishes the sums that complete first. On a
+device with a single queue both are one recording that begins with the sums the host needs first.
+A slot has the memory of one proof in progress: the witness and the results. With several slots, one
+witness is uploaded and another proof is finished by the host while a third is computed.
 
-A lane has what is written to while a proof is computed: products, and the workspaces of MSMs.
-Proofs of one lane are computed one after the other, those of several side by side, with the same
-bases. Where a proof is small, several witnesses are computed together
-(`quod.groth16.gpu.batch_prover`).
+A lane has the memory that is written during the computation of a proof: products, and workspaces of
+MSMs. Proofs of one lane are computed one after the other; proofs of different lanes run
+concurrently, with the same bases. Small proofs are batched (`quod.groth16.gpu.batch_prover`).
 """
 
 from __future__ import annotations
@@ -45,12 +43,12 @@ _PROOFS = 2
 
 
 class GpuKey:
-    """See `ResidentKey`.
+    """A `ResidentKey` on one GPU, which allocates all memory when it is opened.
 
-    All memory is taken when the key is opened, at most `memory_budget` bytes of the device's.
-    DeviceError if there is too little. Up to `lanes` proofs are computed at a time: one on a device
-    that works in the order of its submissions, or where memory is short for more. Batches are of up
-    to `together` witnesses, if it is given.
+    memory_budget: the largest number of bytes of device memory; DeviceError if it is too small.
+    lanes: the largest number of concurrent proofs; one on a device with a single queue, and fewer
+        if memory is short.
+    together: the largest batch of witnesses; by default the size that fills the device.
     """
 
     peak_bytes = 0
@@ -117,7 +115,7 @@ class GpuKey:
 
     @property
     def batches(self) -> GpuBatches | None:
-        """See `ResidentKey`: made at first, within what the key has left of its budget."""
+        """See `ResidentKey`; allocated on first use, within the rest of the key's budget."""
         zkey, lane = self._zkey, self._lanes[0]
         with self._making:
             if self._batches is None and self._batch > 1:

@@ -1,11 +1,11 @@
-"""A·w and B·w on a GPU: a sparse matrix laid out so that a warp reads memory in one piece.
+"""A·w and B·w on a GPU: a sparse matrix in a layout for which a warp's reads coalesce.
 
-The entries are those of `quod.groth16.host.sparse_matrix`, and one product an entry suffices here
-for the same reason. A row of more than `PIECE` entries is cut into pieces, whose sums a second
-kernel adds up, a workgroup a row. Pieces are sorted by length and taken in bundles of `BUNDLE`, one
-lane a piece: entry j of a bundle's pieces is stored side by side, so that neighbouring lanes read
+The entries are those of `quod.groth16.host.sparse_matrix`; as there, one product per entry
+suffices. A row of more than `PIECE` entries is split into pieces, whose sums a second kernel adds,
+one workgroup per row. Pieces are sorted by length and grouped in bundles of `BUNDLE`, one lane per
+piece. The j-th entries of a bundle's pieces are adjacent in memory, so that neighbouring lanes read
 neighbouring values (sliced ELLPACK with a sorting window over all rows: Kreutzer, Hager, Wellein,
-Fehske, Bishop, SIAM J. Sci. Comput. 36, 2014). Rows without entries are pieces of none, which store
+Fehske, Bishop, SIAM J. Sci. Comput. 36, 2014). Rows without entries are empty pieces, which store
 zero.
 """
 
@@ -40,10 +40,10 @@ from quod.kernel.ir import types
 from quod.kernel.ir.value import Value
 
 BUNDLE = 32
-"""Pieces whose entries alternate in memory: the lanes of a warp."""
+"""The number of pieces with interleaved entries: the lanes of a warp."""
 
 PIECE = 128
-"""The most entries that one lane adds up."""
+"""The largest number of entries that one lane adds."""
 
 Array = NDArray[Any]
 
@@ -63,7 +63,7 @@ class PieceTable(Struct):
 
 
 def entry_place(k: Builder, piece: Value, start: Value, j: Value) -> Value:
-    """The place of entry j of a piece; `start` is where its bundle begins."""
+    """Return the index of entry j of a piece, whose bundle begins at index `start`."""
     lane = (piece % BUNDLE).cast(types.u64)
     return start + lane + j.cast(types.u64) * BUNDLE
 
@@ -82,10 +82,10 @@ def lay_out_rows(
     words: int,
     index: int,
 ) -> None:
-    """Brings the entries of a key, as they are in the file, into the places of their pieces.
+    """Copy the entries of a key from the file's layout to that of pieces.
 
-    Piece i has `lengths[i]` entries from entry `first[i]` on; its bundle begins at bundles[i //
-    BUNDLE]. A value has `words` 32-bit words; word `index` of an entry says what it multiplies.
+    Piece i has `lengths[i]` entries from entry `first[i]`; its bundle begins at bundles[i //
+    BUNDLE]. A value has `words` 32-bit words; word `index` of an entry is the index of its factor.
     """
     piece = k.global_id()
     with k.if_(piece < pieces):
@@ -137,10 +137,10 @@ def multiply_pieces_by_each(
     *,
     modulus: Modulus,
 ) -> None:
-    """`multiply_pieces` with each of `vectors` vectors, which begin `stride` elements apart.
+    """Multiply as `multiply_pieces`, by each of `vectors` vectors that begin `stride` apart.
 
-    So many lanes as `width`, no fewer than pieces, are one vector's. Where sums go says
-    `place_of_each`.
+    width: lanes per vector, at least the number of pieces.
+    part: the chunk of interleaved results; see `place_of_each`.
     """
     f = prime_field(k, modulus)
     lane = k.global_id()
@@ -198,7 +198,7 @@ def add_pieces_of_each(
     *,
     modulus: Modulus,
 ) -> None:
-    """`add_pieces` of several vectors, a workgroup for each of their `rows`."""
+    """Add as `add_pieces`, for several vectors; a workgroup for each row of each vector."""
     f = prime_field(k, modulus)
     shared = k.shared(types.u64, k.workgroup_size * f.word_count)
     group, lane = k.workgroup_id(), k.local_id()
@@ -214,7 +214,7 @@ def add_pieces_of_each(
 
 
 def _add_shared(k: Builder, f: PrimeField, shared: Value, lane: Value) -> None:
-    """Adds the elements of all lanes up in the first one's."""
+    """Reduce the elements of all lanes to their sum, in the first lane's element."""
     half = k.workgroup_size // 2
     while half:
         k.barrier()
@@ -230,12 +230,13 @@ def _nothing(f: PrimeField) -> Any:
 
 @frozen
 class Layout:
-    """Which entries each piece has, and where; host arrays, in the order of the pieces.
+    """The layout of pieces, as host arrays in the order of the pieces.
 
-    Piece i begins at entry `first[i]`, has `lengths[i]` of them and its sum belongs to element
-    `targets[i]`: a row, or where a row was cut element `height` + n. `bundles` says where bundles
-    begin in the arrays of `room` entries. Row `cut[g]` is the sum of the elements from `bounds[g]`
-    to `bounds[g + 1]` - 1.
+    height: the number of rows.
+    first, lengths: the first entry and the number of entries of each piece.
+    targets: the element of each piece's sum: its row, or `height` + n for a piece of a split row.
+    bundles: the index of each bundle's first entry in the arrays of `room` entries.
+    cut, bounds: row cut[g] is the sum of elements bounds[g] to bounds[g + 1] - 1.
     """
 
     height: int
@@ -249,7 +250,7 @@ class Layout:
 
     @classmethod
     def of_rows(cls, height: int, row: Array, start: Array, length: Array) -> Layout:
-        """`start` and `length` are the entries of the rows numbered `row`, each at most once."""
+        """Lay out rows: row[i] has length[i] entries from entry start[i]; rows are distinct."""
         starts, lengths = np.zeros(height, np.uint32), np.zeros(height, np.uint32)
         starts[row], lengths[row] = start, length
         targets = np.arange(height, dtype=np.uint32)
@@ -284,14 +285,14 @@ class Layout:
 
     @property
     def elements(self) -> int:
-        """Elements that the products need: the rows, then the sums of pieces."""
+        """The number of elements of the result: the rows, then the sums of pieces."""
         return max(self.height, int(self.bounds[-1]))
 
     def runs(self, most: int) -> Iterator[tuple[slice, slice, int]]:
-        """Runs of bundles whose entries, with what fills them up, are at most `most`.
+        """Yield runs of bundles with at most `most` entries, including padding.
 
-        Of each run the pieces, the bundles, and the entries that they have room for. A bundle has
-        at most PIECE * BUNDLE entries, and a run at least one bundle.
+        A run is its slice of pieces, its slice of bundles, and its number of entries with padding.
+        It has at least one bundle, and a bundle at most PIECE * BUNDLE entries.
         """
         ends = np.append(self.bundles[1:], np.uint64(self.room)).astype(np.int64)
         begin = 0
@@ -329,7 +330,7 @@ class Pieces:
         self, recording: RecordingStream, device: AnyDevice, modulus: Modulus, vector: Buffer,
         out: Buffer,
     ) -> None:  # fmt: skip
-        """Adds the sums of the pieces with `vector`; see `DeviceMatrix.record`."""
+        """Record the products of the pieces with `vector`; see `DeviceMatrix.record`."""
         nonzeros, size = self.nonzeros, modulus.bytes
         recording.launch(
             device.compile(multiply_pieces, modulus=modulus), -(-self.count // device.lanes),
@@ -342,7 +343,7 @@ class Pieces:
         self, recording: RecordingStream, device: AnyDevice, modulus: Modulus, vectors: int,
         stride: int, part: int, vector: Buffer, out: Buffer,
     ) -> None:  # fmt: skip
-        """Adds their sums with each of several vectors; see `DeviceMatrix.record_each`."""
+        """Record the products with each of several vectors; see `DeviceMatrix.record_each`."""
         nonzeros, size = vectors * self.nonzeros, modulus.bytes
         width = -(-self.count // BUNDLE) * BUNDLE
         recording.launch(
@@ -362,7 +363,7 @@ def _laid_out(
     run: tuple[slice, slice, int],
     index_word: int,
 ) -> Pieces:
-    """The pieces of one run of a layout, brought to the device."""
+    """Upload the pieces of one run of a layout."""
     pieces, bundles, room = run
     first, lengths = layout.first[pieces], layout.lengths[pieces]
     count, sizes = len(lengths), lengths.astype(np.int64)
@@ -395,10 +396,9 @@ def _laid_out(
 
 
 class DeviceMatrix(SparseMatrix):
-    """Rows in the memory of a GPU.
+    """A sparse matrix in the memory of a GPU.
 
-    `elements` is how many elements the products need room for: the rows, and sums of pieces behind
-    them.
+    elements: the number of elements of a product: the rows, then sums of pieces.
     """
 
     def __init__(self, device: AnyDevice, modulus: Modulus, rows: RowEntries) -> None:
@@ -418,25 +418,25 @@ class DeviceMatrix(SparseMatrix):
 
     @staticmethod
     def most_elements(nonzeros: int, height: int) -> int:
-        """A bound on `elements`."""
+        """An upper bound on `elements`."""
         # A cut row has more than PIECE entries, so at most two pieces for as many.
         return height + 2 * (nonzeros // PIECE)
 
     @staticmethod
     def peak_bytes(modulus: Modulus, nonzeros: int, height: int) -> int:
-        """A bound on the memory that so many entries take while they are laid out."""
+        """An upper bound on the bytes that `nonzeros` entries take while they are laid out."""
         pieces = DeviceMatrix.most_elements(nonzeros, height)
         entry = 4 * (HEAD_WORDS + modulus.words) + 4 + modulus.bytes
         return entry * nonzeros + (4 + modulus.bytes) * BUNDLE * PIECE + 16 * pieces
 
     @property
     def nbytes(self) -> int:
-        """Device memory that the rows keep."""
+        """Bytes of device memory of the rows."""
         kept = sum(run.nbytes for run in self._runs)
         return kept + self._cut_rows.nbytes + self._bounds.nbytes
 
     def multiply(self, vector: Words, out: Words) -> None:
-        """See `SparseMatrix`; it waits for them, and `out` may hold anything."""
+        """See `SparseMatrix`; waits for the products, and overwrites all of `out`."""
         device = self._device
         products = device.allocate(self.elements * self._modulus.bytes, zero=False)
         recording = device.stream("sparse").record()
@@ -447,9 +447,9 @@ class DeviceMatrix(SparseMatrix):
         check_written(device, "products of matrices", out)
 
     def record(self, recording: RecordingStream, vector: Buffer, out: Buffer) -> None:
-        """Adds the products with `vector`, canonical integers; the rows are in Montgomery form.
+        """Record the products with `vector` of canonical integers; results are in Montgomery form.
 
-        `out` has room for `elements` elements and may hold anything.
+        out: memory for `elements` elements, which need not be zero.
         """
         for run in self._runs:
             run.record(recording, self._device, self._modulus, vector, out)
@@ -462,11 +462,12 @@ class DeviceMatrix(SparseMatrix):
         self, recording: RecordingStream, vectors: int, stride: int, part: int, vector: Buffer,
         out: Buffer,
     ) -> None:  # fmt: skip
-        """`record` of so many vectors, which begin `stride` elements apart.
+        """Record the products with each of `vectors` vectors that begin `stride` elements apart.
 
-        The first `part` rows of all products come first in `out`, then the next ones of all, and
-        so on: it has room for `vectors` * `part` elements as often as `elements` have parts.
+        out: products interleaved in chunks of `part` rows (`place_of_each`), with memory for
+            `vectors` times `elements` rounded up to a multiple of `part`.
         """
+
         for run in self._runs:
             run.record_each(
                 recording, self._device, self._modulus, vectors, stride, part, vector, out

@@ -19,7 +19,7 @@ CONSTANT_ROW = "constant constraint"
 
 @frozen
 class Lint:
-    """A finding: its `kind`, one of those of this module, and what and where it is."""
+    """A finding: its `kind`, one of this module's kinds, and a description with its location."""
 
     kind: str
     message: str
@@ -29,8 +29,11 @@ class Lint:
 
 
 def lints_of(system: ConstraintSystem) -> list[Lint]:
-    """All findings: wires that no constraint has, of which some occur in hints; public inputs that
-    none has; constraints that are there twice, or that have no wire."""
+    """Find wires and public inputs that no constraint uses, and redundant constraints.
+
+    Unused wires may occur in hints. Redundant constraints are duplicates, and constraints without a
+    wire.
+    """
     return [*_wires(system), *_rows(system)]
 
 
@@ -53,7 +56,7 @@ def _wires(system: ConstraintSystem) -> Iterator[Lint]:
 
 
 def _used(system: ConstraintSystem) -> set[int]:
-    """The wires that constraints have, but for those that are multiplied by no wire at all."""
+    """The wires of C, and the wires of A and B in rows where neither is empty."""
     used = set(system.columns[2])
     for row in range(len(system.row_paths)):
         left, right = (system.row(side, row)[0] for side in (0, 1))

@@ -1,8 +1,8 @@
-"""Parts of circuits: logic, orders, lookups, hashes, points of curves, signatures, paths.
+"""Gadgets: logic, comparisons, lookups, hashes, curve points, signatures and Merkle paths.
 
-Each is a function of a system and of signals, and has the constraints that docs/r1cs-gadgets.md
-lists; `quod.r1cs.reference` has what they compute, of plain integers. The names below load on first
-use (PEP 562).
+A gadget is a function of a system and signals; docs/r1cs-gadgets.md lists its constraints.
+`quod.r1cs.reference` has the same functions over integers. The names below load on first use
+(PEP 562).
 """
 
 from __future__ import annotations

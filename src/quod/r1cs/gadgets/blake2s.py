@@ -1,7 +1,7 @@
-"""BLAKE2s (RFC 7693) in a circuit, with a personalisation, constraint for constraint bellman's.
+"""BLAKE2s (RFC 7693) in a circuit, with a personalisation; its constraints equal bellman's.
 
-Sums modulo 2**32 are equal to their bits; several such equalities share a constraint, as far as the
-field has room.
+Sums modulo 2**32 are constrained to equal their bits; several such equalities are packed into one
+constraint, as many as fit in the field.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ Word = list[Boolean]
 def blake2s_hash(
     system: ConstraintSystem, message: Sequence[Operand], personalisation: bytes = bytes(8)
 ) -> list[Signal]:
-    """The 256 bits of the digest of a message of bits, of each byte the lowest bit first.
+    """Hash a message of bits to the 256 bits of its digest; each byte's lowest bit comes first.
 
-    21,006 constraints for up to 64 bytes over BLS12-381. The length, of whole bytes, is that of the
-    list, and is part of the circuit. InputError for a signal that is not shown to be a bit.
-    `hashlib.blake2s(..., person=...)` natively.
+    21,006 constraints for up to 64 bytes over BLS12-381. The message's length, in whole bytes, is
+    part of the circuit. InputError for a signal that is not shown to be a bit. The reference is
+    `hashlib.blake2s(..., person=...)`.
     """
     bits = [
         _boolean(bit)
@@ -88,13 +88,13 @@ def _compressed(
 
 
 def _mixed(system: ConstraintSystem, left: Word, right: Word, turn: int = 0) -> Word:
-    """The exclusive or of two words, turned right."""
+    """The exclusive or of two words, rotated right by `turn` bits."""
     bits = [either_alone(system, one, other) for one, other in zip(left, right, strict=True)]
     return bits[turn:] + bits[:turn]
 
 
 class _Equalities:
-    """Equalities of small sums that share constraints, each shifted behind the one before."""
+    """Equalities of small sums, packed into shared constraints at different bit offsets."""
 
     def __init__(self, system: ConstraintSystem) -> None:
         self._system, self._used = system, 0
@@ -102,7 +102,7 @@ class _Equalities:
         self._room = system.prime.bit_length() - 1
 
     def total(self, words: list[Word]) -> Word:
-        """The sum of words modulo 2**32, in new bits."""
+        """Add words modulo 2**32; return the sum in new bits."""
         system = self._system
         terms = [(bit, 1 << at) for word in words for at, bit in enumerate(word)]
         left = weighted(system, terms)
@@ -121,7 +121,7 @@ class _Equalities:
         return [*bits[:_WORD]]
 
     def flush(self) -> None:
-        """The constraint of what has come together."""
+        """Add the constraint of the equalities collected so far."""
         if self._used:
             self._system.enforce(self._left, self._system.one, self._right)
         self._left, self._right, self._used = self._system.zero, self._system.zero, 0

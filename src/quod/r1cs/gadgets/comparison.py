@@ -1,4 +1,4 @@
-"""Orders of signals that are small numbers, and of bits against a constant."""
+"""Comparisons of signals that are small numbers, and of bits with a constant."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ hide_frames_of(__file__)
 
 
 def is_less(system: ConstraintSystem, left: Operand, right: Operand, size: int) -> Signal:
-    """1 where left < right, else 0; size + 2 constraints.
+    """Return a bit that is 1 if left < right, else 0; size + 2 constraints.
 
     InputError unless constraints show that both are below 2**size, usually `system.bits(x, size)`.
     """
@@ -22,19 +22,19 @@ def is_less(system: ConstraintSystem, left: Operand, right: Operand, size: int) 
 
 
 def is_at_most(system: ConstraintSystem, left: Operand, right: Operand, size: int) -> Signal:
-    """1 where left <= right, else 0; as `is_less`."""
+    """Return a bit that is 1 if left <= right, else 0; see `is_less`."""
     first, second = _operands(system, left, right, size)
     return 1 - _is_less(system, second, first, size)
 
 
 def assert_less(system: ConstraintSystem, left: Operand, right: Operand, size: int) -> None:
-    """left < right; size + 1 constraints, with both below 2**size as for `is_less`."""
+    """Constrain left < right; size + 1 constraints; both below 2**size as for `is_less`."""
     first, second = _operands(system, left, right, size)
     system.bits(second - first - 1, size)
 
 
 def assert_at_most(system: ConstraintSystem, left: Operand, right: Operand, size: int) -> None:
-    """left <= right; as `assert_less`."""
+    """Constrain left <= right; see `assert_less`."""
     first, second = _operands(system, left, right, size)
     system.bits(second - first, size)
 
@@ -46,7 +46,7 @@ def _is_less(system: ConstraintSystem, left: Signal, right: Signal, size: int) -
 def _operands(
     system: ConstraintSystem, left: Operand, right: Operand, size: int
 ) -> tuple[Signal, Signal]:
-    """The signals of both operands; InputError unless they are shown to be below 2**size."""
+    """Return both operands as signals; InputError unless they are shown to be below 2**size."""
     size = whole_number("size", size, 1, most_size(system_over(system)))
     first, second = signal_of(system, left), signal_of(system, right)
     for name, signal in (("left", first), ("right", second)):
@@ -60,11 +60,11 @@ def _operands(
 
 
 def assert_bits_at_most(system: ConstraintSystem, bits: Sequence[Operand], most: int) -> None:
-    """The number of bits, the least first, is at most a constant.
+    """Constrain the number with these bits, least first, to be at most a constant.
 
-    From the top: where the constant has zeros behind a run of ones, and all ones so far are ones of
-    the bits too, the bits have zeros. A constraint a run of zeros, and one a bit of the runs of
-    ones but for the last. InputError for a signal that is not shown to be a bit.
+    From the top: after a run of ones of the constant, if the bits agree with all its ones so far,
+    they must be 0 where the constant is. Costs a constraint per run of zeros, and per bit of all
+    runs of ones except the last. InputError for a signal that is not shown to be a bit.
     """
     given = bit_signals(system_over(system), "the bits", bits)
     most = whole_number("the greatest number", most, 0)

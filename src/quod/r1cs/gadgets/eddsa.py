@@ -18,10 +18,10 @@ def assert_eddsa(
     system: ConstraintSystem, public_key: Sequence[Operand], message: Operand,
     r8: Sequence[Operand], s: Operand,
 ) -> None:  # fmt: skip
-    """(R8, S) signs the message: S * Base8 = R8 + 8 * Poseidon(R8, A, message) * A.
+    """Constrain (R8, S) to sign the message: S * Base8 = R8 + 8 * Poseidon(R8, A, message) * A.
 
-    Shows also that both points are on the curve, that the key is not of small order, and that S is
-    below the order of the subgroup. `quod.r1cs.reference.eddsa_verify` natively.
+    Also constrains both points to be on the curve, the key not to be of small order, and S to be
+    below the order of the subgroup. The reference is `quod.r1cs.reference.eddsa_verify`.
     """
     points = MontgomeryPoints(system, BABY_JUBJUB)
     edwards, order = points.edwards, BABY_JUBJUB.fr

@@ -1,9 +1,8 @@
 """Points of a twisted Edwards curve in a circuit over the field of its coordinates.
 
-The addition law is complete, so functions take every pair of points of the curve. Off the curve its
-divisors may be 0. Functions therefore take a `CurvePoint`, which `assert_on_curve` returns, and
-refuse two signals that no constraint shows to be on the curve. The native law is
-`quod.curve.edwards_group`.
+The addition law is complete for points on the curve; for other points its divisors may be 0.
+Functions therefore take a `CurvePoint`, which `assert_on_curve` returns, and reject signals that no
+constraint shows to be on the curve. The reference is `quod.curve.edwards_group`.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from quod.r1cs.system import ConstraintSystem, Operand
 hide_frames_of(__file__)
 
 PointSignals = tuple[Signal, Signal]
-"""Two coordinates, which may be off the curve."""
+"""The coordinates of a point that may be off the curve."""
 
 
 class CurvePoint(NamedTuple):
@@ -37,8 +36,11 @@ class CurvePoint(NamedTuple):
 
 
 class SubgroupPoint(CurvePoint):
-    """A point that is shown to have the prime order. `assert_not_small_order` returns one;
-    ``SubgroupPoint(x, y)`` declares that other constraints show it."""
+    """A point that is shown to have the prime order.
+
+    `assert_not_small_order` returns one; ``SubgroupPoint(x, y)`` declares that other constraints
+    show it.
+    """
 
     __slots__ = ()
 
@@ -67,7 +69,7 @@ class EdwardsPoints:
         return CurvePoint(self.system.zero, self.system.one)
 
     def point(self, given: Point) -> CurvePoint:
-        """A point of the curve; InputError for signals that are not shown to be one."""
+        """Return a point of the curve; InputError for signals that are not shown to be one."""
         x, y = self._coordinates(given)
         if isinstance(given, CurvePoint):
             return given
@@ -79,16 +81,16 @@ class EdwardsPoints:
         return self.constant((u, v))
 
     def constant(self, point: EdwardsPair) -> CurvePoint:
-        """A point that is known; InputError for one that is off the curve."""
+        """Return a constant point; InputError if it is off the curve."""
         x, y = edwards_pair("the point", self.curve, point)
         return CurvePoint(self.system.constant(x), self.system.constant(y))
 
     def private(self, name: str) -> CurvePoint:
-        """A private input of two numbers, which are shown to be a point of the curve."""
+        """Declare a private input of two coordinates, constrained to be a point of the curve."""
         return self.assert_on_curve(self.system.private(name, 2))
 
     def assert_on_curve(self, given: Sequence[Operand]) -> CurvePoint:
-        """Show that two coordinates are a point of the curve, and return it; 3 constraints.
+        """Constrain two coordinates to be a point of the curve, and return it; 3 constraints.
 
         a*x^2 + y^2 = 1 + d*x^2*y^2.
         """
@@ -98,14 +100,15 @@ class EdwardsPoints:
         return CurvePoint(x, y)
 
     def assert_equal(self, left: Sequence[Operand], right: Sequence[Operand]) -> None:
-        """Two points are the same; 2 constraints."""
+        """Constrain two points to be equal; 2 constraints."""
         for a, b in zip(self._coordinates(left), self._coordinates(right), strict=True):
             self.system.assert_equal(a, b)
 
     def assert_not_small_order(self, given: Point) -> SubgroupPoint:
-        """The cofactor times the point, whose x is shown not to be 0; 16 constraints for 8.
+        """Return cofactor * point, whose x is constrained not to be 0; 16 constraints for 8.
 
-        The point then has a multiple of the prime order. The cofactor is a power of two.
+        The order of the given point is then a multiple of the prime. The cofactor is a power of
+        two.
         """
         point = self.point(given)
         for _ in range(self.curve.cofactor.bit_length() - 1):
@@ -114,12 +117,12 @@ class EdwardsPoints:
         return SubgroupPoint(*point)
 
     def negate(self, given: Point) -> CurvePoint:
-        """-point; no constraint."""
+        """Return -point; no constraint."""
         x, y = self.point(given)
         return CurvePoint(-x, y)
 
     def add(self, left: Point, right: Point) -> CurvePoint:
-        """left + right; 6 constraints."""
+        """Add two points; 6 constraints."""
         system, (x1, y1), (x2, y2) = self.system, self.point(left), self.point(right)
         first, second = system.multiply(x1, y2), system.multiply(y1, x2)
         cross = system.multiply(y1 - x1 * self._a, x2 + y2)
@@ -127,7 +130,7 @@ class EdwardsPoints:
         return self._quotients(first + second, cross - second + first * self._a, first, second)
 
     def double(self, given: Point) -> CurvePoint:
-        """2 * point; 5 constraints."""
+        """Double a point; 5 constraints."""
         system, (x, y) = self.system, self.point(given)
         product = system.multiply(x, y)
         cross = system.multiply(y - x * self._a, x + y)
@@ -136,18 +139,18 @@ class EdwardsPoints:
         )  # fmt: skip
 
     def _coordinates(self, point: Sequence[Operand]) -> PointSignals:
-        """The signals of a pair of signals or numbers."""
+        """Return a pair of signals or numbers as signals."""
         x, y = signals(self.system, "a point", point, 2)
         return x, y
 
     def _quotients(self, x: Signal, y: Signal, first: Signal, second: Signal) -> CurvePoint:
-        """x/(1 + d*first*second) and y/(1 - d*first*second), whose divisors are never 0."""
+        """Return x/(1 + d*first*second) and y/(1 - d*first*second); divisors are never 0."""
         system = self.system
         product = system.multiply(first * self.curve.d, second)
         return CurvePoint(system.divide(x, 1 + product), system.divide(y, 1 - product))
 
     def select(self, bit: Operand, chosen: Point, other: Point) -> CurvePoint:
-        """`chosen` where the bit is 1, else `other`; 2 constraints, none of constants."""
+        """Select `chosen` if the bit is 1, else `other`; 2 constraints, none for constants."""
         selector = signal_of(self.system, bit)
         x, y = (
             self.system.select(selector, one, zero)
@@ -156,11 +159,10 @@ class EdwardsPoints:
         return CurvePoint(x, y)
 
     def multiply(self, bits: Sequence[Operand], given: Point) -> CurvePoint:
-        """The multiple of any point of the curve by a number, its bits least first.
+        """Multiply any point of the curve by a number, given by its bits, least first.
 
-        Two bits at a time from the top; 23 constraints for them. InputError for a signal that is
-        not shown to be a bit. `MontgomeryPoints.multiply` takes 8 a bit, for points that are not of
-        small order.
+        Costs 23 constraints per two bits. InputError for a signal that is not shown to be a bit.
+        `MontgomeryPoints.multiply` costs 8 per bit, for points that are not of small order.
         """
         point, selectors = self.point(given), bit_signals(self.system, "the bits", bits, least=1)
         twice = self.double(point)
@@ -191,9 +193,9 @@ class EdwardsPoints:
         return result
 
     def multiply_fixed(self, bits: Sequence[Operand], base: EdwardsPair) -> CurvePoint:
-        """The multiple of a constant point by a number, its bits least first: any point, any bits.
+        """Multiply any constant point by a number, given by its bits, least first.
 
-        9 constraints for three bits; `MontgomeryPoints.multiply_fixed` takes 6.
+        Costs 9 constraints per three bits; `MontgomeryPoints.multiply_fixed` costs 6.
         """
         group, selectors = (
             edwards_group(self.curve),
@@ -215,7 +217,7 @@ class EdwardsPoints:
 
 
 def check_order(points: EdwardsPoints, base: EdwardsPair) -> EdwardsPair:
-    """A constant point of the prime order; InputError for others."""
+    """Return a constant point; InputError unless it has the prime order."""
     base = edwards_pair("the base", points.curve, base)
     group = edwards_group(points.curve)
     if base == (0, 1) or not group.in_subgroup(base):

@@ -1,4 +1,4 @@
-"""A value of several: by the bits of its number, by the number itself, of signals or constants."""
+"""Selection of one of several signals or constants, by an index or by the bits of an index."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST_BITS = 16
 
 
 def choose(system: ConstraintSystem, bits: Sequence[Operand], values: Sequence[Operand]) -> Signal:
-    """The value whose number the bits are, least first, of 2**n; 2**n - 1 constraints.
+    """Select one of 2**n values by the bits of its index, least first; 2**n - 1 constraints.
 
     InputError for a signal that is not shown to be a bit.
     """
@@ -30,9 +30,9 @@ def choose(system: ConstraintSystem, bits: Sequence[Operand], values: Sequence[O
 
 
 def one_hot(system: ConstraintSystem, index: Operand, count: int) -> list[Signal]:
-    """`count` bits of which that at the index is 1 and the others are 0; count + 1 constraints.
+    """Return `count` bits of which only the one at the index is 1; count + 1 constraints.
 
-    It shows that the index is below the count.
+    Constrains the index to be below the count.
     """
     count = whole_number("count", count, 1, 1 << _MOST_BITS)
     position = signal_of(system_over(system), index)
@@ -51,7 +51,10 @@ def one_hot(system: ConstraintSystem, index: Operand, count: int) -> list[Signal
 
 
 def choose_at(system: ConstraintSystem, index: Operand, values: Sequence[Operand]) -> Signal:
-    """The value at an index, which is shown to be one; 2 constraints a value, and 1."""
+    """Select the value at an index, which is constrained to be in range.
+
+    Costs 2 constraints per value, and 1.
+    """
     given = signals(system_over(system), "the values", values, least=1)
     flags = one_hot(system, index, len(given))
     chosen = system.sum(

@@ -13,7 +13,7 @@ from quod.r1cs.system import ConstraintSystem, Operand
 hide_frames_of(__file__)
 
 Compress = Callable[[ConstraintSystem, int, Signal, Signal], Signal]
-"""The node of (system, level, left, right)."""
+"""A function from (system, level, left, right) to the parent node."""
 
 
 def poseidon_node(system: ConstraintSystem, level: int, left: Signal, right: Signal) -> Signal:
@@ -30,10 +30,11 @@ def merkle_root(
     system: ConstraintSystem, leaf: Operand, siblings: Sequence[Operand],
     position: Sequence[Operand], compress: Compress = poseidon_node,
 ) -> Signal:  # fmt: skip
-    """The root above a leaf, of the siblings on the way up and the bits of the leaf's position.
+    """Compute the root of a Merkle path from a leaf, the siblings and the bits of its position.
 
-    Both begin at the leaf; a bit of 1 says that the node is the right one of two. Shows that bits
-    are bits. 2 constraints a level besides the hash. `quod.r1cs.reference.merkle_root` natively.
+    Both lists begin at the leaf; a bit of 1 means that the node is the right child. Constrains
+    position to bits. Costs 2 constraints per level and the hash. The reference is
+    `quod.r1cs.reference.merkle_root`.
     """
     node = signal_of(system_over(system), leaf)
     path = signals(system, "the siblings", siblings)

@@ -1,10 +1,10 @@
-"""Points of an Edwards curve in Montgomery form in a circuit: fewer constraints, and exceptions.
+"""Points of an Edwards curve in Montgomery form in a circuit: cheaper, but with exceptions.
 
-The sum of points with the same u and the double of a point of order two are undefined: the
-constraints then leave a quotient 0/0 open. Functions add constraints that exclude these cases,
+The sum of points with equal u, and the double of a point of order two, are undefined: the
+constraints would leave a quotient 0/0 free. Functions add constraints that exclude these cases
 unless an argument says that the caller's constraints do. `multiply` and `multiply_fixed` never
-reach them, for points whose order is the prime or a multiple of it: partial sums are odd multiples
-below 2**k, and the addend is 2**k times an odd number, far below the order.
+reach them for points whose order is a multiple of the prime: partial sums are odd multiples below
+2**k, and the addend is 2**k times an odd number, far below the order.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class MontgomeryPoint(NamedTuple):
 class MontgomeryPoints:
     """The points (u, v) with B*v^2 = u^3 + A*u^2 + u of an Edwards curve, in one system.
 
-    Errors are those of `EdwardsPoints`, which `edwards` is.
+    Errors are those of `EdwardsPoints`; `edwards` has the Edwards form of the curve.
     """
 
     def __init__(self, system: ConstraintSystem, curve: EdwardsCurve) -> None:
@@ -55,7 +55,7 @@ class MontgomeryPoints:
         self._most = curve.fr.bits - 2
 
     def point(self, given: MontgomeryPoint) -> MontgomeryPoint:
-        """A point of this system; InputError unless it is a `MontgomeryPoint`."""
+        """Return the point; InputError unless it is a `MontgomeryPoint` of this system."""
         if not isinstance(given, MontgomeryPoint):
             raise InputError(
                 f"a point is not shown to be on {self.curve.name}; pass the result of "
@@ -64,10 +64,10 @@ class MontgomeryPoints:
         return MontgomeryPoint(*signals(self.system, "a point", given, 2))
 
     def from_edwards(self, given: Point) -> MontgomeryPoint:
-        """u = (1 + y)/(1 - y), v = u/x; 2 constraints of a `SubgroupPoint`.
+        """Convert a point: u = (1 + y)/(1 - y), v = u/x; 2 constraints for a `SubgroupPoint`.
 
-        For another point, one more constraint shows that x is not 0: the points (0, 1) and (0, -1)
-        have no such v.
+        For another point, one more constraint excludes x = 0: the points (0, 1) and (0, -1) have no
+        such v.
         """
         point = self.edwards.point(given)
         if not isinstance(point, SubgroupPoint):
@@ -80,10 +80,10 @@ class MontgomeryPoints:
         return MontgomeryPoint(u, self.system.divide(u, point.x))
 
     def to_edwards(self, given: MontgomeryPoint, *, nonzero: bool = False) -> CurvePoint:
-        """x = u/v, y = (u - 1)/(u + 1); 3 constraints, of which one shows that v is not 0.
+        """Convert a point: x = u/v, y = (u - 1)/(u + 1); 3 constraints, one excludes v = 0.
 
-        With `nonzero` the caller's constraints show it, and 2 remain. The point of order two, (0,
-        0), would leave x open.
+        With `nonzero` the caller's constraints exclude it, and 2 remain. The point of order two,
+        (0, 0), would leave x free.
         """
         u, v = self.point(given)
         if not flag("nonzero", nonzero):
@@ -93,10 +93,10 @@ class MontgomeryPoints:
     def add(
         self, left: MontgomeryPoint, right: MontgomeryPoint, *, distinct: bool = False
     ) -> MontgomeryPoint:
-        """left + right; 4 constraints, of which one shows that the two u differ.
+        """Add two points; 4 constraints, one of which excludes equal u.
 
-        With `distinct` the caller's constraints show it, and 3 remain. Equal points would leave the
-        sum open.
+        With `distinct` the caller's constraints exclude it, and 3 remain. Equal points would leave
+        the sum free.
         """
         first, (u2, v2) = self.point(left), self.point(right)
         if not flag("distinct", distinct):
@@ -104,7 +104,7 @@ class MontgomeryPoints:
         return self._on_line(self.system.divide(v2 - first.v, u2 - first.u), first, u2)
 
     def double(self, given: MontgomeryPoint) -> MontgomeryPoint:
-        """2 * point; 4 constraints, which no point of order two satisfies."""
+        """Double a point; 4 constraints, which no point of order two satisfies."""
         u, v = point = self.point(given)
         rise = 3 * self.system.multiply(u, u) + 2 * self.form.a * u + 1
         return self._on_line(self.system.divide(rise, v * (2 * self.form.b)), point, u)
@@ -120,14 +120,13 @@ class MontgomeryPoints:
     def multiply(
         self, bits: Sequence[Operand], given: Point, *, not_small_order: bool = False
     ) -> CurvePoint:
-        """In Edwards form, the multiple of a point by a number, its bits least first.
+        """Multiply a point by a number with these bits, least first; return it in Edwards form.
 
-        8 constraints a bit and 12, and of bits beyond the length of the order less two about 12
-        each. InputError for a signal that is not shown to be a bit. For a point that is no
-        `SubgroupPoint`, 16 constraints (for the cofactor 8) show that its order is not small,
-        unless `not_small_order` says that the caller's constraints do
-        (`EdwardsPoints.assert_not_small_order`). Points of small order would leave the multiple
-        open.
+        Costs 8 constraints per bit and 12; bits beyond the order's length minus two cost about 12
+        each. InputError for a signal that is not shown to be a bit. Points of small order would
+        leave the multiple free: for a point that is not a `SubgroupPoint`, 16 constraints (for the
+        cofactor 8) exclude them, unless `not_small_order` says that the caller's constraints do
+        (`EdwardsPoints.assert_not_small_order`).
         """
         system, edwards = self.system, self.edwards
         point, selectors = edwards.point(given), bit_signals(system, "the bits", bits, least=1)
@@ -152,9 +151,9 @@ class MontgomeryPoints:
         return result
 
     def multiply_fixed(self, bits: Sequence[Operand], base: EdwardsPair) -> CurvePoint:
-        """In Edwards form, the multiple of a constant point of the prime order by a number.
+        """Multiply a constant point of prime order by a number; the result is in Edwards form.
 
-        6 constraints for three bits; those beyond the length of the order less two as
+        Costs 6 constraints per three bits; bits beyond the order's length minus two cost as in
         `EdwardsPoints.multiply_fixed`. InputError for a signal that is not shown to be a bit, and
         for a point of another order.
         """
@@ -192,5 +191,5 @@ class MontgomeryPoints:
 
 
 def _signed(number: int, count: int) -> int:
-    """The number whose digits are 1 or -1 as the bits of another are 1 or 0."""
+    """Return the number with digits 1 and -1 where `number` has bits 1 and 0."""
     return 2 * number - (1 << count) + 1

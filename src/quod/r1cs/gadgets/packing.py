@@ -13,7 +13,7 @@ hide_frames_of(__file__)
 
 
 def assert_bits(system: ConstraintSystem, bits: Sequence[Operand]) -> None:
-    """Each is 0 or 1; one constraint each."""
+    """Constrain each signal to 0 or 1; one constraint each."""
     for bit in signals(system_over(system), "the bits", bits):
         system.boolean(bit)
 
@@ -21,9 +21,9 @@ def assert_bits(system: ConstraintSystem, bits: Sequence[Operand]) -> None:
 def pack_elements(
     system: ConstraintSystem, bits: Sequence[Operand], size: int | None = None
 ) -> list[Signal]:
-    """The numbers of `size` bits each, least first, the last of what is left; no constraint.
+    """Pack bits into numbers of `size` bits, least first; the last may be shorter; no constraint.
 
-    By default as many bits as every number of has that many below the prime: 253 over BN254.
+    The default size is the largest for which every number is below the prime: 253 over BN254.
     """
     given = bit_signals(system_over(system), "the bits", bits)
     most = system.prime.bit_length() - 1
@@ -34,7 +34,7 @@ def pack_elements(
 def unpack_elements(
     system: ConstraintSystem, elements: Sequence[Operand], size: int
 ) -> list[Signal]:
-    """The bits of numbers, each shown to be below 2**size; size + 1 constraints each."""
+    """Return the bits of numbers, constrained to be below 2**size; size + 1 constraints each."""
     size = whole_number("size", size, 1, system_over(system).prime.bit_length() - 1)
     given = signals(system, "the elements", elements)
     return [bit for element in given for bit in system.bits(element, size)]

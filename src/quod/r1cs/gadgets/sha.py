@@ -17,14 +17,14 @@ _WORD = 32
 _BLOCK = 512
 
 Word = list[Signal]
-"""32 bits, the least first."""
+"""32 bits, least significant first."""
 
 
 def sha256(system: ConstraintSystem, message: Sequence[Operand]) -> list[Signal]:
-    """The 256 bits of the digest of a message of bits, of each byte the highest bit first.
+    """Hash a message of bits to the 256 bits of its digest; each byte's highest bit comes first.
 
-    The length is that of the list, and is part of the circuit. InputError for a signal that is not
-    shown to be a bit. hashlib has the native function.
+    The length of the list is part of the circuit. InputError for a signal that is not shown to be a
+    bit. The reference is `hashlib.sha256`.
     """
     bits = bit_signals(system_over(system), "the bits of the message", message)
     length = len(bits)
@@ -42,7 +42,10 @@ def sha256(system: ConstraintSystem, message: Sequence[Operand]) -> list[Signal]
 def sha256_compression(
     system: ConstraintSystem, state: Sequence[Sequence[Operand]], block: Sequence[Sequence[Operand]]
 ) -> list[Word]:
-    """The state of 8 words after a block of 16, each of 32 bits, the least first."""
+    """Apply the compression function to a state of 8 words and a block of 16.
+
+    Words are 32 bits, least significant first.
+    """
     system_over(system)
     start = [bit_signals(system, "the bits of a word", word, _WORD) for word in state]
     words = [bit_signals(system, "the bits of a word", word, _WORD) for word in block]
@@ -73,7 +76,7 @@ def sha256_compression(
 
 
 def _mixed(system: ConstraintSystem, word: Word, turns: tuple[int, ...], shift: int = 0) -> Word:
-    """The exclusive or of a word turned right, and shifted right if that is given."""
+    """The exclusive or of a word's rotations by `turns` and, if not 0, its right shift."""
     parts = [[word[(at + by) % _WORD] for at in range(_WORD)] for by in turns]
     if shift:
         parts.append(word[shift:] + [system.zero] * shift)
@@ -81,7 +84,7 @@ def _mixed(system: ConstraintSystem, word: Word, turns: tuple[int, ...], shift: 
 
 
 def _sum(system: ConstraintSystem, words: list[Word], constant: int = 0) -> Word:
-    """The sum of words modulo 2**32, in bits that are shown to be such."""
+    """Add words and a constant modulo 2**32; return the sum in constrained bits."""
     total = system.sum([constant, *(system.pack(word) for word in words)])
     most = len(words) * ((1 << _WORD) - 1) + constant
     if (number := total.constant) is not None:

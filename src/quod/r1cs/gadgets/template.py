@@ -1,7 +1,7 @@
-"""A circuit that another compiler made, a circom template's .r1cs say, as part of one in Python.
+"""Templates: a compiled circuit, such as a circom template's .r1cs, inside a circuit in Python.
 
-Its constraints are taken over as they are. Where its values come from is for the caller to say: its
-own calculator, as `quod.witness.WitnessCalculator`, in a function.
+Its constraints are copied unchanged. The caller provides a function that computes its values, such
+as one that calls its `quod.witness.WitnessCalculator`.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ from quod.validation import in_order
 hide_frames_of(__file__)
 
 Calculate = Callable[[list[int]], Sequence[int]]
-"""The values of all wires of the template, of those of its inputs, in the order of the file."""
+"""A function from the values of a template's inputs to those of all wires, in the file's order."""
 
 
 class Template:
-    """A constraint system in a file, which circuits call with signals for its inputs.
+    """A constraint system in a file that circuits call with signals for its inputs.
 
-    `inputs` counts the public and then the private ones, each as many as the file declares,
-    `outputs` its outputs. InputError for a file without wires for some of its inputs: circom drops
-    those that no constraint has.
+    inputs: the number of inputs, the public ones first.
+    outputs: the number of outputs.
+    InputError for a file that lacks wires of some inputs: circom drops inputs that no constraint
+    uses.
     """
 
     def __init__(self, r1cs: R1cs, calculate: Calculate) -> None:
@@ -56,9 +57,9 @@ class Template:
     def __call__(
         self, system: ConstraintSystem, inputs: Sequence[Operand], name: str = "template"
     ) -> list[Signal]:
-        """The outputs, for signals as inputs; MismatchError for a system over another field.
+        """Add the template's constraints to a system, in a namespace, and return its outputs.
 
-        As many constraints as the file has, in a namespace of that name.
+        MismatchError for a system over another field.
         """
         if system_over(system).prime != self._file.fr.value:
             raise MismatchError(
@@ -80,7 +81,8 @@ class Template:
         return outputs
 
     def _values(self, *inputs: int) -> list[int]:
-        """The values of the outputs and of the wires behind the inputs."""
+        """The values of the outputs, and of the wires after the inputs."""
+
         values = list(in_order("what a template's calculator gives", self._calculate(list(inputs))))
         first = 1 + self.outputs
         if len(values) != self._file.wires:

@@ -1,8 +1,8 @@
-"""Functions that gadgets prove, of plain integers: hashes (`quod.hash`), signatures, paths.
+"""References of gadgets over integers: hashes (`quod.hash`), signatures and Merkle paths.
 
-Each is exact and checks what it is given; none runs in constant time. Points of Jubjub and Baby
-Jubjub are pairs, whose law is in `quod.curve` (`edwards_group`). The names below load on first use
-(PEP 562).
+They validate their arguments; none runs in constant time. Points of Jubjub and Baby Jubjub are
+pairs of int; `edwards_group` of `quod.curve` has their operations. The names below load on first
+use (PEP 562).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""EdDSA on Baby Jubjub with Poseidon as circomlib has it: keys, signatures, their bytes.
+"""circomlib's EdDSA on Baby Jubjub with Poseidon: keys, signatures and their encoding.
 
-The scheme of RFC 8032 with BLAKE-512 for secrets and Poseidon for the challenge, whose message is
-one element of BN254's scalar field. Signing does not run in constant time.
+The scheme of RFC 8032 with BLAKE-512 for secrets and Poseidon for the challenge; a message is one
+element of BN254's scalar field. Signing does not run in constant time.
 """
 
 from __future__ import annotations
@@ -34,27 +34,30 @@ class EddsaSignature:
         self.__dict__.update(r8=r8, s=s)
 
     def to_bytes(self) -> bytes:
-        """64 bytes: R8 encoded, and S little-endian."""
+        """Encode the signature in 64 bytes: R8, then S little-endian."""
         return encode_edwards(BABY_JUBJUB, self.r8, sign="circomlib") + self.s.to_bytes(
             32, "little"
         )
 
     @classmethod
     def from_bytes(cls, data: bytes) -> EddsaSignature:
-        """The signature of 64 bytes; InputError for a point in another encoding or off the curve,
-        or outside the subgroup, and for an S that is not below its order."""
+        """Decode a signature of 64 bytes.
+
+        InputError for a point that is not canonically encoded, off the curve or outside the
+        subgroup, and for an S not below the subgroup's order.
+        """
         data = exact_bytes("a signature", data, 64)
         r8 = decode_edwards(BABY_JUBJUB, data[:32], sign="circomlib")
         return cls(r8, int.from_bytes(data[32:], "little"))
 
 
 def eddsa_public_key(private_key: bytes) -> EdwardsPair:
-    """The point A of a private key of 32 bytes."""
+    """Return the public key A of a private key of 32 bytes."""
     return edwards_group(BABY_JUBJUB).multiply_fixed(_secret(private_key)[0] >> 3, _BASE)
 
 
 def eddsa_sign(private_key: bytes, message: int) -> EddsaSignature:
-    """The signature of an element; the same message has always the same one."""
+    """Sign an element; signatures are deterministic."""
     message = element("the message", message, BN254_FR)
     scalar, prefix = _secret(private_key)
     group = edwards_group(BABY_JUBJUB)
@@ -83,7 +86,7 @@ def eddsa_verify(public_key: EdwardsPair, message: int, signature: EddsaSignatur
 
 
 def _secret(private_key: bytes) -> tuple[int, bytes]:
-    """The scalar, a multiple of eight, and what nonces are made of."""
+    """Return the secret scalar, a multiple of eight, and the key of nonces."""
     digest = blake_512(exact_bytes("a private key", private_key, 32))
     pruned = bytearray(digest[:32])
     pruned[0] &= 0xF8

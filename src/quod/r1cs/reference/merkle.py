@@ -1,6 +1,6 @@
-"""Paths in Merkle trees of field elements: roots, and the paths of leaves.
+"""Merkle trees of field elements: roots and paths.
 
-The hash of two nodes to one gets the level, from 0 at the leaves, as Sapling's does.
+The compression function gets the level as well, 0 at the leaves, as in Sapling.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from quod.hash.poseidon import poseidon_hash
 from quod.validation import whole_number
 
 Compress = Callable[[int, int, int], int]
-"""The node of (level, left, right)."""
+"""A function from (level, left, right) to the parent node."""
 
 
 def poseidon_node(level: int, left: int, right: int) -> int:
@@ -29,7 +29,7 @@ def mimc_sponge_node(level: int, left: int, right: int) -> int:
 def merkle_root(
     leaf: int, siblings: Sequence[int], position: int, compress: Compress = poseidon_node
 ) -> int:
-    """The root above a leaf; `siblings` begin at the leaf, whose place is `position`."""
+    """Return the root of a path from the leaf at index `position`; siblings begin at the leaf."""
     path = list(siblings)
     position = whole_number("the position", position, 0, (1 << len(path)) - 1)
     node = leaf
@@ -43,8 +43,11 @@ def merkle_path(
     leaves: Sequence[int], position: int, depth: int, *, empty: int = 0,
     compress: Compress = poseidon_node,
 ) -> tuple[int, list[int]]:  # fmt: skip
-    """The root of a tree of 2**depth leaves, those behind the given ones `empty`, and the siblings
-    above one of them, the leaf's first."""
+    """Build a tree of 2**depth leaves; return its root and the siblings on a leaf's path.
+
+    leaves: the first leaves; all others are `empty`.
+    position: the index of the leaf; its siblings begin with the leaf's own.
+    """
     depth = whole_number("the depth", depth, 0, 64)
     nodes = list(leaves)
     if len(nodes) > 1 << depth:

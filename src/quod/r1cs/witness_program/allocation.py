@@ -1,4 +1,4 @@
-"""Registers that are used again once nothing reads them, so that a program stays in the cache."""
+"""Register allocation: registers are reused after their last read, so that they stay in cache."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ _ONE = (Op.BIT, Op.INTEGER, Op.GUARD, Op.INVERT)
 def allocated(
     code: Sequence[int], terms: Sequence[int], kept: Iterable[int], registers: int
 ) -> tuple[list[int], list[int], list[int], int]:
-    """Instructions and terms with fewer registers, the new number of each old one, and how many.
+    """Allocate registers to instructions so that registers are reused.
 
-    Each instruction of `code`, four numbers, has a register of its own. Those of `kept` are read
-    after all of them.
+    code: instructions of four numbers, each with a separate result register.
+    kept: registers that are read after the last instruction.
+    Returns instructions, terms, the new register of each old one, and the number of registers.
     """
     count = len(code) // 4
     reads = [_reads(code, terms, at) for at in range(count)]

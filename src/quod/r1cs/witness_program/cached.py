@@ -1,8 +1,8 @@
-"""Witness programs that other processes have made, in the user's cache beside compiled kernels.
+"""The cache of witness programs, in the user's cache of compiled kernels.
 
-They are trusted as these are (`quod.device.cache.cache`). A program is found by a digest of all
-that it follows from: Quod's sources, and the rows, steps and inputs that tracing gave. Hints are
-functions of the circuit that asks, never of the entry.
+They are trusted like compiled kernels (`quod.device.cache.cache`). The key of a program is a digest
+of all that it depends on: Quod's sources, and the rows, steps and inputs of the traced system.
+Hints are always the functions of the traced system, never part of an entry.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _found(cache: CompileCache, key: str, system: ConstraintSystem) -> Program |
 
 
 def _key(system: ConstraintSystem) -> str:
-    """Stands for all that lowering reads."""
+    """The cache key: a digest of everything that lowering reads."""
     told = (
         system.prime, len(system.wire_paths), len(system.public_names),
         [(own.bits, own.wires) for own in system.inputs.values()],

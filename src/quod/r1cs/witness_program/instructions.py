@@ -1,9 +1,9 @@
 """Witness programs: instructions over registers of field elements, as data.
 
-`lowered` makes one of the steps of a circuit. A quotient is not computed where it is made: wires
-are fractions, whose divisors multiply up as in projective coordinates, and all divisors are
-inverted together at the end, or where bits of a value or a hint need it (Montgomery's trick). A
-chain of 252 additions of points so takes one inversion, whatever gadget it comes from.
+`lowered` translates the steps of a circuit. Quotients are computed late: wires are fractions whose
+divisors multiply up as in projective coordinates, and all divisors are inverted in one batch at the
+end, or before a hint or the bits of a value need them (Montgomery's trick). Thus a chain of 252
+point additions takes one inversion, in any gadget.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ class Op(IntEnum):
     SUBTRACT = 2
     """d = a - b."""
     LINEAR = 3
-    """d = the sum of coefficient times register over b terms from term a on."""
+    """d = the sum of coefficient times register over terms a to a + b - 1."""
     BIT = 4
-    """d = bit b of the integer that register a holds as it is."""
+    """d = bit b of register a, which holds an integer, not Montgomery form."""
     INTEGER = 5
-    """d = the integer below p that a is, as it is."""
+    """d = the integer of element a, below p."""
     GUARD = 6
-    """d = a, or 1 for 0; with b = 1 the input is marked as one that divides by 0."""
+    """d = a, or 1 if a is 0; with b = 1 this flags the input as dividing by 0."""
     INVERT = 7
     """d = 1/a."""
     UNLESS_ZERO = 8
-    """d = b where a is not 0, else 0."""
+    """d = b if a is not 0, else 0."""
     INPUT = 9
     """d = element a of the input."""
     INPUT_BIT = 10
@@ -50,8 +50,12 @@ ZERO, ONE_REGISTER = 0, 1
 
 @frozen(eq=False)
 class Call:
-    """A hint between two stretches of instructions: its arguments' registers, as integers, and
-    which elements of the input its results become."""
+    """A call of a hint between two stretches of instructions.
+
+    hint: the hint.
+    arguments: registers of its arguments, which hold integers.
+    results: the elements of the input that its results become.
+    """
 
     hint: Hint
     arguments: tuple[int, ...]
@@ -60,12 +64,18 @@ class Call:
 
 @frozen(eq=False)
 class Program:
-    """Instructions (n, 4) of op, d, a, b; `terms` (m, 2) of coefficient and register.
+    """A compiled witness program.
 
-    `coefficients` are integers below the prime. `stretches` end where `calls` are made, of which
-    there is one less. `outputs` are the registers of all wires in the order of a witness. The
-    input has `elements` field elements, of which the first are the caller's `element_wires`, and
-    `bit_wires` bits.
+    instructions: (n, 4) of op, d, a and b.
+    terms: (m, 2) of the index of a coefficient, and a register.
+    coefficients: integers below the prime.
+    registers: the number of registers.
+    outputs: the registers of all wires in the order of a witness.
+    element_wires: the wires of the caller's field elements, the first elements of the input.
+    bit_wires: the wires of the input's bits.
+    elements: field elements of the input, including results of hints.
+    stretches: the ends of stretches of instructions; a call separates two stretches.
+    calls: the calls of hints.
     """
 
     instructions: NDArray[np.uint32]

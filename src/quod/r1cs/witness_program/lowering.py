@@ -13,10 +13,10 @@ from quod.r1cs.witness_program.instructions import ONE_REGISTER, ZERO, Call, Op,
 from quod.r1cs.witness_program.steps import Bit, Hint, InverseOrZero, Solve, Step
 
 Monomial = tuple[tuple[int, int], ...]
-"""A product of divisors: the register of each and its exponent, in rising order."""
+"""A product of divisors: pairs of register and exponent, in ascending order."""
 
 Fraction = tuple[int, Monomial]
-"""The register of what is above, and the product below."""
+"""The register of the numerator, and the denominator as a product of divisors."""
 
 Term = tuple[int, int, Monomial]
 """A coefficient, and a fraction."""
@@ -25,7 +25,7 @@ _NONE: Monomial = ()
 
 
 def lowered(system: ConstraintSystem) -> Program:
-    """The program of all steps."""
+    """Lower all steps of a system to a program."""
     lowering = _Lowering(system)
     for step in system.steps:
         lowering.lower(step)
@@ -33,7 +33,7 @@ def lowered(system: ConstraintSystem) -> Program:
 
 
 class _Lowering:
-    """Instructions so far, and the fractions that wires are."""
+    """The state of lowering: the instructions so far, and the fraction of each wire."""
 
     def __init__(self, system: ConstraintSystem) -> None:
         self.system, self.prime = system, system.prime
@@ -70,14 +70,14 @@ class _Lowering:
     # --- instructions
 
     def emit(self, op: Op, a: int, b: int) -> int:
-        """The register of a new instruction."""
+        """Append an instruction, and return its register."""
         d = self.registers
         self.registers += 1
         self.code += (op, d, a, b)
         return d
 
     def shared(self, op: Op, a: int, b: int) -> int:
-        """The register of an instruction, which is there once however often it is wanted."""
+        """Return the register of an instruction; equal instructions are appended once."""
         if a > b and op in (Op.ADD, Op.MULTIPLY):
             a, b = b, a
         key = (op, a, b)
@@ -172,7 +172,7 @@ class _Lowering:
         ]
 
     def lower(self, step: Step) -> None:
-        """Adds what gives a step's wires their values."""
+        """Append the instructions that compute a step's wires."""
         if type(step) is Solve:
             above, below = self._solved(step)
             self._set(step.wire, above, below)
@@ -239,7 +239,7 @@ class _Lowering:
         return [(factor % self.prime, self.product(a, b), _times(below, raised))]
 
     def _whole(self, signal: Signal) -> int:
-        """The register of a signal, which is not a fraction then."""
+        """Return a register with a signal's value, after inverting divisors if it is a fraction."""
         terms = self.of(signal.wires, signal.coefficients)
         if any(below for _, _, below in terms):
             self.invert()
@@ -249,7 +249,7 @@ class _Lowering:
     # --- inversions
 
     def invert(self) -> None:
-        """Inverts all divisors together; no wire is a fraction then."""
+        """Invert all divisors in one batch; afterwards no wire is a fraction."""
         guards = [(self.emit(Op.GUARD, divisor, 1), divisor) for divisor in self.divisors]
         open_wires = list(self.or_zero.items())
         guards += [(self.emit(Op.GUARD, register, 0), register) for _, register in open_wires]
@@ -278,7 +278,7 @@ class _Lowering:
         self.below.clear()
 
     def finished(self) -> Program:
-        """The program, whose wires are no fractions."""
+        """Return the program, after inverting the divisors that are left."""
         self.invert()
         self.stretches.append(len(self.code) // 4)
         system = self.system
@@ -319,7 +319,7 @@ def _times(left: Monomial, right: Monomial) -> Monomial:
 
 
 def _common(left: Monomial, right: Monomial) -> Monomial:
-    """The least product that both divide."""
+    """The least common multiple of two products of divisors."""
     if left == right or not left or not right:
         return left or right
     found = dict(left)

@@ -1,7 +1,6 @@
-"""The witness program on plain integers, step by step: what the compiled one is compared with.
+"""The reference of witness programs: replay of the steps over integers.
 
-Values lie in one list under the numbers of their wires: the public ones, which are negative, from
-its end.
+Values are in one list, indexed by wire: public wires are negative and count from its end.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ def replayed(
     inputs: Iterable[tuple[int, int]],
     overrides: Mapping[int, int] | None = None,
 ) -> list[int]:
-    """The values of all wires, in the order of the list above.
+    """Compute all wires step by step, as a list indexed by wire.
 
-    `overrides` are wires that get other values than their steps give them. InputError for a hint
-    that gives what is no value.
+    overrides: values of wires that replace the results of their steps.
+    InputError for a hint that returns something other than integers.
     """
     values = [1] + [0] * (len(system.wire_paths) + len(system.public_names))
     for wire, value in inputs:
@@ -41,19 +40,19 @@ def replayed(
 
 
 def in_order(system: ConstraintSystem, values: Sequence[int]) -> list[int]:
-    """Values as `replayed` gives them, in the order of a witness."""
+    """Reorder values of `replayed` to the order of a witness."""
     inner = len(system.wire_paths)
     return [values[0], *reversed(values[inner + 1 :]), *values[1 : inner + 1]]
 
 
 def by_wire(system: ConstraintSystem, values: Sequence[int]) -> list[int]:
-    """The values of a witness as `replayed` gives them."""
+    """Reorder the values of a witness to the order of `replayed`."""
     public = len(system.public_names) + 1
     return [values[0], *values[public:], *reversed(values[1:public])]
 
 
 def run(system: ConstraintSystem, step: Step, values: list[int]) -> None:
-    """Gives the wires of a step their values; raises what `hinted` does."""
+    """Compute the wires of a step into `values`; raises the errors of `hinted`."""
     if type(step) is Solve:
         values[step.wire] = _solved(system, step, values)
     elif type(step) is Bit:
@@ -103,7 +102,10 @@ def _total(wires: Sequence[int], coefficients: Sequence[int], values: list[int])
 
 
 def _solved(system: ConstraintSystem, step: Solve, values: list[int]) -> int:
-    """The wire's value; 0 where a divisor is 0, which its constraint shows unless all is 0."""
+    """Solve a constraint for its wire; 0 if the divisor is 0.
+
+    The constraint then fails, unless it is 0 = 0.
+    """
     prime = system.prime
     totals: list[int] = []
     own = 1

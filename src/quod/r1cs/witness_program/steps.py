@@ -14,10 +14,11 @@ HintFunction = Callable[..., "int | Sequence[int]"]
 
 
 class Input:
-    """Values that come from outside under a name.
+    """A named input.
 
-    `bits` are the bits of one number, least first; else there is a number for each wire, and with
-    `single` it comes without a list.
+    wires: its wires.
+    bits: whether the wires are the bits of one number, least first.
+    single: whether it is one number instead of a list.
     """
 
     __slots__ = ("bits", "name", "public", "single", "wires")
@@ -30,7 +31,7 @@ class Input:
 
 
 class Solve:
-    """The wire that makes a row hold, in which it occurs in one of A, B and C (`side` 0, 1, 2)."""
+    """A wire that is solved from a row, in which it occurs in A, B or C (`side` 0, 1 or 2)."""
 
     __slots__ = ("row", "side", "wire")
 
@@ -48,7 +49,7 @@ class Bit:
 
 
 class InverseOrZero:
-    """1/x, and 0 for 0."""
+    """The inverse of a signal, or 0 for 0."""
 
     __slots__ = ("signal", "wire")
 
@@ -71,5 +72,5 @@ Step = Solve | Bit | InverseOrZero | Hint
 
 
 def wires_of(step: Step) -> list[int]:
-    """The wires that a step gives their values."""
+    """Return the wires that a step computes."""
     return step.wires if isinstance(step, Hint) else [step.wire]
