@@ -1,4 +1,4 @@
-"""Circuits: layered ones, whose gates take values of the layer below, and programs of wires.
+"""Layered circuits, whose gates read the layer below, and programs of wires that become circuits.
 
 The names below load on first use (PEP 562).
 """

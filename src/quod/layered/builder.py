@@ -1,4 +1,4 @@
-"""Puts layered circuits together, gate by gate."""
+"""Construction of layered circuits, gate by gate."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from quod.validation import whole_number
 
 
 class LayerBuilder:
-    """Collects gates of one layer; `CircuitBuilder.layer` gives one."""
+    """A builder of one layer; `CircuitBuilder.layer` returns one."""
 
     def __init__(self, owner: CircuitBuilder, log_size: int) -> None:
         self._owner, self.log_size = owner, log_size
@@ -44,13 +44,13 @@ class LayerBuilder:
         self._rows["multiply"] += (output, x, y, self._owner.coefficient(coefficient))
 
     def power(self, output: int, x: int, exponent: int, coefficient: Coefficient = 1) -> None:
-        """V[output] += coefficient * below[x]**exponent, of which the exponent is 1 to 5."""
+        """V[output] += coefficient * below[x]**exponent, with an exponent of 1 to 5."""
         exponent = whole_number("the exponent of a gate", exponent, 1, max(POWERS.values()))
         kind = "add" if exponent == 1 else f"power{exponent}"
         self._rows[kind] += (output, x, self._owner.coefficient(coefficient))
 
     def unary(self, output: int, x: int, polynomial: Sequence[Coefficient]) -> None:
-        """V[output] += a polynomial of below[x], its coefficients that of 1 first, at most six."""
+        """V[output] += a polynomial at below[x]; at most six coefficients, constant term first."""
         given: object = polynomial
         most = max(POWERS.values()) + 1
         if not isinstance(given, (list, tuple)) or len(given) > most:
@@ -64,7 +64,7 @@ class LayerBuilder:
                 self.power(output, x, exponent, coefficient)
 
     def finished(self) -> Layer:
-        """The layer of all gates so far."""
+        """Return the layer with all gates so far."""
         gates = {}
         for kind, rows in self._rows.items():
             width = KINDS[kind] + 2
@@ -75,7 +75,7 @@ class LayerBuilder:
 
 
 def _places(kind: str, numbers: list[int]) -> Indices:
-    """Places as an array; InputError for what is none."""
+    """Return wires as an array; InputError for a number that is not a wire."""
     if set(map(type, numbers)) - {int} or (
         numbers and not (min(numbers) >= 0 and max(numbers) < 1 << 32)
     ):
@@ -85,30 +85,30 @@ def _places(kind: str, numbers: list[int]) -> Indices:
 
 
 class CircuitBuilder:
-    """Puts a circuit together, from the inputs upwards."""
+    """A builder of a circuit, from the inputs up."""
 
     def __init__(self, field: Modulus, log_inputs: int, *, public: int = 0) -> None:
-        """`public` is how many public inputs there are."""
+        """Begin a circuit with 2**log_inputs inputs and `public` public inputs."""
         self.field, self.log_inputs = field, checked_log_size("log_inputs", log_inputs)
         self.public = whole_number("the public inputs", public, 0, MOST_PUBLIC)
         self._coefficients: dict[Coefficient, int] = {}
         self._layers: list[LayerBuilder] = []
 
     def coefficient(self, value: Coefficient) -> int:
-        """The place of a coefficient in the circuit's table."""
+        """Return the index of a coefficient in the circuit's table; adds it if it is new."""
         if type(value) is int and (known := self._coefficients.get(value)) is not None:
             return known
         own = checked_coefficient(self.field, value)
         return self._coefficients.setdefault(own, len(self._coefficients))
 
     def layer(self, log_size: int) -> LayerBuilder:
-        """The next layer, of 2**log_size values."""
+        """Begin the next layer, of 2**log_size values."""
         builder = LayerBuilder(self, checked_log_size("log_size", log_size))
         self._layers.append(builder)
         return builder
 
     def finished(self, *, zeros: int | None = None) -> LayeredCircuit:
-        """The circuit of all layers, of which the first `zeros` outputs, or all, are to be 0."""
+        """Return the circuit, whose first `zeros` outputs (by default all) must be 0."""
         layers = [layer.finished() for layer in self._layers]
         return LayeredCircuit(
             self.field, self.log_inputs, list(self._coefficients), layers, public=self.public,

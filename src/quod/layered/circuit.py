@@ -1,4 +1,4 @@
-"""Layered circuits: gates of one layer take values of the layer below it.
+"""Layered circuits: gates of one layer read values of the layer below it.
 
 A layer has 2**log_size values, each the sum of the gates that have it as output:
 
@@ -7,9 +7,9 @@ A layer has 2**log_size values, each the sum of the gates that have it as output
     multiply   coefficient * V[x] * V[y]
     power2     coefficient * V[x]**2, and so on up to power5
 
-A coefficient is a number, a public input, or random: a challenge that is drawn when the inputs are
-bound. The inputs are the lowest layer. A circuit is satisfied by inputs with which its first
-`zeros` outputs, values of the last layer, are 0.
+A coefficient is a number, a public input, or a challenge that is drawn after the inputs are
+committed to. The inputs are the lowest layer. Inputs satisfy a circuit if its first `zeros`
+outputs, values of the last layer, are 0.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ MOST_PUBLIC = 1 << 24
 MOST_RANDOMS = 1 << 20
 
 _MOST_DEGREE = 1 << 60
-"""Five times that, and one more, is a machine word."""
+"""The bound at which degrees saturate: five times it plus one fits into a machine word."""
 
 Indices = NDArray[np.uint32]
 
 POWERS = {f"power{exponent}": exponent for exponent in range(2, 6)}
-"""The kinds of gates that raise their one input to a power, and its exponent."""
+"""The exponents of the kinds of gates that raise their input to a power."""
 
 KINDS = {"constant": 0, "add": 1, "multiply": 2, **dict.fromkeys(POWERS, 1)}
-"""The kinds of gates, in the order in which they are kept, and how many inputs each has."""
+"""The number of inputs of each kind of gate, in the order in which gates are stored."""
 
 
 @frozen
 class Public:
-    """The coefficient that is a public input, by its number from 0 on."""
+    """A coefficient that is a public input; `number` counts from 0."""
 
     number: int
 
@@ -57,7 +57,7 @@ class Public:
 
 @frozen
 class Random:
-    """The coefficient that is a challenge, by its number from 0 on."""
+    """A coefficient that is a challenge; `number` counts from 0."""
 
     number: int
 
@@ -73,9 +73,11 @@ _TAGS = {int: 0, Public: 1, Random: 2}
 
 @frozen(eq=False)
 class Gates:
-    """Gates of one kind: `output`, `inputs`, one array for each, and `coefficient`, as indices.
+    """The gates of one kind in a layer, as arrays with an entry per gate.
 
-    Coefficients are counted in the circuit's table of them.
+    output: wires of the layer.
+    inputs: an array of wires of the layer below for each input.
+    coefficient: indices into the circuit's table of coefficients.
     """
 
     output: Indices
@@ -95,12 +97,15 @@ class Layer:
 
 
 class LayeredCircuit:
-    """Layers over a prime field.
+    """A layered circuit over a prime field.
 
-    `field` is the field, `log_inputs` the logarithm of how many inputs there are, `coefficients`
-    the table of the gates' and `layers` what stands above the inputs. `public` is how many public
-    inputs there are, and `zeros` how many outputs, all if it is None, are to be 0. InputError for
-    gates that reach beyond a layer.
+    field: the prime field.
+    log_inputs: the base-2 logarithm of the number of inputs.
+    coefficients: the table of the gates' coefficients.
+    layers: the layers above the inputs.
+    public: the number of public inputs.
+    zeros: the number of outputs that must be 0; None for all.
+    InputError for gates with wires outside a layer.
     """
 
     def __init__(
@@ -119,7 +124,7 @@ class LayeredCircuit:
             )
         self.public = whole_number("the public inputs", public, 0, MOST_PUBLIC)
         self.coefficients = tuple(checked_coefficient(field, given) for given in coefficients)
-        """Numbers are from 0 to p - 1."""
+        """The table of coefficients; numbers are in 0 to p - 1."""
         self.randoms = 1 + max(
             (c.number for c in self.coefficients if isinstance(c, Random)), default=-1
         )
@@ -138,7 +143,7 @@ class LayeredCircuit:
         self.zeros = outputs if zeros is None else whole_number("zeros", zeros, 1, outputs)
 
     def _checked(self, number: int, layer: Layer, below: int) -> Layer:
-        """A layer that nothing changes any more, as the digest is of it."""
+        """Validate a layer and return it with read-only arrays, as the digest depends on them."""
         log_size = checked_log_size(f"the log_size of layer {number}", layer.log_size)
         given: object = layer.gates
         if not isinstance(given, Mapping) or set(given) != set(KINDS):
@@ -165,26 +170,26 @@ class LayeredCircuit:
 
     @property
     def log_outputs(self) -> int:
-        """The logarithm of how many outputs there are."""
+        """The base-2 logarithm of the number of outputs."""
         return self.layers[-1].log_size
 
     def log_below(self, number: int) -> int:
-        """The logarithm of the values that gates of a layer take."""
+        """The base-2 logarithm of the size of the layer below layer `number`."""
         return self.layers[number - 1].log_size if number else self.log_inputs
 
     @cached_property
     def random_coefficients(self) -> NDArray[np.bool_]:
-        """Which places of the table are random."""
+        """A mask of the coefficient table, true for challenges."""
         return np.array([isinstance(c, Random) for c in self.coefficients], bool)
 
     @cached_property
     def gate_count(self) -> int:
-        """The gates of all layers."""
+        """The number of gates of all layers."""
         return sum(len(gates) for layer in self.layers for gates in layer.gates.values())
 
     @cached_property
     def kinds(self) -> tuple[frozenset[str], ...]:
-        """The kinds of gates that each layer has."""
+        """The kinds of gates of each layer."""
         return tuple(
             frozenset(kind for kind, gates in layer.gates.items() if len(gates))
             for layer in self.layers
@@ -192,14 +197,14 @@ class LayeredCircuit:
 
     @cached_property
     def degree_in_randoms(self) -> int:
-        """A bound on the total degree of the outputs as polynomials in the random coefficients."""
+        """An upper bound on the total degree of the outputs as polynomials in the challenges."""
         if not self.randoms:
             return 0
         degree = self._degrees_in_randoms(np.int64)
         return degree if degree < _MOST_DEGREE else self._degrees_in_randoms(object)
 
     def _degrees_in_randoms(self, kind: Any) -> int:
-        """The bound, value by value; of machine words one at `_MOST_DEGREE` is no bound."""
+        """Compute the bound value by value; a machine word saturates at `_MOST_DEGREE`."""
         below = np.zeros(1 << self.log_inputs, kind)
         for layer in self.layers:
             own = np.zeros(1 << layer.log_size, kind)
@@ -224,7 +229,7 @@ class LayeredCircuit:
 
     @cached_property
     def digest(self) -> bytes:
-        """SHA3-256 of all that the circuit is: two circuits with one digest are the same."""
+        """SHA3-256 of the whole circuit: circuits with equal digests are equal."""
         state = hashlib.sha3_256(b"quod layered circuit 1\0")
         numbers = [
             self.field.value, self.log_inputs, self.public, self.zeros, len(self.coefficients),
@@ -245,9 +250,9 @@ class LayeredCircuit:
         return state.digest()
 
     def evaluate(self, inputs: Sequence[int], public: Sequence[int] = ()) -> list[list[int]]:
-        """The values of all layers, the inputs first, on the host.
+        """Compute the values of all layers on the host, the inputs first.
 
-        InputError for other inputs, and for a circuit with random coefficients, which nobody knows
+        InputError for inputs that do not fit, and for a circuit with challenges, which are unknown
         before a proof.
         """
         p = self.field.value
@@ -282,7 +287,7 @@ class LayeredCircuit:
 
 
 def _places(name: str, gates: str, array: Indices, limit: int) -> Indices:
-    """An array of places below a limit, as nothing changes it any more."""
+    """Return a read-only array of indices; InputError unless all are below a limit."""
     array = plain_array(f"the {name}s of {gates}", array)
     if array.dtype != np.uint32 or array.ndim != 1:
         raise InputError(f"the {name}s of {gates} are uint32 of one dimension")
@@ -307,7 +312,7 @@ def _is_writeable(array: object) -> bool:
 
 
 def checked_coefficient(field: Modulus, given: object) -> Coefficient:
-    """The coefficient, a number below p."""
+    """Return a coefficient, an int reduced modulo p; InputError for a value of another type."""
     if type(given) is int:
         return given % field.value
     if isinstance(given, (Public, Random)) and type(given) in _TAGS:

@@ -1,12 +1,11 @@
-"""Layered circuits of Expander's compiler: its files flattened, and layered circuits as its files.
+"""Conversion between layered circuits and the files of Expander's compiler.
 
-What becomes of a file is what Expander makes of it when it loads one, but for two things: segments
-within segments are taken apart, every layer has at least two values, and a layer of additions that
-copy the inputs stands before one that multiplies them, so that one claim about the inputs is left
-and not two. Inputs that no gate takes stay, where Expander of March 2026 on drops the highest and
-numbers the values between layers anew: a witness is of as many inputs as the file says. Each gate
-with a random coefficient, in every copy of its segment, has a challenge of its own, from the
-extension field where Expander's are of the circuit's field.
+Files are flattened as Expander does when it loads them: nested segments are expanded, every layer
+has at least two values, and a layer of copies precedes a layer that multiplies inputs, so that one
+claim about the inputs is left instead of two. There are two differences. Unused inputs stay, so
+that a witness has as many inputs as the file says; Expander as of March 2026 drops the highest and
+renumbers the values between layers. And each gate with a random coefficient, in every copy of its
+segment, has a separate challenge from the extension field; Expander's are from the circuit's field.
 """
 
 from __future__ import annotations
@@ -51,11 +50,12 @@ _EXPONENTS = {"add": 1, "power5": 5}
 def from_circuit6(
     given: Circuit6, *, relay: bool = True, most_gates: int = MOST_GATES
 ) -> LayeredCircuit:
-    """The layered circuit of a file.
+    """Flatten a file into a layered circuit.
 
-    Without `relay` no layer is put before one that multiplies inputs. InputError for a field of two
-    elements, for a circuit none of whose outputs is to be zero, which shows nothing, and for more
-    gates or copies of segments than `most_gates`.
+    relay: whether a layer of copies precedes a layer that multiplies inputs.
+    most_gates: the limit on gates, and on copies of segments.
+    InputError beyond the limit, for a field of two elements, and for a circuit without an output
+    that must be zero, which proves nothing.
     """
     limit = whole_number("most_gates", most_gates, 1)
     field = given.field.modulus
@@ -77,7 +77,7 @@ def from_circuit6(
 
 
 class _Flattening:
-    """Takes the segments of one file apart."""
+    """The flattening of one file's segments."""
 
     def __init__(self, given: Circuit6, field: Modulus, limit: int, relay: bool) -> None:
         self._given, self._field = given, field
@@ -116,7 +116,7 @@ class _Flattening:
         )  # fmt: skip
 
     def _copies(self, log_size: int) -> Layer:
-        """A layer whose values are those below."""
+        """A layer that copies the layer below."""
         places = np.arange(1 << log_size, dtype=np.uint32)
         gates = {kind: _no_gates(kind) for kind in KINDS}
         own = np.full(1 << log_size, self._place(1), np.uint32)
@@ -124,7 +124,7 @@ class _Flattening:
         return Layer(log_size, gates)
 
     def _layer(self, root: int) -> Layer:
-        """The gates of a segment and of all segments within it."""
+        """Collect the gates of a segment and of all nested segments."""
         parts: dict[str, list[Gates]] = {kind: [] for kind in KINDS}
         found: dict[int, list[tuple[Offsets, Offsets]]] = {root: [(_ZERO, _ZERO)]}
         # By their ranks, so that all copies of a segment are known when its turn comes.
@@ -149,7 +149,7 @@ class _Flattening:
         self, segment: Circuit6Segment, inputs: Offsets, outputs: Offsets,
         parts: dict[str, list[Gates]],
     ) -> None:  # fmt: skip
-        """Adds the gates of copies of a segment to those of a layer."""
+        """Append the gates of all copies of a segment to `parts`, by kind."""
         for kind, own in segment.gates.items():
             if not len(own):
                 continue
@@ -191,7 +191,7 @@ _ZERO = np.zeros(1, np.int64)
 
 
 def _distinct(words: Words) -> tuple[list[int], NDArray[np.intp]]:
-    """The different numbers among some, and which of them each is."""
+    """Return the distinct numbers, and the index of each number among them."""
     if words.shape[1] <= 2:
         # Numbers of the machine are sorted ten times as fast as rows of them.
         kind = ("<u4", "<u8")[words.shape[1] - 1]
@@ -204,7 +204,7 @@ def _distinct(words: Words) -> tuple[list[int], NDArray[np.intp]]:
 
 
 def _moved(offsets: Offsets, places: NDArray[np.unsignedinteger]) -> Offsets:
-    """Every place at every offset."""
+    """Add every offset to every index."""
     return np.add.outer(offsets, places.astype(np.int64)).reshape(-1)
 
 
@@ -230,10 +230,10 @@ def _joined(kind: str, parts: list[Gates]) -> Gates:
 
 
 def to_circuit6(circuit: LayeredCircuit) -> Circuit6:
-    """The circuit as a file of Expander has it, each layer one segment; `write_circuit6` writes it.
+    """Convert a circuit to Expander's form, one segment per layer, for `write_circuit6`.
 
-    InputError for what such files cannot say: other fields, powers but the fifth, public inputs
-    that multiply, and a random coefficient of several gates.
+    InputError for features that such files lack: other fields, powers except the fifth, public
+    inputs that multiply, and a challenge that several gates share.
     """
     field = field_of(circuit.field)
     table = _Table(circuit, field)
@@ -254,7 +254,7 @@ def to_circuit6(circuit: LayeredCircuit) -> Circuit6:
 
 
 class _Table:
-    """The coefficients of a circuit as files have them."""
+    """The coefficients of a circuit in the form of files."""
 
     def __init__(self, circuit: LayeredCircuit, field: Circuit6Field) -> None:
         tags = {int: ELEMENT, Public: PUBLIC, Random: RANDOM}
@@ -269,7 +269,7 @@ class _Table:
         self._used = np.zeros(len(numbers), bool)
 
     def gates(self, kind: str, gates: Gates) -> Circuit6Gates:
-        """The gates of a layer."""
+        """Convert the gates of a layer."""
         count, place = len(gates), gates.coefficient
         if not count:
             return no_gates(kind, self._field)

@@ -27,12 +27,12 @@ _MOST_PART = 1 << 62
 
 
 class Evaluation:
-    """The values of one run: ints, or arrays with an entry an instance."""
+    """The values of one run: ints, or arrays with an entry per instance."""
 
     def __init__(
         self, field: Modulus, nodes: list[Node], inputs: list[Any], public: list[Any]
     ) -> None:
-        """`inputs` are completed: those that are advice are None."""
+        """Begin a run; `inputs` has None for advice, which `run` fills in."""
         self._field, self._p, self._nodes = field, field.value, nodes
         self.inputs, self._public = inputs, public
         self._values: dict[int, Any] = {}
@@ -40,7 +40,7 @@ class Evaluation:
         self._tables: dict[int, RowIndex] = {}
 
     def run(self, roots: set[int]) -> None:
-        """Computes these values and all that they and the advice take."""
+        """Compute the values of `roots`, all advice, and all values that these depend on."""
         needed, pending = set[int](), list(roots)
         for number, node in enumerate(self._nodes):
             if isinstance(node, Given) and node.advice is not None and node.advice.first == number:
@@ -65,7 +65,7 @@ class Evaluation:
                 self._values[number] = self.value(node)
 
     def value(self, terms: Terms) -> Any:
-        """A sum of products."""
+        """Evaluate a sum of products."""
         p, total, most = self._p, 0, 0
         for product, coefficient in terms.items():
             part = self._multiplied(product)
@@ -80,7 +80,7 @@ class Evaluation:
         return total % p
 
     def _multiplied(self, product: Product) -> Any:
-        """A product of values."""
+        """Evaluate a product of values."""
         if len(product) < 2:
             return self._values[product[0]] if product else 1
         if len(product) == 2:
@@ -93,7 +93,7 @@ class Evaluation:
         return self._powers[product]
 
     def check(self, assertions: list[Assertion | Lookup], first: int) -> None:
-        """MismatchError for the first assertion that does not hold, with what it compares."""
+        """Raise MismatchError for the first assertion that fails, with the values compared."""
         for assertion in assertions:
             if isinstance(assertion, Lookup):
                 self._check_lookup(assertion, first)

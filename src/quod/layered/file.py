@@ -56,9 +56,9 @@ _DIGEST_BYTES = 32
 
 
 def read_circuit(path: Path) -> LayeredCircuit:
-    """The circuit of a file of Quod's, or of Expander's (`from_circuit6`).
+    """Read a circuit from a file of Quod, or of Expander (`from_circuit6`).
 
-    InputError with section and offset for whatever is wrong with it.
+    InputError with section and offset for a malformed file.
     """
     name = file_path(path)
 
@@ -70,7 +70,7 @@ def read_circuit(path: Path) -> LayeredCircuit:
 
 
 def parse_circuit(data: memoryview | bytes, name: str) -> LayeredCircuit:
-    """As `read_circuit`, for bytes in memory; `name` says in errors where they come from."""
+    """Parse a circuit as `read_circuit`, from bytes in memory; `name` is their source in errors."""
     given: object = data
     if not isinstance(given, (memoryview, bytes)):
         raise InputError("the bytes of a circuit are bytes or a memoryview")
@@ -188,7 +188,7 @@ def _layer(section: SectionReader, number: int, below: int, coefficients: int) -
 
 
 def _column(section: SectionReader, count: int, limit: int) -> Indices:
-    """So many places below a limit, as a copy."""
+    """Read `count` indices below a limit, as a copy."""
     dtype, start = _dtype(limit), section.offset
     column = np.frombuffer(section.take(count * dtype.itemsize, "a column"), dtype)
     found: Indices = column.astype(np.uint32)

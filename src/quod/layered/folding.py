@@ -1,7 +1,8 @@
-"""Assertions that hold low in a circuit, added up with challenges instead of carried to its top.
+"""Folding of assertions in low layers by challenges, instead of relaying them to the outputs.
 
-The outputs are the last layer. Above a sum of fractions' first layer values are of the challenges'
-field anyway, so that what is asserted below costs a gate there, and no relay in each layer.
+The outputs are the last layer. In a circuit with lookups, values above the first layer of fractions
+are in the field of challenges anyway, so that an assertion folded there costs one gate instead of a
+relay in each layer.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ from quod.layered.wire import Wire, weighted_sum
 
 
 def folded(program: Challenged, nodes: list[Node], late: Set[int], outputs: list[int]) -> list[int]:
-    """Fewer values that are 0 if and, but by chance, only if all outputs are.
+    """Fold outputs into fewer values, which are all 0 only if all outputs are (up to chance).
 
-    `nodes` are the values of the program, and `late` those that depend on a challenge. The outputs
-    of a layer become one where that takes fewer gates. Were they a square, its rows are added up
-    with one challenge for each column, and then with one for each row.
+    nodes: the values of the program.
+    late: the values that depend on a challenge.
+    The outputs of a layer become one value if that takes fewer gates: they are arranged as a
+    square, whose rows are summed with a challenge per column, then with a challenge per row.
     """
     levels = Levels(nodes)
     standing: dict[int, list[int]] = {}
@@ -50,7 +52,7 @@ def folded(program: Challenged, nodes: list[Node], late: Set[int], outputs: list
 
 
 def _combined(program: Challenged, numbers: list[int], challenges: list[Wire]) -> int:
-    """The sum of values, each times a challenge of its own."""
+    """Return the sum of values, each times a separate challenge."""
     parts = [
         challenge * Wire(program, {(number,): 1})
         for challenge, number in zip(challenges, numbers)

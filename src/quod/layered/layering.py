@@ -19,7 +19,7 @@ from quod.layered.wire import Terms
 def layers_of(
     field: Modulus, nodes: list[Node], outputs: list[int], inputs: int, public: int
 ) -> LayeredCircuit:
-    """The circuit whose first outputs are these values."""
+    """Return a circuit whose first outputs are these values."""
     plan = _Plan(nodes, outputs)
     plan.raise_values()
     builder = CircuitBuilder(field, _log_size(inputs), public=public)
@@ -59,7 +59,7 @@ class Levels:
         self.known: dict[int, Known] = {}
         """The public inputs and challenges so far."""
         self.mixed = set[int]()
-        """Sums so far of which one is a factor."""
+        """The sums so far in which a public input or challenge is a factor."""
         self.operands: list[Sequence[int]] = []
         """The operands of each value so far in the layer below."""
         self._lowest: list[int] = []
@@ -88,7 +88,7 @@ class Levels:
 
 
 class _Plan:
-    """The layer of each value that an assertion depends on."""
+    """The assignment of a layer to each value that an assertion depends on."""
 
     def __init__(self, nodes: list[Node], outputs: list[int]) -> None:
         self._nodes = nodes
@@ -130,7 +130,7 @@ class _Plan:
             del uses[layer]
 
     def raise_values(self) -> None:
-        """Moves values up where that saves relays, those that are used last first."""
+        """Move values up where that saves relays, starting with values used last."""
         for number in reversed(self._order):
             low, high = self.level[number], min(self._uses[number])
             if not isinstance(self._nodes[number], dict) or low == high:
@@ -149,7 +149,7 @@ class _Plan:
                 self._use(operand, best - 1, 1)
 
     def layers(self) -> list[list[int]]:
-        """The values of each layer above the inputs: new ones, relayed ones, constants."""
+        """Return the values of each layer above the inputs: new, relayed and constant ones."""
         fresh: list[list[int]] = [[] for _ in range(self.top + 1)]
         constants: list[list[int]] = [[] for _ in range(self.top + 1)]
         last: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""The inputs of a finished program by their names, and what does not hold of them."""
+"""Inputs of a finished program by name, and checks of its assertions on them."""
 
 from __future__ import annotations
 
@@ -57,15 +57,15 @@ class Layout:
     def inputs(
         self, values: Mapping[str, Any], *, instances: int | None = None, check: bool = True
     ) -> list[int] | Words:
-        """The inputs of the circuit, of values by the names of all inputs, public ones included.
+        """Compute the circuit's inputs, including advice, from values by name.
 
-        A value is an int or a list of as many as the name has, taken modulo p; advice is computed.
-        Without `instances` these are the inputs of one instance. With it values have an axis of
-        instances in front, and the inputs are an array of elements (instances, inputs, words) as
-        `quod.field.from_integers` makes them.
+        values: for each private and public name an int, or a list of the name's length, reduced
+            modulo p; with `instances`, arrays with a leading axis of instances.
+        Returns the inputs of one instance or, with `instances`, an array of elements (instances,
+        inputs, words) as `quod.field.from_integers` returns.
 
-        MismatchError names the first assertion that does not hold, unless `check` is False;
-        InputError for other names and shapes.
+        MismatchError names the first assertion that fails, unless `check` is False; InputError for
+        wrong names and shapes.
         """
         count = self._instances(instances)
         self._check_names(values)
@@ -91,9 +91,9 @@ class Layout:
     def public(
         self, values: Mapping[str, Any], *, instances: int | None = None
     ) -> list[int] | list[list[int]]:
-        """The public inputs, of values by their names; other names of the program may be there.
+        """Return the public inputs from values by name; values of private names are ignored.
 
-        With `instances` they are a list for each instance.
+        With `instances`, returns a list for each instance.
         """
         count = self._instances(instances)
         self._check_names(values)
@@ -107,7 +107,7 @@ class Layout:
         return rows
 
     def _run(self, own: list[Any], public: list[Any], check: bool, first: int) -> list[Any]:
-        """The inputs, advice and padding included."""
+        """Return the inputs, including advice and padding."""
         length = 1 << self.circuit.log_inputs
         places: list[Any] = [None] * length
         column = iter(own)
@@ -156,7 +156,7 @@ class Layout:
         return columns
 
     def _table(self, name: str, given: object, shape: tuple[int, ...]) -> Any:
-        """The array of elements that somebody gave for a name; InputError if it is none."""
+        """Return a name's values as an array of elements; InputError for a wrong shape or type."""
         what = f"the input {name!r}"
         expected = f"of the shape {shape}" if shape else "one int"
         if isinstance(given, np.ndarray):
@@ -184,7 +184,7 @@ class Layout:
 
 
 def _fill(table: Any, given: object, what: str, expected: str) -> None:
-    """Copies nested lists of int into an array of their shape."""
+    """Copy nested lists of int into an array of their shape."""
     if not table.shape:
         table[()] = _integer(given, what, expected)
         return

@@ -1,10 +1,9 @@
 """Lookups of a program as gates: sums of fractions (Haboeck, eprint 2022/1530).
 
-Each looked up row f has the fraction 1 / D(f), each row t of the table m(t) / D(t), where m(t) is
-how often it is looked up and D(e) = c + e_0 + c_1 e_1 + c_2 e_2 + ... with challenges c. All f are
-rows of the table if the sums of both are the same for all challenges. Their difference is added
-up pair by pair, without a division: of n0/d0 and n1/d1 it is (n0 d1 + n1 d0) / (d0 d1). The last
-numerator is to be 0.
+Each looked up row f has the fraction 1 / D(f), each row t of the table m(t) / D(t). Here m(t) is
+the number of its lookups, and D(e) = c + e_0 + c_1 e_1 + c_2 e_2 + ... with challenges c. All f are
+rows of the table if both sums are equal for all challenges. The difference is summed pair by pair
+without a division: n0/d0 + n1/d1 = (n0 d1 + n1 d0) / (d0 d1). The last numerator must be 0.
 """
 
 from __future__ import annotations
@@ -28,21 +27,19 @@ class Challenged(Owner, Protocol):
     def advice(
         self, function: AdviceFunction, wires: Sequence[Wire | int], count: int
     ) -> list[Wire]:
-        """Inputs that a function computes."""
+        """Return inputs that a function computes."""
         ...
 
     def random(self) -> Wire:
-        """A challenge."""
+        """Return a challenge."""
         ...
 
 
 def sums_of(program: Challenged, lookups: Sequence[Lookup], levels: Levels) -> list[Wire]:
-    """A wire for each table that has lookups, which is 0 if all of them are rows of it.
+    """Return a wire per table with lookups, which is 0 if all looked up rows are in the table.
 
-    `levels` are those of the program's values.
-
-    InputError for as many lookups in a table as the field has elements: an entry's count would
-    begin at 0 again.
+    levels: the lowest layers of the program's values.
+    InputError for as many lookups in a table as the field has elements, as counts would wrap.
     """
     groups: dict[tuple[Any, ...], list[Lookup]] = {}
     # A table is told by its rows, which are compared once for each object.
@@ -62,7 +59,7 @@ def sums_of(program: Challenged, lookups: Sequence[Lookup], levels: Levels) -> l
 def _fractions(
     program: Challenged, lookups: Sequence[Lookup], challenge: Wire, factors: Sequence[Wire]
 ) -> list[Fraction]:
-    """Those of lookups, and of their one table with the other sign."""
+    """Return the fractions of lookups, and those of their table with the opposite sign."""
     table = lookups[0].table
     if len(lookups) >= program.field.value:
         raise InputError(
@@ -103,7 +100,7 @@ def _multiplicities(program: Challenged, rows: list[list[Wire]], table: Table) -
 
 
 def _added(fractions: list[Fraction], levels: Levels) -> Wire:
-    """The numerator of the sum: two at a time, those of the lowest layers first."""
+    """Sum fractions pairwise, lowest layers first, and return the numerator."""
     waiting: dict[int, list[Fraction]] = {}
     for fraction in fractions:
         ((number,),) = fraction[1].terms

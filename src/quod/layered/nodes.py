@@ -1,4 +1,4 @@
-"""The values that a program keeps, each by its number; operands have smaller numbers."""
+"""The values of a program, by number; operands have smaller numbers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ AdviceFunction = Callable[..., Sequence[Any]]
 
 @frozen(eq=False)
 class Advice:
-    """Inputs that a function gives: `count` values, the numbers from `first` on."""
+    """Inputs that a function computes: `count` values, numbered from `first`."""
 
     function: AdviceFunction
     arguments: list[Terms]
@@ -26,7 +26,7 @@ class Advice:
 
 @frozen(eq=False)
 class Given:
-    """An input, by its place among them."""
+    """An input, by its index."""
 
     place: int
     advice: Advice | None
@@ -34,9 +34,9 @@ class Given:
 
 @frozen(eq=False)
 class Known:
-    """A public input or challenge: a constant gate in whatever layer it is needed.
+    """A public input or challenge: a constant gate in each layer that uses it.
 
-    `multiplies` says that it may be the coefficient of gates with inputs.
+    multiplies: whether it may be the coefficient of gates with inputs.
     """
 
     coefficient: Coefficient
@@ -73,10 +73,11 @@ class Lookup:
 def gates_of(
     known: dict[int, Known], terms: Terms
 ) -> Iterator[tuple[tuple[int, ...], Coefficient]]:
-    """The gates that add up a sum: the values that each multiplies, and its coefficient.
+    """Yield the gates of a sum: the values that each multiplies, and its coefficient.
 
-    `known` are the public inputs and challenges, which may be coefficients.
+    known: the public inputs and challenges, which may be coefficients.
     """
+
     for product, coefficient in terms.items():
         if coefficient == 1 and len(product) in (1, 2):
             for place, number in enumerate(product):

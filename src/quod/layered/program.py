@@ -1,7 +1,7 @@
-"""Programs of wires: what a circuit is written as, before it has layers.
+"""Programs of wires, which become layered circuits.
 
-A sub-circuit is a function that takes wires and gives wires, with a scope for the names of its
-assertions. One program is one instance; a proof of many instances is the prover's (`instances`).
+A sub-circuit is a function from wires to wires, with a scope for the names of its assertions. A
+program describes one instance; the prover proves many instances of it (`instances`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NO_LIST = (Set, Mapping, str, bytes, bytearray, Wire)
 
 
 class Program:
-    """Wires over a prime field, and what is asserted of them."""
+    """A program over a prime field: wires, and assertions about them."""
 
     def __init__(self, field: Modulus) -> None:
         self.field = field
@@ -47,26 +47,26 @@ class Program:
         self._inputs = self._public = self._randoms = 0
 
     def input(self, name: str) -> Wire:
-        """A private input, which `Layout.inputs` takes by this name."""
+        """Declare a private input, whose value `Layout.inputs` takes by this name."""
         return self._given(name, None)[0]
 
     def inputs(self, name: str, count: int) -> list[Wire]:
-        """A list of private inputs under one name."""
+        """Declare a list of private inputs under one name."""
         return self._given(name, whole_number("the count of inputs", count, 1, MOST_INPUTS))
 
     def public_input(self, name: str, *, shared: bool = False) -> Wire:
-        """A public input. A `shared` one is the same in all instances, and cheaper to multiply."""
+        """Declare a public input; a `shared` one is equal in all instances and cheaper to multiply."""
         return self._given_public(name, None, shared)[0]
 
     def public_inputs(self, name: str, count: int, *, shared: bool = False) -> list[Wire]:
-        """A list of public inputs under one name."""
+        """Declare a list of public inputs under one name."""
         count = whole_number("the count of public inputs", count, 1, MOST_PUBLIC)
         return self._given_public(name, count, shared)
 
     def random(self) -> Wire:
-        """A challenge: drawn in the proof once all inputs are fixed, in all instances the same.
+        """Return a challenge, drawn after all inputs are committed to; equal in all instances.
 
-        Values that depend on one are of the extension field, which makes the layers above dearer.
+        Values that depend on a challenge are in the extension field, so layers above cost more.
         """
         whole_number("the random values", self._randoms + 1, 1, MOST_RANDOMS)
         self._randoms += 1
@@ -75,11 +75,11 @@ class Program:
         return challenge
 
     def constant(self, value: int) -> Wire:
-        """A wire with a value."""
+        """Return a constant wire."""
         return wire_of(self, whole_number("a constant", value))
 
     def sum(self, wires: Iterable[Wire | int], weights: Sequence[int] | None = None) -> Wire:
-        """The sum of wires, each times its weight if there are any; fast for many."""
+        """Return the sum of wires, times weights if given; fast for many wires."""
         given: object = wires
         if isinstance(given, _NO_LIST) or not isinstance(given, Iterable):
             raise InputError(f"the wires of a sum are a list, not {shown_kind(given)}")
@@ -93,12 +93,13 @@ class Program:
     def advice(
         self, function: AdviceFunction, wires: Sequence[Wire | int], count: int
     ) -> list[Wire]:
-        """Private inputs that `function` computes of the values of wires; nobody gives them.
+        """Return private inputs that `function` computes from the values of wires.
 
-        It gets an int for each wire, or for many instances at once an array of ints for each, and
-        returns a list of `count` such values, taken modulo p. Nothing is asserted of them: a prover
-        may give others, so the circuit has to check what it needs. InputError for wires that depend
-        on a challenge: inputs are fixed before it is drawn.
+        function: takes an int per wire or, for a batch of instances, an array of ints per wire;
+            returns a list of `count` such values, which are reduced modulo p.
+        Nothing is asserted of the values: a prover may choose others, so the circuit must check
+        them. InputError for wires that depend on a challenge, as inputs are fixed before it is
+        drawn.
         """
         arguments = [wire_of(self, wire).terms for wire in _listed("the wires of advice", wires)]
         self._check_early("advice", arguments)
@@ -119,7 +120,7 @@ class Program:
 
     @contextmanager
     def scope(self, name: str) -> Iterator[None]:
-        """Names what is asserted within: `name/` stands before the names of assertions."""
+        """Prefix the names of assertions in the body with `name/`."""
         self._scopes.append(_name("the name of a scope", name))
         try:
             yield
@@ -127,7 +128,7 @@ class Program:
             self._scopes.pop()
 
     def each(self, name: str, function: Callable[..., T], *columns: Sequence[Any]) -> list[T]:
-        """A sub-circuit for each row of columns of one length, in the scopes name[0], ..."""
+        """Call a sub-circuit for each row of columns of equal length, in scopes name[0], ..."""
         _name("the name of a scope", name)
         if not callable(function):
             raise InputError(f"a sub-circuit is a function, not {shown_kind(function)}")
@@ -141,14 +142,14 @@ class Program:
         return results
 
     def assert_zero(self, value: Wire | int, name: str) -> None:
-        """Asserts that a value is 0. InputError if it is another number, whatever the inputs."""
+        """Assert that a value is 0; InputError for a nonzero constant."""
         self.assert_equal(value, 0, name)
 
     def assert_equal(
         self, left: Wire | int | Sequence[Wire | int], right: Wire | int | Sequence[Wire | int],
         name: str,
     ) -> None:  # fmt: skip
-        """Asserts that two values are equal, or two lists of them, one by one."""
+        """Assert that two values are equal, or two lists of values entry by entry."""
         _name("the name of an assertion", name)
         if isinstance(left, (list, tuple)) or isinstance(right, (list, tuple)):
             lists = _listed("what is compared", left), _listed("what is compared", right)
@@ -171,10 +172,10 @@ class Program:
         )
 
     def assert_in_table(self, row: Sequence[Wire | int], table: Table, name: str) -> None:
-        """Asserts that values are a row of a table; all such in one table pay for it once.
+        """Assert that values are a row of a table; all lookups in a table share its cost.
 
         InputError for a row that is not as wide as the table, and for values or a table that
-        depend on a challenge: lookups are counted before it is drawn.
+        depend on a challenge, as lookups are counted before it is drawn.
         """
         _name("the name of an assertion", name)
         table.check(self)
@@ -189,7 +190,7 @@ class Program:
         self._assertions.append(Lookup("/".join([*self._scopes, name]), terms, table))
 
     def finished(self) -> Layout:
-        """The layered circuit of all assertions so far, with the names of its inputs."""
+        """Return the layered circuit of all assertions so far, with the names of its inputs."""
         if not self._assertions:
             raise InputError("a program asserts nothing; assert_zero or assert_equal says what")
         given = [one.node for one in self._assertions if isinstance(one, Assertion)]
@@ -209,7 +210,7 @@ class Program:
         )  # fmt: skip
 
     def _copied(self) -> Program:
-        """A program of its own that is the same so far."""
+        """Return an independent copy of the program."""
         program = Program(self.field)
         for name, value in vars(self).items():
             setattr(program, name, value.copy() if isinstance(value, (list, dict, set)) else value)
@@ -242,8 +243,10 @@ class Program:
         return number
 
     def _with_sign(self, terms: Terms) -> Terms:
-        """An asserted sum or its negative: public inputs and challenges are coefficients of gates,
-        which have no sign."""
+        """Return an asserted sum or its negative, so that coefficients need no sign.
+
+        Public inputs and challenges as coefficients of gates cannot be negated.
+        """
         p, positive, negative = self.field.value, 0, 0
         for product, coefficient in terms.items():
             if any(isinstance(self._nodes[number], Known) for number in product):

@@ -67,7 +67,7 @@ class RowIndex:
         return counts[:, 0].tolist() if instances is None else list(counts)
 
     def completed(self, row: Sequence[Any]) -> list[Any]:
-        """The columns of the table behind those of a row; 0 where it is not in the table."""
+        """Return the table's columns after those of a row; 0 where the row is not in the table."""
         found = self.find(row)
         tables = self._tables if self._instances else repeat(self._tables[0], len(found))
         none = (0,) * len(self._tables[0][0])
@@ -84,5 +84,5 @@ def _instances(columns: Any) -> int | None:
 
 
 def number_type(field: Modulus) -> Any:
-    """The type of arrays that hold elements and products of two."""
+    """Return the type of arrays that can hold elements and products of two elements."""
     return np.int64 if field.value < 1 << 31 else object

@@ -1,4 +1,4 @@
-"""Tables that values of a program are looked up in: rows of numbers, or of wires."""
+"""Lookup tables of a program: rows of numbers, or of wires."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Cell = int | Wire
 
 
 class Table:
-    """Rows of one length, of int and wires; a row of one is given as such, or as a list.
+    """A table of rows of equal length, of int and wires; equal rows are merged.
 
-    It belongs to no program unless it has wires. A number stands for a value, so it is below p, and
-    above -p if it is negative. Equal rows are one. InputError for what is no table.
+    A row of one cell may be given without a list. A number is above -p and below p. A table without
+    wires can be used by any program. InputError for a malformed table.
     """
 
     def __init__(self, rows: Sequence[Cell | Sequence[Cell]]) -> None:
@@ -57,7 +57,7 @@ class Table:
         return f"Table({len(self)} rows of {self.width})"
 
     def check(self, owner: Owner) -> None:
-        """InputError for a table that is none over a program's field, or is of another program."""
+        """Raise InputError if the table does not fit a program's field, or has another's wires."""
         if self.owner not in (None, owner):
             raise InputError("the table has wires of another program; make them with this one")
         if self._largest >= owner.field.value:
@@ -83,7 +83,7 @@ class Table:
 
     @property
     def wires(self) -> list[Wire]:
-        """Those of its rows."""
+        """The wires in the rows."""
         if self.owner is None:
             return []
         return [cell for row in self.rows for cell in row if isinstance(cell, Wire)]

@@ -1,8 +1,8 @@
 """Values of a program, with the operators of a field.
 
-A wire is a sum of products of values: of two, or of one with itself up to its fifth power. That is
-what the gates of one layer add up, so sums cost no layer, and a product costs one only where its
-factors are sums themselves. `held` makes a sum a value of its own.
+A wire is a sum of products of two values, and of powers of one value up to the fifth. The gates of
+one layer compute such sums, so a sum costs no layer, and a product costs one only if its factors
+are sums themselves. `held` turns a sum into a value.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from quod.layered.circuit import POWERS
 from quod.validation import shown_kind, whole_number
 
 Product = tuple[int, ...]
-"""The numbers of the values that are multiplied, in order; of none, 1."""
+"""The numbers of the multiplied values, in ascending order; empty for 1."""
 
 Terms = dict[Product, int]
 """A sum of products, each with its coefficient from 1 to p - 1."""
@@ -114,7 +114,7 @@ class Wire:
 
     @property
     def constant(self) -> int | None:
-        """The value if it is known whatever the inputs, else None."""
+        """The value of a constant wire, else None."""
         if not self.terms:
             return 0
         return self.terms.get(()) if len(self.terms) == 1 else None
@@ -143,7 +143,7 @@ class Wire:
         return Wire(self.owner, {key: value * factor % p for key, value in self.terms.items()})
 
     def _expanded(self, other: Wire) -> Terms | None:
-        """The product multiplied out; None if gates have no such products, or they are many."""
+        """Return the expanded product; None if it has too many terms, or products gates lack."""
         p = self._p
         if len(self.terms) == len(other.terms) == 1:
             # As most are; no coefficient is 0 modulo p.
@@ -163,7 +163,7 @@ class Wire:
 
 
 def _product(own: Product, its: Product) -> Product | None:
-    """The product of two; None if gates have no such products."""
+    """Return the product of two products; None if gates cannot compute it."""
     product = own + its
     if len(product) == 2 and product[0] > product[1]:
         return product[::-1]
@@ -175,7 +175,7 @@ def _product(own: Product, its: Product) -> Product | None:
 
 
 def wire_of(owner: Owner, value: object) -> Wire:
-    """A wire of the program, from one or an int; InputError for anything else."""
+    """Return a wire or an int as a wire of the program; InputError for anything else."""
     if isinstance(value, Wire):
         if value.owner is not owner:
             raise InputError("the wires are of two programs; make all of them with one Program")
@@ -192,7 +192,7 @@ def wire_of(owner: Owner, value: object) -> Wire:
 def weighted_sum(
     owner: Owner, values: Iterable[Wire | int], weights: Sequence[int] | None = None
 ) -> Wire:
-    """The sum of values, each times its weight."""
+    """Return the sum of values times weights, by default 1."""
     p, terms = owner.field.value, dict[Product, int]()
     for place, value in enumerate(values):
         weight = 1 if weights is None else weights[place]

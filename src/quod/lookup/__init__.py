@@ -1,8 +1,8 @@
 """Lookups: proofs that all values of some columns are in a table, or in a range.
 
-`prove` shows it on any device by sums of fractions, `verify` reduces a `Statement` to values of the
-columns, the multiplicities and the table, which remain to be checked. `prove_committed` and
-`verify_committed` do that with a commitment scheme. The names below load on first use (PEP 562).
+`prove` runs on any device. `verify` reduces a `Statement` to evaluation claims about the columns,
+the multiplicities and the table, which the caller checks; `prove_committed` and `verify_committed`
+do so with a commitment scheme. The names below load on first use (PEP 562).
 """
 
 from __future__ import annotations

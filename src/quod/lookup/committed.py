@@ -1,4 +1,4 @@
-"""Lookups of committed columns: commitments, the lookup argument, and what opens them."""
+"""Lookups of committed columns: commitments, the lookup argument, and openings."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def prove_committed(
     allow_bits: int = LEAST_BITS,
     timeline: Timeline | None = None,
 ) -> bytes:
-    """Commits to columns and proves that each of their rows is an entry of a table.
+    """Commit to columns, and prove that each of their rows is an entry of a table.
 
     The arguments are those of `prove`. The verifier knows the table, and learns the commitments.
     `hash` is that of the transcript; one over the field needs `recursive`. InputError if the error
@@ -86,12 +86,12 @@ def verify_committed(
     recursive: bool = False,
     allow_bits: int = LEAST_BITS,
 ) -> list[Commitment]:  # fmt: skip
-    """The commitments to the columns, of each as many as an entry is wide, if all rows are in the
-    table.
+    """Verify that all rows are in the table, and return the commitments to the columns.
 
-    `table`, `hash` and `recursive` are as it was proven with; a range is in the statement.
-    VerificationError for a proof that does not show it, InputError for malformed bytes, and if
-    `error_terms` with the scheme leave fewer bits than `allow_bits`.
+    Each column has as many commitments as an entry has elements. `table`, `hash` and `recursive`
+    must be those of the prover; a range is part of the statement. VerificationError for a proof
+    that does not hold. InputError for malformed bytes, and if `error_terms` with the scheme leave
+    fewer bits than `allow_bits`.
     """
     check_own_hash(scheme, recursive)
     field, transcript = statement.field, Transcript(hash=hash, recursive=recursive)
@@ -135,19 +135,19 @@ def _begin(
 
 
 def _table_bytes(statement: Statement, arrays: Sequence[Words]) -> bytes:
-    """A table's elements, one array after the other."""
+    """Return the bytes of a table's arrays, concatenated."""
     modulus = statement.field.modulus
     return b"".join(encode(modulus, [(n,) for n in to_integers(modulus, a)]) for a in arrays)
 
 
 def _arrays_of(statement: Statement) -> list[tuple[int, int]]:
-    """The columns' arrays in the order of their commitments."""
+    """Return the arrays of columns, as pairs of indices, in the order of their commitments."""
     width = statement.table.width
     return [(number, part) for number in range(statement.columns) for part in range(width)]
 
 
 def _sizes(statement: Statement) -> list[int]:
-    """Logarithms of all that is committed: the columns' arrays, then the multiplicities."""
+    """Base-2 logarithms of the committed sizes: the columns' arrays, then the multiplicities."""
     return [statement.log2_size] * len(_arrays_of(statement)) + [statement.table.log2_size]
 
 

@@ -1,4 +1,4 @@
-"""Columns and tables of the host: checked, and the lookups of each entry counted."""
+"""Validation of columns and tables on the host, and the counts of lookups."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from quod.lookup.statement import Range, Statement, Table
 from quod.validation import plain_array
 
 Column = Words | Sequence[Words]
-"""An array of shape (entries, words) of the prime field; several of them where entries are wide."""
+"""Prime field elements (entries, words), or a list of such arrays if entries are tuples."""
 
 Numbers = NDArray[np.int64]
 
@@ -56,7 +56,7 @@ class Given:
         self.statement = Statement(field, len(self.columns), _logarithm("a column", rows), shape)
 
     def entries(self, device: AnyDevice) -> list[Words]:
-        """The arrays of the table, those of a range too."""
+        """Return the arrays of the table, which are computed for a range."""
         if self.table is not None:
             return self.table
         log2_size = self.statement.table.log2_size
@@ -94,14 +94,14 @@ class Given:
 
 
 def to_words(device: AnyDevice, modulus: Modulus, numbers: Numbers) -> Words:
-    """Numbers below p, at most 2**32, as elements in the form of memory."""
+    """Convert numbers below p, of at most 2**32, to elements in memory form."""
     words = np.zeros((len(numbers), modulus.words), np.uint32)
     words[:, 0] = numbers
     return words if modulus.montgomery_radix == 1 else to_montgomery(device, modulus, words)
 
 
 def table_arrays(statement: Statement, given: object) -> list[Words]:
-    """The table of a statement; InputError for another one."""
+    """Return the arrays of a statement's table; InputError if they do not fit the statement."""
     arrays = _arrays(statement.field.modulus, "the table", given)
     size = 1 << statement.table.log2_size
     if len(arrays) != statement.table.width or any(len(array) != size for array in arrays):
@@ -112,7 +112,7 @@ def table_arrays(statement: Statement, given: object) -> list[Words]:
 
 
 def check_multiplicities(statement: Statement, given: object) -> Words:
-    """InputError for other than an element of the prime field for each entry of the table."""
+    """Return multiplicities; InputError unless there is a field element per entry of the table."""
     array = _array(statement.field.modulus, "the multiplicities", given)
     if len(array) != 1 << statement.table.log2_size:
         raise InputError(
@@ -148,7 +148,7 @@ def _logarithm(what: str, sizes: set[int]) -> int:
 
 
 def _keys(arrays: Sequence[Words]) -> NDArray[Any]:
-    """A key for each row that is the same for the same elements, and has an order."""
+    """Return a sortable key per row; equal rows have equal keys."""
     rows = np.ascontiguousarray(np.concatenate(arrays, axis=1))
     width = rows.shape[1]
     if width <= 2:
@@ -163,7 +163,7 @@ def _keys(arrays: Sequence[Words]) -> NDArray[Any]:
 def _in_range(
     device: AnyDevice, modulus: Modulus, array: Words, size: int
 ) -> tuple[Numbers, NDArray[np.bool_]]:
-    """The numbers that elements are, 0 for those that are not below `size`, and which are."""
+    """Return elements as numbers, and a mask of those below `size`; the others become 0."""
     plain = array if modulus.montgomery_radix == 1 else from_montgomery(device, modulus, array)
     found = (plain[:, 0] < size) & (plain[:, 1:] == 0).all(axis=1)
     return np.where(found, plain[:, 0], 0).astype(np.int64), found

@@ -1,4 +1,4 @@
-"""Kernels over trees of fractions: leaves, sums of pairs, and what stands between two layers."""
+"""Kernels over trees of fractions: leaves, sums of pairs, and steps between two layers."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def row_denominators(
     *,
     field: FieldSpec,
 ) -> None:
-    """level[first + i], for i below n: of row i alpha less its elements, each times its power.
+    """level[first + i] = alpha - the sum of powers[j] * element j of row i, for i below n.
 
-    Element j of row x of column c is parts[(j * columns + c) * pitch + x], of the prime field; rows
-    have `width` elements, columns 2**log2_size rows, one column after the other, and 1 stands
-    behind the last. `challenges` has alpha, then the powers.
+    Rows are numbered through all columns; columns have 2**log2_size rows of `width` elements.
+    Element j of row x of column c is parts[(j * columns + c) * pitch + x], of the prime field.
+    After the last column the result is 1. `challenges` has alpha, then the powers.
     """
     mixed = MixedField(k, field)
     f, i = mixed.extended, k.global_id()
@@ -81,9 +81,9 @@ def add_fractions(
     field: FieldSpec,
     has_numerators: bool,
 ) -> None:
-    """n sums of pairs of the 2*n fractions in `above`, each with the one n places behind it.
+    """Add the 2*n fractions in `above` pairwise into n: fraction i and fraction i + n.
 
-    Numerators stand before denominators; without numerators they are 1.
+    Numerators precede denominators; without numerators they are 1.
     """
     f: Any = field_arithmetic(k, field, inlined=True)
     i = k.global_id()
@@ -114,7 +114,7 @@ def add_shifted(
     *,
     field: FieldSpec,
 ) -> None:
-    """As `add_fractions`, of 1/(shift[0] - value) for 2*n values of the prime field."""
+    """Add as `add_fractions` the fractions 1/(shift[0] - value) of 2*n prime field values."""
     mixed, i = MixedField(k, field), k.global_id()
     f = mixed.extended
     with k.if_(i < n):
@@ -132,9 +132,10 @@ def add_shifted(
 class LayerForm:
     """The static part of the step between two layers.
 
-    A tree has as many values as `counts` says; `going` are the trees that have a further layer. The
-    first tree's values are to be taken from the shift where it `was_shifted`; where it `is_shifted`
-    two scales for that follow the powers (`quod.lookup.tree`).
+    counts: the number of values of each tree.
+    going: the trees that have a further layer.
+    was_shifted: whether the first tree's values must be subtracted from the shift.
+    is_shifted: whether two scales for shifted values follow the powers (`quod.lookup.tree`).
     """
 
     field: FieldSpec
@@ -160,11 +161,11 @@ def next_layer(
     *,
     form: LayerForm,
 ) -> None:
-    """From the values that end a layer to the claim, the point and the scales of the next one.
+    """Compute the next layer's claim, point and scales from the values that end a layer.
 
-    One workgroup. `values` has those of each tree from `first_value` on. `before` and `after` are
-    the progress of both layers' sumchecks (`quod.sumcheck.memory.Progress`), of log_before
-    variables and one more.
+    Runs in one workgroup. `values` has the values of each tree from index `first_value`. `before`
+    and `after` are the progress of both layers' sumchecks (`quod.sumcheck.memory.Progress`), of
+    log_before and log_before + 1 variables.
     """
     field = form.field
     f: Any = field_arithmetic(k, field, inlined=True)

@@ -1,9 +1,9 @@
-"""Sums of fractions, shown layer by layer: what a verifier reads of them.
+"""Verification of sums of fractions, layer by layer.
 
-A tree adds up 2**k fractions, a pair at a time: n0/d0 + n1/d1 = (n0*d1 + n1*d0)/(d0*d1), which
-never divides. The layers are those of a circuit, and each is one sumcheck (Papini and Haboeck,
-"Improving logarithmic derivative lookups using GKR", eprint 2023/1284). Several trees, of different
-heights, share all sumchecks. The protocol is written out in docs/lookup.md.
+A tree sums 2**k fractions pairwise without division: n0/d0 + n1/d1 = (n0*d1 + n1*d0)/(d0*d1). Its
+layers form a circuit, and each layer is one sumcheck (Papini and Haboeck, "Improving logarithmic
+derivative lookups using GKR", eprint 2023/1284). Trees of different heights share all sumchecks.
+docs/lookup.md describes the protocol.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def read_sums(
 
 
 def added(pair: Sequence[PlainElement]) -> tuple[PlainElement, PlainElement]:
-    """The sum of two fractions, of their numerators and denominators n0, n1, d0, d1."""
+    """Add two fractions, given as n0, n1, d0, d1; return numerator and denominator."""
     n0, n1, d0, d1 = pair
     return n0 * d1 + n1 * d0, d0 * d1
 
@@ -111,7 +111,7 @@ def added(pair: Sequence[PlainElement]) -> tuple[PlainElement, PlainElement]:
 def combined(
     field: FieldSpec, claims: Sequence[tuple[PlainElement, PlainElement]], scale: PlainElement
 ) -> PlainElement:
-    """One claim of all: the denominator and the numerator of each tree by rising powers."""
+    """Combine the claims of all trees by ascending powers, the denominator of each tree first."""
     total = PlainElement.zero(field)
     for numerator, denominator in reversed(claims):
         for part in (numerator, denominator):

@@ -1,4 +1,4 @@
-"""Proves that all values of some columns are in a table."""
+"""The prover of lookups: all values of some columns are in a table."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from quod.transcript.transcript import Transcript
 
 @frozen
 class LookupProof:
-    """A proof of a statement, and what it leaves to check."""
+    """A proof of a statement, and the claims that it leaves to check."""
 
     statement: Statement
     data: bytes
@@ -53,18 +53,16 @@ def prove(
     allow_bits: int = LEAST_BITS,
     timeline: Timeline | None = None,
 ) -> LookupProof:
-    """Proves that each row of each of some columns is an entry of a table.
+    """Prove that each row of each column is an entry of a table; the proof is checked.
 
-    `field` is that of the challenges, all values are of the prime field under it, in the form of
-    memory. A column is an array of shape (2**n, words), or a list of as many as the table has
-    elements in an entry; the table is such arrays of 2**m entries, or a `Range`. `multiplicities`
-    are those of the function of that name. `transcript` must have absorbed a commitment to each
-    column, to the multiplicities and to a table that is no range, or their digests
-    (`Transcript.absorb_table`); it absorbs the statement and the proof. InputError for arguments
-    that do not belong together, for a row that is not in the table, and if `error_terms` leave
-    fewer bits than `allow_bits`.
-
-    The proof is checked before it is given away.
+    field: the field of the challenges; all values are in its prime field, in memory form.
+    columns: each an array (2**n, words), or a list of such arrays, one per element of an entry.
+    table: such arrays of 2**m entries, or a `Range`.
+    multiplicities: the result of `multiplicities`.
+    transcript: must have absorbed commitments to, or digests of, each column, the multiplicities
+        and a table that is not a range (`Transcript.absorb_table`).
+    InputError for arguments that do not fit together, for a row that is not in the table, and if
+    `error_terms` leave fewer bits than `allow_bits`.
     """
     device = resolve_device(device)
     transcript.check_bound()
@@ -86,7 +84,7 @@ def prove(
 
 
 def wrong_proof(device: AnyDevice, error: Exception) -> DeviceError:
-    """The error of a device whose proof is refused."""
+    """Return the error for a device whose proof does not verify."""
     return DeviceError(
         f"{device.name} made a proof that does not verify ({error}); its memory or its driver may "
         "be faulty"

@@ -1,4 +1,4 @@
-"""Lookups in device memory: leaves from columns and table, sums, and values at their points."""
+"""Lookups in device memory: leaves from columns and table, sums, and evaluations."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ from quod.transcript.messages import ProofReader, ProofWriter
 class LookupRun:
     """Lookups of one shape on a device, with memory for columns, table and all sums.
 
-    All is recorded once; a proof waits twice, for the sums and for the values at their points.
+    All work is recorded once. A proof waits for the device twice: for the sums, and for the
+    evaluations at their points.
     """
 
     def __init__(self, device: AnyDevice, statement: Statement, hash: Hash = Hash.SHA3_256) -> None:
@@ -67,7 +68,7 @@ class LookupRun:
     def set_values(
         self, columns: Sequence[Sequence[Words]], table: Sequence[Words], counts: Words
     ) -> None:
-        """Uploads columns, the table and how often its entries are looked up."""
+        """Upload columns, the table and the multiplicities of its entries."""
         upload = self._device.upload
         for number, column in enumerate(columns):
             for part, array in enumerate(column):
@@ -77,16 +78,16 @@ class LookupRun:
         upload(counts, into=self.counts)
 
     def column(self, number: int, part: int) -> Buffer:
-        """The memory of one array of a column."""
+        """Return the buffer of one array of a column."""
         return self._columns[part * self.statement.columns + number]
 
     @property
     def counts(self) -> Buffer:
-        """The memory of the multiplicities."""
+        """The buffer of the multiplicities."""
         return self._counts[0]
 
     def prove(self, writer: ProofWriter, timeline: Timeline | None) -> Reduced:
-        """Absorbs the statement and writes the proof; gives what that leaves to check."""
+        """Absorb the statement and write the proof; return the claims left to check."""
         statement, field = self.statement, self.statement.field
         alpha, powers = challenges(statement, writer.transcript)
         words = elements_to_words(field, coefficients_of([alpha, *powers]))
@@ -107,7 +108,7 @@ class LookupRun:
 
     @cached_property
     def _recorded(self) -> Recording:
-        """Leaves, sums, and what shows them."""
+        """The recording of leaves, sums and their proof."""
         recording = self._device.stream("lookups").record()
         with recording.part("leaves"):
             self._record_leaves(recording)
@@ -148,7 +149,7 @@ class LookupRun:
 
 
 class _Arrays:
-    """Arrays of the prime field in one memory, each `pitch` elements behind the one before."""
+    """Arrays of prime field elements in one buffer, `pitch` elements apart."""
 
     def __init__(self, device: AnyDevice, field: FieldSpec, count: int, log2_size: int) -> None:
         self._size = field.modulus.bytes << log2_size
@@ -163,7 +164,7 @@ class _Arrays:
 
 
 class _Evaluation:
-    """The values of the multilinear polynomials of arrays of the prime field at a point."""
+    """The evaluation at a point of the multilinear polynomials of arrays of the prime field."""
 
     def __init__(
         self, device: AnyDevice, field: FieldSpec, arrays: Sequence[Buffer], log2_size: int
@@ -189,7 +190,7 @@ class _Evaluation:
         return recording.finish().recording
 
     def at(self, point: Sequence[Plain], timeline: Timeline | None) -> list[Plain]:
-        """Those of all arrays; DeviceError if nothing came."""
+        """Evaluate all arrays; DeviceError if the device has not written the results."""
         device, field = self._device, self._field
         device.upload(elements_to_words(field, point), into=self._point)
         found = np.full((len(self._arrays), field.words), UNWRITTEN, np.uint32)

@@ -25,7 +25,7 @@ MOST_WIDTH = 64
 
 @frozen
 class Range:
-    """The table of all whole numbers below 2**bits, whose values the verifier knows everywhere."""
+    """The table of all integers in 0 to 2**bits - 1, which the verifier evaluates by itself."""
 
     bits: int
 
@@ -35,12 +35,12 @@ class Range:
 
     @property
     def log2_size(self) -> int:
-        """The logarithm of its entries."""
+        """The base-2 logarithm of the number of entries."""
         return self.bits
 
     @property
     def width(self) -> int:
-        """Elements of an entry."""
+        """The number of elements of an entry."""
         return 1
 
     def __str__(self) -> str:
@@ -49,7 +49,7 @@ class Range:
 
 @frozen
 class Table:
-    """A table of 2**log2_size entries, tuples of `width` elements, that is bound by other means."""
+    """A table of 2**log2_size entries of `width` elements, which the caller commits to."""
 
     log2_size: int
     width: int = 1
@@ -65,10 +65,10 @@ class Table:
 
 @frozen
 class Statement:
-    """Each of 2**log2_size rows of each of `columns` columns is an entry of `table`.
+    """The statement that each row of `columns` columns of 2**log2_size rows is in `table`.
 
-    Challenges are of `field`, and all values of the prime field under it. InputError where there
-    are as many lookups as that has elements: an entry's count would begin at 0 again.
+    Challenges are in `field`, and all values in its prime field. InputError for as many lookups as
+    the prime field has elements, as counts would wrap.
     """
 
     field: FieldSpec
@@ -94,7 +94,7 @@ class Statement:
 
     @property
     def log_columns(self) -> int:
-        """The logarithm of the columns, up to a power of two."""
+        """The base-2 logarithm of the number of columns, rounded up to a power of two."""
         return (self.columns - 1).bit_length()
 
     @property
@@ -104,7 +104,7 @@ class Statement:
 
     @property
     def padding(self) -> int:
-        """Fractions 1/1 in place of columns that are none."""
+        """The number of fractions 1/1 that pad the columns to a power of two."""
         return ((1 << self.log_columns) - self.columns) << self.log2_size
 
     @property
@@ -116,7 +116,7 @@ class Statement:
         )
 
     def absorb(self, transcript: Transcript) -> None:
-        """Makes all challenges depend on what is shown."""
+        """Absorb the statement, so that all challenges depend on it."""
         transcript.begin(PROTOCOL)
         transcript.absorb(Label.FIELD, describe(self.field))
         parameters = f"{self.columns} {self.log2_size} {self.table}"
@@ -159,7 +159,7 @@ def error_terms(
 def check_lookup(
     statement: Statement, hash: Hash, allow_bits: int, scheme: Scheme | None = None
 ) -> None:
-    """InputError if `error_terms` leave fewer bits than `allow_bits`."""
+    """Raise InputError if `error_terms` leave fewer bits than `allow_bits`."""
     terms = error_terms(statement, hash=hash, scheme=scheme)
     what = f"a proof of {statement.lookups} lookups over {statement.field.name}"
     check_bits(what, terms, allow_bits)

@@ -1,8 +1,8 @@
 """Trees of fractions in device memory, and their proof as one recording.
 
 Level l of a tree has 2**l fractions: all numerators, then all denominators. The tables of layer k's
-sumcheck, n and d at 0 and at 1 of its first variable, are halves of level k + 1 as it lies there.
-What one layer leaves to the next stays on the device: the host waits for all of them together.
+sumcheck, n and d at 0 and at 1 of its first variable, are halves of level k + 1 in memory. Data
+passes between layers on the device; the host waits once for all layers.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ALIGNMENT = 64
 
 @frozen(eq=False)
 class _Layer:
-    """A layer's sumcheck, and what it sends: messages, then values."""
+    """A layer's sumcheck, and the buffer of its messages and values."""
 
     plan: SumcheckPlan
     progress: Buffer
@@ -46,8 +46,7 @@ class _Layer:
 
 @frozen(eq=False)
 class Shifted:
-    """Leaves of a tree without numerators that stay what they are: `values` of the prime field,
-    whose denominators are the element `shift` less each."""
+    """Leaves of a tree without numerators, kept as prime field `values`: 1 / (shift - value)."""
 
     values: Buffer
     shift: Buffer
@@ -177,12 +176,12 @@ class FractionTrees:
         self, recording: RecordingStream, definition: Any, count: int, *arguments: Any,
         **static: Any,
     ) -> None:  # fmt: skip
-        """A kernel of `count` instances, which is its first argument."""
+        """Record a kernel with `count` instances; the count is its first argument."""
         compiled = self._device.compile(definition, field=self._field, **static)
         recording.launch(compiled, -(-count // compiled.lanes), count, *arguments)
 
     def record(self, recording: RecordingStream) -> None:
-        """All sums from the leaves down to the roots, and all layers from there."""
+        """Record all sums from the leaves to the roots, then the sumchecks of all layers."""
         with recording.part("sums"):
             for level in reversed(self._levels[:-1]):
                 for tree in self._active(level):
@@ -234,8 +233,7 @@ class FractionTrees:
         )  # fmt: skip
 
     def begin(self, state: bytes, alpha: PlainElement | None = None) -> None:
-        """Sets the state of the transcript from which the layers go on, and says what the shift of
-        shifted values is."""
+        """Upload the transcript's state before the layers, and alpha for shifted values."""
         self._alpha = alpha
         start = np.zeros(self._start.nbytes // 4, np.uint32)
         start[-STATE_WORDS:] = np.frombuffer(state, "<u4")
@@ -251,7 +249,7 @@ class FractionTrees:
         return b"".join(self._sent_by(layer, words) for layer in range(self._layers_count))
 
     def _sent_by(self, layer: int, words: Words) -> bytes:
-        """A layer's messages, which are as the transcript has them, and values."""
+        """Return the bytes of a layer's messages and values."""
         degree = self._layers[layer - 1].plan.shape.degree if layer else 0
         count, width = layer * degree, self._field.words
         modulus, start = self._field.modulus, self._starts[layer] // 4

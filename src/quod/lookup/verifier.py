@@ -1,4 +1,4 @@
-"""The verifier of a lookup argument: what is left to check of columns, multiplicities and table.
+"""The verifier of a lookup argument, which leaves claims about columns and table to check.
 
 Haboeck, "Multivariate lookups based on logarithmic derivatives", eprint 2022/1530: the sum over
 all lookups w of 1/(alpha - w) is that over the entries t of the table of m/(alpha - t), for the
@@ -43,8 +43,10 @@ class Reduced:
 
 @frozen
 class Sums:
-    """Both sums of a lookup argument, and the challenges in them: alpha, and the powers of beta
-    that weight the elements of an entry."""
+    """Both sums of a lookup argument, and their challenges.
+
+    These are alpha, and the powers of beta that weight the elements of an entry.
+    """
 
     alpha: PlainElement
     powers: tuple[PlainElement, ...]
@@ -82,8 +84,10 @@ def read(statement: Statement, reader: ProofReader) -> Reduced:
 def challenges(
     statement: Statement, transcript: Transcript
 ) -> tuple[PlainElement, tuple[PlainElement, ...]]:
-    """Absorbs the statement and draws alpha; the powers of beta, which is drawn where entries have
-    several elements."""
+    """Absorb the statement and draw alpha, and beta if entries have several elements.
+
+    Returns alpha and the powers of beta.
+    """
     statement.absorb(transcript)
     field, width = statement.field, statement.table.width
     alpha = PlainElement(field, transcript.challenge(field))
@@ -99,10 +103,10 @@ def read_both(
     statement: Statement, reader: ProofReader, alpha: PlainElement,
     powers: tuple[PlainElement, ...],
 ) -> Sums:  # fmt: skip
-    """Both sums, which are one and the same.
+    """Read both sums; VerificationError unless they are equal.
 
-    They are compared without a division. A denominator may be 0, where alpha is an element of the
-    prime field: the products are still those of the polynomials in alpha that must agree.
+    They are compared by products, without division. A denominator may be 0 if alpha is in the prime
+    field: the products are still values of the polynomials in alpha that must agree.
     """
     lookups, table = read_sums(reader, statement.field, statement.trees)
     numerator = lookups.numerator - lookups.denominator * statement.padding
@@ -114,7 +118,7 @@ def read_both(
 
 
 def values_of(statement: Statement) -> int:
-    """Elements of the last message."""
+    """The number of elements of the last message."""
     width = statement.table.width
     return width * (statement.columns + (not isinstance(statement.table, Range)))
 
@@ -150,7 +154,7 @@ def settled(statement: Statement, sums: Sums, values: Sequence[Plain]) -> Reduce
 
 
 def range_at(field: FieldSpec, point: Sequence[Plain]) -> PlainElement:
-    """The multilinear polynomial of 0, 1, 2, ... at a point."""
+    """Evaluate the multilinear polynomial of the table 0, 1, 2, ... at a point."""
     total = PlainElement.zero(field)
     for coordinate in PlainElement.each(field, point):
         total = total * 2 + coordinate
@@ -158,7 +162,8 @@ def range_at(field: FieldSpec, point: Sequence[Plain]) -> PlainElement:
 
 
 def _denominator(sums: Sums, row: Sequence[PlainElement]) -> PlainElement:
-    """alpha less the elements of a row, each times its power."""
+    """Return alpha - the sum of a row's elements times powers of beta."""
+
     total = sums.alpha
     for power, element in zip(sums.powers, row, strict=True):
         total -= power * element

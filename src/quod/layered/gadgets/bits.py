@@ -1,6 +1,6 @@
-"""Bits as values: 0 and 1, or as signs, of which 1 is a bit that is not set and -1 one that is.
+"""Bits as values 0 and 1, or as signs: 1 for a bit of 0 and -1 for a bit of 1.
 
-With signs exclusive or is a product, not a change of sign.
+With signs exclusive or is a single product.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ MOST_BITS = 1 << 10
 
 
 def assert_bits(program: Program, wires: Sequence[Wire], name: str = "bits") -> None:
-    """Asserts that each wire is 0 or 1."""
+    """Assert that each wire is 0 or 1."""
     wires = wires_of("bits", program, wires)
     program.assert_equal([wire * wire for wire in wires], wires, name)
 
 
 def assert_signs(program: Program, wires: Sequence[Wire], name: str = "signs") -> None:
-    """Asserts that each wire is 1 or -1."""
+    """Assert that each wire is 1 or -1."""
     wires = wires_of("signs", program, wires)
     program.assert_equal([wire * wire for wire in wires], [1] * len(wires), name)
 
 
 def signs_of_bits(program: Program, bits: Sequence[Wire]) -> list[Wire]:
-    """Signs of values that are 0 or 1."""
+    """Convert bits to signs."""
     return [1 - 2 * bit for bit in wires_of("bits", program, bits)]
 
 
 def number_of_bits(program: Program, bits: Sequence[Wire]) -> Wire:
-    """The number that bits are, the lowest first."""
+    """Return the number with these bits, lowest first."""
     bits = wires_of("bits", program, bits)
     return program.sum(bits, [1 << at for at in range(len(bits))])
 
 
 def number_of_signs(program: Program, signs: Sequence[Wire]) -> Wire:
-    """The number that bits are, the lowest first, each a sign."""
+    """Return the number with these bits, given as signs, lowest first."""
     signs = wires_of("signs", program, signs)
     half, ones = pow(2, -1, program.field.value), (1 << len(signs)) - 1
     weights = [-half << at for at in range(len(signs))]
@@ -49,9 +49,9 @@ def number_of_signs(program: Program, signs: Sequence[Wire]) -> Wire:
 
 
 def bits_of_number(program: Program, number: Wire, count: int, name: str = "bits") -> list[Wire]:
-    """The `count` bits of a number, the lowest first; asserts that it has no more.
+    """Decompose a number into `count` bits, lowest first; asserts that it has no more.
 
-    InputError for as many as would give a number two forms: 2**count is at most p.
+    InputError if 2**count is above p, as a number would have two decompositions.
     """
     (number,) = wires_of("a number", program, [number])
     count = whole_number("the count of bits", count, 1, MOST_BITS)
@@ -69,14 +69,14 @@ def bits_of_number(program: Program, number: Wire, count: int, name: str = "bits
 
 
 def bytes_to_signs(data: bytes) -> list[int]:
-    """The bits of bytes as signs, 1 and -1, of each byte the lowest first."""
+    """Return the bits of bytes as signs 1 and -1; each byte's lowest bit comes first."""
     if not isinstance(data, (bytes, bytearray)):
         raise InputError(f"what becomes signs is bytes, not {shown_kind(data)}")
     return [1 - 2 * (byte >> at & 1) for byte in data for at in range(8)]
 
 
 def signs_to_bytes(signs: Sequence[int], modulus: int) -> bytes:
-    """The bytes of signs, -1 of which may be p - 1; InputError for another value."""
+    """Return the bytes of signs, whose -1 may be p - 1; InputError for another value."""
     if not isinstance(signs, (list, tuple)) or len(signs) % 8:
         raise InputError("the signs of bytes are a list of whole bytes")
     modulus = whole_number("the modulus of signs", modulus, 3)

@@ -22,11 +22,11 @@ DIGEST = 256
 def keccak_f(
     program: Program, state: Sequence[Wire], *, committed_every: int | None = None
 ) -> list[Wire]:
-    """The permutation of 1600 signs: bit z of lane (x, y) is the value 64 * (x + 5 * y) + z.
+    """Permute 1600 signs: bit z of lane (x, y) is the value 64 * (x + 5 * y) + z.
 
-    With `committed_every` the state after each so many rounds is an input, too (`committed`), and
-    these parts stand side by side: with 1 in 7 layers instead of 144, for 36,800 more inputs, which
-    are carried up to be compared, and twice the places of all layers.
+    committed_every: makes the state after each group of so many rounds an input (`committed`), so
+        that the groups are in the same layers: 1 gives 7 layers instead of 144, for 36,800 more
+        inputs, which are relayed up for comparison, and layers of twice the size.
     """
     values = wires_of("the state of Keccak", program, state, STATE)
     every = whole_number_or_none("committed_every", committed_every, 1, ROUNDS)
@@ -41,10 +41,10 @@ def keccak_f(
 def sha3_256(
     program: Program, message: Sequence[Wire], *, committed_every: int | None = None
 ) -> list[Wire]:
-    """The 256 signs of the digest of a message of whole bytes, of each byte the lowest bit first.
+    """Hash a message of whole bytes to the 256 signs of its digest; lowest bits come first.
 
-    That the message is made of signs is not asserted (`assert_signs`). `committed_every` is that of
-    `keccak_f`, and commits to the state between blocks, too.
+    Does not assert that the message consists of signs (`assert_signs`). `committed_every` is as for
+    `keccak_f`, and also commits to the state between blocks.
     """
     signs = wires_of("the message", program, message)
     if len(signs) % 8:

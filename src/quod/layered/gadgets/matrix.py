@@ -1,4 +1,4 @@
-"""Products of matrices: computed, or checked with a random vector (Freivalds, 1977)."""
+"""Matrix products: computed, or checked with a random vector (Freivalds, 1977)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Matrix = Sequence[Sequence[Wire]]
 
 
 def matrix_product(program: Program, left: Matrix, right: Matrix) -> list[list[Wire]]:
-    """The product of two matrices, rows of wires: one layer, rows * inner * columns gates."""
+    """Multiply two matrices, given as rows of wires: one layer, rows * inner * columns gates."""
     first, second = _matrix("the left matrix", program, left), _matrix("the right", program, right)
     _check(len(first[0]) == len(second))
     columns = list(zip(*second, strict=True))
@@ -24,10 +24,10 @@ def matrix_product(program: Program, left: Matrix, right: Matrix) -> list[list[W
 def assert_matrix_product(
     program: Program, left: Matrix, right: Matrix, product: Matrix, name: str = "product"
 ) -> None:
-    """Asserts that a matrix is the product of two, with a random vector r: A (B r) = C r.
+    """Assert that a matrix is the product of two, with a random vector r: A (B r) = C r.
 
-    As many gates as the matrices have entries, in two layers, instead of rows * inner * columns. A
-    wrong product passes with a probability of one in the size of the field of challenges.
+    Costs one gate per entry of the matrices, in two layers, instead of rows * inner * columns. A
+    wrong product passes with probability 1 / (size of the field of challenges).
     """
     first, second = _matrix("the left matrix", program, left), _matrix("the right", program, right)
     third = _matrix("the product", program, product)

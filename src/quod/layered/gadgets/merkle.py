@@ -1,4 +1,4 @@
-"""Paths in Merkle trees, over any hash of two digests to one."""
+"""Merkle paths, with any compression function from two digests to one."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def merkle_root(
     program: Program, compress: Compress, leaf: Sequence[Wire], siblings: Sequence[Sequence[Wire]],
     position: Sequence[Wire], *, committed: bool = True,
 ) -> list[Wire]:  # fmt: skip
-    """The root above a leaf, of the siblings on the way up and the bits of the leaf's position.
+    """Compute the root of a Merkle path from a leaf, the siblings and the bits of its position.
 
-    `siblings` and `position` begin at the leaf; a bit of 1 says that the node is the right one of
-    two. Asserts that the bits are bits. With `committed` the nodes between are inputs (advice) and
-    all hashes stand side by side: the circuit is as deep as one hash. Without, it is as deep as all
-    of them, and carries each sibling up to where it is used.
+    `siblings` and `position` begin at the leaf; a bit of 1 means that the node is the right child.
+    Asserts that position consists of bits. With `committed` the intermediate nodes are inputs
+    (advice) and all hashes are in the same layers: the circuit is as deep as one hash. Without, it
+    is as deep as all hashes, and relays each sibling to the layer that uses it.
     """
     node = wires_of("the leaf", program, leaf, least=1)
     bits = wires_of("the position", program, position)
@@ -47,10 +47,10 @@ def merkle_root(
 def merkle_tree(
     compress: Callable[[Any, Any], list[Any]], leaves: Sequence[Any]
 ) -> list[list[list[Any]]]:
-    """The levels of a tree on the host, leaves first and the root last, each a list of digests.
+    """Build a tree on the host; return its levels of digests, leaves first and the root last.
 
-    `compress` is the hash of digests that are numbers, such as `POSEIDON2["m31"].compress_numbers`;
-    InputError unless the leaves are a power of two.
+    `compress` works on digests of numbers, such as `POSEIDON2["m31"].compress_numbers`. InputError
+    unless the number of leaves is a power of two.
     """
     given: object = leaves
     if not isinstance(given, (list, tuple)) or not given or len(given) & (len(given) - 1):
@@ -65,7 +65,7 @@ def merkle_tree(
 
 
 def merkle_path(tree: Sequence[Sequence[Any]], position: int) -> tuple[list[Any], list[int]]:
-    """The siblings above a leaf of a `merkle_tree`, and the bits of its position."""
+    """Return the siblings on a leaf's path in a `merkle_tree`, and the bits of its position."""
     levels: object = tree
     if (
         not isinstance(levels, (list, tuple))

@@ -12,16 +12,16 @@ from quod.layered.wire import Wire
 
 
 def poseidon_m31(program: Program, state: Sequence[Wire]) -> list[Wire]:
-    """The permutation of 16 wires."""
+    """Permute 16 wires."""
     _check_field(program)
     return _permuted(program, wires_of("the state of Poseidon", program, state, WIDTH))
 
 
 def poseidon_m31_hash(program: Program, message: Sequence[Wire]) -> list[Wire]:
-    """The 16 wires of the digest of a message of at least one.
+    """Hash a message of at least one wire to a digest of 16 wires.
 
-    The last block is filled up with zeros and the length is not hashed: messages of different
-    lengths that end in zeros have one digest. Fix the length.
+    The last block is padded with zeros and the length is not hashed: messages that differ only in
+    trailing zeros have the same digest, so fix the length.
     """
     _check_field(program)
     wires = wires_of("the message", program, message, least=1)

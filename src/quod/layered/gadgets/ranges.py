@@ -1,4 +1,4 @@
-"""Ranges: numbers of so many bits, by bits or by limbs that are looked up."""
+"""Range checks of numbers, by bits or by limbs that are looked up."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ MOST_LIMB = 16
 def assert_range(
     program: Program, number: Wire, count: int, name: str = "range", *, limb: int | None = None
 ) -> None:
-    """Asserts that a number is below 2**count: by its bits, or by limbs of `limb` bits.
+    """Assert that a number is below 2**count: by its bits, or by limbs of `limb` bits.
 
-    Limbs are looked up in one table of 2**limb rows for all of a program. That is cheaper for many
-    numbers.
+    Limbs are looked up in one table of 2**limb rows for the whole program, which is cheaper for
+    many numbers.
     """
     if limb is None:
         bits_of_number(program, number, count, name)
@@ -33,11 +33,11 @@ def assert_range(
 def limbs_of_number(
     program: Program, number: Wire, count: int, limb: int, name: str = "limbs"
 ) -> list[Wire]:
-    """A number of `count` bits in limbs of `limb` bits, the lowest first; asserts that it has no
-    more bits, by lookups of the limbs in the table of all numbers of as many.
+    """Decompose a number of `count` bits into limbs of `limb` bits, lowest first.
 
-    The last limb has the bits that are left. InputError for as many bits as would give a number two
-    forms: 2**count is at most p.
+    Asserts that it has no more bits, by lookups of the limbs in a table of all limbs. The last limb
+    has the remaining bits. InputError if 2**count is above p, as a number would have two
+    decompositions.
     """
     (number,) = wires_of("a number", program, [number])
     count = whole_number("the count of bits", count, 1, MOST_BITS)

@@ -1,7 +1,7 @@
 """SHA-256 (FIPS 180-4) over bits that are signs: 1 not set, -1 set.
 
-Sums modulo 2**32 are advice: the bits of each word that the rounds make, and the carries. All
-rounds are then checked side by side, in two layers whatever the length of the message.
+Sums modulo 2**32 are advice: the bits of each word that the rounds compute, and the carries. All
+rounds are then checked in the same two layers, for any length of the message.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ HALF = WORD // 2
 BLOCK = 512
 ROUNDS = 64
 LEAST_PRIME = 1 << 20
-"""Sums of halves of words must be numbers, not residues."""
+"""The least prime: sums of halves of words must not wrap around."""
 
 Word = list[Wire]
 
 
 def sha256(program: Program, message: Sequence[Wire]) -> list[Wire]:
-    """The 256 signs of the digest of a message of whole bytes, of each byte the lowest bit first.
+    """Hash a message of whole bytes to the 256 signs of its digest; lowest bits come first.
 
-    That the message is made of signs is not asserted (`assert_signs`). InputError for a field whose
-    prime is below 2**20.
+    Does not assert that the message consists of signs (`assert_signs`). InputError for a field
+    whose prime is below 2**20.
     """
     signs = wires_of("the message", program, message)
     if len(signs) % 8:
@@ -55,7 +55,7 @@ def sha256(program: Program, message: Sequence[Wire]) -> list[Wire]:
 
 
 def compressed(program: Program, state: list[Word], block: list[Word]) -> list[Word]:
-    """The state of eight words after a block of sixteen."""
+    """Apply the compression function to a state of eight words and a block of sixteen."""
     schedule = list(block)
     for at in range(16, ROUNDS):
         small = [
@@ -89,7 +89,7 @@ def compressed(program: Program, state: list[Word], block: list[Word]) -> list[W
 
 
 def _sum(program: Program, words: list[Word], more: int = 0) -> Word:
-    """The sum of words modulo 2**32, and of a small number."""
+    """Add words and a small number modulo 2**32."""
     low = program.sum([number_of_signs(program, word[:HALF]) for word in words]) + more
     high = program.sum([number_of_signs(program, word[HALF:]) for word in words])
     # Each half is below 2**16 - 1 times the words, so the number is too small to wrap around p.

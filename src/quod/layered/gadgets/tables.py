@@ -1,4 +1,4 @@
-"""Rows of tables, looked up by what they begin with."""
+"""Lookups of table rows by their first columns."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from quod.layered.wire import Wire
 def lookup(
     program: Program, table: Table, wires: Sequence[Wire | int], name: str = "lookup"
 ) -> list[Wire]:
-    """The row of a table that begins with these wires: what comes behind them, advice.
+    """Look up the row that begins with the wires, and return its other columns as advice.
 
-    Asserts that all of them are a row; nothing comes behind as many wires as the table has columns.
-    Where several rows begin with the same values, the first is taken, but a prover may take
-    another.
+    Asserts that the wires and the advice are a row; the result is empty if the wires are a whole
+    row. If several rows begin with the same values, an honest prover takes the first, but a prover
+    may take another.
     """
     wires = wires_of("the values to look up", program, wires, least=1)
     table.check(program)
