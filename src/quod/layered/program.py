@@ -55,7 +55,7 @@ class Program:
         return self._given(name, whole_number("the count of inputs", count, 1, MOST_INPUTS))
 
     def public_input(self, name: str, *, shared: bool = False) -> Wire:
-        """Declare a public input; a `shared` one is equal in all instances and cheaper to multiply."""
+        """Declare a public input; `shared` ones are equal in all instances and multiply cheaply."""
         return self._given_public(name, None, shared)[0]
 
     def public_inputs(self, name: str, count: int, *, shared: bool = False) -> list[Wire]:

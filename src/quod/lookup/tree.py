@@ -233,7 +233,7 @@ class FractionTrees:
         )  # fmt: skip
 
     def begin(self, state: bytes, alpha: PlainElement | None = None) -> None:
-        """Upload the transcript's state before the layers, and alpha for shifted values."""
+        """Upload the transcript's state before the layers, and set alpha for shifted values."""
         self._alpha = alpha
         start = np.zeros(self._start.nbytes // 4, np.uint32)
         start[-STATE_WORDS:] = np.frombuffer(state, "<u4")
