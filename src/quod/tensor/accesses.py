@@ -1,4 +1,7 @@
-"""How kernels read and write elements: some together, those of 16 bits two in a word, of 8 four."""
+"""Vectorised reads and writes of elements; several small elements share a word.
+
+An access reads or writes `vector` elements. Two 16-bit or four 8-bit elements are packed in a u32.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ Values = tuple[Value, ...]
 
 
 class Accesses:
-    """Accesses of `vector` elements of a type each."""
+    """Accesses of `vector` consecutive elements of one type."""
 
     def __init__(self, k: Builder, element: Type, vector: int) -> None:
         self._k = k
@@ -21,17 +24,17 @@ class Accesses:
         # An instance may have two bytes together, which are no word.
         self._packed = self._paired or (element in (i8, *FLOATS8) and vector % 4 == 0)
         self.words = vector * element.bytes // 4 if self._packed else vector
-        """What an access has in memory: elements, or words."""
+        """Loads or stores of an access: words if elements are packed, elements if not."""
         self.held = u32 if self._packed else element
-        """The type of these."""
+        """The type that memory is accessed as: u32 if elements are packed."""
 
     def of(self, pointer: Value, first: Value | None = None) -> Value:
-        """What `load` and `store` take for a pointer, from access `first` (u64) on."""
+        """Return the pointer for `load` and `store`, moved to access number `first` (u64)."""
         pointer = pointer.cast(u32) if self._packed else pointer
         return pointer if first is None else self._k.pointer_add(pointer, first * self.words)
 
     def load(self, pointer: Value, at: Value) -> Values:
-        """The elements of one access; of floats as f32, of i8 as i32."""
+        """Load the elements of access `at`: floats as f32, i8 as i32."""
         found = self._k.load(pointer, at * self.words, self.words)
         if not self._packed:
             return found
@@ -45,7 +48,7 @@ class Accesses:
         return tuple(value for word in found for value in unpack(word))
 
     def store(self, pointer: Value, at: Value, values: Sequence[Value]) -> None:
-        """Stores the elements of one access."""
+        """Store the `vector` elements of access `at`."""
         k = self._k
         if self._packed and self.element in FLOATS8:
             values = [

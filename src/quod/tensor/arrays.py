@@ -1,4 +1,4 @@
-"""What callers give as tensors: arrays of NumPy, buffers, and other libraries' arrays in place."""
+"""Tensor arguments: NumPy arrays, buffers, and arrays of other libraries in place."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from quod.kernel.ir.types import Type, bf16, f16, f32, i8, i32, u8, u16, u32, u6
 from quod.validation import shown
 
 Given: TypeAlias = "Array | Buffer | ForeignArray"
-"""A tensor of the caller's."""
+"""A tensor argument as callers pass it."""
 
 WORDS = {each.bytes: each for each in (u8, u16, u32, u64)}
-"""What kernels see of elements of so many bytes whose bits they move."""
+"""The unsigned type of each element size in bytes, for kernels that only move bits."""
 _MOST = (1 << 31) - 1
-"""Rows, and elements of a row: what kernels count in words of 32 bits."""
+"""The limit of rows and of elements of a row, which kernels count in 32-bit words."""
 
 
 @frozen(eq=False)
 class Tensor:
-    """Memory with the type and the shape of what is in it."""
+    """A validated tensor argument: memory with an element type and a shape."""
 
     name: str
     memory: Any
@@ -41,7 +41,7 @@ class Tensor:
 
     @property
     def columns(self) -> int:
-        """The elements of a row, which are along the last axis."""
+        """The length of the last axis."""
         return self.shape[-1]
 
     @property
@@ -54,7 +54,10 @@ class Tensor:
 
 
 def tensor(device: AnyDevice, name: str, value: Given) -> Tensor:
-    """A tensor of at least one axis, contiguous in C order; InputError, with its name, if not."""
+    """Return a tensor of f32, f16 or bf16, contiguous in C order, with at least one axis.
+
+    Raises InputError, with the argument's name, for any other array.
+    """
     return _described(
         device, name, value, _element, "tensors are of float32, float16 or bfloat16, the last of "
         "which NumPy knows as the uint16 of its bits or by ml_dtypes",
@@ -62,7 +65,7 @@ def tensor(device: AnyDevice, name: str, value: Given) -> Tensor:
 
 
 def indices(device: AnyDevice, name: str, value: Given) -> Tensor:
-    """The same of int32 or uint32, of which kernels see the bits."""
+    """Return a tensor of int32 or uint32, as u32 bits; errors as in `tensor`."""
     return _described(
         device, name, value, _index,
         "indices are of int32 or uint32, which x.astype(numpy.int32) makes of others",
@@ -70,7 +73,7 @@ def indices(device: AnyDevice, name: str, value: Given) -> Tensor:
 
 
 def bytes_of(device: AnyDevice, name: str, value: Given) -> Tensor:
-    """The same of int8."""
+    """Return a tensor of int8; errors as in `tensor`."""
     return _described(
         device, name, value, lambda dtype: i8 if dtype == np.int8 else None,
         "8-bit integers are int8",
@@ -78,7 +81,10 @@ def bytes_of(device: AnyDevice, name: str, value: Given) -> Tensor:
 
 
 def floats8(device: AnyDevice, name: str, value: Given, element: Type | None) -> Tensor:
-    """The same of floats of 8 bits, of what their type or `element` says."""
+    """Return a tensor of 8-bit floats, whose format the dtype or `element` gives.
+
+    Raises InputError as `tensor` does, and if the dtype and `element` differ.
+    """
     held, own = torch_float8(value)
     found = _described(
         device, name, held, lambda dtype: own or _float8(dtype, element),
@@ -91,7 +97,7 @@ def floats8(device: AnyDevice, name: str, value: Given, element: Type | None) ->
 
 
 def sums(device: AnyDevice, name: str, value: Given) -> Tensor:
-    """The same of int32, or of floats as `tensor` takes them."""
+    """Return a tensor of int32, f32, f16 or bf16; errors as in `tensor`."""
     return _described(
         device, name, value, lambda dtype: i32 if dtype == np.int32 else _element(dtype),
         "results are of int32, float32, float16 or bfloat16",
@@ -99,7 +105,7 @@ def sums(device: AnyDevice, name: str, value: Given) -> Tensor:
 
 
 def words(device: AnyDevice, name: str, value: Given) -> Tensor:
-    """The same of any elements of 1, 2, 4 or 8 bytes, of which kernels see the bits."""
+    """Return a tensor of 1-, 2-, 4- or 8-byte elements, as unsigned bits; errors as in `tensor`."""
     return _described(device, name, value, _word, "elements have 1, 2, 4 or 8 bytes")
 
 
@@ -124,8 +130,10 @@ def _described(
 
 
 def _held(name: str, memory: Any) -> tuple[np.dtype[Any], tuple[int, ...]]:
-    """The type and the shape of what memory has; InputError for a buffer that has none, or one
-    that says what its bytes are not."""
+    """Return the dtype and shape of an array or buffer.
+
+    Raises InputError for a buffer without them, or with ones that do not match its size.
+    """
     if memory.dtype is None or memory.shape is None:
         raise InputError(
             f"{name} is a buffer of bytes: one that was uploaded from an array has a type"
@@ -142,7 +150,7 @@ def _held(name: str, memory: Any) -> tuple[np.dtype[Any], tuple[int, ...]]:
 
 
 def _check_reached(device: AnyDevice, found: Tensor) -> None:
-    """DeviceError for memory that no kernel of the device takes, before the first one stores."""
+    """Raise DeviceError if kernels of the device cannot read a tensor's memory."""
     memory, alignment = found.memory, device.address_alignment
     if isinstance(memory, Buffer):
         own, other = device.space, memory.space
@@ -163,7 +171,7 @@ def _check_reached(device: AnyDevice, found: Tensor) -> None:
 
 
 def check_stored(out: Tensor) -> None:
-    """DeviceError where no result may be stored to. It is asked of all of them before any is."""
+    """Raise DeviceError if a result is read-only; callers check all results before a launch."""
     memory = out.memory
     if not (memory.writeable if isinstance(memory, Buffer) else memory.flags.writeable):
         raise DeviceError(f"{out.name} is read-only, and a result is stored to it")
@@ -208,24 +216,24 @@ def _word(dtype: np.dtype[Any]) -> Type | None:
 
 
 def like(device: AnyDevice, name: str, value: Given, model: Tensor) -> Tensor:
-    """Another tensor of a tensor's type and shape; InputError if it is of another."""
+    """Return a tensor of the type and shape of `model`; InputError if it differs."""
     return _fitting(tensor(device, name, value), model, model.shape)
 
 
 def row_of(device: AnyDevice, name: str, value: Given, model: Tensor) -> Tensor:
-    """A vector of a tensor's type, as long as its rows; InputError if it is none."""
+    """Return a vector of the type and row length of `model`; InputError if it differs."""
     return _fitting(tensor(device, name, value), model, (model.columns,))
 
 
 def of_shape(
     device: AnyDevice, name: str, value: Given, model: Tensor, shape: tuple[int, ...]
 ) -> Tensor:
-    """A tensor of a tensor's type and of a shape; InputError if it is of another."""
+    """Return a tensor of the type of `model` and of a given shape; InputError if it differs."""
     return _fitting(tensor(device, name, value), model, shape)
 
 
 def of_numbers(device: AnyDevice, name: str, value: Given, shape: tuple[int, ...]) -> Tensor:
-    """A tensor of f32 of a shape; InputError if it is of another."""
+    """Return an f32 tensor of a given shape; InputError if it differs."""
     found = tensor(device, name, value)
     if found.element is not f32 or found.shape != shape:
         raise InputError(f"{name} must be f32 of shape {shape}, not {found.text}")
@@ -233,7 +241,7 @@ def of_numbers(device: AnyDevice, name: str, value: Given, shape: tuple[int, ...
 
 
 def places_of_shape(device: AnyDevice, name: str, value: Given, shape: tuple[int, ...]) -> Tensor:
-    """A tensor of int32 or uint32 of a shape; InputError if it is of another."""
+    """Return an int32 or uint32 tensor of a given shape; InputError if it differs."""
     found = indices(device, name, value)
     if found.shape != shape:
         raise InputError(f"{name} must be of shape {shape}, not {found.shape}")
@@ -248,11 +256,11 @@ def _fitting(found: Tensor, model: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 
 def check_apart(out: Tensor, *others: Tensor | None, same: bool = False) -> None:
-    """InputError where a result would be stored to memory that something else is in, DeviceError
-    where it may not be stored to.
+    """Check that a result's memory is writable and overlaps no other argument.
 
-    Kernels would read there what they have stored already. With `same` all of the memory may be
-    that of the other, but no part of it.
+    Kernels would otherwise read what they have just stored. With `same`, the result may occupy
+    exactly the memory of another argument. Raises InputError for an overlap, DeviceError for
+    read-only memory.
     """
     check_stored(out)
     for each in others:
@@ -268,7 +276,7 @@ def check_apart(out: Tensor, *others: Tensor | None, same: bool = False) -> None
 
 
 def in_order_of_memory(tensors: Sequence[Tensor]) -> list[Tensor]:
-    """Tensors that are not empty, in which those that overlap are neighbours if any do."""
+    """Return the non-empty tensors by address; if any two overlap, two neighbours do."""
     return sorted((each for each in tensors if math.prod(each.shape)), key=_begin)
 
 
@@ -278,18 +286,18 @@ def _begin(found: Tensor) -> int:
 
 
 def result(device: AnyDevice, given: Given, model: Tensor) -> Any:
-    """Memory for a result like a tensor: an array of its caller's library, if that gives one."""
+    """Allocate a result like `model`, as an array of the caller's library if it can make one."""
     return shaped(device, given, model, model.shape)
 
 
 def shaped(device: AnyDevice, given: Given, model: Tensor, shape: tuple[int, ...]) -> Any:
-    """The same of another shape."""
+    """Allocate a result of the type of `model` and of another shape; see `result`."""
     make = _maker(given)
     return _made(device, model, shape, model.dtype) if make is None else make(shape)
 
 
 def numbers(device: AnyDevice, given: Given, model: Tensor, shape: tuple[int, ...]) -> Any:
-    """Memory for f32 of a shape, where a tensor is; of its caller's library, if that makes f32."""
+    """Allocate an f32 result where `model` is, in the caller's library if it can make f32."""
     make = _maker(given)
     if make is not None and model.element is f32:
         return make(shape)
@@ -299,7 +307,7 @@ def numbers(device: AnyDevice, given: Given, model: Tensor, shape: tuple[int, ..
 
 
 def integers(device: AnyDevice, given: Given, model: Tensor, shape: tuple[int, ...]) -> Any:
-    """Memory for int32 of a shape, where a tensor is; of its caller's library, if that makes it."""
+    """Allocate an int32 result where `model` is, in the caller's library if it can make int32."""
     make = _maker(given)
     if make is not None and hasattr(given, "int"):
         return make(shape).int()
@@ -307,8 +315,7 @@ def integers(device: AnyDevice, given: Given, model: Tensor, shape: tuple[int, .
 
 
 def float8_memory(device: AnyDevice, given: Given, model: Tensor, element: Type) -> Any:
-    """Memory for 8-bit floats of a tensor's shape, where it is: uint8 for their bits, or what
-    PyTorch has."""
+    """Allocate 8-bit floats of the shape of `model`: uint8 bits, or PyTorch's 8-bit type."""
     make = _maker(given)
     if make is not None and hasattr(given, "byte"):
         return as_torch_float8(make(model.shape).byte(), element)
@@ -316,7 +323,7 @@ def float8_memory(device: AnyDevice, given: Given, model: Tensor, element: Type)
 
 
 def _maker(given: Given) -> Callable[[tuple[int, ...]], Any] | None:
-    """What makes an array of the library that one is of, if that does."""
+    """Return the function of the caller's library that allocates an array, or None."""
     if isinstance(given, (Buffer, np.ndarray)):
         return None
     make: Callable[[tuple[int, ...]], Any] | None = getattr(given, "new_empty", None)
@@ -336,7 +343,7 @@ def _made(device: AnyDevice, model: Tensor, shape: tuple[int, ...], dtype: np.dt
 
 
 def view(found: Tensor, shape: tuple[int, ...]) -> Any:
-    """The memory of a tensor as that of another shape."""
+    """Return a tensor's memory with another shape."""
     memory = found.memory
     if not isinstance(memory, Buffer):
         return memory.reshape(shape)
@@ -346,14 +353,14 @@ def view(found: Tensor, shape: tuple[int, ...]) -> Any:
 
 
 def results(whose: str, number: int, out: object) -> None:
-    """InputError unless `out` is None or several tensors, for what `whose` says."""
+    """Raise InputError unless `out` is None or a tuple or list of `number` tensors."""
     if out is not None and (not isinstance(out, (tuple, list)) or len(out) != number):
         how = {2: "two", 3: "three"}[number]
         raise InputError(f"out must be {how} tensors, for {whose}, not {shown(out)}")
 
 
 def reached(device: AnyDevice, memory: Any) -> Buffer:
-    """Memory of the device, whose address is known before a launch."""
+    """Return memory as a buffer of the device, uploaded if needed, with a known address."""
     if isinstance(memory, Buffer) and memory.space is device.space:
         return memory
     return device.upload(memory)

@@ -1,4 +1,5 @@
-"""Kernels whose parameters are known where they are made, such as one for each type of elements."""
+"""Kernel definitions with parameter types chosen at runtime, such as one kernel per element
+type."""
 
 from __future__ import annotations
 
@@ -12,8 +13,10 @@ def definition(
     name: str, function: Callable[..., None], /, *, constant: tuple[str, ...] = (),
     **parameters: ParameterType,
 ) -> KernelDefinition:  # fmt: skip
-    """The kernel of a function with parameters of these types, in their order; those of the names
-    `constant` as of `kernel`."""
+    """Define the kernel of a function whose parameters have these types, in order.
+
+    `constant` names pointers to memory that nothing stores to during a launch, as in `kernel`.
+    """
     code = function.__code__
     location = Location(code.co_filename, code.co_firstlineno)
     return KernelDefinition(name, function, parameters, location, constant=constant)

@@ -1,5 +1,7 @@
-"""The kernels that make 8-bit floats of others, whose scale makes the largest the greatest number
-of the type, and others of them."""
+"""The kernels that convert between 8-bit floats and f32, f16 or bf16.
+
+A scale maps the largest absolute value to the greatest finite number of the 8-bit type.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +21,11 @@ from quod.tensor.rows.plan import RowPlan
 from quod.tensor.rows.row import Access, Row, in_pairs
 
 LEAST = 2.0**-100
-"""What a scale is made for at least, so that its reciprocal does not leave f32."""
+"""The smallest absolute maximum that a scale is computed from, so that 1 / scale fits f32."""
 
 
 def _largest(k: Builder, row: Row, source: Value) -> Value:
-    """The largest size of the row's elements, NaN if one is."""
+    """Return the largest absolute value of the row, or NaN if an element is NaN."""
 
     def step(accesses: list[Access], carried: Values) -> Values:
         # What is beyond the row is its last access, which changes nothing.
@@ -38,7 +40,7 @@ def _quantise_rows(
     k: Builder, rows: Value, width: Value, x: Value, y: Value, scales: Value, *, element: Type,
     stored: Type, plan: RowPlan,
 ) -> None:  # fmt: skip
-    """y[r] = x[r] / scales[r]: the scale makes the largest element the greatest number."""
+    """y[r] = x[r] / scales[r]; the scale maps the largest absolute value to the greatest number."""
     row = Row(k, element, plan, rows, width, stored=stored)
     source = row.of(x)
     scale = _largest(k, row, source) / float8.greatest(stored)
@@ -51,7 +53,7 @@ def _largest_of_rows(
     k: Builder, rows: Value, width: Value, x: Value, sizes: Value, *, element: Type, by: float,
     plan: RowPlan,
 ) -> None:  # fmt: skip
-    """sizes[r] = the largest size of the elements of x[r], divided by a number."""
+    """sizes[r] = max(abs(x[r])) / by."""
     row = Row(k, element, plan, rows, width)
     row.put(sizes, _largest(k, row, row.of(x)) / by)
 
@@ -60,7 +62,7 @@ def _dequantise_rows(
     k: Builder, rows: Value, width: Value, x: Value, scales: Value, y: Value, *, element: Type,
     given: Type, one: bool, plan: RowPlan,
 ) -> None:  # fmt: skip
-    """y[r] = x[r] * scales[r], or times the only scale."""
+    """y[r] = x[r] * scales[r], or x[r] * scales[0] with `one`."""
     row = Row(k, given, plan, rows, width, stored=element)
     source, scale = row.of(x), scales[0] if one else row.own(scales)
     row.store(source, row.into(y), lambda access: [value * scale for value in access.values])
@@ -72,7 +74,7 @@ def _quantise_elements(k: Builder, scale: Value, x: Value) -> list[Value]:
 
 
 def _rows(body: Any, element: Type, memory: dict[str, Type], what: Type) -> KernelDefinition:
-    """The kernel of a function of rows, by the type of 8 bits in its name too."""
+    """Build a kernel of rows, with the 8-bit type appended to its name."""
     made = row_kernel(body, element, [], "", memory)
     return replace(made, name=f"{made.name}_{what}")
 
@@ -98,7 +100,7 @@ DEQUANTISE_ROWS = {
     )
     for element, given in _PAIRS
 }
-"""Each kernel by the type of its elements and that of 8 bits."""
+"""The kernels by element type and 8-bit type."""
 LARGEST_OF_ROWS = {
     element: row_kernel(_largest_of_rows, element, [], "x", {"sizes": f32}) for element in TYPES
 }

@@ -14,17 +14,20 @@ _TAIL = (
     0.207889568, -0.975685599, 1.65340855, -0.983924794, -0.132906876, 0.0109700586, 0.0468041947,
     0.5584649, 1.44064564, -2.82566558,
 )  # fmt: skip
-"""Of t = 1 / (1 + _BEND * s), the highest power first: log2 of Phi(-s) / t, and s**2 / 2 * log2(e)
-more. Fitted at Chebyshev's points of 0 <= s <= 14; the fit is off by 0.8 * 2**-24 of Phi(-s)."""
+"""Coefficients of a polynomial in t = 1 / (1 + _BEND * s), the highest power first.
+
+It approximates log2(Phi(-s) / t) + s**2 / 2 * log2(e), fitted at Chebyshev points of 0 <= s <= 14;
+the relative error of Phi(-s) is 0.8 * 2**-24.
+"""
 _BEND = 0.35355
 _FAR = 15.0
-"""Beyond it Phi(-s) is less than any f32."""
+"""The s from which Phi(-s) is less than any f32."""
 _FARTHEST = 200.0
-"""Beyond it e**-x is nothing, and products with larger numbers may be infinite."""
+"""The x from which e**-x is 0 in f32; products with larger numbers may be infinite."""
 
 
 def _sigmoids(k: Builder, x: Value) -> tuple[Value, Value]:
-    """The sigmoid of x and of -x, each exact in its tail: powers of e above 1 are not taken."""
+    """Return sigmoid(x) and sigmoid(-x), both accurate in the tail: only exp(-|x|) is computed."""
     power = k.exp2(k.minimum(abs(x), _FARTHEST) * -LOG2_E)
     part = k.rcp(power + 1.0)
     low = power * part
@@ -38,7 +41,7 @@ def silu(k: Builder, x: Value) -> list[Value]:
 
 
 def _silu_slope(k: Builder, x: Value) -> tuple[Value, Value]:
-    """SiLU's value and slope."""
+    """Return silu(x) and its derivative."""
     own, other = _sigmoids(k, x)
     return x * own, own * (x * other + 1.0)
 
@@ -64,7 +67,7 @@ def _near(k: Builder, x: Value) -> Value:
 
 
 def _normal(k: Builder, x: Value) -> tuple[Value, Value]:
-    """Phi(x), the normal distribution, and exp(-x**2 / 2)."""
+    """Return Phi(x), the normal distribution function, and exp(-x**2 / 2)."""
     size = abs(_near(k, x))
     t = k.rcp(size * _BEND + 1.0)
     exponent = k.constant(_TAIL[0], f32)
@@ -91,13 +94,13 @@ _CUBE = 0.044715
 
 
 def _gelu_tanh(k: Builder, x: Value) -> list[Value]:
-    """y = x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))) / 2, which is a sigmoid."""
+    """y = x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))) / 2, computed as a sigmoid."""
     near = _near(k, x)
     return [x * _sigmoids(k, near * (near * near * _CUBE + 1.0) * _TANH)[0]]
 
 
 def _gelu_tanh_backward(k: Builder, gradient: Value, x: Value) -> list[Value]:
-    """dx = dy * gelu'(x) of the form with tanh."""
+    """dx = dy * gelu'(x) for the tanh approximation."""
     near = _near(k, x)
     square = near * near
     own, other = _sigmoids(k, near * (square * _CUBE + 1.0) * _TANH)
@@ -125,7 +128,7 @@ ACTIVATIONS = {
     }
     for name, (function, read, stored) in _ROWS.items()
 }  # fmt: skip
-"""Each kernel by its name and the type of its elements."""
+"""The kernels by name and element type."""
 
 for _name, _element in (("gelu", f32), ("silu", bf16), ("swiglu_backward", bf16)):
     _plan = FlatPlan(lanes=8, vector=16 // _element.bytes, batch=1, steps=1)

@@ -17,11 +17,13 @@ Approximate = Literal["none", "tanh"]
 
 
 def silu(device: DeviceChoice, x: Given, *, out: Given | None = None) -> Any:
-    """x * sigmoid(x) of each element; gives `out`, or what is made for it.
+    """Return x * sigmoid(x) of each element, in `out` or in new memory.
 
-    Tensors are of f32, f16 or bf16, contiguous in C order and of any shape with an axis; `out` is
-    like `x`, and may be the same memory. InputError, with the name of the argument, for what does
-    not fit; DeviceError for memory that the device does not reach.
+    Tensors are of f32, f16 or bf16, contiguous in C order, with at least one axis; `out` is like
+    `x`, and may be the same memory.
+
+    Raises InputError, with the name of the argument, for arguments that do not fit; DeviceError for
+    memory that the device cannot reach.
     """
     return _one(device, "silu", {"x": x}, out)
 
@@ -29,14 +31,14 @@ def silu(device: DeviceChoice, x: Given, *, out: Given | None = None) -> Any:
 def silu_backward(
     device: DeviceChoice, gradient: Given, x: Given, *, out: Given | None = None
 ) -> Any:
-    """The gradient of `x`, where that of silu(x) is `gradient`; as `silu` takes and gives it."""
+    """Return the gradient of `x`, where `gradient` is that of silu(x); see `silu`."""
     return _one(device, "silu_backward", {"gradient": gradient, "x": x}, out)
 
 
 def gelu(
     device: DeviceChoice, x: Given, *, approximate: Approximate = "none", out: Given | None = None
 ) -> Any:
-    """x * Phi(x) of each element, Phi the normal distribution, as `silu` takes and gives it.
+    """Return x * Phi(x) of each element, Phi being the normal distribution function; see `silu`.
 
     With `approximate` "tanh" it is x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))) / 2.
     """
@@ -47,13 +49,13 @@ def gelu_backward(
     device: DeviceChoice, gradient: Given, x: Given, *, approximate: Approximate = "none",
     out: Given | None = None,
 ) -> Any:  # fmt: skip
-    """The gradient of `x`, where that of gelu(x) is `gradient`; as `silu` takes and gives it."""
+    """Return the gradient of `x`, where `gradient` is that of gelu(x); see `silu`."""
     name = f"{_gelu(approximate)}_backward"
     return _one(device, name, {"gradient": gradient, "x": x}, out)
 
 
 def swiglu(device: DeviceChoice, gate: Given, up: Given, *, out: Given | None = None) -> Any:
-    """silu(gate) * up of each element, as `silu` takes and gives it; `out` may be either."""
+    """Return silu(gate) * up of each element; `out` may be either operand. See `silu`."""
     return _one(device, "swiglu", {"gate": gate, "up": up}, out)
 
 
@@ -61,9 +63,9 @@ def swiglu_backward(
     device: DeviceChoice, gradient: Given, gate: Given, up: Given, *,
     out: tuple[Given, Given] | None = None,
 ) -> tuple[Any, Any]:  # fmt: skip
-    """The gradients of `gate` and `up`, where that of swiglu(gate, up) is `gradient`.
+    """Return the gradients of `gate` and `up`, where `gradient` is that of swiglu(gate, up).
 
-    `out` takes the two, and may be two of what is given.
+    The two of `out` may be the memory of two arguments.
     """
     results("gate and up", 2, out)
     given = {"gradient": gradient, "gate": gate, "up": up}

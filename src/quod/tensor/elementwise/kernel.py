@@ -1,4 +1,4 @@
-"""Kernels whose elements are all alike: a function of f32 over tensors of one shape."""
+"""Elementwise kernels: a function of f32 applied to tensors of one shape."""
 
 from __future__ import annotations
 
@@ -23,20 +23,25 @@ from quod.tensor.accesses import Accesses
 from quod.tensor.rows.plan import FlatPlan
 
 TYPES = (f32, f16, bf16)
-"""The types of elements; arithmetic is that of f32."""
+"""The element types; arithmetic is in f32."""
 
 Function: TypeAlias = Callable[..., Sequence[Value]]
-"""Of the builder, the kernel's numbers and an element of each tensor that is read: what is stored,
-in the order of the tensors."""
+"""A function of the builder, the kernel's scalars and one element of each input tensor.
+
+Returns one element of each output tensor, in their order.
+"""
 
 
 def flat_kernel(
     name: str, function: Function, numbers: str, read: Mapping[str, Type],
     stored: Mapping[str, Type], *, held: Mapping[str, int] | None = None,
 ) -> KernelDefinition:  # fmt: skip
-    """The kernel that stores a function of each element; `read` and `stored` give the types of
-    tensors by their names, and a tensor may be in both. Numbers that are `held` are in memory,
-    vectors of so many f32."""
+    """Build the kernel that applies a function to each element.
+
+    numbers: The names of the f32 scalars, separated by spaces.
+    read, stored: The element types of inputs and outputs by name; a tensor may be in both.
+    held: The lengths of f32 vectors in memory by name; their elements are further scalars.
+    """
     memory, lengths = {**read, **stored}, [*(held or {}).values()]
 
     def body(k: Builder, count: Value, *rest: Value, plan: FlatPlan) -> None:
@@ -84,7 +89,7 @@ def flat_kernel(
 
 
 class _Tensor:
-    """A workgroup's share of a tensor, counted from its first access on."""
+    """The slice of a tensor that a workgroup processes, indexed from its first access."""
 
     def __init__(self, k: Builder, memory: Value, vector: int, base: Value) -> None:
         kind: Any = memory.type

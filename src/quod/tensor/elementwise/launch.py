@@ -1,4 +1,4 @@
-"""Launches of kernels whose elements are all alike."""
+"""Launches of elementwise kernels."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ def launch_flat(
     device: AnyDevice, kernel: KernelDefinition, numbers: Sequence[Any],
     tensors: Sequence[Tensor],
 ) -> None:  # fmt: skip
-    """Runs a kernel over tensors of one shape, with numbers and the memory of those that are held;
-    InputError for more than 2^31 accesses."""
+    """Launch an elementwise kernel with scalars, held vectors and tensors of one shape.
+
+    Raises InputError for more than 2^31 accesses.
+    """
     elements = math.prod(tensors[0].shape)
     if not elements:
         return
@@ -33,7 +35,7 @@ def launch_flat(
 
 
 def check_count(name: str, elements: int, vector: int) -> int:
-    """The accesses of a tensor; InputError for more than a launch goes through."""
+    """Return the number of accesses of a tensor; InputError if a launch cannot index them."""
     count = elements // vector
     if count > _MOST:
         raise InputError(f"{name} has {elements} elements, which are too many at once")

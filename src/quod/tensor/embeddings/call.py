@@ -25,14 +25,15 @@ def embedding(
     device: DeviceChoice, table: Given, indices: Given, *, check: bool = True,
     out: Given | None = None,
 ) -> Any:  # fmt: skip
-    """The rows of a table that indices pick; gives `out`, or what is made for it.
+    """Return the rows of a table that indices select, in `out` or in new memory.
 
-    `table` is (rows, size), as `softmax` takes tensors, and `indices`, of int32 or uint32, are of
-    any shape with an axis; the result has an axis of `size` more, and the bits of the table. An
-    index that is no row is an InputError that names the first, before anything is stored; for that
-    the host reads the indices. Without `check` it does not, and such an index picks the last row.
-    InputError, with the name of the argument, for what does not fit; DeviceError for memory that
-    the device does not reach.
+    `table` is (rows, size), as in `softmax`, and `indices`, of int32 or uint32, have any shape with
+    at least one axis. The result appends an axis of `size`, and is copied from the table bit for
+    bit. With `check`, the host reads the indices, and an index out of range raises InputError,
+    naming the first, before anything is stored. Without it, such an index selects the last row.
+
+    Raises InputError, with the name of the argument, for arguments that do not fit; DeviceError for
+    memory that the device cannot reach.
     """
     device = resolve_device(device)
     source = tensor(device, "table", table)
@@ -64,11 +65,12 @@ def embedding(
 def embedding_backward(
     device: DeviceChoice, gradient: Given, indices: Given, rows: int, *, out: Given | None = None
 ) -> Any:
-    """The gradient of a table of so many rows, where that of embedding(table, indices) is
-    `gradient`; rows that no index picks are 0.
+    """Return the gradient of a table of `rows` rows, from the gradient of embedding(table,
+    indices).
 
-    Gradients of a row are added in the order of their indices, 64 of them at a time, and then sums
-    of these: the order follows from the indices alone. The host sorts them. As `embedding` does.
+    Rows that no index selects are 0. The gradients of a row are added in the order of their
+    indices, in chunks of 64 whose sums are then added, so the order depends on the indices alone.
+    The host sorts the indices. Tensors and errors are as in `embedding`.
     """
     device = resolve_device(device)
     slopes = tensor(device, "gradient", gradient)
@@ -139,7 +141,7 @@ def _indices(device: AnyDevice, given: Given) -> Tensor:
 
 
 def _checked(device: AnyDevice, picked: Tensor, rows: int) -> Array:
-    """The indices on the host; InputError if one is no row."""
+    """Download the indices; InputError if one is out of range."""
     given = picked.memory
     if isinstance(given, Buffer):
         given = np.empty(picked.shape, picked.dtype)

@@ -1,4 +1,4 @@
-"""The kernels of embeddings: rows that indices pick, and sums of gradients by index."""
+"""The kernels of embeddings: row lookups, and sums of gradients by index."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _embedding(
     k: Builder, rows: Value, width: Value, table: Value, y: Value, indices: Value, last: Value, *,
     element: Type, plan: GroupPlan,
 ) -> None:  # fmt: skip
-    """y[r] = table[indices[r]], bit for bit; indices beyond last[0] pick that row."""
+    """y[r] = table[indices[r]], bit for bit; an index beyond last[0] selects that row."""
     size = element.bytes * plan.vector
     unit = u32 if size % 4 == 0 else u16
     words = size // unit.bytes
@@ -35,7 +35,7 @@ def _embedding_sums(
     k: Builder, rows: Value, width: Value, x: Value, y: Value, order: Value, firsts: Value,
     lasts: Value, targets: Value, *, element: Type, stored: Type, plan: ColumnPlan,
 ) -> None:  # fmt: skip
-    """y[targets[r]] is the sum of x[order[i]], i from firsts[r] on and below lasts[r]."""
+    """y[targets[r]] = the sum of x[order[i]] for i from firsts[r] to lasts[r] - 1."""
     columns = Columns(k, plan, width)
     (first,), (last,), (target,) = (k.load(each, columns.slab) for each in (firsts, lasts, targets))
 

@@ -1,4 +1,4 @@
-"""Rotary positions: pairs of elements, turned by angles that grow with a token's position."""
+"""Rotary position embeddings: rotate pairs of elements by angles proportional to the position."""
 
 from __future__ import annotations
 
@@ -25,12 +25,13 @@ _FURTHEST = 1 << 53
 
 
 def rope_table(positions: int | range | Array, size: int, *, base: float = 10000.0) -> Array:
-    """The table of `rope`: cosines of the angles of each position, and behind them their sines.
+    """Return the table of `rope`: the cosines of each position's angles, followed by their sines.
 
-    `positions` are an array of whole numbers, a range, or how many to count from 0; `size` is how
-    many elements of a row are turned, which is even. Angle i of a position p is p * base**(-2 * i /
-    size) (Su et al., RoFormer, 2021), of float64, and so are the functions of it. The result is of
-    f32, and has the shape of `positions` and an axis of `size`. InputError for what does not fit.
+    `positions` are an array of whole numbers, a range, or a count from 0; `size`, which is even, is
+    the number of rotated elements of a row. Angle i of position p is p * base**(-2 * i / size) (Su
+    et al., RoFormer, 2021), computed in float64 with its cosine and sine. The result is f32 and
+    appends an axis of `size` to the shape of `positions`. Raises InputError for arguments that do
+    not fit.
     """
     size = whole_number("size", size, 2, 1 << 20)
     half = size // 2
@@ -55,16 +56,18 @@ def rope(
     device: DeviceChoice, x: Given, table: Given, *, pairs: Pairs = "halves", axis: int = -2,
     out: Given | None = None,
 ) -> Any:  # fmt: skip
-    """Turns pairs of elements of each row by the angles of its token; gives `out`, or what is made.
+    """Rotate pairs of elements of each row by the angles of its token, in `out` or in new memory.
 
-    `x` is as `softmax` takes it, with the tokens along `axis`: -2 for (..., heads, tokens, size),
-    -3 for (..., tokens, heads, size). `table` is of f32, as `rope_table` makes it, of shape
-    (tokens, turned), or for positions of their own with all the axes of `x` up to the tokens'
-    before the last. Elements from `turned` on stay as they are; both sizes are even. A pair (a, b)
-    becomes (a cos - b sin, b cos + a sin): elements i and turned / 2 + i with "halves", as GPT-NeoX
-    has it, 2 i and 2 i + 1 with "interleaved", as GPT-J and GGUF's llama do. `out` is like `x`, and
-    may be the same memory. InputError, with the name of the argument, for what does not fit;
-    DeviceError for memory that the device does not reach.
+    `x` is as in `softmax`, with the tokens along `axis`: -2 for (..., heads, tokens, size), -3 for
+    (..., tokens, heads, size). `table` is the f32 result of `rope_table`, of shape (tokens,
+    turned); for positions that differ between sequences it has all axes of `x` up to the tokens,
+    then `turned`. Elements from `turned` on are copied; both sizes are even. A pair (a, b) becomes
+    (a cos - b sin, b cos + a sin). Pairs are elements i and turned / 2 + i with "halves", as in
+    GPT-NeoX, and 2 i and 2 i + 1 with "interleaved", as in GPT-J and GGUF's llama. `out` is like
+    `x`, and may be the same memory.
+
+    Raises InputError, with the name of the argument, for arguments that do not fit; DeviceError for
+    memory that the device cannot reach.
     """
     return _run(resolve_device(device), "x", x, table, pairs, axis, out, 1.0)
 
@@ -73,7 +76,7 @@ def rope_backward(
     device: DeviceChoice, gradient: Given, table: Given, *, pairs: Pairs = "halves",
     axis: int = -2, out: Given | None = None,
 ) -> Any:  # fmt: skip
-    """The gradient of x, where that of rope(x) is `gradient`: the inverse turn, as `rope` does."""
+    """Return the gradient of x, from the gradient of rope(x): the inverse rotation. See `rope`."""
     return _run(resolve_device(device), "gradient", gradient, table, pairs, axis, out, -1.0)
 
 
@@ -122,7 +125,7 @@ def _check_table(x: Tensor, table: Tensor, along: int) -> None:
 
 
 def _vector(x: Tensor, turned: int, interleaved: bool) -> int:
-    """Pairs of an access."""
+    """Return the number of pairs of an access."""
     vector = 2 if interleaved and x.element is f32 else 4
     while turned // 2 % vector or (x.columns - turned) // 2 % vector:
         vector //= 2

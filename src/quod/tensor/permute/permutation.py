@@ -1,4 +1,4 @@
-"""Permutations of a tensor's axes, with as few axes as there can be."""
+"""Permutations of a tensor's axes, reduced to as few axes as possible."""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ class Permutation:
 
     @property
     def merged(self) -> Permutation:
-        """The same without axes of one element, and with those as one that stay beside each other;
-        one axis at least."""
+        """An equivalent permutation with fewer axes.
+
+        Axes of length 1 are dropped, and axes that stay adjacent are merged; at least one axis
+        remains.
+        """
         long = [axis for axis in self.order if self.shape[axis] != 1]
         runs: list[list[int]] = []
         number = {axis: at for at, axis in enumerate(sorted(long))}
@@ -34,7 +37,7 @@ class Permutation:
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Elements from one to the next along each axis of the array."""
+        """The strides of the array, in elements."""
         return _strides(self.shape)
 
     @property
@@ -44,7 +47,7 @@ class Permutation:
 
     @property
     def result_strides(self) -> tuple[int, ...]:
-        """Elements of the result from one to the next along each axis of the array."""
+        """For each axis of the array, its stride in the result, in elements."""
         own = _strides(self.result)
         return tuple(own[self.order.index(axis)] for axis in range(len(self.shape)))
 

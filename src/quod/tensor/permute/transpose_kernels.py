@@ -1,8 +1,8 @@
-"""The kernels of transpositions: tiles through shared memory, and rows that stay whole.
+"""The kernels of transpositions: tiles through shared memory, and rows copied whole.
 
-Elements are words of their size, whose bits are moved. Of elements of 8 and 16 bits those of a word
-go together, four rows or two: what an instance loads is transposed in its registers. In shared
-memory lines are exchanged so that neither lines nor columns meet in a bank (the tile of Ruetsch and
+Elements are moved as unsigned words of their size. Four 8-bit or two 16-bit elements share a word;
+an instance transposes the block that it loads in registers. In shared memory, columns are XORed
+with the line number so that neither lines nor columns have bank conflicts (the tile of Ruetsch and
 Micikevicius, Optimizing matrix transpose in CUDA, 2009, without its padding).
 """
 
@@ -24,26 +24,30 @@ from quod.tensor.rows.plan import GroupPlan
 
 @frozen
 class TransposePlan:
-    """A workgroup of `lanes` moves a tile of blocks, `side` below and beside each other; a block is
-    as many words as elements are in one, which is `vector`."""
+    """The tile of a workgroup of `lanes` instances.
+
+    lanes: Instances of a workgroup.
+    vector: Elements of a word, and rows of a block: a block is `vector` words.
+    side: Blocks along each side of the tile.
+    """
 
     lanes: int
     vector: int
     side: int = 32
 
     def groups(self, rows: int, columns: int) -> int:
-        """Workgroups of a matrix of so many blocks."""
+        """Return the workgroups for a matrix of `rows` by `columns` blocks."""
         return -(-rows // self.side) * -(-columns // self.side)
 
 
 def _wide(k: Builder, layout: Value, at: int) -> Value:
-    """A stride, which is two words of the layout."""
+    """Load a 64-bit stride, stored as two words of the layout."""
     low, high = k.load(layout, at, 2)
     return low.cast(u64) | high.cast(u64) << 32
 
 
 def _offset(rest: Value, sizes: Sequence[Value], strides: Sequence[Value]) -> Value:
-    """Where the `rest`-th of all is, of axes whose last is the first."""
+    """Return the offset of flat index `rest`; the first axis varies fastest."""
     offset = rest.cast(u64) * 0
     for size, stride in zip(sizes, strides, strict=True):
         offset += (rest % size).cast(u64) * stride
@@ -55,16 +59,18 @@ def _rows(
     k: Builder, rows: Value, width: Value, piece: Value, x: Value, y: Value, layout: Value, *,
     unit: Type, axes: int, cut: bool, plan: GroupPlan,
 ) -> None:  # fmt: skip
-    """y[r] = x[r'], rows of `width` accesses, or with `cut` their pieces, of so many each. The
-    layout has the size of each of the other axes of y, the last one first, and what it goes on by
-    in x, in units."""
+    """Copy permuted rows of `width` accesses; with `cut`, in chunks of `piece` accesses.
+
+    layout: For each other axis of y, the last one first, its size and its 64-bit stride in x, in
+    units.
+    """
     words = plan.vector
     sizes = [k.load(layout, 3 * axis)[0] for axis in range(axes)]
     strides = [_wide(k, layout, 3 * axis + 1) for axis in range(axes)]
     pieces = (width + (piece - 1)) // piece if cut else k.constant(1, u32)
 
     def own(number: Value) -> tuple[Value, Callable[[Value], None]]:
-        """How many accesses there are in one, and what copies them."""
+        """Return the accesses of a row or chunk, and the function that copies one of them."""
         row, first = number // pieces, number % pieces * piece
         source = k.pointer_add(x.cast(unit), _offset(row, sizes, strides))
         target = k.pointer_add(y.cast(unit), row.cast(u64) * (width * words).cast(u64))
@@ -84,7 +90,7 @@ def _rows(
 
 
 class _Tile:
-    """A tile in shared memory."""
+    """A tile of blocks in shared memory, one plane for each word of a block."""
 
     def __init__(self, k: Builder, unit: Type, plan: TransposePlan) -> None:
         self._k, self._cached = k, k.machine.has(Capability.VECTOR_LANES)
@@ -95,7 +101,7 @@ class _Tile:
         self._down = plan.lanes // self._across
 
     def each(self, body: Callable[[Value, Value], None]) -> None:
-        """Does something for the instance's blocks of every line."""
+        """Call `body` with the line and column of each block that this instance moves."""
         k = self._k
 
         def line(number: Value) -> None:
@@ -124,8 +130,11 @@ def _tiles(
     k: Builder, rows: Value, columns: Value, x: Value, y: Value, layout: Value, *, unit: Type,
     axes: int, plan: TransposePlan,
 ) -> None:  # fmt: skip
-    """y[.., c, .., r] = x[.., r, .., c] of so many blocks. The layout has what rows go on by in x,
-    columns in y, and of each other axis the size and both, in words."""
+    """Transpose blocks through shared memory: y[.., c, .., r] = x[.., r, .., c].
+
+    layout: The stride of rows in x, that of columns in y, then for each other axis its size and its
+    strides in x and y; in words.
+    """
     side, vector = plan.side, plan.vector
     right, down = (columns + (side - 1)) // side, (rows + (side - 1)) // side
     tile, rest = k.workgroup_id() % (down * right), k.workgroup_id() // (down * right)
@@ -139,7 +148,7 @@ def _tiles(
     shared = _Tile(k, unit, plan)
 
     def below(number: int, first: Value) -> list[Value]:
-        """The lines in which a block's words are, below each other."""
+        """Return pointers to the `vector` lines of a block."""
         line = (first * vector).cast(u64)
         return [
             k.pointer_add(lines[number], (line + each) * pitches[number]) for each in range(vector)
@@ -178,7 +187,7 @@ def _where(k: Builder, there: Value, move: Callable[[], None], *, whole: bool) -
 
 
 def _turned(words: list[Value]) -> list[Value]:
-    """The elements in some words, two of two or four of four, transposed."""
+    """Transpose the 2 x 2 or 4 x 4 elements packed in two or four words."""
     found, distance = list(words), len(words) // 2
     shift = 16
     while distance:
@@ -201,7 +210,7 @@ def _kernel(name: str, numbers: str, size: int) -> KernelDefinition:
 
 TILES = {size: _kernel("tiles", "rows columns", size) for size in WORDS}
 ROWS = {size: _kernel("rows", "rows width piece", size) for size in WORDS}
-"""The kernels by the bytes of an element."""
+"""The kernels by element size in bytes."""
 
 for _size, _vector in ((1, 4), (2, 2), (4, 1)):
     register(

@@ -1,4 +1,4 @@
-"""Sums, means and extremes along an axis of a tensor, and where extremes are."""
+"""Sums, means, extremes and their indices along an axis of a tensor."""
 
 from __future__ import annotations
 
@@ -32,14 +32,15 @@ def reduce_sum(
     device: DeviceChoice, x: Given, *, axis: int | None = None, keepdims: bool = False,
     out: Given | None = None,
 ) -> Any:  # fmt: skip
-    """The sums along an axis, or of all elements; gives `out`, or what is made for it.
+    """Return the sums along an axis, or of all elements, in `out` or in new memory.
 
-    `x` is as `softmax` takes it, of f32, f16 or bf16. The result is of the same type and without
-    the axis, which with `keepdims` stays as one of one element; where none is left its shape is
-    (1,). Elements are added in f32, in a fixed order and in parts, and a sum is rounded once: it is
-    off by at most (4 log2(n) + 32) * 2**-23 of the sum of the elements' sizes, and by its rounding.
-    A sum of nothing is 0. InputError, with the name of the argument, for what does not fit;
-    DeviceError for memory that the device does not reach.
+    `x` is of f32, f16 or bf16, as in `softmax`. The result has the same type. The axis is removed,
+    or kept with length 1 with `keepdims`; a result without axes has the shape (1,). Partial sums
+    are added in f32, in a fixed order, and rounded once: the error is at most (4 log2(n) + 32) *
+    2**-23 of the sum of absolute values, plus that rounding. An empty sum is 0.
+
+    Raises InputError, with the name of the argument, for arguments that do not fit; DeviceError for
+    memory that the device cannot reach.
     """
     return _reduce(device, "sum", x, axis, keepdims, out)
 
@@ -48,9 +49,9 @@ def reduce_mean(
     device: DeviceChoice, x: Given, *, axis: int | None = None, keepdims: bool = False,
     out: Given | None = None,
 ) -> Any:  # fmt: skip
-    """The means along an axis, or of all elements, as `reduce_sum` takes and gives them.
+    """Return the means along an axis, or of all elements; see `reduce_sum`.
 
-    A sum is divided before it is rounded. InputError where there is no element.
+    The sum is divided before it is rounded. Raises InputError if there is no element.
     """
     return _reduce(device, "mean", x, axis, keepdims, out)
 
@@ -59,10 +60,10 @@ def reduce_max(
     device: DeviceChoice, x: Given, *, axis: int | None = None, keepdims: bool = False,
     out: Given | None = None,
 ) -> Any:  # fmt: skip
-    """The greatest elements along an axis, or of all, as `reduce_sum` takes and gives them.
+    """Return the greatest elements along an axis, or of all; see `reduce_sum`.
 
-    NaN where one is, as in NumPy; of zeros the positive one is the greater. InputError where there
-    is no element.
+    The result is NaN if an element is, as in NumPy; +0 is greater than -0. Raises InputError if
+    there is no element.
     """
     return _extreme(device, x, axis, keepdims, out, least=False)
 
@@ -71,7 +72,7 @@ def reduce_min(
     device: DeviceChoice, x: Given, *, axis: int | None = None, keepdims: bool = False,
     out: Given | None = None,
 ) -> Any:  # fmt: skip
-    """The least elements along an axis, or of all, as `reduce_max` takes and gives them."""
+    """Return the least elements along an axis, or of all; see `reduce_max`."""
     return _extreme(device, x, axis, keepdims, out, least=True)
 
 
@@ -79,10 +80,10 @@ def argmax(
     device: DeviceChoice, x: Given, *, axis: int | None = None, keepdims: bool = False,
     out: Given | None = None,
 ) -> Any:  # fmt: skip
-    """Where along an axis the greatest elements are, or in all of `x` counted in C order.
+    """Return the indices of the greatest elements along an axis, or in all of `x` in C order.
 
-    The first of those that are the same, as zeros of both signs are; NaN is greater than all, as in
-    NumPy. The result is of int32, and `out` of int32 or uint32; else as `reduce_max`.
+    Of equal elements, +0 and -0 included, the first counts; NaN is greater than all, as in NumPy.
+    The result is of int32, and `out` of int32 or uint32. Otherwise as in `reduce_max`.
     """
     return _reduce(device, "argmax", x, axis, keepdims, out)
 
@@ -91,7 +92,7 @@ def argmin(
     device: DeviceChoice, x: Given, *, axis: int | None = None, keepdims: bool = False,
     out: Given | None = None,
 ) -> Any:  # fmt: skip
-    """Where the least elements are, or the first NaN; as `argmax` takes and gives them."""
+    """Return the indices of the least elements, or of the first NaN; see `argmax`."""
     return _reduce(device, "argmin", x, axis, keepdims, out)
 
 
@@ -104,7 +105,7 @@ def _extreme(
 
 @frozen
 class _Sizes:
-    """A tensor as matrices: what is before the axis, it itself, and what is behind it."""
+    """A tensor as `outer` matrices of `length` rows and `inner` columns; `length` is the axis."""
 
     outer: int
     length: int
@@ -134,7 +135,7 @@ def _reduce(
 
 
 def _of_axis(source: Tensor, axis: int | None, keepdims: bool) -> tuple[_Sizes, tuple[int, ...]]:
-    """The sizes, and the result's shape."""
+    """Return the sizes around an axis, and the shape of the result."""
     shape = source.shape
     if axis is None:
         sizes, left = _Sizes(1, math.prod(shape), 1), (1,) * (len(shape) if keepdims else 1)
@@ -151,7 +152,7 @@ def _of_axis(source: Tensor, axis: int | None, keepdims: bool) -> tuple[_Sizes, 
 
 
 def _launch(device: AnyDevice, name: str, source: Tensor, sizes: _Sizes, made: Tensor) -> None:
-    """Step by step, of which each reads what the one before stored, until rows are one number."""
+    """Launch steps, each over the partial results of the one before, until one part is left."""
     along = sizes.inner == 1 and sizes.length > 0
     length, read, kind, first = sizes.length, [source.memory], source.element, True
     if not length:

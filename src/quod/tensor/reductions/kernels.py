@@ -1,4 +1,4 @@
-"""The kernels of reductions: along rows, and over rows column by column."""
+"""The kernels of reductions: along rows, and over the rows of a matrix."""
 
 from __future__ import annotations
 
@@ -19,19 +19,23 @@ from quod.tensor.rows.row import Access, Row, in_pairs
 
 @frozen
 class ReductionForm:
-    """A step of a reduction: `first` reads elements, and others what the one before stored; `last`
-    stores results, and others what they have of parts of rows."""
+    """One step of a reduction.
+
+    name: The reduction: "sum", "mean", "max", "min", "argmax" or "argmin".
+    first: The step reads elements; other steps read the carried numbers of the step before.
+    last: The step stores results; other steps store the carried numbers of parts of rows.
+    """
 
     name: str
     first: bool = True
     last: bool = True
 
     def read(self, element: Type) -> tuple[Type, ...]:
-        """The types of what is read."""
+        """Return the types of the inputs."""
         return (element,) if self.first else types_of(self.name)
 
     def stored(self, element: Type) -> tuple[Type, ...]:
-        """The types of what is stored."""
+        """Return the types of the outputs."""
         if not self.last:
             return types_of(self.name)
         return (u32,) if self.name.startswith("arg") else (element,)
@@ -41,7 +45,7 @@ def _along_rows(
     k: Builder, rows: Value, width: Value, count: Value, parts: Value, divisor: Value,
     *memory: Value, element: Type, plan: RowPlan, form: ReductionForm,
 ) -> None:  # fmt: skip
-    """Of each row, or each part of `width` accesses of rows of `count`: one element, or numbers."""
+    """Reduce each row, or each part of `width` accesses of rows of `count` accesses."""
     found = operation(k, form.name)
     read, stored = memory[: len(form.read(element))], memory[len(form.read(element)) :]
     split: dict[str, Any] = {} if form.last else {"count": count, "parts": parts}
@@ -74,8 +78,7 @@ def _over_rows(
     k: Builder, rows: Value, width: Value, count: Value, parts: Value, divisor: Value,
     *memory: Value, element: Type, plan: ColumnPlan, form: ReductionForm,
 ) -> None:  # fmt: skip
-    """Of each column of a slab, of which matrices of `rows` rows have `parts`: one element, or
-    numbers."""
+    """Reduce each column of a slab; a matrix of `rows` rows has `parts` slabs."""
     found = operation(k, form.name)
     columns = Columns(k, plan, width)
     kinds = form.read(element)
@@ -83,7 +86,7 @@ def _over_rows(
     matrix, begin = columns.slab // parts * rows, columns.slab % parts * SLAB
 
     def terms(row: Value) -> list[Values]:
-        """What the elements of a row become."""
+        """Return the carried numbers of each element of a row."""
         numbers = [columns.load(*each, row) for each in zip(read, kinds, strict=True)]
         if form.first:
             return [found.of(value, row - matrix) for value in numbers[0]]
@@ -110,7 +113,7 @@ def _over_rows(
 
 @functools.cache
 def reduction_kernel(element: Type, form: ReductionForm, *, along: bool) -> KernelDefinition:
-    """The kernel of a step, `along` rows or over them, for elements of a type."""
+    """Return the kernel of a step: within rows if `along`, over rows if not."""
     body: Any = _along_rows if along else _over_rows
     parameters: dict[str, ParameterType] = dict.fromkeys(("rows", "width", "count", "parts"), u32)
     parameters["divisor"] = f32

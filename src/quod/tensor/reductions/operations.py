@@ -1,7 +1,7 @@
-"""What reductions make of elements: what one becomes, two become, and the last is stored as.
+"""The operations of reductions: map an element, combine two values, and give the result.
 
-Orders are of words: a float's bits as a number that grows with it, above which NaN is, so that no
-comparison is of floats, of which WGSL does not say what NaN does.
+Comparisons are of u32 keys, never of floats, because WGSL does not define comparisons with NaN. A
+key grows with the float, and NaN has the greatest.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ _INFINITE = 0x7F800000
 
 
 class Operation(Protocol):
-    """A reduction: an element becomes some numbers, and two of these become one of them."""
+    """A reduction: a map from elements to carried numbers, and a combination of these."""
 
     types: tuple[Type, ...]
-    """Of the numbers, which are carried, and stored where a result has several parts."""
+    """The types of the carried numbers, which are also stored for each part of a result."""
     picks: bool
-    """Whether two that are the same become the same: one may be there several times."""
+    """True if the combination is idempotent, so that an element may be counted several times."""
 
     def initial(self) -> Values:
-        """What changes nothing."""
+        """Return the neutral value."""
 
     def of(self, value: Value, place: Value) -> Values:
-        """What an element, as f32, becomes, which is at a place of its row."""
+        """Return the carried numbers of an f32 element with index `place` in its row."""
 
     def combined(self, a: Values, b: Values) -> Values:
-        """What two become."""
+        """Combine two values."""
 
     def result(self, found: Values, divisor: Value) -> Value:
-        """What is stored."""
+        """Return the stored result; `divisor` is the number of elements."""
 
 
 class Sum:
-    """The sum, in f32, or with `mean` the mean."""
+    """The sum in f32, or the mean with `mean`."""
 
     types: tuple[Type, ...] = (f32,)
     picks = False
@@ -61,8 +61,7 @@ class Sum:
 
 
 class Extreme:
-    """The greatest element, or the `least`; NaN where there is one. Of zeros the positive one is
-    the greater."""
+    """The greatest element, or with `least` the least; NaN if an element is. +0 exceeds -0."""
 
     types: tuple[Type, ...] = (u32,)
     picks = True
@@ -93,8 +92,7 @@ class Extreme:
 
 
 class ExtremePlace(Extreme):
-    """Where the first greatest element is, or the first least; the first NaN where there is one.
-    Zeros are alike."""
+    """The index of the first greatest or least element, or of the first NaN; +0 equals -0."""
 
     types = (u32, u32)
 
@@ -112,7 +110,7 @@ class ExtremePlace(Extreme):
 
 
 def operation(k: Builder, name: str) -> Operation:
-    """The operation of a name."""
+    """Return the operation of a reduction's name."""
     if name in ("sum", "mean"):
         return Sum(k, mean=name == "mean")
     kind = ExtremePlace if name.startswith("arg") else Extreme
@@ -120,7 +118,7 @@ def operation(k: Builder, name: str) -> Operation:
 
 
 def types_of(name: str) -> tuple[Type, ...]:
-    """The types of what an operation carries."""
+    """Return the types of the numbers that a reduction carries."""
     if name in ("sum", "mean"):
         return Sum.types
     return ExtremePlace.types if name.startswith("arg") else Extreme.types

@@ -1,7 +1,7 @@
-"""Sums over rows, column by column: in slabs of rows, in a fixed order.
+"""Column sums over rows, in slabs of rows and in a fixed order.
 
-A slab's sums are a row of the next ones, until one is left. The order follows from the number of
-rows alone, whatever the device.
+The sums of each slab are one row of the next step, until one row is left. The order depends on the
+number of rows alone, not on the device.
 """
 
 from __future__ import annotations
@@ -17,45 +17,48 @@ from quod.tensor.accesses import Accesses, Values
 from quod.tensor.rows.plan import VECTOR_LANES, widest
 
 SLAB = 64
-"""Rows that are added one after the other."""
+"""Rows of a slab, which are added sequentially."""
 _AT_ONCE = 4
-"""Rows whose elements are read before they are added."""
+"""Rows that are loaded before they are added."""
 
 
 @frozen
 class ColumnPlan:
-    """An instance has `batch` accesses of `vector` columns; neighbours are side by side."""
+    """The columns of an instance: `batch` accesses of `vector` columns each.
+
+    Adjacent instances of the `lanes` in a workgroup have adjacent accesses.
+    """
 
     lanes: int
     vector: int
     batch: int
 
     def blocks(self, columns: int) -> int:
-        """Workgroups beside each other."""
+        """Return the workgroups that cover the columns of one slab."""
         return -(-columns // (self.vector * self.lanes * self.batch))
 
 
 def plan_columns(device: AnyDevice, element: Type, columns: int) -> ColumnPlan:
-    """The plan for so many columns, the widest of which are of a type."""
+    """Return the plan for a number of columns; `element` is the widest type."""
     if device.machine(device.lanes).has(Capability.VECTOR_LANES):
         return ColumnPlan(max(device.lanes, VECTOR_LANES), 1, 4)
     return ColumnPlan(device.lanes, widest(element, columns), 1)
 
 
 class Columns:
-    """The columns of this instance, in matrices whose rows are `width` accesses long."""
+    """The columns of this instance in matrices whose rows are `width` accesses long."""
 
     def __init__(self, k: Builder, plan: ColumnPlan, width: Value) -> None:
         self._k, self._plan, self._width = k, plan, width
         size = plan.lanes * plan.batch
         blocks = (width + (size - 1)) // size
         self.slab = k.workgroup_id() // blocks
-        """Which of the rows below each other this workgroup makes."""
+        """The index of the workgroup's slab."""
         first = k.workgroup_id() % blocks * size + k.local_id()
         self._at = [first + number * plan.lanes for number in range(plan.batch)]
 
     def load(self, matrix: Value, element: Type, row: Value) -> Values:
-        """The instance's elements of a row, as f32."""
+        """Load the instance's elements of a row, as f32."""
         accesses = Accesses(self._k, element, self._plan.vector)
         source = accesses.of(matrix, self._begin(row))
         found: Values = ()
@@ -66,7 +69,7 @@ class Columns:
     def sums(
         self, first: Value, count: Value, terms: Callable[[Value], Sequence[Values]], number: int
     ) -> list[Values]:
-        """The sums of the `number` terms of `count` rows from `first` on, in their order."""
+        """Return the sums of the `number` terms of `count` rows from row `first`, in order."""
         zeros = (self._k.constant(0.0, f32),) * (self.width * number)
 
         def added(carried: Values, rows: list[Value]) -> Values:
@@ -81,7 +84,7 @@ class Columns:
         self, first: Value, count: Value, initial: Values,
         step: Callable[[Values, list[Value]], Values],
     ) -> Values:  # fmt: skip
-        """What `step` makes of what it carries and of some of `count` rows from `first` on."""
+        """Fold `count` rows from row `first`; `step` takes the carried values and some rows."""
         k, together = self._k, count // _AT_ONCE
         with k.range(0, together, carry=initial) as loop:
             begin = first + loop.index * _AT_ONCE
@@ -93,15 +96,15 @@ class Columns:
 
     @property
     def width(self) -> int:
-        """The instance's elements of a row."""
+        """The number of the instance's elements in a row."""
         return self._plan.batch * self._plan.vector
 
     def split(self, values: Values) -> list[Values]:
-        """Values by what they are, of which each has one for every element of a row."""
+        """Split values into groups of one value for each of the instance's elements of a row."""
         return [values[at : at + self.width] for at in range(0, len(values), self.width)]
 
     def store(self, matrix: Value, element: Type, row: Value, values: Values) -> None:
-        """Stores the instance's elements of a row."""
+        """Store the instance's elements of a row."""
         vector = self._plan.vector
         accesses = Accesses(self._k, element, vector)
         target = accesses.of(matrix, self._begin(row))
@@ -114,11 +117,11 @@ class Columns:
 
 
 def slabs(rows: int) -> int:
-    """Slabs of so many rows."""
+    """Return the number of slabs."""
     return -(-rows // SLAB)
 
 
 def slab_of(k: Builder, columns: Columns, rows: Value) -> tuple[Value, Value]:
-    """The first row of the workgroup's slab, and how many it has."""
+    """Return the first row of the workgroup's slab, and its number of rows."""
     first = columns.slab * SLAB
     return first, k.minimum(rows - first, k.constant(SLAB, u32))

@@ -38,23 +38,25 @@ def cross_entropy(
     reduction: Reduction = "mean", gradient: Given | None = None, gradient_scale: float = 1.0,
     check: bool = True, out: Given | None = None,
 ) -> Any:  # fmt: skip
-    """log(sum(exp(x))) - x[target] of each row x of the logits; gives `out`, or what is made.
+    """Return log(sum(exp(x))) - x[target] for each row x of the logits, in `out` or new memory.
 
-    `logits` have the shape (..., classes), as `softmax` takes them, and `targets`, of int32 or
-    uint32, (...). A row whose target is `ignore_index`, compared as 32 bits, has the loss and the
-    gradient 0, whatever is in it. The result is of f32: with "none" the losses, of the shape of
-    `targets`, else of shape (1,) their sum, or that over the number of targets that are not
-    ignored, and 0 where all are.
+    `logits` have the shape (..., classes), as in `softmax`, and `targets`, of int32 or uint32, the
+    shape (...). A row whose target equals `ignore_index` as 32 bits has loss 0 and gradient 0,
+    whatever its logits. The result is of f32. With "none" it has the losses, in the shape of
+    `targets`; otherwise the shape is (1,), with "sum" for their sum and with "mean" for the sum
+    divided by the number of targets that are not ignored, or 0 if all are.
 
-    `gradient` takes the gradient of the result (with "none" that of the sum) times
-    `gradient_scale`; it is like `logits`, and may be the same memory: logits are read once where a
-    row fits the registers, and twice where not.
+    `gradient` receives the gradient of the result (with "none" that of the sum) times
+    `gradient_scale`. It is like `logits`, and may be the same memory: logits are read once if a row
+    fits the registers, twice if not.
 
-    A target that is neither a class nor `ignore_index` is an InputError, before anything is stored,
-    for which eight bytes come to the host. Without `check` such a row has the loss 3.4028235e38 and
-    the gradient 0. Nothing is read by its target. A row in which an element is
-    NaN or plus infinity, or all are minus infinity, is NaN. InputError, with the name of the
-    argument, for what does not fit; DeviceError for memory that the device does not reach.
+    With `check`, a target that is neither a class nor `ignore_index` raises InputError before
+    anything is stored; the host downloads eight bytes for that. Without it, such a row has the loss
+    3.4028235e38 and the gradient 0; the target is never used as an index. A row with NaN or plus
+    infinity, or with only minus infinity, is NaN.
+
+    Raises InputError, with the name of the argument, for arguments that do not fit; DeviceError for
+    memory that the device cannot reach.
     """
     device = resolve_device(device)
     choice("reduction", reduction, ("mean", "sum", "none"))
@@ -97,7 +99,7 @@ def cross_entropy(
 def _counts(
     device: AnyDevice, x: Tensor, targets: Tensor, ignored: int, *, mean: bool, check: bool
 ) -> Buffer:
-    """What divides the loss, and how many targets are wrong, where somebody asks."""
+    """Count targets: return the divisor of the loss, and the number of wrong targets if checked."""
     if not x.rows or not (mean or check):
         return device.upload(np.array([1, 0], np.float32))
     # What the host reads is marked before.
@@ -113,7 +115,7 @@ def _counts(
 def _refuse_wrong(
     device: AnyDevice, x: Tensor, targets: Tensor, ignored: int, counts: Buffer
 ) -> None:
-    """InputError if a target is wrong, which names the first."""
+    """Raise InputError, naming the first wrong target, if there is one."""
     found = np.empty(2, np.float32)
     device.download(counts, found)
     if not found[1]:

@@ -1,7 +1,7 @@
-"""How rows are shared out: instances a row, elements an access, accesses at a time.
+"""Plans of row kernels: instances of a row, elements of an access, accesses of a step.
 
-The layout follows docs/design/tensor.md. Shapes are arguments of kernels, so that few plans serve
-all of them: a kernel is compiled for a type and a plan, never for a shape.
+The layout follows docs/design/tensor.md. Shapes are kernel arguments, so that few plans serve all
+shapes: a kernel is compiled for a type and a plan, never for a shape.
 """
 
 from __future__ import annotations
@@ -16,41 +16,49 @@ WIDEST = 16
 
 _FEWEST = 8
 _AT_ONCE = 32
-"""Elements that an instance holds at most, where shorter rows leave the choice."""
+"""The most elements that an instance holds, unless a long row requires more."""
 _MOST = (512, 64)
-"""Instances a row, and elements an instance, of rows that are kept in registers."""
+"""The most instances of a row, and elements of an instance, for rows in registers."""
 _MOST_OF_SHORT_KERNELS = (256, 16)
 _KEPT = (20, 36)
-"""Elements in registers, beside others in shared memory, where two workgroups are to fit a
-multiprocessor, and where one is."""
+"""Elements of an instance in registers, the others being in shared memory.
+
+The first is for two workgroups of a multiprocessor, the second for one.
+"""
 _STEP = 4
-"""The accesses of such a row are a multiple of it, so that few plans serve all lengths."""
+"""Accesses of a long row are rounded up to a multiple of it, so that few plans serve all
+lengths."""
 VECTOR_LANES = 8
-"""Lanes of a vector where the device would take one."""
+"""The vector lanes of a CPU workgroup, unless the device has more."""
 _STEPS = 4
 """Accesses of a lane in each step of a loop over a row."""
 _STEPS_OF_A_PROCESSOR = 64
-"""Steps of a workgroup through a tensor: 2048 elements, which hide what a workgroup costs."""
+"""Steps of a CPU workgroup through a tensor: 2048 elements, which hide the workgroup's overhead."""
 _ROWS_OF_A_PROCESSOR = 16
-"""Rows of a workgroup, where a few accesses are a row."""
+"""Rows of a CPU workgroup whose rows are a few accesses long."""
 _MANY_ROWS = 256
-"""Rows of a workgroup each that keep a GPU busy,"""
+"""The number of rows, each in a workgroup, that keeps a GPU busy."""
 _LONGEST = 1 << 17
-"""and the longest, of which an instance adds up at most 64 terms one after the other."""
+"""The longest such row; an instance then adds at most 64 terms sequentially."""
 _MOST_PARTS = 4096
-"""Parts of a sum over a tensor, which one workgroup adds up."""
+"""The most partial sums of a tensor, which one workgroup adds."""
 _IN_FLIGHT = 32
-"""Elements that an instance of a GPU has of all tensors together."""
+"""Elements that an instance of a GPU loads from all tensors together."""
 
 
 @frozen
 class RowPlan:
-    """`threads` instances have a row, of `lanes` in a workgroup; each accesses `vector` elements
-    together, `batch` times in each step. With `whole` one step is a row, which stays in registers:
-    it is read once. The last `copied` accesses stay in shared memory instead, so that `resident`
-    workgroups fit a multiprocessor; 0 leaves that to the assembler. The row is all of that if it is
-    `full`, and ends before if not. Else a pass over the row is a
-    loop, and each pass reads it again."""
+    """The instances, accesses and memory of a row.
+
+    lanes: Instances of a workgroup.
+    threads: Instances of a row.
+    vector: Elements of an access.
+    batch: Accesses of an instance in each step.
+    whole: One step covers the row, which is read once; otherwise each pass loops over the row.
+    copied: The last so many accesses of a whole row stay in shared memory, not in registers.
+    resident: Workgroups that are to fit a multiprocessor; 0 leaves that to the assembler.
+    full: The row has exactly `threads * batch` accesses, so that no access needs a bounds check.
+    """
 
     lanes: int
     threads: int
@@ -62,15 +70,18 @@ class RowPlan:
     full: bool = False
 
     def groups(self, rows: int) -> int:
-        """Workgroups of a launch."""
+        """Return the workgroups of a launch."""
         return -(-rows * self.threads // self.lanes)
 
 
 def plan_rows(
     device: AnyDevice, element: Type, columns: int, tensors: int = 1, beside: int = 0
 ) -> RowPlan:
-    """The plan for rows of so many elements on a device, of several tensors at a time, with so many
-    vectors beside all of them."""
+    """Return the plan for rows of `columns` elements.
+
+    tensors: Tensors whose rows are processed together.
+    beside: Vectors, such as weights, that all rows share.
+    """
     machine = device.machine(device.lanes)
     if machine.has(Capability.VECTOR_LANES):
         # Lanes beside each other read what is beside each other; rows stay in the cache.
@@ -100,8 +111,10 @@ def plan_rows(
 
 
 def _long(device: AnyDevice, vector: int, width: int, threads: int, beside: int) -> RowPlan | None:
-    """The plan for a row of so many accesses in registers and shared memory; None for one that
-    registers have room for, and for one that neither has."""
+    """Return the plan for a row split between registers and shared memory.
+
+    Returns None if the row fits the registers, or fits neither.
+    """
     if width * vector <= threads * _AT_ONCE:
         return None
     most = device.machine(threads).shared_bytes_limit - 4 * threads  # sums of subgroups
@@ -123,7 +136,7 @@ def _long(device: AnyDevice, vector: int, width: int, threads: int, beside: int)
 
 
 def widest(element: Type, columns: int, most: int = WIDEST) -> int:
-    """Elements of an access: rows begin at a multiple of it if their length is one."""
+    """Return the most elements of an access, up to WIDEST bytes, that divide the row length."""
     vector = min(WIDEST // element.bytes, most)
     while columns % vector:
         vector //= 2
@@ -131,8 +144,10 @@ def widest(element: Type, columns: int, most: int = WIDEST) -> int:
 
 
 def plan_sum(device: AnyDevice, element: Type, elements: int) -> tuple[RowPlan, int, int]:
-    """The plan for a sum over so many elements, in rows of a workgroup each: the accesses of all
-    rows but the last, and how many rows."""
+    """Return the plan of a sum over a tensor, whose rows have a workgroup each.
+
+    Also returns the accesses of each row but the last, and the number of rows.
+    """
     if device.machine(device.lanes).has(Capability.VECTOR_LANES):
         lanes, vector, batch, fewest = (
             max(device.lanes, VECTOR_LANES),
@@ -151,8 +166,10 @@ def plan_sum(device: AnyDevice, element: Type, elements: int) -> tuple[RowPlan, 
 def plan_parts(
     device: AnyDevice, element: Type, rows: int, columns: int
 ) -> tuple[RowPlan, int, int]:
-    """The plan for what is one number of each row; the accesses of a part of a row, and how many
-    parts there are: rows that are long, or few, are cut."""
+    """Return the plan of a reduction to one number per row; long or few rows are split into parts.
+
+    Also returns the accesses of a part, and the number of parts of a row.
+    """
     processor = device.machine(device.lanes).has(Capability.VECTOR_LANES)
     whole = plan_rows(device, element, columns, 2)  # not kept anywhere: each element is read once
     if processor or not (whole.whole or (rows >= _MANY_ROWS and columns <= _LONGEST)):
@@ -164,8 +181,12 @@ def plan_parts(
 
 @frozen
 class FlatPlan:
-    """What an instance has of a tensor whose elements are all alike: `batch` accesses of `vector`
-    elements, in each of `steps` steps; neighbours of the `lanes` in a workgroup are side by side.
+    """The slice of a tensor that one instance of an elementwise kernel processes.
+
+    lanes: Instances of a workgroup; adjacent instances have adjacent accesses.
+    vector: Elements of an access.
+    batch: Accesses of an instance in each step.
+    steps: Steps of a workgroup.
     """
 
     lanes: int
@@ -174,12 +195,12 @@ class FlatPlan:
     steps: int
 
     def groups(self, elements: int) -> int:
-        """Workgroups of a launch."""
+        """Return the workgroups of a launch."""
         return -(-elements // (self.vector * self.lanes * self.batch * self.steps))
 
 
 def plan_elements(device: AnyDevice, element: Type, elements: int, tensors: int) -> FlatPlan:
-    """The plan for so many elements of several tensors, the widest of which are of a type."""
+    """Return the plan for `elements` elements of several tensors; `element` is the widest type."""
     if device.machine(device.lanes).has(Capability.VECTOR_LANES):
         return FlatPlan(max(device.lanes, VECTOR_LANES), 1, _STEPS, _STEPS_OF_A_PROCESSOR)
     vector = widest(element, elements)
@@ -188,8 +209,13 @@ def plan_elements(device: AnyDevice, element: Type, elements: int, tensors: int)
 
 @frozen
 class GroupPlan:
-    """`threads` instances have a row, of `lanes` in a workgroup, and `rows` one after the other;
-    each has `vector` elements together."""
+    """The instances and accesses of rows that are not reduced.
+
+    lanes: Instances of a workgroup.
+    threads: Instances of a row.
+    vector: Elements of an access.
+    rows: Rows that an instance processes sequentially.
+    """
 
     lanes: int
     threads: int
@@ -197,12 +223,12 @@ class GroupPlan:
     rows: int
 
     def groups(self, rows: int) -> int:
-        """Workgroups of a launch."""
+        """Return the workgroups of a launch."""
         return -(-rows // (self.lanes // self.threads * self.rows))
 
 
 def plan_groups(device: AnyDevice, vector: int, columns: int) -> GroupPlan:
-    """The plan for rows of so many elements, `vector` together where the device has accesses."""
+    """Return the plan for rows of `columns` elements, `vector` to an access on a GPU."""
     if device.machine(device.lanes).has(Capability.VECTOR_LANES):
         lanes = max(device.lanes, VECTOR_LANES)
         return GroupPlan(lanes, lanes, 1, _ROWS_OF_A_PROCESSOR)

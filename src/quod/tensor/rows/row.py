@@ -1,4 +1,4 @@
-"""A row as an instance of a kernel sees it: its share of the elements, and what all have."""
+"""A row as one instance of a kernel sees it: its accesses, and reductions over all instances."""
 
 from __future__ import annotations
 
@@ -20,10 +20,13 @@ LOG2_E = 1.4426950408889634
 
 @frozen(eq=False)
 class Access:
-    """Elements of a row that an instance has together, from place `at` in accesses on.
+    """One access of an instance to a row.
 
-    It is the instance's `number`-th of a step. `there` says whether they are in the row; where not,
-    `place` and the values are those of its last access. None is yes.
+    number: The index of the access in its step.
+    at: The index of the access in the row.
+    place: The index that is read: `at`, or the row's last access if `at` is beyond the row.
+    there: True if `at` is in the row; None if it always is.
+    found: The function that returns the elements.
     """
 
     number: int
@@ -34,15 +37,15 @@ class Access:
 
     @property
     def values(self) -> Values:
-        """Of what is in shared memory they are loaded wherever this is asked for."""
+        """The elements; those in shared memory are loaded at each use."""
         return self.found()
 
 
 class Row:
     """The row of this instance, `width` accesses of `vector` elements long.
 
-    Every instance of the workgroup is to construct it and to call its methods; those beyond the
-    last row see that row, and store nothing.
+    Every instance of the workgroup must construct it and call its methods; instances beyond the
+    last row read that row, and store nothing.
     """
 
     def __init__(
@@ -50,10 +53,14 @@ class Row:
         count: Value | None = None, parts: Value | None = None, shared: Sequence[Type] = (f32,),
         stored: Type | None = None,
     ) -> None:  # fmt: skip
-        """With `count`, accesses of all rows together, the last one has what the others leave; with
-        `parts`, rows are that many parts each of longer ones, of `count` accesses. Instances have
-        numbers of the `shared` types in common. What they store is of the type `stored`, if that
-        is another one."""
+        """Select the row of this instance.
+
+        count: The accesses of all rows together, if the last row is shorter; with `parts`, the
+            accesses of a long row.
+        parts: The rows that each long row is split into.
+        shared: The types of the numbers that instances combine.
+        stored: The type of stored elements, if not `element`.
+        """
         self._k = k
         self._accesses = Accesses(k, element, plan.vector)
         self._stored = Accesses(k, stored or element, plan.vector)
@@ -72,7 +79,7 @@ class Row:
             row = k.minimum(row, rows - 1)
         self._number = row
         self.before = k.constant(0, u32) if parts is None else row % parts * width
-        """Elements before the row in the longer one."""
+        """The elements of the long row before this part."""
         self._first = row.cast(u64) * width.cast(u64)
         if count is not None and parts is not None:
             self._first = (row // parts).cast(u64) * count.cast(u64) + self.before.cast(u64)
@@ -88,47 +95,47 @@ class Row:
 
     @property
     def length(self) -> Value:
-        """The elements of the row, as u32."""
+        """The number of elements of the row, as u32."""
         return self._width * self._vector
 
     @property
     def columns(self) -> Value:
-        """The elements of the row, as f32."""
+        """The number of elements of the row, as f32."""
         return self.length.cast(f32)
 
     # --- memory
 
     def of(self, matrix: Value) -> Value:
-        """The row of a matrix."""
+        """Return the pointer to the row in a matrix."""
         return self._accesses.of(matrix, self._first)
 
     def into(self, matrix: Value) -> Value:
-        """The row of a matrix of what is stored."""
+        """Return the pointer to the row in a matrix of the stored type."""
         return self._stored.of(matrix, self._first)
 
     def vector(self, one: Value) -> Value:
-        """A vector as long as a row, the same for all of them."""
+        """Return the pointer to a vector as long as a row, which all rows share."""
         return self._accesses.of(one)
 
     def beside(self, one: Value) -> Callable[[Access], Values]:
-        """The elements of such a vector beside those of an access."""
+        """Return a function that loads the elements of such a vector at an access."""
         pointer = self._accesses.of(one)
         return lambda access: self.load(pointer, access.place)
 
     def load(self, pointer: Value, at: Value) -> Values:
-        """The elements of one access of what `of` or `vector` gives; of floats as f32."""
+        """Load one access through a pointer of `of` or `vector`; floats as f32."""
         return self._accesses.load(pointer, at)
 
     def element(self, matrix: Value, place: Value) -> Value:
-        """One element of the row of a matrix."""
+        """Load one element of the row in a matrix."""
         return matrix[self._first * self._vector + place.cast(u64)]
 
     def own(self, vector: Value) -> Value:
-        """The row's own element of a vector that has one for each."""
+        """Load the row's element of a vector with one element per row."""
         return vector[self._number]
 
     def put(self, vector: Value, value: Value) -> None:
-        """Stores the row's own element of such a vector."""
+        """Store the row's element of a vector with one element per row."""
         first = self._lane == 0
         with self._k.if_(first if self._inside is None else first & self._inside):
             vector[self._number] = value
@@ -136,7 +143,7 @@ class Row:
     # --- passes over the row
 
     def once(self, made: Callable[[Access], Values]) -> Callable[[Access], Values]:
-        """What `made` gives for an access; of a row in registers it is made once."""
+        """Cache the result of `made` for each access of a whole row, but not of a looped row."""
         kept: dict[int, Values] = {}
 
         def found(access: Access) -> Values:
@@ -147,7 +154,7 @@ class Row:
         return found
 
     def _step(self, pointer: Value, first: Value, *, full: bool) -> list[Access]:
-        """The accesses of a step; what is beyond the row is its last access instead."""
+        """Load the accesses of a step, with the last access in place of those beyond the row."""
         found = []
         for number in range(self._batch):
             at = first + (number * self._threads + self._lane)
@@ -162,18 +169,18 @@ class Row:
         return found
 
     def _rooms(self, count: int) -> list[Value]:
-        """Shared memory for so many accesses of each instance."""
+        """Allocate shared memory for `count` accesses of each instance."""
         size = self._threads * self._accesses.words
         return [self._k.shared(self._accesses.held, size) for _ in range(count)]
 
     def _copy(self, pointer: Value, place: Value, room: Value) -> Callable[[], Values]:
-        """Begins a copy of an access to shared memory; gives what loads it from there."""
+        """Start a copy of an access to shared memory, and return the function that loads it."""
         words = self._accesses.words
         self._k.copy_async(room, self._lane * words, pointer, place * words, words)
         return partial(self.load, room, self._lane)
 
     def _all(self, pointer: Value) -> list[Access]:
-        """The row, which is read once."""
+        """Return all accesses of a whole row, which is read once."""
         if not self._kept:
             self._kept = self._step(pointer, self._k.constant(0, u32), full=self._full)
             if self._copied:
@@ -184,7 +191,7 @@ class Row:
     def fold(
         self, pointer: Value, initial: Values, step: Callable[[list[Access], Values], Values]
     ) -> Values:
-        """What `step` makes of the instance's accesses, some at a time, and of what it carries."""
+        """Fold the instance's accesses; `step` takes some accesses and the carried values."""
         k = self._k
         if self.whole:
             accesses = self._all(pointer)
@@ -204,7 +211,7 @@ class Row:
     def store(
         self, pointer: Value, target: Value, made: Callable[[Access], Sequence[Value]]
     ) -> None:
-        """Stores what `made` gives for each access at its place in another row."""
+        """Store `made(access)` for each access, at its index in the row `target`."""
         k = self._k
         size = self._threads * self._batch
         if self.whole:
@@ -232,11 +239,11 @@ class Row:
     # --- what all instances of the row have
 
     def combined(self, value: Value, combine: Callable[[Value, Value], Value]) -> Value:
-        """One f32 of those of the row's instances, the same in each: in pairs, in a fixed order."""
+        """Reduce one f32 over the row's instances, in pairs and in a fixed order."""
         return self.all_combined((value,), lambda a, b: (combine(*a, *b),))[0]
 
     def all_combined(self, values: Values, combine: Callable[[Values, Values], Values]) -> Values:
-        """The same of several numbers at once, of the shared types."""
+        """Reduce several numbers, of the shared types, over the row's instances; see `combined`."""
         k = self._k
         distance = min(self._threads, k.subgroup_size) // 2
         while distance:
@@ -258,7 +265,7 @@ class Row:
         return values
 
     def total(self, value: Value) -> Value:
-        """The sum over the row's instances."""
+        """Return the sum over the row's instances."""
         return self.combined(value, lambda a, b: a + b)
 
 
@@ -270,8 +277,7 @@ def counted(
     k: Builder, accesses: list[Access], term: Callable[..., Value],
     *beside: Callable[[Access], Values],
 ) -> Iterator[Value]:  # fmt: skip
-    """The term of each element that is the instance's own, and of others at its place, zero of
-    those that are not."""
+    """Yield `term` of each element, and of those of `beside` at its index; zero beyond the row."""
     for access in accesses:
         for values in zip(access.values, *(other(access) for other in beside), strict=True):
             own = term(*values)
@@ -279,12 +285,12 @@ def counted(
 
 
 def summed(terms: Iterator[Value], total: Value) -> Value:
-    """The sum of some terms in pairs, added to a total."""
+    """Add terms in pairs, and their sum to `total`."""
     return total + in_pairs(list(terms), operator.add)
 
 
 def in_pairs(left: list[T], combine: Callable[[T, T], T]) -> T:
-    """One of some, of which neighbours are combined, and then what comes of them."""
+    """Reduce a list by combining neighbours, in a balanced tree."""
     while len(left) > 1:
         left = [combine(a, b) for a, b in zip(left[::2], left[1::2], strict=False)] + (
             left[-1:] if len(left) % 2 else []

@@ -1,4 +1,4 @@
-"""Ops of ``torch.ops.quod``, and when a call need not be one."""
+"""Ops of ``torch.ops.quod``, and direct calls that bypass the dispatcher."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ _KINDS: dict[str, tuple[Any, float | None, str]] = {
     "str": (str, None, "a str"),
     "ScalarType": (torch.dtype, None, "a type of PyTorch"),
 }
-"""The types of arguments in Python, the greatest size of numbers, and what errors call them."""
+"""For each schema type: the Python types, the greatest absolute value, and its name in errors."""
 
 
 class Operator:
-    """A function of tensors that PyTorch knows by a name.
+    """A function of tensors registered as a PyTorch op.
 
-    `schema` says in PyTorch's language what the arguments and results are. `made` gives memory for
-    the results: the compiler asks it for shapes, and it looks at what these depend on. `function`
-    is that of `quod.tensor`, whose arguments have the same names; where there is more to do than to
-    call it, `run` computes the results.
+    schema: The arguments and results in PyTorch's schema language.
+    made: Allocate the results, and check what their shapes depend on; also the op's fake kernel.
+    function: The function of `quod.tensor`, whose arguments have the same names.
+    run: Compute the results, where more is needed than a call of `function`.
+    keeps: Select what backward needs from the arguments and results.
+    gradient: The op for the gradients of the first arguments, from the result's and what is kept.
+    formula: Compute gradients where more is needed; its first argument says which are needed.
 
-    The first result can be differentiated. `keeps` says of the arguments and results what is kept
-    for that, and `gradient` is the op that gives the gradients of the first arguments from that of
-    the result and from what was kept; where there is more to do, `formula` has them, which is told
-    first which arguments need one: `no_gradients` that there is none, of any result. With neither,
-    the op is a gradient itself. InputError is raised where a gradient is asked for that there is
-    not.
+    Only the first result is differentiable. `no_gradients` as `formula` means that no result is;
+    with neither `gradient` nor `formula`, the op is itself a gradient. Raises InputError if a
+    gradient is requested that does not exist.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Operator:
         self._registered = getattr(torch.ops.quod, name).default
 
     def __call__(self, *given: Any) -> Any:
-        """The results; InputError, with the name of the argument, for one of another type."""
+        """Return the results; InputError, with the argument's name, for a wrong type."""
         for (kind, name), value in zip(self._arguments, given, strict=True):
             _check(kind, name, value)
         tensors = [each for each in given if isinstance(each, Tensor)]
@@ -104,7 +104,7 @@ class Operator:
 
 
 def no_gradients(*_: Any) -> tuple[()]:
-    """The `formula` of an op whose results are differentiated by nothing."""
+    """Return no gradients: the `formula` of an op without a differentiable result."""
     return ()
 
 
@@ -113,7 +113,7 @@ _PLAIN = (Tensor, torch.nn.Parameter)
 
 
 def check_tensor(name: str, value: object) -> None:
-    """InputError unless it is a tensor of PyTorch."""
+    """Raise InputError unless `value` is a tensor of PyTorch."""
     _check("Tensor", name, value)
 
 
@@ -129,10 +129,11 @@ def _check(kind: str, name: str, value: Any) -> None:
 
 
 def _is_watched(tensors: Sequence[Tensor]) -> bool:
-    """Whether PyTorch has a part in a call: it differentiates, records or transforms ops, or the
-    tensors are more than memory, or less.
+    """Return True if a call must go through PyTorch's dispatcher.
 
-    InputError for derivatives along tangents, which PyTorch would take to be zero.
+    That is the case while PyTorch differentiates, traces or transforms ops, and for tensors that
+    are not ordinary memory. Raises InputError for forward-mode derivatives, which PyTorch would
+    otherwise take to be zero.
     """
     if forward_ad._current_level >= 0:
         for each in tensors:

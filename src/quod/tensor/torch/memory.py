@@ -1,4 +1,4 @@
-"""PyTorch's tensors as the functions of `quod.tensor` take them, and calls of these in order."""
+"""PyTorch tensors as arguments of `quod.tensor`, and calls ordered with the current stream."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ TYPES = (torch.float32, torch.float16, torch.bfloat16)
 FLOATS8 = (torch.float8_e4m3fn, torch.float8_e5m2)
 _INDICES = (torch.int32, torch.uint32, torch.int64)
 _ALIGNMENT = 16
-"""Where memory of a GPU begins at a multiple of."""
+"""The alignment of GPU memory in bytes that kernels require."""
 
 
 def check_alike(**given: Tensor | None) -> None:
-    """InputError unless tensors are of one type, which kernels have, and beside each other."""
+    """Check that tensors share one type that kernels have, and one device.
+
+    Raises InputError for types, DeviceError for devices.
+    """
     (first, model), *others = check_beside(**given)
     if model.dtype not in TYPES:
         raise InputError(
@@ -31,8 +34,10 @@ def check_alike(**given: Tensor | None) -> None:
 
 
 def check_beside(**given: Tensor | None) -> list[tuple[str, Tensor]]:
-    """The tensors that are given; DeviceError unless they are on one device, InputError for those
-    without plain memory."""
+    """Return the tensors that are not None.
+
+    Raises DeviceError unless all are on one device, InputError for a layout that is not strided.
+    """
     found = [(name, x) for name, x in given.items() if x is not None]
     first, model = found[0]
     for name, each in found:
@@ -48,25 +53,27 @@ def check_beside(**given: Tensor | None) -> list[tuple[str, Tensor]]:
 
 
 def check_indices(name: str, x: Tensor) -> None:
-    """InputError unless a tensor's type is one of indices."""
+    """Raise InputError unless a tensor has a type of indices."""
     if x.dtype not in _INDICES:
         raise InputError(f"{name} is of {x.dtype}; indices are of int64, int32 or uint32")
 
 
 def check_shape(name: str, x: Tensor, *shape: Any) -> None:
-    """InputError unless a tensor has a shape."""
+    """Raise InputError unless a tensor has a given shape."""
     if x.dim() != len(shape) or tuple(x.shape) != shape:
         raise InputError(f"{name} must be of shape {shape}, not {tuple(x.shape)}")
 
 
 def empty_like(x: Tensor, dtype: torch.dtype | None = None) -> Tensor:
-    """Memory for a result like a tensor, or of another type, contiguous whatever that is."""
+    """Allocate a contiguous result of a tensor's shape, and of its type unless `dtype` is given."""
     return torch.empty_like(x, dtype=dtype, memory_format=torch.contiguous_format)
 
 
 def one_like(*names: str) -> Callable[..., Tensor]:
-    """What makes the result of an op of tensors of these names, and of numbers behind them, all of
-    which are of one type and shape, as the result is."""
+    """Return a function that allocates the result of an op on tensors with these names.
+
+    The function checks that all tensors have one type and shape, which are those of the result.
+    """
 
     def made(*given: Any) -> Tensor:
         check_alike(**dict(zip(names, given)))
@@ -78,24 +85,24 @@ def one_like(*names: str) -> Callable[..., Tensor]:
 
 
 def as_it_lies(x: Tensor, transposed: bool) -> tuple[Tensor, bool]:
-    """An operand whose rows are contiguous, if either of its two forms is."""
+    """Return an operand, transposed if that makes its rows contiguous, and its transposition
+    flag."""
     if not x.is_contiguous() and x.mT.is_contiguous():
         return x.mT, not transposed
     return x, transposed
 
 
 def words(indices: Any) -> Any:
-    """Indices as words of 32 bits; what these do not hold becomes one that is none."""
+    """Convert int64 indices to int32, clamped so that indices out of range stay invalid."""
     if indices is None or indices.dtype != torch.int64:
         return indices
     return indices.clamp(-(1 << 31), (1 << 31) - 1).to(torch.int32)
 
 
 def call(function: Callable[..., Any], out: Tensor | tuple[Tensor, ...], **given: Any) -> Any:
-    """`out`, into which a function of `quod.tensor` has stored what it makes of what is given.
+    """Call a function of `quod.tensor` on the device of the tensors, and return `out`.
 
-    It runs on the device that the tensors are on. What is not contiguous, or begins at an address
-    that kernels do not take, is copied before.
+    Tensors that are not contiguous, or not aligned, are copied before.
     """
     model = out if isinstance(out, Tensor) else out[0]
     device = _device(model)
@@ -132,8 +139,11 @@ def _memory(x: Tensor) -> Any:
 
 @contextmanager
 def _in_order(x: Tensor) -> Iterator[None]:
-    """What was begun on the current stream of a GPU is done before, and a launch waits for its own
-    end: what comes after sees the result."""
+    """Run the body after the work of the GPU's current stream.
+
+    A launch in the body waits for its own end, so later work sees the result. Raises DeviceError
+    while a CUDA graph is captured.
+    """
     # The context of the device is the thread's current one afterwards, if nobody restores it.
     with torch.cuda.device(x.device):
         if torch.cuda.is_current_stream_capturing():

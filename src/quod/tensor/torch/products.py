@@ -17,17 +17,19 @@ def gemm(
     a: Tensor, b: Tensor, *, bias: Tensor | None = None, residual: Tensor | None = None,
     scale: float = 1.0, transpose_a: bool = False, transpose_b: bool = False,
 ) -> Tensor:  # fmt: skip
-    """scale * (A B) + bias + residual; see `quod.tensor.gemm`, and `softmax` for tensors.
+    """Return scale * (A B) + bias + residual; see `quod.tensor.gemm`, and `softmax` for tensors.
 
-    An operand that is the transpose of contiguous memory is taken as it is. Gradients are products
-    again, which may be differentiated.
+    A transposed view of contiguous memory is not copied. Gradients are products again, and are
+    differentiable.
     """
     return _GEMM(a, b, bias, residual, scale, transpose_a, transpose_b)
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """x weight^T + bias, as `torch.nn.functional.linear` has it: `x` is (..., k), `weight` (n, k),
-    `bias` (n,) and the result (..., n). See `gemm`."""
+    """Return x weight^T + bias, as `torch.nn.functional.linear` does; see `gemm`.
+
+    `x` is (..., k), `weight` (n, k), `bias` (n,) and the result (..., n).
+    """
     for name, each in (("x", x), ("weight", weight)):
         check_tensor(name, each)
         if not each.dim():
@@ -41,7 +43,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 def shape_of_product(
     a: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool
 ) -> tuple[int, ...]:  # fmt: skip
-    """The shape of a product; InputError for operands that have none."""
+    """Return the shape of a product; InputError for operands whose shapes do not fit."""
     for name, each in (("a", a), ("b", b)):
         if each.dim() < 2:
             raise InputError(f"{name} is a matrix at least, and of shape {tuple(each.shape)}")
@@ -80,7 +82,7 @@ def _run(
 
 
 def rows_of(x: Tensor) -> Tensor:
-    """A tensor of two axes, the last of which stays."""
+    """Flatten all axes of a tensor but the last."""
     # PyTorch flattens no tensor that stands for several gradients.
     return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
 
@@ -89,7 +91,7 @@ def _gradients(
     needed: tuple[bool, ...], gradient: Tensor, a: Tensor, b: Tensor, scale: float,
     transpose_a: bool, transpose_b: bool,
 ) -> tuple[Tensor | None, ...]:  # fmt: skip
-    """Of what is given; operands are turned as views, which products take as they lie."""
+    """Compute the gradients that are needed; transposed operands are views without a copy."""
     of_a = of_b = of_bias = None
     left, right = a.mT if transpose_a else a, b.mT if transpose_b else b
     if needed[0] and transpose_a and a.dim() == b.dim():

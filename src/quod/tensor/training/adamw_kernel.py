@@ -31,7 +31,7 @@ def _clipped_adamw(
     add_first: Value, keep_second: Value, add_second: Value, scale: Value, most: Value, norm: Value,
     *elements: Value,
 ) -> list[Value]:  # fmt: skip
-    """The same of gradients that are clipped."""
+    """A step of AdamW with clipped gradients."""
     by = scale * clip_factor(k, most, norm * abs(scale))
     numbers = (decay, rate, root, epsilon, keep_first, add_first, keep_second, add_second, by)
     return _adamw(k, *numbers, *elements)
@@ -41,7 +41,7 @@ def _adamw_of_rates(
     k: Builder, epsilon: Value, keep_first: Value, add_first: Value, keep_second: Value,
     add_second: Value, scale: Value, decay: Value, rate: Value, root: Value, *elements: Value,
 ) -> list[Value]:  # fmt: skip
-    """A step whose rates are in memory."""
+    """A step of AdamW whose rates are in memory."""
     numbers = (decay, rate, root, epsilon, keep_first, add_first, keep_second, add_second, scale)
     return _adamw(k, *numbers, *elements)
 
@@ -51,7 +51,7 @@ def _clipped_adamw_of_rates(
     add_second: Value, scale: Value, most: Value, decay: Value, rate: Value, root: Value,
     norm: Value, *elements: Value,
 ) -> list[Value]:  # fmt: skip
-    """The same of gradients that are clipped."""
+    """A step of AdamW with clipped gradients whose rates are in memory."""
     numbers = (decay, rate, root, epsilon, keep_first, add_first, keep_second, add_second, scale)
     return _clipped_adamw(k, *numbers, most, norm, *elements)
 
@@ -84,8 +84,7 @@ ADAMW = {
     for clipped in (False, True)
     for rates in (False, True)
 }
-"""By the types of parameters and gradients, and by whether these are clipped and whether the rates
-are in memory."""
+"""The kernels by parameter type, gradient type, clipping, and rates in memory."""
 
 for _definition in (
     ADAMW[f32, f32, False, False],

@@ -1,4 +1,4 @@
-"""The kernels of the norm of gradients, and of what keeps it small."""
+"""The kernels of the norm of gradients, and of gradient clipping."""
 
 from __future__ import annotations
 
@@ -16,20 +16,22 @@ from quod.tensor.rows.plan import FlatPlan, RowPlan
 from quod.tensor.rows.row import Access, Row, counted, summed
 
 _SCALES = (2.0**60, 1.0, 2.0**-80)
-"""Of the numbers whose squares are added up: sums of 2^31 of them neither overflow nor vanish in
-the sum that counts (Blue, A portable Fortran program to find the Euclidean norm, 1978)."""
+"""Scales of the numbers before they are squared, for the low, middle and high sum.
+
+Sums of 2^31 squares neither overflow nor underflow in the sum that is used (Blue, A portable
+Fortran program to find the Euclidean norm, 1978).
+"""
 _LOW, _HIGH = 2.0**-60, 2.0**-40
-"""Of the middle sum, below which the low one counts; of the high one, from which on it does."""
+"""The middle sum below which the low sum is used, and the high sum from which the high one is."""
 _LEAST_NORM = 1e-6
-"""What is added to a norm before it divides."""
+"""The number added to a norm before it divides."""
 
 
 def _square_sums(
     k: Builder, rows: Value, width: Value, count: Value, first: Value, x: Value, low: Value,
     middle: Value, high: Value, *, element: Type, plan: RowPlan,
 ) -> None:  # fmt: skip
-    """Sums of squares of a part of a tensor each, from place `first` on: of the numbers times each
-    of the scales."""
+    """Sum the squares of parts of a tensor at each scale, into the slots from `first` on."""
     row = Row(k, element, plan, rows, width, count=count)
 
     def step(accesses: list[Access], carried: Values) -> Values:
@@ -54,7 +56,7 @@ def _square(scale: float) -> Callable[[Value], Value]:
 def _norm(
     k: Builder, width: Value, low: Value, middle: Value, high: Value, norm: Value, *, plan: RowPlan
 ) -> None:
-    """norm[0]: the square root of the sum of parts."""
+    """norm[0] = the square root of the sum of all partial sums."""
     row = Row(k, f32, plan, k.constant(1, u32), width)
     others = row.vector(low), row.vector(high)
 
@@ -78,7 +80,7 @@ def _norm(
 
 
 def clip_factor(k: Builder, most: Value, norm: Value) -> Value:
-    """What gradients of a norm are multiplied by, so that it is not above the most."""
+    """Return the factor that limits gradients of a norm to the norm `most`."""
     return k.minimum(most / (norm + _LEAST_NORM), 1.0)
 
 
@@ -105,7 +107,7 @@ CLIP = {
     )
     for element in TYPES
 }
-"""Each by the type of the elements."""
+"""The kernels by element type."""
 NORM = KernelDefinition(
     "norm", _norm, {"width": u32, **_PARTS, "norm": pointer(f32)},
     Location(_norm.__code__.co_filename, _norm.__code__.co_firstlineno),

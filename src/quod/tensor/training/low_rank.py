@@ -1,5 +1,7 @@
-"""Low-rank adapters of linear layers (LoRA: Hu et al., 2021): frozen weights, and two thin matrices
-that are trained, as products of matrices alone."""
+"""Low-rank adapters of linear layers (LoRA: Hu et al., 2021), as matrix products alone.
+
+The weights are frozen; the two thin matrices A and B are trained.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from quod.tensor.scalars import real
 
 @frozen(eq=False)
 class _Layer:
-    """What a layer is made of, whose shapes go together."""
+    """The input and matrices of a layer, with shapes that fit."""
 
     x: Tensor
     weight: Tensor
@@ -35,7 +37,7 @@ class _Layer:
         return view(self.x, (self.x.rows, self.x.columns))
 
     def hidden(self, device: AnyDevice) -> Buffer:
-        """x A^T, of (rows, rank)."""
+        """Return x A^T, of shape (rows, rank)."""
         found = _room(device, self.x, (self.x.rows, self.a.shape[0]))
         gemm(device, self.rows, self.a.memory, transpose_b=True, out=found)
         return found
@@ -58,7 +60,7 @@ def _layer(device: AnyDevice, x: Given, weight: Given, a: Given, b: Given) -> _L
 
 
 def _room(device: AnyDevice, model: Tensor, shape: tuple[int, int]) -> Buffer:
-    """Memory of the device for elements of a tensor's type."""
+    """Allocate device memory of a shape, with the type of `model`."""
     found = device.allocate(math.prod(shape) * model.dtype.itemsize, zero=False)
     found.dtype, found.shape = model.dtype, shape
     return found
@@ -68,13 +70,15 @@ def lora(
     device: DeviceChoice, x: Given, weight: Given, a: Given, b: Given, *, scale: float = 1.0,
     out: Given | None = None,
 ) -> Any:  # fmt: skip
-    """x W^T + scale * (x A^T) B^T; gives `out`, or what is made for it.
+    """Return x W^T + scale * (x A^T) B^T, in `out` or in new memory.
 
     `x` is (..., inputs), `weight` W is (outputs, inputs), `a` is (rank, inputs), `b` is (outputs,
-    rank), and the result is (..., outputs), all of one type as `softmax` takes tensors; `out` is
-    other memory. Each of the three products is that of `gemm`: x A^T and x W^T are rounded to the
-    type before the last one is added. InputError, with the name of the argument, for what does not
-    fit; DeviceError for memory that the device does not reach.
+    rank), and the result is (..., outputs), all of one type as in `softmax`; `out` overlaps no
+    input. Each of the three products is one of `gemm`: x A^T and x W^T are rounded to the type
+    before the last one is added.
+
+    Raises InputError, with the name of the argument, for arguments that do not fit; DeviceError for
+    memory that the device cannot reach.
     """
     device = resolve_device(device)
     layer, by = _layer(device, x, weight, a, b), real("scale", scale)
@@ -95,12 +99,11 @@ def lora_backward(
     device: DeviceChoice, gradient: Given, x: Given, weight: Given, a: Given, b: Given, *,
     scale: float = 1.0, out: tuple[Given, Given, Given] | None = None,
 ) -> tuple[Any, Any, Any]:  # fmt: skip
-    """The gradients of `x`, `a` and `b`, where that of lora(x, weight, a, b) is `gradient`; weights
-    stay as they are, and have none.
+    """Return the gradients of `x`, `a` and `b`, from the gradient of lora(x, weight, a, b).
 
-    With H = scale * gradient B these are gradient W + H A, H^T x and scale * gradient^T (x A^T), of
-    which H, x A^T and gradient W are rounded to the type. Sums have a fixed order. As `lora` takes
-    tensors; `out` takes the three, and is other memory than what is given.
+    The frozen weight has no gradient. With H = scale * gradient B, the results are gradient W + H
+    A, H^T x and scale * gradient^T (x A^T); H, x A^T and gradient W are rounded to the type. Sums
+    have a fixed order. Tensors and errors are as in `lora`; the three of `out` overlap no input.
     """
     device = resolve_device(device)
     results("x, a and b", 3, out)

@@ -1,4 +1,4 @@
-"""AdamW: a step of training, element by element and in place."""
+"""AdamW: a training step, element by element and in place."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def adamw_rates(
     step: int, *, learning_rate: float = 1e-3, beta1: float = 0.9, beta2: float = 0.999,
     weight_decay: float = 0.01,
 ) -> Array:  # fmt: skip
-    """What differs from step to step of `adamw`, as f32 of shape (3,), for its `rates`.
+    """Return the rates of `adamw` that change with the step, as f32 of shape (3,).
 
-    weight_decay * learning_rate, learning_rate / (1 - beta1**step) and
-    1 / sqrt(1 - beta2**step), computed in f64. InputError, with the name of the argument, for what
-    does not fit.
+    They are weight_decay * learning_rate, learning_rate / (1 - beta1**step) and 1 / sqrt(1 -
+    beta2**step), computed in f64. Raises InputError, with the name of the argument, for arguments
+    out of range.
     """
     step = whole_number("step", step, 1, 1 << 62)
     rate = between("learning_rate", learning_rate, 0.0, math.inf)
@@ -45,7 +45,7 @@ def adamw(
     gradient_scale: float = 1.0, max_norm: float | None = None, norm: Given | None = None,
     rates: Given | None = None,
 ) -> None:  # fmt: skip
-    """Step number `step`, from 1 on, of one tensor of parameters and its two moments, in place.
+    """Take step number `step`, from 1 on, of one parameter tensor and its two moments, in place.
 
     With g the gradient times `gradient_scale`:
 
@@ -54,17 +54,17 @@ def adamw(
                 + m / (1 - beta1**step) / (sqrt(v / (1 - beta2**step)) + epsilon))
 
     (Loshchilov and Hutter, Decoupled weight decay regularization, 2019, with the decay times the
-    learning rate.) What does not depend on the element is computed in f64. Parameters are a tensor
-    as `softmax` takes it; the gradient has its shape, and its type or f32; moments are of f32, and
-    at first 0. With `max_norm` and `norm`, what `gradient_norm` gives of all gradients before they
-    are scaled, g is clipped, too, as `clip_gradients` does it.
+    learning rate.) Factors common to all elements are computed in f64. The parameters are a tensor
+    as in `softmax`; the gradient has their shape, and their type or f32; the moments are f32,
+    initially 0. With `max_norm` and `norm`, the result of `gradient_norm` for all unscaled
+    gradients, g is clipped as in `clip_gradients`.
 
-    With `rates`, f32 of shape (3,), in place of `step`, what `adamw_rates` gives is read from
-    there, and `learning_rate` and `weight_decay` count for nothing: so launches that are recorded
-    once take other steps. Both are to have the same betas, and the result is then the same to the
-    bit. InputError, with the name of the
-    argument, for what does not fit or shares memory; DeviceError for memory that the device does
-    not reach.
+    `rates`, f32 of shape (3,), replaces `step`: the result of `adamw_rates` is read from that
+    memory, and `learning_rate` and `weight_decay` are ignored, so that a recorded launch can take
+    further steps. With the same betas in both functions, the result is the same bit for bit.
+
+    Raises InputError, with the name of the argument, for arguments that do not fit or share memory;
+    DeviceError for memory that the device cannot reach.
     """
     device = resolve_device(device)
     if (step is None) == (rates is None):
