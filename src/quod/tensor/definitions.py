@@ -1,5 +1,4 @@
-"""Kernel definitions with parameter types chosen at runtime, such as one kernel per element
-type."""
+"""Kernel definitions with parameter types chosen at runtime, such as one kernel per type."""
 
 from __future__ import annotations
 

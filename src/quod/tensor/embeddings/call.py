@@ -65,13 +65,7 @@ def embedding(
 def embedding_backward(
     device: DeviceChoice, gradient: Given, indices: Given, rows: int, *, out: Given | None = None
 ) -> Any:
-    """Return the gradient of a table of `rows` rows, from the gradient of embedding(table,
-    indices).
-
-    Rows that no index selects are 0. The gradients of a row are added in the order of their
-    indices, in chunks of 64 whose sums are then added, so the order depends on the indices alone.
-    The host sorts the indices. Tensors and errors are as in `embedding`.
-    """
+    """Return the gradient of a table, from the gradient of embedding(table, indices)."""
     device = resolve_device(device)
     slopes = tensor(device, "gradient", gradient)
     picked = _indices(device, indices)

@@ -1,4 +1,4 @@
-"""Attention: what it takes, and its launch."""
+"""Attention: arguments and launches."""
 
 from __future__ import annotations
 
@@ -20,22 +20,24 @@ def attention(
     causal: bool = False, lengths: Given | None = None, log_sums: Given | None = None,
     out: Given | None = None,
 ) -> Any:  # fmt: skip
-    """softmax(scale * q k^T) v of each head; gives `out`, or what is made.
+    """Return softmax(scale * q k^T) v of each head, in `out` or in new memory.
 
-    `q` has the shape (..., heads, queries, size), `k` and `v` (..., kv_heads, keys, size), with
-    the same leading axes, of sequences; query heads that follow each other share a head of keys
-    where there are fewer of these. Sizes of heads go to 256. All are of one type, f32, f16 or bf16,
-    and contiguous in C order, as `softmax` takes them; sums are f32, and a result is rounded once.
-    `scale` is above zero, and 1 / sqrt(size) if none is given. With `causal` query i sees the keys
-    up to i + keys - queries: the last query sees all. `lengths`, of int32 or uint32 and of
-    the shape of the leading axes, or (1,) where there are none, says how many keys each sequence
-    has, of which the last query sees all; more than there are, or below zero, are all. A query that
-    sees no key has the result 0.
+    `q` has the shape (..., heads, queries, size), `k` and `v` (..., kv_heads, keys, size), with the
+    same leading axes, of sequences. If there are fewer kv_heads, adjacent query heads share a head
+    of keys. Heads have at most 256 elements. All tensors are of one type, f32, f16 or bf16, and
+    contiguous in C order, as in `softmax`; sums are f32, and a result is rounded once. `scale` is
+    positive, by default 1 / sqrt(size). With `causal`, query i sees the keys up to i + keys -
+    queries: the last query sees all. `lengths`, of int32 or uint32, has the shape of the leading
+    axes, or (1,) without them. It gives the number of keys of each sequence, all of which the last
+    query sees; a length that is negative or exceeds the keys means all keys. A query that sees no
+    key has the result 0.
 
-    `log_sums` takes log(sum(exp(scale * q k^T))) of each query, for `attention_backward`: f32 of
-    shape (..., heads, queries), and -3.4028235e38 where there is no key. `out` is like `q`, and
-    no memory that is given. InputError, with the name of the argument, for what does not fit;
-    DeviceError for memory that the device does not reach.
+    `log_sums` receives log(sum(exp(scale * q k^T))) of each query, for `attention_backward`: f32 of
+    shape (..., heads, queries), with -3.4028235e38 for a query that sees no key. `out` is like `q`,
+    and overlaps no argument.
+
+    Raises InputError, with the name of the argument, for arguments that do not fit; DeviceError for
+    memory that the device cannot reach.
     """
     device = resolve_device(device)
     given = heads_of(device, q, k, v, scale=scale, causal=causal, lengths=lengths)

@@ -1,4 +1,5 @@
-"""What attention and its gradient take: queries, keys and values of heads that fit together."""
+"""The arguments of attention and its gradient: heads of queries, keys and values with fitting
+shapes."""
 
 from __future__ import annotations
 
@@ -23,12 +24,12 @@ from quod.tensor.flash_attention.plan import LARGEST_HEAD
 from quod.tensor.scalars import positive
 
 _MOST = 1 << 30
-"""Queries and keys: what two of them add up to is counted in a word of 32 bits."""
+"""The limit of queries and of keys, so that their sum fits a 32-bit word."""
 
 
 @frozen(eq=False)
 class Heads:
-    """Tensors of one call, whose shapes fit."""
+    """The validated tensors of one call."""
 
     q: Tensor
     k: Tensor
@@ -44,30 +45,33 @@ class Heads:
 
     @property
     def heads(self) -> int:
-        """Heads of queries of a sequence."""
+        """The heads of queries in a sequence."""
         return self.q.shape[-3]
 
     @property
     def of_keys(self) -> int:
-        """Heads of keys of all sequences."""
+        """The heads of keys in all sequences."""
         return math.prod(self.k.shape[:-2])
 
     @property
     def shared_by(self) -> int:
-        """Heads of queries that share a head of keys."""
+        """The heads of queries that share a head of keys."""
         return self.heads // self.k.shape[-3]
 
     @property
     def given(self) -> list[Tensor | None]:
-        """All that kernels read."""
+        """All tensors that kernels read; None in place of missing lengths."""
         return [self.q, self.k, self.v, self.lengths]
 
     def of_queries(self, device: AnyDevice, name: str, value: Given) -> Tensor:
-        """A number of each query."""
+        """Return an f32 tensor with one number for each query; InputError if it differs."""
         return of_numbers(device, name, value, self.q.shape[:-1])
 
     def memory(self) -> list[Any]:
-        """Of q, k, v and the lengths; of what is empty, and not read, other memory."""
+        """Return the memory of q, k, v and the lengths.
+
+        An empty tensor, which kernels do not read, is replaced by another one.
+        """
         some = [self.q, self.k, self.v]
         spare = next((one for one in some if math.prod(one.shape)), self.q)
         found = [(one if math.prod(one.shape) else spare).memory for one in some]
@@ -78,7 +82,8 @@ def heads_of(
     device: AnyDevice, q: Given, k: Given, v: Given, *, scale: float | None, causal: bool,
     lengths: Given | None,
 ) -> Heads:  # fmt: skip
-    """What callers give; InputError, with the name of the argument, for what does not fit."""
+    """Validate the tensors of a call; InputError, with the argument's name, for those that do not
+    fit."""
     queries, keys = tensor(device, "q", q), tensor(device, "k", k)
     if len(queries.shape) < 3:
         raise InputError(f"q has the axes heads, queries and size at least, and is {queries.text}")
@@ -107,8 +112,11 @@ def results_of(
     device: AnyDevice, value: Given, q: Tensor, read: Sequence[Tensor | None],
     log_sums: Given | None, out: Given | None,
 ) -> tuple[Any, Tensor, Tensor | None]:  # fmt: skip
-    """`out` or what is made like `q`, its memory, and that of a number of each query if it is
-    asked for; InputError where they do not fit, or are in memory that is read."""
+    """Return the caller's result, its memory, and the memory of `log_sums`, if any.
+
+    The result is `out`, or new memory like `q`. Raises InputError if one does not fit, or overlaps
+    memory that is read.
+    """
     target = result(device, value, q) if out is None else out
     made = like(device, "out", target, q)
     sums = None

@@ -36,8 +36,12 @@ LN_2 = math.log(2)
 
 @frozen
 class AttentionForm:
-    """What queries see: with `causal` no key after them, with `lengths` so many keys of each
-    sequence; and whether `sums` of each row are stored."""
+    """The masks and outputs of an attention kernel.
+
+    causal: A query sees no later keys.
+    lengths: Sequences have lengths of their own.
+    sums: The logarithm of each row's sum is stored.
+    """
 
     causal: bool = False
     lengths: bool = False
@@ -45,7 +49,7 @@ class AttentionForm:
 
 
 class Sequence:
-    """One head of one sequence, and the keys that each of its queries sees."""
+    """One head of one sequence, and the number of keys that each query sees."""
 
     def __init__(
         self, k: Builder, form: AttentionForm, sizes: tuple[Value, Value],
@@ -58,11 +62,11 @@ class Sequence:
 
     @property
     def causal(self) -> bool:
-        """Whether queries of the sequence see different keys."""
+        """True if queries of the sequence see different keys."""
         return self._form.causal
 
     def seen(self, query: Value) -> Value:
-        """How many keys a query sees: the last one all, one that there is not none."""
+        """Return the number of keys that a query sees: all for the last query, none beyond it."""
         if not self._form.causal:
             # Numbers of their own for each query also spare registers for what all would share.
             return self._k.select(query < self.queries, self.keys, 0)
@@ -80,7 +84,7 @@ class Sequence:
         return Mask(key + tile.columns > self.seen(first), lambda row, line: key + line < seen[row])
 
     def first_that_sees(self, key: Value) -> Value:
-        """The first query that sees a key; where none does, how many there are."""
+        """Return the first query that sees a key, or the number of queries if none does."""
         k = self._k
         before, there = key + self.queries, key < self.keys
         if not self._form.causal:
@@ -90,14 +94,14 @@ class Sequence:
 
 
 def part_of(k: Builder, tensor: Value, head: Value, lines: Value, size: Value) -> Value:
-    """Where a head of a tensor begins."""
+    """Return the pointer to a head of a tensor of heads of `lines` by `size` elements."""
     word = u64 if k.machine.has(Capability.U64) else u32
     return k.pointer_add(tensor, head.cast(word) * (lines.cast(word) * size.cast(word)))
 
 
 @frozen(eq=False)
 class _Work:
-    """What a workgroup does: some queries of a head, from `first` on."""
+    """The task of a workgroup: some queries of a head, from `first` on."""
 
     sequence: Sequence
     first: Value
@@ -115,11 +119,11 @@ def _attention(
     factor: Value, q: Value, keys_: Value, values: Value, *memory: Value, element: Type,
     plan: TilePlan | CoreTilePlan, form: AttentionForm,
 ) -> None:  # fmt: skip
-    """out = softmax(scale * q k^T) v, of heads of which `shared_by` have the same keys and values.
+    """out = softmax(scale * q k^T) v, where `shared_by` heads of queries share keys and values.
 
-    A workgroup has some queries of one head. Powers are of what was the greatest so far, and sums
-    are scaled when a greater one comes (Milakov and Gimelshein, 2018; FlashAttention-2, Dao, 2023):
-    2 ** (x - greatest), where `factor` is scale * log2(e).
+    A workgroup processes some queries of one head. Weights are 2 ** (x - greatest), where x is a
+    product times `factor`, which is scale * log2(e), and greatest is the running maximum; sums are
+    rescaled when it grows (Milakov and Gimelshein, 2018; FlashAttention-2, Dao, 2023).
     """
     rest = list(memory)
     lengths = rest.pop(0) if form.lengths else None
@@ -195,12 +199,12 @@ def _in_tiles(k: Builder, element: Type, plan: TilePlan, work: _Work) -> None:
 
 
 def inverse_of(k: Builder, total: Value) -> Value:
-    """What sums are multiplied by: 0 where no key was seen."""
+    """Return the normalisation factor of a row: 1 / total, or 0 if no key was seen."""
     return k.select(total > 0.0, k.rcp(total), 0.0)
 
 
 def log_sum(k: Builder, top: Value, total: Value) -> Value:
-    """The logarithm of a sum of powers of 2, times the greatest, to base e: NaN of NaN."""
+    """Return ln(total * 2**top): LEAST for a total of 0, NaN for NaN."""
     return k.select(total == 0.0, LEAST, (top + k.log2(total)) * LN_2)
 
 
@@ -240,10 +244,11 @@ def corrected_sums(
     softmax: tuple[SequenceOf[Value], SequenceOf[Value]], factor: Value, sequence: Sequence,
     heads: tuple[Value, Value, Value],
 ) -> list[Value]:  # fmt: skip
-    """Sums of values for the queries `row` and `row + 8`, without keys that they do not see.
+    """Return sums of values for the queries `row` and `row + 8`, without keys that they do not see.
 
-    `softmax` has the greatest products, times the factor, and the totals of weights; sums with a
-    total that is NaN stay NaN. `heads` are those of queries, keys and values.
+    softmax: The greatest products, times the factor, and the totals of weights; a NaN total keeps
+        its sums NaN.
+    heads: The heads of queries, keys and values.
     """
     q, keys, values = heads
 
@@ -280,7 +285,7 @@ ATTENTION = {
     for lengths in (False, True)
     for sums in (False, True)
 }
-"""The kernel by the type of its elements, and by whether lengths are given and sums stored."""
+"""The kernels by element type, by whether there are lengths, and by whether sums are stored."""
 
 for _element, _form in (
     (f32, AttentionForm(causal=True, lengths=True, sums=True)), (bf16, AttentionForm()),

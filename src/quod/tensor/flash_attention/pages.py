@@ -1,7 +1,7 @@
-"""Keys and values in pages: attention that reads them by a table, and what appends new ones.
+"""Paged keys and values: attention that reads them through a page table, and appending to them.
 
-After Kwon et al., Efficient memory management for large language model serving with
-PagedAttention, 2023.
+After Kwon et al., Efficient memory management for large language model serving with PagedAttention,
+2023.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from quod.tensor.rows.plan import plan_groups, widest
 from quod.tensor.scalars import positive
 
 _MOST = 1 << 30
-"""Keys of a sequence, as `attention` has them."""
+"""The most keys of a sequence, as in `attention`."""
 
 
 def paged_attention(
@@ -34,19 +34,19 @@ def paged_attention(
     lengths: Given, *, scale: float | None = None, causal: bool = True,
     log_sums: Given | None = None, parts: int | None = None, out: Given | None = None,
 ) -> Any:  # fmt: skip
-    """`attention_decode` of keys and values that are in pages; gives `out`, or what is made for it.
+    """Return `attention_decode` of paged keys and values, in `out` or in new memory.
 
     `q` has the shape (sequences, heads, queries, size), `key_pages` and `value_pages` (pages,
-    kv_heads, page_size, size): key i of a sequence is line i % page_size of the page that
-    table[sequence, i // page_size] names. `table`, of shape (sequences, most_pages), and `lengths`,
-    of shape (sequences,), are of int32 or uint32. A sequence has so many keys as `lengths` says,
-    of which the last query sees all; more than its row of the table has room for, or below zero,
-    are all of these. Entries of the table beyond its keys are not looked at, and neither are pages
-    and lines that no sequence has.
+    kv_heads, page_size, size). Key i of a sequence is line i % page_size of page table[sequence, i
+    // page_size]. `table`, of shape (sequences, most_pages), and `lengths`, of shape (sequences,),
+    are of int32 or uint32. `lengths` gives the keys of each sequence, all of which the last query
+    sees; a length that is negative or exceeds the sequence's row of the table means all keys of
+    that row. Table entries beyond the keys are ignored, as are pages and lines of no sequence.
 
-    No memory beyond the pages is ever read. Where `table` and `lengths` are in host memory as
-    arrays, an entry in use that is no page is an InputError that names the first; elsewhere the
-    host does not look at them, and keys of such an entry are not seen. Else as `attention_decode`.
+    Memory beyond the pages is never read. If `table` and `lengths` are arrays in host memory, an
+    entry in use that is out of range raises InputError, naming the first; otherwise the host does
+    not read them, and keys of such an entry are masked. Everything else is as in
+    `attention_decode`.
     """
     device = resolve_device(device)
     queries = tensor(device, "q", q)
@@ -78,19 +78,21 @@ def append_to_pages(
     device: DeviceChoice, k: Given, v: Given, key_pages: Given, value_pages: Given, table: Given,
     lengths: Given,
 ) -> None:  # fmt: skip
-    """Stores new keys and values in the pages of their sequences, bit for bit.
+    """Store new keys and values in the pages of their sequences, bit for bit.
 
     `k` and `v` have the shape (sequences, kv_heads, tokens, size); pages, `table` and `lengths` are
-    those of `paged_attention`, of one type with `k`. Lengths count the new keys already, so that
-    both calls take the same: token t of a sequence becomes its key lengths - tokens + t, and the
-    last one key lengths - 1. One whose place would be below zero is not stored, so that sequences
-    may have fewer new keys, the last ones of their row. The places of two tokens are to differ.
+    those of `paged_attention`, of one type with `k`. Lengths include the new keys, as
+    `paged_attention` needs them: token t of a sequence becomes key lengths - tokens + t, and the
+    last one key lengths - 1. Tokens with a negative key are not stored, so that sequences may have
+    fewer new keys, the last ones of their row. No two tokens may have the same place.
 
-    Nothing beyond the pages is ever written. Where `table` and `lengths` are in host memory as
-    arrays, an entry that is no page, a length beyond the table's row and a place that two tokens
-    have are an InputError, before anything is stored; elsewhere such a token is not stored, and
-    which of two has a place is open. InputError, with the name of the argument, for what does not
-    fit; DeviceError for memory that the device does not reach.
+    Memory beyond the pages is never written. If `table` and `lengths` are arrays in host memory, an
+    entry out of range, a length beyond the table's row and a place of two tokens raise InputError
+    before anything is stored. Otherwise such a token is not stored, and of two tokens with one
+    place either may be.
+
+    Raises InputError, with the name of the argument, for arguments that do not fit; DeviceError for
+    memory that the device cannot reach.
     """
     device = resolve_device(device)
     new = tensor(device, "k", k)
@@ -121,7 +123,7 @@ def append_to_pages(
 
 @frozen(eq=False)
 class _Pages:
-    """Pools of pages, and which of them sequences have."""
+    """The pools of key and value pages, and the page table and lengths of sequences."""
 
     keys: Tensor
     values: Tensor
@@ -147,11 +149,12 @@ class _Pages:
 
     @property
     def most(self) -> int:
-        """Pages of a sequence."""
+        """The most pages of a sequence."""
         return self.table.columns
 
     def _on_host(self) -> tuple[Array, Array] | None:
-        """The table and the lengths as kernels see them; None where the host does not look."""
+        """Return the table and lengths as unsigned numbers, or None if they are not in host
+        memory."""
         given = self.table.memory, self.lengths.memory
         if any(isinstance(each, Buffer) for each in given):
             return None
@@ -159,7 +162,8 @@ class _Pages:
         return table, lengths
 
     def check_used(self) -> None:
-        """InputError for an entry in use that is no page, where the host sees it."""
+        """Raise InputError for a table entry in use that is out of range, if the host can read
+        it."""
         known = self._on_host()
         if known is not None:
             table, lengths = known
@@ -167,7 +171,8 @@ class _Pages:
             self._refuse((np.arange(self.most) < used[:, None]) & (table >= self.count))
 
     def check_places(self, tokens: int) -> None:
-        """InputError for places of new keys that are not there, or are not one token's each."""
+        """Raise InputError for new keys without a page, or two with one place, if the host can read
+        them."""
         known = self._on_host()
         if known is None or not tokens:
             return
@@ -206,7 +211,8 @@ def _pages(
     device: AnyDevice, model: Tensor, key_pages: Given, value_pages: Given, table: Given,
     lengths: Given,
 ) -> _Pages:  # fmt: skip
-    """What callers give, to go with a tensor of sequences; InputError for what does not fit."""
+    """Validate the pages, table and lengths for the sequences of `model`; InputError if they do not
+    fit."""
     keys = tensor(device, "key_pages", key_pages)
     fits = keys.element is model.element and len(keys.shape) == 4 and keys.columns == model.columns
     if not fits:

@@ -1,8 +1,8 @@
-"""What parts of the keys have given, and the kernel that makes one result of them.
+"""Partial results of attention for parts of the keys, and the kernel that combines them.
 
-A part's result is not divided yet: sums of values, by weights of which the greatest is 1, the
-greatest product (times the factor, to base 2), and the total of weights. So nothing is lost where
-products are large, as it would be in the logarithm of a sum.
+A part stores unnormalised sums of values, with a greatest weight of 1, the greatest product (times
+the factor, to base 2), and the total of weights. Unlike the logarithm of a sum, this loses no
+precision for large products.
 """
 
 from __future__ import annotations
@@ -21,14 +21,17 @@ from quod.tensor.rows.groups import own_accesses, own_rows
 from quod.tensor.rows.plan import GroupPlan
 
 TOGETHER = 4
-"""Elements of f32 that are stored together at most."""
+"""The most f32 elements of one store."""
 _AT_ONCE = 8
 """Parts that are read at a time."""
 
 
 class Parts:
-    """The numbers of each part, by parts and rows: first all sums of values, of `size` elements
-    each, then the greatest products, then the totals."""
+    """The results of all parts in memory, indexed by part and row.
+
+    All sums of values come first, of `size` elements each, then the greatest products, then the
+    totals.
+    """
 
     def __init__(self, k: Builder, memory: Value, rows: Value, parts: Value, size: Value) -> None:
         self._rows, self._size = rows.cast(u64), size.cast(u64)
@@ -38,21 +41,21 @@ class Parts:
         self.totals = k.pointer_add(self.tops, count)
 
     def place(self, part: Value, row: Value) -> Value:
-        """Where the numbers of a row are."""
+        """Return the index of a part's row."""
         return part.cast(u64) * self._rows + row.cast(u64)
 
     def line(self, place: Value) -> Value:
-        """A pointer to its sums."""
+        """Return the pointer to the sums of a row."""
         return self._k.pointer_add(self.sums, place * self._size)
 
     def store(self, place: Value, at: Value, values: Sequence[Value]) -> None:
-        """Stores sums of a row, those of an access."""
+        """Store the sums of one access of a row."""
         line, vector = self.line(place), len(values)
         for first in range(0, vector, TOGETHER):
             self._k.store(line, at * vector + first, *values[first : first + TOGETHER])
 
     def store_numbers(self, place: Value, top: Value, total: Value) -> None:
-        """Stores the greatest product and the total of a row."""
+        """Store the greatest product and the total of a row."""
         self.tops[place] = top
         self.totals[place] = total
 
@@ -61,7 +64,8 @@ def _attention_parts(
     k: Builder, rows: Value, size: Value, parts: Value, numbers: Value, out: Value,
     *log_sums: Value, element: Type, plan: GroupPlan,
 ) -> None:  # fmt: skip
-    """out[r] = the sum of all parts' sums, over their total, each times 2**(own top - top)."""
+    """out[r] = the parts' sums over their totals, each part weighted by 2**(its top - greatest
+    top)."""
     of = Parts(k, numbers, rows, parts, size)
     accesses, of_sums = Accesses(k, element, plan.vector), Accesses(k, f32, plan.vector)
     width, start = size // plan.vector, k.constant(0, u32)
@@ -116,7 +120,7 @@ def _kernel(element: Type, *, sums: bool) -> KernelDefinition:
 ATTENTION_PARTS = {
     (element, sums): _kernel(element, sums=sums) for element in TYPES for sums in (False, True)
 }
-"""The kernel by the type of the result's elements, and by whether sums are stored."""
+"""The kernels by element type of the result, and by whether sums are stored."""
 
 register(
     "tensor.attention_parts_bf16", ATTENTION_PARTS[bf16, True], element=bf16,

@@ -1,8 +1,8 @@
-"""How attention is shared out: rows that a workgroup has, and lines that pass by them.
+"""Plans of attention: rows of a workgroup, and tiles of lines that it streams.
 
-The forward pass has rows of queries, and keys with their values pass by; of the gradients one has
-rows of queries as well, the other rows of keys. The size of a head is rounded up in a plan; how
-many queries and keys there are is an argument of kernels.
+In the forward pass rows are queries, and lines are keys and values; one backward kernel has rows of
+queries as well, the other rows of keys. A plan rounds up the size of a head; the numbers of queries
+and keys are kernel arguments.
 """
 
 from __future__ import annotations
@@ -15,22 +15,27 @@ from quod.kernel.machine import Capability
 from quod.tensor.rows.plan import VECTOR_LANES, WIDEST, widest
 
 _TOGETHER = 4
-"""Elements that an instance reads together at most."""
+"""The most elements of an access."""
 _CHUNK = 32
-"""Elements of a line that a GPU's workgroup has in shared memory at a time."""
+"""Elements of a line that a GPU workgroup has in shared memory at a time."""
 _MOST_SUMS = 64
-"""Sums over lines that an instance of a GPU has in registers."""
+"""The most sums over lines that an instance of a GPU keeps in registers."""
 LARGEST_HEAD = 256
 
 
 @frozen
 class TilePlan:
-    """A workgroup of `lanes` instances, `across` of them beside each other, has a tile of rows.
+    """A tile without tensor cores.
 
-    An instance has `rows` of them, and of the lines that pass by together `columns`. A row has
-    `size` elements, of which `chunk` are in shared memory at a time, read `vector` together. Sums
-    over lines are taken of `panel` elements of a row at a time; they are `held` in registers, else
-    in shared memory, which is what a processor's cache keeps.
+    lanes: Instances of a workgroup.
+    across: Adjacent instances that share rows.
+    rows: Rows of an instance.
+    columns: Lines of an instance in a step.
+    size: Elements of a row, rounded up.
+    chunk: Elements of a row in shared memory at a time.
+    panel: Elements of a row that are summed over lines at a time.
+    vector: Elements of an access.
+    held: Sums are in registers; otherwise in shared memory, which a CPU's cache holds.
     """
 
     lanes: int
@@ -45,11 +50,11 @@ class TilePlan:
 
     @property
     def tile(self) -> tuple[int, int]:
-        """Rows of a workgroup, and lines that are taken together."""
+        """The rows of a workgroup, and the lines of a step."""
         return self.lanes // self.across * self.rows, self.across * self.columns
 
     def shared_bytes(self, operands: int) -> int:
-        """Shared memory of a GPU's workgroup whose rows are those of so many tensors."""
+        """Return the shared memory of a GPU workgroup with rows of `operands` tensors."""
         rows, columns = self.tile
         line = self.chunk + _TOGETHER
         return 4 * (operands * self.size * rows + columns * (line + rows) + self.across * rows)
@@ -57,12 +62,16 @@ class TilePlan:
 
 @frozen
 class CoreTilePlan:
-    """A workgroup of `subgroups` has a tile of queries on tensor cores, `rows` of each.
+    """A tile on tensor cores.
 
-    Heads have `size` elements, 64 or 128, or up to so many if that is not `exact`. Tiles of `keys`
-    and their values are in shared memory, `stages` times, a power of two; queries are `kept` in
-    registers, or read from there for each tile. Registers are for so many `resident` workgroups a
-    multiprocessor.
+    size: Elements of a head: 64 or 128.
+    rows: Queries of a subgroup.
+    subgroups: Subgroups of a workgroup.
+    keys: Keys of a step.
+    stages: Tiles of keys and values in shared memory; a power of two.
+    kept: Queries stay in registers; otherwise each step loads them from shared memory.
+    resident: Workgroups of a multiprocessor that the registers are limited for.
+    exact: Heads have exactly `size` elements; otherwise at most so many.
     """
 
     size: int
@@ -81,27 +90,29 @@ class CoreTilePlan:
 
     @property
     def tile(self) -> tuple[int, int]:
-        """Queries of a workgroup, and keys that are taken together."""
+        """The queries of a workgroup, and the keys of a step."""
         return self.rows * self.subgroups, self.keys
 
     @property
     def shared_bytes(self) -> int:
-        """What queries, keys and values of 16 bits take."""
+        """Bytes of shared memory for 16-bit queries, keys and values."""
         rows, keys = self.tile
         return 2 * self.size * (rows + 2 * self.stages * keys)
 
     @property
     def gradient_bytes(self) -> int:
-        """The same where rows are of two tensors, as in gradients."""
+        """Bytes of shared memory in gradients, whose rows are those of two tensors."""
         rows, _ = self.tile
         return self.shared_bytes + 2 * self.size * rows
 
 
 @frozen
 class WarpgroupPlan:
-    """Each four subgroups of a workgroup have 64 queries, `warpgroups` times, out of shared memory.
+    """A tile of warpgroup products, with 64 queries to a warpgroup.
 
-    Heads have `size` elements, 64 or 128. Tiles of `keys` and their values are there twice.
+    size: Elements of a head: 64 or 128.
+    warpgroups: Warpgroups of a workgroup.
+    keys: Keys of a step; shared memory has two tiles of keys and of values.
     """
 
     size: int
@@ -115,21 +126,22 @@ class WarpgroupPlan:
 
     @property
     def tile(self) -> tuple[int, int]:
-        """Queries of a workgroup, and keys that are taken together."""
+        """The queries of a workgroup, and the keys of a step."""
         return 64 * self.warpgroups, self.keys
 
     @property
     def shared_bytes(self) -> int:
-        """What queries, keys and values of 16 bits take."""
+        """Bytes of shared memory for 16-bit queries, keys and values."""
         rows, keys = self.tile
         return 2 * self.size * (rows + 4 * keys)
 
 
 @frozen
 class RolePlan(WarpgroupPlan):
-    """The same with a warpgroup more, which only copies; the others, two, may take `turns`.
+    """A warp-specialised tile: one more warpgroup, which only copies.
 
-    `registers` are those of an instance that copies and of one that multiplies.
+    registers: Registers of an instance that copies, and of one that multiplies.
+    turns: The two multiplying warpgroups follow a ping-pong schedule.
     """
 
     registers: tuple[int, int] = (40, 232)
@@ -143,10 +155,12 @@ class RolePlan(WarpgroupPlan):
 
 @frozen
 class WarpgroupGradientPlan:
-    """Each four subgroups of a workgroup have 64 rows, `warpgroups` times, of two tensors.
+    """A tile of the gradients by warpgroups, with 64 rows of two tensors to a warpgroup.
 
-    Heads have `size` elements, 64 or 128. Tiles of `lines` of two other tensors are there `stages`
-    times; both are powers of two.
+    size: Elements of a head: 64 or 128.
+    warpgroups: Warpgroups of a workgroup.
+    lines: Lines of two other tensors in a step; a power of two.
+    stages: Tiles of lines in shared memory; a power of two.
     """
 
     size: int
@@ -161,12 +175,13 @@ class WarpgroupGradientPlan:
 
     @property
     def tile(self) -> tuple[int, int]:
-        """Rows of a workgroup, and lines that are taken together."""
+        """The rows of a workgroup, and the lines of a step."""
         return 64 * self.warpgroups, self.lines
 
     @property
     def shared_bytes(self) -> int:
-        """What rows and lines of 16 bits take, with the numbers of queries that pass by."""
+        """Bytes of shared memory for 16-bit rows and lines, and for the numbers of streamed
+        queries."""
         rows, lines = self.tile
         return 4 * self.size * (rows + self.stages * lines) + 16 * lines
 
@@ -174,14 +189,16 @@ class WarpgroupGradientPlan:
 WARPGROUP_GRADIENT_PLANS = {
     64: WarpgroupGradientPlan(64, 2, 64, 4), 128: WarpgroupGradientPlan(128, 2, 64, 4),
 }  # fmt: skip
-"""Plans of the gradients by warpgroups, by the size of heads."""
+"""Plans of the gradients by warpgroups, by head size."""
 
 CAUSAL_QUERY_PLANS = {128: WarpgroupGradientPlan(128, 2, 128, 2)}
-"""Those of the gradient of queries that see no later keys, where others are faster: half as many
-steps, of which the last ones are masked."""
+"""Plans of the gradient of causal queries, where they are faster than WARPGROUP_GRADIENT_PLANS.
+
+They have half as many steps, of which the last ones are masked.
+"""
 
 WARPGROUP_PLANS = {64: WarpgroupPlan(64, 2, 128), 128: WarpgroupPlan(128, 2, 96)}
-"""Plans of warpgroups by the size of heads."""
+"""Plans of warpgroups by head size."""
 
 CORE_PLANS = {
     64: (
@@ -193,32 +210,35 @@ CORE_PLANS = {
         CoreTilePlan(128, 16, 4, 64, 2, kept=True, resident=2),
     ),
 }
-"""Plans of tensor cores by the size of heads, the largest tile first."""
+"""Plans of tensor cores by head size, the largest tile first."""
 
 GRADIENT_PLANS = {
     64: CoreTilePlan(64, 16, 4, 64, 2, kept=False, resident=2),
     128: CoreTilePlan(128, 16, 4, 32, 2, kept=False, resident=2),
 }
-"""Plans of the gradients, whose rows and lines are those of two tensors each."""
+"""Plans of the gradients on tensor cores, by head size; rows and lines are those of two tensors
+each."""
 
 _WIDE_VECTORS = (16, 3, 8)
-"""Lanes, vectors of rows, and lines: 24 of 32 vector registers are sums."""
+"""Lanes, vectors of rows, and lines with 32 vector registers, of which 24 hold sums."""
 _VECTORS = (8, 3, 4)
-"""12 of 16 registers."""
+"""Lanes, vectors of rows, and lines with 16 vector registers, of which 12 hold sums."""
 
 _TILES = ((128, 8, 4, 4), (128, 8, 2, 4), (128, 8, 1, 4), (128, 16, 1, 2))
-"""Lanes, those beside each other, rows and lines of each, on GPUs with 48 KB of shared memory."""
+"""`lanes`, `across`, `rows` and `columns` for GPUs with 48 KB of shared memory."""
 _SMALL_TILES = ((64, 8, 2, 2), (64, 8, 1, 2), (64, 16, 1, 1))
-"""The same within what WebGPU promises. Of rows by lines twice as large SwiftShader takes minutes,
-and gigabytes, to compile."""
+"""`lanes`, `across`, `rows` and `columns` within the limits that WebGPU guarantees.
+
+SwiftShader takes minutes, and gigabytes, to compile tiles twice as large.
+"""
 
 
 _KEPT = 16 << 20
-"""Bytes of keys and values that the cache of a GPU with warpgroups keeps beside all else."""
+"""Bytes of keys and values that fit the cache of a GPU with warpgroups, next to other data."""
 
 
 def heads_together(keys: int, head: int, shared_by: int) -> int:
-    """Heads of queries whose keys and values, of 16 bits, a cache keeps."""
+    """Return the heads of queries whose 16-bit keys and values fit the cache together."""
     return max(1, _KEPT // (4 * keys * head)) * shared_by
 
 
@@ -228,7 +248,14 @@ AnyAttentionPlan = TilePlan | CoreTilePlan | WarpgroupPlan
 def plan_attention(
     device: AnyDevice, element: Type, queries: int, head: int, heads: int, *, whole: bool = True
 ) -> AnyAttentionPlan:
-    """The plan for so many heads of so many queries, with keys that are `whole` sequences."""
+    """Return the plan of the forward pass.
+
+    queries: Queries of a head.
+    head: Elements of a head.
+    heads: Heads of all sequences.
+    whole: Sequences have no lengths of their own, and have keys; without it, plans of warpgroups
+        are excluded.
+    """
     size = _on_cores(device, element, head)
     if size is None:
         return plan_tiles(device, element, head)
@@ -275,7 +302,7 @@ def plan_gradients(
 
 
 def _on_cores(device: AnyDevice, element: Type, head: int) -> int | None:
-    """The size of heads in plans of tensor cores; None where these do not suit."""
+    """Return the head size of tensor-core plans, or None if tensor cores do not apply."""
     cores = device.machine(device.lanes).has(Capability.TENSOR_CORES)
     if not cores or element not in HALVES or head * element.bytes % WIDEST:
         return None
@@ -285,7 +312,10 @@ def _on_cores(device: AnyDevice, element: Type, head: int) -> int | None:
 def plan_tiles(
     device: AnyDevice, element: Type, head: int, *, operands: int = 1, sums: int = 1
 ) -> TilePlan:
-    """The plan for heads of so many elements, rows of `operands` tensors and `sums` over lines."""
+    """Return the plan without tensor cores, for rows of `operands` tensors and `sums` over lines.
+
+    Raises InputError if no tile fits the shared memory.
+    """
     machine = device.machine(device.lanes)
     if machine.has(Capability.VECTOR_LANES):
         wide = device.machine(VECTOR_LANES).has(Capability.IFMA52)

@@ -1,7 +1,7 @@
 """Attention on tensor cores: keys and values by asynchronous copies, weights in registers.
 
-Of what a product of queries and keys gives, an instance has the words that the next product takes
-as its first factor, so that weights never leave registers (FlashAttention-2, Dao, 2023).
+The accumulator of a product of queries and keys has the layout of the next product's first factor,
+so that weights never leave registers (FlashAttention-2, Dao, 2023).
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from quod.tensor.rows.exponentials import LEAST
 Values = tuple[Value, ...]
 
 _WORDS = 4
-"""Words of a copy, and of a row of a matrix: eight elements of 16 bits."""
+"""Words of a copy, and of a matrix row: eight 16-bit elements."""
 _ELEMENTS = 8
 _FAR = 8.0
-"""How far above a top logits may be, to base 2, before it is raised."""
+"""The most, to base 2, that a logit may exceed the running maximum before it is raised."""
 MATRIX = 16
-"""Rows and columns of what one load gives: four matrices of 8 by 8."""
+"""Rows and columns of one matrix load: four 8 x 8 matrices."""
 
 
 @frozen(eq=False)
@@ -38,10 +38,10 @@ class Copied:
 
 
 class Tiles:
-    """Tiles of lines of a matrix in shared memory, `stages` of them.
+    """Tiles of lines of a matrix in shared memory, in `stages` stages.
 
-    Copies of eight elements are exchanged within a line (the number of the place xor that of the
-    line), so that neither copies nor matrices meet in a bank.
+    Copies of eight elements are swizzled within a line (the copy's index XOR the line number), so
+    that neither copies nor matrix loads have bank conflicts.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Tiles:
         self._source = k.pointer_add(matrix.pointer.cast(u32), own)
 
     def copy(self, first: Value, stage: Value | int) -> None:
-        """Begins the copies of the lines from `first` on; beyond the last one there are zeros."""
+        """Start the copies of the lines from `first` on, with zeros beyond the last line."""
         k = self._k
         source = k.pointer_add(self._source, first.cast(u64) * self._width.cast(u64))
         for number in range(self._count):
@@ -75,14 +75,18 @@ class Tiles:
             k.copy_async(self._room, to, source, self._width * line, _WORDS, where=there)
 
     def left(self, own: Value) -> Value:
-        """Where this instance's row of matrices begins, of 16 lines from `own` on as a first
-        factor; also of lines that are summed over, as a second one that is turned."""
+        """Return the offset of this instance's matrix row, for 16 lines from `own` as a first
+        factor.
+
+        It also serves lines that are summed over, as a transposed second factor.
+        """
         lane = self._k.lane_id()
         line = own + (lane & 15)
         return line * self._pitch + (lane >> 4 ^ lane & 7) * _WORDS
 
     def right(self) -> Value:
-        """The same of lines that are columns of a second factor."""
+        """Return the offset of this instance's matrix row, for lines that are columns of a second
+        factor."""
         lane = self._k.lane_id()
         line = (lane & 7) + (lane >> 4) * 8
         return line * self._pitch + (lane >> 3 & 1 ^ lane & 7) * _WORDS
@@ -90,7 +94,7 @@ class Tiles:
     def matrices(
         self, start: Value, stage: Value | int, across: int, down: int, *, turned: bool = False
     ) -> Values:
-        """The words of the `down`-th 16 lines and the `across`-th 16 elements of each."""
+        """Load the words of the `down`-th 16 lines and their `across`-th 16 elements."""
         place = start + stage * self._words ^ across * 2 * _WORDS
         return self._k.load_matrices(
             self._room, place + down * MATRIX * self._pitch, transposed=turned
@@ -111,8 +115,7 @@ def store(
     k: Builder, element: Type, plan: CoreTilePlan, target: Copied, row: Value,
     sums: Sequence[Values], scales: Sequence[Value],
 ) -> None:  # fmt: skip
-    """Stores 16 rows, of which an instance has `row` and the one 8 further, each scaled; two
-    elements that are stored beside each other are a word."""
+    """Store 16 rows, scaled; an instance has the rows `row` and `row + 8`."""
     pack, width = k.pack_f16 if element is f16 else k.pack_bf16, target.size >> 1
     for half in range(2):
         own = row + 8 * half
@@ -135,8 +138,12 @@ class Attention:
         self, k: Builder, element: Type, plan: CoreTilePlan, of_q: Copied, of_keys: Copied,
         of_values: Copied, first: Value, seen: Callable[[Value], Value], factor: Value,
     ) -> None:  # fmt: skip
-        """Queries from `first` on, of which `seen` tells how many keys one sees; `of_keys` and
-        `of_values` have as many lines as the last of them sees."""
+        """Allocate the tiles of a workgroup.
+
+        first: The first query.
+        seen: The number of keys that a query sees.
+        of_keys, of_values: Keys and values, with as many lines as the last query sees.
+        """
         self._k, self._element, self._plan, self._factor = k, element, plan, factor
         rows, keys = plan.tile
         self._first, self._seen, self._count = first, seen, of_keys.count
@@ -150,8 +157,10 @@ class Attention:
         self._kept: list[list[Values]] = []
 
     def run(self) -> Found:
-        """What the queries find. The greatest products are times the factor there, and -3.4e38
-        where no key was seen."""
+        """Return the results of all keys.
+
+        The greatest products are times the factor, and -3.4e38 if no key was seen.
+        """
         k, plan, keys = self._k, self._plan, self._plan.keys
         k.resident_workgroups(plan.resident)
         self._queries.copy(self._first, 0)
@@ -195,7 +204,7 @@ class Attention:
         self._k.copy_async_commit()
 
     def _step(self, number: Value, found: Found, *, masked: bool) -> Found:
-        """With a tile of keys added."""
+        """Return the results with a tile of keys added."""
         k, plan, keys = self._k, self._plan, self._plan.keys
         # The oldest tiles are there for all, and those that were multiplied are free.
         k.copy_async_wait(plan.stages - 2)
@@ -219,7 +228,7 @@ class Attention:
         return Found(found.tops, totals, sums)
 
     def _multiply(self, left: Values, right: Values, sums: list[Values], place: int) -> None:
-        """Adds the product of 16 rows and 16 columns to the two sums from `place` on."""
+        """Add the product of 16 rows and 16 columns to the two sums from `place` on."""
         for half in range(2):
             own = right[2 * half :][:2]
             sums[place + half] = self._k.mma(self._element, left, own, sums[place + half])
@@ -230,7 +239,7 @@ class Attention:
         ]
 
     def _products(self, stage: Value) -> list[list[Values]]:
-        """Of queries with a tile of keys, by 16 queries and eight keys."""
+        """Multiply the queries with a tile of keys; indexed by 16 queries, then by eight keys."""
         columns = self._plan.keys // MATRIX
         zeros = (self._k.constant(0.0, f32),) * 4
         found: list[list[Values]] = [[zeros] * (2 * columns) for _ in range(self._down)]
@@ -243,7 +252,7 @@ class Attention:
         return found
 
     def _seen_alone(self, row: int, logits: list[Values], number: Value) -> list[Values]:
-        """Logits of 16 queries, the least number where a key is not seen."""
+        """Mask the logits of 16 queries: LEAST for keys that are not seen."""
         k = self._k
         query = self._first + self._own + (row * MATRIX + (k.lane_id() >> 2))
         beside = (number * self._plan.keys + (k.lane_id() & 3) * 2).cast(i32)
@@ -258,9 +267,10 @@ class Attention:
         ]
 
     def _raised(self, found: Found, logits: list[list[Values]]) -> Found:
-        """With tops that no logit is far above: only where one was, are sums scaled.
+        """Raise the maxima that a logit exceeds by far, and rescale sums only if one was raised.
 
-        Powers are up to 2**_FAR then, which is a factor that sums and weights share."""
+        Weights are then at most 2**_FAR, a factor that sums and totals share.
+        """
         k, factor = self._k, self._factor
         tops: list[list[Value]] = []
         raised = None
@@ -294,7 +304,8 @@ class Attention:
     def _weighed(
         self, logits: list[Values], tops: list[Value], totals: list[Value], *, masked: bool
     ) -> tuple[list[Values], list[Value]]:
-        """Of 16 queries the weights, as words of a first factor, and new totals."""
+        """Return the weights of 16 queries, packed as words of a first factor, and the new
+        totals."""
         k, factor = self._k, self._factor
         zero = k.constant(0.0, f32)
         parts: list[list[Value]] = []

@@ -1,8 +1,8 @@
-"""Rows of a workgroup, and lines that pass by them: products, and sums over lines.
+"""Tiles of rows and streamed lines without tensor cores: products, and weighted sums over lines.
 
-The rows of an operand lie in shared memory turned, so that all rows of one element follow each
-other. Lines come as they are, and are padded with zeros. On a processor the lanes of a vector are
-rows, and all of them see the same element of a line; on a GPU some instances share a row.
+The rows of an operand are transposed in shared memory, so that all rows of one element are
+adjacent. Lines are not transposed, and are padded with zeros. On a CPU the lanes of a vector are
+rows, and all read the same element of a line; on a GPU some instances share a row.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from quod.tensor.flash_attention.plan import TilePlan
 
 Values = tuple[Value, ...]
 Grid = list[list[Value]]
-"""By an instance's rows, and its lines or elements."""
+"""Indexed by the instance's rows, then by its lines or elements."""
 
 _PAD = 4
-"""Elements after a line, so that lines do not meet in a bank."""
+"""Elements of padding after a line, to avoid bank conflicts."""
 _STEP = 4
-"""Elements of a line that are multiplied together on a GPU."""
+"""Elements of a line that a GPU multiplies at a time."""
 
 
 @frozen(eq=False)
@@ -47,7 +47,7 @@ class Lines:
 
 
 class Tile:
-    """The tile of a workgroup, and what this instance has of it."""
+    """The tile of a workgroup, and this instance's share of it."""
 
     def __init__(self, k: Builder, element: Type, plan: TilePlan, head: Value) -> None:
         self._k, self._plan, self._head = k, plan, head
@@ -66,17 +66,17 @@ class Tile:
     # --- where an instance's rows, lines and elements are
 
     def row(self, number: int) -> Value:
-        """An own row, counted from the tile's first one."""
+        """Return the index of an own row in the tile."""
         if self._vectors:
             return self._own + number * self._plan.lanes
         return self._own * self._plan.rows + number
 
     def column(self, number: int) -> Value:
-        """An own line, counted from the first of those that are taken together."""
+        """Return the index of an own line in the step."""
         return self._beside + number * self._plan.across
 
     def _of_rows(self, room: Value, line: Value) -> list[Value]:
-        """What a line of shared memory has for the own rows."""
+        """Load the own rows' values of a transposed line in shared memory."""
         first = line * self.rows
         if self._vectors:
             return [room[first + self.row(number)] for number in range(self._plan.rows)]
@@ -93,7 +93,7 @@ class Tile:
     # --- memory
 
     def _at(self, lines: Lines, first: Value) -> Value:
-        """A pointer to a line, as accesses take it."""
+        """Return the pointer to a line, for `Accesses`."""
         width = self._head // self._plan.vector
         return self._accesses.of(
             self._k.pointer_add(
@@ -103,8 +103,11 @@ class Tile:
         )
 
     def turned(self, lines: Lines, first: Value, room: Value) -> Value:
-        """The tile's rows from `first` on, in `room`, which `turned_room` gives; beyond the last
-        row it is that one."""
+        """Copy the tile's rows from `first` on, transposed, to `room`, which `turned_room`
+        allocates.
+
+        The last row is repeated beyond the last row.
+        """
         k, plan = self._k, self._plan
         width = self._head // plan.vector
         source = self._at(lines, first)
@@ -120,11 +123,11 @@ class Tile:
         return room
 
     def turned_room(self) -> Value:
-        """Shared memory for `turned`."""
+        """Allocate shared memory for `turned`."""
         return self._k.shared(f32, self._plan.size * self.rows)
 
     def _fill(self, lines: Lines, first: Value, start: Value | int) -> None:
-        """A chunk of the lines from `first` on, in shared memory."""
+        """Copy a chunk of the lines from `first` on to shared memory."""
         k, plan = self._k, self._plan
         left = lines.count - 1 - first
         source = self._at(lines, first)
@@ -159,7 +162,8 @@ class Tile:
     # --- products and sums
 
     def products(self, own: Value, lines: Lines, first: Value) -> Grid:
-        """The products of the own rows with the own lines, of those from `first` on."""
+        """Return the products of the own rows with the own lines of the step that begins at
+        `first`."""
         k, plan = self._k, self._plan
         zeros = (k.constant(0.0, f32),) * (plan.rows * plan.columns)
         with k.range(k.constant(0, u32), plan.size, plan.chunk, carry=zeros) as chunks:
@@ -183,12 +187,15 @@ class Tile:
         return [list(found[i : i + plan.columns]) for i in range(0, len(found), plan.columns)]
 
     def there(self, first: Value, seen: Sequence[Value]) -> Grid:
-        """Which of the own lines, of those from `first` on, each own row sees: so many of all."""
+        """Return, for each own row and own line of a step, whether the row sees the line.
+
+        seen: For each own row, the number of lines that it sees.
+        """
         at = [first + self.column(each) for each in range(self._plan.columns)]
         return [[place < count for place in at] for count in seen]
 
     def weigh(self, weights: Grid) -> None:
-        """What the own lines have to do with the own rows, for `add`."""
+        """Store the weights of own rows and own lines in shared memory, for `add`."""
         for number in range(self._plan.columns):
             self._put_rows(self._weights, self.column(number), [row[number] for row in weights])
 
@@ -196,9 +203,9 @@ class Tile:
         self, sums: Sums, lines: Lines, first: Value, scales: Sequence[Value] | None = None, *,
         mask: Mask | None = None,
     ) -> Sums:  # fmt: skip
-        """Adds the lines from `first` on, as `weigh` weighs them, to sums that are scaled before.
+        """Return scaled sums plus the lines from `first` on, times the weights of `weigh`.
 
-        Between `weigh` and this there is no barrier: it begins with one. With a mask a line changes
+        It begins with a barrier, so none is needed after `weigh`. With a mask, a line changes
         nothing in rows that do not see it; a weight of 0 does not suffice, as 0 * NaN is NaN.
         """
         k, plan = self._k, self._plan
@@ -234,7 +241,7 @@ class Tile:
         return results
 
     def _with_lines(self, sums: Values, start: Value, mask: Mask | None) -> Values:
-        """Sums with all lines added; those that a row does not see change nothing."""
+        """Return sums plus all weighted lines; masked lines change nothing."""
         k, plan = self._k, self._plan
         width = plan.panel // plan.across
         step = 1 if self._vectors else _STEP
@@ -259,9 +266,9 @@ class Tile:
     def combined(
         self, values: Sequence[Value], combine: Callable[[Value, Value], Value]
     ) -> list[Value]:
-        """One number of each own row from those of the instances that share it, in a fixed order.
+        """Reduce a number of each own row over the instances that share it, in a fixed order.
 
-        The next time there must be a barrier between.
+        Callers need a barrier between two calls.
         """
         if self._parts is None:
             return list(values)
@@ -274,7 +281,7 @@ class Tile:
         return found
 
     def sums(self) -> Sums:
-        """Sums over lines, of which there are none yet; made before the first loop."""
+        """Return initial sums over lines; call it before the first loop."""
         k, plan = self._k, self._plan
         zero = k.constant(0.0, f32)
         if plan.held:
@@ -283,7 +290,7 @@ class Tile:
         return Sums(k, self, plan, k.shared(f32, plan.size * self.rows), [])
 
     def store(self, lines: Lines, first: Value, sums: Sums, scales: Sequence[Value]) -> None:
-        """Stores the sums of the own rows, scaled, where they are in the matrix."""
+        """Store the sums of the own rows, scaled, in the rows from `first` on."""
         k, plan = self._k, self._plan
         width = plan.panel // plan.across
 
@@ -311,7 +318,7 @@ class Tile:
     def store_numbers(
         self, vector: Value, first: Value, count: Value, values: Sequence[Value]
     ) -> None:
-        """Stores a number of each own row, of those below `count`."""
+        """Store a number of each own row below `count`."""
         for number, value in enumerate(values):
             row = first + self.row(number)
             with self._k.if_((self._beside == 0) & (row < count)):
@@ -319,7 +326,7 @@ class Tile:
 
 
 class Sums:
-    """Sums over lines of the own rows: in registers, by panels, or in shared memory."""
+    """Sums of the own rows over lines: in registers, by panels, or in shared memory."""
 
     def __init__(
         self, k: Builder, tile: Tile, plan: TilePlan, room: Value | None, panels: list[Values]
@@ -328,7 +335,7 @@ class Sums:
         self.panels = panels
 
     def flatten(self) -> tuple[list[Value], object, Callable[[Sequence[Value]], Sums]]:
-        """As loops carry them."""
+        """Flatten the sums in registers for loops that carry them."""
         size = len(self.panels[0]) if self.panels else 1
         flat = [value for panel in self.panels for value in panel]
 
@@ -339,7 +346,7 @@ class Sums:
         return flat, (id(self._room), size), made
 
     def clear(self) -> None:
-        """Makes those in shared memory zero."""
+        """Set sums in shared memory to zero."""
         if self._room is None:
             return
         zero = (self._k.constant(0.0, f32),) * (self._plan.rows * self._plan.panel)
@@ -347,11 +354,11 @@ class Sums:
             self.put(panels.index, zero)
 
     def load(self, start: Value) -> Values:
-        """Those of a panel that begins at an element, out of shared memory."""
+        """Load the sums of the panel that begins at element `start` from shared memory."""
         return tuple(self._place(start, at)[0][self._place(start, at)[1]] for at in self._all())
 
     def put(self, start: Value, values: Values) -> None:
-        """Puts them back."""
+        """Store the sums of a panel in shared memory."""
         for at, value in zip(self._all(), values, strict=True):
             room, place = self._place(start, at)
             room[place] = value
@@ -366,7 +373,7 @@ class Sums:
 
 
 def _added(k: Builder, rows: Sequence[Value], lines: Sequence[Value], sums: Values) -> Values:
-    """Sums of an instance with the products of one element, or of one line, added."""
+    """Return sums plus the outer product of rows and lines."""
     return tuple(
         k.fma(row, line, sums[i * len(lines) + j])
         for i, row in enumerate(rows)

@@ -1,7 +1,7 @@
-"""Attention by roles: a warpgroup copies, two others multiply, in turns, each as fast as it can.
+"""Warp-specialised attention: a warpgroup copies, two others multiply in a ping-pong schedule.
 
-While one of them takes powers of its products, the other one's products are under way; and each
-takes the powers of a tile of keys while values are added by the weights of the tile before. Source:
+While one of them computes exponentials, the other one's products run; and each computes the
+exponentials of a tile of keys while values are added with the weights of the tile before. Source:
 Shah et al., "FlashAttention-3" (2024), algorithms 1 and 2 and "pingpong scheduling".
 """
 
@@ -18,12 +18,12 @@ from quod.tensor.rows.exponentials import LEAST
 
 _MULTIPLYING = 2
 _TURNS = (1, 2)
-"""The named barriers at which the two wait for their turns."""
+"""The named barriers at which the two multiplying warpgroups wait for their turns."""
 _IN_A_WARPGROUP = WARPGROUP // SUBGROUP
 
 
 class RoleAttention(WarpgroupAttention):
-    """Some queries of a head and the keys that they see, for a plan of roles."""
+    """Some queries of a head and the keys that they see, for a warp-specialised plan."""
 
     _plan: RolePlan
     readers = _MULTIPLYING * _IN_A_WARPGROUP
@@ -45,7 +45,8 @@ class RoleAttention(WarpgroupAttention):
     # --- copies
 
     def _bring(self, tiles: Value) -> None:
-        """Copies queries, and keys and values as they are needed: values a tile later."""
+        """Copy queries, then keys and values as their stages become free; values follow a tile
+        later."""
         k = self._k
         self._acquire()
         self._queries.copy(self._first, 0)
@@ -83,8 +84,11 @@ class RoleAttention(WarpgroupAttention):
         return self._found(tops, totals, sums)
 
     def _steps(self, begin: Value, end: Value, last: Value, carried: Any, *, masked: bool) -> Any:
-        """What goes from one step to the next are weights of its tile, the greatest products,
-        totals, and the sums of the tiles before."""
+        """Process the steps from `begin` to `end` - 1.
+
+        Steps carry the weights of their tile, the greatest products, totals, and the sums of the
+        tiles before.
+        """
         k = self._k
         with k.range(begin, end, carry=carried) as loop:
             (words, tops, totals, sums), step = loop.carried, loop.index
@@ -112,7 +116,7 @@ class RoleAttention(WarpgroupAttention):
             k.named_barrier(_TURNS[1], _MULTIPLYING * WARPGROUP)
 
     def _pass_turn(self, step: Value, last: Value) -> None:
-        """To the other one; the second one's last turn is the last of all."""
+        """Pass the turn to the other warpgroup; the second one's last turn is the last of all."""
         k = self._k
         with k.if_(k.subgroup_id() < 2 * _IN_A_WARPGROUP) as first:
             self._arrive(1)

@@ -1,8 +1,8 @@
-"""Attention by warpgroups: tiles by a unit of their own, products that go on beside the powers.
+"""Attention by warpgroups: tiles copied by the TMA unit, and products concurrent with exponentials.
 
-While powers are taken of what queries and a tile of keys gave, queries are multiplied with the next
-tile, and the weights of the tile before with its values (after FlashAttention-3, Shah et al., 2024,
-without its warps that only copy, and with products a tile further ahead).
+While the weights of a tile of keys are computed, queries are multiplied with the next tile, and the
+weights of the tile before with its values (after FlashAttention-3, Shah et al., 2024, but without
+warps that only copy, and with products one tile further ahead).
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from quod.tensor.rows.exponentials import LEAST
 Values = tuple[Value, ...]
 
 _WORDS = LINE // 4
-"""Words of a line."""
+"""Words of a line of shared memory."""
 _SLAB = LINE // 2
-"""Elements of a line, of which a head has one or two."""
+"""Elements of a line of shared memory; a head has one or two slabs of such lines."""
 STAGES = 2
 
 
@@ -40,7 +40,12 @@ class HeadOf:
 
 @frozen(eq=False)
 class Found:
-    """What an instance found for its two queries: greatest products, totals of weights, sums."""
+    """The results of an instance's two queries.
+
+    tops: The greatest products.
+    totals: The totals of weights.
+    sums: The sums of values, in the layout of the accumulator.
+    """
 
     tops: list[Value]
     totals: list[Value]
@@ -50,7 +55,7 @@ class Found:
 class HeadTiles:
     """Tiles of lines of a head, in slabs of 64 elements.
 
-    Where `readers` subgroups say when they have read one, a stage of it is free once they have.
+    With `readers`, a stage is free after so many subgroups have released it.
     """
 
     def __init__(
@@ -70,7 +75,8 @@ class HeadTiles:
                 k.mbarrier_init(self._read, stage, readers)
 
     def copy(self, first: Value, stage: Value | int, head: Value | None = None) -> None:
-        """Begins to copy the lines from `first` on, of another head if that is given."""
+        """Start the copy of the lines from `first` on, of `head` instead of the own head if
+        given."""
         k, at = self._k, self._k.operand(stage, u32)
         head = self._of.head if head is None else head
         k.mbarrier_expect(self._arrived, at, 4 * self._size)
@@ -83,37 +89,43 @@ class HeadTiles:
         self._k.mbarrier_wait(self._arrived, stage, phase)
 
     def release(self, stage: Value | int) -> None:
-        """This subgroup has read a stage."""
+        """Report that this subgroup has read a stage."""
         self._k.mbarrier_arrive(self._read, stage)
 
     def wait_until_read(self, stage: Value | int, phase: Value) -> None:
-        """All have read a stage as often as `phase` says; none is before the first."""
+        """Wait until all readers have released a stage; phase 0, before the first copy, does not
+        wait."""
         self._k.mbarrier_wait(self._read, stage, phase ^ 1)
 
     def rows(self, stage: Value | int, at: int, first: Value | int = 0) -> TileOperand:
-        """16 elements of lines from `first` on, which are summed over."""
+        """Return the operand of 16 elements, the summed dimension, of the lines from `first` on."""
         slab, within = divmod(at * MATRIX_DEPTH, _SLAB)
         place = first * _WORDS + (slab * self._slab + within // 2)
         return TileOperand(self._room, self._k.operand(stage, u32) * self._size + place)
 
     def columns(self, stage: Value, at: int) -> TileOperand:
-        """16 lines, which are summed over, and all elements of them."""
+        """Return the operand of 16 lines, the summed dimension, with all their elements."""
         place = stage * self._size + at * MATRIX_DEPTH * _WORDS
         return TileOperand(self._room, place, True, self._slab)
 
 
 class WarpgroupAttention:
-    """Some queries of a head and the keys that they see; each four subgroups have 64 queries."""
+    """Some queries of a head and the keys that they see, 64 queries to a warpgroup."""
 
     readers = 0
-    """Subgroups that say when they have read a tile."""
+    """Subgroups that release tiles after reading; 0 if barriers order copies."""
 
     def __init__(
         self, k: Builder, element: Type, plan: WarpgroupPlan, heads: tuple[HeadOf, HeadOf, HeadOf],
         first: Value, seen: Callable[[Value], Value], count: Value, factor: Value,
     ) -> None:  # fmt: skip
-        """Queries from `first` on, of which `seen` tells how many keys one sees, and `count` how
-        many the last one does; there is a key. `heads` are of queries, keys and values."""
+        """Allocate the tiles of a workgroup.
+
+        heads: The heads of queries, keys and values.
+        first: The first query.
+        seen: The number of keys that a query sees.
+        count: The number of keys that the last query sees; memory has at least one key.
+        """
         self._k, self._element, self._plan, self._factor = k, element, plan, factor
         self._first, self._seen, self._count = first, seen, count
         rows, keys = plan.tile
@@ -126,36 +138,39 @@ class WarpgroupAttention:
         # Of its first instance, so that the assembler sees that a subgroup has one place.
         self._own = k.shuffle(self._warpgroup(), k.constant(0, u32)) * MATRIX_ROWS
         self.row = first + self._own + ((k.local_id() >> 5 & 3) * 16 + (lane_of(k) >> 2))
-        """The first of this instance's two queries; the other is eight further."""
+        """The first of this instance's two queries; the second is row + 8."""
 
     def _acquire(self) -> None:
-        """Makes the tensor maps known to those who copy."""
+        """Acquire the tensor maps for the instances that copy."""
         for head in self._heads:
             self._k.tensor_map_acquire(head.array.tensor_map)
 
     def _warpgroup(self) -> Value:
-        """The number of this instance's warpgroup among those that have queries."""
+        """Return the index of this instance's warpgroup among those with queries."""
         return self._k.local_id() >> 7
 
     def attend(self, finish: Callable[[Found], None]) -> None:
-        """Finds what there is, and has instances that have queries finish with it."""
+        """Compute the results, and call `finish` in the instances that have queries."""
         finish(self.run())
 
     def _tiles(self) -> Value:
-        """Tiles of keys: one at least, whose weights are zero where nothing is seen."""
+        """Return the number of tiles of keys, at least one; its weights are zero if no key is
+        seen."""
         k, keys = self._k, self._plan.keys
         return k.maximum((self._count + (keys - 1)) // keys, k.constant(1, u32))
 
     def _whole(self, last: Value) -> Value:
-        """The first tile that needs a mask, from 1 to the last one: not all queries see all keys
-        of it."""
+        """Return the first tile that needs a mask, from 1 to `last`: not all queries see all its
+        keys."""
         k = self._k
         seen = self._seen(self._first) // self._plan.keys
         return k.maximum(k.minimum(seen, last), k.constant(1, u32))
 
     def run(self) -> Found:
-        """What the queries find. The greatest products are times the factor there, and -3.4e38
-        where no key was seen."""
+        """Return the results of all keys.
+
+        The greatest products are times the factor, and -3.4e38 if no key was seen.
+        """
         k, plan, tiles = self._k, self._plan, self._tiles()
         self._queries.copy(self._first, 0)
         for step in range(STAGES):
@@ -198,7 +213,7 @@ class WarpgroupAttention:
     def _found(
         self, tops: Sequence[Value], totals: Sequence[Value], sums: Sequence[Value]
     ) -> Found:
-        """What four instances found, each of some keys."""
+        """Combine the results of the four instances that share queries."""
         k, least = self._k, self._k.constant(LEAST, f32)
         for distance in (1, 2):
             totals = [total + k.shuffle(total, lane_of(k) ^ distance) for total in totals]
@@ -214,10 +229,10 @@ class WarpgroupAttention:
         return [value * scales[at // 2 % 2] for at, value in enumerate(sums)]
 
     def _loop(self, begin: Value, end: Value, tiles: Value, carried: Any, *, masked: bool) -> Any:
-        """Steps that have a tile before and one after them.
+        """Process the steps that have a tile before and one after them.
 
-        What goes from one to the next are this tile's products, the weights of the tile before, the
-        greatest products, totals and sums.
+        Steps carry the products of their tile, the weights of the tile before, the greatest
+        products, totals and sums.
         """
         k = self._k
         with k.range(begin, end, carry=carried) as loop:
@@ -236,7 +251,7 @@ class WarpgroupAttention:
         return loop.results
 
     def _products(self, step: Value) -> Values:
-        """Begins the products of queries and a tile of keys."""
+        """Start the products of queries and a tile of keys."""
         k, stage = self._k, step & (STAGES - 1)
         self._keys.wait(stage, step >> 1)
         k.mma_begin()
@@ -248,7 +263,7 @@ class WarpgroupAttention:
         return sums
 
     def _add(self, step: Value, words: list[Values], sums: Sequence[Value]) -> Values:
-        """Begins to add the values of a tile, by their weights."""
+        """Start adding the values of a tile, times their weights."""
         k, stage = self._k, step & (STAGES - 1)
         self._values.wait(stage, step >> 1)
         k.mma_begin()
@@ -261,9 +276,10 @@ class WarpgroupAttention:
     def _weighed(
         self, logits: Sequence[Value], step: Value, found: Found, *, masked: bool
     ) -> tuple[list[Values], Found, list[Value]]:
-        """The weights as words of a first factor, new tops and totals, and what sums are scaled by.
+        """Return packed weights as a first factor, the new maxima and totals, and the scales of
+        sums.
 
-        Products are times the factor in a power alone: 2 ** (x * factor - top * factor).
+        The factor is applied in the exponent alone: 2 ** (x * factor - top * factor).
         """
         k, factor = self._k, self._factor
         least, zero = k.constant(LEAST, f32), k.constant(0.0, f32)
@@ -304,12 +320,12 @@ class WarpgroupAttention:
         return words, Found(tops, totals, found.sums), scales
 
     def store(self, out: Value, queries: Value, found: Found, inverses: Sequence[Value]) -> None:
-        """Stores the rows of a head, each times a factor."""
+        """Store the rows of a head, each times a factor."""
         store_rows(self._k, self._element, out, (self.row, queries), found.sums, inverses)
 
 
 def packing(k: Builder, element: Type) -> Callable[[Value, Value], Value]:
-    """What makes a word of two elements."""
+    """Return the function that packs two elements in a word."""
     return k.pack_f16 if element is f16 else k.pack_bf16
 
 
@@ -317,8 +333,11 @@ def store_rows(
     k: Builder, element: Type, out: Value, rows: tuple[Value, Value], sums: Sequence[Value],
     factors: Sequence[Value],
 ) -> None:  # fmt: skip
-    """Stores an instance's two rows of a head, each times a factor: a first row, and how many there
-    are; the other row is eight further. `sums` are what a product left to the instance."""
+    """Store an instance's two rows of a head, each times a factor.
+
+    rows: The instance's first row, the second being 8 further, and the number of rows.
+    sums: The instance's accumulators of a product.
+    """
     first_row, count = rows
     pack, lane = packing(k, element), lane_of(k)
     target, width = out.cast(u32), len(sums)

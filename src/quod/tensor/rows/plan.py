@@ -26,8 +26,7 @@ _KEPT = (20, 36)
 The first is for two workgroups of a multiprocessor, the second for one.
 """
 _STEP = 4
-"""Accesses of a long row are rounded up to a multiple of it, so that few plans serve all
-lengths."""
+"""Long rows have a multiple of so many accesses, so that few plans serve all lengths."""
 VECTOR_LANES = 8
 """The vector lanes of a CPU workgroup, unless the device has more."""
 _STEPS = 4

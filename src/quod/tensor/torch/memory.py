@@ -85,8 +85,7 @@ def one_like(*names: str) -> Callable[..., Tensor]:
 
 
 def as_it_lies(x: Tensor, transposed: bool) -> tuple[Tensor, bool]:
-    """Return an operand, transposed if that makes its rows contiguous, and its transposition
-    flag."""
+    """Return an operand with contiguous rows, transposed if needed, and its transposition flag."""
     if not x.is_contiguous() and x.mT.is_contiguous():
         return x.mT, not transposed
     return x, transposed

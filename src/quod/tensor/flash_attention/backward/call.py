@@ -1,4 +1,4 @@
-"""The gradients of attention: what they take, and their launches."""
+"""Gradients of attention: arguments and launches."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def attention_backward(
     log_sums: Given, *, scale: float | None = None, causal: bool = False,
     lengths: Given | None = None, out: tuple[Given, Given, Given] | None = None,
 ) -> tuple[Any, Any, Any]:  # fmt: skip
-    """The gradients of `q`, `k` and `v`, where `y` is attention(q, k, v) and `gradient` that of it.
+    """Return the gradients of `q`, `k` and `v`; `gradient` is that of y = attention(q, k, v).
 
-    `log_sums` are what `attention` stored beside `y`, and `scale`, `causal` and `lengths` what it
-    took. `gradient` and `y` are like `q`. The result is of the types and shapes of `q`, `k` and
-    `v`; `out` takes it, and is other memory than what is given. Where heads of queries share keys,
-    their gradients are added up in the order of heads; sums are f32, in an order that does not
-    change. Tensor cores multiply weights and their gradients as elements of the type: of f16 those
-    above 65,504 are infinite. As `attention` takes arrays, with the same errors.
+    `log_sums` is the tensor that `attention` stored; pass the same `scale`, `causal` and `lengths`.
+    `gradient` and `y` are like `q`. The results have the types and shapes of `q`, `k` and `v`;
+    `out` takes the three, and overlaps no argument. Where heads of queries share keys, their
+    gradients are added in the order of heads; sums are f32, in a fixed order. On tensor cores,
+    weights and their gradients are rounded to the type: in f16, those above 65,504 are infinite.
+    Arrays and errors are as in `attention`.
     """
     device = resolve_device(device)
     results("q, k and v", 3, out)
@@ -73,7 +73,7 @@ def attention_backward(
 def _launch(
     device: AnyDevice, kernels: Any, given: Heads, read: list[Any], stored: list[Any], of: int
 ) -> None:
-    """Runs a kernel whose rows are queries, or with `of` 1 keys."""
+    """Launch a kernel whose rows are queries, or keys if `of` is 1."""
     element, (queries, keys, size) = given.q.element, given.sizes
     form = AttentionForm(given.causal, given.lengths is not None)
     rows = math.prod((given.q, given.k)[of].shape[:-1])

@@ -1,7 +1,7 @@
-"""The kernels of attention's gradients: of queries, of keys with their values.
+"""The kernels of the gradients of attention: of queries, and of keys and values.
 
-Weights are computed again from the logarithms of sums that the forward pass stored
-(FlashAttention-2, Dao, 2023). Each sum is taken by one workgroup, in a fixed order.
+Weights are recomputed from the logarithms of sums that the forward pass stored (FlashAttention-2,
+Dao, 2023). Each sum is computed by one workgroup, in a fixed order.
 """
 
 from __future__ import annotations
@@ -38,8 +38,10 @@ def _attention_rows(
     k: Builder, rows: Value, width: Value, gradient: Value, y: Value, log_sums: Value,
     numbers: Value, *, element: Type, plan: RowPlan,
 ) -> None:  # fmt: skip
-    """Two numbers of each query: the logarithm of its sum to base 2, and after those of all
-    queries sum(dy * y), which is that of weights times their gradients."""
+    """Store, for all queries, the base-2 logarithm of the sum, then sum(dy * y).
+
+    sum(dy * y) equals the sum of weights times their gradients.
+    """
     row = Row(k, element, plan, rows, width)
     own, zero = row.of(y), k.constant(0.0, f32)
 
@@ -53,7 +55,7 @@ def _attention_rows(
 
 
 class NumbersOfRows:
-    """The numbers of the queries of a head."""
+    """The logarithms and products of the queries of a head."""
 
     def __init__(self, k: Builder, numbers: Value, head: Value, counts: tuple[Value, Value]):
         word = u64 if k.machine.has(Capability.U64) else u32
@@ -62,7 +64,7 @@ class NumbersOfRows:
         self._products = k.pointer_add(self._logs, rows)
 
     def of(self, query: Value) -> tuple[Value, Value]:
-        """The logarithm and the sum of products of a query."""
+        """Return the logarithm of a query's sum, and its sum(dy * y)."""
         return self._logs[query], self._products[query]
 
 
@@ -72,7 +74,7 @@ def _attention_backward_queries(
     values: Value, numbers: Value, *memory: Value, element: Type, plan: TilePlan | CoreTilePlan,
     form: AttentionForm,
 ) -> None:  # fmt: skip
-    """dq = scale * ds k, where ds = p * (dy v^T - sum(dy * y)), and p are the weights."""
+    """dq = scale * ds k, where ds = p * (dy v^T - sum(dy * y)), and p is the softmax weights."""
     *lengths, dq = memory
     own, _ = plan.tile
     tiles = (queries + (own - 1)) // own
@@ -226,7 +228,7 @@ def _attention_backward_keys(
 
 
 def _weights(k: Builder, logits: Grid, seen: Any, factor: Value, logs: Any) -> Grid:
-    """Those of the own rows and lines, 0 where a key is not seen."""
+    """Return the weights of own rows and lines, with 0 for masked pairs."""
     return [
         [
             k.select(inside, k.exp2(k.fma(x, factor, -log)), 0.0)

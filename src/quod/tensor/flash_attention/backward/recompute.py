@@ -1,6 +1,6 @@
 """Recompute gradients of attention that are NaN over the unmasked pairs.
 
-See `attention_plain`.
+See `flash_attention.recompute`.
 """
 
 from __future__ import annotations

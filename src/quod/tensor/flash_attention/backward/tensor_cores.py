@@ -1,8 +1,8 @@
-"""Gradients of attention on tensor cores: own rows, and lines that pass by in a ring of tiles.
+"""Gradients of attention on tensor cores, with lines streamed through a ring of tiles.
 
-Of the gradient of queries the rows are queries, and keys pass by; of those of keys and values it is
-the other way round. Products of rows and lines become the first factors of the next products in
-registers, as in `attention_cores`.
+For the gradient of queries, the workgroup's own rows are queries, and keys are streamed; for those
+of keys and values it is the reverse. Products of rows and lines stay in registers as the first
+factors of the next products, as in `flash_attention.tensor_cores`.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from quod.tensor.flash_attention.plan import CoreTilePlan
 from quod.tensor.flash_attention.tensor_cores import MATRIX, Copied, Tiles, Values
 
 Blocks = list[Values]
-"""Of 16 rows, by eight lines or elements."""
+"""MMA fragments of 16 rows, one for each eight lines or elements."""
 Numbers = Callable[[Value], tuple[Value, Value]]
-"""The logarithm of a query's sum, to base 2, and its sum of products."""
+"""The base-2 logarithm of a query's sum, and its sum(dy * y)."""
 
 
 class _Gradients:
-    """Two operands of own rows, 16 of each subgroup, and two of lines that pass by."""
+    """Two operands of own rows, 16 to a subgroup, and two operands of streamed lines."""
 
     def __init__(
         self, k: Builder, element: Type, plan: CoreTilePlan, own: Sequence[Copied],
@@ -40,16 +40,17 @@ class _Gradients:
 
     @property
     def row(self) -> Value:
-        """The first of the two rows that this instance has; the other is 8 further."""
+        """The first of this instance's two rows; the second is row + 8."""
         return self._first + self._down + (self._k.lane_id() >> 2)
 
     @property
     def zeros(self) -> Blocks:
-        """Sums over lines, of which there are none yet."""
+        """Initial sums over lines: zeros."""
         return [(self._k.constant(0.0, f32),) * 4] * (2 * self._depth)
 
     def begin(self, line: Callable[[Value], Value]) -> None:
-        """Begins to copy the own rows and tiles of lines; `line` is where that of a step begins."""
+        """Start the copies of own rows and of the first tiles; `line(step)` is a step's first
+        line."""
         self._k.resident_workgroups(self._plan.resident)
         for tiles in self._own:
             tiles.copy(self._first, 0)
@@ -63,14 +64,15 @@ class _Gradients:
         self._k.copy_async_commit()
 
     def arrive(self, line: Callable[[Value], Value], step: Value) -> Value:
-        """The stage of a tile of lines, which is there for all; the next one is begun."""
+        """Wait for a step's tile, start the copy of a later one, and return the stage of the
+        tile."""
         self._k.copy_async_wait(self._plan.stages - 2)
         self._k.barrier()
         self._copy(line, step + (self._plan.stages - 1))
         return step & (self._plan.stages - 1)
 
     def products(self, which: int, stage: Value) -> Blocks:
-        """Of the own rows of an operand with the lines of the other."""
+        """Multiply the own rows of operand `which` with the streamed lines of operand `which`."""
         found: Blocks = [(self._k.constant(0.0, f32),) * 4] * (self._lines // 8)
         for at in range(self._depth):
             left = self._own[which].matrices(self._of_rows, 0, at, 0)
@@ -80,7 +82,7 @@ class _Gradients:
         return found
 
     def add(self, weights: Blocks, which: int, stage: Value, sums: Blocks) -> Blocks:
-        """Sums with the lines of an operand added, times weights."""
+        """Return sums plus weights times the streamed lines of operand `which`."""
         pack = self._k.pack_f16 if self._element is f16 else self._k.pack_bf16
         found = list(sums)
         for number in range(self._lines // MATRIX):
@@ -99,11 +101,11 @@ class _Gradients:
             sums[place + half] = self._k.mma(self._element, left, own, sums[place + half])
 
     def line(self, block: int, number: int) -> Value:
-        """The line of a number of a block, counted from the tile's first."""
+        """Return the line, within the tile, of a number of a fragment."""
         return (self._k.lane_id() & 3) * 2 + (block * 8 + number % 2)
 
     def weight(self, logit: Value, log: Value) -> Value:
-        """What a logit comes to."""
+        """Return the softmax weight of a logit: 2**(logit * factor - log)."""
         return self._k.exp2(self._k.fma(logit, self._factor, -log), normal=True)
 
 
@@ -112,8 +114,11 @@ def of_queries(
     passing: Sequence[Copied], first: Value, seen: Callable[[Value], Value], numbers: Numbers,
     factor: Value,
 ) -> tuple[Value, Blocks]:  # fmt: skip
-    """The instance's first row, and sums of ds k: own are q and dy, and keys and values pass by,
-    as many as the last query sees."""
+    """Return the instance's first row, and sums of ds k.
+
+    own: q and dy.
+    passing: Keys and values, as many as the last query sees.
+    """
     work = _Gradients(k, element, plan, own, passing, first, factor)
     zero, start = k.constant(0.0, f32), k.constant(0, u32)
     last = own[0].count - 1
@@ -153,10 +158,12 @@ def of_keys(
     passing: Sequence[Copied], first: Value, seen: Callable[[Value], Value], numbers: Numbers,
     factor: Value, span: tuple[Value, Value],
 ) -> tuple[Value, Blocks, Blocks]:  # fmt: skip
-    """The instance's first row, and sums of ds^T q and p^T dy: own are keys and values, and q and
-    dy pass by, those of heads that share the keys after each other.
+    """Return the instance's first row, and sums of ds^T q and p^T dy.
 
-    `span` are the first query of a head that sees any of the keys, and how many it has."""
+    own: Keys and values.
+    passing: q and dy, with the heads that share the keys one after the other.
+    span: The first query of a head that sees any of the keys, and the number of queries of a head.
+    """
     work = _Gradients(k, element, plan, own, passing, first, factor)
     begin, queries = span
     zero, count = k.constant(0.0, f32), passing[0].count

@@ -1,10 +1,10 @@
-"""Gradients of attention by warpgroups: own rows in shared memory, lines that pass by in a ring.
+"""Gradients of attention by warpgroups, with lines streamed through a ring of tiles.
 
-Of the gradient of queries the rows are queries, and keys pass by; of those of keys and values it is
-the other way round, as in `attention_backward_cores`. What rows and lines give is multiplied again
-out of registers. Products of a tile are under way while weights are taken of the ones before, and
-sums of a tile while the products of the next one are begun (after FlashAttention-3, Shah et al.,
-2024).
+For the gradient of queries, the workgroup's own rows are queries, and keys are streamed; for those
+of keys and values it is the reverse, as in `backward.tensor_cores`. The products of rows and lines
+are first factors, in registers, of the next products. The products of a tile run while weights are
+computed from other products, and sums of a tile run while the next tile's products start (after
+FlashAttention-3, Shah et al., 2024).
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ Values = tuple[Value, ...]
 Pair = tuple[HeadOf, HeadOf]
 
 _NEVER = 1e38
-"""A logarithm to base 2 beside which every weight is 0."""
+"""A base-2 logarithm of a sum that makes every weight 0."""
 
 
 class _Gradients:
-    """Two operands of own rows, 64 of each four subgroups, and two of lines that pass by."""
+    """Two operands of own rows, 64 to a warpgroup, and two operands of streamed lines."""
 
     def __init__(
         self, k: Builder, element: Type, plan: WarpgroupGradientPlan, own: Pair, passing: Pair,
@@ -45,18 +45,20 @@ class _Gradients:
         # Of its first instance, so that the assembler sees that a subgroup has one place.
         self._down = k.shuffle(k.local_id() >> 7, k.constant(0, u32)) * MATRIX_ROWS
         self.row = first + self._down + ((k.local_id() >> 5 & 3) * 16 + (lane_of(k) >> 2))
-        """The first of this instance's two rows; the other is eight further."""
+        """The first of this instance's two rows; the second is row + 8."""
         self.beside = (lane_of(k) & (QUAD - 1)) * 2
-        """The first of the instance's lines, of which it has two of every eight."""
+        """The first of the instance's lines, of which it has two in every eight."""
 
     @property
     def sums(self) -> Values:
-        """Sums over lines, of which there are none yet."""
+        """Initial sums over lines: zeros."""
         return (self._k.constant(0.0, f32),) * (self._plan.size // 2)
 
     def begin(self, place: Callable[[Value], tuple[Value, Value]], steps: Value) -> None:
-        """Begins to copy the own rows, and the first tiles of lines: `place` tells the head and the
-        line where that of a step begins."""
+        """Start the copies of own rows and the first tiles, and wait for the own rows.
+
+        `place(step)` returns the head and the first line of a step.
+        """
         for tiles in self._own:
             tiles.copy(self._first, 0)
         for number in range(self._plan.stages - 1):
@@ -68,7 +70,7 @@ class _Gradients:
     def copy(
         self, place: Callable[[Value], tuple[Value, Value]], step: Value, steps: Value
     ) -> None:
-        """Begins to copy the tiles of a step, if there is one."""
+        """Start the copies of a step's tiles, if there is such a step."""
         stage = step & (self._plan.stages - 1)
         with self._k.if_(step < steps):
             head, line = place(step)
@@ -76,7 +78,7 @@ class _Gradients:
                 tiles.copy(line, stage, head)
 
     def products(self, which: int, step: Value) -> Values:
-        """Begins the products of the own rows of an operand with the lines of the other."""
+        """Start the products of own rows and streamed lines of operand `which`."""
         k, plan = self._k, self._plan
         tiles = self._passing[which]
         stage = step & (plan.stages - 1)
@@ -92,7 +94,7 @@ class _Gradients:
     def add(
         self, weights: Sequence[Value], which: int, step: Value, sums: Sequence[Value]
     ) -> Values:
-        """Begins to add the lines of an operand, times weights."""
+        """Start adding weights times the streamed lines of operand `which` to sums."""
         k, pack = self._k, packing(self._k, self._element)
         stage, made = step & (self._plan.stages - 1), tuple(sums)
         words = [pack(*weights[at : at + 2]) for at in range(0, len(weights), 2)]
@@ -104,7 +106,8 @@ class _Gradients:
         return made
 
     def weights(self, logits: Sequence[Value], logs: Callable[[int], Value]) -> list[Value]:
-        """What logits come to; `logs` are the logarithms of their queries' sums."""
+        """Return the weights of logits; `logs(at)` is the base-2 logarithm of the sum of a logit's
+        query."""
         k = self._k
         return [
             k.exp2(k.fma(logit, self._factor, -logs(at)), normal=True)
@@ -114,7 +117,7 @@ class _Gradients:
     def where(
         self, some: Value, inside: Callable[[int], Value], weights: Sequence[Value]
     ) -> Sequence[Value]:
-        """Weights, and if not all of them count 0 in place of those that do not."""
+        """Return weights, with 0 where `inside` is false; `some` is true if any may be."""
         k, zero = self._k, self._k.constant(0.0, f32)
         with k.if_(some) as partly:
             partly.give([k.select(inside(at), one, zero) for at, one in enumerate(weights)])
@@ -125,12 +128,12 @@ class _Gradients:
 
 
 def _row(at: int) -> int:
-    """Which of an instance's two rows a value is of."""
+    """Return which of an instance's two rows a value belongs to."""
     return at // 2 % 2
 
 
 def _line(at: int) -> int:
-    """The line of a value, from the instance's first on."""
+    """Return the line of a value, relative to the instance's first line."""
     return at // 4 * 8 + at % 2
 
 
@@ -139,8 +142,12 @@ def of_queries(
     count: Value, seen: Callable[[Value], Value], numbers: Callable[[Value], tuple[Value, Value]],
     factor: Value,
 ) -> tuple[Value, Values]:  # fmt: skip
-    """The instance's first row, and sums of ds k: own are q and dy, of `count` queries, and keys
-    and values pass by, as many as the last query sees; `numbers` are those of a query."""
+    """Return the instance's first row, and sums of ds k.
+
+    own: q and dy, of `count` queries.
+    passing: Keys and values, as many as the last query sees.
+    numbers: For a query, the base-2 logarithm of its sum, and sum(dy * y).
+    """
     work = _Gradients(k, element, plan, own, passing, first, factor)
     lines, last = plan.lines, count - 1
     stop = seen(k.minimum(first + (plan.tile[0] - 1), last))
@@ -176,8 +183,14 @@ def of_queries(
 
 @frozen(eq=False)
 class Span:
-    """Queries that see keys: those of `heads` heads from `head` on, from `begin` to `queries`; of
-    a head there are `keys`."""
+    """The queries that see some keys.
+
+    head: The first head of queries.
+    heads: The heads of queries that share the keys.
+    begin: The first query of a head that sees any of the keys.
+    queries: The queries of a head.
+    keys: The keys of the sequence.
+    """
 
     head: Value
     heads: Value
@@ -191,11 +204,13 @@ def of_keys(
     span: Span, seen: Callable[[Value], Value] | None,
     numbers: Callable[[Value, Value], tuple[Value, Value]], factor: Value,
 ) -> tuple[Value, Values, Values]:  # fmt: skip
-    """The instance's first row, and sums of ds^T q and p^T dy: own are keys and values, and q and
-    dy pass by, those of heads that share the keys after each other.
+    """Return the instance's first row, and sums of ds^T q and p^T dy.
 
-    `seen` tells how many keys a query sees; None if all of them. `numbers` are those of a query of
-    a head."""
+    own: Keys and values.
+    passing: q and dy, with the heads that share the keys one after the other.
+    seen: The number of keys that a query sees; None if all queries see all keys.
+    numbers: For a head and a query, the base-2 logarithm of its sum, and sum(dy * y).
+    """
     work = _Gradients(k, element, plan, own, passing, first, factor)
     rows, lines = plan.tile
     tiles = (span.queries - span.begin + (lines - 1)) // lines
@@ -263,7 +278,7 @@ def of_keys(
 def _inside(
     work: _Gradients, seen: Callable[[Value], Value], query: Value
 ) -> Callable[[int], Value]:
-    """Whether the query of a value sees the key of its row."""
+    """Return a function that is true if the query of a value sees the key of its row."""
 
     def inside(at: int) -> Value:
         return work.row + 8 * _row(at) < seen(query + work.beside + _line(at))

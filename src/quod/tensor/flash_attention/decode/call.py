@@ -1,4 +1,5 @@
-"""Attention of few queries with many keys, as where a model writes: what it takes, its launches."""
+"""Attention of few queries with many keys, as in autoregressive decoding: arguments and
+launches."""
 
 from __future__ import annotations
 
@@ -24,17 +25,17 @@ def attention_decode(
     causal: bool = True, lengths: Given | None = None, log_sums: Given | None = None,
     parts: int | None = None, out: Given | None = None,
 ) -> Any:  # fmt: skip
-    """softmax(scale * q k^T) v of few queries a head, with many keys; gives `out`, or what is made.
+    """Return softmax(scale * q k^T) v for few queries a head and many keys, in `out` or in new
+    memory.
 
-    Tensors are those of `attention`, and so is the result, but for rounding. With `causal`, here
-    the default, the last query sees all keys. All queries that share a head of keys are computed
-    together, eight at a time or 16, so that keys and values are read once; where there are many
-    more, `attention` is faster.
+    Tensors and the result are those of `attention`, except for rounding. With `causal`, here the
+    default, the last query sees all keys. All queries that share a head of keys are processed
+    together, in groups of 8 or 16, so that keys and values are read once; for many more queries
+    `attention` is faster.
 
-    Keys are split into `parts`, from 1 to 512, which workgroups of their own have, and which are
-    combined in a fixed order (flash-decoding: Dao, Haziza, Massa and Sizov, 2023); the shapes and
-    the device decide how many if none are given. `lengths`, `log_sums` and `out` are as `attention`
-    has them, and so are errors.
+    Keys are split into `parts`, from 1 to 512, each processed by its own workgroups, and combined
+    in a fixed order (flash-decoding: Dao, Haziza, Massa and Sizov, 2023); by default the shapes and
+    the device determine the number. `lengths`, `log_sums`, `out` and errors are as in `attention`.
     """
     device = resolve_device(device)
     given = heads_of(device, q, k, v, scale=scale, causal=causal, lengths=lengths)
@@ -47,13 +48,22 @@ def attention_decode(
 
 
 def parts_of(parts: int | None) -> int | None:
-    """What callers give; InputError for what is no number of parts."""
+    """Return a valid number of parts, or None; InputError for one that is out of range."""
     return None if parts is None else whole_number("parts", parts, 1, MOST_PARTS)
 
 
 @frozen(eq=False)
 class Decoding:
-    """One call: a tensor of queries, so many of each head, and heads of as many keys at most."""
+    """One call of the decode kernels.
+
+    q: The queries.
+    queries: Queries of a head.
+    keys: The most keys of a sequence.
+    heads: Heads of keys of a sequence.
+    form: The masks and memory layout.
+    scale: The factor of products.
+    pages: Pages in memory; 0 if keys are not paged.
+    """
 
     q: Tensor
     queries: int
@@ -62,13 +72,13 @@ class Decoding:
     form: DecodeForm
     scale: float
     memory: list[Any]
-    """Of q, keys, values, and where the form says so of lengths and the table."""
+    """The memory of q, keys and values, then of lengths and the page table if `form` has them."""
     pages: int = 0
 
     def launch(
         self, device: AnyDevice, made: Tensor, sums: Tensor | None, parts: int | None
     ) -> None:
-        """Runs the kernels; parts are chosen if none are given."""
+        """Launch the kernels; the number of parts is chosen if it is None."""
         if not math.prod(self.q.shape):
             return
         element, size, all_rows = self.q.element, self.q.columns, self.q.rows

@@ -1,7 +1,7 @@
-"""The kernel of attention of few queries: each workgroup has a part of the keys of a head.
+"""The kernel of attention of few queries: each workgroup processes a part of the keys of a head.
 
-Flash-decoding (Dao, Haziza, Massa and Sizov, Flash-Decoding for long-context inference, 2023):
-what parts give is combined by another kernel (`attention_parts_kernel`).
+Flash-decoding (Dao, Haziza, Massa and Sizov, Flash-Decoding for long-context inference, 2023); the
+kernel of `flash_attention.partial_results` combines the results of the parts.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from quod.tensor.flash_attention.kernel import Sequence as Seen
 from quod.tensor.flash_attention.partial_results import Parts
 
 _LEAST_STEPS = 2
-"""Steps of a part: of short sequences some parts have no keys."""
+"""The fewest steps of a part; the last parts of short sequences have no keys."""
 
 
 def _attention_decode(
@@ -38,8 +38,10 @@ def _attention_decode(
     pages: Value, all_rows: Value, factor: Value, q: Value, keys_: Value, values: Value,
     *memory: Value, element: Type, plan: DecodePlan, form: DecodeForm,
 ) -> None:  # fmt: skip
-    """out = softmax(scale * q k^T) v of `rows` queries that share a head of keys, or what that is
-    made of for each part of the keys: sums of values, greatest products and totals of weights."""
+    """out = softmax(scale * q k^T) v of `rows` queries that share a head of keys.
+
+    If keys are split, each part stores its sums of values, greatest products and totals of weights.
+    """
     rest = list(memory)
     lengths = rest.pop(0) if form.lengths else None
     table = rest.pop(0) if form.page_size else None
@@ -84,7 +86,7 @@ def _attention_decode(
 def _span(
     k: Builder, of: Steps, form: DecodeForm, sizes: Sizes, seen: Seen, share: Share, part: Value
 ) -> Span:
-    """The keys of a part, a whole number of steps but for the last."""
+    """Return the keys of a part: a whole number of steps, except in the last part."""
     begin, end, step = k.constant(0, u32), seen.keys, of.step
     if form.split:
         steps = (seen.keys + (step - 1)) // step
@@ -99,9 +101,10 @@ def _span(
 
 
 class _Together:
-    """What all instances of a workgroup have found, one result of each subgroup in shared memory.
+    """The results of all instances of a workgroup, one for each subgroup in shared memory.
 
-    Those of a subgroup are combined by shuffles before, in a fixed order."""
+    The instances of a subgroup are combined first, by shuffles in a fixed order.
+    """
 
     def __init__(
         self, k: Builder, plan: DecodePlan, share: Share, found: Found, held: Held
@@ -140,15 +143,19 @@ class _Together:
         return tops, totals, sums
 
     def _place(self, row: Value, place: Value) -> Value:
-        """Where an access of a row is in shared memory."""
+        """Return the offset of an access of a row in shared memory."""
         return row * self._plan.padded + place * self._plan.vector
 
     def store(
         self, put: Callable[[Value, Value, Value, Sequence[Value]], None],
         put_numbers: Callable[[Value, Value, Value], None] | None,
     ) -> None:  # fmt: skip
-        """Calls `put` for each access of a row that the instance is to store: the row, the place of
-        the access, the row's total and sums; and `put_numbers` for a row."""
+        """Combine the subgroups and store the rows that this instance is responsible for.
+
+        put: Called for each access of a row with the row, the access, the row's total and its sums.
+        put_numbers: Called for each row with the row, the greatest product and the total; None to
+            skip.
+        """
         k, plan, share = self._k, self._plan, self._share
         for begin in range(0, plan.rows, share.groups):
             own = k.minimum(share.group + begin, plan.rows - 1)
@@ -197,7 +204,7 @@ def _kernel(
 
 
 def decode_kernel(element: Type, form: DecodeForm) -> KernelDefinition:
-    """The kernel by the type of its elements, and by what memory it takes."""
+    """Return the kernel for an element type and a form."""
     return _KERNELS[element, form.lengths, form.page_size > 0, form.split, form.sums]
 
 

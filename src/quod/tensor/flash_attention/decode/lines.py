@@ -1,7 +1,7 @@
-"""What a workgroup of attention with few queries reads: its rows, and lines of keys and values.
+"""The data that a decode workgroup reads: its rows of queries, and lines of keys and values.
 
-Keys of a sequence lie one after the other, or in pages that a table names (Kwon et al., Efficient
-memory management for large language model serving with PagedAttention, 2023).
+The keys of a sequence are contiguous, or in pages that a table lists (Kwon et al., Efficient memory
+management for large language model serving with PagedAttention, 2023).
 """
 
 from __future__ import annotations
@@ -16,9 +16,14 @@ from quod.tensor.flash_attention.decode.plan import DecodePlan
 
 @frozen
 class DecodeForm:
-    """What queries see, as of `AttentionForm`, and whether `sums` of each row are stored; whether
-    keys are `split` into parts that another kernel combines; and how many keys a page has, 0 where
-    keys are in no pages."""
+    """The masks, outputs and memory layout of a decode kernel.
+
+    causal: A query sees no later keys.
+    lengths: Sequences have lengths of their own.
+    sums: The logarithm of each row's sum is stored.
+    split: Keys are split into parts, which another kernel combines.
+    page_size: Keys of a page; 0 if keys are not paged.
+    """
 
     causal: bool = False
     lengths: bool = False
@@ -29,8 +34,15 @@ class DecodeForm:
 
 @frozen(eq=False)
 class Sizes:
-    """Of a launch: keys of a sequence, of which lengths may leave fewer, and heads of them;
-    elements of a head; `rows` of queries that share one; parts of the keys, and pages."""
+    """The sizes of a launch.
+
+    keys: The most keys of a sequence.
+    heads: Heads of keys of a sequence.
+    size: Elements of a head.
+    rows: Rows of queries that share a head of keys.
+    parts: Parts of the keys.
+    pages: Pages in memory.
+    """
 
     keys: Value
     heads: Value
@@ -41,11 +53,15 @@ class Sizes:
 
 
 Grid = list[list[Value]]
-"""By an instance's rows or keys, and its elements."""
+"""Indexed by the instance's rows or keys, then by its elements."""
 
 
 class Share:
-    """Rows of head `number` of keys, from `first` on, and what this instance has of lines."""
+    """A tile of rows of one head of keys, and the instance's share of its lines.
+
+    number: The index of the head among the heads of all sequences.
+    first: The first row of the tile.
+    """
 
     def __init__(
         self, k: Builder, element: Type, plan: DecodePlan, form: DecodeForm, sizes: Sizes,
@@ -56,7 +72,7 @@ class Share:
         self.accesses = Accesses(k, element, plan.vector)
         self.word = u64 if k.machine.has(Capability.U64) else u32
         self.groups = k.workgroup_size // plan.across
-        """Keys that the workgroup has at a time, each in instances beside each other."""
+        """Keys that the workgroup processes at a time, each by adjacent instances."""
         self.group, self.own = k.constant(0, u32), k.local_id()
         if self.groups > 1:
             self.group, self.own = self.own // plan.across, self.own % plan.across
@@ -74,34 +90,35 @@ class Share:
 
     @property
     def paged(self) -> bool:
-        """Whether keys are in pages."""
+        """True if keys are in pages."""
         return self._table is not None
 
     def row(self, number: Value | int) -> Value:
-        """One of the rows, counted from the head's first; beyond the last it is that one."""
+        """Return the index of a row within its head, clamped to the last row."""
         return self._k.minimum(self.first + number, self.rows - 1)
 
     def of_rows(self, row: Value) -> Value:
-        """The number of a row among those of all heads."""
+        """Return the index of a row among the rows of all heads."""
         return self.number.cast(self.word) * self.rows.cast(self.word) + row.cast(self.word)
 
     def line(self, tensor: Value, row: Value) -> Value:
-        """A pointer to a row in a tensor of all heads, as accesses take it."""
+        """Return the pointer, for `accesses`, to a row in a tensor of all heads."""
         return self.at(tensor, self.of_rows(row) * self._unit)
 
     def at(self, tensor: Value, offset: Value) -> Value:
-        """The same to what `key` gives."""
+        """Return the pointer, for `accesses`, to an offset that `key` returned."""
         return self._k.pointer_add(self.accesses.of(tensor), offset)
 
     def place(self, number: int) -> tuple[Value, Value | None]:
-        """Where an access of the instance is in a line, and whether it is there; None is yes."""
+        """Return the index of the instance's access in a line, and whether it is in range (None:
+        always)."""
         at = self.own + number * self._plan.across
         if self._plan.full or number + 1 < self._plan.accesses:
             return at, None
         return self._k.minimum(at, self.width - 1), at < self.width
 
     def load(self, line: Value) -> list[Value]:
-        """The instance's elements of a line, which is padded with zeros."""
+        """Load the instance's elements of a line, padded with zeros."""
         found: list[Value] = []
         for number in range(self._plan.accesses):
             place, there = self.place(number)
@@ -112,13 +129,14 @@ class Share:
         return found
 
     def queries(self, q: Value) -> Grid:
-        """The instance's elements of the rows."""
+        """Load the instance's elements of the rows."""
         return [self.load(self.line(q, self.row(each))) for each in range(self._plan.rows)]
 
     def key(self, key: Value, *, own: bool = False) -> tuple[Value, Value | None]:
-        """Where a key is in a tensor, and whether it is in a page that there is; None is yes.
+        """Return the offset of a key in a tensor, and whether its page exists (None: always).
 
-        Instances beside each other ask for the same key, unless each has its `own`."""
+        All instances of a workgroup with one group ask for the same key, unless `own` is set.
+        """
         k, word = self._k, self.word
         if self._table is None:
             return self._begin + key.cast(word) * self._unit, None
@@ -130,13 +148,13 @@ class Share:
         return begin + within, page < self._sizes.pages
 
     def value(self, line: Value, there: Value | None) -> list[Value]:
-        """The instance's elements of a line of values; what is in no page is zero."""
+        """Load the instance's elements of a line of values; zeros if the page does not exist."""
         found = self.load(line)
         return found if there is None else [self._k.select(there, one, 0.0) for one in found]
 
 
 def both(one: Value | None, other: Value | None) -> Value | None:
-    """Whether both conditions hold, where None always does."""
+    """Return the conjunction of two conditions, where None means true."""
     if one is None or other is None:
         return one if other is None else other
     return one & other

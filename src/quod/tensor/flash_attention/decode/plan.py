@@ -1,7 +1,7 @@
-"""How attention of few queries is shared out: rows that read a key together, and parts of the keys.
+"""Plans of attention of few queries: rows that read a key together, and parts of the keys.
 
-What limits it are the bytes of keys and values. All queries that share a head of keys are rows of
-one workgroup, up to eight, and a key goes from memory to the registers of a few instances once.
+Reading keys and values limits the speed. All queries that share a head of keys are rows of one
+workgroup, up to eight, so that a key is loaded into registers once.
 """
 
 from __future__ import annotations
@@ -13,36 +13,41 @@ from quod.kernel.machine import Capability
 from quod.tensor.rows.plan import VECTOR_LANES, widest
 
 CORE_KEYS = 16
-"""Keys that a subgroup multiplies together on tensor cores."""
+"""Keys that a subgroup multiplies at a time on tensor cores."""
 STAGES = 2
-"""Steps whose keys and values are in shared memory."""
+"""Steps whose keys and values fit shared memory."""
 CORE_LINE = 64
-"""Elements of a line that a subgroup of tensor cores reads together."""
+"""Elements of a line that a subgroup reads at a time for tensor cores."""
 MOST_PARTS = 512
-"""Parts of the keys of a sequence."""
+"""The most parts of the keys of a sequence."""
 _ROWS = 8
 _CORE_VECTOR = 8
 _MOST_SUMS = 64
-"""Sums over values that an instance has in registers."""
+"""The most sums over values that an instance keeps in registers."""
 _LANES = 128
 _LANES_OF_SHORT_KERNELS = 64
 _RESIDENT = 2
-"""Workgroups that a multiprocessor has at a time."""
+"""Workgroups that a multiprocessor runs at a time."""
 _WAVES = 4
 _ENOUGH = 0.85
-"""Of the best share of multiprocessors that are busy: more parts cost more than they give."""
+"""A sufficient fraction of the best occupancy: more parts cost more than they gain."""
 _LEAST_KEYS = 128
-"""Keys of a part, below which its sums are much of what is moved."""
+"""The fewest keys of a part; with fewer, the part's sums are much of the traffic."""
 
 
 @frozen
 class DecodePlan:
-    """`across` instances beside each other have a key together, of `lanes` in a workgroup.
+    """The instances, accesses and memory of a decode kernel.
 
-    Each reads `vector` elements together, `accesses` times a key, for all of `rows` queries, and
-    `batch` keys at a time. A head is all of that if it is `full`, and ends before if not. On tensor
-    `cores` a subgroup has 16 keys at a time, and this is how results are stored. Keys and values
-    come `ahead` of their step to shared memory.
+    lanes: Instances of a workgroup.
+    across: Adjacent instances that share a key.
+    vector: Elements of an access.
+    accesses: Accesses of an instance to a key.
+    rows: Queries of a workgroup.
+    batch: Keys that an instance processes at a time.
+    full: A head has exactly `across * accesses * vector` elements.
+    ahead: Keys and values are copied to shared memory a step ahead.
+    cores: Tensor cores multiply, 16 keys to a subgroup at a time.
     """
 
     lanes: int
@@ -57,27 +62,28 @@ class DecodePlan:
 
     @property
     def elements(self) -> int:
-        """Elements of a row that an instance has."""
+        """Elements of a row in one instance."""
         return self.accesses * self.vector
 
     @property
     def padded(self) -> int:
-        """Elements of a row that all instances of a key have."""
+        """Elements of a row, padded to the instances that share a key."""
         return self.across * self.elements
 
     def shared_bytes(self, element: Type, subgroup: int = 32) -> int:
-        """Shared memory of a GPU's workgroup: keys and values, and results of subgroups."""
+        """Return the shared memory of a GPU workgroup: keys and values, and the results of
+        subgroups."""
         lines = 2 * STAGES * self.step(self.lanes) if self.ahead else 0
         results = -(-self.lanes // subgroup) * self.rows
         return lines * self.padded * element.bytes + 4 * results * (self.padded + 2)
 
     def step(self, lanes: int) -> int:
-        """Keys that a workgroup of so many instances takes together."""
+        """Return the keys that a workgroup of `lanes` instances processes at a time."""
         return lanes // 32 * CORE_KEYS if self.cores else lanes // self.across * self.batch
 
 
 def plan_decode(device: AnyDevice, element: Type, size: int, rows: int) -> DecodePlan:
-    """The plan for heads of so many elements, of which so many queries share the keys."""
+    """Return the plan for heads of `size` elements whose keys `rows` queries share."""
     machine = device.machine(device.lanes)
     vector = widest(element, size)
     if vector == _CORE_VECTOR and element in HALVES:
@@ -117,7 +123,7 @@ def plan_decode(device: AnyDevice, element: Type, size: int, rows: int) -> Decod
 
 
 def _on_cores(room: int, element: Type, size: int, rows: int) -> DecodePlan | None:
-    """The plan for tensor cores; None where shared memory has no room for it."""
+    """Return the plan for tensor cores, or None if it does not fit shared memory."""
     accesses = -(-size // CORE_LINE)
     short = accesses <= 2
     for lanes in (_LANES, 64, 32) if short else (64, 32):
@@ -132,8 +138,10 @@ def _on_cores(room: int, element: Type, size: int, rows: int) -> DecodePlan | No
 
 
 def plan_parts(device: AnyDevice, plan: DecodePlan, groups: int, keys: int) -> int:
-    """Parts of the keys of each of so many groups of rows: as few as keep nearly as many
-    multiprocessors busy as any number does."""
+    """Return the number of parts of the keys, for `groups` tiles of rows.
+
+    It is the smallest number whose occupancy is close to the best of any number.
+    """
     on_processor = device.machine(device.lanes).has(Capability.VECTOR_LANES)
     slots = device.multiprocessors * (1 if on_processor else _RESIDENT)
     most = min(
@@ -145,5 +153,5 @@ def plan_parts(device: AnyDevice, plan: DecodePlan, groups: int, keys: int) -> i
 
 
 def _busy(groups: int, slots: int) -> float:
-    """The share of the time in which slots have a workgroup."""
+    """Return the fraction of workgroup slots in use, over all waves."""
     return groups / (-(-groups // slots) * slots)

@@ -1,7 +1,7 @@
-"""Keys and values that come to shared memory a step before they are read, by who reads them.
+"""Asynchronous copies of keys and values to shared memory, one step ahead.
 
-Registers would have no room for a step's, and an assembler puts loads behind what waits for others.
-No instance reads what another one copied, so that nobody waits but for himself.
+Registers cannot hold a step ahead, and the assembler moves loads after code that waits. Each
+instance reads only what it copied itself, so that it waits for its own copies alone.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from quod.tensor.flash_attention.decode.plan import STAGES, DecodePlan
 
 @frozen(eq=False)
 class Wanted:
-    """Lines of a tensor that an instance reads in a step: those of keys, and places in each."""
+    """The accesses of an instance to a tensor in one step: all `places` of the lines of all
+    `keys`."""
 
     tensor: Value
     keys: list[Value]
@@ -24,8 +25,11 @@ class Wanted:
 
 
 class Ahead:
-    """What an instance wants of the step that begins at a key: `wanted` says it, always in as many
-    accesses of all lines together."""
+    """The copies of an instance, one step ahead.
+
+    `wanted(first)` returns the lines of the step that begins at key `first`, with `accesses`
+    accesses in all.
+    """
 
     def __init__(
         self, k: Builder, plan: DecodePlan, share: Share, accesses: int, step: int,
@@ -37,12 +41,13 @@ class Ahead:
         self.room = k.shared(share.accesses.held, size)
 
     def start(self, begin: Value, end: Value) -> None:
-        """Begins with the first step of the keys from `begin` on and below `end`."""
+        """Start the copies of the first step of the keys from `begin` to `end` - 1."""
         self._begin, self._end = begin, end
         self._copy(begin)
 
     def come(self, first: Value) -> list[Value]:
-        """Waits for a step, and begins the next; gives where the accesses are in shared memory."""
+        """Wait for a step, start the next, and return the indices of the accesses in shared
+        memory."""
         self._k.copy_async_wait()
         self._copy(first + self._step)
         return [self._place(first, number) for number in range(self._accesses)]
@@ -52,7 +57,7 @@ class Ahead:
         return (stage * self._accesses + number) * self._k.workgroup_size + self._k.local_id()
 
     def _copy(self, step: Value) -> None:
-        """Begins the copies of a step; zeros come for what is not there."""
+        """Start the copies of a step, with zeros for keys and elements out of range."""
         number = 0
         for each in self._wanted(step):
             for key in each.keys:
@@ -69,7 +74,8 @@ class Ahead:
         self._k.copy_async_commit()
 
     def key(self, key: Value) -> tuple[Value, Value | None]:
-        """As of a share; of keys in pages beyond the last one it is that of a key that is there."""
+        """Return the offset of a key as `Share.key` does, clamped to the last key if keys are
+        paged."""
         if self._share.paged:
             key = self._k.minimum(key, self._k.maximum(self._end, 1) - 1)
         return self._share.key(key)

@@ -1,8 +1,8 @@
-"""Products of few rows with a part of the keys, and sums of values that they weigh.
+"""Products of few rows with a part of the keys, and weighted sums of values.
 
-Powers are of what was the greatest so far, as in `attention_kernel`. On a GPU each key is in the
-registers of a few instances, whose products are added up by shuffles; nothing goes through shared
-memory. On a processor, where a shuffle goes through memory, a lane then has a key of its own.
+Weights are relative to the greatest logit so far, as in `flash_attention.kernel`. On a GPU each key
+is in the registers of a few instances, which add up products by shuffles. On a CPU, where a shuffle
+goes through memory, each lane then handles the logit of one key.
 """
 
 from __future__ import annotations
@@ -20,13 +20,18 @@ from quod.tensor.flash_attention.decode.prefetch import Ahead, Wanted
 from quod.tensor.rows.exponentials import LEAST
 
 Found = tuple[list[Value], list[Value], Grid]
-"""Of an instance's rows: the greatest products, totals of weights, and sums of values."""
+"""For each of an instance's rows: the greatest logit, the total of weights, and sums of values."""
 
 
 @frozen(eq=False)
 class Span:
-    """The keys of a part: from `begin` on and below `end`, of which all rows see those below
-    `by_all`, and each of them so many; with None all."""
+    """The keys of a part.
+
+    begin: The first key.
+    end: The key after the last.
+    by_all: All rows see the keys before this one.
+    seen: For each row, the number of keys that it sees; None if all rows see all keys.
+    """
 
     begin: Value
     end: Value
@@ -34,18 +39,20 @@ class Span:
     seen: list[Value] | None
 
     def inside(self, k: Builder, key: Value, row: int) -> Value:
-        """Whether a row sees a key of the part."""
+        """Return true if a row sees a key of the part."""
         stop = self.end if self.seen is None else k.minimum(self.seen[row], self.end)
         return key < stop
 
 
 @frozen(eq=False)
 class Held:
-    """Where the numbers that an instance has found belong.
+    """The layout of an instance's results.
 
-    `rows` of the tile, and the `places` of accesses in each of them; whether the instance is one
-    that stores sums, and one that stores a row's other numbers; and the distances to the instances
-    whose numbers are to be combined with its own before.
+    rows: The rows of the tile.
+    places: The accesses of each row.
+    stores: True if the instance stores sums of values.
+    stores_numbers: True if the instance stores a row's greatest logit and total.
+    distances: XOR distances to the instances whose results are combined with its own first.
     """
 
     rows: list[Value]
@@ -56,10 +63,10 @@ class Held:
 
 
 class Steps(ABC):
-    """Rows and keys of an instance, `step` keys of the workgroup at a time."""
+    """The loop of an instance over keys, `step` keys of the workgroup at a time."""
 
     _unmasked = True
-    """Whether a step without masks is faster than one with them."""
+    """True if a step without masks is faster than one with them."""
 
     def __init__(
         self, k: Builder, plan: DecodePlan, share: Share, tensors: tuple[Value, Value, Value],
@@ -69,20 +76,21 @@ class Steps(ABC):
         self._k, self._plan, self._share, self._factor = k, plan, share, factor
         self._least, self._zero = k.constant(LEAST, f32), k.constant(0.0, f32)
         self.step = plan.step(k.workgroup_size)
-        """Keys that the workgroup takes together."""
+        """Keys that the workgroup processes at a time."""
         self._ahead: Ahead | None = None
 
     @property
     @abstractmethod
     def held(self) -> Held:
-        """Where what is found belongs."""
+        """The layout of the results."""
 
     @abstractmethod
     def _taken(self, first: Value, found: Found, span: Span | None) -> Found:
-        """What is found with the keys of a step; with a span rows may not see all of them."""
+        """Return the results with a step's keys added; with a span, keys are masked for each
+        row."""
 
     def run(self, span: Span) -> Found:
-        """What the instance finds of its keys."""
+        """Return the results for the instance's share of the keys."""
         if self._ahead is not None:
             self._ahead.start(span.begin, span.end)
         found = self._found(span)
@@ -112,7 +120,7 @@ class Steps(ABC):
         return results
 
     def _all(self, value: Value, combine: Callable[[Value, Value], Value], count: int) -> Value:
-        """One number of those of so many instances, the same in each."""
+        """Reduce a number over `count` adjacent instances; all get the result."""
         distance = count // 2
         while distance:
             value = combine(value, self._k.shuffle(value, self._k.lane_id() ^ distance))
@@ -128,7 +136,7 @@ class Steps(ABC):
 
 
 class _StepsOfLines(Steps):
-    """Instances beside each other have a key together, each some elements of all rows."""
+    """Steps in which adjacent instances share a key, each with some elements of all rows."""
 
     def __init__(
         self, k: Builder, plan: DecodePlan, share: Share, tensors: tuple[Value, Value, Value],
@@ -158,7 +166,7 @@ class _StepsOfLines(Steps):
 
 
 class StepsOfSubgroups(_StepsOfLines):
-    """Of a GPU: an instance has `batch` keys at a time, and no other group has them."""
+    """Steps on a GPU: a group of instances processes `batch` keys at a time."""
 
     def __init__(
         self, k: Builder, plan: DecodePlan, share: Share, tensors: tuple[Value, Value, Value],
@@ -171,7 +179,7 @@ class StepsOfSubgroups(_StepsOfLines):
             )
 
     def _places(self, first: Value) -> list[Value]:
-        """The keys of an instance."""
+        """Return the keys of an instance."""
         share = self._share
         return [first + (at * share.groups + share.group) for at in range(self._plan.batch)]
 
@@ -180,7 +188,8 @@ class StepsOfSubgroups(_StepsOfLines):
         return [Wanted(each, keys, places) for each in (self._keys, self._values)]
 
     def _lines(self, first: Value, span: Span | None) -> tuple[list[Value | None], Grid, Grid]:
-        """Which keys are in pages that there are; the elements of keys, and of values."""
+        """Return whether each key's page exists (None: always), and the elements of keys and of
+        values."""
         k, share, places = self._k, self._share, self._places(first)
         if self._ahead is not None:
             come = self._ahead.come(first)
@@ -231,10 +240,10 @@ class StepsOfSubgroups(_StepsOfLines):
 
 
 class StepsOfVectors(_StepsOfLines):
-    """Of a processor: a lane has elements of all keys, and the logits of one key at a time.
+    """Steps on a CPU: each lane has some elements of all keys, then the logit of one key.
 
-    What lanes have of the products of a row goes to shared memory, by keys, and each lane adds up
-    that of its key. So there is one power for a vector of keys.
+    The lanes store their partial products in shared memory, and each lane adds those of its key, so
+    that one exponential serves a vector of keys.
     """
 
     _unmasked = False
@@ -293,8 +302,10 @@ class StepsOfVectors(_StepsOfLines):
     def _added(
         self, first: Value, keys: tuple[Value, Value], sums: Grid, span: Span | None
     ) -> Grid:  # fmt: skip
-        """Sums with the weighted values of keys added; with a span a key does not change rows that
-        do not see it, even if its value is NaN."""
+        """Return sums with the weighted values of keys added.
+
+        With a span, a key does not change rows that do not see it, even if its value is NaN.
+        """
         k, share = self._k, self._share
         with k.range(*keys, carry=sums) as loop:
             line, there = share.key(first + loop.index)

@@ -1,9 +1,9 @@
-"""Products of few rows with keys on tensor cores, whose factors come from memory as they are.
+"""Products of few rows with keys on tensor cores, with factors loaded in memory order.
 
-Which elements of a row are summed over in which product is free, as long as both factors agree: an
-instance reads 16 bytes of a key, and these are its words of two products. Of values it reads 16
-bytes of four keys, of which pairs of halves are its words of eight products, whose columns are
-eight elements apart. So no instance needs what another one read.
+The order of elements within a product is free if both factors agree: an instance reads 16 bytes of
+a key, and uses them as its words of two products. Of values it reads 16 bytes of four keys; pairs
+of their halves are its words of eight products, whose columns are eight elements apart. No instance
+needs data that another one read.
 """
 
 from __future__ import annotations
@@ -21,16 +21,18 @@ from quod.tensor.matmul.mma_fragments import QUAD, lane_of
 Values = tuple[Value, ...]
 
 _ROWS = 8
-"""Rows, keys or elements of a matrix that an instance has one of, or one more of 8 further."""
+"""The rows of an 8 x 8 matrix; an instance has one row, or that and the one 8 further."""
 _WORDS = 4
-"""Of an access."""
+"""Words of an access."""
 _MINUS = 64
-"""The count of one minus infinity among elements that are not finite. Plus infinity counts 1, and a
-product has at most 16 of them."""
+"""The count of one minus infinity among elements that are not finite.
+
+Plus infinity counts 1, and a product has at most 16 of them.
+"""
 
 
 class StepsOfCores(Steps):
-    """Of a GPU with tensor cores: a subgroup multiplies 8 or 16 rows with 16 keys."""
+    """Steps on tensor cores: a subgroup multiplies 8 or 16 rows with 16 keys."""
 
     def __init__(
         self, k: Builder, plan: DecodePlan, share: Share, tensors: tuple[Value, Value, Value],
@@ -67,12 +69,12 @@ class StepsOfCores(Steps):
         )  # fmt: skip
 
     def run(self, span: Span) -> Found:
-        """As it says; the totals of the instances of a row are added up."""
+        """Return the results for the keys, with totals added over the instances of a row."""
         tops, totals, sums = super().run(span)
         return tops, [self._all(total, operator.add, QUAD) for total in totals], sums
 
     def _words(self, line: Value, place: Value) -> Values:
-        """16 bytes of a line, which is padded with zeros."""
+        """Load 16 bytes of a line, padded with zeros."""
         k, there = self._k, None
         if not self._plan.full:
             there, place = place < self._share.width, k.minimum(place, self._share.width - 1)
@@ -93,11 +95,12 @@ class StepsOfCores(Steps):
         ]  # fmt: skip
 
     def _first(self, step: Value) -> Value:
-        """The first key of the subgroup."""
+        """Return the first key of the subgroup."""
         return step + (self._k.local_id() >> 5) * CORE_KEYS
 
     def _weighed_keys(self, first: Value) -> list[Value]:
-        """The keys of which the instance has products: two of eight, and of eight more."""
+        """Return the four keys whose products the instance has: two of eight, and two of the next
+        eight."""
         return [first + (self._beside * 2 + (_ROWS * (at // 2) + at % 2)) for at in range(4)]
 
     def _taken(self, first: Value, found: Found, span: Span | None) -> Found:
@@ -136,11 +139,12 @@ class StepsOfCores(Steps):
         self, sums: list[list[Value]], scales: list[Value], weighed: list[list[Value]],
         values: list[list[Values]], counted: list[list[Value | None]],
     ) -> list[list[Value]]:  # fmt: skip
-        """Sums with values added where rows do not see all keys.
+        """Return sums with values added where rows do not see all keys.
 
         A weight of 0 does not mask NaN or infinity. So the sums take finite elements only, and
         separate products count the other elements that a row sees. Only the last few keys of a
-        sequence are masked."""
+        sequence are masked.
+        """
         k, zero, infinity = self._k, self._zero, self._k.constant(float("inf"), f32)
         unit = k.constant(1.0, f32)
         parts = [[[self._parts(word) for word in line] for line in lines] for lines in values]
@@ -167,8 +171,10 @@ class StepsOfCores(Steps):
         ]
 
     def _parts(self, word: Value) -> Values:
-        """The finite elements of a word, and the counts of the others as numbers of the type: 1 for
-        infinity, `_MINUS` for minus infinity, and their sum for NaN."""
+        """Split a word into its finite elements, and counts of the others as numbers of the type.
+
+        Infinity counts 1, minus infinity `_MINUS`, and NaN their sum.
+        """
         k, half = self._k, self._share.accesses.element is f16
         exponent = 0x7C00 if half else 0x7F80
         plus, minus, both_ = (0x3C00, 0x5400, 0x5410) if half else (0x3F80, 0x4280, 0x4282)
@@ -182,7 +188,7 @@ class StepsOfCores(Steps):
         return tuple(low | (high << 16) for low, high in zip(*parts, strict=True))
 
     def _products(self, keys: list[Values]) -> Values:
-        """Of rows with eight keys."""
+        """Multiply the rows with eight keys."""
         sums: Values = (self._zero,) * 4
         for (low, high), words in zip(self._queries, keys, strict=True):
             for at in (0, 2):
@@ -197,7 +203,7 @@ class StepsOfCores(Steps):
         self, sums: list[list[Value]], scales: list[Value], weighed: list[list[Value]],
         values: list[list[Values]],
     ) -> list[list[Value]]:  # fmt: skip
-        """Sums, scaled, with values added by their weights."""
+        """Return scaled sums plus weighted values."""
         k, zero = self._k, self._zero
         pack = k.pack_f16 if self._share.accesses.element is f16 else k.pack_bf16
         of_rows = [[pack(*row[:2]), pack(*row[2:])] for row in weighed]
@@ -224,7 +230,7 @@ class StepsOfCores(Steps):
         return made
 
     def _pair(self, one: Value, other: Value, half: int) -> Value:
-        """A word of the low or the high halves of two."""
+        """Pack the high halves of two words if `half` is 1, the low halves if it is 0."""
         if half:
             return (one >> 16) | (other & 0xFFFF0000)
         return (one & 0xFFFF) | (other << 16)
