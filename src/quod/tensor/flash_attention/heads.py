@@ -1,5 +1,4 @@
-"""The arguments of attention and its gradient: heads of queries, keys and values with fitting
-shapes."""
+"""The arguments of attention and its gradient: heads of queries, keys and values."""
 
 from __future__ import annotations
 
@@ -40,7 +39,7 @@ class Heads:
 
     @property
     def sizes(self) -> tuple[int, int, int]:
-        """Queries, keys, and elements of a head."""
+        """The number of queries and of keys, and the elements of a head."""
         return self.q.shape[-2], self.k.shape[-2], self.q.columns
 
     @property
@@ -82,8 +81,7 @@ def heads_of(
     device: AnyDevice, q: Given, k: Given, v: Given, *, scale: float | None, causal: bool,
     lengths: Given | None,
 ) -> Heads:  # fmt: skip
-    """Validate the tensors of a call; InputError, with the argument's name, for those that do not
-    fit."""
+    """Validate the tensors of a call; InputError, with the argument's name, if one does not fit."""
     queries, keys = tensor(device, "q", q), tensor(device, "k", k)
     if len(queries.shape) < 3:
         raise InputError(f"q has the axes heads, queries and size at least, and is {queries.text}")

@@ -77,8 +77,11 @@ class Sequence:
     def mask(
         self, tile: Tile, key: Value, first: Value, seen: list[Value]
     ) -> Mask | None:  # fmt: skip
-        """The mask of the keys from `key` on for rows that see so many; None if all queries see the
-        same keys. `first` is the workgroup's first query, which sees the fewest."""
+        """Return the mask of the keys from `key` on, or None if all queries see the same keys.
+
+        first: The workgroup's first query, which sees the fewest keys.
+        seen: For each row, the number of keys that it sees.
+        """
         if not self._form.causal:
             return None
         return Mask(key + tile.columns > self.seen(first), lambda row, line: key + line < seen[row])

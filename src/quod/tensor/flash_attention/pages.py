@@ -153,8 +153,7 @@ class _Pages:
         return self.table.columns
 
     def _on_host(self) -> tuple[Array, Array] | None:
-        """Return the table and lengths as unsigned numbers, or None if they are not in host
-        memory."""
+        """Return the table and lengths as unsigned numbers, or None if not in host memory."""
         given = self.table.memory, self.lengths.memory
         if any(isinstance(each, Buffer) for each in given):
             return None
@@ -162,8 +161,7 @@ class _Pages:
         return table, lengths
 
     def check_used(self) -> None:
-        """Raise InputError for a table entry in use that is out of range, if the host can read
-        it."""
+        """Raise InputError for an entry in use that is out of range, if the host can read it."""
         known = self._on_host()
         if known is not None:
             table, lengths = known
@@ -171,8 +169,10 @@ class _Pages:
             self._refuse((np.arange(self.most) < used[:, None]) & (table >= self.count))
 
     def check_places(self, tokens: int) -> None:
-        """Raise InputError for new keys without a page, or two with one place, if the host can read
-        them."""
+        """Check that each new key has a page and a place of its own, if the host can read them.
+
+        Raises InputError if not.
+        """
         known = self._on_host()
         if known is None or not tokens:
             return
@@ -211,7 +211,7 @@ def _pages(
     device: AnyDevice, model: Tensor, key_pages: Given, value_pages: Given, table: Given,
     lengths: Given,
 ) -> _Pages:  # fmt: skip
-    """Validate the pages, table and lengths for the sequences of `model`; InputError if they do not
+    """Validate pages, table and lengths for the sequences of `model`; InputError if one does not
     fit."""
     keys = tensor(device, "key_pages", key_pages)
     fits = keys.element is model.element and len(keys.shape) == 4 and keys.columns == model.columns

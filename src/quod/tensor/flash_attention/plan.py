@@ -180,8 +180,7 @@ class WarpgroupGradientPlan:
 
     @property
     def shared_bytes(self) -> int:
-        """Bytes of shared memory for 16-bit rows and lines, and for the numbers of streamed
-        queries."""
+        """Bytes of shared memory for 16-bit rows and lines, and the numbers of streamed queries."""
         rows, lines = self.tile
         return 4 * self.size * (rows + self.stages * lines) + 16 * lines
 
@@ -216,8 +215,7 @@ GRADIENT_PLANS = {
     64: CoreTilePlan(64, 16, 4, 64, 2, kept=False, resident=2),
     128: CoreTilePlan(128, 16, 4, 32, 2, kept=False, resident=2),
 }
-"""Plans of the gradients on tensor cores, by head size; rows and lines are those of two tensors
-each."""
+"""Plans of the gradients on tensor cores, by head size, with rows and lines of two tensors each."""
 
 _WIDE_VECTORS = (16, 3, 8)
 """Lanes, vectors of rows, and lines with 32 vector registers, of which 24 hold sums."""
@@ -280,10 +278,13 @@ def plan_gradients(
     device: AnyDevice, element: Type, head: int, sums: int, *, rows: int = 0, whole: bool = False,
     causal: bool = False,
 ) -> TilePlan | CoreTilePlan | WarpgroupGradientPlan:  # fmt: skip
-    """The plan for gradients of which `sums` are summed together: 1 of queries, 2 of keys.
+    """Return the plan of the gradients of queries (`sums` 1), or of keys and values (`sums` 2).
 
-    Those of `whole` sequences, with queries and keys and `rows` of all heads together, may be had
-    by warpgroups.
+    head: Elements of a head.
+    rows: Rows of queries, or of keys, of all heads together.
+    whole: Sequences have no lengths of their own, and have queries and keys; without it, plans of
+        warpgroups are excluded.
+    causal: Queries see no later keys.
     """
     size = _on_cores(device, element, head)
     if size is not None:

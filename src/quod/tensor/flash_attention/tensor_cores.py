@@ -30,7 +30,12 @@ MATRIX = 16
 
 @frozen(eq=False)
 class Copied:
-    """A matrix of a head: where it is, the elements of a line, and the lines that are copied."""
+    """A matrix of a head in memory.
+
+    pointer: The first element.
+    size: Elements of a line.
+    count: Lines that are copied; later ones are zeros.
+    """
 
     pointer: Value
     size: Value
@@ -75,7 +80,7 @@ class Tiles:
             k.copy_async(self._room, to, source, self._width * line, _WORDS, where=there)
 
     def left(self, own: Value) -> Value:
-        """Return the offset of this instance's matrix row, for 16 lines from `own` as a first
+        """Return the offset of the instance's matrix row, for 16 lines from `own` as a first
         factor.
 
         It also serves lines that are summed over, as a transposed second factor.
@@ -85,7 +90,7 @@ class Tiles:
         return line * self._pitch + (lane >> 4 ^ lane & 7) * _WORDS
 
     def right(self) -> Value:
-        """Return the offset of this instance's matrix row, for lines that are columns of a second
+        """Return the offset of the instance's matrix row, for lines as columns of a second
         factor."""
         lane = self._k.lane_id()
         line = (lane & 7) + (lane >> 4) * 8
@@ -103,8 +108,12 @@ class Tiles:
 
 @frozen(eq=False)
 class Found:
-    """What a subgroup found of its queries: by 16 of them, and by the two that an instance has of
-    these; sums by eight elements of a head besides."""
+    """The results of a subgroup, for each 16 queries.
+
+    tops: The greatest products of the instance's two queries.
+    totals: The totals of weights of the instance's two queries.
+    sums: The fragments of sums of values, one for each eight elements of a head.
+    """
 
     tops: list[list[Value]]
     totals: list[list[Value]]
@@ -304,8 +313,7 @@ class Attention:
     def _weighed(
         self, logits: list[Values], tops: list[Value], totals: list[Value], *, masked: bool
     ) -> tuple[list[Values], list[Value]]:
-        """Return the weights of 16 queries, packed as words of a first factor, and the new
-        totals."""
+        """Return the weights of 16 queries, packed as a first factor, and the new totals."""
         k, factor = self._k, self._factor
         zero = k.constant(0.0, f32)
         parts: list[list[Value]] = []

@@ -40,7 +40,7 @@ class Mask:
 
 @frozen(eq=False)
 class Lines:
-    """A matrix of a head: where it is, and how many lines there are, one at least."""
+    """A matrix of a head in memory, of `count` lines, at least one."""
 
     pointer: Value
     count: Value
@@ -103,8 +103,7 @@ class Tile:
         )
 
     def turned(self, lines: Lines, first: Value, room: Value) -> Value:
-        """Copy the tile's rows from `first` on, transposed, to `room`, which `turned_room`
-        allocates.
+        """Copy the tile's rows from `first` on, transposed, to shared memory of `turned_room`.
 
         The last row is repeated beyond the last row.
         """
@@ -162,8 +161,7 @@ class Tile:
     # --- products and sums
 
     def products(self, own: Value, lines: Lines, first: Value) -> Grid:
-        """Return the products of the own rows with the own lines of the step that begins at
-        `first`."""
+        """Return the products of the own rows with the own lines of the step from line `first`."""
         k, plan = self._k, self._plan
         zeros = (k.constant(0.0, f32),) * (plan.rows * plan.columns)
         with k.range(k.constant(0, u32), plan.size, plan.chunk, carry=zeros) as chunks:

@@ -32,7 +32,7 @@ STAGES = 2
 
 @frozen(eq=False)
 class HeadOf:
-    """A head of a tensor: the array of all heads, and which one."""
+    """A head of a tensor: the tiled array of all heads, and the index of the head."""
 
     array: TiledArray
     head: Value
@@ -75,7 +75,7 @@ class HeadTiles:
                 k.mbarrier_init(self._read, stage, readers)
 
     def copy(self, first: Value, stage: Value | int, head: Value | None = None) -> None:
-        """Start the copy of the lines from `first` on, of `head` instead of the own head if
+        """Start the copy of the lines from `first` on, of `head` in place of the own head if
         given."""
         k, at = self._k, self._k.operand(stage, u32)
         head = self._of.head if head is None else head
@@ -93,8 +93,7 @@ class HeadTiles:
         self._k.mbarrier_arrive(self._read, stage)
 
     def wait_until_read(self, stage: Value | int, phase: Value) -> None:
-        """Wait until all readers have released a stage; phase 0, before the first copy, does not
-        wait."""
+        """Wait until all readers have released a stage; phase 0, before any copy, does not wait."""
         self._k.mbarrier_wait(self._read, stage, phase ^ 1)
 
     def rows(self, stage: Value | int, at: int, first: Value | int = 0) -> TileOperand:
@@ -154,14 +153,12 @@ class WarpgroupAttention:
         finish(self.run())
 
     def _tiles(self) -> Value:
-        """Return the number of tiles of keys, at least one; its weights are zero if no key is
-        seen."""
+        """Return the number of tiles of keys, at least one; weights are zero if no key is seen."""
         k, keys = self._k, self._plan.keys
         return k.maximum((self._count + (keys - 1)) // keys, k.constant(1, u32))
 
     def _whole(self, last: Value) -> Value:
-        """Return the first tile that needs a mask, from 1 to `last`: not all queries see all its
-        keys."""
+        """Return the first tile, from 1 to `last`, that has keys which not all queries see."""
         k = self._k
         seen = self._seen(self._first) // self._plan.keys
         return k.maximum(k.minimum(seen, last), k.constant(1, u32))
@@ -276,8 +273,7 @@ class WarpgroupAttention:
     def _weighed(
         self, logits: Sequence[Value], step: Value, found: Found, *, masked: bool
     ) -> tuple[list[Values], Found, list[Value]]:
-        """Return packed weights as a first factor, the new maxima and totals, and the scales of
-        sums.
+        """Return weights packed as a first factor, new maxima and totals, and the scales of sums.
 
         The factor is applied in the exponent alone: 2 ** (x * factor - top * factor).
         """

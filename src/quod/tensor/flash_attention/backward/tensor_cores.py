@@ -49,8 +49,7 @@ class _Gradients:
         return [(self._k.constant(0.0, f32),) * 4] * (2 * self._depth)
 
     def begin(self, line: Callable[[Value], Value]) -> None:
-        """Start the copies of own rows and of the first tiles; `line(step)` is a step's first
-        line."""
+        """Start the copies of own rows and of the first tiles; a step's begins at `line(step)`."""
         self._k.resident_workgroups(self._plan.resident)
         for tiles in self._own:
             tiles.copy(self._first, 0)
@@ -64,8 +63,7 @@ class _Gradients:
         self._k.copy_async_commit()
 
     def arrive(self, line: Callable[[Value], Value], step: Value) -> Value:
-        """Wait for a step's tile, start the copy of a later one, and return the stage of the
-        tile."""
+        """Wait for a step's tile, start the copy of a later one, and return the tile's stage."""
         self._k.copy_async_wait(self._plan.stages - 2)
         self._k.barrier()
         self._copy(line, step + (self._plan.stages - 1))

@@ -106,8 +106,7 @@ class _Gradients:
         return made
 
     def weights(self, logits: Sequence[Value], logs: Callable[[int], Value]) -> list[Value]:
-        """Return the weights of logits; `logs(at)` is the base-2 logarithm of the sum of a logit's
-        query."""
+        """Return the weights of logits, given the base-2 logarithm of each logit's sum."""
         k = self._k
         return [
             k.exp2(k.fma(logit, self._factor, -logs(at)), normal=True)

@@ -1,5 +1,4 @@
-"""Attention of few queries with many keys, as in autoregressive decoding: arguments and
-launches."""
+"""Attention of few queries with many keys, as in autoregressive decoding."""
 
 from __future__ import annotations
 
@@ -25,18 +24,7 @@ def attention_decode(
     causal: bool = True, lengths: Given | None = None, log_sums: Given | None = None,
     parts: int | None = None, out: Given | None = None,
 ) -> Any:  # fmt: skip
-    """Return softmax(scale * q k^T) v for few queries a head and many keys, in `out` or in new
-    memory.
-
-    Tensors and the result are those of `attention`, except for rounding. With `causal`, here the
-    default, the last query sees all keys. All queries that share a head of keys are processed
-    together, in groups of 8 or 16, so that keys and values are read once; for many more queries
-    `attention` is faster.
-
-    Keys are split into `parts`, from 1 to 512, each processed by its own workgroups, and combined
-    in a fixed order (flash-decoding: Dao, Haziza, Massa and Sizov, 2023); by default the shapes and
-    the device determine the number. `lengths`, `log_sums`, `out` and errors are as in `attention`.
-    """
+    """Return softmax(scale * q k^T) v for few queries and many keys, in `out` or in new memory."""
     device = resolve_device(device)
     given = heads_of(device, q, k, v, scale=scale, causal=causal, lengths=lengths)
     target, made, sums = results_of(device, q, given.q, given.given, log_sums, out)

@@ -110,8 +110,7 @@ class Share:
         return self._k.pointer_add(self.accesses.of(tensor), offset)
 
     def place(self, number: int) -> tuple[Value, Value | None]:
-        """Return the index of the instance's access in a line, and whether it is in range (None:
-        always)."""
+        """Return the index of an access in a line, and whether it is in range (None: always)."""
         at = self.own + number * self._plan.across
         if self._plan.full or number + 1 < self._plan.accesses:
             return at, None

@@ -71,8 +71,10 @@ class DecodePlan:
         return self.across * self.elements
 
     def shared_bytes(self, element: Type, subgroup: int = 32) -> int:
-        """Return the shared memory of a GPU workgroup: keys and values, and the results of
-        subgroups."""
+        """Return the bytes of shared memory of a GPU workgroup.
+
+        These are keys and values if they are copied ahead, and the results of subgroups.
+        """
         lines = 2 * STAGES * self.step(self.lanes) if self.ahead else 0
         results = -(-self.lanes // subgroup) * self.rows
         return lines * self.padded * element.bytes + 4 * results * (self.padded + 2)

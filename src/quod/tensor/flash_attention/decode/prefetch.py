@@ -16,8 +16,7 @@ from quod.tensor.flash_attention.decode.plan import STAGES, DecodePlan
 
 @frozen(eq=False)
 class Wanted:
-    """The accesses of an instance to a tensor in one step: all `places` of the lines of all
-    `keys`."""
+    """The accesses of an instance to a tensor in a step: all `places` of each line of `keys`."""
 
     tensor: Value
     keys: list[Value]
@@ -46,8 +45,7 @@ class Ahead:
         self._copy(begin)
 
     def come(self, first: Value) -> list[Value]:
-        """Wait for a step, start the next, and return the indices of the accesses in shared
-        memory."""
+        """Wait for a step, start the next, and return the accesses' indices in shared memory."""
         self._k.copy_async_wait()
         self._copy(first + self._step)
         return [self._place(first, number) for number in range(self._accesses)]
@@ -74,8 +72,7 @@ class Ahead:
         self._k.copy_async_commit()
 
     def key(self, key: Value) -> tuple[Value, Value | None]:
-        """Return the offset of a key as `Share.key` does, clamped to the last key if keys are
-        paged."""
+        """Return the offset of a key as `Share.key` does; paged keys are clamped to the last."""
         if self._share.paged:
             key = self._k.minimum(key, self._k.maximum(self._end, 1) - 1)
         return self._share.key(key)

@@ -86,8 +86,7 @@ class Steps(ABC):
 
     @abstractmethod
     def _taken(self, first: Value, found: Found, span: Span | None) -> Found:
-        """Return the results with a step's keys added; with a span, keys are masked for each
-        row."""
+        """Return the results with a step's keys added, masked if there is a span."""
 
     def run(self, span: Span) -> Found:
         """Return the results for the instance's share of the keys."""
@@ -188,7 +187,7 @@ class StepsOfSubgroups(_StepsOfLines):
         return [Wanted(each, keys, places) for each in (self._keys, self._values)]
 
     def _lines(self, first: Value, span: Span | None) -> tuple[list[Value | None], Grid, Grid]:
-        """Return whether each key's page exists (None: always), and the elements of keys and of
+        """Return whether each key's page exists (None: always), and the elements of keys and
         values."""
         k, share, places = self._k, self._share, self._places(first)
         if self._ahead is not None:

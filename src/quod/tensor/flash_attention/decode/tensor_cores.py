@@ -99,8 +99,7 @@ class StepsOfCores(Steps):
         return step + (self._k.local_id() >> 5) * CORE_KEYS
 
     def _weighed_keys(self, first: Value) -> list[Value]:
-        """Return the four keys whose products the instance has: two of eight, and two of the next
-        eight."""
+        """Return the four keys whose products the instance has: two in each eight."""
         return [first + (self._beside * 2 + (_ROWS * (at // 2) + at % 2)) for at in range(4)]
 
     def _taken(self, first: Value, found: Found, span: Span | None) -> Found:
