@@ -1,4 +1,4 @@
-"""The function of matrix products: what it takes, and its launch."""
+"""Matrix products: arguments and launches."""
 
 from __future__ import annotations
 
@@ -35,19 +35,22 @@ def gemm(
     transpose_a: bool = False, transpose_b: bool = False, tf32: bool = False,
     out: Given | None = None,
 ) -> Any:  # fmt: skip
-    """activation(scale * (A B) + bias) + residual; gives `out`, or what is made for it.
+    """Return activation(scale * (A B) + bias) + residual, in `out` or in new memory.
 
     `a` has the shape (..., m, k), or (..., k, m) with `transpose_a`; `b` is (k, n), or (n, k) with
     `transpose_b`, for all products, or has the leading axes of `a`. `bias` is (n,), `residual` and
-    `out` are (..., m, n). `activation`, "gelu" or "silu", is the function of that name, applied to
-    numbers of f32 before the residual is added. All are of one type, f32, f16 or bf16, and
-    contiguous in C order, as `softmax` takes them; `out` may be `residual`, and no operand. Sums
-    are f32, in a fixed order; a result is rounded once to its type. A sum of nothing, where k is 0,
-    is 0. With `tf32` elements of f32 may be rounded toward zero to 10 bits behind the point, which
-    is what tensor cores multiply: they do if k is a multiple of 4 and lines of both operands are
-    along k, with `transpose_b` and without `transpose_a`; others are turned first if the product is
-    large. InputError, with the name of the argument, for what does not fit; DeviceError for memory
-    that the device does not reach.
+    `out` are (..., m, n). `activation`, "gelu" or "silu", is the function of that name, applied in
+    f32 before the residual is added. All are of one type, f32, f16 or bf16, and contiguous in C
+    order, as in `softmax`; `out` may be `residual`, but no operand. Sums are f32, in a fixed order;
+    a result is rounded once to its type. With k = 0 the product is 0.
+
+    With `tf32`, f32 elements may be rounded toward zero to 10 fraction bits, so that tensor cores
+    can multiply them. They do if k is a multiple of 4 and lines of both operands are along k, with
+    `transpose_b` and without `transpose_a`; for a large product other operands are transposed
+    first.
+
+    Raises InputError, with the name of the argument, for arguments that do not fit; DeviceError for
+    memory that the device cannot reach.
     """
     device = resolve_device(device)
     form = GemmForm(
@@ -94,9 +97,16 @@ def product_launch(
     form: GemmForm, *, beside: Sequence[Any] = (None, None), batch: int = 1, own: bool = False,
     scale: float = 1.0, tf32: bool = False,
 ) -> tuple[Any, ...]:  # fmt: skip
-    """What multiplies memory of m, n and k, for `device.launch` and for recordings: a kernel, how
-    many workgroups, and arguments. `beside` are bias and residual; B is `own` to each product of a
-    batch, or the same."""
+    """Return the launch of a product: a kernel, its workgroups and its arguments.
+
+    The result is for `device.launch` and for recordings.
+
+    operands: The memory of A and B.
+    sizes: m, n and k.
+    beside: The memory of bias and residual.
+    batch: The number of products.
+    own: Each product of the batch has its own B; otherwise all share one.
+    """
     m, n, depth = sizes
     pitches = m if form.transpose_a else depth, depth if form.transpose_b else n, n
     plan = plan_gemm(device, element, sizes, pitches, batch, tf32=tf32)
@@ -121,8 +131,12 @@ def tensor_maps(
     device: Any, operands: list[Any], sizes: tuple[int, int, int], planes: tuple[int, int],
     along: tuple[bool, bool], plan: TilePlan,
 ) -> Buffer:  # fmt: skip
-    """The tensor maps of A and B, which are in the device's memory, for elements of 16 bits; of
-    each `along` says whether lines are along the axis that is not K."""
+    """Return the tensor maps of A and B in device memory, for 16-bit elements.
+
+    sizes: m, n and k.
+    planes: The matrices of A and of B.
+    along: For A and B, whether lines are along the axis that is not K.
+    """
     m, n, depth = sizes
     arrays = []
     for memory, count, extent, turned, width, parts in (
@@ -137,7 +151,7 @@ def tensor_maps(
 
 
 def shape_of_product(a: Tensor, b: Tensor, form: Turned) -> tuple[tuple[int, ...], int]:
-    """The result's shape, and k, of the last two axes."""
+    """Return the shape of the result, and k; InputError for operands that do not fit."""
     for one in (a, b):
         if len(one.shape) < 2:
             raise InputError(f"{one.name} is a matrix at least, and is {one.text}")

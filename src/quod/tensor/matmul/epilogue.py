@@ -1,4 +1,4 @@
-"""What is made of a product's sums before they are stored, the same in every way of multiplying."""
+"""The epilogue of a product: bias, activation and residual, the same in every kernel."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from quod.tensor.elementwise.kernel import Function
 from quod.tensor.matmul.form import GemmForm
 
 FUNCTIONS: Mapping[str, Function] = {"gelu": gelu, "silu": silu}
-"""The functions that a product applies, by their names: those of elements."""
+"""The activations of a product by name, as elementwise functions."""
 
 
 def completed(
     k: Builder, form: GemmForm, scaled: Sequence[Value], bias: Callable[[], Values],
     residual: Callable[[], Values],
 ) -> list[Value]:  # fmt: skip
-    """activation(scaled + bias) + residual, of what the form has; nothing else is loaded."""
+    """Return activation(scaled + bias) + residual, with the terms of the form; only these are
+    loaded."""
     found = list(scaled)
     if form.bias:
         found = _plus(found, bias())

@@ -1,7 +1,7 @@
-"""The matrix product of f32 on a GPU's FMA units: tiles by asynchronous copies, sums in registers.
+"""The f32 matrix product on a GPU's FMA units: asynchronous tile copies, sums in registers.
 
-Tiles of some steps of K are in shared memory, in a ring: while one is multiplied, the others are on
-their way. Source of the structure: CUTLASS, "Efficient GEMM in CUDA". The order of a subgroup's
+Tiles of several steps of K are in a ring in shared memory: while one is multiplied, the others are
+being copied. Source of the structure: CUTLASS, "Efficient GEMM in CUDA". The order of a subgroup's
 instances is that of Scott Gray's SGEMM (maxas, 2014).
 """
 
@@ -18,13 +18,13 @@ Store = Callable[[Value, Value, Sequence[Value]], None]
 
 
 class _Place:
-    """Where an instance is in its workgroup's tile."""
+    """The position of an instance in the tile of its workgroup."""
 
     def __init__(self, k: Builder, plan: FmaPlan) -> None:
         (rows, columns), (own_rows, own_columns) = plan.part, plan.own
         down, right = rows // own_rows, columns // own_columns
         self.apart = down * VECTOR, right * VECTOR
-        """Between rows, and columns, of an instance that are not beside each other."""
+        """The distance between an instance's groups of four rows, and of four columns."""
         # Accesses of 16 bytes take half the turns at the banks where instances that are 1 or 2
         # apart have the same place.
         lane, group = k.lane_id(), k.subgroup_id()
@@ -39,8 +39,10 @@ class _Place:
 
 
 def _in_turn(rows: int, columns: int) -> Iterator[tuple[int, int]]:
-    """Products of an instance at one of K, to and fro along the shorter side: a register that two
-    of them share is read once."""
+    """Yield the products of an instance for one k, back and forth along the shorter side.
+
+    A register that two consecutive products share is then read once.
+    """
     for held in range(max(rows, columns)):
         run = range(min(rows, columns))
         for at in run if held % 2 == 0 else reversed(run):
@@ -48,7 +50,7 @@ def _in_turn(rows: int, columns: int) -> Iterator[tuple[int, int]]:
 
 
 def multiply_by_fma(k: Builder, plan: FmaPlan, of_a: Edges, of_b: Edges, store: Store) -> None:
-    """The tile of C, of which each instance has a part in its registers."""
+    """Multiply the workgroup's tile of C; each instance has a part in its registers."""
     k.resident_workgroups(plan.resident)
     size_of_a = pitch_of(plan.tile[0], along=of_a.along) * plan.depth
     size = size_of_a + pitch_of(plan.tile[1], along=of_b.along) * plan.depth
@@ -60,7 +62,7 @@ def multiply_by_fma(k: Builder, plan: FmaPlan, of_a: Edges, of_b: Edges, store: 
     from_b = k.pointer_add(room, place.slice * (count * b.pitch) + place.column)
 
     def load(stage: Value, at: int) -> list[Value]:
-        """The instance's rows of A, then its columns of B, at one of K."""
+        """Load the instance's rows of A, then its columns of B, for one k."""
         return [
             *a.fragment(from_a, stage * size, at, plan.own[0], place.apart[0]),
             *b.fragment(from_b, stage * size, at, plan.own[1], place.apart[1]),
@@ -79,7 +81,7 @@ def multiply_by_fma(k: Builder, plan: FmaPlan, of_a: Edges, of_b: Edges, store: 
         k.copy_async_commit()
 
     def arrive() -> None:
-        """The oldest tiles are there for all, and those that were multiplied are free."""
+        """Wait until the oldest tiles are copied, and the multiplied ones are free, for all."""
         k.copy_async_wait(plan.stages - 2)
         k.barrier()
 
@@ -116,7 +118,7 @@ def _put(
     k: Builder, plan: FmaPlan, place: _Place, room: Value, sums: Sequence[Value], row: Value,
     column: Value, store: Store,
 ) -> None:  # fmt: skip
-    """Stores the sums; of several slices each adds up a share of the vectors, in a fixed order."""
+    """Store the sums; slices first add theirs, a share of the vectors each, in a fixed order."""
     per_row = plan.own[1] // VECTOR
     vectors = [tuple(sums[at : at + VECTOR]) for at in range(0, len(sums), VECTOR)]
 

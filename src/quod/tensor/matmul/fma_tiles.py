@@ -1,4 +1,4 @@
-"""Tiles of the operands that FMA units multiply: from memory to a ring in shared memory."""
+"""Tiles of the operands of FMA units: from memory to a ring in shared memory."""
 
 from __future__ import annotations
 
@@ -11,26 +11,25 @@ from quod.tensor.matmul.tiles import Edges, log2
 VECTOR = 4
 """Elements of an access to shared memory."""
 _TURNED = 8
-"""Elements of a line along K that instances beside each other copy: 32 bytes are what memory gives
-at least."""
+"""Elements of a line along K that adjacent instances copy: 32 bytes, the smallest memory access."""
 _PAD = 4
-"""Elements after a line that is turned: eight of K by four of the long axis have all the banks."""
+"""Padding after a transposed line: eight of K by four of the long axis then use all banks."""
 
 _Place = tuple[Value, int]
-"""A place of an instance's copy, as what differs between instances and what between its copies."""
+"""The index of a copy: the part that depends on the instance, and the part that is constant."""
 _Copy = Callable[[Value, Value, Value], None]
 
 
 def pitch_of(width: int, *, along: bool) -> int:
-    """Elements of shared memory from one of K to the next."""
+    """Return the distance in shared memory, in elements, from one k to the next."""
     return width if along else width + _PAD
 
 
 class FmaRing:
-    """Tiles of an operand, K by the long axis, from `first` of each stage of the room on.
+    """Tiles of an operand in a ring, K by the long axis, at offset `first` of each stage.
 
-    Where the operand is `along` its long axis, copies are as wide as its rows allow. Else each
-    element is a copy, which turns the operand on its way.
+    If the operand is `along` its long axis, copies are as wide as its rows allow. Otherwise each
+    copy has one element, and transposes the operand.
     """
 
     def __init__(
@@ -45,7 +44,8 @@ class FmaRing:
         self._copies = [self._copy(*each) for each in places(plan.lanes, width, plan.depth)]
 
     def _lines(self, lanes: int, width: int, depth: int) -> list[tuple[_Place, _Place]]:
-        """Where the instance's copies are in K and on the long axis, which follows in memory."""
+        """Return the indices of the instance's copies in K and on the long axis, contiguous in
+        memory."""
         own, per_line = self._k.local_id(), width // self._vector
         inside = own & (per_line - 1) if per_line < lanes else own
         return [
@@ -57,7 +57,10 @@ class FmaRing:
         ]
 
     def _turned(self, lanes: int, width: int, depth: int) -> list[tuple[_Place, _Place]]:
-        """The same where K follows in memory: eight of K, then the long axis."""
+        """Return the indices of the instance's copies if K is contiguous in memory.
+
+        Adjacent instances copy eight of K, then the next of the long axis.
+        """
         own = self._k.local_id()
         at, line = own & (_TURNED - 1), own >> log2(_TURNED)
         of_depth = (line >> log2(width)) * _TURNED + at
@@ -67,7 +70,8 @@ class FmaRing:
         ]
 
     def _copy(self, of_depth: _Place, of_width: _Place) -> _Copy:
-        """A copy of each step: its target and its source in the first step are known now."""
+        """Return a function that starts one copy of a step; its addresses in step 0 are computed
+        here."""
         k, operand = self._k, self._operand
         target = k.pointer_add(self._room, of_depth[0] * self.pitch + of_width[0])
         behind = self._first + of_depth[1] * self.pitch + of_width[1]
@@ -93,7 +97,8 @@ class FmaRing:
         return copy
 
     def copy(self, start: Value, stage: Value) -> None:
-        """Begins the copies of the tile whose K begins at `start`; zeros are beyond its end."""
+        """Start the copies of the tile that begins at k = `start`, with zeros beyond the end of
+        K."""
         before = start.cast(u64)
         if self._operand.along:
             before = before * self._pitch
@@ -101,7 +106,7 @@ class FmaRing:
             copy(start, before, stage)
 
     def fragment(self, own: Value, stage: Value, at: int, count: int, apart: int) -> list[Value]:
-        """`count` elements at one of K, the first from the pointer `own` on, others `apart`."""
+        """Load `count` elements for one k, in vectors that are `apart` elements from each other."""
         found: list[Value] = []
         for number in range(count // VECTOR):
             place = self._first + at * self.pitch + number * apart

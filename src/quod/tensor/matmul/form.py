@@ -1,4 +1,4 @@
-"""What a matrix product is besides its sizes."""
+"""The form of a matrix product: transposed operands, and the terms of its epilogue."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from quod.frozen import frozen
 
 
 class Turned(Protocol):
-    """Whether operands are transposed."""
+    """The transposition flags of the operands."""
 
     @property
     def transpose_a(self) -> bool: ...
@@ -18,8 +18,14 @@ class Turned(Protocol):
 
 @frozen
 class GemmForm:
-    """What a product is besides its sizes: operands that are transposed, what is added, and the
-    function that is applied between."""
+    """The form of a product, apart from sizes and types.
+
+    transpose_a: A is stored as (k, m).
+    transpose_b: B is stored as (n, k).
+    bias: A bias is added to each row.
+    residual: A residual is added to the result.
+    activation: The name of the activation, or None.
+    """
 
     transpose_a: bool = False
     transpose_b: bool = False

@@ -1,4 +1,4 @@
-"""The product of matrices of 8-bit integers: exact sums, and numbers that are made of them."""
+"""The product of 8-bit integer matrices: exact sums, or scaled floats."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from quod.tensor.matmul.plan import GemmPlan
 from quod.tensor.matmul.scaled import ScaledForm, scaled_kernel
 
 RESULTS = (i32, f32, f16, bf16)
-"""The types of results: sums as they are, or numbers made of them."""
+"""The types of results: exact sums (i32), or scaled floats."""
 
 GEMM_INT8 = {element: scaled_kernel("gemm_int8", element, tiles=False) for element in RESULTS}
-"""The kernel by the type of its results."""
+"""The kernels by result type."""
 GEMM_INT8_TILES = {element: scaled_kernel("gemm_int8", element, tiles=True) for element in RESULTS}
-"""That of warpgroups."""
+"""The kernels for warpgroups by result type."""
 
 for _element in (i32, f16):
     register(

@@ -1,4 +1,5 @@
-"""Operands of products whose lines are turned to be along k, as tensor cores take short types."""
+"""Operands transposed so that their lines are along k, as tensor cores need for 8-bit types and
+f32."""
 
 from __future__ import annotations
 
@@ -16,19 +17,25 @@ from quod.tensor.rows.plan import WIDEST
 _Form = TypeVar("_Form", bound=Turned)
 
 LEAST = 256
-"""Sizes from which a product without tensor cores takes longer than turning its operands."""
+"""The sizes from which a product without tensor cores takes longer than transposing its
+operands."""
 
 
 def is_along_k(form: Turned) -> bool:
-    """Whether lines of both operands are along k."""
+    """Return true if lines of both operands are along k."""
     return form.transpose_b and not form.transpose_a
 
 
 def along_k(
     device: AnyDevice, operands: tuple[Tensor, Tensor], form: _Form, sizes: tuple[int, int, int]
 ) -> tuple[list[Any], _Form]:
-    """The memory of both operands, and how they lie: of a large product of m, n and k that tensor
-    cores may make, with lines along k, in memory of their own if they are not so before."""
+    """Return the memory of both operands, and their form.
+
+    Operands of a large product that tensor cores support are transposed to new memory if their
+    lines are not along k; others are returned as they are.
+
+    sizes: m, n and k.
+    """
     a, b = operands
     suits = min(sizes) >= LEAST and sizes[2] * a.element.bytes % WIDEST == 0
     floats = a.element in FLOATS8

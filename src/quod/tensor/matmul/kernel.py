@@ -1,4 +1,4 @@
-"""The matrix product: one function for every type, plan and device."""
+"""The matrix product: one kernel function for every type, plan and device."""
 
 from __future__ import annotations
 
@@ -33,11 +33,10 @@ from quod.tensor.matmul.tiles import CachedTile, Edges, SharedTile, in_halves
 Sums = tuple[Value, ...]
 
 _GROUP = 8
-"""Tiles below each other that workgroups take one after the other: what they read of both operands
-stays in the cache."""
+"""Rows of tiles in a block that workgroups traverse column by column, for reuse of the cache."""
 
 _SUBGROUP_ACROSS = 8
-"""Instances of a subgroup beside each other: eight by four read the least from shared memory."""
+"""Columns of instances in a subgroup: eight by four read the least from shared memory."""
 
 
 def _gemm(
@@ -45,10 +44,10 @@ def _gemm(
     b: Value, bias: Value, residual: Value, c: Value, *, element: Type, plan: GemmKernelPlan,
     form: GemmForm,
 ) -> None:  # fmt: skip
-    """C = activation(scale * A B + bias of each column) + residual, of some products beside each
-    other; `form` says what there is of it.
+    """C = activation(scale * A B + bias of each column) + residual, for a batch of products.
 
-    Tiles of C are the workgroups'; `batches_of_b` is 1 where each product has its own B, else 0.
+    Each workgroup has a tile of C; `form` selects the terms. `batches_of_b` is 1 if each product
+    has its own B, else 0.
     """
     row, column, batch = tile_of(k, m, n, plan)
     result = Result(
@@ -66,7 +65,7 @@ def _gemm(
 
 
 def tile_of(k: Builder, m: Value, n: Value, plan: GemmKernelPlan) -> tuple[Value, Value, Value]:
-    """The first row and column of the workgroup's tile, and of which product it is."""
+    """Return the first row and column of the workgroup's tile, and the index of its product."""
     rows, columns = plan.tile
     right = (n + (columns - 1)) // columns
     down = (m + (rows - 1)) // rows
@@ -77,8 +76,7 @@ def tile_of(k: Builder, m: Value, n: Value, plan: GemmKernelPlan) -> tuple[Value
 def matrix_of(
     k: Builder, matrices: Value, number: Value, shape: tuple[Value, Value], vector: int
 ) -> Value:
-    """One of the matrices that follow each other; accesses of so many elements are seen to be
-    aligned there."""
+    """Return the pointer to matrix `number` of a batch, visibly aligned to `vector` elements."""
     word = u64 if k.machine.has(Capability.U64) else u32
     lines, length = shape
     size = lines.cast(word) * (length // vector).cast(word) * vector
@@ -90,8 +88,11 @@ def edges_of(
     sizes: tuple[Value, Value, Value], tile: tuple[Value, Value], batches: tuple[Value, Value],
     matrices: tuple[Value, Value],
 ) -> tuple[Edges, Edges]:  # fmt: skip
-    """The operands of a tile that begins at a row and a column, of one of the `batches`; the other
-    number is 1 where each has its own B, else 0."""
+    """Return the operands of the tile at a row and a column.
+
+    sizes: m, n and k.
+    batches: The index of the product, and 1 if each product has its own B, else 0.
+    """
     (m, n, depth), (a, b), (batch, batches_of_b) = sizes, matrices, batches
     vectors = (1, 1) if isinstance(plan, CorePlan) else (plan.a_vector, plan.b_vector)
     a = matrix_of(k, a, batch, (depth, m) if form.transpose_a else (m, depth), vectors[0])
@@ -108,7 +109,7 @@ def edges_of(
 def corner(
     k: Builder, plan: GemmKernelPlan, tile: Value, down: Value, right: Value
 ) -> tuple[Value, Value]:
-    """The first row and column of a tile of C, of `down` by `right`."""
+    """Return the first row and column of a tile of C, out of `down` by `right` tiles."""
     rows, columns = plan.tile
     block, inside = tile // (right * _GROUP), tile % (right * _GROUP)
     height = k.minimum(down - block * _GROUP, _GROUP)
@@ -117,7 +118,12 @@ def corner(
 
 @frozen
 class Tiles:
-    """What keeps the tiles of an operand, in each of the ways of multiplying them."""
+    """The classes that hold tiles of an operand, one for each way of multiplying.
+
+    shared: Shared memory, filled through registers.
+    cached: A CPU's cache.
+    ring: A ring in shared memory, for tensor cores.
+    """
 
     shared: Callable[..., SharedTile] = SharedTile
     cached: Callable[..., CachedTile] = CachedTile
@@ -125,19 +131,21 @@ class Tiles:
 
 
 PLAIN = Tiles()
-"""Of operands that are elements in memory."""
+"""The classes for operands stored as plain elements."""
 
 
 Store = Callable[[Value, Value, Sequence[Value]], None]
-"""Takes a row, a column, and sums of elements beside each other from there on."""
+"""Takes a row, a column, and the sums of adjacent elements from there on."""
 
 
 def multiply_tile(
     k: Builder, element: Type, plan: GemmPlan | CorePlan, of_a: Edges, of_b: Edges, store: Store,
     tiles_of_b: Tiles = PLAIN, other: Type | None = None,
 ) -> None:  # fmt: skip
-    """A tile of C, on tensor cores, in shared memory or in a processor's cache; `other` is the
-    element of B where it is not that of A."""
+    """Multiply a tile of C, on tensor cores, in shared memory or in a CPU's cache.
+
+    other: The element type of B, if not that of A.
+    """
     elements = element, other or element
     if isinstance(plan, CorePlan):
         multiply_in_cores(k, elements, plan, of_a, of_b, store, tiles_of_b.ring)
@@ -148,7 +156,7 @@ def multiply_tile(
 
 
 class Result:
-    """The tile of C: what comes of sums, and where it goes."""
+    """The epilogue and the memory of a tile of C."""
 
     def __init__(
         self, k: Builder, element: Type, plan: GemmKernelPlan, form: GemmForm,
@@ -162,7 +170,7 @@ class Result:
         self._index = u64 if k.machine.has(Capability.U64) else u32
 
     def store(self, row: Value, column: Value, sums: Sequence[Value]) -> None:
-        """Stores some elements beside each other, where they are in the matrix."""
+        """Apply the epilogue to adjacent sums, and store them in C."""
         k, accesses = self._k, self._accesses
         for start in range(0, len(sums), self._vector):
             at = column + start
@@ -181,7 +189,7 @@ class Result:
 
 
 def _products(k: Builder, a: Sequence[Value], b: Sequence[Value], sums: Sums) -> Sums:
-    """Sums of an instance with the products of one of K added."""
+    """Return an instance's sums plus its products for one k."""
     return tuple(
         _added(k, x, y, sums[row * len(b) + column])
         for row, x in enumerate(a)
@@ -197,7 +205,7 @@ def _in_shared_memory(
     k: Builder, elements: tuple[Type, Type], plan: GemmPlan, of_a: Edges, of_b: Edges, store: Store,
     tile_of_b: Callable[..., SharedTile],
 ) -> None:  # fmt: skip
-    """Sums stay in registers; the next tiles are on their way while these are multiplied."""
+    """Multiply through shared memory; the next tiles are loaded while these are multiplied."""
     rows, columns = plan.tile
     a = SharedTile(k, elements[0], of_a, rows, plan.depth, plan.a_vector, plan.stages)
     b = tile_of_b(k, elements[1], of_b, columns, plan.depth, plan.b_vector, plan.stages)
@@ -257,9 +265,9 @@ def _in_cache(
     k: Builder, elements: tuple[Type, Type], plan: GemmPlan, of_a: Edges, of_b: Edges, store: Store,
     tile_of_b: Callable[..., CachedTile],
 ) -> None:  # fmt: skip
-    """Register tiles one after the other, of operands and sums that a processor's cache keeps.
+    """Multiply register tiles sequentially, with operands and sums in a CPU's cache.
 
-    Sums of integers are whole numbers of f32 for each part of K, which makes them exact.
+    Integer sums of each part of K are whole numbers in f32, and so exact.
     """
     rows, columns = plan.tile
     # Lanes fill whole vectors, beyond the tile's rows where it has fewer.
@@ -298,7 +306,7 @@ def _in_cache(
 
 
 TYPES = (f32, f16, bf16)
-"""The types of elements; sums are f32."""
+"""The element types; sums are f32."""
 
 
 def _kernel(element: Type) -> KernelDefinition:
@@ -310,7 +318,7 @@ def _kernel(element: Type) -> KernelDefinition:
 
 
 GEMM = {element: _kernel(element) for element in TYPES}
-"""The kernel by the type of its elements."""
+"""The kernels by element type."""
 
 for _element in (f32, bf16):
     register(

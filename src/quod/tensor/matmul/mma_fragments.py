@@ -1,4 +1,4 @@
-"""What four instances beside each other do with rows of a product of tensor cores."""
+"""Helpers for MMA fragments, whose rows belong to four adjacent instances."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from quod.kernel import Builder, Value
 
 QUAD = 4
-"""Instances that have a row together; 8 columns of a block are two each."""
+"""Instances that share a row; each has two of the 8 columns of a block."""
 
 
 def lane_of(k: Builder) -> Value:
-    """The index in a subgroup of 32, without a division."""
+    """Return the index in a subgroup of 32, without a division."""
     return k.local_id() & 31
 
 
 def transposed(k: Builder, words: Sequence[Value]) -> list[Value]:
-    """Of four instances, each with a word of four blocks: all words of the block of this one."""
+    """Transpose the 4 x 4 words of four instances: instance i gets all words of block i."""
     found, lane = list(words), lane_of(k)
     for distance in (1, 2):
         upper = (lane & distance) != 0

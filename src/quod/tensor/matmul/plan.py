@@ -1,6 +1,6 @@
-"""How a matrix product is shared out: tiles of workgroups, register tiles, shared memory.
+"""Plans of matrix products: tiles of workgroups, register tiles, shared memory.
 
-Sizes of matrices are arguments of the kernel, so that few plans serve all of them.
+Matrix sizes are kernel arguments, so that few plans serve all of them.
 """
 
 from __future__ import annotations
@@ -16,19 +16,23 @@ from quod.tensor.matmul.tiles import in_halves
 from quod.tensor.rows.plan import WIDEST, widest
 
 _TOGETHER = 4
-"""Elements that an instance reads together at most."""
+"""The most elements of an access."""
 
 
 @frozen
 class GemmPlan:
-    """A workgroup of `lanes` instances, `across` of them beside each other, has a tile of C.
+    """A tile of C without tensor cores.
 
-    An instance adds up `rows` by `columns` elements in registers. `down` by `right` such tiles of
-    the whole workgroup are one after the other in its tile: 1 by 1 where registers keep the sums,
-    more where the tile is what a cache holds. Of K `depth` are in shared memory at a time, `stages`
-    times. Elements are read `a_vector` and `b_vector` together, of C
-    `c_vector` stored, and `vector` from shared memory.
-    A step over K is `unrolled`, or a loop.
+    lanes: Instances of a workgroup.
+    across: Columns of instances in a workgroup.
+    rows, columns: The register tile of an instance.
+    down, right: Register tiles that the workgroup processes sequentially in its tile: 1 by 1 on a
+        GPU, more where a CPU's cache holds the sums.
+    depth: The length of K in shared memory at a time.
+    stages: Tiles of each operand in shared memory.
+    vector: Elements of an access to shared memory.
+    a_vector, b_vector, c_vector: Elements of an access to A, B and C.
+    unrolled: A step over K is unrolled; otherwise it is a loop.
     """
 
     lanes: int
@@ -47,29 +51,34 @@ class GemmPlan:
 
     @property
     def panel(self) -> tuple[int, int]:
-        """Rows and columns that the workgroup adds up at a time."""
+        """The rows and columns that the workgroup processes at a time."""
         return self.lanes // self.across * self.rows, self.across * self.columns
 
     @property
     def tile(self) -> tuple[int, int]:
-        """Rows and columns of C that a workgroup has."""
+        """The rows and columns of the workgroup's tile of C."""
         rows, columns = self.panel
         return rows * self.down, columns * self.right
 
     def groups(self, m: int, n: int) -> int:
-        """Workgroups of a product."""
+        """Return the workgroups of a product."""
         rows, columns = self.tile
         return -(-m // rows) * -(-n // columns)
 
 
 @frozen
 class CorePlan:
-    """A workgroup multiplies a tile of C on tensor cores, each subgroup a part of it.
+    """A tile of C on tensor cores.
 
-    Of K `depth` are in shared memory at a time, `stages` times; of C `c_vector` elements are stored
-    together. With `promoted` sums of so much of K are added to others in registers, where tensor
-    cores keep less than f32 has. A copy of eight elements by every instance fills eight lines of
-    either tile, or a multiple. Registers are for so many `resident` workgroups a multiprocessor.
+    A copy of eight elements by every instance fills eight lines of either tile, or a multiple.
+
+    tile: Rows and columns of a workgroup.
+    part: Rows and columns of a subgroup.
+    depth: The length of K in shared memory at a time.
+    stages: Tiles of each operand in shared memory.
+    c_vector: Elements of a store to C.
+    resident: Workgroups of a multiprocessor that the registers are limited for.
+    promoted: Sums of each `depth` of K are added in f32 registers, as tensor cores keep fewer bits.
     """
 
     tile: tuple[int, int]
@@ -87,26 +96,28 @@ class CorePlan:
 
     @property
     def shared_bytes(self) -> int:
-        """What the tiles of elements of 16 bits take."""
+        """Bytes of shared memory for tiles of 16-bit elements."""
         return 2 * self.stages * self.depth * sum(self.tile)
 
     @property
     def least(self) -> float:
-        """The share of the multiprocessors that have a tile at least, where it is taken."""
+        """The tiles that this plan requires, as a fraction of the multiprocessors."""
         return 0.75
 
     def groups(self, m: int, n: int) -> int:
-        """Workgroups of a product."""
+        """Return the workgroups of a product."""
         return -(-m // self.tile[0]) * -(-n // self.tile[1])
 
 
 @frozen
 class TilePlan:
-    """A workgroup of four subgroups for each 64 rows multiplies a tile of C, out of shared memory.
+    """A tile of C multiplied by warpgroups out of shared memory, 64 rows to a warpgroup.
 
-    64 of K are in shared memory at a time, `stages` times, a power of two. `cluster` workgroups
-    below each other get the same columns of B. Of C `c_vector` elements are stored together; with
-    `promoted` sums are as those of `CorePlan`.
+    tile: Rows and columns of a workgroup.
+    stages: Steps of 64 of K in shared memory; a power of two.
+    cluster: Workgroups, below each other, that share columns of B.
+    c_vector: Elements of a store to C.
+    promoted: Sums of each step of K are added in f32 registers; see `CorePlan`.
     """
 
     tile: tuple[int, int]
@@ -129,23 +140,25 @@ class TilePlan:
 
     @property
     def shared_bytes(self) -> int:
-        """What the tiles of elements of 16 bits take."""
+        """Bytes of shared memory for tiles of 16-bit elements."""
         return 2 * self.stages * TILE_DEPTH * sum(self.tile)
 
     @property
     def least(self) -> float:
-        """The share of the multiprocessors that have a tile at least, where it is taken: less where
-        smaller tiles would take as long, as some would be one after the other."""
+        """The tiles that this plan requires, as a fraction of the multiprocessors.
+
+        It is less where smaller tiles would take as long, because some would run sequentially.
+        """
         return 0.5 if self.tile == (128, 64) else 0.75
 
     def groups(self, m: int, n: int) -> int:
-        """Workgroups of a product: whole clusters."""
+        """Return the workgroups of a product: whole clusters."""
         clusters = -(-m // (self.tile[0] * self.cluster)) * -(-n // self.tile[1])
         return clusters * self.cluster
 
 
 TILE_DEPTH = 64
-"""Of K: a line of 128 bytes."""
+"""The length of K in a step: a line of 128 bytes."""
 
 TILE_PLANS = (
     TilePlan((128, 256), 4, 2),
@@ -153,25 +166,28 @@ TILE_PLANS = (
     TilePlan((128, 64), 8),
     TilePlan((64, 64), 8),
 )
-"""The plans of warpgroups, the largest first."""
+"""Plans of warpgroups, the largest first."""
 
 PROMOTED_TILE_PLANS = (
     replace(TILE_PLANS[1], promoted=True),
     replace(TILE_PLANS[-1], promoted=True),
 )
-"""Those of which registers hold sums twice."""
+"""Plans of warpgroups with promoted sums, which take twice the registers."""
 
 
 @frozen
 class FmaPlan:
-    """A workgroup multiplies a tile of C on its FMA units, each subgroup a part of it, each
-    instance its `own` rows and columns of that, four of them beside each other.
+    """A tile of C on a GPU's FMA units.
 
-    Of K `depth` are in shared memory at a time, `stages` times; subgroups of different `slices`
-    have different shares of these, and add up their sums last. Elements of A and B are copied
-    `a_vector` and `b_vector` together, of C `c_vector` stored. Registers are for so many `resident`
-    workgroups a multiprocessor. With `ahead` what is multiplied next is loaded before, which takes
-    as many registers again.
+    tile: Rows and columns of a workgroup.
+    part: Rows and columns of a subgroup.
+    own: Rows and columns of an instance, in groups of four adjacent ones.
+    depth: The length of K in shared memory at a time.
+    stages: Tiles of each operand in shared memory.
+    slices: Groups of subgroups that each process a slice of `depth`, and add their sums at the end.
+    resident: Workgroups of a multiprocessor that the registers are limited for.
+    ahead: Operands of the next products are loaded ahead, which doubles their registers.
+    a_vector, b_vector, c_vector: Elements of a copy of A and B, and of a store to C.
     """
 
     tile: tuple[int, int]
@@ -194,16 +210,16 @@ class FmaPlan:
 
     @property
     def summed(self) -> int:
-        """Elements of shared memory that the sums of all slices take."""
+        """Elements of shared memory for the sums of all slices."""
         return self.tile[0] * self.tile[1] * self.slices if self.slices > 1 else 0
 
     @property
     def shared_bytes(self) -> int:
-        """What tiles, with what follows lines that are turned, or sums take at most."""
+        """Bytes of shared memory: the most that padded tiles, or the sums of slices, take."""
         return 4 * max(self.stages * self.depth * (sum(self.tile) + 8), self.summed)
 
     def groups(self, m: int, n: int) -> int:
-        """Workgroups of a product."""
+        """Return the workgroups of a product."""
         return -(-m // self.tile[0]) * -(-n // self.tile[1])
 
 
@@ -212,10 +228,10 @@ CORE_PLANS = (
     CorePlan((128, 128), (64, 32), 32, 4),
     CorePlan((64, 64), (32, 32), 64, 3),
 )
-"""The plans of tensor cores, the largest first: of what it copies it makes the most use."""
+"""Plans of tensor cores, the largest first, which reuses its copies most."""
 
 PROMOTED_CORE_PLANS = tuple(replace(plan, promoted=True) for plan in CORE_PLANS[1:])
-"""Those of which registers hold sums twice."""
+"""Plans of tensor cores with promoted sums, which take twice the registers."""
 
 
 GemmKernelPlan = GemmPlan | CorePlan | FmaPlan
@@ -224,7 +240,7 @@ _CorePlans = tuple[Sequence[TilePlan], Sequence[CorePlan]]
 _OfCores = TypeVar("_OfCores", CorePlan, TilePlan)
 
 _MOST_PLACES = (1 << 31) - 1
-"""Coordinates of tiles are signed."""
+"""The limit of sizes, because tile coordinates are signed."""
 
 FMA_PLANS = (
     (FmaPlan((128, 256), (64, 64), (16, 8), 16, 3, ahead=True), 100),
@@ -232,37 +248,40 @@ FMA_PLANS = (
     (FmaPlan((128, 64), (32, 64), (8, 8), 32, 3, slices=2, ahead=True), 92),
     (FmaPlan((64, 32), (64, 32), (8, 8), 32, 4, slices=8), 80),
 )
-"""The plans of FMA units, and how many products they make in the same time on one multiprocessor,
-as their inner loops have it."""
+"""Plans of FMA units, and their relative speeds on one multiprocessor, measured in the inner
+loop."""
 
 NARROW_FMA_PLANS = (
     (FmaPlan((128, 128), (64, 32), (8, 8), 16, 3, ahead=True), 94),
     *FMA_PLANS[2:],
 )
-"""Those for rows at which no access of four elements begins: their addresses take registers."""
+"""Plans for rows that are not aligned to four elements, whose addresses take registers."""
 
 
 _LARGE = GemmPlan(256, 16, 8, 8, 1, 1, 8, 2, 4, unrolled=True)
-"""128 by 128: what keeps the units of a GPU at work."""
+"""128 by 128, which keeps the units of a GPU busy."""
 _SMALL = GemmPlan(64, 8, 4, 4, 1, 1, 16, 2, 4, unrolled=True)
 """32 by 32, for matrices of few tiles."""
 _SHORT = GemmPlan(256, 16, 8, 8, 1, 1, 8, 1, 4)
-"""128 by 128 in the least memory that WebGPU promises, and as a loop."""
+"""128 by 128, as a loop, in the least shared memory that WebGPU guarantees."""
 _SHORT_SMALL = GemmPlan(64, 8, 4, 4, 1, 1, 8, 1, 4)
 
 _WIDE_VECTORS = GemmPlan(16, 16, 8, 48 // 16, 16, 4, 128, 1, 1)
-"""24 of 32 vector registers are sums; the tile and its sums are 256 KB, which a cache keeps."""
+"""For 32 vector registers, of which 24 are sums; the tile and its sums are 256 KB, which a cache
+holds."""
 _VECTORS = GemmPlan(8, 8, 4, 24 // 8, 32, 8, 128, 1, 1)
-"""12 of 16 registers."""
+"""For 16 vector registers, of which 12 are sums."""
 
 
 def plan_gemm(
     device: AnyDevice, element: Type, sizes: tuple[int, int, int], pitches: tuple[int, int, int],
     batch: int = 1, *, tf32: bool = False,
 ) -> AnyGemmPlan:  # fmt: skip
-    """The plan for m, n and k and for a, b and c whose rows in memory have `pitches` elements.
+    """Return the plan of a product.
 
-    With `tf32` lines of f32 are along k, and may be multiplied with fewer digits.
+    sizes: m, n and k.
+    pitches: Elements of a row of A, B and C in memory.
+    tf32: Lines of f32 operands are along k, and tensor cores may multiply them with fewer bits.
     """
     machine = device.machine(device.lanes)
     copied = not any(pitch * element.bytes % WIDEST for pitch in pitches[:2])
@@ -282,7 +301,8 @@ def plan_of_tiles(
     device: AnyDevice, sizes: tuple[int, int, int], pitches: tuple[int, int, int], element: Type,
     batch: int = 1,
 ) -> GemmPlan:  # fmt: skip
-    """The same where sums are made by ordinary instructions, and tiles go through registers."""
+    """Return the plan of a product without tensor cores and asynchronous copies; see
+    `plan_gemm`."""
     machine = device.machine(device.lanes)
     if machine.has(Capability.VECTOR_LANES):
         return _of_processor(device, sizes, batch)
@@ -295,7 +315,10 @@ def plan_gemm_int8(
     device: AnyDevice, result: Type, sizes: tuple[int, int, int], pitches: tuple[int, int, int],
     batch: int = 1, *, along_k: bool,
 ) -> GemmPlan | CorePlan | TilePlan:  # fmt: skip
-    """The same for 8-bit integers: `along_k` says that lines of both operands are."""
+    """Return the plan of a product of 8-bit integers; see `plan_gemm`.
+
+    along_k: Lines of both operands are along k.
+    """
     return _of_8_bits(device, result, sizes, pitches, batch, (TILE_PLANS, CORE_PLANS), along_k)
 
 
@@ -303,7 +326,7 @@ def plan_gemm_float8(
     device: AnyDevice, result: Type, sizes: tuple[int, int, int], pitches: tuple[int, int, int],
     batch: int = 1, *, along_k: bool, promoted: bool = True,
 ) -> GemmPlan | CorePlan | TilePlan:  # fmt: skip
-    """The same for 8-bit floats."""
+    """Return the plan of a product of 8-bit floats; see `plan_gemm_int8`."""
     plans = (PROMOTED_TILE_PLANS, PROMOTED_CORE_PLANS) if promoted else (TILE_PLANS, CORE_PLANS)
     cores = device.machine(device.lanes).has(Capability.FLOAT8_CORES)
     return _of_8_bits(device, result, sizes, pitches, batch, plans, along_k and cores)
@@ -331,9 +354,10 @@ def _of_cores(
     device: AnyDevice, sizes: tuple[int, int, int], stored: tuple[Type, int], batch: int,
     most: int = 8, plans: _CorePlans = (TILE_PLANS, CORE_PLANS),
 ) -> CorePlan | TilePlan | None:  # fmt: skip
-    """The plan of tensor cores for so many elements of 16 bits; None where there are none.
+    """Return the plan of tensor cores for 16-bit elements, or None if the device has none.
 
-    Rows of results, `stored` of a type each so many, are written up to `most` elements together.
+    stored: The type of the result, and the elements of its rows in memory.
+    most: The most elements of a store.
     """
     machine = device.machine(device.lanes)
     if not machine.has(Capability.TENSOR_CORES):
@@ -367,7 +391,8 @@ def _of_processor(device: AnyDevice, sizes: tuple[int, int, int], batch: int) ->
 def largest(
     device: AnyDevice, plans: Sequence[_OfCores], sizes: tuple[int, int, int], batch: int
 ) -> _OfCores:
-    """The largest tile that leaves few multiprocessors without one, and lies in the matrix."""
+    """Return the largest tile that leaves few multiprocessors idle, and is not larger than the
+    matrix."""
     most, (m, n, _) = device.machine(device.lanes).shared_bytes_limit, sizes
     for plan in plans:
         enough = plan.groups(m, n) * batch >= plan.least * device.multiprocessors

@@ -1,4 +1,4 @@
-"""Products of matrices of 8 bits: their kernels, and numbers that are made of the sums."""
+"""Kernels of products of 8-bit matrices, with scales and a bias applied to the sums."""
 
 from __future__ import annotations
 
@@ -17,8 +17,16 @@ from quod.tensor.matmul.warpgroups import Arrays, first_column, multiply_tiles
 
 @frozen
 class ScaledForm:
-    """Operands that are transposed, and what sums are multiplied by and what is added: scales of
-    rows and of columns, or one for all of them."""
+    """The form of a product of 8-bit matrices.
+
+    transpose_a: A is stored as (k, m).
+    transpose_b: B is stored as (n, k).
+    row_scales: Sums are multiplied by a scale of each row.
+    column_scales: Sums are multiplied by a scale of each column.
+    bias: A bias is added to each row.
+    one_row_scale: All rows share one scale.
+    one_column_scale: All columns share one scale.
+    """
 
     transpose_a: bool = False
     transpose_b: bool = False
@@ -35,9 +43,9 @@ def _gemm(
     plan: GemmPlan | CorePlan, form: ScaledForm,
     operands: tuple[Type, Type] = (i8, i8),
 ) -> None:  # fmt: skip
-    """C = A B, or what `ScaledResult` makes of it, of some products beside each other.
+    """C = A B, with the epilogue of `ScaledResult`, for a batch of products.
 
-    `batches_of_b` is 1 where each product has its own B, else 0; `operands` are the elements of A
+    `batches_of_b` is 1 if each product has its own B, else 0; `operands` are the element types of A
     and B.
     """
     row, column, batch = tile_of(k, m, n, plan)
@@ -57,7 +65,7 @@ def _gemm_tiles(
     element: Type, plan: TilePlan, form: ScaledForm,
     operands: tuple[Type, Type] = (i8, i8),
 ) -> None:  # fmt: skip
-    """The same by warpgroups; lines are along K."""
+    """C = A B, with the epilogue of `ScaledResult`, by warpgroups; lines are along K."""
     arrays = Arrays(maps, (a, b), batches, batches_of_b)
     tile = multiply_tiles(
         k, operands[0], plan, (m, n, depth), arrays, (False, False), other=operands[1]
@@ -73,14 +81,15 @@ def _gemm_tiles(
 
 
 class ScaledResult:
-    """Where sums go, and what is made of them: ((sum * row's scale) * column's scale) + bias."""
+    """The memory of C and its epilogue: ((sum * row's scale) * column's scale) + bias."""
 
     def __init__(
         self, k: Builder, element: Type, vector: int, form: ScaledForm,
         extents: tuple[Value, Value], numbers: tuple[Value, Value],
         memory: tuple[Value, Value, Value, Value],
     ) -> None:  # fmt: skip
-        """`numbers` are those of the product, and of its B."""
+        """Select the scales and C of a product; `numbers` are the index of the product and of its
+        B."""
         self._k, self._form, self._vector = k, form, vector
         self._rows, self._columns = extents
         row_scales, column_scales, bias, c = memory
@@ -96,7 +105,7 @@ class ScaledResult:
         self._c = self._accesses.of(matrix_of(k, c, batch, extents, vector))
 
     def store(self, row: Value, column: Value, sums: Sequence[Value]) -> None:
-        """Stores some elements beside each other, where they are in the matrix."""
+        """Apply the epilogue to adjacent sums, and store them in C."""
         k = self._k
         word = u64 if k.machine.has(Capability.U64) else u32
         vector = min(self._vector, len(sums))
@@ -132,7 +141,8 @@ class ScaledResult:
 def scaled_kernel(
     name: str, element: Type, operands: tuple[Type, Type] = (i8, i8), *, tiles: bool
 ) -> KernelDefinition:
-    """The kernel of results of a type, of elements of A and B; with `tiles` that of warpgroups."""
+    """Build the kernel for a result type and operand types; with `tiles`, the one for
+    warpgroups."""
     names = ("m", "n", "depth", *(("batches",) if tiles else ()), "batches_of_b")
     parameters: dict[str, ParameterType] = dict.fromkeys(names, u32)
     if tiles:

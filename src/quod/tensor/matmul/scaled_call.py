@@ -1,4 +1,4 @@
-"""How products of matrices of 8 bits are launched, which have scales and a bias beside them."""
+"""Launches of products of 8-bit matrices with scales and a bias."""
 
 from __future__ import annotations
 
@@ -20,8 +20,11 @@ from quod.tensor.matmul.scaled import ScaledForm
 from quod.tensor.matmul.tiles import in_halves
 
 Plan = Callable[..., GemmPlan | CorePlan | TilePlan]
-"""Takes the device, the type of results, m, n and k, pitches of A, B and C, the number of products,
-and whether lines of both operands are along k."""
+"""A function that plans a product of 8-bit matrices.
+
+It takes the device, the result type, (m, n, k), the pitches of A, B and C, the number of products,
+and whether lines of both operands are along k.
+"""
 
 
 def launch_scaled(
@@ -30,8 +33,12 @@ def launch_scaled(
     kernels: tuple[Mapping[Type, KernelDefinition], Mapping[Type, KernelDefinition]],
     **static: Any,
 ) -> None:  # fmt: skip
-    """Multiplies matrices of which k is `depth`. `beside` are row scales, column scales and bias;
-    `kernels`, by the type of results, have the second ones for warpgroups."""
+    """Launch a product of 8-bit matrices.
+
+    beside: Row scales, column scales and bias, each of which may be None.
+    depth: k.
+    kernels: The kernels by result type, and those for warpgroups.
+    """
     first, second = tensors
     *leading, m, n = made.shape
     memory, form = along_k(device, tensors, form, (m, n, depth))
@@ -65,5 +72,5 @@ def launch_scaled(
 def numbers_beside(
     device: AnyDevice, name: str, value: Given | None, shape: tuple[int, ...]
 ) -> Tensor | None:
-    """Scales or a bias of a shape, if they are given."""
+    """Return scales or a bias as an f32 tensor of a shape, or None if there is none."""
     return None if value is None else of_numbers(device, name, value, shape)

@@ -1,7 +1,8 @@
-"""The matrix product on tensor cores: tiles by asynchronous copies, matrices of subgroups.
+"""The matrix product on tensor cores: asynchronous tile copies, and matrix loads of subgroups.
 
-Tiles of some steps of K are in shared memory, in a ring: while one is multiplied, the others are on
-their way. Source of the structure: CUTLASS, "Efficient GEMM in CUDA", and its multistage main loop.
+Tiles of several steps of K are in a ring in shared memory: while one is multiplied, the others are
+being copied. Source of the structure: CUTLASS, "Efficient GEMM in CUDA", and its multistage main
+loop.
 """
 
 from __future__ import annotations
@@ -16,25 +17,25 @@ from quod.tensor.matmul.tiles import Edges
 Values = tuple[Value, ...]
 
 _WORDS = 4
-"""Words of a copy, and of a row of a matrix: eight elements of 16 bits."""
+"""Words of a copy, and of a matrix row: eight 16-bit elements."""
 _ELEMENTS = 8
 _MATRIX = 16
-"""Rows and columns of what one load gives: four matrices of 8 by 8."""
+"""Rows and columns of one matrix load: four 8 x 8 matrices."""
 
 
 class Ring:
-    """Tiles of an operand: `width` of the long axis and `depth` of K, `stages` of them.
+    """Tiles of an operand: `width` of the long axis and `depth` of K, in `stages` stages.
 
-    Lines are rows of K where the operand is `along` its long axis, else of that axis. Copies of
-    eight elements are exchanged within a line so that neither copies nor matrices, which take eight
-    lines at one place, meet in a bank.
+    Lines are rows of K if the operand is `along` its long axis, else rows of that axis. Copies of
+    eight elements are swizzled within a line, so that neither copies nor matrix loads, which read
+    eight lines at one index, have bank conflicts.
     """
 
     def __init__(
         self, k: Builder, element: Type, operand: Edges, plan: CorePlan, width: int, own: Value, *,
         left: bool,
     ) -> None:  # fmt: skip
-        """`own` is where the subgroup's part of the long axis begins; A is `left`, B is not."""
+        """Allocate the tiles; `own` is the subgroup's first index on the long axis, A is `left`."""
         self._k, self._operand, self._along = k, operand, operand.along
         self._element, self._width = element, width
         lines, length = (plan.depth, width) if self._along else (width, plan.depth)
@@ -47,7 +48,7 @@ class Ring:
         self._starts = self._matrices(own, plan, left)
 
     def _share_out(self, lanes: int) -> None:
-        """What an instance copies in each step."""
+        """Compute the addresses that this instance copies in each step."""
         k = self._k
         # An instance copies the same place of lines that are `_apart` from one another.
         self._apart = lanes // self._places
@@ -63,13 +64,13 @@ class Ring:
         self._sources = [self._source(line) for line in self._lines]
 
     def _exchanged(self, line: Value, place: Value) -> Value:
-        """Where a place of a line is: eight lines that follow each other have eight banks."""
+        """Return the swizzled index of a copy in a line: eight adjacent lines use eight banks."""
         if self._places >= 8:
             return place ^ line % 8
         return place ^ line // (8 // self._places) % self._places
 
     def _source(self, line: Value) -> Value:
-        """A pointer to the first copy of a line; one beyond the matrix is part of no result."""
+        """Return the source of a line's first copy, clamped to the matrix."""
         k, operand = self._k, self._operand
         pitch = operand.extent if self._along else operand.depth
         if self._along:
@@ -81,7 +82,7 @@ class Ring:
         return k.pointer_add(operand.pointer.cast(u32), words)
 
     def copy(self, step: Value) -> None:
-        """Begins the copies of a step of K; beyond its end there are zeros."""
+        """Start the copies of a step of K, with zeros beyond its end."""
         k, start = self._k, self._operand.begin(step, self._depth)
         stage = step % self._stages * self._size
         pitch = (self._operand.extent // 2).cast(u64)
@@ -95,9 +96,10 @@ class Ring:
             k.copy_async(self._room, to, source, from_, _WORDS, where=inside)
 
     def _matrices(self, own: Value, plan: CorePlan, left: bool) -> list[Value]:
-        """Where this instance's row of matrices is, for each of what its line does not say.
+        """Return the offset of this instance's matrix row, for each matrix along a line.
 
-        Matrices follow each other along the rows of A and then along K, of B along K first.
+        The four matrices of a load advance along the rows of A first, then along K; for B along K
+        first.
         """
         lane = self._k.lane_id()
         first, second = lane // 8 % 2, lane // 16
@@ -113,7 +115,8 @@ class Ring:
         ]
 
     def matrices(self, stage: Value, at: int, number: int) -> Values:
-        """The words of 16 of the long axis, the subgroup's `number`-th, and of K the `at`-th."""
+        """Load the words of the subgroup's `number`-th 16 of the long axis, and the `at`-th 16 of
+        K."""
         across, down = (number, at) if self._along else (at, number)
         place = stage * self._size + self._starts[across] + down * _MATRIX * self._pitch
         return self._k.load_matrices(self._room, place, transposed=self._along)
@@ -123,10 +126,10 @@ def multiply_in_cores(
     k: Builder, elements: tuple[Type, Type], plan: CorePlan, of_a: Edges, of_b: Edges,
     store: Callable[[Value, Value, Sequence[Value]], None], ring_of_b: Callable[..., Ring] = Ring,
 ) -> None:  # fmt: skip
-    """The tile of C, of which each subgroup has a part in its registers.
+    """Multiply the workgroup's tile of C; each subgroup has a part in its registers.
 
-    Elements of the operands, of A and of B, are of 16 bits here: two of 8 bits are one, and f32 is
-    two, with lines along K. Of f32 10 bits behind the point count (tf32).
+    Elements of A and B count as 16 bits here: two of 8 bits are one, and f32 is two, with lines
+    along K. Of f32 10 fraction bits are used (tf32).
     """
     element, other = elements
     k.resident_workgroups(plan.resident)
@@ -138,7 +141,7 @@ def multiply_in_cores(
     down, right, halves = rows // _MATRIX, columns // _MATRIX, columns // 8
 
     def load(stage: Value, at: int) -> list[Values]:
-        """The matrices of A, and those of B, for 16 of K."""
+        """Load the matrices of A, then those of B, for 16 of K."""
         return [
             *(a.matrices(stage, at, number) for number in range(down)),
             *(b.matrices(stage, at, number) for number in range(right)),
@@ -160,7 +163,7 @@ def multiply_in_cores(
         k.copy_async_commit()
 
     def arrive() -> None:
-        """The oldest tiles are there for all, and those that were multiplied are free."""
+        """Wait until the oldest tiles are copied, and the multiplied ones are free, for all."""
         k.copy_async_wait(plan.stages - 2)
         k.barrier()
 

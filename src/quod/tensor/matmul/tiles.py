@@ -1,7 +1,7 @@
-"""Tiles of a matrix product's operands: from memory to shared memory, and from there to sums.
+"""Tiles of a matrix product's operands: from memory to shared memory, and from there to registers.
 
-An operand has a long axis, of which a tile has `width`, and K. `along` says that its elements
-follow each other in memory along the long axis; else they do along K.
+An operand has a long axis, of which a tile has `width`, and K. `along` means that elements are
+contiguous in memory along the long axis; otherwise they are along K.
 """
 
 from __future__ import annotations
@@ -17,51 +17,60 @@ from quod.tensor.accesses import Accesses
 Staged = list[tuple[Value, ...]]
 
 HALF = 2
-"""Bytes of 16 bits."""
+"""Bytes of a 16-bit element."""
 
 
 _Count = TypeVar("_Count", int, Value)
 
 
 def in_halves(element: Type, count: _Count) -> _Count:
-    """So many elements as tensor cores and what fills their tiles count them: by 16 bits."""
+    """Convert a number of elements to 16-bit units, in which tensor cores and tile copies count."""
     if element.bytes > HALF:
         return count * (element.bytes // HALF)
     return count // (HALF // element.bytes) if element.bytes < HALF else count
 
 
 def log2(number: int) -> int:
-    """The logarithm of a power of two."""
+    """Return the logarithm of a power of two."""
     return number.bit_length() - 1
 
 
 @frozen
 class DepthOrder:
-    """Steps over K that take pieces of `width` elements, each of which begins `apart` after the
-    piece before; `pieces` of them are a step, and the next step takes what follows each piece. All
-    are powers of two."""
+    """An order of K in which a step takes several separate chunks; all fields are powers of two.
+
+    width: Elements of a chunk.
+    apart: Elements from the start of one chunk to that of the next.
+    pieces: Chunks of a step; the next step continues each chunk.
+    """
 
     width: int
     apart: int
     pieces: int
 
     def first(self, step: Value) -> Value:
-        """The element of K at which a step begins."""
+        """Return the element of K at which a step begins."""
         steps = self.apart // self.width
         # By shifts: an assembler writes divisions out.
         group, inside = step >> log2(steps), step & (steps - 1)
         return group * (self.apart * self.pieces) + inside * self.width
 
     def behind(self, at: Value) -> Value:
-        """How far behind the step's first element its element `at` is."""
+        """Return the distance in K from a step's first element to its element `at`."""
         return (at >> log2(self.width)) * self.apart + (at & (self.width - 1))
 
 
 @frozen(eq=False)
 class Edges:
-    """An operand: where its tile begins on the long axis, and its extents.
+    """An operand of a tile.
 
-    Steps take K as it is, or in an `order`, of which K is then a whole number of steps.
+    pointer: The matrix.
+    first: The tile's first index on the long axis.
+    extent: The length of the long axis.
+    depth: The length of K.
+    along: Elements are contiguous along the long axis, else along K.
+    order: The order of steps over K, whose length is then a whole number of steps; None for
+        ascending.
     """
 
     pointer: Value
@@ -72,11 +81,11 @@ class Edges:
     order: DepthOrder | None = None
 
     def begin(self, step: Value, depth: int) -> Value:
-        """The element of K at which a step of so many begins."""
+        """Return the element of K at which a step of `depth` begins."""
         return step * depth if self.order is None else self.order.first(step)
 
     def behind(self, access: Value, vector: int) -> Value:
-        """How many accesses of `vector` elements an access of a step is behind the first one."""
+        """Return the distance in K, in accesses, from a step's first access to access `access`."""
         if self.order is None:
             return access
         return self.order.behind(access * vector) // vector
@@ -93,17 +102,17 @@ class _Tile:
         self._index = u64 if k.machine.has(Capability.U64) else u32
 
     def _place(self, line: Value, at: Value) -> Value:
-        """The access `at` of a line of the matrix."""
+        """Return the index of access `at` of a line in the matrix."""
         pitch = (self._extent if self._along else self._depth) // self._vector
         return line.cast(self._index) * pitch.cast(self._index) + at.cast(self._index)
 
 
 class SharedRoom:
-    """Shared memory for tiles, K by the long axis, and what an instance takes of them."""
+    """Shared memory for tiles, K by the long axis, from which instances load fragments."""
 
     _PAD = 4
-    """Elements after a line, so that elements of a column that are stored together lie in
-    different banks."""
+    """Padding after a line, so that elements of a column that are stored together use different
+    banks."""
 
     def __init__(
         self, k: Builder, width: int, depth: int, stages: int, *, along: bool, held: Type = f32
@@ -116,8 +125,10 @@ class SharedRoom:
     def fragment(
         self, stage: Value, at: Value, own: Value, count: int, apart: int, vector: int
     ) -> list[Value]:
-        """An instance's `count` elements at one of K: `vector` from `own * vector` on, the next
-        `apart * vector` further."""
+        """Load an instance's `count` elements for one k.
+
+        The first `vector` begin at `own * vector`, and each further vector `apart * vector` later.
+        """
         first = stage * self._size + at * self._pitch + own * vector
         found: list[Value] = []
         for start in range(0, count, vector):
@@ -145,9 +156,9 @@ class SharedTile(_Tile, SharedRoom):
         self._source = self._accesses.of(self._pointer)
 
     def read(self, start: Value) -> Staged:
-        """The instance's accesses of the tile whose K begins at `start`.
+        """Load the instance's accesses of the tile that begins at k = `start`.
 
-        What is beyond the matrix is an element at its end instead: it is part of no result.
+        Indices beyond the matrix are clamped; those elements belong to no result.
         """
         k, found = self._k, []
         for line, place in zip(self._lines, self._sources, strict=True):
@@ -163,7 +174,7 @@ class SharedTile(_Tile, SharedRoom):
         return found
 
     def write(self, staged: Staged, stage: Value) -> None:
-        """Puts what was read into shared memory."""
+        """Store loaded accesses in shared memory."""
         k, first = self._k, stage * self._size
         for line, place, values in zip(self._lines, self._places, staged, strict=True):
             if self._along:
@@ -175,14 +186,14 @@ class SharedTile(_Tile, SharedRoom):
 
 
 class CachedTile(_Tile):
-    """A tile of f32 that the lanes of a processor's vector fill, and that its cache keeps.
+    """An f32 tile that the lanes of a CPU vector fill, and its cache holds.
 
-    `panel` elements of the long axis at one of K lie beside each other, then the next of K. Where
-    `kept`, lines along K stay as they are in memory.
+    For each k, `panel` elements of the long axis are adjacent. With `kept`, lines along K stay as
+    they are in memory.
     """
 
     _PAD = 16
-    """Elements after a kept line, so that lines do not meet in the cache."""
+    """Padding after a kept line, to avoid cache conflicts."""
 
     def __init__(
         self, k: Builder, element: Type, operand: Edges, width: int, depth: int, panel: int, *,
@@ -195,7 +206,7 @@ class CachedTile(_Tile):
         self._room = self._k.shared(f32, line * self._width)
 
     def fill(self, start: Value, count: Value) -> None:
-        """Fills the tile with `count` of K, from `start` on."""
+        """Fill the tile with `count` of K from `start` on."""
         k = self._k
         whole = self._first + self._width <= self._extent
         if self._kept:
@@ -229,7 +240,7 @@ class CachedTile(_Tile):
                     target[lane] = self._one(start + at, self._first + number, whole=whole)
 
     def _one(self, at: Value, first: Value, *, whole: bool) -> Value:
-        """Elements of the lanes from `first` of the long axis on, at one of K."""
+        """Load the lanes' elements from `first` on the long axis, for one k."""
         k, lane = self._k, self._k.local_id()
         if self._along and whole:
             return k.pointer_add(self._pointer, self._place(at, first))[lane].cast(f32)
@@ -238,7 +249,8 @@ class CachedTile(_Tile):
         return self._pointer[where].cast(f32)
 
     def rows(self, number: Value, at: Value, count: int) -> list[Value]:
-        """Part `number` of so many elements at one of K, of the only panel; all lanes have them."""
+        """Load the `number`-th `count` elements of the only panel for one k, the same in all
+        lanes."""
         if self._kept:
             room = self._k.pointer_add(self._room, number * (count * self._pitch) + at)
             return [room[row * self._pitch] for row in range(count)]
@@ -246,7 +258,7 @@ class CachedTile(_Tile):
         return list(self._k.load(room, 0, count))
 
     def columns(self, number: Value, at: Value, count: int) -> list[Value]:
-        """`count` vectors, those of one panel at one of K."""
+        """Load `count` vectors of a panel for one k."""
         room, lanes = self._from(number, at), self._k.workgroup_size
         return [room[self._k.local_id() + lanes * column] for column in range(count)]
 

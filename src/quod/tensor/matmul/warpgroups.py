@@ -1,9 +1,9 @@
-"""The matrix product in tiles that a unit of its own copies, multiplied by four subgroups together.
+"""The matrix product by warpgroups, with tiles copied by the TMA unit.
 
-Tiles of K are in a ring in shared memory. While products of one are under way, the next ones are
-begun, and the tile that was multiplied before is copied over. Workgroups of a cluster, below each
-other, need the same of B: each copies a part, which comes to all. Source of the structure: the main
-loop for Hopper of CUTLASS ("Efficient GEMM in CUDA"), without its warps that only copy.
+Tiles of K are in a ring in shared memory. While the products of one tile run, the next ones start,
+and the tile multiplied before is overwritten by a copy. Workgroups of a cluster, below each other,
+need the same tile of B: each copies a part by multicast. Source of the structure: the main loop for
+Hopper of CUTLASS ("Efficient GEMM in CUDA"), without its warps that only copy.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ from quod.tensor.matmul.tiles import in_halves
 _WORDS = LINE // 4
 """Words of a line."""
 _GROUP = 8
-"""Tiles below each other that workgroups take one after the other."""
+"""Rows of tiles in a block that workgroups traverse column by column."""
 _TOGETHER = 8
-"""Elements of the widest store, which an instance has of one block of columns."""
+"""Elements of the widest store, which come from one block of columns."""
 
 
 def _gemm(
@@ -49,10 +49,10 @@ def _gemm(
     maps: Value, a: Value, b: Value, bias: Value, residual: Value, c: Value, *, element: Type,
     plan: TilePlan, form: GemmForm,
 ) -> None:  # fmt: skip
-    """C = activation(scale * A B + bias of each column) + residual, of some products beside each
-    other; `form` says what there is of it.
+    """C = activation(scale * A B + bias of each column) + residual, for a batch of products.
 
-    `maps` are the tensor maps of A and of B; `batches_of_b` is 1 where each product has its own B.
+    `form` selects the terms. `maps` are the tensor maps of A and B; `batches_of_b` is 1 if each
+    product has its own B, else 0.
     """
     arrays = Arrays(maps, (a, b), batches, batches_of_b)
     tile = multiply_tiles(
@@ -64,8 +64,13 @@ def _gemm(
 
 
 class Arrays(NamedTuple):
-    """The tensor maps of A and B, and their memory; `batches` products, each with its own B where
-    `batches_of_b` is 1, else with the same."""
+    """The operands of a batch of products.
+
+    maps: The tensor maps of A and B.
+    memory: The memory of A and B.
+    batches: The number of products.
+    batches_of_b: 1 if each product has its own B, else 0.
+    """
 
     maps: Value
     memory: tuple[Value, Value]
@@ -74,8 +79,13 @@ class Arrays(NamedTuple):
 
 
 class MultipliedTile(NamedTuple):
-    """What an instance has of a tile, which begins at a row and a column of a product: from its
-    `own` row of it on, and sums."""
+    """A multiplied tile, with the sums of one instance.
+
+    row, column: The first row and column of the tile in the product.
+    own: The instance's first row in the tile.
+    batch: The index of the product.
+    sums: The accumulators of the instance.
+    """
 
     row: Value
     own: Value
@@ -84,7 +94,8 @@ class MultipliedTile(NamedTuple):
     sums: Sequence[Value]
 
     def pairs(self) -> Iterator[tuple[Value, list[Sequence[Value]]]]:
-        """The instance's rows, and two columns of every eight of each; see `first_column`."""
+        """Yield each of the instance's rows, with two columns of every eight; see
+        `first_column`."""
         for below in (0, 8):
             at = range(below // 4, len(self.sums), 4)
             yield self.row + self.own + below, [self.sums[place : place + 2] for place in at]
@@ -94,9 +105,13 @@ def multiply_tiles(
     k: Builder, element: Type, plan: TilePlan, sizes: tuple[Value, Value, Value], arrays: Arrays,
     along: tuple[bool, bool], other: Type | None = None,
 ) -> MultipliedTile:  # fmt: skip
-    """The sums of the workgroup's tile. Of A and B `along` says whether lines are along the axis
-    that is not K, which those of 8 bits and f32 are not; `other` is the element of B where it is
-    not that of A."""
+    """Multiply the workgroup's tile.
+
+    sizes: m, n and k.
+    along: For A and B, whether lines are along the axis that is not K; false for 8-bit types and
+        f32.
+    other: The element type of B, if not that of A.
+    """
     (m, n, depth), (a, b) = sizes, arrays.memory
     depth = in_halves(element, depth)
     maps, batches, batches_of_b = arrays.maps, arrays.batches, arrays.batches_of_b
@@ -129,20 +144,20 @@ def multiply_tiles(
 
 
 def first_column(k: Builder) -> Value:
-    """The first of the two columns that an instance has of every eight."""
+    """Return the first of the two columns that an instance has in every eight."""
     return 2 * (lane_of(k) & (QUAD - 1))
 
 
 def _turned(along: bool, depth: Value, extent: Value) -> tuple[Value, Value]:
-    """The length of lines, and their number."""
+    """Return the length and the number of lines."""
     return (extent, depth) if along else (depth, extent)
 
 
 class _Ring:
     """Tiles of an operand: `width` of the long axis and 64 of K, in stages.
 
-    Lines are along K, or along the long axis where the operand is `along` it; then there are slabs
-    of 64 of that axis. `shared_by` workgroups copy a part of the lines each.
+    Lines are along K, or along the long axis if the operand is `along` it, in slabs of 64 of that
+    axis. `shared_by` workgroups each copy a part of the lines.
     """
 
     def __init__(
@@ -156,7 +171,7 @@ class _Ring:
         self.nbytes = 4 * self._size
 
     def copy(self, stage: Value, step: Value, mbarrier: tuple[Value, Value]) -> None:
-        """Begins this workgroup's part of a step of K."""
+        """Start this workgroup's part of the copies of a step of K."""
         k, start, multicast = self._k, step * TILE_DEPTH, self._shared_by > 1
         lines = (TILE_DEPTH if self._along else self._width) // self._shared_by
         own = k.cluster_rank() * lines if multicast else k.constant(0, u32)
@@ -169,7 +184,8 @@ class _Ring:
             )  # fmt: skip
 
     def operand(self, stage: Value, at: int, first: Value | int = 0) -> TileOperand:
-        """16 of K, the `at`-th, from `first` of the long axis on, a multiple of 64."""
+        """Return the operand of the `at`-th 16 of K, from `first` of the long axis on, a multiple
+        of 64."""
         step = at * MATRIX_DEPTH * _WORDS if self._along else at * MATRIX_DEPTH // 2
         place = stage * self._size + first * _WORDS + step
         return TileOperand(self.room, place, self._along, TILE_DEPTH * _WORDS)
@@ -178,7 +194,7 @@ class _Ring:
 def _multiplied(
     k: Builder, elements: tuple[Type, Type | None], plan: TilePlan, a: _Ring, b: _Ring, depth: Value
 ) -> Sequence[Value]:
-    """The sums of an instance."""
+    """Return the sums of an instance."""
     element, other = elements
     arrived = k.shared(u64, plan.stages)
     for number in range(plan.stages):
@@ -232,13 +248,12 @@ def _multiplied(
 
 
 def _divided(step: Value, stages: int) -> tuple[Value, Value]:
-    """Remainder and quotient by a power of two: assemblers divide by what they do not know to be
-    one."""
+    """Return remainder and quotient by a power of two, which assemblers do not recognise as one."""
     return step & (stages - 1), step >> (stages.bit_length() - 1)
 
 
 class _Result:
-    """The tile of C: what comes of sums, and where it goes."""
+    """The epilogue and the memory of a tile of C."""
 
     def __init__(
         self, k: Builder, element: Type, plan: TilePlan, form: GemmForm,
@@ -254,7 +269,7 @@ class _Result:
         self._bias, self._residual, self._c_pairs = map(self._pairs.of, (bias, residual, self._c))
 
     def store(self, row: Value, column: Value, pairs: Sequence[Sequence[Value]]) -> None:
-        """A row of the tile, of which the instance has two columns of every eight."""
+        """Store a row of the tile, of which the instance has two columns in every eight."""
         k, part = self._k, lane_of(self._k) & (QUAD - 1)
         columns = [column + 8 * block + 2 * part for block in range(len(pairs))]
         found = [self._complete(row, *each) for each in zip(columns, pairs, strict=True)]
@@ -272,11 +287,11 @@ class _Result:
                 k.store(k.pointer_add(self._c.cast(u32), access * 4), 0, *own)
 
     def _line(self, row: Value, vector: int) -> Value:
-        """The first access of a row, of so many elements each."""
+        """Return the first access of a row, in accesses of `vector` elements."""
         return (self._first + row.cast(u64)) * (self._columns // vector).cast(u64)
 
     def _complete(self, row: Value, column: Value, sums: Sequence[Value]) -> list[Value]:
-        """Elements beside each other. What is beyond the matrix is not stored: it gets the last."""
+        """Apply the epilogue to two adjacent sums, with indices clamped to the matrix."""
         k, found = self._k, [value * self._scale for value in sums]
         for at in range(0, 2, self._least):
             place = k.minimum(column + at, self._columns - self._least) // self._least
@@ -288,7 +303,7 @@ class _Result:
         return found
 
     def _beside(self, row: Value, place: Value) -> Values:
-        """The residual's elements of an access of a row."""
+        """Load the residual of an access of a row."""
         line = self._line(self._k.minimum(row, self._rows - 1), self._least)
         memory = self._k.pointer_add(self._residual, line * self._pairs.words)
         return self._pairs.load(memory, place)
@@ -316,4 +331,4 @@ def _kernel(element: Type) -> KernelDefinition:
 
 
 GEMM_TILES = {element: _kernel(element) for element in (f16, bf16, f32)}
-"""The kernel by the type of its elements."""
+"""The kernels by element type."""
