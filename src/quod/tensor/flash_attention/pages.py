@@ -211,8 +211,7 @@ def _pages(
     device: AnyDevice, model: Tensor, key_pages: Given, value_pages: Given, table: Given,
     lengths: Given,
 ) -> _Pages:  # fmt: skip
-    """Validate pages, table and lengths for the sequences of `model`; InputError if one does not
-    fit."""
+    """Validate the pages, table and lengths of a call; InputError if one does not fit `model`."""
     keys = tensor(device, "key_pages", key_pages)
     fits = keys.element is model.element and len(keys.shape) == 4 and keys.columns == model.columns
     if not fits:

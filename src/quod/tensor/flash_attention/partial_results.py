@@ -64,8 +64,7 @@ def _attention_parts(
     k: Builder, rows: Value, size: Value, parts: Value, numbers: Value, out: Value,
     *log_sums: Value, element: Type, plan: GroupPlan,
 ) -> None:  # fmt: skip
-    """out[r] = the sums of all parts over their totals, weighted by 2**(part's top - greatest
-    top)."""
+    """out[r] = all parts' sums over their totals, weighted by 2**(part's top - greatest top)."""
     of = Parts(k, numbers, rows, parts, size)
     accesses, of_sums = Accesses(k, element, plan.vector), Accesses(k, f32, plan.vector)
     width, start = size // plan.vector, k.constant(0, u32)

@@ -80,8 +80,7 @@ class Tiles:
             k.copy_async(self._room, to, source, self._width * line, _WORDS, where=there)
 
     def left(self, own: Value) -> Value:
-        """Return the offset of the instance's matrix row, for 16 lines from `own` as a first
-        factor.
+        """Return the offset of the instance's matrix row in 16 lines of a first factor.
 
         It also serves lines that are summed over, as a transposed second factor.
         """
@@ -90,8 +89,8 @@ class Tiles:
         return line * self._pitch + (lane >> 4 ^ lane & 7) * _WORDS
 
     def right(self) -> Value:
-        """Return the offset of the instance's matrix row, for lines as columns of a second
-        factor."""
+        """Return the offset of the instance's matrix row, if lines are a second factor's
+        columns."""
         lane = self._k.lane_id()
         line = (lane & 7) + (lane >> 4) * 8
         return line * self._pitch + (lane >> 3 & 1 ^ lane & 7) * _WORDS

@@ -45,8 +45,7 @@ class RoleAttention(WarpgroupAttention):
     # --- copies
 
     def _bring(self, tiles: Value) -> None:
-        """Copy queries, then keys and values as their stages become free; values come a tile
-        later."""
+        """Copy queries, then keys and values into free stages; values come a tile later."""
         k = self._k
         self._acquire()
         self._queries.copy(self._first, 0)

@@ -38,10 +38,9 @@ def _attention(
     factor: Value, maps: Value, q: Value, keys_: Value, values: Value, out: Value, *log_sums: Value,
     element: Type, plan: WarpgroupPlan, form: AttentionForm,
 ) -> None:  # fmt: skip
-    """As `attention_kernel` has it, with the tensor maps of queries, keys and values.
+    """out = softmax(scale * q k^T) v, with the tensor maps of queries, keys and values.
 
-    `heads` are all heads of queries, of which `shared_by` share one of keys. A `group` of heads is
-    done before the next one begins: the cache keeps their keys and values.
+    See `flash_attention.kernel`.
     """
     rows, _ = plan.tile
     tiles = (queries + (rows - 1)) >> (rows.bit_length() - 1)

@@ -75,8 +75,7 @@ class HeadTiles:
                 k.mbarrier_init(self._read, stage, readers)
 
     def copy(self, first: Value, stage: Value | int, head: Value | None = None) -> None:
-        """Start the copy of the lines from `first` on, of `head` in place of the own head if
-        given."""
+        """Start the copy of the lines from `first` on, of another `head` if given."""
         k, at = self._k, self._k.operand(stage, u32)
         head = self._of.head if head is None else head
         k.mbarrier_expect(self._arrived, at, 4 * self._size)

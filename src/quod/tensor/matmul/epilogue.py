@@ -18,8 +18,7 @@ def completed(
     k: Builder, form: GemmForm, scaled: Sequence[Value], bias: Callable[[], Values],
     residual: Callable[[], Values],
 ) -> list[Value]:  # fmt: skip
-    """Return activation(scaled + bias) + residual, with the terms of the form; only these are
-    loaded."""
+    """Return activation(scaled + bias) + residual, and load only the terms of the form."""
     found = list(scaled)
     if form.bias:
         found = _plus(found, bias())

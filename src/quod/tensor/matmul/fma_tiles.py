@@ -44,8 +44,7 @@ class FmaRing:
         self._copies = [self._copy(*each) for each in places(plan.lanes, width, plan.depth)]
 
     def _lines(self, lanes: int, width: int, depth: int) -> list[tuple[_Place, _Place]]:
-        """Return the indices of the instance's copies in K and on the long axis, contiguous in
-        memory."""
+        """Return the indices of the instance's copies in K and on the contiguous long axis."""
         own, per_line = self._k.local_id(), width // self._vector
         inside = own & (per_line - 1) if per_line < lanes else own
         return [
@@ -70,8 +69,8 @@ class FmaRing:
         ]
 
     def _copy(self, of_depth: _Place, of_width: _Place) -> _Copy:
-        """Return a function that starts one copy of a step; its addresses in step 0 are computed
-        here."""
+        """Return a function that starts one copy of a step; addresses of step 0 are computed
+        once."""
         k, operand = self._k, self._operand
         target = k.pointer_add(self._room, of_depth[0] * self.pitch + of_width[0])
         behind = self._first + of_depth[1] * self.pitch + of_width[1]
@@ -97,8 +96,7 @@ class FmaRing:
         return copy
 
     def copy(self, start: Value, stage: Value) -> None:
-        """Start the copies of the tile that begins at k = `start`, with zeros beyond the end of
-        K."""
+        """Start the copies of the tile that begins at k = `start`, with zeros beyond K."""
         before = start.cast(u64)
         if self._operand.along:
             before = before * self._pitch

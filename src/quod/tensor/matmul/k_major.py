@@ -1,5 +1,4 @@
-"""Operands transposed so that their lines are along k, as tensor cores need for 8-bit types and
-f32."""
+"""Operands transposed to lines along k, as tensor cores need for 8-bit types and f32."""
 
 from __future__ import annotations
 
@@ -17,8 +16,7 @@ from quod.tensor.rows.plan import WIDEST
 _Form = TypeVar("_Form", bound=Turned)
 
 LEAST = 256
-"""The sizes from which a product without tensor cores takes longer than transposing its
-operands."""
+"""The sizes from which transposing operands is faster than a product without tensor cores."""
 
 
 def is_along_k(form: Turned) -> bool:

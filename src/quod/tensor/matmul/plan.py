@@ -248,8 +248,7 @@ FMA_PLANS = (
     (FmaPlan((128, 64), (32, 64), (8, 8), 32, 3, slices=2, ahead=True), 92),
     (FmaPlan((64, 32), (64, 32), (8, 8), 32, 4, slices=8), 80),
 )
-"""Plans of FMA units, and their relative speeds on one multiprocessor, measured in the inner
-loop."""
+"""Plans of FMA units, and their relative speeds on one multiprocessor, from their inner loops."""
 
 NARROW_FMA_PLANS = (
     (FmaPlan((128, 128), (64, 32), (8, 8), 16, 3, ahead=True), 94),
@@ -267,8 +266,10 @@ _SHORT = GemmPlan(256, 16, 8, 8, 1, 1, 8, 1, 4)
 _SHORT_SMALL = GemmPlan(64, 8, 4, 4, 1, 1, 8, 1, 4)
 
 _WIDE_VECTORS = GemmPlan(16, 16, 8, 48 // 16, 16, 4, 128, 1, 1)
-"""For 32 vector registers, of which 24 are sums; the tile and its sums are 256 KB, which a cache
-holds."""
+"""For 32 vector registers, of which 24 are sums.
+
+The tile and its sums are 256 KB, which a cache holds.
+"""
 _VECTORS = GemmPlan(8, 8, 4, 24 // 8, 32, 8, 128, 1, 1)
 """For 16 vector registers, of which 12 are sums."""
 
@@ -301,8 +302,7 @@ def plan_of_tiles(
     device: AnyDevice, sizes: tuple[int, int, int], pitches: tuple[int, int, int], element: Type,
     batch: int = 1,
 ) -> GemmPlan:  # fmt: skip
-    """Return the plan of a product without tensor cores and asynchronous copies; see
-    `plan_gemm`."""
+    """Return the plan without tensor cores and asynchronous copies; see `plan_gemm`."""
     machine = device.machine(device.lanes)
     if machine.has(Capability.VECTOR_LANES):
         return _of_processor(device, sizes, batch)
@@ -391,8 +391,7 @@ def _of_processor(device: AnyDevice, sizes: tuple[int, int, int], batch: int) ->
 def largest(
     device: AnyDevice, plans: Sequence[_OfCores], sizes: tuple[int, int, int], batch: int
 ) -> _OfCores:
-    """Return the largest tile that leaves few multiprocessors idle, and is not larger than the
-    matrix."""
+    """Return the largest tile that keeps most multiprocessors busy and fits the matrix."""
     most, (m, n, _) = device.machine(device.lanes).shared_bytes_limit, sizes
     for plan in plans:
         enough = plan.groups(m, n) * batch >= plan.least * device.multiprocessors
@@ -405,8 +404,10 @@ def largest(
 def _of_fma_units(
     device: AnyDevice, sizes: tuple[int, int, int], pitches: tuple[int, int, int], batch: int
 ) -> FmaPlan | None:
-    """The plan whose tiles are done first, where the last of them count as whole ones; None where
-    shared memory has no room for any."""
+    """Return the fastest plan of FMA units, counting partial waves as full.
+
+    Returns None if none fits shared memory.
+    """
     a, b, c = (widest(f32, pitch, _TOGETHER) for pitch in pitches)
     most = device.machine(device.lanes).shared_bytes_limit
     least, found = 0.0, None

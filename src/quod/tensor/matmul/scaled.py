@@ -88,8 +88,7 @@ class ScaledResult:
         extents: tuple[Value, Value], numbers: tuple[Value, Value],
         memory: tuple[Value, Value, Value, Value],
     ) -> None:  # fmt: skip
-        """Select the scales and C of a product; `numbers` are the index of the product and of its
-        B."""
+        """Select the scales and C of a product; `numbers` index the product and its B."""
         self._k, self._form, self._vector = k, form, vector
         self._rows, self._columns = extents
         row_scales, column_scales, bias, c = memory
@@ -141,8 +140,7 @@ class ScaledResult:
 def scaled_kernel(
     name: str, element: Type, operands: tuple[Type, Type] = (i8, i8), *, tiles: bool
 ) -> KernelDefinition:
-    """Build the kernel for a result type and operand types; with `tiles`, the one for
-    warpgroups."""
+    """Build the kernel for a result type and operand types, for warpgroups with `tiles`."""
     names = ("m", "n", "depth", *(("batches",) if tiles else ()), "batches_of_b")
     parameters: dict[str, ParameterType] = dict.fromkeys(names, u32)
     if tiles:

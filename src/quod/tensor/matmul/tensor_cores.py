@@ -115,8 +115,7 @@ class Ring:
         ]
 
     def matrices(self, stage: Value, at: int, number: int) -> Values:
-        """Load the words of the subgroup's `number`-th 16 of the long axis, and the `at`-th 16 of
-        K."""
+        """Load the words of the subgroup's `number`-th 16 lines and the `at`-th 16 of K."""
         across, down = (number, at) if self._along else (at, number)
         place = stage * self._size + self._starts[across] + down * _MATRIX * self._pitch
         return self._k.load_matrices(self._room, place, transposed=self._along)

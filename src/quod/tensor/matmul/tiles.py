@@ -111,8 +111,7 @@ class SharedRoom:
     """Shared memory for tiles, K by the long axis, from which instances load fragments."""
 
     _PAD = 4
-    """Padding after a line, so that elements of a column that are stored together use different
-    banks."""
+    """Padding after a line, so that a column's elements are stored to different banks."""
 
     def __init__(
         self, k: Builder, width: int, depth: int, stages: int, *, along: bool, held: Type = f32
@@ -249,8 +248,7 @@ class CachedTile(_Tile):
         return self._pointer[where].cast(f32)
 
     def rows(self, number: Value, at: Value, count: int) -> list[Value]:
-        """Load the `number`-th `count` elements of the only panel for one k, the same in all
-        lanes."""
+        """Load the `number`-th `count` elements of the panel for one k, the same in all lanes."""
         if self._kept:
             room = self._k.pointer_add(self._room, number * (count * self._pitch) + at)
             return [room[row * self._pitch] for row in range(count)]

@@ -94,8 +94,7 @@ class MultipliedTile(NamedTuple):
     sums: Sequence[Value]
 
     def pairs(self) -> Iterator[tuple[Value, list[Sequence[Value]]]]:
-        """Yield each of the instance's rows, with two columns of every eight; see
-        `first_column`."""
+        """Yield the instance's rows, with two columns in every eight; see `first_column`."""
         for below in (0, 8):
             at = range(below // 4, len(self.sums), 4)
             yield self.row + self.own + below, [self.sums[place : place + 2] for place in at]
@@ -184,8 +183,7 @@ class _Ring:
             )  # fmt: skip
 
     def operand(self, stage: Value, at: int, first: Value | int = 0) -> TileOperand:
-        """Return the operand of the `at`-th 16 of K, from `first` of the long axis on, a multiple
-        of 64."""
+        """Return the operand of the `at`-th 16 of K, from line `first`, a multiple of 64."""
         step = at * MATRIX_DEPTH * _WORDS if self._along else at * MATRIX_DEPTH // 2
         place = stage * self._size + first * _WORDS + step
         return TileOperand(self.room, place, self._along, TILE_DEPTH * _WORDS)

@@ -1,4 +1,4 @@
-"""Rows that a matrix of blocks is multiplied by: what they and their results are to be."""
+"""Batches of activation rows for a quantised matrix: checks, plans and launches."""
 
 from __future__ import annotations
 
@@ -25,36 +25,38 @@ from quod.tensor.quantised.types.table import QUANTISED_TYPES
 from quod.tensor.rows.plan import WIDEST
 
 EXACT, INT8 = "exact", "int8"
-"""What activations are multiplied as."""
+"""The precisions of activations in a product."""
 
 Plan = Literal["fused", "dequantised"]
 FUSED: Plan = "fused"
 DEQUANTISED: Plan = "dequantised"
-"""Where weights are taken apart: on the way to shared memory, or in memory, once for all rows."""
+"""Where weights are dequantised: on the way to shared memory, or in memory once for all rows."""
 
 _DEQUANTISED = 31, 96
-"""Times in us of few rows of 16 and of 32 bits by dequantised weights, measured as `VectorTimes`.
+"""Microseconds of a product of few rows with dequantised weights, for 16 and 32 bits.
+
+Measured as `VectorTimes` are.
 """
 _SHARE = 0.9
-"""What vectors are to take of that at most."""
+"""The most that products by vectors may take, as a fraction of that time."""
 _AT_ONCE, _BATCH = 2, 4
-"""Rows of the matrix, and of activations at most, of a workgroup that multiplies bytes."""
+"""Rows of the matrix, and at most of activations, of a workgroup that multiplies bytes."""
 _ROWS_OF_CORES = 16
 """Rows from which tensor cores multiply bytes: 15 take 31 us without them, 16 take 19 with."""
 _TILE, _TILE_OF_FEW = (32, 32), (16, 32)
-"""Rows of activations and of the matrix of a workgroup then."""
+"""Rows of activations and of the matrix of a workgroup on tensor cores."""
 _MOST = (1 << 32) - 1
 
 
 def is_batch(x: object) -> bool:
-    """Whether it has rows, another axis than a vector's, or is another library's array."""
+    """Return true if `x` has more than one axis, or is an array of another library."""
     if isinstance(x, (np.ndarray, Buffer)):
         return isinstance(x.shape, (tuple, list)) and len(x.shape) > 1
     return hasattr(type(x), "shape")
 
 
 def rows(device: AnyDevice, x: Given, depth: int) -> Tensor:
-    """Rows of `depth` elements; InputError for others."""
+    """Return a tensor with rows of `depth` elements; InputError if it differs."""
     found = tensor(device, "x", x)
     if found.columns != depth:
         raise InputError(f"x must have rows of {depth} elements, not {found.text}")
@@ -62,7 +64,7 @@ def rows(device: AnyDevice, x: Given, depth: int) -> Tensor:
 
 
 def most_vectors(form: str, element: Type, *, on_cores: bool) -> int:
-    """Rows that are faster as vectors than by dequantised weights."""
+    """Return the most rows that are faster as vectors than with dequantised weights."""
     row = QUANTISED_TYPES[form]
     times = row.vector_times
     if on_cores and row.core_vector_times is not None:
@@ -73,8 +75,10 @@ def most_vectors(form: str, element: Type, *, on_cores: bool) -> int:
 
 
 def are_few(device: AnyDevice, x: Tensor, n: int, form: str, *, on_cores: bool) -> bool:
-    """Whether there are so few rows that each is multiplied as a vector, on tensor cores or else,
-    and those of n results begin where devices have memory begin."""
+    """Return true if rows are multiplied one by one as vectors.
+
+    That requires warpgroups, few rows, and rows of n results that begin at multiples of 16 bytes.
+    """
     if not device.machine(device.lanes).has(Capability.WARPGROUPS):
         return False
     few = x.rows <= most_vectors(form, x.element, on_cores=on_cores)
@@ -84,10 +88,10 @@ def are_few(device: AnyDevice, x: Tensor, n: int, form: str, *, on_cores: bool) 
 def stored_bytes(
     device: AnyDevice, x: Tensor, shape: tuple[int, int], plan: Plan | None
 ) -> int:  # fmt: skip
-    """Bytes that the weights of an exact product are stored in: none where it is fused.
+    """Return the bytes of dequantised weights in memory for an exact product; 0 if it is fused.
 
-    GPUs with warpgroups multiply what is in memory up to four times as fast as what they take apart
-    on the way, by any number of rows, on tensor cores and with FMA units.
+    GPUs with warpgroups multiply weights in memory up to four times as fast as weights that they
+    dequantise on the way, for any number of rows, on tensor cores and with FMA units.
     """
     warpgroups = device.machine(device.lanes).has(Capability.WARPGROUPS)
     faster = DEQUANTISED if warpgroups else FUSED
@@ -103,7 +107,8 @@ def _rows_of(found: Tensor) -> list[Any]:
 
 
 class Batch:
-    """Rows X, checked against a matrix of the shape (`rows`, `columns`), and memory for Y."""
+    """Activation rows X, checked against a matrix of shape (`rows`, `columns`), and memory for
+    Y."""
 
     def __init__(
         self, device: AnyDevice, x: Given, y: Given | None, shape: tuple[int, int], weights: Any
@@ -112,33 +117,33 @@ class Batch:
         self._x = rows(device, x, self._depth)
         wanted = (*self._x.shape[:-1], self._n)
         self.y = shaped(device, x, self._x, wanted) if y is None else y
-        """What the result is stored to."""
+        """The caller's result."""
         self._made: Tensor = of_shape(device, "y", self.y, self._x, wanted)
         check_apart(self._made, self._x)
         if overlap(self._made.memory, weights):
             raise InputError("y is in memory that is read for it; take other memory")
         self.empty = not math.prod(wanted)
-        """Whether there is nothing to compute."""
+        """True if there is nothing to compute."""
         self._weights = weights
 
     @property
     def element(self) -> Type:
-        """The type of X and of Y."""
+        """The element type of X and Y."""
         return self._x.element
 
     def are_few(self, form: str, *, on_cores: bool) -> bool:
-        """Whether each row is multiplied as a vector; see `are_few`."""
+        """Return true if each row is multiplied as a vector; see the function `are_few`."""
         return are_few(self._device, self._x, self._n, form, on_cores=on_cores)
 
     def pairs(self) -> list[tuple[Any, Any]]:
-        """Each row of X with that of Y."""
+        """Return each row of X with its row of Y."""
         of_x, of_y = (_rows_of(each) for each in (self._x, self._made))
         return list(zip(of_x, of_y, strict=True))
 
     def recorded_plan(self, plan: Plan | None) -> Plan | None:
-        """The plan for recordings: stored weights are multiplied by rows whose address is known.
+        """Return the plan for recordings, which dequantise only for rows whose address is known.
 
-        DeviceError for others, if weights are to be stored.
+        Raises DeviceError if `plan` requires dequantised weights for other rows.
         """
         own, x = self._device.space, self._x.memory
         if self._device.host_memory or (isinstance(x, Buffer) and x.space is own):
@@ -150,7 +155,7 @@ class Batch:
     def launches(
         self, form: str, activations: str, plan: Plan | None, workspace: Buffer | None
     ) -> tuple[tuple[Any, ...], ...]:
-        """What multiplies, each for `device.launch`, one after the other."""
+        """Return the launches of the product, to run in order with `device.launch`."""
         if activations != EXACT:
             return self._of_bytes(form)
         nbytes = stored_bytes(self._device, self._x, (self._n, self._depth), plan)
@@ -158,7 +163,7 @@ class Batch:
         return (self._fused(form),) if room is None else self._dequantised(form, room)
 
     def _room(self, plan: Plan | None, workspace: Buffer | None, nbytes: int) -> Buffer | None:
-        """Memory for the weights; None where there is too little of it, and no plan needs it."""
+        """Return memory for the weights, or None if the device lacks it and `plan` is None."""
         if workspace is None:
             try:
                 return self._device.allocate(nbytes, zero=False)
@@ -218,7 +223,7 @@ class Batch:
         )  # fmt: skip
 
     def _multiply_bytes(self, form: str) -> tuple[Any, int]:
-        """The kernel for rows of bytes, and how many workgroups it takes."""
+        """Return the kernel for rows of bytes, and its workgroups."""
         device, m, element = self._device, self._x.rows, self._x.element
         machine = device.machine(device.lanes)
         if machine.has(Capability.TENSOR_CORES) and m >= _ROWS_OF_CORES:

@@ -1,11 +1,10 @@
-"""Products of blocks with many rows of activations of 8 bits, on tensor cores: the bits of
-`bytes_kernels`.
+"""Products of blocks with many rows of 8-bit activations on tensor cores.
 
-That adds up groups in 32 sums, one of every 32nd group each, and these in pairs: 16 apart, then 8,
-4, 2 and 1. Here a subgroup has four of them, those of a remainder by 8, for a tile of results, and
-adds these up itself; what eight subgroups have is added up last. Sums of the integers of a run are
-exact, and so are products of a scale of 11 bits with a factor of 6: no other rounding is left out
-or added.
+The results equal those of `bytes_kernels` bit for bit. That adds groups in 32 sums, each of every
+32nd group, and these in pairs: 16 apart, then 8, 4, 2 and 1. Here a subgroup has four of them, with
+one remainder by 8, for a tile of results, and adds these; the sums of the eight subgroups are added
+last. Integer sums of a run are exact, as are products of an 11-bit scale and a 6-bit factor, so
+that both kernels round at the same places.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _SUBGROUPS = 8
 LANES = 32 * _SUBGROUPS
 """Instances of a workgroup."""
 _HALF = 8
-"""Rows between those that an instance has of a small matrix, and columns of one."""
+"""The distance between an instance's rows of an MMA matrix, and the columns of one."""
 _WORDS = BYTES // 4
 
 
@@ -32,8 +31,10 @@ def _multiply(
     k: Builder, m: Value, n: Value, blocks_per_row: Value, blocks: Value, words: Value,
     scales: Value, sums: Value, y: Value, *, form: str, tile: tuple[int, int],
 ) -> None:  # fmt: skip
-    """Y = X by the transposed matrix, X in bytes, as `multiply_bytes` has it; a workgroup has a
-    `tile` of so many rows of activations, a multiple of 16, and of the matrix, one of 8."""
+    """Y = X times the transposed matrix, with X in bytes, as in `multiply_bytes`.
+
+    tile: Rows of activations of a workgroup, a multiple of 16, and rows of the matrix, one of 8.
+    """
     k.resident_workgroups(2)
     height, width = tile
     line, quarter, subgroup = lane_of(k) >> 2, lane_of(k) & 3, k.local_id() >> 5
@@ -98,8 +99,12 @@ def _multiply(
 
 
 class _Step:
-    """What a group adds to an instance's sums: of rows of X `rows_of_x` by `columns`, which are
-    rows of the matrix, as are `rows`, of which it has the integers."""
+    """The contribution of one group to an instance's sums.
+
+    rows_of_x: The rows of X.
+    rows: The rows of the matrix whose integers this instance loads.
+    columns: The rows of the matrix whose results this instance has.
+    """
 
     rows_of_x: Sequence[Value]
     rows: Sequence[Value]
@@ -114,11 +119,13 @@ class _Step:
         self._blocks, self._words, self._scales, self._sums = memory
         self._quarter = quarter
         self.groups = blocks_per_row * self.decoder.groups
-        """Of a row."""
+        """Groups of a row."""
 
     def added(self, index: Value, given: Sequence[Value]) -> tuple[Value, ...]:
-        """Sums with the products of a group, number `index` of all rows; of one beyond the last
-        these are zeros, which change no sum."""
+        """Return the sums plus the products of group `index` of all rows.
+
+        A group beyond the last adds zeros.
+        """
         k, runs, totals = self._k, self.decoder.runs, list(given)
         there, index = index < self.groups, k.minimum(index, self.groups - 1)
         block, group = index >> log2(self.decoder.groups), index & (self.decoder.groups - 1)
@@ -158,7 +165,7 @@ class _Step:
         return tuple(totals)
 
     def _products(self, of_x: tuple[Value, ...], run: PackedRun) -> list[Sequence[Value]]:
-        """The sums of 16 rows by 8 columns that an instance has, for each factor."""
+        """Return the instance's sums of 16 rows by 8 columns, for each factor."""
         k, parts = self._k, max(1, len(run.factors))
         none, zeros = k.constant(0, u32), [k.constant(0, i32)] * 4
         found: list[Sequence[Value]] = []
@@ -172,7 +179,7 @@ class _Step:
 
 
 class _Factors:
-    """What sums of a run's integers are multiplied by, and what is taken off."""
+    """The scales and minima that turn integer sums of a run into results."""
 
     def __init__(self, k: Builder, run: PackedRun, there: Value) -> None:
         scale, self._factors, least = run.scale, run.factors, None
@@ -184,7 +191,8 @@ class _Factors:
         self._scale, self._least = k.select(there, scale, k.constant(0.0, f32)), least
 
     def value(self, products: Sequence[Value], sum_of_x: Value) -> Value:
-        """Of the sums for each factor, and of the activations' bytes."""
+        """Return the result of a run, from the sums for each factor and the sum of activation
+        bytes."""
         whole = products[0]
         if self._factors:
             whole = products[0] * self._factors[0] + products[1] * self._factors[1]
@@ -193,4 +201,4 @@ class _Factors:
 
 
 MULTIPLY_BYTES_ON_CORES = products_of_bytes("multiply_bytes_on_cores", _multiply)
-"""The kernel by the type of the result."""
+"""The kernels by result type."""

@@ -1,8 +1,8 @@
-"""Products of blocks with activations of 8 bits: integers by integers, then f32 in a fixed order.
+"""Products of blocks with 8-bit activations: integer products, then f32 sums in a fixed order.
 
-Activations are quantised in blocks of 32 to signed bytes, a scale and a sum each (as ggml's Q8_1
-has them). No operation depends on how a device rounds a quotient or fuses a product with a sum, so
-that all of them give the same bits, as long as they fuse none of their own accord.
+Activations are quantised in blocks of 32 to signed bytes, a scale and a sum each (as ggml's Q8_1).
+No operation depends on how a device rounds a quotient or fuses a product with a sum, so that all
+devices give the same bits, provided that compilers do not fuse on their own.
 """
 
 from __future__ import annotations
@@ -20,17 +20,19 @@ from quod.tensor.quantised.product import room_for_sums, sums_of_workgroup
 from quod.tensor.quantised.types.table import QUANTISED_TYPES
 
 _LEAST = 16
-"""The exponent, as f32 has it, of the largest element below which all of a block are 0."""
+"""The f32 exponent of a block's largest element below which the whole block is 0."""
 _INFINITE = 255
 _NAN = 0x7FC00000
 
 LANES = 32
-"""Instances that share a row: the order of sums depends on it."""
+"""Instances that share a row; the order of sums depends on it."""
 
 
 def _inverse(k: Builder, largest: Value) -> Value:
-    """254 by a number of an exponent from 16 to 254, at most: 24 bits of the quotient, by integers.
-    WGSL's quotients are not rounded alike everywhere."""
+    """Return 254 / largest, rounded down to 24 bits by integer division.
+
+    `largest` has an exponent from 16 to 254. WGSL does not round quotients alike everywhere.
+    """
     mantissa, exponent = largest & 0x7FFFFF | 0x800000, largest >> 23
     rest, quotient = k.constant(254 << 24, u32), k.constant(0, u32)
     for _ in range(3):
@@ -44,11 +46,12 @@ def _quantise(
     k: Builder, n: Value, x: Value, words: Value, scales: Value, sums: Value, *, element: Type,
     vector: int,
 ) -> None:  # fmt: skip
-    """Of n blocks 8 words of four signed bytes, a scale and the sum of the bytes; an instance each.
+    """Quantise n blocks of 32 elements, one to an instance.
 
-    With a the largest absolute value, the scale is a / 127 and a byte floor(254 x / a) + 1, halved
-    and rounded down: the nearest integer. All are 0 where a is below 2^-111, and the scale is NaN
-    where an element is infinite or NaN.
+    Stores 8 words of four signed bytes, a scale and the sum of the bytes. With a the largest
+    absolute value, the scale is a / 127, and a byte is (floor(254 x / a) + 1) / 2 rounded down: the
+    nearest integer. All are 0 if a is below 2^-111, and the scale is NaN if an element is infinite
+    or NaN.
     """
     block, accesses = k.global_id(), Accesses(k, element, vector)
     with k.if_(block < n):
@@ -85,11 +88,11 @@ def _multiply(
     k: Builder, m: Value, n: Value, blocks_per_row: Value, blocks: Value, words: Value,
     scales: Value, sums: Value, y: Value, *, form: str, at_once: int, batch: int,
 ) -> None:  # fmt: skip
-    """Y = X by the transposed matrix, X in bytes: a workgroup has `at_once` rows of the matrix and
-    `batch` of X, and an instance every 32nd group of these.
+    """Y = X times the transposed matrix, with X in bytes.
 
-    Of 32 elements, with integers, factors and their sums as whole numbers: scale of x * (scale *
-    sum of products - minimum * (less * sum of x)), all f32.
+    A workgroup has `at_once` rows of the matrix and `batch` of X, and an instance every 32nd group
+    of these. For 32 elements, with integers, factors and their sums as whole numbers, the term is
+    scale of x * (scale * sum of products - minimum * (less * sum of x)), all in f32.
     """
     decoder, lane = QUANTISED_TYPES[form].packed_decoder(), k.local_id()
     room = room_for_sums(k, at_once * batch)
@@ -147,11 +150,11 @@ QUANTISE_ROWS = {
     )
     for element in TYPES
 }  # fmt: skip
-"""The kernel that quantises activations, by their type."""
+"""The kernels that quantise activations, by their type."""
 
 
 def products_of_bytes(name: str, body: Callable[..., None]) -> dict[Type, KernelDefinition]:
-    """A kernel that multiplies activations in bytes, by the type of the result."""
+    """Define kernels that multiply activations in bytes, by result type."""
     return {
         element: definition(
             f"{name}_{element}", body, m=u32, n=u32, blocks_per_row=u32, blocks=pointer(u8),
@@ -162,4 +165,4 @@ def products_of_bytes(name: str, body: Callable[..., None]) -> dict[Type, Kernel
 
 
 MULTIPLY_BYTES = products_of_bytes("multiply_bytes", _multiply)
-"""The kernel that multiplies them, by the type of the result."""
+"""The kernels that multiply activations in bytes, by result type."""

@@ -1,4 +1,4 @@
-"""How products of blocks by vectors are shared out on tensor cores."""
+"""Layouts of products of Q4_K blocks by vectors on tensor cores."""
 
 from __future__ import annotations
 
@@ -10,23 +10,25 @@ from quod.tensor.quantised.types.table import QUANTISED_TYPES
 
 SUBGROUP = 32
 ROWS = 16
-"""Rows of a small matrix."""
+"""Rows of an MMA matrix."""
 UNIT = 512
 """Elements of two blocks."""
 PITCH = 80
-"""Words of a row's two blocks in shared memory, with some between them: rows beside each other are
-in different banks."""
+"""Words of a row's two blocks in shared memory, padded to put adjacent rows in different banks."""
 
 
 @frozen
 class CoreLayout:
-    """How a workgroup shares its rows out, and their blocks.
+    """The rows and blocks of a workgroup.
 
-    Of its subgroups `slices` have the same rows and different columns, two blocks of each row at a
-    time, and each `tiles` times 16 rows. There are `groups` of such slices, 1 or 2, with rows of
-    their own; they make bytes of the same columns together. Blocks are in `stages` of shared
-    memory: a `whole` row's at once, or a ring. Registers are for so many `resident` workgroups a
-    multiprocessor. Slices and stages are powers of two.
+    slices: Subgroups that share rows, each with other columns, two blocks of a row at a time; a
+        power of two.
+    groups: Groups of such slices, 1 or 2, each with its own rows; they convert the same columns of
+        the vector together.
+    tiles: Tiles of 16 rows in a subgroup.
+    stages: Stages of blocks in shared memory; a power of two.
+    whole: The stages hold a whole row; otherwise they are a ring.
+    resident: Workgroups of a multiprocessor that the registers are limited for.
     """
 
     slices: int
@@ -48,20 +50,20 @@ class CoreLayout:
 
     @property
     def shared_bytes(self) -> int:
-        """What blocks, bytes of the vector and sums take."""
+        """Bytes of shared memory for blocks, bytes of the vector and sums."""
         blocks = self.stages * self.rows * PITCH
         return 4 * self.slices * (blocks + UNIT + 32 + UNIT // BYTES + 2 + self.rows)
 
 
 _SLICES = 8
 _RING = CoreLayout(4, 2, 1, 1, False)
-"""For rows that are longer than the slices."""
+"""The layout for rows that are longer than all slices."""
 
 
 def core_layout(
     device: AnyDevice, type_name: str, rows: int, blocks_per_row: int
 ) -> CoreLayout | None:
-    """The layout for a matrix; None where the device, or the kernel for this type, has none."""
+    """Return the layout for a matrix, or None if the device or the type does not support it."""
     machine = device.machine(device.lanes)
     on_cores = QUANTISED_TYPES[type_name].core_vector_times is not None
     if not on_cores or not machine.has(Capability.TENSOR_CORES):
@@ -75,10 +77,11 @@ def core_layout(
 
 
 def workgroups(device: AnyDevice, layout: CoreLayout, rows: int) -> int:
-    """Workgroups of a launch.
+    """Return the workgroups of a launch.
 
-    Where nearly all multiprocessors have one, all get one, for rows that are there already: else
-    those of the next launch, which begin beside them, would be two on some and none on others.
+    If nearly all multiprocessors have one, all get one, though some have no rows: otherwise those
+    of the next launch, which start concurrently, would be two on some multiprocessors and none on
+    others.
     """
     groups, all_ = -(-rows // layout.rows), device.multiprocessors
     return all_ if 3 * all_ <= 4 * groups < 4 * all_ else groups

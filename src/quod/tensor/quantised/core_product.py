@@ -1,12 +1,12 @@
-"""The product of a matrix of Q4_K by a vector on tensor cores: exact sums of integers.
+"""The product of a Q4_K matrix by a vector on tensor cores, with exact integer sums.
 
-A row's four bits are bytes, and so are the vector's elements (see `core_vector`). A product of
-small matrices adds up the 32 elements of a run, which have one scale of six bits: so all of a block
-is added up without an error, and rounded when f32 is made of it. What minima take off is one
-product of small matrices for two blocks: of minima by sums of the vector's elements.
+The 4-bit values of a row are bytes, and so are the vector's elements (see `core_vector`). An MMA
+adds the 32 elements of a run, which share a scale of six bits, so that a whole block is summed
+without error and rounded once, to f32. The minima of two blocks take one MMA: minima by sums of the
+vector's elements.
 
-A subgroup has 16 rows, or several times so many, and takes two blocks of each at a time. Copies of
-blocks to shared memory are all begun before anything is multiplied, or `stages` ahead.
+A subgroup has one or more tiles of 16 rows, and takes two blocks of each at a time. All copies of
+blocks to shared memory start before the first product, or `stages` ahead.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from quod.tensor.quantised.product import sum_of
 Values = tuple[Value, ...]
 
 _HALF = 8
-"""Rows between the two that an instance has of a small matrix."""
+"""The distance between an instance's two rows of an MMA matrix."""
 _BLOCK = 36
-"""Words of a block: 4 that say its scales, and 32."""
+"""Words of a block: 4 with its scales, and 32."""
 _PIECES = 18
-"""Copies of 16 bytes that two blocks are."""
+"""Copies of 16 bytes in two blocks."""
 _HELD = 1
-"""Of the four pairs of groups of two blocks those that are loaded before the vector is there."""
+"""Of the four pairs of groups in two blocks, those that are loaded before the vector arrives."""
 
 
 def _multiply(
     k: Builder, rows: Value, blocks_per_row: Value, blocks: Value, x: Value, y: Value, *,
     layout: CoreLayout,
 ) -> None:  # fmt: skip
-    """y = the matrix by x, of blocks of Q4_K."""
+    """y = the matrix times x, in blocks of Q4_K."""
     k.resident_workgroups(layout.resident)
     first, count = k.workgroup_id() * layout.rows, layout.slices
     subgroup = k.local_id() >> 5
@@ -123,7 +123,7 @@ class _Ring:
                 self._shares += [(line * PITCH, source, piece + place) for place in places]
 
     def copy(self, unit: Value, stage: Value | int) -> None:
-        """Begins the copies of this subgroup's two blocks, zeros beyond the row's end."""
+        """Start the copies of this subgroup's two blocks, with zeros beyond the row's end."""
         k, start = self._k, self._own + stage * self._stage
         behind = unit * _PIECES
         for line, source, piece in self._shares:
@@ -134,16 +134,17 @@ class _Ring:
             )  # fmt: skip
 
     def line(self, stage: Value | int, tile: int) -> list[Value]:
-        """Where the two rows of a tile begin that this instance has."""
+        """Return the offsets of the instance's two rows of a tile."""
         row = lane_of(self._k) >> 2
         start = self._own + stage * self._stage + row * PITCH
         return [start + (ROWS * tile + half) * PITCH for half in (0, _HALF)]
 
 
 class _Blocks:
-    """Two blocks of each of this instance's rows, two of each tile: what does not need the vector.
+    """Two blocks of each of this instance's rows: all that does not depend on the vector.
 
-    Words of `held` of the four pairs of groups are in registers, of others in shared memory."""
+    The first `held` of the four pairs of groups are in registers, the others in shared memory.
+    """
 
     def __init__(
         self, k: Builder, layout: CoreLayout, ring: _Ring, stage: Value | int, *, held: int = 0
@@ -173,7 +174,7 @@ class _Blocks:
         ]
 
     def products(self, vector: VectorBytes, given: Sequence[Value]) -> list[Value]:
-        """Sums with those of the rows' products added."""
+        """Return the sums plus the rows' products with the vector."""
         k = self._k
         totals, backs = list(given), vector.scales()
         for block in range(2):
@@ -201,7 +202,7 @@ class _Blocks:
     def _add(
         self, sums: list[Value], quants: list[Values], bytes_of_x: Values, pair: int, high: int
     ) -> None:
-        """The products of a run of two groups, by their scales."""
+        """Add the products of a run of two groups, times their scales."""
         k = self._k
         scales = self._scales[pair // 2]
         for tile in range(self._tiles):
@@ -219,13 +220,13 @@ class _Blocks:
 
 
 def _joined(k: Builder, bytes_: Sequence[Value]) -> Value:
-    """The number that sums of lower and of upper bytes are."""
+    """Combine the sums of lower and of upper bytes into one number."""
     low, high = (value.cast(f32) for value in bytes_)
     return k.fma(high, k.constant(256.0, f32), low)
 
 
 def _scales(k: Builder, head: Sequence[Value], upper: Value) -> list[Value]:
-    """The scales of two runs of groups 0 and 2, or 1 and 3."""
+    """Return the scales of two runs of groups 0 and 2, or of 1 and 3 if `upper` is 1."""
     _, a, _, c = head
     a, c = a >> upper * 16, c >> upper * 16
     pairs = (a & 0x3F3F, c & 0x0F0F | (a >> 2) & 0x3030)
@@ -233,7 +234,7 @@ def _scales(k: Builder, head: Sequence[Value], upper: Value) -> list[Value]:
 
 
 def _minima(k: Builder, head: Sequence[Value], upper: Value) -> Value:
-    """The minima of four runs, the first or the last of a block, in bytes."""
+    """Return the minima of the first or the last four runs of a block, as bytes."""
     _, _, b, c = head
     first = b & each_byte(0x3F)
     last = (c >> 4) & each_byte(0x0F) | (b >> 2) & each_byte(0x30)
@@ -248,4 +249,4 @@ MULTIPLY_ON_CORES = {
     )
     for element in TYPES
 }  # fmt: skip
-"""The kernel, by the type of the vector and of the result."""
+"""The kernels by the type of the vector and of the result."""

@@ -1,10 +1,9 @@
-"""A vector as whole numbers in signed bytes, which tensor cores multiply by: four of each element.
+"""A vector as 32-bit integers in signed bytes, the form in which tensor cores multiply it.
 
-Of 512 elements, or 256, the largest is below 2^30, and the others are of the same scale; of each
-what is smaller than 1 is dropped: 2^-29 of the largest at most. A byte of each element is a column
-of a small matrix. Its eight columns are four bytes of two groups of a block: instances 0 and 1 of
-four beside each other have elements of one group, 2 and 3 of the next, and where a column is of the
-other group there are zeros.
+The elements of 512, or of 256, share a power-of-two scale that puts the largest below 2^30; smaller
+parts than 1, at most 2^-29 of the largest, are dropped. A byte of each element is a column of an
+MMA matrix. Its eight columns are four bytes of two groups of a block: of four adjacent instances, 0
+and 1 have elements of one group, 2 and 3 of the next, with zeros in the other group's columns.
 """
 
 from __future__ import annotations
@@ -26,22 +25,22 @@ _CHUNK = 16
 _PLANES = 4
 """Bytes of an element."""
 _PAIRS, _ZEROS = 4, 32
-"""Of 512 elements two groups each: four words of 32, behind which there are zeros."""
+"""Pairs of groups in 512 elements, and the index of a pair's zeros, in units of four words."""
 _PAIR = 4 * (_ZEROS + 2)
 _FRACTION = 156
-"""Elements are multiples of 2^(e - this), where e is the largest one's exponent as f32 has it."""
+"""Elements are multiples of 2^(e - _FRACTION), where e is the f32 exponent of the largest."""
 _LEAST = 7
-"""An exponent of which every f32 is such a multiple."""
+"""An exponent for which every f32 is such a multiple."""
 _SMALL = 64
 _NORMAL = _FRACTION - 126
-"""From this exponent on that power of two is a normal number."""
+"""The exponent from which that power of two is a normal number."""
 _INFINITE = 255
 _NAN = 0x7FC00000
 _SIGNS = each_byte(128)
 
 
 class VectorBytes:
-    """512 elements of the vector as bytes, in shared memory as small matrices take them."""
+    """512 elements of the vector as bytes, in shared memory in the layout of MMA matrices."""
 
     def __init__(
         self, k: Builder, layout: CoreLayout, blocks_per_row: Value, x: Value, slice_: Value
@@ -72,15 +71,18 @@ class VectorBytes:
                 k.store(self._room, at, zero, zero, zero, zero)
 
     def _place(self, chunk: Value, plane: int) -> Value:
-        """Where a byte of each of 16 elements is: stores of eight chunks, and loads of four columns
-        by two halves of a run, are in different banks, with the zeros for other columns."""
+        """Return the index of one byte of each of 16 elements.
+
+        Stores of eight chunks use different banks, and so do loads of four columns by two halves of
+        a run, with the zeros for other columns.
+        """
         half, high, upper = chunk & 1, (chunk >> 1) & 1, (chunk >> 2) & 1
         inside = 2 * (upper ^ plane & 1) + (high ^ plane >> 1)
         fours = ((chunk >> 1) & 3) * 8 + 4 * half + inside
         return self._own + (chunk >> 3) * _PAIR + fours * 4
 
     def convert(self, unit: Value) -> None:
-        """Stores bytes of what belongs to two blocks; what is beyond the row's end is zero."""
+        """Convert the elements for two blocks to bytes, with zeros beyond the row's end."""
         k, lane, count = self._k, lane_of(self._k), _CHUNK // self._shared
         part = self._group * SUBGROUP + lane
         there = unit * 2 + (part * count >> 8) < self._blocks
@@ -121,7 +123,7 @@ class VectorBytes:
             self._scales[at] = k.bitcast(bits, f32)
 
     def _loaded(self, number: Value, count: int) -> list[Value]:
-        """The elements of a chunk, which are loaded 16 bytes together."""
+        """Load the elements of a chunk, 16 bytes at a time."""
         k, element = self._k, element_of(self._x)
         together = WIDEST // element.bytes
         accesses = Accesses(k, element, together)
@@ -131,18 +133,21 @@ class VectorBytes:
         return [v for at in range(count // together) for v in accesses.load(source, first + at)]
 
     def _biased(self, value: Value) -> Value:
-        """A whole number below 2^30, of which each byte less 128 is a signed one."""
+        """Return an integer below 2^30 with 128 added to each byte, so that each byte less 128 is
+        signed."""
         return self._k.bitcast(value.cast(i32), u32) + _SIGNS
 
     def scales(self) -> list[Value]:
-        """What the instance's sums of both blocks are multiplied by: of instances with an odd
-        number they are of the two upper bytes."""
+        """Return the factors of the instance's sums of both blocks.
+
+        Instances with an odd number have sums of the two upper bytes.
+        """
         k, odd = self._k, (self._of_four & 1) == 1
         factor = k.select(odd, k.constant(65536.0, f32), k.constant(1.0, f32))
         return [scale * factor for scale in k.load(self._scales, self._slice * 2, 2)]
 
     def sums(self) -> Value:
-        """Bytes of a 32nd of the sums of four runs, as a small matrix has them."""
+        """Return bytes of the sums of four runs, divided by 32, in the layout of an MMA matrix."""
         at = self._slice * (UNIT // BYTES) + self._of_four * 4
         values = self._k.load(self._runs, at, 4)
         own = [(value >> (self._plane << 3)) & 255 for value in values]
@@ -150,17 +155,17 @@ class VectorBytes:
         return (found ^ _SIGNS) & self._mask
 
     def words(self, pair: int, high: int) -> tuple[Value, ...]:
-        """Of a run of two groups, a `pair` of four, what two products take."""
+        """Return the words of two products, for a run of two groups, a `pair` of four."""
         return self._k.load(self._room, self._starts[high] + pair * _PAIR, 4)
 
 
 def _blended(a: Value, b: Value, mask: int) -> Value:
-    """The bits of a that the mask has, and else those of b: one instruction of a GPU."""
+    """Select the bits of a where the mask is set, else those of b: one instruction of a GPU."""
     return b ^ (a ^ b) & mask
 
 
 def _planes(words: Sequence[Value]) -> list[Value]:
-    """The lowest bytes of four words, those above them, and so on."""
+    """Transpose the bytes of four words: the lowest bytes first."""
     even, lower = 0x00FF00FF, 0x0000FFFF
     pairs = [
         (_blended(low, high << 8, even), _blended(low >> 8, high, even))

@@ -1,9 +1,9 @@
-"""The parts of a decoder: how a kernel takes blocks of quantised weights apart.
+"""The parts of a decoder: how a kernel unpacks blocks of quantised weights.
 
 The files of `types` have the decoder of each type. A block is `groups` groups of `positions`
-places. A place holds an element of each run: where the group and the place are known, so are the
-elements of all runs, their integers, their scale and what is taken off. Neighbouring instances read
-neighbouring places, which lie side by side in memory.
+places. A place holds one element of each run: group and place determine the elements of all runs,
+their integers, their scale and their minimum. Adjacent instances read adjacent places, which are
+contiguous in memory.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from quod.tensor.quantised.kinds import BlockKind
 Index = Value | int
 
 MAGIC = 0x4B000000
-"""The bits of 2^23, of which an f32 has 23 below its exponent: they are a number's."""
+"""The bits of 2^23: an f32 with this exponent holds a 23-bit integer in its mantissa."""
 
 
 @frozen(eq=False)
@@ -52,18 +52,19 @@ class Run:
     shifts: tuple[int, ...] = ()
 
     def shift(self, number: int) -> int:
-        """By how many bits an integer is too high."""
+        """Return the bits by which integer `number` is shifted up."""
         return self.shifts[number % len(self.shifts)] if self.shifts else 0
 
     def values(self) -> list[Value]:
-        """The elements. Products are exact (see `reference`): fusing would not change them."""
+        """Return the elements. Products are exact (see `reference`), so fusing would not change
+        them."""
         products = [scale * number for scale, number in self._scaled()]
         if self.minimum is None:
             return products
         return [product - self.minimum for product in products]
 
     def fused(self, k: Builder) -> list[Value]:
-        """The same numbers, by an instruction each."""
+        """Return the elements, one fused instruction each."""
         if self.minimum is None:
             return self.values()
         less = -self.minimum
@@ -95,7 +96,7 @@ class BlockDecoder:
     levels: tuple[float, ...] = ()
 
     def begun(self, k: Builder) -> BlockDecoder:
-        """The decoder within a kernel, at whose begin this stands."""
+        """Return the decoder with its table of levels, at the start of a kernel."""
         if not self.levels:
             return self
         table = k.table(f32, self.levels)
@@ -103,7 +104,7 @@ class BlockDecoder:
 
     @property
     def elements(self) -> int:
-        """Values of a block."""
+        """Elements of a block."""
         return self.kind.elements
 
     @property
@@ -118,15 +119,16 @@ class BlockDecoder:
 
 
 def each_byte(byte: int) -> int:
-    """A word of four of them."""
+    """Return a word of four equal bytes."""
     return byte * 0x01010101
 
 
 class Packed:
-    """Bytes side by side, as words of one, two or four of them."""
+    """Adjacent bytes, loaded as words of one, two or four of them."""
 
     def __init__(self, k: Builder, data: Value, at: Value, count: int, *, aligned: int) -> None:
-        """`at` is a multiple of `aligned`, 2, 4 or 16, or of `count` where that is less."""
+        """Load `count` bytes from `at`, a multiple of min(aligned, count); `aligned` is 2, 4 or
+        16."""
         self._bytes = 1 if count == 1 else 4 if aligned > 2 and count % 4 == 0 else 2
         if self._bytes == 1:
             self._words = [data[at]]
@@ -146,15 +148,17 @@ class Packed:
         self._k = k
 
     def words(self) -> list[Value]:
-        """Four bytes a word, of several words or halves of them."""
+        """Return words of four bytes, joining halves if needed."""
         if self._bytes == 4:
             return self._words
         pairs = zip(self._words[::2], self._words[1::2], strict=True)
         return [low | high << 16 for low, high in pairs]
 
     def joined(self, shift: int, tops: Packed, top: Index, bits: int) -> Packed:
-        """Bytes whose four lower bits are here, from `shift` on, and whose `bits` upper ones are in
-        others, from `top` on."""
+        """Join four lower bits of each byte, from `shift` on, with `bits` upper bits from `tops`.
+
+        top: The first bit in each byte of `tops`.
+        """
         found = copy(self)
         whole = len(self._words) * self._bytes % 4 == 0
         low, high = ((each.words() if whole else each._words) for each in (self, tops))
@@ -168,12 +172,13 @@ class Packed:
     def floats(
         self, magic: Index, shift: int, bits: int, *, flip: int = 0, less: int = 0
     ) -> tuple[list[Value], tuple[int, ...]]:
-        """Of each byte so many bits from `shift` on, some of them turned, as f32, less an offset;
-        and how far above their place they are, in turn.
+        """Return `bits` bits of each byte, from `shift` on and XORed with `flip`, as f32 minus
+        `less`.
 
-        Where several bytes are in a word, none is moved to its end: below the exponent of 2^23 its
-        bits are a number of that size, and what it is above is taken off, exactly. So there is one
-        constant in each instruction, which is in it: an assembler loads others again and again.
+        Also returns the bits by which consecutive numbers are shifted up. If a word has several
+        bytes, none is shifted down: as mantissa bits of 2^23 a byte is a number of its own size,
+        from which 2^23 is subtracted exactly. Each instruction then has its only constant inline,
+        which the assembler would otherwise reload.
         """
         if self._bytes == 1:
             found = self.bits(shift, (1 << bits) - 1)
@@ -190,7 +195,7 @@ class Packed:
         return floats, (shift, shift + 8)
 
     def bits(self, shift: Index, mask: int) -> list[Value]:
-        """Of each byte the bits from `shift` on that the mask leaves."""
+        """Return the bits of each byte from `shift` on that the mask selects."""
         found = []
         for word in self._words:
             for byte in range(self._bytes):
@@ -199,11 +204,11 @@ class Packed:
 
 
 def as_floats(integers: list[Value], offset: int = 0) -> list[Value]:
-    """Numbers below 2^24 as f32, less an offset."""
+    """Convert integers below 2^24 to f32, minus an offset."""
     signed = [number.cast(i32) for number in integers]
     return [(number - offset if offset else number).cast(f32) for number in signed]
 
 
 def joined_bits(low: list[Value], high: list[Value]) -> list[Value]:
-    """Integers of four lower bits each, and the bits above these."""
+    """Join four lower bits with the bits above them."""
     return [a | b << 4 for a, b in zip(low, high)]

@@ -1,4 +1,4 @@
-"""The kernel that gives the values of blocks: one function, of which each format is an instance."""
+"""The kernel that dequantises blocks: one function, instantiated for each format."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ from quod.tensor.quantised.types.table import QUANTISED_TYPES
 from quod.tensor.rows.plan import WIDEST
 
 _AT_ONCE = 2
-"""Units of an instance of a GPU, whose loads are on the way together: with 4 registers leave room
-for fewer instances, and for fewer loads in all."""
+"""Units of an instance of a GPU, whose loads overlap.
+
+With 4, registers limit the number of instances, and so the loads in flight.
+"""
 
 
 def _dequantise(
     k: Builder, n: Value, blocks: Value, out: Value, *, form: str, element: Type, width: int,
     at_once: int,
 ) -> None:  # fmt: skip
-    """The values of blocks, as `reference.dequantise` gives them, to the bit, or rounded once to a
-    type.
+    """Store the values of blocks, equal to `reference.dequantise` to the bit, or rounded once.
 
-    An instance takes `width` places of a group together, `at_once` times; `n` is how many such
-    units there are in all blocks. What neighbours store of a run lies side by side.
+    n: The units of all blocks; a unit is `width` places of a group.
+    at_once: Units of an instance. Adjacent instances store adjacent values of a run.
     """
     decoder = QUANTISED_TYPES[form].decoder.begun(k)
     accesses, parts = Accesses(k, element, width), decoder.positions // width
@@ -63,13 +64,13 @@ DEQUANTISE = {
     )
     for element in TYPES
 }  # fmt: skip
-"""The kernel by the type of the values."""
+"""The kernels by the type of the values."""
 
 
 def dequantise_launch(
     device: AnyDevice, form: str, nbytes: int, blocks: Any, out: Any, element: Type = f32
 ) -> tuple[Any, ...]:
-    """What stores the values of `nbytes` of blocks, for `device.launch` and for recordings."""
+    """Return the launch that dequantises `nbytes` of blocks, for `device.launch` and recordings."""
     decoder = QUANTISED_TYPES[form].decoder
     width, at_once = 1, 1
     if not device.machine(device.lanes).has(Capability.VECTOR_LANES):

@@ -1,4 +1,4 @@
-"""A matrix of quantised weights where a device computes."""
+"""A matrix of quantised weights in the memory of a device."""
 
 from __future__ import annotations
 
@@ -36,15 +36,16 @@ from quod.validation import choice, instance, plain_array, shown_kind, whole_num
 
 _MOST = (1 << 32) - 1
 _VECTOR = 16
-"""Lanes of a processor: as many as f32 of its widest vectors, or two or four of narrower ones."""
+"""Lanes on a CPU: the f32 of one vector at its widest, or of two or four narrower ones."""
 _MOST_OF_A_VECTOR, _MOST_VALUES = 64, 1 << 12
-"""On a processor, where all lanes are one vector of the compiler's."""
+"""The most lanes, and lanes * width * at_once, on a CPU, where all lanes are one compiler
+vector."""
 _LANES = 64
-"""Instances of a workgroup where no subgroup of 32 can add up what they found."""
+"""Instances of a workgroup on devices without subgroups of 32."""
 _ROWS = 2
-"""Rows of an instance on a GPU, which share what is loaded of the vector."""
+"""Rows of an instance on a GPU, which share the loaded elements of the vector."""
 _SHORT_WIDTH = 16
-"""Places that an instance takes at a time where drivers take long over large kernels."""
+"""Places that an instance takes at a time where drivers compile large kernels slowly."""
 
 
 @frozen
@@ -78,12 +79,15 @@ class ProductLayout:
 
 
 _WIDE = ProductLayout(256, 8, 2, 2)
-"""For formats of 32 places in a group. Instances beside each other load what lies side by side of
-the vector: with 32 places each it is eight lines an access, and these are the limit."""
+"""For formats of 32 places in a group, where memory accesses of the vector are the limit.
+
+With 8 places each, adjacent instances load adjacent parts of the vector; with 32 places an access
+would touch eight cache lines.
+"""
 
 
 def layout_for(device: AnyDevice, type_name: str) -> ProductLayout:
-    """The layout that suits a device."""
+    """Return the default layout for a device."""
     if in_host_memory(device):
         return ProductLayout(_VECTOR, 1, 1)
     machine = device.machine(device.lanes)
@@ -100,18 +104,18 @@ def layout_for(device: AnyDevice, type_name: str) -> ProductLayout:
 class QuantisedMatrix:
     """Weights of shape (`rows`, `columns`) in blocks, in the memory of a device.
 
-    On a processor that memory is the array itself, a mapped file say, which must not change.
+    On a CPU that memory is the array itself, such as a mapped file, which must not change.
     """
 
     def __init__(
         self, device: DeviceChoice, type_name: str, blocks: Bytes, *,
         layout: ProductLayout | None = None,
     ) -> None:  # fmt: skip
-        """`blocks` is uint8 of shape (rows, bytes of a row), as `GgufTensor.array` gives it.
+        """Upload `blocks`, uint8 of shape (rows, bytes of a row), as `GgufTensor.array` returns it.
 
-        `type_name` is one of `BLOCK_TYPES`; `layout` is chosen for the device if it is not given.
-        Raises `InputError` for another type, for rows that are no whole blocks,
-        for a matrix without values and for 2^32 values or more; `DeviceError` for want of memory.
+        `type_name` is one of `BLOCK_TYPES`; the default `layout` depends on the device. Raises
+        `InputError` for another type, for rows that are not whole blocks, and for a matrix without
+        values or with 2^32 values or more; `DeviceError` if memory is short.
         """
         self.device = resolve_device(device)
         self.type_name = choice("the type", type_name, tuple(QUANTISED_TYPES))
@@ -137,7 +141,7 @@ class QuantisedMatrix:
             )
         self._decoder = decoder
         self.layout = self._checked(layout)
-        """How products by vectors are shared out."""
+        """The layout of products by vectors."""
         self._data = self.device.upload(_aligned(array).reshape(-1))
 
     def _checked(self, layout: ProductLayout | None) -> ProductLayout | CoreLayout:
@@ -169,26 +173,26 @@ class QuantisedMatrix:
         self, x: Given, y: Given | None = None, *, activations: str = EXACT,
         plan: Plan | None = None, workspace: Buffer | None = None,
     ) -> Any:  # fmt: skip
-        """The matrix by a vector of `columns` f32: a new array of `rows` f32, or `y`, filled. Of
-        rows of shape (..., columns), with two axes or more, each by it: (..., rows), of their type.
+        """Multiply the matrix by a vector, or by each row of a batch, into `y` or new memory.
 
-        Rows are f32, f16 or bf16 and contiguous, as tensors are for `quod.tensor.gemm`. Vectors and
-        rows of f32 are multiplied by the weights as they are, but vectors by Q4_K on tensor cores:
-        of an element 2^-29 of the largest of 512 is dropped there at most. Where f16 or bf16 take
-        tensor cores, or weights are dequantised, these are rounded to that type, to infinity beyond
-        it. Sums are f32, in one order for each layout, so that equal calls give equal bits; a
-        result is rounded once to its type.
+        A vector has `columns` f32, and the result `rows` f32. Rows have the shape (..., columns),
+        with two axes or more, and the result (..., rows), of their type: f32, f16 or bf16,
+        contiguous as in `quod.tensor.gemm`. f32 is multiplied by the exact weights, except by Q4_K
+        vectors on tensor cores, which drop at most 2^-29 of the largest of 512 elements. If f16 or
+        bf16 use tensor cores, or weights are dequantised, weights are rounded to that type, to
+        infinity beyond its range. Sums are f32, in one order for each layout, so that equal calls
+        give equal bits; a result is rounded once to its type.
 
-        `plan` says where the weights of rows are taken apart: "fused" is on their way to shared
-        memory, "dequantised" is once for all rows, into `workspace_bytes` of memory: `workspace`,
-        or what is allocated for the call. If it is not given the faster is taken: "dequantised"
-        where a GPU has warpgroups and memory for it, but for few rows, which are multiplied there
-        as vectors are, one after the other (docs/quantised.md); else "fused".
+        `plan` says where the weights of a batch are dequantised: "fused" on their way to shared
+        memory, "dequantised" once for all rows, into `workspace_bytes` of memory, which are
+        `workspace` or allocated for the call. The default is the faster one: "dequantised" if a GPU
+        has warpgroups and memory for it, except for few rows, which are multiplied there one by one
+        as vectors (docs/quantised.md); otherwise "fused".
 
-        With `activations="int8"` they are quantised first, in blocks of 32 to signed bytes and a
-        scale, and products are sums of integers, scaled in f32 in one order for all devices
-        (docs/quantised.md). Raises `InputError` for another type or shape, and for `y` in memory
-        that is read.
+        With `activations="int8"`, activations are first quantised in blocks of 32 to signed bytes
+        and a scale; products are integer sums, scaled in f32 in one order for all devices
+        (docs/quantised.md). Raises `InputError` for another type or shape, and if `y` overlaps an
+        argument.
         """
         plan, room = self._checked_plan(x, activations, plan), self._workspace(workspace)
         if self._as_bytes(activations) or is_batch(x):
@@ -210,14 +214,13 @@ class QuantisedMatrix:
         self, x: Any, y: Any, *, activations: str = EXACT, plan: Plan | None = None,
         workspace: Buffer | None = None,
     ) -> tuple[tuple[Any, ...], ...]:  # fmt: skip
-        """What multiplies by `x` into `y`, for `device.launch` and for recordings, one after the
-        other: each a tuple of a kernel, how many workgroups and the arguments, as they are passed:
-        `recording.launch(*launch)`. None where there are no rows.
+        """Return the launches that multiply by `x` into `y`, in order.
 
-        Without a `workspace` each product has memory of its own, which lasts as long as what is
-        recorded; products that follow each other may share one. More than few rows that are not in
-        the device's memory are multiplied by fused weights. `InputError` as of `multiply`;
-        `DeviceError` for such rows where `plan` says otherwise.
+        Each is a kernel, its workgroups and its arguments, for `device.launch(*launch)` or
+        `recording.launch(*launch)`. Without rows there are none. Without a `workspace` each product
+        has its own memory, which lasts as long as the recording; consecutive products may share
+        one. Larger batches that are not in device memory use fused weights. Raises `InputError` as
+        `multiply` does; `DeviceError` for such batches if `plan` is "dequantised".
         """
         plan, room = self._checked_plan(x, activations, plan), self._workspace(workspace)
         if self._as_bytes(activations) or is_batch(x):
@@ -230,8 +233,8 @@ class QuantisedMatrix:
         return (self.launched(x, y),)
 
     def workspace_bytes(self, x: Given, *, plan: Plan | None = None) -> int:
-        """Bytes that the weights are stored in for an exact product by `x`, a vector or rows as of
-        `multiply`: 0 where it stores none."""
+        """Return the bytes of memory for dequantised weights in an exact product by `x`; 0 if
+        fused."""
         plan = self._checked_plan(x, EXACT, plan)
         if not is_batch(x):
             self._vector("x", x, self.columns)
@@ -244,7 +247,7 @@ class QuantisedMatrix:
         return stored_bytes(self.device, given, (self.rows, self.columns), plan)
 
     def launched(self, x: Any, y: Any) -> tuple[Any, ...]:
-        """What multiplies by a vector into `y`, as it is: the only one of `launches`."""
+        """Return the launch that multiplies by a vector into `y`: the only one of `launches`."""
         x, y = self._vector("x", x, self.columns), self._vector("y", y, self.rows)
         for name, each in (("x", x), ("y", y)):
             # A copy would have nothing of what a recording is given later.
@@ -269,7 +272,7 @@ class QuantisedMatrix:
     def _by_vectors(
         self, batch: Batch, activations: str, plan: Plan | None
     ) -> tuple[tuple[Any, ...], ...]:
-        """A launch for each of a few rows, where that is the fastest; else none."""
+        """Return one launch for each of a few rows if that is fastest, else none."""
         if (
             activations != EXACT
             or plan
@@ -321,10 +324,10 @@ class QuantisedMatrix:
     @overload
     def dequantise(self, out: Buffer) -> Buffer: ...
     def dequantise(self, out: Buffer | None = None) -> Floats | Buffer:
-        """The values, to the bit those of the function `dequantise`: a new f32 array of shape
-        (rows, columns), or `out`, a buffer of as many f32, filled.
+        """Return the values as f32 of shape (rows, columns), or fill the buffer `out`.
 
-        Through WebGPU they are as finite scales make them: of others nothing is said there.
+        They equal those of the function `dequantise` bit for bit. Through WebGPU this holds only
+        for finite scales.
         """
         values = np.empty((self.rows, self.columns) if out is None else 0, np.float32)
         if out is not None:
@@ -339,7 +342,7 @@ class QuantisedMatrix:
         return f"<{self.type_name} matrix of {self.rows} x {self.columns} on {self.device.name}>"
 
     def _apart(self, name: str, out: Any, *read: Any) -> None:
-        """InputError where a result would be stored to what is read."""
+        """Raise InputError if a result overlaps the weights or other memory that is read."""
         if any(overlap(out, each) for each in (self._data, *read)):
             raise InputError(f"{name} is in memory that is read for it; take other memory")
 
@@ -362,7 +365,7 @@ class QuantisedMatrix:
 
 
 def _aligned(array: Bytes) -> Bytes:
-    """The array itself, or a copy that begins where 16 bytes can be loaded."""
+    """Return the array, or a copy that is aligned to 16 bytes."""
     contiguous = np.ascontiguousarray(array)
     if contiguous.ctypes.data % 16 == 0:
         return contiguous

@@ -1,7 +1,7 @@
-"""How kernels take blocks apart into signed bytes, four in a word, for products with such bytes.
+"""Decoders of blocks to signed bytes, four in a word, for integer products.
 
-Activations are bytes in blocks of 32 then. Of a format that has smaller scales, these are integers
-too: what is added up over 32 elements is a whole number below 2^24, which f32 holds.
+Activations are then bytes in blocks of 32. In formats with smaller scales these are integers too,
+and a sum over 32 elements is a whole number below 2^24, which f32 holds.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ class PackedDecoder:
 
 
 def centred(word: Value, centre: int) -> Value:
-    """Of bytes below 128 what is left of each without a number; no byte borrows of the next."""
+    """Subtract `centre` from each byte, all below 128, without a borrow between bytes."""
     return (word | each_byte(128)) - each_byte(centre) ^ each_byte(128)
 
 
 def words_of(
     k: Builder, data: Value, at: Value, quarter: Value | None, *, aligned: int
 ) -> Packed:  # fmt: skip
-    """32 bytes, or a quarter of them."""
+    """Load 32 bytes, or a quarter of them."""
     if quarter is None:
         return Packed(k, data, at, BYTES, aligned=aligned)
     return Packed(k, data, at + quarter * (BYTES // 4), BYTES // 4, aligned=aligned)
 
 
 def f16_at(data: Value, at: Value) -> Value:
-    """The f16 that starts at a byte."""
+    """Load the f16 at a byte offset."""
     return data.cast(f16)[at >> 1]

@@ -1,9 +1,9 @@
-"""What blocks of quantised weights mean, in NumPy: the definition that kernels are compared with.
+"""The reference dequantisation and quantisation in NumPy, which kernels are compared with.
 
-Formats and order of operations are those of ggml (ggml-quants.c): in f32, no product fused with a
-sum. A value is (scale * q) - minimum. The scale is a product of an f16 and 6 or 8 bits, so that it
-and scale * q are exact, and the difference is what is rounded: fusing changes nothing. NF4, which
-has a product alone, is in `types.nf4`; the other types have a file each beside it.
+Formats and order of operations are those of ggml (ggml-quants.c): in f32, without fused products. A
+value is (scale * q) - minimum. The scale is a product of an f16 and 6 or 8 bits, so that it and
+scale * q are exact, and only the difference is rounded: fusing changes nothing. NF4, whose values
+are products alone, is in `types.nf4`; each other type has a file there too.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from quod.validation import choice, plain_array
 
 
 def dequantise(type_name: str, blocks: NDArray[Any]) -> Floats:
-    """The values of an array as `GgufTensor.array` gives it, f32.
+    """Return the f32 values of an array in the form of `GgufTensor.array`.
 
-    Of blocks uint8 of shape (..., bytes of a row) it has shape (..., values of a row); of F32, F16,
-    BF16 and I8 the array's own shape. Scales that are infinite or NaN give what IEEE 754 says.
-    Raises `InputError` for another type, or an array that is none of it.
+    Blocks are uint8 of shape (..., bytes of a row), and the result has shape (..., values of a
+    row); for F32, F16, BF16 and I8 it has the array's shape. Infinite and NaN scales follow IEEE
+    754. Raises `InputError` for another type, or an array that does not fit it.
     """
     name = choice("the type", type_name, (*_PLAIN, *QUANTISED_TYPES))
     array = plain_array("blocks", blocks)
@@ -47,11 +47,11 @@ def dequantise(type_name: str, blocks: NDArray[Any]) -> Floats:
 
 
 def quantise(type_name: str, values: Floats) -> Bytes:
-    """f32 of shape (..., k) as blocks, uint8 of shape (..., bytes of a row), as ggml makes them.
+    """Quantise f32 of shape (..., k) to blocks, uint8 of shape (..., bytes of a row).
 
-    `type_name` is a type that has a `quantise`; NF4 is as bitsandbytes makes it. Raises
-    `InputError` for another type, for rows that are no whole blocks, for values that are not
-    finite, and for blocks whose scale is beyond f16.
+    The result is that of ggml, and for NF4 that of bitsandbytes. `type_name` is a type with a
+    `quantise` function. Raises `InputError` for another type, for rows that are not whole blocks,
+    for values that are not finite, and for blocks whose scale is beyond f16.
     """
     rows = QUANTISED_TYPES.values()
     encoders = {row.name: row.quantise for row in rows if row.quantise is not None}
@@ -80,4 +80,4 @@ _PLAIN: dict[str, Callable[[NDArray[Any]], Floats]] = {
 }
 
 BLOCK_TYPES = tuple(QUANTISED_TYPES)
-"""The types of blocks: their names in GGUF files, and NF4."""
+"""The block types: names in GGUF files, and NF4."""

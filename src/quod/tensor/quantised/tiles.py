@@ -1,8 +1,7 @@
-"""Tiles of a matrix of blocks, as the second operand of a matrix product: taken apart on their way
-to shared memory, and then as any other's.
+"""Tiles of a matrix of blocks as the second operand of a product, dequantised on the way.
 
-A place of a group holds an element of each run. So that what is loaded is used at once, a step over
-K takes some places of a group, with the elements of all runs there: see `order_of`.
+A place of a group holds an element of each run. So that loaded data is used at once, a step over K
+takes some places of a group, with the elements of all runs there: see `order_of`.
 """
 
 from __future__ import annotations
@@ -27,17 +26,17 @@ from quod.tensor.quantised.decoders import BlockDecoder, Index, Place
 Runs = list[list[Value]]
 
 _TOGETHER = 8
-"""Elements of 16 bits that are stored together at most, and the words that they are."""
+"""The most 16-bit elements of a store."""
 _WORDS = 4
 
 
 def order_of(decoder: BlockDecoder, depth: int) -> DepthOrder:
-    """The order in which steps of `depth` take K: all runs at some places of a group."""
+    """Return the order in which steps of `depth` take K: all runs at some places of a group."""
     return DepthOrder(depth // decoder.runs, decoder.positions, decoder.runs)
 
 
 class _Rows:
-    """Rows of a matrix of blocks."""
+    """The rows of a matrix of blocks."""
 
     def __init__(self, k: Builder, decoder: BlockDecoder, operand: Edges) -> None:
         self._k, self.decoder, self._operand = k, decoder, operand
@@ -45,9 +44,9 @@ class _Rows:
         """Elements of a group."""
 
     def runs(self, line: Value, group: Value, position: Value, sixteen: Index, width: int) -> Runs:
-        """The values at places of a group of a line of the tile, by runs.
+        """Return the values at places of a group of a line of the tile, by runs.
 
-        A line beyond the matrix is its last one again: it is part of no result.
+        Lines beyond the matrix are clamped; they belong to no result.
         """
         k, operand, decoder = self._k, self._operand, self.decoder
         row = k.minimum(operand.first + line, operand.extent - 1)
@@ -57,7 +56,7 @@ class _Rows:
 
 
 class _Shares(_Rows):
-    """What an instance of a GPU takes apart of a tile, in each step."""
+    """The parts of a tile that an instance of a GPU dequantises in each step."""
 
     def __init__(
         self, k: Builder, decoder: BlockDecoder, operand: Edges, width: int, depth: int
@@ -66,7 +65,7 @@ class _Shares(_Rows):
         self._step = depth // decoder.runs
         even = width * depth // (decoder.runs * k.workgroup_size)
         self.places = max(1, min(decoder.width, self._step, even))
-        """Places that are taken apart together."""
+        """Places that are decoded at a time."""
         per_line = self._step // self.places
         numbers = [k.local_id() + at for at in range(0, width * per_line, k.workgroup_size)]
         # Eight lines beside each other are stored to different banks.
@@ -76,8 +75,11 @@ class _Shares(_Rows):
         ]
 
     def taken_apart(self, start: Value) -> Staged:
-        """The values of each share, run after run, in the step whose K begins at `start`; of a step
-        beyond the end those of the last group."""
+        """Return the values of the instance's parts, by runs, in the step that begins at k =
+        `start`.
+
+        A step beyond the end has those of the last group.
+        """
         k, size = self._k, self.size
         group = k.minimum(start >> log2(size), self._operand.depth // size - 1)
         first, found = start & (size - 1), []
@@ -88,7 +90,7 @@ class _Shares(_Rows):
         return found
 
     def places_of(self, staged: Staged) -> Iterator[tuple[Value, Value, Sequence[Value]]]:
-        """Where values belong in the step: line, first element of it, and values side by side."""
+        """Yield the line, the first element in the step, and the adjacent values of each run."""
         for (line, position), values in zip(self._own, staged, strict=True):
             for run in range(self.decoder.runs):
                 own = values[run * self.places : (run + 1) * self.places]
@@ -106,11 +108,11 @@ class SharedBlocks(SharedTile):
         self._shares = _Shares(k, decoder, operand, width, depth)
 
     def read(self, start: Value) -> Staged:
-        """The instance's values of the tile whose K begins at `start`."""
+        """Return the instance's values of the tile that begins at k = `start`."""
         return self._shares.taken_apart(start)
 
     def write(self, staged: Staged, stage: Value) -> None:
-        """Puts them into shared memory."""
+        """Store the values in shared memory."""
         first = stage * self._size
         for line, begin, values in self._shares.places_of(staged):
             for number, value in enumerate(values):
@@ -118,7 +120,7 @@ class SharedBlocks(SharedTile):
 
 
 class BlockRing(Ring):
-    """Tiles of 16 bits in a ring, rounded to them from the values of blocks."""
+    """Tiles of 16 bits in a ring, rounded from the values of blocks."""
 
     def __init__(self, decoder: BlockDecoder, *given: Any, left: bool) -> None:
         self._decoder = decoder
@@ -128,7 +130,7 @@ class BlockRing(Ring):
         self._shares = _Shares(self._k, self._decoder, self._operand, self._width, self._depth)
 
     def copy(self, step: Value) -> None:
-        """Takes apart what belongs to a step of K."""
+        """Dequantise a step of K into its stage."""
         k, stage = self._k, step % self._stages * self._size
         pack = k.pack_bf16 if self._element is bf16 else k.pack_f16
         found = self._shares.taken_apart(self._operand.begin(step, self._depth))
@@ -143,7 +145,7 @@ class BlockRing(Ring):
 
 
 class CachedBlocks(CachedTile):
-    """A tile of f32 that the lanes of a processor's vector fill: they take places side by side."""
+    """A tile of f32 that the lanes of a CPU vector fill, each at adjacent places."""
 
     def __init__(
         self, decoder: BlockDecoder, k: Builder, element: Type, operand: Edges, width: int,
@@ -153,7 +155,7 @@ class CachedBlocks(CachedTile):
         self._rows = _Rows(k, decoder, operand)
 
     def fill(self, start: Value, count: Value) -> None:
-        """Fills the tile with `count` of K, from `start` on, which are whole groups."""
+        """Fill the tile with `count` of K from `start` on, a whole number of groups."""
         k, size, positions = self._k, self._rows.size, self._rows.decoder.positions
         lane, lanes = k.local_id(), k.workgroup_size
         with k.range(0, count // size) as groups, k.range(0, self._width) as lines:
