@@ -107,7 +107,7 @@ def _rows_of(found: Tensor) -> list[Any]:
 
 
 class Batch:
-    """Activation rows X, checked against a matrix of shape (`rows`, `columns`), and memory for
+    """Activation rows X, checked against a matrix of shape (`rows`, `columns`), with memory for
     Y."""
 
     def __init__(

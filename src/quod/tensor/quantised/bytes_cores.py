@@ -191,8 +191,7 @@ class _Factors:
         self._scale, self._least = k.select(there, scale, k.constant(0.0, f32)), least
 
     def value(self, products: Sequence[Value], sum_of_x: Value) -> Value:
-        """Return the result of a run, from the sums for each factor and the sum of activation
-        bytes."""
+        """Return a run's result, from the sums for each factor and the sum of activations."""
         whole = products[0]
         if self._factors:
             whole = products[0] * self._factors[0] + products[1] * self._factors[1]

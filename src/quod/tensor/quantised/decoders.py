@@ -23,10 +23,14 @@ MAGIC = 0x4B000000
 
 @frozen(eq=False)
 class Place:
-    """Where in the matrix: a block, a group in it, and the first of `width` places in the group.
+    """The places that an instance decodes at a time.
 
-    `sixteen` is which 16 places of the group they are of, known while tracing if all instances are
-    at the same ones. `magic` is `MAGIC`, from where the assembler does not see that it is.
+    block: The index of the block in the matrix.
+    group: The group in the block.
+    position: The first place in the group.
+    sixteen: The index of the 16 places that hold them; an int if all instances have the same.
+    width: The number of places.
+    magic: `MAGIC`, possibly as a value that the assembler cannot fold.
     """
 
     block: Value
@@ -39,10 +43,11 @@ class Place:
 
 @frozen(eq=False)
 class Run:
-    """Elements of a block that lie side by side, from `start` on: scale * integer - minimum.
+    """Adjacent elements of a block, from element `start`: scale * integer - minimum.
 
-    `minimum` is None where nothing is taken off; `integers` are whole numbers as f32, or levels.
-    Those of several bytes of a word are still `shifts` bits above where they begin.
+    integers: Whole numbers as f32, or levels.
+    minimum: The subtrahend, or None.
+    shifts: The bits by which integers are still shifted up, repeating over the integers.
     """
 
     start: Value
@@ -56,8 +61,7 @@ class Run:
         return self.shifts[number % len(self.shifts)] if self.shifts else 0
 
     def values(self) -> list[Value]:
-        """Return the elements. Products are exact (see `reference`), so fusing would not change
-        them."""
+        """Return the elements; products are exact (see `reference`), so fusing changes nothing."""
         products = [scale * number for scale, number in self._scaled()]
         if self.minimum is None:
             return products
@@ -80,12 +84,17 @@ class Run:
 
 @frozen
 class BlockDecoder:
-    """A format: how a block is divided, and what gives the runs at a place of a group.
+    """A block format: its division into groups, and the function that decodes a place.
 
     Elements of a group are its runs one after the other, of `positions` each.
-    `decode` takes the builder, the blocks as u8 and the place. `width` is the most places at a time
-    for which it loads as wide as the format allows; others divide it. `levels` are what numbers of
-    the format stand for, if not for themselves: `decode` takes a table of them last.
+
+    kind: The elements and bytes of a block.
+    groups: Groups of a block.
+    positions: Places of a group.
+    width: The most places that are decoded at a time; a smaller number must divide it.
+    decode: Returns the runs, given the builder, the blocks as u8, the place, and a table of
+        `levels` if there are any.
+    levels: The values that the numbers of the format stand for, if not for themselves.
     """
 
     kind: BlockKind
@@ -127,8 +136,8 @@ class Packed:
     """Adjacent bytes, loaded as words of one, two or four of them."""
 
     def __init__(self, k: Builder, data: Value, at: Value, count: int, *, aligned: int) -> None:
-        """Load `count` bytes from `at`, a multiple of min(aligned, count); `aligned` is 2, 4 or
-        16."""
+        """Load `count` bytes from `at`, a multiple of `aligned` (2, 4 or 16) or of a smaller
+        `count`."""
         self._bytes = 1 if count == 1 else 4 if aligned > 2 and count % 4 == 0 else 2
         if self._bytes == 1:
             self._words = [data[at]]
@@ -172,8 +181,7 @@ class Packed:
     def floats(
         self, magic: Index, shift: int, bits: int, *, flip: int = 0, less: int = 0
     ) -> tuple[list[Value], tuple[int, ...]]:
-        """Return `bits` bits of each byte, from `shift` on and XORed with `flip`, as f32 minus
-        `less`.
+        """Return `bits` bits of each byte, from `shift` on, XORed with `flip`, as f32 minus `less`.
 
         Also returns the bits by which consecutive numbers are shifted up. If a word has several
         bytes, none is shifted down: as mantissa bits of 2^23 a byte is a number of its own size,

@@ -38,8 +38,7 @@ _MOST = (1 << 32) - 1
 _VECTOR = 16
 """Lanes on a CPU: the f32 of one vector at its widest, or of two or four narrower ones."""
 _MOST_OF_A_VECTOR, _MOST_VALUES = 64, 1 << 12
-"""The most lanes, and lanes * width * at_once, on a CPU, where all lanes are one compiler
-vector."""
+"""The most lanes, and lanes * width * at_once, on a CPU, where all lanes form one vector."""
 _LANES = 64
 """Instances of a workgroup on devices without subgroups of 32."""
 _ROWS = 2
@@ -50,12 +49,17 @@ _SHORT_WIDTH = 16
 
 @frozen
 class ProductLayout:
-    """How a product is shared out: `lanes` instances a workgroup, of which each has `at_once` rows
-    and takes `width` places of blocks at a time, a power of two up to 32. `together` parts of each
-    subgroup of 32, a power of two up to 16, have rows of their own: 1 where a device has no such
-    subgroups, or `lanes` are no whole number of them. InputError for other numbers.
+    """The rows and places of a workgroup in a product by a vector.
 
-    On a processor at most 64 lanes, and 4096 of lanes * width * at_once."""
+    On a CPU there are at most 64 lanes, and lanes * width * at_once is at most 4096. Raises
+    InputError for numbers out of range.
+
+    lanes: Instances of a workgroup.
+    width: Places of a block that an instance takes at a time; a power of two up to 32.
+    at_once: Rows of an instance.
+    together: Parts of each subgroup of 32 with rows of their own; a power of two up to 16, and 1 if
+        a device has no such subgroups, or `lanes` is not a multiple of 32.
+    """
 
     lanes: int
     width: int
@@ -233,8 +237,7 @@ class QuantisedMatrix:
         return (self.launched(x, y),)
 
     def workspace_bytes(self, x: Given, *, plan: Plan | None = None) -> int:
-        """Return the bytes of memory for dequantised weights in an exact product by `x`; 0 if
-        fused."""
+        """Return the bytes of dequantised weights in an exact product by `x`; 0 if fused."""
         plan = self._checked_plan(x, EXACT, plan)
         if not is_batch(x):
             self._vector("x", x, self.columns)

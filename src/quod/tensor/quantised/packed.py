@@ -20,8 +20,10 @@ BYTES = 32
 class PackedRun:
     """32 elements of a block: scale * factor * integer - minimum * less.
 
-    The `integers` are 8 words of four signed bytes; each of the `factors` is of as many of these,
-    in turn. Without factors they are 1. `minimum` and `less` are None where nothing is taken off.
+    integers: 8 words of four signed bytes.
+    scale: The scale in f32.
+    factors: Integer factors, each of an equal part of the integers in turn; empty for 1.
+    minimum, less: The subtrahend's factors, or None.
     """
 
     integers: list[Value]
@@ -33,9 +35,13 @@ class PackedRun:
 
 @frozen
 class PackedDecoder:
-    """What gives the runs of a group, which takes the builder, the blocks as u8, a block's number
-    and the group, and which quarter of each run's words is wanted, if not all; `groups` of `runs`
-    each are a block."""
+    """The integer decoder of a format.
+
+    groups: Groups of a block.
+    runs: Runs of a group.
+    decode: Returns the runs of a group, given the builder, the blocks as u8, the index of the
+        block, the group, and which quarter of each run's words to return (None for all).
+    """
 
     groups: int
     runs: int

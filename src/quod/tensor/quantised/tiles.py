@@ -75,8 +75,7 @@ class _Shares(_Rows):
         ]
 
     def taken_apart(self, start: Value) -> Staged:
-        """Return the values of the instance's parts, by runs, in the step that begins at k =
-        `start`.
+        """Return the values of the instance's parts, by runs, for the step from k = `start`.
 
         A step beyond the end has those of the last group.
         """

@@ -187,8 +187,7 @@ class StepsOfSubgroups(_StepsOfLines):
         return [Wanted(each, keys, places) for each in (self._keys, self._values)]
 
     def _lines(self, first: Value, span: Span | None) -> tuple[list[Value | None], Grid, Grid]:
-        """Return whether each key's page exists (None: always), and the keys' and values'
-        elements."""
+        """Return whether each key's page exists (None: always), the keys and the values."""
         k, share, places = self._k, self._share, self._places(first)
         if self._ahead is not None:
             come = self._ahead.come(first)
