@@ -89,8 +89,7 @@ class Tiles:
         return line * self._pitch + (lane >> 4 ^ lane & 7) * _WORDS
 
     def right(self) -> Value:
-        """Return the offset of the instance's matrix row, for lines in a second factor's
-        columns."""
+        """Return the offset of the instance's matrix row, if lines are columns of a factor."""
         lane = self._k.lane_id()
         line = (lane & 7) + (lane >> 4) * 8
         return line * self._pitch + (lane >> 3 & 1 ^ lane & 7) * _WORDS

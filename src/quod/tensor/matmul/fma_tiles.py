@@ -69,8 +69,7 @@ class FmaRing:
         ]
 
     def _copy(self, of_depth: _Place, of_width: _Place) -> _Copy:
-        """Return a function that starts one copy of a step; its fixed addresses are computed
-        once."""
+        """Return a function that starts one copy of a step, with fixed addresses computed once."""
         k, operand = self._k, self._operand
         target = k.pointer_add(self._room, of_depth[0] * self.pitch + of_width[0])
         behind = self._first + of_depth[1] * self.pitch + of_width[1]

@@ -30,7 +30,7 @@ EXACT, INT8 = "exact", "int8"
 Plan = Literal["fused", "dequantised"]
 FUSED: Plan = "fused"
 DEQUANTISED: Plan = "dequantised"
-"""Where weights are dequantised: on the way to shared memory, or in memory once for all rows."""
+"""The places to dequantise weights: on the way to shared memory, or once in memory for all rows."""
 
 _DEQUANTISED = 31, 96
 """Microseconds of a product of few rows with dequantised weights, for 16 and 32 bits.
@@ -107,8 +107,8 @@ def _rows_of(found: Tensor) -> list[Any]:
 
 
 class Batch:
-    """Activation rows X, checked against a matrix of shape (`rows`, `columns`), with memory for
-    Y."""
+    """Activation rows X, checked against a matrix of shape (`rows`, `columns`), and result
+    memory."""
 
     def __init__(
         self, device: AnyDevice, x: Given, y: Given | None, shape: tuple[int, int], weights: Any

@@ -33,7 +33,7 @@ _BLOCK = 36
 _PIECES = 18
 """Copies of 16 bytes in two blocks."""
 _HELD = 1
-"""Of the four pairs of groups in two blocks, those that are loaded before the vector arrives."""
+"""The pairs of groups, of four in two blocks, that are loaded before the vector arrives."""
 
 
 def _multiply(

@@ -133,8 +133,7 @@ class VectorBytes:
         return [v for at in range(count // together) for v in accesses.load(source, first + at)]
 
     def _biased(self, value: Value) -> Value:
-        """Add 128 to each byte of an integer below 2^30: each byte less 128 is then a signed
-        one."""
+        """Add 128 to each byte of an integer below 2^30; each byte less 128 is then signed."""
         return self._k.bitcast(value.cast(i32), u32) + _SIGNS
 
     def scales(self) -> list[Value]:

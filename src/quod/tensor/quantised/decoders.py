@@ -136,8 +136,7 @@ class Packed:
     """Adjacent bytes, loaded as words of one, two or four of them."""
 
     def __init__(self, k: Builder, data: Value, at: Value, count: int, *, aligned: int) -> None:
-        """Load `count` bytes from `at`, a multiple of `aligned` (2, 4 or 16) or of a smaller
-        `count`."""
+        """Load `count` bytes from `at`, a multiple of `aligned` or of a smaller `count`."""
         self._bytes = 1 if count == 1 else 4 if aligned > 2 and count % 4 == 0 else 2
         if self._bytes == 1:
             self._words = [data[at]]
