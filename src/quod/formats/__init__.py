@@ -1,9 +1,9 @@
-"""Files of other programs, one module a format: read with every check, written atomically.
+"""Files of other programs, one module a format: read with full validation, written atomically.
 
-Arrays are NumPy and, where the file allows it, views of the mapped file. Whatever is wrong with a
-file is an `InputError` that names the file, the section and the offset, and says what to do.
+Arrays are NumPy arrays and, where the file allows it, views of the mapped file. Any fault of a file
+raises an `InputError` that names the file, the section and the offset, and says what to do.
 
-The names below load on first use (PEP 562): who proves needs no writer of keys.
+The names below load on first use (PEP 562), so that a prover does not import the writers of keys.
 """
 
 from __future__ import annotations

@@ -43,10 +43,10 @@ from quod.validation import file_path, instance, plain_array
 VERIFYING_KEY = {
     "alpha_g1": 1, "beta_g1": 1, "beta_g2": 2, "gamma_g2": 2, "delta_g1": 1, "delta_g2": 2,
 }  # fmt: skip
-"""The single points, in their order, and the group of each: 1 for G1, 2 for G2."""
+"""The single points in file order, and the group of each: 1 for G1, 2 for G2."""
 
 LISTS = {"h": 1, "l": 1, "a": 1, "b_g1": 1, "b_g2": 2}
-"""The lists of parameters behind their verifying key."""
+"""The lists of parameters, after their verifying key, and the group of each."""
 
 CURVE = BLS12_381
 HASH_BYTES, CONTRIBUTION_BYTES = 64, 544
@@ -60,7 +60,13 @@ _SOURCE = "the file is damaged or forged, get it again from its source"
 
 @frozen
 class Place:
-    """Where an array of points begins in a file, and in which section of it."""
+    """The location of an array of points in a file.
+
+    path: The name of the file.
+    section: The label of the section, for errors.
+    offset: The offset of the array in bytes.
+    group: 1 for G1, 2 for G2.
+    """
 
     path: str
     section: str
@@ -68,7 +74,7 @@ class Place:
     group: int
 
     def error(self, index: int, message: str) -> InputError:
-        """The error of a point of the array."""
+        """Return the error for point `index` of the array."""
         offset = self.offset + 2 * self.group * _COORDINATE * index
         return InputError(f"{message}; {_SOURCE}", path=self.path, section=self.section,
                           offset=offset)  # fmt: skip
@@ -76,7 +82,7 @@ class Place:
 
 @frozen(eq=False)
 class _BellmanKey(ABC):
-    """Points of a file of bellman by their names, and where they lie in it."""
+    """The points of a bellman file by name, and their locations in it."""
 
     path: str
     points: Mapping[str, Words]
@@ -84,16 +90,16 @@ class _BellmanKey(ABC):
 
     @property
     def public(self) -> int:
-        """Number of public inputs."""
+        """The number of public inputs."""
         return len(self.points["ic"]) - 1
 
     @classmethod
     def open(cls, path: Path) -> Self:
         """Read a file.
 
-        Of a verifying key it is one of its own, or parameters, all of which are read. Raises
-        `InputError` for a truncated file, bytes behind the last part, flags that are not those of
-        an uncompressed point, infinity, and a coordinate that is not below q.
+        A verifying key may be a file of its own or the start of parameters, all of which are read.
+        Raises `InputError` for a truncated file, bytes after the last part, flags that are not
+        those of an uncompressed point, infinity, and a coordinate that is not below q.
         """
         name = file_path(path)
         return cls.parse(map_file(name), name)
@@ -101,12 +107,12 @@ class _BellmanKey(ABC):
     @classmethod
     @abstractmethod
     def parse(cls, data: memoryview, name: str) -> Self:
-        """As `open`, for bytes; `name` says in errors where they come from."""
+        """Read bytes as `open` reads a file; errors call their source `name`."""
 
 
 @frozen(eq=False)
 class BellmanVerifyingKey(_BellmanKey):
-    """The verifying key of a file of bellman: `points` by name, ic among them."""
+    """The verifying key of a bellman file; `points` includes ic."""
 
     @classmethod
     def parse(cls, data: memoryview, name: str) -> Self:
@@ -119,10 +125,12 @@ class BellmanVerifyingKey(_BellmanKey):
 
 @frozen(eq=False)
 class BellmanParameters(_BellmanKey):
-    """The proving key of a file of bellman.
+    """The proving key of a bellman file.
 
-    `points` by name: those of the verifying key and the `LISTS`. `circuit_hash` is None and
-    `contributions` 0 where there is no transcript of a ceremony. `size` is the length in bytes.
+    points: Those of the verifying key and of the `LISTS`, by name.
+    circuit_hash: The 64 bytes in the transcript that name the circuit; None without a transcript.
+    contributions: The number of contributions in the transcript; 0 without a transcript.
+    size: The length of the file in bytes.
     """
 
     circuit_hash: bytes | None
@@ -143,7 +151,7 @@ class BellmanParameters(_BellmanKey):
 
 
 class _Parts:
-    """Reads the parts of a file one after the other."""
+    """A reader of the parts of a file, in order."""
 
     def __init__(self, data: memoryview, path: str) -> None:
         self._data, self._path, self.offset = data, path, 0
@@ -151,7 +159,7 @@ class _Parts:
         self.places: dict[str, Place] = {}
 
     def section(self, name: str) -> SectionReader:
-        """A reader of the rest of the file, which begins with this part."""
+        """Return a reader of the rest of the file, labelled with this part."""
         rest = len(self._data) - self.offset
         return SectionReader(self._path, name, self._data, self.offset, rest)
 
@@ -178,7 +186,7 @@ def _count(section: SectionReader, what: str) -> int:
 
 
 def _coordinates(data: memoryview, count: int, place: Place) -> Words:
-    """The points of a list, once their flags and numbers are those of points."""
+    """Return the points of a list, after checking flags and coordinates."""
     degree, fq = place.group, CURVE.fq
     raw: NDArray[np.uint8] = np.frombuffer(data, np.uint8).reshape(count, 2 * degree, _COORDINATE)
     flags = raw[:, 0, 0]
@@ -203,7 +211,7 @@ def _coordinates(data: memoryview, count: int, place: Place) -> Words:
 
 
 def _read_key(data: memoryview, name: str) -> _Parts:
-    """The verifying key at the beginning."""
+    """Read the verifying key at the start of the file."""
     if (kind := bytes(data[:4])) in _OTHERS:
         raise InputError(
             f"is a {kind.decode()} file, and no key of bellman, which begins with a point; check "
@@ -221,7 +229,8 @@ def _read_key(data: memoryview, name: str) -> _Parts:
 
 
 def _read_lists(parts: _Parts, size: int) -> tuple[bytes | None, int]:
-    """The lists of parameters; gives the circuit's hash and the count of a transcript behind."""
+    """Read the lists of parameters; return the circuit hash and the contributions of a
+    transcript."""
     for name, group in LISTS.items():
         parts.list(name, group)
     b = parts.points["b_g1"], parts.points["b_g2"]
@@ -240,30 +249,31 @@ def _read_lists(parts: _Parts, size: int) -> tuple[bytes | None, int]:
 
 
 def begins_as_bellman_key(data: memoryview) -> bool:
-    """Whether some bytes begin with a point as keys of bellman do, which other files do not."""
+    """Return true if bytes begin with a point as bellman keys do and other files do not."""
     own, q = bytes(data[: 2 * _COORDINATE]), CURVE.fq.value
     x, y = (int.from_bytes(part, "big") for part in (own[:_COORDINATE], own[_COORDINATE:]))
     return x < q and y < q and (x**3 + CURVE.g1.b - y * y) % q == 0
 
 
 def bellman_key(data: memoryview, name: str) -> BellmanVerifyingKey | BellmanParameters:
-    """What some bytes are, a verifying key alone or parameters."""
+    """Parse bytes as a verifying key, or as parameters if more follows."""
     alone = _read_key(data, name).offset == len(data)
     kind = BellmanVerifyingKey if alone else BellmanParameters
     return kind.parse(data, name)
 
 
 def write_bellman_key(path: Path, points: Mapping[str, Words]) -> None:
-    """Write a verifying key atomically; `points` by name as `BellmanVerifyingKey` has them.
+    """Write a verifying key atomically; `points` are as in `BellmanVerifyingKey`.
 
-    Raises `InputError` for arrays of other shapes and numbers, and for infinity, `OutputError`.
+    Raises `InputError` for arrays of other shapes or values and for infinity, `OutputError` if
+    writing fails.
     """
     pieces = _key_pieces(points)
     write_atomically(path, lambda file: _write(file, pieces))
 
 
 def write_bellman_parameters(path: Path, points: Mapping[str, Words]) -> None:
-    """Write parameters without a transcript atomically; as `write_bellman_key`."""
+    """Write parameters without a transcript atomically; see `write_bellman_key`."""
     pieces = _key_pieces(points)
     for name, group in LISTS.items():
         pieces += _list_pieces(points, name, group)

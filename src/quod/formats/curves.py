@@ -1,7 +1,7 @@
-"""The curve or field of a file, by the prime or the name in it.
+"""The curve or field of a file, identified by the prime or the name in it.
 
-circom also compiles for primes without a curve that has a pairing. Quod reads and writes witnesses
-and constraint systems over them, but Groth16 cannot prove them.
+circom also compiles for primes without a pairing curve. Quod reads and writes witnesses and
+constraint systems over them, but Groth16 cannot prove them.
 """
 
 from __future__ import annotations
@@ -24,24 +24,27 @@ OTHER_FIELDS: dict[str, Modulus] = {
     "vesta": PALLAS_FR,
     "secq256r1": _P256_FQ,
 }
-"""The primes of circom (`--prime`) without a curve that has a pairing, by circom's names."""
+"""The primes of circom (`--prime`) without a pairing curve, by circom's names."""
 
 
 def supported_curves() -> str:
-    """The known curves, for messages."""
+    """Return the names of the known curves, for messages."""
     *rest, last = CURVES
     return ", ".join(rest) + f" and {last}"
 
 
 def curve_named(name: object) -> PairingCurve:
-    """The curve that a caller gives by Quod's name; InputError for anything else."""
+    """Return the curve with Quod's name `name`; InputError for anything else."""
     if not isinstance(name, str) or name not in CURVES:
         raise InputError(f"the curve must be one of {', '.join(CURVES)}, not {shown(name)}")
     return CURVES[name]
 
 
 def curve_of_json_name(name: str) -> PairingCurve | None:
-    """The curve that snarkjs or another tool calls `name`; case and punctuation do not count."""
+    """Return the curve that snarkjs or another tool calls `name`, or None.
+
+    Case and punctuation are ignored.
+    """
     plain = "".join(filter(str.isalnum, name)).lower()
     for curve in CURVES.values():
         if plain in (curve.snarkjs_name, *curve.aliases):
@@ -50,9 +53,9 @@ def curve_of_json_name(name: str) -> PairingCurve | None:
 
 
 def pairing_curve(name: str, path: str) -> PairingCurve:
-    """The curve of a constraint system at `path` that is to be proved.
+    """Return the curve of a constraint system that is to be proved; errors call it `path`.
 
-    InputError if the field has no curve with a pairing.
+    Raises InputError if the field has no pairing curve.
     """
     if name in OTHER_FIELDS:
         raise InputError(
@@ -64,9 +67,9 @@ def pairing_curve(name: str, path: str) -> PairingCurve:
 
 
 def field_named(name: object) -> Modulus:
-    """The field of a witness or a constraint system by the name of its curve, or circom's name.
+    """Return the field of a witness or a constraint system, by its curve's or circom's name.
 
-    InputError for anything else.
+    Raises InputError for anything else.
     """
     if isinstance(name, str) and name in OTHER_FIELDS:
         return OTHER_FIELDS[name]
@@ -77,14 +80,14 @@ def field_named(name: object) -> Modulus:
 
 
 def field_of_prime(prime: int) -> tuple[str, Modulus] | None:
-    """The field of a prime that circom compiles for, with its name, or None."""
+    """Return the name and the field of a prime that circom compiles for, or None."""
     names = (*CURVES, *OTHER_FIELDS)
     fields = ((name, field_named(name)) for name in names)
     return next(((name, field) for name, field in fields if field.value == prime), None)
 
 
 def field_rows(name: str) -> dict[str, object]:
-    """The rows about the field in the table that describes a file."""
+    """Return the rows about the field in the description of a file."""
     return {"curve": None, "prime": name} if name in OTHER_FIELDS else {"curve": name}
 
 
@@ -111,10 +114,10 @@ def read_field(header: SectionReader) -> tuple[str, Modulus]:
 
 
 def first_at_or_above(words: Words, modulus: Modulus) -> int | None:
-    """Index of the first element of `words` that is not below `modulus`, or None.
+    """Return the index of the first element of `words` that is not below `modulus`, or None.
 
-    `words` has shape (n, modulus.words): little-endian integers, any strides. Nearly every element
-    is decided by its top word, so this costs little more than one pass over one column.
+    `words` has shape (n, modulus.words): little-endian integers, any strides. The top word decides
+    nearly every element, so this costs little more than one pass over one column.
     """
     if not len(words) or int(words[:, -1].max()) < modulus.value >> (32 * (modulus.words - 1)):
         return None

@@ -43,9 +43,9 @@ _MOST_TEXT = 1 << 12
 
 
 class SectionReader:
-    """Reads one section from front to back; every read is checked against its length.
+    """A reader of one section, front to back; every read is checked against the section's length.
 
-    `label` is how errors name the section: its number and what it holds.
+    `label` names the section in errors: its number and its contents.
     """
 
     def __init__(self, path: str, label: str, data: Bytes, start: int, length: int) -> None:
@@ -58,7 +58,7 @@ class SectionReader:
 
     @property
     def offset(self) -> int:
-        """Where in the file the next read begins."""
+        """The offset in the file of the next read."""
         return self._position
 
     @property
@@ -72,17 +72,17 @@ class SectionReader:
         raise InputError(message, path=self.path, section=self.label, offset=where)
 
     def take(self, length: int, what: str) -> memoryview:
-        """The next `length` bytes, which hold `what`."""
+        """Return the next `length` bytes, which errors call `what`."""
         start = self._position
         self.skip(length, what)
         return self._data[start : self._position]
 
     def remainder(self, what: str) -> memoryview:
-        """Take the bytes up to the end of the section, which hold `what`."""
+        """Return the bytes up to the end of the section, which errors call `what`."""
         return self.take(self.remaining, what)
 
     def skip(self, length: int, what: str) -> None:
-        """Skip the next `length` bytes, which hold `what` and must exist, without reading them."""
+        """Skip the next `length` bytes, which must exist, without reading them."""
         if length > self.remaining:
             self.fail(
                 f"{what} needs {length} bytes and {self.remaining} are left in the section; "
@@ -91,19 +91,20 @@ class SectionReader:
         self._position += length
 
     def rest(self) -> memoryview:
-        """The bytes that are not yet taken; taking goes on before them."""
+        """Return the remaining bytes without consuming them."""
         return self._data[self._position : self._end]
 
     def u32(self, what: str) -> int:
-        """The next 32-bit integer."""
+        """Read a 32-bit integer."""
         return int.from_bytes(self.take(4, what), "little")
 
     def u64(self, what: str) -> int:
-        """The next 64-bit integer."""
+        """Read a 64-bit integer."""
         return int.from_bytes(self.take(8, what), "little")
 
     def text(self, name: str) -> str:
-        """A u32 length and so many printable characters of ASCII, which are the `name`."""
+        """Read a u32 length and so many printable ASCII characters, which errors call the
+        `name`."""
         start = self._position
         length = self.u32(f"the length of the {name}")
         if length > _MOST_TEXT:
@@ -114,7 +115,7 @@ class SectionReader:
         return data.decode()
 
     def modulus(self, what: str) -> int:
-        """A u32 count of bytes and an integer of that length: how the formats state a prime."""
+        """Read a prime: a u32 count of bytes, then an integer of that length."""
         start = self._position
         length = self.u32(f"the length of {what}")
         if length == 0 or length % 8 or length > 1024:
@@ -122,7 +123,7 @@ class SectionReader:
         return int.from_bytes(self.take(length, what), "little")
 
     def words(self, *shape: int, what: str) -> Words:
-        """An array of 32-bit words as a view of the file."""
+        """Read an array of 32-bit words, as a view of the file."""
         count = int(np.prod(shape, dtype=object))
         return np.frombuffer(self.take(4 * count, what), dtype=_U32).reshape(shape)
 
@@ -180,13 +181,13 @@ class Iden3File:
         owned: bool = False,
         check: Callable[[Iden3File], object] | None = None,
     ) -> Iden3File:
-        """Map `path`, or with `owned` read it into memory of its own, and find its sections.
+        """Map `path`, or read it if `owned`, and find its sections.
 
-        `kind` is the four letters the file must begin with. Before the file is mapped or read, its
-        sections are found and `check`, if there is one, gets the container: it may read headers,
-        and raises for a file that must not be read. Raises `InputError` for another kind or
-        version, a truncated file, bytes after the last section, a length that points past the end,
-        a section that occurs twice, and more sections than any format has.
+        `kind` is the four letters that the file must begin with. Before the file is mapped or read,
+        `check` is called with the container: it may read headers, and raises to refuse the file.
+        Raises `InputError` for another kind or version, a truncated file, bytes after the last
+        section, a length that exceeds the file, a duplicate section, and more sections than any
+        format has.
         """
         name = file_path(path)
 
@@ -209,7 +210,7 @@ class Iden3File:
         version: int,
         identity: FileIdentity | None = None,
     ) -> Iden3File:
-        """See `open`, for bytes in memory or a view; `path` is only for the messages."""
+        """Parse bytes in memory or a view as `open` does; `path` is only for messages."""
 
         def fail(message: str, offset: int, section: str | None = None) -> NoReturn:
             raise InputError(message, path=path, section=section, offset=offset)
@@ -271,16 +272,16 @@ class Iden3File:
         return cls(path, kind, version, sections, data, identity)
 
     def check_unchanged(self) -> None:
-        """InputError if the mapped file was written to, or another took its place, since `open`.
+        """Raise InputError if the mapped file was written to or replaced since `open`.
 
-        One look at its size, time and inode: it tells of mistakes, and of nothing that happens
-        afterwards. Memory of its own does not change.
+        One check of its size, time and inode: it detects mistakes, but no later changes. Private
+        memory does not change.
         """
         if self.identity is not None:
             self.identity.check()
 
     def check_sections(self, *identifiers: int) -> None:
-        """InputError for a section of another number than these."""
+        """Raise InputError for a section with another number than these."""
         for section in self.sections.values():
             if section.id not in identifiers:
                 raise InputError(
@@ -290,7 +291,7 @@ class Iden3File:
                 )  # fmt: skip
 
     def section(self, identifier: int, name: str) -> SectionReader:
-        """A reader at the start of a section; `name` says in errors what the section holds."""
+        """Return a reader at the start of a section; errors call its contents `name`."""
         label = f"{identifier} ({name})"
         found = self.sections.get(identifier)
         if found is None:
@@ -319,7 +320,7 @@ def write_iden3(
 def iden3_writer(
     kind: str, version: int, sections: Iterable[tuple[int, list[Buffer]]]
 ) -> Callable[[BinaryIO], None]:
-    """What writes a container to an open file; see `write_iden3`."""
+    """Return a function that writes a container to an open file; see `write_iden3`."""
     pieces = [(identifier, [as_bytes(piece) for piece in parts]) for identifier, parts in sections]
 
     def write(file: BinaryIO) -> None:
@@ -333,17 +334,17 @@ def iden3_writer(
 
 
 def container_start(kind: str, version: int, sections: int) -> bytes:
-    """What precedes the sections of a container."""
+    """Return the header before the sections of a container."""
     return kind.encode() + little_u32(version) + little_u32(sections)
 
 
 def section_start(identifier: int, length: int) -> bytes:
-    """What precedes the `length` bytes of a section."""
+    """Return the header before the `length` bytes of a section."""
     return little_u32(identifier) + length.to_bytes(8, "little")
 
 
 def as_bytes(piece: Buffer) -> bytes | memoryview:
-    """The bytes that a piece is written as; no copy where the memory already holds them."""
+    """Return the bytes of a piece, without a copy if memory already holds them."""
     if isinstance(piece, bytes):
         return piece
     contiguous = np.ascontiguousarray(piece, dtype=piece.dtype.newbyteorder("<"))
@@ -352,5 +353,5 @@ def as_bytes(piece: Buffer) -> bytes | memoryview:
 
 
 def little_u32(value: int) -> bytes:
-    """`value` as four bytes, as the formats store counts."""
+    """Return `value` as a little-endian u32."""
     return value.to_bytes(4, "little")

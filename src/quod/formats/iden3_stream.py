@@ -1,7 +1,7 @@
-"""Containers of the iden3 tools whose sections are made while they are written.
+"""Containers of the iden3 tools whose sections are generated while they are written.
 
-So a file may be larger than memory: the length of each section is known beforehand, its bytes come
-in parts. `quod.formats.iden3` has the layout.
+A file may then be larger than memory: the length of each section is known in advance, and its bytes
+come in parts. `quod.formats.iden3` has the layout.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from quod.frozen import frozen
 
 @frozen(eq=False)
 class PlannedSection:
-    """A section of `length` bytes, whose parts come in turn when it is their turn."""
+    """A section of `length` bytes, generated part by part when it is written."""
 
     identifier: int
     length: int
@@ -23,12 +23,12 @@ class PlannedSection:
 
     @classmethod
     def of(cls, identifier: int, *parts: Buffer) -> PlannedSection:
-        """Of parts that are there."""
+        """Return a section of parts that are already in memory."""
         return cls(identifier, sum(len(as_bytes(part)) for part in parts), lambda: iter(parts))
 
 
 def places(kind: str, version: int, sections: Sequence[PlannedSection]) -> dict[int, int]:
-    """Where in the file each section's bytes will begin, by its number."""
+    """Return the offset of each section's contents in the file, by section number."""
     at, found = len(container_start(kind, version, len(sections))), {}
     for section in sections:
         at += len(section_start(section.identifier, section.length))
@@ -40,9 +40,9 @@ def places(kind: str, version: int, sections: Sequence[PlannedSection]) -> dict[
 def write_planned(
     file: BinaryIO, kind: str, version: int, sections: Sequence[PlannedSection]
 ) -> None:
-    """Writes a container to an open file, its sections in their order.
+    """Write a container to an open file, with its sections in order.
 
-    A section whose parts are not as long as planned is a defect of whoever planned it: ValueError.
+    Raises ValueError, a defect of the caller, if a section's parts are shorter than planned.
     """
     file.write(container_start(kind, version, len(sections)))
     for section in sections:

@@ -1,4 +1,4 @@
-"""Saying what a file is: which kind, for which curve, and how large."""
+"""Descriptions of files: the kind, the curve and the sizes."""
 
 from __future__ import annotations
 
@@ -38,23 +38,23 @@ _LEADING_SPACE = 64
 
 
 def describe(path: Path) -> dict[str, object]:
-    """What the file at `path` is, as a mapping in the order to show it in.
+    """Describe the file at `path` as a mapping in display order.
 
-    Always there: ``file``, ``kind``, ``bytes``. Which others there are depends on the kind. All
-    checks that opening the file makes are made. A pipe may have 32 MiB. Raises `InputError` for a
-    file of no known kind.
+    It always has ``file``, ``kind`` and ``bytes``; the other rows depend on the kind. The file is
+    checked as if it were opened. A pipe may have 32 MiB. Raises `InputError` for a file of unknown
+    kind.
     """
     name = file_path(path)
     return describe_bytes(contents(name), name)
 
 
 def contents(path: Path) -> memoryview:
-    """The bytes that `describe` looks at: a map of a file, or what comes through a pipe."""
+    """Return the bytes that `describe` reads: a map of a file, or the contents of a pipe."""
     return memoryview(read_json(path, ANY)) if is_pipe(path) else map_file(path)
 
 
 def describe_bytes(data: memoryview, name: str) -> dict[str, object]:
-    """As `describe`, for what is in memory; `name` says where it comes from."""
+    """Describe bytes in memory as `describe` does; errors call their source `name`."""
     kind = bytes(data[:4]).decode("latin-1")
     if kind in _BINARY:
         version, reader = _BINARY[kind]
@@ -260,7 +260,7 @@ def _json(data: memoryview, path: str) -> dict[str, object]:
 
 
 def _fitting_curves(read: Callable[[str], object]) -> list[str]:
-    """The curves over which `read` accepts the file."""
+    """Return the curves over which `read` accepts the file."""
     fitting = []
     for name in CURVES:
         with contextlib.suppress(InputError):

@@ -1,4 +1,4 @@
-"""Large JSON as snarkjs lays it out, written a piece at a time."""
+"""Large JSON in the layout of snarkjs, written piece by piece."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import BinaryIO
 
 
 def write_json_list(file: BinaryIO, name: str, items: Iterator[str]) -> None:
-    """Writes a list as one more member of an object that is open, each item as it stands alone."""
+    """Write a list as the next member of an open object; each item is a complete JSON text."""
     file.write(f',\n "{name}": ['.encode())
     between = "\n  "
     for item in items:

@@ -1,4 +1,4 @@
-"""What a circuit is called, from where its files are."""
+"""The name of a circuit, derived from the paths of its files."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ _GENERIC = ("circuit", "key", "final", "zkey", "proving")
 
 
 def circuit_name(zkey: Path) -> str:
-    """A name for the circuit of a key: that of its file, without ``_0001`` or ``_final``.
+    """Return a name for the circuit of a key: that of its file, without ``_0001`` or ``_final``.
 
-    Where the file is called as any key may be, ``circuit_final.zkey``, it is its folder's.
+    A generic file name such as ``circuit_final.zkey`` gives the name of its folder instead.
     """
     words = zkey.stem.split("_")
     while len(words) > 1 and (words[-1] == "final" or words[-1].isdecimal()):

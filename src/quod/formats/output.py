@@ -140,9 +140,9 @@ def write_all_atomically(
 
 
 def put_in_place(name: str, temporary: str, target: str, *, replace: bool) -> None:
-    """Rename a complete file to its target; without `replace` only if no file is there.
+    """Rename a complete file to its target; without `replace`, fail if the target exists.
 
-    Raises OSError, and OutputError for an existing target, which its message calls `name`.
+    Raises OSError, and OutputError for an existing target, which it calls `name`.
     """
     if replace:
         os.replace(temporary, target)
@@ -182,7 +182,7 @@ def exists(name: str) -> OutputError:
 
 
 def advice_on(error: OSError) -> str:
-    """What to do about an output that the system refused."""
+    """Return advice for an output that the system refused."""
     return _ADVICE.get(error.errno or 0, "check the path and the disk")
 
 
@@ -204,7 +204,7 @@ def _opened(stream: str | int) -> BinaryIO:
 
 
 def mode_of(target: str) -> int | None:
-    """Type and permissions of `target`, or None where there is nothing yet."""
+    """Return the type and permissions of `target`, or None if it does not exist."""
     try:
         return os.stat(target).st_mode
     except FileNotFoundError:
@@ -241,7 +241,7 @@ def flush_directory(directory: str) -> None:
 
 @contextlib.contextmanager
 def reported(path: str) -> Iterator[None]:
-    """OutputError that names the path for whatever the system refuses within."""
+    """Convert an OSError of the block to an OutputError that names the path."""
     try:
         yield
     except OSError as error:

@@ -32,7 +32,12 @@ _LAGRANGE = {12, 13, 14, 15}
 
 @frozen
 class PtauHeader:
-    """What section 1 says: 2**`power` powers, of 2**`ceremony_power` that the ceremony made."""
+    """The contents of section 1.
+
+    curve: The curve.
+    power: The file has 2**power powers.
+    ceremony_power: The ceremony had 2**ceremony_power powers.
+    """
 
     curve: PairingCurve
     power: int
@@ -43,10 +48,10 @@ class PtauHeader:
 class PowersOfTau:
     """An open file of powers of tau; all arrays are read-only views of the mapped file.
 
-    With `words` 32-bit words an Fq element, points have the shape (2, words) in G1 and
-    (2, 2, words) in G2; arrays of points have one axis more in front. Points are not looked at
-    here: whether they are on the curve, in the group and powers of anything is for who uses them
-    to check. `size` is the length of the file in bytes.
+    With `words` 32-bit words an Fq element, points have the shape (2, words) in G1 and (2, 2,
+    words) in G2; arrays of points have one more leading axis. Points are not validated here:
+    callers must check that they are on the curve, in the subgroup and consistent powers. `size` is
+    the length of the file in bytes.
     """
 
     path: str
@@ -74,7 +79,7 @@ class PowersOfTau:
 
     @classmethod
     def of(cls, file: Iden3File) -> PowersOfTau:
-        """As `open`, for an open container."""
+        """Read an open container as `open` reads a file."""
         header = read_ptau_header(file)
         words, count = header.curve.fq.words, 1 << header.power
         places: dict[str, tuple[str, int]] = {}
@@ -104,11 +109,11 @@ class PowersOfTau:
 
     @property
     def curve_parameters(self) -> PairingCurve:
-        """The curve itself."""
+        """The parameters of the curve."""
         return CURVES[self.curve]
 
     def contributions_section(self) -> SectionReader:
-        """A reader of section 7."""
+        """Return a reader of section 7."""
         return self.file.section(7, "contributions")
 
     def refuse(self, name: str, number: int, why: str) -> NoReturn:
@@ -124,12 +129,12 @@ class PowersOfTau:
 
 
 def is_prepared(file: Iden3File) -> bool:
-    """Whether a file has what the second phase of a ceremony takes, or a part of it."""
+    """Return true if a file has a Lagrange section, which the second phase of a ceremony needs."""
     return not _LAGRANGE.isdisjoint(file.sections)
 
 
 def read_ptau_header(file: Iden3File) -> PtauHeader:
-    """Section 1. Raises `InputError` for an unknown curve and for powers that none has."""
+    """Read section 1; `InputError` for an unknown curve, and for powers out of its range."""
     section = file.section(1, "header")
     start = section.offset
     curve = _read_curve(section)

@@ -58,18 +58,18 @@ class SparseMatrix:
 
     @property
     def nonzeros(self) -> int:
-        """Number of stored entries."""
+        """The number of stored entries."""
         return len(self.column)
 
 
 @frozen(eq=False)
 class R1cs:
-    """An open constraint system: its header, checked; its matrices, read when first asked for.
+    """An open constraint system: a validated header, and matrices that are read on first access.
 
     `curve` is Quod's name of the curve whose scalar field the system is over, or circom's name of a
-    prime without a curve that has a pairing. `wires` counts the constant 1 as well;
-    `private_inputs` those that the circuit declares, not all of which need have a wire. `size` is
-    the length of the file in bytes.
+    prime without a pairing curve. `wires` includes the constant 1; `private_inputs` counts those
+    that the circuit declares, some of which may have no wire. `size` is the length of the file in
+    bytes.
     """
 
     path: str
@@ -104,7 +104,7 @@ class R1cs:
 
     @classmethod
     def of(cls, file: Iden3File) -> R1cs:
-        """As `open`, for an open container."""
+        """Read an open container as `open` reads a file."""
         _refuse_custom_gates(file)
         header = file.section(1, "header")
         curve, _ = read_field(header)
@@ -171,7 +171,7 @@ class R1cs:
 
     @property
     def has_labels(self) -> bool:
-        """Whether the file has labels of wires, which only the names of signals need."""
+        """True if the file has labels of wires, which only the names of signals need."""
         return 3 in self._file.sections and self._file.sections[3].length > 0
 
     @cached_property
@@ -226,7 +226,7 @@ class R1cs:
     def _lengths(
         self, words: Words, stride: int, section: SectionReader, start: int
     ) -> NDArray[np.int64]:
-        """Entries of each of the 3 * constraints combinations, found by hopping over them."""
+        """Return the entries of each of the 3 * constraints combinations, scanning their counts."""
         # A memoryview of native integers gives one faster than an array does.
         stream = np.require(words, np.uint32, ["C", "A"]).data
         lengths: list[int] = []
@@ -299,7 +299,7 @@ def _refuse_custom_gates(file: Iden3File) -> None:
 
 
 class System(TypedDict):
-    """What `write_r1cs` takes."""
+    """The arguments of `write_r1cs`."""
 
     curve: str
     wires: int
@@ -325,7 +325,7 @@ def write_r1cs(path: Path, **system: Unpack[System]) -> None:
 
 
 def r1cs_writer(**system: Unpack[System]) -> Callable[[BinaryIO], None]:
-    """What writes a constraint system to an open file; see `write_r1cs`."""
+    """Return a function that writes a constraint system to an open file; see `write_r1cs`."""
     fr = field_named(system["curve"])
     a, b, c = system["a"], system["b"], system["c"]
     counts = {name: system[name] for name in _COUNTS}
@@ -384,7 +384,7 @@ def _check_matrix(name: str, matrix: SparseMatrix, rows: int, wires: int, fr: Mo
 
 
 def _constraint_stream(matrices: tuple[SparseMatrix, ...], fr: Modulus) -> Words:
-    """Section 2 as words: the rows of A, B and C in turn, each a count and its entries."""
+    """Return section 2 as words: the rows of A, B and C in turn, each a count and its entries."""
     stride = 1 + fr.words
     lengths = np.stack([np.diff(matrix.row_ptr) for matrix in matrices], axis=1).reshape(-1)
     ends = np.cumsum(1 + lengths * stride)

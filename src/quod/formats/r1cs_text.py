@@ -1,4 +1,4 @@
-"""Constraint systems and witnesses as text: JSON as snarkjs exports it, and constraints to read."""
+"""Constraint systems and witnesses as text: snarkjs's JSON, and readable constraints."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from quod.formats.wtns import Witness
 from quod.frozen import frozen
 
 Terms: TypeAlias = tuple[tuple[int, int], ...]
-"""A linear combination: wires with their coefficients, in the order of the file."""
+"""A linear combination: wires with their coefficients, in file order."""
 
 _CHUNK = 1 << 14
 
@@ -28,37 +28,37 @@ class Constraint:
 
     @property
     def wires(self) -> list[int]:
-        """The wires in it but the constant 1, in their order, each once."""
+        """The distinct wires of the constraint in order of occurrence, without the constant 1."""
         found = dict.fromkeys(wire for terms in (self.a, self.b, self.c) for wire, _ in terms)
         found.pop(0, None)
         return list(found)
 
 
 def constraint(r1cs: R1cs, number: int) -> Constraint:
-    """A constraint of a system."""
+    """Return constraint `number` of a system."""
     a, b, c = (_terms(matrix, number) for matrix in r1cs.matrices)
     return Constraint(number, a, b, c)
 
 
 def signed(value: int, prime: int) -> str:
-    """A number of the field in decimal, with a minus where that is shorter."""
+    """Return a field element in decimal, as the negative number if it is above prime / 2."""
     return str(value) if value <= prime // 2 else str(value - prime)
 
 
 def constraint_text(r1cs: R1cs, shown: Constraint, names: Mapping[int, str]) -> str:
-    """The constraint to read: ``(main.a - 1) * main.a = 0``; unnamed wires are ``wire 5``."""
+    """Return a readable constraint: ``(main.a - 1) * main.a = 0``; unnamed wires are ``wire 5``."""
     prime = r1cs.fr.value
     a, b, c = (_sum(terms, names, prime) for terms in (shown.a, shown.b, shown.c))
     return f"{_factor(a)} * {_factor(b)} = {c}"
 
 
 def wire_name(wire: int, names: Mapping[int, str]) -> str:
-    """What a wire is called: the name of its signal, or its number."""
+    """Return the name of a wire's signal, or its number if it has none."""
     return names.get(wire, f"wire {wire}")
 
 
 def r1cs_to_json(r1cs: R1cs, file: BinaryIO) -> None:
-    """Writes a constraint system as `snarkjs r1cs export json` does, to an open file."""
+    """Write a constraint system to an open file as `snarkjs r1cs export json` does."""
     head = {
         "n8": r1cs.fr.bytes,
         "prime": str(r1cs.fr.value),
@@ -83,7 +83,7 @@ def r1cs_to_json(r1cs: R1cs, file: BinaryIO) -> None:
 
 
 def witness_to_json(witness: Witness, file: BinaryIO) -> None:
-    """Writes the values of a witness as `snarkjs wtns export json` does, to an open file."""
+    """Write the values of a witness to an open file as `snarkjs wtns export json` does."""
     for start in range(0, len(witness), _CHUNK):
         part = witness.values[start : start + _CHUNK]
         rows = [int.from_bytes(row.tobytes(), "little") for row in part]

@@ -1,13 +1,13 @@
-"""Results that take hours, written in parts which an interrupted run leaves for the next one.
+"""Results that take hours, written in parts that a later run resumes after an interruption.
 
-A file grows beside its target, `.NAME.quod-part`, and a journal, `.NAME.quod-journal`, says what it
-is made of and which parts are there, each with its BLAKE2b. A part counts only if its bytes were on
-the disk before its line was, and still have that hash; the whole is renamed over the target at the
-end. Both are the user's own files, and one process at a time has them. Short work leaves none.
+A file grows beside its target, `.NAME.quod-part`. A journal, `.NAME.quod-journal`, records the
+inputs and the finished parts, each with its BLAKE2b. A part counts only if its bytes were on the
+disk before its line was, and still have that hash; the complete file is renamed over the target.
+Both are files of the user, locked by one process at a time. Short runs leave none.
 
-What they are parts of is told by what inputs contain: files that were moved, copied again or are on
-a disk that has another number since the machine was started are the same inputs, others in their
-place are not, whatever their size and times.
+Inputs are identified by their contents: files that were moved, copied again or are on a disk that
+has another device number after a reboot are the same inputs; other files in their place are not,
+whatever their sizes and times.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ from quod.frozen import frozen
 from quod.validation import check_function, file_path, flag
 
 SECONDS_BETWEEN = 5.0
-"""Work that a crash may cost, besides the part that is being made."""
+"""The seconds of work that a crash may cost, besides the unfinished part."""
 
 INTERRUPTIONS = (KeyboardInterrupt, SystemExit, DeviceError, MemoryError)
-"""What ends work that can go on later, beside a result that cannot be written."""
+"""Exceptions after which work can resume later, besides a result that cannot be written."""
 
 kept: list[str] = []
-"""Targets whose unfinished files this process has left for another one to go on with."""
+"""Targets for which this process has left unfinished files to resume."""
 
 expected: list[str] = []
-"""Targets of work that is about to begin, and may go on with what an earlier run left."""
+"""Targets of work that is about to begin, and may resume an earlier run."""
 
 _PIECE = 1 << 24
 _MOST_JOURNAL = 1 << 24
@@ -61,10 +61,11 @@ Mark = tuple[int, int]
 
 @frozen
 class Inputs:
-    """All that a result follows from.
+    """All inputs that determine a result.
 
-    `identity` gives a text that stands for their contents, and is asked once there is anything to
-    remember. `check` raises InputError if they have changed since the work began.
+    identity: Returns a text that identifies their contents; called once something is to be
+        recorded.
+    check: Raises InputError if they have changed since the work began.
     """
 
     identity: Callable[[], str]
@@ -72,10 +73,10 @@ class Inputs:
 
 
 class Parts:
-    """A file that is written in parts, front to back or in any order.
+    """A file that is written in parts, in any order.
 
-    `file` is open for reading and writing. Without a journal nothing is remembered. Whoever writes
-    leaves it at the result's end.
+    `file` is open for reading and writing. Without a journal no part is recorded. The writing
+    function must leave the file position at the end of the result.
     """
 
     def __init__(
@@ -90,15 +91,16 @@ class Parts:
         self.has_journal = False
 
     def is_done(self, at: int, length: int) -> bool:
-        """Whether these bytes are there from an earlier run."""
+        """Return true if an earlier run has written these bytes."""
         return (at, length) in self._done
 
     def found(self, at: int, length: int) -> bytes | None:
-        """These bytes, if they are there from an earlier run."""
+        """Return these bytes if an earlier run has written them, else None."""
         return os.pread(self.file.fileno(), length, at) if self.is_done(at, length) else None
 
     def finish(self, at: int, length: int) -> None:
-        """These bytes are written and stay; now and then, all such are put down in the journal."""
+        """Mark bytes as final; every few seconds, marked bytes are flushed and recorded in the
+        journal."""
         self._pending.append((at, length))
         if self._journal is None or monotonic() - self._last < SECONDS_BETWEEN:
             return
@@ -113,7 +115,8 @@ class Parts:
         self._last = monotonic()
 
     def recover(self) -> int | None:
-        """Reads the journal; how many parts are there, None if they are of something else."""
+        """Read the journal; return the number of finished parts, or None if it is of other
+        inputs."""
         assert self._journal is not None
         try:
             # What others put there, a pipe say, is not waited for.
@@ -178,13 +181,16 @@ class Parts:
 
 
 def expect(path: Path) -> None:
-    """Says that `write_resumably` will be called with this target, unless the work ends before."""
+    """Announce that `write_resumably` will be called with this target, unless the work ends
+    earlier."""
     expected.append(file_path(path))
 
 
 def left() -> list[str]:
-    """Targets that another run can go on with: those `kept`, and those `expected` for which an
-    earlier one has left parts."""
+    """Return the targets that another run can resume.
+
+    These are the `kept` ones, and the `expected` ones for which an earlier run left a journal.
+    """
     found = dict.fromkeys(kept)
     for name in expected:
         with contextlib.suppress(OSError, OutputError):
@@ -203,13 +209,14 @@ def write_resumably(
     report: Callable[[str], None] = lambda _: None,
     replace: bool = True,
 ) -> None:
-    """As `write_atomically`, by a function that may find parts of an earlier, interrupted run.
+    """Write a file atomically with a function that can reuse parts of an interrupted run.
 
-    Parts of other `inputs` are thrown away, as they are without `resume`, and `report` gets a line
-    about either. Parts are left for a later run if the process is killed or interrupted, its device
-    or its memory fails, or the file cannot be written, for which a full disk is the usual reason;
-    not if anything else is wrong. OutputError also if another process writes the same result.
-    InputError unless `resume` is True or False and `report` a function, before anything is touched.
+    Parts of other `inputs`, and all parts without `resume`, are discarded, and `report` gets a line
+    about either case. Parts are kept for a later run if the process is killed or interrupted, the
+    device or the memory fails, or the file cannot be written, for example on a full disk; after
+    other errors they are removed. Raises OutputError also if another process writes the same
+    result, and InputError for a wrong `resume` or `report` before any file is touched. See
+    `write_atomically`.
     """
     name = file_path(path)
     resume, replace = flag("resume", resume), flag("replace", replace)
@@ -274,7 +281,7 @@ def _beside(target: str, suffix: str) -> str:
 
 
 def _locked(temporary: str, name: str) -> BinaryIO:
-    """The unfinished file, this process's until it is closed: what is there, or a new one."""
+    """Open and lock the unfinished file, an existing or a new one, until it is closed."""
     flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
     for _ in range(100):
         try:

@@ -61,7 +61,7 @@ _MOST = 10**_MOST_DIGITS
 
 @frozen
 class ProofJson:
-    """A proof: Quod's name of the curve and three affine points."""
+    """A proof: Quod's name of the curve, and three affine points."""
 
     curve: str
     a: G1
@@ -86,12 +86,12 @@ class VerifyingKeyJson:
 
     @property
     def public(self) -> int:
-        """Number of public inputs."""
+        """The number of public inputs."""
         return len(self.ic) - 1
 
 
 class _Reader:
-    """Checks values of one file; every failure names the key, as ``IC[2][0]``."""
+    """A validator of the values of one file; errors name the key, as ``IC[2][0]``."""
 
     def __init__(self, path: str) -> None:
         self.path = instance("name", path, str, "say where the text comes from")
@@ -105,7 +105,7 @@ class _Reader:
         return document[key]
 
     def either(self, document: dict[str, Any], key: str, old: str) -> tuple[str, Any]:
-        """The value of a key or of its older name, after the name that the document uses."""
+        """Return the name that the document uses, of a key and its older name, and its value."""
         if key in document and old in document:
             self.fail(f'"{old}"', f'occurs together with "{key}", its new name; keep one')
         name = old if old in document else key
@@ -160,7 +160,7 @@ class _Reader:
         return one
 
     def document(self, value: Any, kind: JsonKind) -> dict[str, Any]:
-        """The object that a document is; what protocol it states, if any, is the right one."""
+        """Return the object of a document, after checking the protocol that it states."""
         if not isinstance(value, dict):
             self.fail("the document", f"must be an object ({kind.what}), not {kind_of(value)}")
         # Other provers leave it out of a proof; a key says what it is of.
@@ -172,7 +172,7 @@ class _Reader:
         return value
 
     def curve(self, document: dict[str, Any]) -> PairingCurve:
-        """The curve that a document names, or that its old protocol implies."""
+        """Return the curve that a document names, or that its old protocol implies."""
         if "curve" not in document and document.get("protocol") == _OLD_PROTOCOL:
             return curve_named(_OLD_CURVE)
         name = self.get(document, "curve")
@@ -208,11 +208,11 @@ def read_verification_key(path: Path) -> VerifyingKeyJson:
 
 
 def parse_proof(data: bytes | str, *, curve: str | None = None, name: str = "proof") -> ProofJson:
-    """The proof in the text of a proof.json; `name` says in errors where it comes from.
+    """Parse the text of a proof.json; errors call its source `name`.
 
     `curve` is the curve of the verifying key. Some provers (rapidsnark) leave it out of the proof;
-    without either the proof cannot be read. Raises `InputError`, and `MismatchError` when the
-    proof names another curve.
+    a proof with neither cannot be read. Raises `InputError`, and `MismatchError` if the proof names
+    another curve.
     """
     curve = None if curve is None else curve_named(curve).name
     return _proof(_Reader(name), parse_json(data, name, PROOF), curve)
@@ -221,9 +221,9 @@ def parse_proof(data: bytes | str, *, curve: str | None = None, name: str = "pro
 def parse_proofs(
     data: bytes | str, *, curve: str, name: str = "proofs"
 ) -> list[ProofJson | InputError]:
-    """The proofs in a JSON list of them, or in place of a malformed one its error.
+    """Parse a JSON list of proofs; a malformed proof is replaced by its error.
 
-    Raises `InputError` for what is no list.
+    Raises `InputError` if the text is not a list.
     """
     curve = curve_named(curve).name
     values = _Reader(name).sequence(parse_json(data, name, PROOFS), "the document")
@@ -233,7 +233,7 @@ def parse_proofs(
 def parse_publics(
     data: bytes | str, *, curve: str, name: str = "public inputs"
 ) -> list[tuple[int, ...] | InputError]:
-    """The public inputs of many proofs, a JSON list of lists; as `parse_proofs`."""
+    """Parse a JSON list of lists of public inputs, one for each proof; see `parse_proofs`."""
     values = _Reader(name).sequence(parse_json(data, name, PUBLICS), "the document")
     fr = curve_named(curve).fr
     return _each(values, name, lambda reader, value: _public(reader, value, fr))
@@ -276,9 +276,9 @@ def _proof(reader: _Reader, value: Any, curve: str | None) -> ProofJson:
 
 
 def parse_public(data: bytes | str, *, curve: str, name: str = "public inputs") -> tuple[int, ...]:
-    """The public inputs in the text of a public.json, each below the scalar prime of `curve`.
+    """Parse the text of a public.json: integers below the scalar prime of `curve`.
 
-    Raises `InputError`, for ``x + r`` in place of x as well.
+    Raises `InputError`, also for ``x + r`` in place of x.
     """
     return _public(_Reader(name), parse_json(data, name, PUBLIC), curve_named(curve).fr)
 
@@ -291,7 +291,7 @@ def _public(reader: _Reader, value: Any, fr: Modulus) -> tuple[int, ...]:
 def parse_verification_key(
     data: bytes | str, *, name: str = "verification key"
 ) -> VerifyingKeyJson:
-    """The key in the text of a verification_key.json. Raises `InputError`."""
+    """Parse the text of a verification_key.json. Raises `InputError`."""
     reader = _Reader(name)
     document = reader.document(parse_json(data, name, VERIFICATION_KEY), VERIFICATION_KEY)
     curve = reader.curve(document)
@@ -331,8 +331,10 @@ def _fq12(reader: _Reader, key: str, value: Any, fq: Modulus) -> Fq12:
 
 
 def proof_to_json(proof: ProofJson) -> bytes:
-    """The text of a proof.json; InputError for a curve that Quod does not know, and for points that
-    the reader would refuse."""
+    """Return the text of a proof.json.
+
+    Raises InputError for an unknown curve, and for points that the reader would refuse.
+    """
     curve = curve_named(proof.curve)
     return _dump(
         {
@@ -346,8 +348,10 @@ def proof_to_json(proof: ProofJson) -> bytes:
 
 
 def public_to_json(public: Sequence[int]) -> bytes:
-    """The text of a public.json; the values are canonical integers, and InputError for what is no
-    list of int from 0 on."""
+    """Return the text of a public.json, from canonical integers.
+
+    Raises InputError for anything but a list of non-negative int.
+    """
     values = [*in_order("public inputs", public)]
     if not all(type(value) is int and 0 <= value < _MOST for value in values):
         raise InputError("public inputs must be int from 0 to below the prime of a curve")
@@ -355,8 +359,10 @@ def public_to_json(public: Sequence[int]) -> bytes:
 
 
 def verification_key_to_json(key: VerifyingKeyJson) -> bytes:
-    """The text of a verification_key.json; InputError if `key.alphabeta` is None, and for what the
-    reader would refuse."""
+    """Return the text of a verification_key.json.
+
+    Raises InputError if `key.alphabeta` is None, and for points that the reader would refuse.
+    """
     if key.alphabeta is None:
         raise InputError("the verification key needs alphabeta = e(alpha, beta)")
     curve = curve_named(key.curve)
@@ -379,7 +385,7 @@ def verification_key_to_json(key: VerifyingKeyJson) -> bytes:
 
 
 def point_strings(point: G1 | G2, degree: int, name: str, fq: Modulus) -> list[Any]:
-    """A point with its third coordinate, as decimal strings."""
+    """Return a point with its third coordinate, as decimal strings."""
     plain = plain_point(point, degree, name)
     if degree == 1:
         rows = [(0, 1, 0) if plain is None else (*plain, 1)]

@@ -1,12 +1,12 @@
-"""How the bytes of a file get into memory: mapped, read as a whole, or read within a limit.
+"""Reading files into memory: mapped, read as a whole, or read within a limit.
 
-Every reader of a file uses one of these functions, and none of them reads a whole file before its
-start and its length have been checked. Small inputs (JSON, symbols, WebAssembly) may be regular
-files or pipes, such as ``<(...)`` and /dev/stdin, and have a limit that is checked before anything
-is read. Large ones are regular files: before memory is allocated, a check gets a `FileView`, which
-reads only the bytes that the check asks for (magic, header, lengths of sections). Folders and
-endless devices such as /dev/zero are always refused. Running out of memory is an `InputError` that
-names the file.
+Every reader of a file uses one of these functions, and none reads a whole file before its start and
+its length have been checked. Small inputs (JSON, symbols, WebAssembly) may be regular files or
+pipes, such as ``<(...)`` and /dev/stdin, and have a limit that is checked before anything is read.
+Large ones are regular files: before memory is allocated, a check gets a `FileView`, which reads
+only the bytes that the check asks for (magic, header, lengths of sections). Folders and endless
+devices such as /dev/zero are always refused. Running out of memory is an `InputError` that names
+the file.
 """
 
 from __future__ import annotations
@@ -39,7 +39,13 @@ _WINDOW = 1 << 12
 
 @frozen
 class FileIdentity:
-    """What changes when a file is written to or another takes its place; times in nanoseconds."""
+    """The attributes of a file that change when it is written to or replaced.
+
+    path: The absolute path.
+    device, inode: The file's numbers.
+    size: The length in bytes.
+    modified: The time of modification in nanoseconds.
+    """
 
     path: str
     device: int
@@ -53,9 +59,9 @@ class FileIdentity:
         return cls(place, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
     def check(self) -> None:
-        """InputError if another file is there now, or this one was written to.
+        """Raise InputError if the file was replaced or written to.
 
-        A file that was removed is taken for unchanged: what is mapped of it stays.
+        A file that was removed counts as unchanged, because its mapping stays.
         """
         try:
             now = FileIdentity.of(self.path, os.stat(self.path))
@@ -109,13 +115,13 @@ class FileView:
 
 
 Bytes = memoryview | FileView
-"""The bytes of a file, in memory or not."""
+"""The bytes of a file, in memory or read on access."""
 Check = Callable[[FileView], object]
-"""A check of a file's start; it raises `InputError` to refuse the file."""
+"""A check of a file's start that raises `InputError` to refuse the file."""
 
 
 def map_file(path: Path, check: Check | None = None) -> memoryview:
-    """The bytes of a regular file as a read-only map; raises `InputError` if that fails.
+    """Map a regular file read-only, and return its bytes; raises `InputError` if that fails.
 
     `check` gets a view of the file before it is mapped, and raises to refuse it.
     """
@@ -123,7 +129,7 @@ def map_file(path: Path, check: Check | None = None) -> memoryview:
 
 
 def map_identified(path: Path, check: Check | None = None) -> tuple[memoryview, FileIdentity]:
-    """As `map_file`, with what tells whether the file has changed since."""
+    """Map a file as `map_file` does; also return an identity that detects changes of the file."""
     with opened_file(path) as (file, status):
         if check is not None:
             check(FileView(file_path(path), file, status.st_size))
@@ -132,11 +138,11 @@ def map_identified(path: Path, check: Check | None = None) -> tuple[memoryview, 
 
 
 def read_file(path: Path, check: Check) -> memoryview:
-    """Read a regular file into read-only memory of its own.
+    """Read a regular file into private read-only memory.
 
     `check` gets a view of the file before memory is allocated: it raises for another kind of file,
     one that is too long, and a header that does not fit the length. The parser of the result must
-    check it again, because the file may have changed meanwhile. Later changes of the file do not
+    check again, because the file may have changed meanwhile. Later changes of the file do not
     change the bytes. Raises `InputError`.
     """
     with opened_file(path) as (file, status):
@@ -155,17 +161,17 @@ def read_file(path: Path, check: Check) -> memoryview:
 def read_parsed(
     path: Path, head: Callable[[FileView, str], object], parse: Callable[[memoryview, str], T]
 ) -> T:
-    """Read a file as `read_file` does and return what `parse` makes of it.
+    """Read a file as `read_file` does, and return the result of `parse`.
 
-    head: raises for a wrong beginning, before memory is allocated; it gets a view and the name.
-    parse: gets the bytes and the name that errors show.
+    head: Raises for a wrong start, before memory is allocated; it gets a view and the name.
+    parse: Gets the bytes, and the name for errors.
     """
     name = file_path(path)
     return parse(read_file(path, lambda view: head(view, name)), name)
 
 
 def check_length(length: int, limit: int, what: str, name: str) -> None:
-    """InputError if a file is longer than `limit`; `what` is its type and `name` its name."""
+    """Raise InputError if a file is longer than `limit`; errors call its type `what`."""
     if length > limit:
         raise InputError(
             f"is longer than {what} may be ({limit:,} bytes); check that the right file was given",
@@ -180,11 +186,11 @@ def _shrank(path: str) -> InputError:
 def read_small(
     path: Path, *, limit: int, what: str, begins: bytes = b"", empty: bool = False
 ) -> bytes:
-    """The bytes of a file or pipe, at most `limit` of them; `what` it is, for the message.
+    """Read a file or pipe of at most `limit` bytes; errors call its type `what`.
 
-    Raises `InputError`: for a longer file before any of it is read, for a pipe as soon as more
-    comes, for other first bytes than `begins` before more is read, for devices and folders, and for
-    files without a byte unless they may be `empty`.
+    Raises `InputError` for a longer file before any of it is read, for a longer pipe once it
+    exceeds the limit, for a start other than `begins` before more is read, for devices and folders,
+    and for an empty file unless `empty` is true.
     """
     name = file_path(path)
     with _opened(path, pipes=True) as (file, status):
@@ -207,9 +213,9 @@ def read_small(
 
 
 def begins_as_text(path: Path) -> bool:
-    """Whether a file begins with 96 bytes of UTF-8, which keys and proofs in binary do not.
+    """Return true if a file begins with 96 bytes of UTF-8, unlike binary keys and proofs.
 
-    Pipes are taken to, as they can be read only once. Raises `InputError`.
+    Pipes count as text, because they can be read only once. Raises `InputError`.
     """
     if is_pipe(path):
         return True
@@ -218,7 +224,7 @@ def begins_as_text(path: Path) -> bool:
 
 
 def is_text(data: bytes) -> bool:
-    """The same of what was read."""
+    """Return true if the first 96 bytes of `data` are UTF-8."""
     try:
         # The last character may be cut off.
         getincrementaldecoder("utf-8")().decode(data[:_BEGIN])
@@ -228,7 +234,7 @@ def is_text(data: bytes) -> bool:
 
 
 def begins_with(path: Path, magic: bytes) -> bool:
-    """Whether a file begins with these bytes; pipes are taken not to. Raises `InputError`."""
+    """Return true if a file begins with these bytes; false for pipes. Raises `InputError`."""
     if is_pipe(path):
         return False
     with opened_file(path) as (file, _):
@@ -236,7 +242,7 @@ def begins_with(path: Path, magic: bytes) -> bool:
 
 
 def is_pipe(path: Path) -> bool:
-    """Whether `path` names a pipe, which can be read only once."""
+    """Return true if `path` names a pipe, which can be read only once."""
     try:
         return stat.S_ISFIFO(os.stat(path).st_mode)
     except (OSError, ValueError):
@@ -245,8 +251,10 @@ def is_pipe(path: Path) -> bool:
 
 @contextlib.contextmanager
 def opened_file(path: Path) -> Iterator[tuple[BinaryIO, os.stat_result]]:
-    """A regular file that is not empty, unbuffered, with its status. Raises `InputError`, also for
-    what goes wrong while it is read within the block."""
+    """Open a non-empty regular file unbuffered, and yield it with its status.
+
+    Raises `InputError`, also for errors of reading within the block.
+    """
     with _opened(path, pipes=False) as (file, status):
         if status.st_size == 0:
             raise InputError(
@@ -257,7 +265,7 @@ def opened_file(path: Path) -> Iterator[tuple[BinaryIO, os.stat_result]]:
 
 @contextlib.contextmanager
 def _opened(path: Path, *, pipes: bool) -> Iterator[tuple[BinaryIO, os.stat_result]]:
-    """The file, unbuffered, with its status; what fails within is an `InputError` as well."""
+    """Open a file unbuffered, and yield it with its status; errors in the block are InputErrors."""
     name = file_path(path)
     try:
         # Looked at before opening: that alone would wait for a pipe's writer or rewind a tape.

@@ -1,8 +1,8 @@
-"""JSON of integers and strings, read strictly: no fractions, no NaN, no key twice, no odd text.
+"""Strict reading of JSON with integers and strings: no fractions, NaN or duplicate keys.
 
-Documents come from outside, so that what reading one takes is bounded before it begins: its length,
-how deeply it is nested, and how many values it has, all counted in one pass over the bytes. A value
-takes at most 150 bytes of Python's memory beside its text.
+Documents come from outside, so the cost of reading is bounded before it begins: length, depth of
+nesting and number of values, all counted in one pass over the bytes. A value takes at most 150
+bytes of Python's memory in addition to its text.
 """
 
 from __future__ import annotations
@@ -21,10 +21,13 @@ from quod.frozen import frozen
 
 @frozen
 class JsonKind:
-    """What a document is, for messages, and how much of it there may be.
+    """A kind of document: its name in messages, and its limits.
 
-    Text that is not ASCII counts fourfold, which is the memory that Python takes for it. No error
-    shows a value of a document that is `secret`.
+    what: The name, for messages.
+    most_bytes: The most bytes; text that is not ASCII counts fourfold, as it does in Python's
+        memory.
+    most_values: The most values.
+    secret: Errors do not show values.
     """
 
     what: str
@@ -54,17 +57,17 @@ _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 def read_json(path: Path, kind: JsonKind) -> bytes:
-    """The bytes of a JSON file or pipe; `InputError` if there are more than the kind allows."""
+    """Read the bytes of a JSON file or pipe; `InputError` if they exceed the kind's limit."""
     return read_small(path, limit=kind.most_bytes, what=kind.what)
 
 
 def parse_json(
     data: bytes | str, name: str, kind: JsonKind, *, integer: Callable[[str], Any] | None = None
 ) -> Any:
-    """The document that `data` is; `name` says in errors where it comes from.
+    """Parse a document; errors call its source `name`.
 
-    `integer` makes what an integer without quotes is read as of its digits: an int, of 20 digits at
-    most, if it is left out. Raises `InputError` for whatever is not strict JSON.
+    `integer` converts the digits of an integer without quotes; the default is an int of at most 20
+    digits. Raises `InputError` for any text that is not strict JSON.
     """
 
     def refuse(message: str, offset: int | None = None) -> NoReturn:
@@ -135,8 +138,10 @@ def parse_json(
 
 
 def _check_size(data: bytes, kind: JsonKind, refuse: Callable[[str, int], NoReturn]) -> None:
-    """Refuses deep nesting before the parser, which recurses on the C stack, sees it; and too many
-    values. A string without an end lasts to the end of the document."""
+    """Refuse deep nesting, before the parser recurses on the C stack, and too many values.
+
+    A string without an end extends to the end of the document.
+    """
     # Of equal length, without quotes that belong to a string.
     plain = data.replace(rb"\\", b"  ").replace(rb"\"", b"  ")
     inside, depth, values = False, 0, 1
@@ -162,12 +167,12 @@ def _check_size(data: bytes, kind: JsonKind, refuse: Callable[[str, int], NoRetu
 
 
 def kind_of(value: object) -> str:
-    """What sort of JSON value it is, for messages."""
+    """Return the kind of a JSON value, for messages."""
     names = {dict: "an object", list: "a list", str: "a string", bool: "true or false"}
     return "null" if value is None else names.get(type(value), "a number")
 
 
 def shown(value: object) -> str:
-    """A value as JSON, cut short, for messages."""
+    """Return a value as JSON, truncated to 60 characters, for messages."""
     text = json.dumps(value)
     return text if len(text) <= 60 else f"{text[:57]}..."

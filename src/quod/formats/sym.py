@@ -31,12 +31,13 @@ class SymbolRow(NamedTuple):
 
 
 def read_symbol_file(path: Path, *, most_bytes: int = _MOST_BYTES) -> bytes:
-    """The bytes of a .sym file or pipe; `InputError` if there are more than `most_bytes`."""
+    """Read the bytes of a .sym file or pipe; `InputError` if there are more than `most_bytes`."""
     return read_small(path, limit=most_bytes, what="a .sym file")
 
 
 def symbol_rows(data: bytes, name: str) -> Iterator[SymbolRow]:
-    """The lines of a file, one at a time, for there may be millions; `InputError` for a bad one."""
+    """Yield the lines of a file, of which there may be millions; `InputError` for a malformed
+    one."""
     offset = 0
     for number, raw in enumerate(io.BytesIO(data), 1):
         try:
@@ -50,16 +51,16 @@ def symbol_rows(data: bytes, name: str) -> Iterator[SymbolRow]:
 
 
 def no_symbols(line: int, name: str) -> InputError:
-    """That a file is none, for this line."""
+    """Return the error for line `line`, which is not a line of a .sym file."""
     return InputError(f"line {line} is no line of a .sym file of circom", path=name)
 
 
 def wire_names(path: Path, r1cs: R1cs, wires: Collection[int] | None = None) -> dict[int, str]:
-    """The names of wires of a constraint system, of all or those that are wanted.
+    """Return the names of all wires of a constraint system, or of `wires`.
 
-    Wire 0, the constant 1, has none. If several signals share a wire, the label of the wire says
-    which of them names it; in a system without labels it is the first. Raises `InputError` for a
-    malformed file, and `MismatchError` if it is visibly the file of another circuit.
+    Wire 0, the constant 1, has none. If several signals share a wire, the label of the wire selects
+    the name; a system without labels takes the first. Raises `InputError` for a malformed file, and
+    `MismatchError` if it is visibly the file of another circuit.
     """
     name = fspath(path)
     wanted = None if wires is None else {wire for wire in wires if wire}

@@ -1,10 +1,10 @@
-"""Where an output goes when its path is followed: a file, or a descriptor that is open already.
+"""The target of an output path: a file, or an open descriptor of this process.
 
-Links are followed one by one, for two things matter on the way. A path such as /dev/stdout names a
-descriptor of this process, which is written to wherever it leads: the file behind it is not ours to
-replace. And a link in a folder that everybody may write to (sticky, such as /tmp) is followed only
-if it is the user's or the folder owner's, as Linux does with ``fs.protected_symlinks``: anyone can
-put another there to have a file of the user's overwritten.
+Links are followed one by one for two reasons. A path such as /dev/stdout names a descriptor of this
+process, which is written to wherever it leads: the file behind it must not be replaced. And a link
+in a world-writable sticky folder such as /tmp is followed only if it belongs to the user or to the
+folder's owner, as Linux does with ``fs.protected_symlinks``: anyone could put a link there to have
+a file of the user overwritten.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _DESCRIPTORS = re.compile(r"/dev/fd|/proc/(?P<process>[0-9]+)(/task/[0-9]+)?/fd"
 
 
 class ForeignLinkError(OSError):
-    """A link that another user may have put there to lead astray, or another process's file."""
+    """A link that another user may have planted, or a descriptor of another process."""
 
 
 def follow(path: str) -> str | int:
-    """The real path that `path` leads to, which need not exist, or a descriptor's number.
+    """Return the real path of `path`, which need not exist, or the number of a descriptor.
 
-    Raises OSError, `ForeignLinkError` among others, and ValueError for what cannot be a path.
+    Raises OSError, including `ForeignLinkError`, and ValueError for an invalid path.
     """
     place = "/" if path.startswith("/") else os.getcwd()
     parts = path.split("/")[::-1]

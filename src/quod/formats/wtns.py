@@ -49,9 +49,9 @@ class WitnessHeader:
 
     @classmethod
     def of(cls, file: Iden3File) -> WitnessHeader:
-        """Read the header of an open container, whose sections must be as long as it says.
+        """Read the header of an open container, and check that the sections have its lengths.
 
-        Reads only the first of the values, the constant 1. Raises `InputError`.
+        Reads only the first value, the constant 1. Raises `InputError`.
         """
         header = file.section(1, "header")
         curve, field = read_field(header)
@@ -71,12 +71,13 @@ class WitnessHeader:
 
 @frozen(eq=False)
 class Witness:
-    """A checked witness.
+    """A validated witness.
 
-    `curve` is Quod's name of the curve whose scalar field the values are in, or circom's name of a
-    prime without a curve that has a pairing. `values` has shape (n, words): canonical integers
-    below the prime as 32-bit little-endian words, read-only. `size` is the length of the file in
-    bytes.
+    path: The name of the file.
+    curve: Quod's name of the curve whose scalar field the values are in, or circom's name of a
+        prime without a pairing curve.
+    values: (n, words) uint32, read-only: canonical integers as little-endian 32-bit words.
+    size: The length of the file in bytes.
     """
 
     path: str
@@ -108,7 +109,7 @@ class Witness:
 
     @classmethod
     def of(cls, file: Iden3File) -> Witness:
-        """As `open`, for an open container; values are views of it."""
+        """Read an open container as `open` reads a file; values are views of it."""
         header = WitnessHeader.of(file)
         field = field_named(header.curve)
         section = file.section(2, "values")
@@ -125,9 +126,10 @@ class Witness:
 
 
 def witness_bytes(path: Path) -> bytes:
-    """The bytes of a witness file, for a program that checks the values; the header is checked.
+    """Return the bytes of a witness file for a program that checks the values itself.
 
-    Raises `InputError` for a file of another kind, before the values are read.
+    The header is checked. Raises `InputError` for a file of another kind, before the values are
+    read.
     """
     name = file_path(path)
 
@@ -158,7 +160,7 @@ def write_wtns(path: Path, curve: str, values: Words) -> None:
 
 
 def wtns_head(curve: str, count: int) -> bytes:
-    """All of a file that comes before its `count` values."""
+    """Return the part of a file before its `count` values."""
     fr = field_named(curve)
     file = io.BytesIO()
     iden3_writer(KIND, VERSION, [(1, _header(fr, count)), (2, [])])(file)

@@ -1,4 +1,4 @@
-"""The fields of Expander's circuit files, each told by its prime, and how long an element is."""
+"""The fields of Expander's circuit files, identified by their primes."""
 
 from __future__ import annotations
 
@@ -13,10 +13,13 @@ from quod.frozen import frozen
 
 @frozen
 class Circuit6Field:
-    """A field of such files: its prime `value` and the `element_bytes` of an element.
+    """A field of Expander's files.
 
-    `modulus` is what Quod computes in; None for the field of two elements, of which Quod only reads
-    files.
+    name: Its name.
+    value: Its prime.
+    element_bytes: Bytes of an element in a file.
+    modulus: The modulus that Quod computes with; None for the field of two elements, of which Quod
+        only reads files.
     """
 
     name: str
@@ -26,24 +29,25 @@ class Circuit6Field:
 
     @property
     def words(self) -> int:
-        """32-bit words that hold an element."""
+        """32-bit words of an element."""
         return -(-self.element_bytes // 4)
 
     def first_wrong(self, words: Words) -> int | None:
-        """Index of the first of (n, words) numbers that is not below the prime, or None."""
+        """Return the index of the first of (n, words) integers that is not below the prime, or
+        None."""
         if self.modulus is not None:
             return first_at_or_above(words, self.modulus)
         wrong = np.flatnonzero(words[:, 0] >= self.value)
         return int(wrong[0]) if wrong.size else None
 
     def words_of(self, data: memoryview, count: int) -> Words:
-        """The words of so many elements, one after the other: a copy."""
+        """Return `count` consecutive elements as a new array of words."""
         if self.element_bytes < 4:
             return np.frombuffer(data, np.uint8).reshape(count, 1).astype(np.uint32)
         return np.frombuffer(data, "<u4").reshape(count, self.words).astype(np.uint32)
 
     def bytes_of(self, words: Words) -> bytes:
-        """The inverse of `words_of`."""
+        """Return words as the bytes of elements; the inverse of `words_of`."""
         if self.element_bytes < 4:
             return words.astype(np.uint8).tobytes()
         return np.ascontiguousarray(words, "<u4").tobytes()
@@ -60,7 +64,7 @@ MODULUS_BYTES = 32
 
 
 def field_of(modulus: Modulus) -> Circuit6Field:
-    """How files hold a field of Quod's; InputError for one that they have no form for."""
+    """Return the file field of a modulus; InputError if files do not support it."""
     for field in FIELDS:
         if field.value == modulus.value:
             return field
@@ -69,7 +73,7 @@ def field_of(modulus: Modulus) -> Circuit6Field:
 
 
 def read_field(reader: SectionReader) -> Circuit6Field:
-    """Reads the prime, 32 bytes."""
+    """Read the 32-byte prime, and return its field."""
     start = reader.offset
     prime = int.from_bytes(reader.take(MODULUS_BYTES, "the prime"), "little")
     field = next((field for field in FIELDS if field.value == prime), None)

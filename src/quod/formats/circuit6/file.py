@@ -40,9 +40,9 @@ MAGIC = b"CIRCUIT6"
 
 MOST_PUBLIC = 1 << 24
 MOST_LENGTH = 1 << 26
-"""Of the inputs or outputs of a segment."""
+"""The most inputs, or outputs, of a segment."""
 MOST_TOTAL = 1 << 62
-"""Where counts of what copies of segments come to end."""
+"""The limit at which counts over nested copies of segments saturate."""
 
 _DAMAGED = "the file is damaged, compile the circuit again"
 
@@ -51,7 +51,12 @@ Offsets = NDArray[np.uint64]
 
 @frozen(eq=False)
 class Circuit6Child:
-    """Copies of a segment in another one: its number, and how far inputs and outputs are moved."""
+    """Copies of a segment in another one.
+
+    segment: The index of the segment.
+    inputs: The offset of each copy's inputs.
+    outputs: The offset of each copy's outputs.
+    """
 
     segment: int
     inputs: Offsets
@@ -60,7 +65,13 @@ class Circuit6Child:
 
 @frozen(eq=False)
 class Circuit6Segment:
-    """A segment: how many `inputs` and `outputs` it has, its children, and its gates by kind."""
+    """A segment of a circuit.
+
+    inputs: The number of inputs.
+    outputs: The number of outputs.
+    children: Copies of other segments.
+    gates: Its own gates by kind.
+    """
 
     inputs: int
     outputs: int
@@ -70,11 +81,16 @@ class Circuit6Segment:
 
 @frozen(eq=False)
 class Circuit6:
-    """A checked circuit: no segment is within itself, and no gate reaches beyond its layer.
+    """A validated circuit: no segment contains itself, and no gate reaches beyond its layer.
 
-    `public` is how many public inputs there are; of the `outputs` the first `zeros` are to be 0.
-    `layers` are numbers of `segments`, the one on the inputs first. `size` is the length of the
-    file in bytes, 0 for one that was not read.
+    path: The name of the file.
+    field: The field.
+    public: The number of public inputs.
+    outputs: The number of outputs.
+    zeros: The first so many outputs must be 0.
+    segments: The segments.
+    layers: Indices of segments; the layer on the inputs is first.
+    size: The length of the file in bytes; 0 for a circuit that was not read.
     """
 
     path: str
@@ -88,25 +104,25 @@ class Circuit6:
 
     @classmethod
     def open(cls, path: Path) -> Circuit6:
-        """Read a circuit; InputError with section and offset for whatever is wrong with it."""
+        """Read a circuit; InputError, with section and offset, for any fault."""
         name = file_path(path)
         return cls.parse(map_file(path, lambda view: check_magic(view, name)), name)
 
     @classmethod
     def parse(cls, data: memoryview, name: str) -> Circuit6:
-        """As `open`, for bytes in memory; `name` says in errors where they come from."""
+        """Read bytes as `open` reads a file; errors call their source `name`."""
         return _Reading(data, name).circuit()
 
     @cached_property
     def order(self) -> tuple[int, ...]:
-        """The numbers of all segments, each before its children."""
+        """The indices of all segments, each before its children."""
         # `parse` has looked that there is an order.
         return tuple(reversed(_children_first(self.segments, lambda number: None)))
 
     def totals(self, count: Callable[[Circuit6Segment], int]) -> list[int]:
-        """For each segment the sum of what `count` gives for it and, for each copy, its children.
+        """Sum `count` over each segment and all copies nested in it.
 
-        Copies of copies may be more than memory holds the number of: no sum is above MOST_TOTAL.
+        Nested copies may be too many to count exactly: sums saturate at MOST_TOTAL.
         """
         totals = [0] * len(self.segments)
         for number in reversed(self.order):
@@ -118,7 +134,8 @@ class Circuit6:
         return totals
 
     def gates(self) -> dict[str, int]:
-        """How many gates of each kind all layers have, or MOST_TOTAL a layer."""
+        """Return the number of gates of each kind in all layers; a layer counts MOST_TOTAL at
+        most."""
         found = {}
         for kind in KINDS:
             totals = self.totals(lambda segment, kind=kind: len(segment.gates[kind]))  # type: ignore[misc]
@@ -126,7 +143,7 @@ class Circuit6:
         return found
 
     def randoms(self) -> int:
-        """How many gates of all layers have a random coefficient."""
+        """Return the number of gates with a random coefficient in all layers."""
         totals = self.totals(
             lambda segment: sum(int((own.tag == RANDOM).sum()) for own in segment.gates.values())
         )
@@ -134,7 +151,7 @@ class Circuit6:
 
 
 def check_magic(data: Bytes, name: str) -> None:
-    """InputError for a file that is no circuit of Expander."""
+    """Raise InputError for a file that is not a circuit of Expander."""
     magic = bytes(data[: len(MAGIC)])
     if magic != MAGIC:
         raise InputError(
@@ -145,7 +162,7 @@ def check_magic(data: Bytes, name: str) -> None:
 
 
 class _Reading:
-    """Reads one file from front to back."""
+    """A reader of one file, front to back."""
 
     def __init__(self, data: memoryview, name: str) -> None:
         self._reader = SectionReader(name, "header", data, 0, len(data))
@@ -192,7 +209,7 @@ class _Reading:
         )  # fmt: skip
 
     def _count(self, what: str, least: int) -> int:
-        """A count of what takes at least so many bytes each: no more than there is room for."""
+        """Read a count of items of at least `least` bytes each; InputError if they cannot fit."""
         reader, start = self._reader, self._reader.offset
         count = reader.u64(f"the count of {what}")
         if count > reader.remaining // least:
@@ -243,7 +260,8 @@ class _Reading:
         )
 
     def _check_segments(self, segments: Sequence[Circuit6Segment]) -> None:
-        """Refuses segments within themselves, and children that reach beyond their parent."""
+        """Raise InputError for a segment within itself, or a child that reaches beyond its
+        parent."""
         reader = self._reader
 
         def cyclic(number: int) -> None:
@@ -276,7 +294,7 @@ class _Reading:
     def _check_layers(
         self, segments: Sequence[Circuit6Segment], layers: Sequence[int], first: int
     ) -> None:
-        """Refuses layers that are no segments, or do not fit the one below."""
+        """Raise InputError for a layer that is not a segment, or does not fit the layer below."""
         reader = self._reader
         if not layers:
             reader.fail(f"there is no layer; {_DAMAGED}", first - 8)
@@ -297,7 +315,7 @@ class _Reading:
 
 
 def _reach(segment: Circuit6Segment, end: int) -> int:
-    """One more than the last place that a segment's own gates take, or give."""
+    """Return the last input (`end` 0) or output (`end` 1) of a segment's own gates, plus one."""
     columns = [
         column
         for gates in segment.gates.values()
@@ -309,8 +327,10 @@ def _reach(segment: Circuit6Segment, end: int) -> int:
 def _children_first(
     segments: Sequence[Circuit6Segment], cyclic: Callable[[int], None]
 ) -> list[int]:
-    """The numbers of all segments, children before parents; `cyclic` is called for one that is
-    within itself."""
+    """Return the indices of all segments, children before parents.
+
+    `cyclic` is called with a segment that is within itself.
+    """
     found: list[int] = []
     begun, done = bytearray(len(segments)), bytearray(len(segments))
     for root in range(len(segments)):
@@ -332,7 +352,7 @@ def _children_first(
 
 
 def write_circuit6(path: Path, circuit: Circuit6) -> None:
-    """Write a circuit atomically, as Expander reads it. Raises `OutputError`."""
+    """Write a circuit atomically, in the form that Expander reads. Raises `OutputError`."""
     parts = [MAGIC, circuit.field.value.to_bytes(MODULUS_BYTES, "little")]
     numbers = (circuit.public, circuit.outputs, circuit.zeros, len(circuit.segments))
     parts += [_u64(number) for number in numbers]

@@ -1,9 +1,9 @@
 """Lists of gates in segments of Expander's circuit files, as columns.
 
-A gate is the u64 places of its inputs, the u64 place of its output, a byte that says what its
-coefficient is, and that: 1 an element, 2 nothing (random), 3 the u64 number of a public input,
-which only constants have. A unary gate has before it its kind as u64, 12345 for the fifth power and
-12346 for the value itself, and before its input their count.
+A gate is the u64 index of each input, the u64 index of its output, a byte with the kind of its
+coefficient, and the coefficient: for 1 an element, for 2 nothing (random), for 3 the u64 index of a
+public input, which only constants have. A unary gate begins with its kind as u64, 12345 for the
+fifth power and 12346 for the identity, followed by the count of its inputs.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from quod.formats.iden3 import SectionReader, Words
 from quod.frozen import frozen
 
 KINDS = {"mul": 2, "add": 1, "const": 0, "uni": 1}
-"""The kinds of gates, in the order of the file, and how many inputs each has."""
+"""The kinds of gates, in file order, and the number of inputs of each."""
 
 ELEMENT, RANDOM, PUBLIC = 1, 2, 3
-"""What the coefficient of a gate is."""
+"""The kinds of a gate's coefficient."""
 
 _EXPONENTS = {12345: 5, 12346: 1}
 _UNARY = {exponent: kind for kind, exponent in _EXPONENTS.items()}
@@ -31,11 +31,13 @@ _DAMAGED = "the file is damaged, compile the circuit again"
 
 @frozen(eq=False)
 class Circuit6Gates:
-    """Gates of one kind of one segment: `inputs`, a column for each, `output`, and coefficients.
+    """The gates of one kind in one segment, as columns.
 
-    `tag` is one of ELEMENT, RANDOM and PUBLIC, uint8; `value` (n, words) the element, canonical,
-    or in its first word the number of the public input; `exponent` that of unary gates, 1 or 5,
-    uint8, for other kinds 1. Places are uint32.
+    inputs: For each input, the indices as uint32.
+    output: The indices of outputs as uint32.
+    tag: ELEMENT, RANDOM or PUBLIC, as uint8.
+    value: (n, words): the canonical element, or the index of the public input in the first word.
+    exponent: 1 or 5 for unary gates, 1 for other kinds, as uint8.
     """
 
     inputs: tuple[NDArray[np.uint32], ...]
@@ -49,13 +51,20 @@ class Circuit6Gates:
 
 
 def fixed_bytes(kind: str) -> int:
-    """Bytes of a gate before its coefficient: what is least of it."""
+    """Return the bytes of a gate before its coefficient, which are its minimum length."""
     return 8 * (KINDS[kind] + 1) + 1 + (16 if kind == "uni" else 0)
 
 
 @frozen(eq=False)
 class GateReader:
-    """Reads the gates of a segment with so many `inputs` and `outputs`, of a circuit's `field`."""
+    """A reader of the gates of a segment.
+
+    reader: The reader of the file.
+    field: The field of the circuit.
+    public: The number of public inputs.
+    inputs: The number of inputs of the segment.
+    outputs: The number of outputs of the segment.
+    """
 
     reader: SectionReader
     field: Circuit6Field
@@ -64,7 +73,7 @@ class GateReader:
     outputs: int
 
     def read(self, kind: str, count: int) -> Circuit6Gates:
-        """So many gates of a kind; InputError with the place of what is wrong."""
+        """Read `count` gates of a kind; InputError, with the offset, for any fault."""
         if not count:
             return no_gates(kind, self.field)
         fixed, begin, data = fixed_bytes(kind), self.reader.offset, self.reader.rest()
@@ -73,7 +82,7 @@ class GateReader:
         tag: NDArray[np.uint8] = np.frombuffer(data, np.uint8)[starts + (fixed - 1)]
 
         def fail(wrong: NDArray[np.bool_], at: int, text: str) -> NoReturn:
-            """The error for the first gate that is wrong, in what is so many bytes within it."""
+            """Raise the error for the first wrong gate, at byte `at` of it."""
             row = int(wrong.argmax())
             shown = text.format(int(places[row, at // 8]) if at < fixed - 1 else "")
             self.reader.fail(f"{shown}; {_DAMAGED}", begin + int(starts[row]) + at)
@@ -121,7 +130,7 @@ class GateReader:
         return Circuit6Gates(tuple(columns[:-1]), columns[-1], tag, value, exponent)
 
     def _starts(self, kind: str, count: int, data: memoryview) -> NDArray[np.int64]:
-        """Where the next gates begin in what is left, and reads them."""
+        """Skip the gates of a list, and return the offset of each in `data`."""
         reader, fixed = self.reader, fixed_bytes(kind)
         lengths = {ELEMENT: fixed + self.field.element_bytes, RANDOM: fixed, PUBLIC: fixed + 8}
         stride = lengths.get(data[fixed - 1], 0) if len(data) >= fixed else 0
@@ -149,20 +158,20 @@ class GateReader:
 
 
 def _pieces(data: memoryview, starts: NDArray[np.int64], length: int) -> NDArray[np.uint8]:
-    """So many bytes from each place on, as (n, length)."""
+    """Return `length` bytes from each offset, as (n, length)."""
     windows = np.lib.stride_tricks.sliding_window_view(np.frombuffer(data, np.uint8), length)
     return windows[starts]
 
 
 def no_gates(kind: str, field: Circuit6Field) -> Circuit6Gates:
-    """None of a kind."""
+    """Return an empty list of gates of a kind."""
     none, empty = np.zeros(0, np.uint32), np.zeros(0, np.uint8)
     value = np.zeros((0, field.words), np.uint32)
     return Circuit6Gates((none,) * KINDS[kind], none, empty, value, empty)
 
 
 def gates_to_bytes(kind: str, gates: Circuit6Gates, field: Circuit6Field) -> bytes:
-    """A list of gates with its count, as files hold it."""
+    """Return a list of gates with its count, in the file's format."""
     count, fixed = len(gates), fixed_bytes(kind)
     tails = np.zeros(256, np.int64)
     tails[[ELEMENT, PUBLIC]] = field.element_bytes, 8

@@ -66,10 +66,13 @@ class Circuit6WitnessHeader:
 
 @frozen(eq=False)
 class Circuit6Witness:
-    """Checked witnesses, one an instance.
+    """Validated witnesses, one for each instance.
 
-    `private` has shape (instances, inputs, words) and `public` (instances, public inputs, words):
-    canonical integers as little-endian uint32 words. `size` is the length of the file in bytes.
+    path: The name of the file.
+    field: The field.
+    private: (instances, inputs, words) uint32: canonical integers as little-endian words.
+    public: (instances, public inputs, words) uint32.
+    size: The length of the file in bytes.
     """
 
     path: str
@@ -83,13 +86,13 @@ class Circuit6Witness:
 
     @classmethod
     def open(cls, path: Path) -> Circuit6Witness:
-        """Read witnesses; InputError with section and offset for whatever is wrong with them."""
+        """Read witnesses; InputError, with section and offset, for any fault."""
         name = file_path(path)
         return cls.parse(read_file(path, lambda view: Circuit6WitnessHeader.read(view, name)), name)
 
     @classmethod
     def parse(cls, data: memoryview, name: str) -> Circuit6Witness:
-        """As `open`, for bytes in memory; `name` says in errors where they come from."""
+        """Read bytes as `open` reads a file; errors call their source `name`."""
         header = Circuit6WitnessHeader.read(data, name)
         field, length = header.field, header.private + header.public
         start = _HEADER_BYTES
@@ -107,7 +110,8 @@ class Circuit6Witness:
 
 
 def is_circuit6_witness(data: Bytes) -> bool:
-    """Whether the file has the prime of a field where witnesses have it: they have no letters."""
+    """Return true if a known prime is at its offset in a witness file, which has no magic
+    number."""
     if len(data) < _HEADER_BYTES:
         return False
     prime = int.from_bytes(data[_HEADER_BYTES - MODULUS_BYTES : _HEADER_BYTES], "little")
@@ -115,9 +119,9 @@ def is_circuit6_witness(data: Bytes) -> bool:
 
 
 def write_circuit6_witness(path: Path, field: Modulus, private: Words, public: Words) -> None:
-    """Write witnesses atomically, to a file of mode 0600; the arrays are as in `Circuit6Witness`.
+    """Write witnesses atomically, to a file of mode 0600; arrays are as in `Circuit6Witness`.
 
-    InputError for other arrays, `OutputError` if writing fails.
+    Raises InputError for other arrays, `OutputError` if writing fails.
     """
     own = field_of(field)
     arrays = []

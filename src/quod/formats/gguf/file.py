@@ -47,9 +47,9 @@ from quod.wording import counted
 
 MAGIC = "GGUF"
 VERSION = 3
-"""The version of written files."""
+"""The version that is written."""
 VERSIONS = (2, 3)
-"""The versions that Quod reads."""
+"""The versions that are read."""
 ALIGNMENT = "general.alignment"
 DEFAULT_ALIGNMENT = 32
 
@@ -65,11 +65,14 @@ _DAMAGED = "the file is damaged, make or copy it again"
 
 @frozen(eq=False)
 class GgufTensor:
-    """A tensor: its `shape` as NumPy says it, the dimension that lies contiguous last.
+    """A tensor of a GGUF file.
 
-    `offset` is where in the file its data begin, `data` these bytes, of which none is read yet. A
-    tensor of an unknown type (`type.is_known` is false) has no data here, because its length is
-    unknown: `array` raises InputError.
+    name: Its name.
+    type: Its type.
+    shape: The shape as in NumPy, with the contiguous dimension last.
+    offset: The offset of its data in the file.
+    data: Its bytes, not read yet; empty for an unknown type (`type.is_known` is false), whose
+        length is unknown.
     """
 
     name: str
@@ -79,7 +82,7 @@ class GgufTensor:
     data: memoryview
 
     def require_known(self) -> None:
-        """InputError for a tensor of a type that Quod does not know."""
+        """Raise InputError for a tensor of a type that Quod does not know."""
         if not self.type.is_known:
             raise InputError(
                 f"tensor {shown(self.name)} has {self.type.name} of GGUF, which Quod does not "
@@ -87,10 +90,11 @@ class GgufTensor:
             )
 
     def array(self) -> NDArray[Any]:
-        """The data as a read-only view: of numbers shape `shape`, of BF16 the upper halves of f32
-        as uint16, of blocks uint8 of shape (*shape[:-1], bytes of a row).
+        """Return the data as a read-only view.
 
-        InputError for a type that Quod does not know.
+        Numbers have the shape `shape`, with BF16 as the upper halves of f32 in uint16; blocks are
+        uint8 of shape (*shape[:-1], bytes of a row). Raises InputError for a type that Quod does
+        not know.
         """
         self.require_known()
         if self.type.dtype is not None:
@@ -101,11 +105,16 @@ class GgufTensor:
 
 @frozen(eq=False)
 class Gguf:
-    """A checked file. `metadata` is in the file's order, as are `tensors`, by their names.
+    """A validated GGUF file.
 
-    Values are described in `quod.formats.gguf.metadata`. `data_offset` is where the data begin.
-    `identity` tells whether a mapped file has changed since, None where it was read. `version` is
-    the version of the format.
+    path: The name of the file.
+    metadata: The values by key, in file order; see `quod.formats.gguf.metadata`.
+    tensors: The tensors by name, in file order.
+    alignment: The alignment of tensors' data in bytes.
+    data_offset: The offset of all data in the file.
+    size: The length of the file in bytes.
+    identity: Detects changes of a mapped file; None if the file was read.
+    version: The version of the format.
     """
 
     path: str
@@ -119,13 +128,13 @@ class Gguf:
 
     @classmethod
     def open(cls, path: Path, *, owned: bool = False, most_bytes: int | None = None) -> Gguf:
-        """Map a file, or with `owned` read it into memory of its own; of at most `most_bytes`.
+        """Map a file, or read it if `owned`; InputError if it has more than `most_bytes`.
 
-        Raises `InputError`, with section, key and offset, for another version, counts, lengths and
-        dimensions that the file is too short for, keys and names that occur twice, types of values
-        that there are not, truth values that are neither 0 nor 1, arrays of arrays, rows that are
-        no whole blocks, data beyond the end, that overlap or are not aligned, and more than
-        MOST_PAIRS pairs, MOST_TENSORS tensors or MOST_STRINGS texts in arrays.
+        Raises `InputError`, with section, key and offset, for another version; counts, lengths or
+        dimensions that exceed the file; duplicate keys or names; unknown types of values; booleans
+        other than 0 and 1; nested arrays; rows that are not whole blocks; data that exceed the
+        file, overlap or are not aligned; and more than MOST_PAIRS pairs, MOST_TENSORS tensors or
+        MOST_STRINGS strings in arrays.
         """
         name, most = file_path(path), whole_number_or_none("most_bytes", most_bytes, 1)
 
@@ -141,7 +150,7 @@ class Gguf:
 
     @classmethod
     def parse(cls, data: memoryview, name: str, identity: FileIdentity | None = None) -> Gguf:
-        """As `open`, for bytes in memory; `name` says in errors where they come from."""
+        """Read bytes as `open` reads a file; errors call their source `name`."""
         reader, version, tensors, pairs = _start(data, name)
         metadata = MetadataReader(reader, data).read(pairs)
         alignment = _alignment(metadata, reader)
@@ -158,7 +167,8 @@ class Gguf:
 
 
 def _start(data: Bytes, name: str) -> tuple[SectionReader, int, int, int]:
-    """A reader behind the counts, the version, and the counts of tensors and of pairs."""
+    """Read the header: return a reader after it, the version, and the counts of tensors and
+    pairs."""
     reader = SectionReader(name, "header", data, 0, len(data))
     version = _version(reader)
     start = reader.offset
@@ -170,12 +180,12 @@ def _start(data: Bytes, name: str) -> tuple[SectionReader, int, int, int]:
 
 
 def aligned(offset: int, alignment: int) -> int:
-    """The next multiple of the alignment."""
+    """Round an offset up to a multiple of the alignment."""
     return -(-offset // alignment) * alignment
 
 
 def is_alignment(value: object) -> bool:
-    """Whether a file may have it: a u32, a power of two."""
+    """Return true if a metadata value is a valid alignment: a u32 that is a power of two."""
     return isinstance(value, np.uint32) and int(value).bit_count() == 1
 
 
@@ -222,7 +232,8 @@ def _alignment(metadata: Mapping[str, MetadataValue], reader: SectionReader) -> 
 
 
 class _Tensors:
-    """The descriptions of tensors: name, type, shape, where one stands in the file, its offset."""
+    """The descriptions of tensors: type, shape, the offset of the description, and that of the
+    data."""
 
     def __init__(self, reader: SectionReader, alignment: int) -> None:
         self._reader = reader
@@ -230,7 +241,7 @@ class _Tensors:
         self._found: dict[str, tuple[GgufType, tuple[int, ...], int, int]] = {}
 
     def read(self) -> None:
-        """The next one."""
+        """Read the next description."""
         reader = self._reader
         reader.label, start = "tensors", reader.offset
         name = read_string(reader, "a name", most=MOST_KEY_BYTES)
@@ -271,7 +282,7 @@ class _Tensors:
         return kind
 
     def placed(self, data: memoryview, begin: int) -> dict[str, GgufTensor]:
-        """All of them with their data, which begin at `begin`."""
+        """Return all tensors with their data, which begin at offset `begin`."""
         placed = {}
         for name, (kind, shape, place, offset) in self._found.items():
             length = prod(shape) // kind.elements * kind.bytes

@@ -1,8 +1,8 @@
-"""The values that stand before the tensors of a GGUF file, by key.
+"""The metadata of a GGUF file, by key.
 
-A value keeps its type: numbers are NumPy scalars, arrays of them read-only NumPy views of the file,
-text is str, truth values are bool, and arrays of text are `GgufStrings`, decoded when asked for.
-Arrays of arrays, which the format allows and no reader takes, are refused.
+A value keeps its type: numbers are NumPy scalars, arrays of numbers are read-only NumPy views of
+the file, text is str, booleans are bool, and arrays of text are `GgufStrings`, which decode on
+access. Arrays of arrays, which the format allows but no reader supports, raise InputError.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from quod.validation import plain_array, shown, shown_kind
 
 MOST_KEY_BYTES = 65_535
 MOST_STRINGS = 1 << 22
-"""Texts in all arrays of a file."""
+"""The most strings in all arrays of a file."""
 
 _BOOL, _STRING, _ARRAY = 7, 8, 9
 _NUMBERS: dict[int, np.dtype[Any]] = {
@@ -42,9 +42,9 @@ _DAMAGED = "the file is damaged, make or copy it again"
 
 @frozen(eq=False)
 class GgufStrings(Sequence[str]):
-    """An array of text within a file; a piece that is no UTF-8 is an `InputError` when asked for.
+    """An array of text within a file; accessing an item that is not UTF-8 raises `InputError`.
 
-    `_ends` has where in `_data` each text ends, and before the first where its length begins.
+    `_ends` has the offset of the first length in `_data`, then the end of each text.
     """
 
     _path: str
@@ -71,7 +71,8 @@ MetadataValue = bool | str | np.number[Any] | NDArray[Any] | Sequence[str]
 
 
 class MetadataReader:
-    """Reads keys and values in their order, and counts the texts of arrays over the whole file."""
+    """A reader of keys and values, in order, that counts the strings of arrays in the whole
+    file."""
 
     def __init__(self, reader: SectionReader, data: memoryview) -> None:
         self._reader = reader
@@ -79,7 +80,7 @@ class MetadataReader:
         self._strings = 0
 
     def read(self, pairs: int) -> dict[str, MetadataValue]:
-        """So many pairs; InputError with key and offset for whatever is wrong with them."""
+        """Read `pairs` pairs; InputError, with key and offset, for any fault."""
         found: dict[str, MetadataValue] = {}
         reader = self._reader
         for _ in range(pairs):
@@ -162,8 +163,10 @@ class MetadataReader:
 
 
 def read_string(reader: SectionReader, what: str, *, most: int | None = None) -> str:
-    """A text with its length before it; InputError for one that runs past the end of the file, is
-    no UTF-8 or longer than `most` bytes."""
+    """Read a text with its length before it.
+
+    Raises InputError if it exceeds the file, is not UTF-8, or is longer than `most` bytes.
+    """
     start = reader.offset
     length = reader.u64(f"the length of {what}")
     if most is not None and length > most:
@@ -182,7 +185,7 @@ def _text(path: str, label: str, data: memoryview, start: int) -> str:
 
 
 def shown_metadata(value: MetadataValue) -> object:
-    """A value for a table of them, as JSON can hold it: of arrays the length and how they begin."""
+    """Return a value in a form for JSON tables: of an array, its length and its first items."""
     if isinstance(value, np.number):
         number = value.item()
         return number if np.isfinite(value) else str(number)
@@ -195,7 +198,7 @@ def shown_metadata(value: MetadataValue) -> object:
 
 
 def metadata_bytes(metadata: Mapping[str, MetadataValue]) -> bytes:
-    """The pairs as a file has them; InputError for a key or value that has no form there."""
+    """Return the pairs in file form; InputError for a key or value that the format cannot hold."""
     found = []
     for key, value in metadata.items():
         name = string_bytes("a key of metadata", key, most=MOST_KEY_BYTES)
@@ -204,7 +207,7 @@ def metadata_bytes(metadata: Mapping[str, MetadataValue]) -> bytes:
 
 
 def string_bytes(name: str, value: object, *, most: int | None = None) -> bytes:
-    """A text with its length before it; with `most` it may not be empty nor longer."""
+    """Return a text with its length before it; with `most`, it must have 1 to `most` bytes."""
     if not isinstance(value, str):
         raise InputError(f"{name} must be text, not {shown(value)}")
     try:

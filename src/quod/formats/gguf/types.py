@@ -1,4 +1,4 @@
-"""What the elements of a GGUF tensor are: numbers of one type, or blocks of quantised ones.
+"""The types of GGUF tensors: plain numbers, or blocks of quantised ones.
 
 Numbers and sizes follow the specification of GGUF in ggml (docs/gguf.md) and its `ggml_type`.
 """
@@ -15,10 +15,14 @@ from quod.names import NameTable
 
 @frozen
 class GgufType:
-    """A type of tensors: its `number` in files, and blocks of `elements` values in `bytes` bytes.
+    """A type of tensors.
 
-    `dtype` is what NumPy has for a value, None for blocks; of BF16 it is the upper half of an f32
-    as uint16. A type that Quod does not know has 0 bytes.
+    name: The name in ggml.
+    number: The number in files.
+    elements: Values of a block; 1 for plain numbers.
+    bytes: Bytes of a block; 0 for a type that Quod does not know.
+    dtype: The NumPy type of a value, for BF16 uint16 with the upper half of an f32; None for
+        blocks.
     """
 
     name: str
@@ -29,12 +33,12 @@ class GgufType:
 
     @property
     def is_known(self) -> bool:
-        """Whether Quod knows the type, and so the length of its values."""
+        """True if Quod knows the type, and so the size of its values."""
         return self.bytes > 0
 
 
 def unknown_type(number: int) -> GgufType:
-    """A type that is not in the table, such as one of a later version of ggml."""
+    """Return a type that is not in the table, such as one of a later version of ggml."""
     return GgufType(f"type {number}", number, 1, 0)
 
 
@@ -80,6 +84,6 @@ _ROWS = (
 GGUF_TYPES: dict[str, GgufType] = NameTable(
     "quod.formats.GGUF_TYPES", "a type of tensors", {row.name: row for row in _ROWS}
 )
-"""By name. Types of one version of ggml only, or of none any more, are left out."""
+"""The types by name; types that only one version of ggml had are left out."""
 
 BY_NUMBER = {row.number: row for row in GGUF_TYPES.values()}

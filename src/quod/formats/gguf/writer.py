@@ -1,4 +1,4 @@
-"""Model files of llama.cpp (`.gguf`) written; `quod.formats.gguf.file` has their layout."""
+"""Writing model files of llama.cpp (`.gguf`); `quod.formats.gguf.file` has the layout."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def write_gguf(
     metadata: Mapping[str, MetadataValue],
     tensors: Mapping[str, tuple[str, NDArray[Any]]],
 ) -> None:
-    """Write a file atomically: pairs and tensors in the order of the mappings.
+    """Write a file atomically, with pairs and tensors in the order of the mappings.
 
-    Values of `metadata` say their type: NumPy scalars and arrays of one dimension, bool, str, and
-    lists of str. A tensor is the name of its type and an array as `GgufTensor.array` gives one: of
-    the type's numbers in the tensor's shape, or of blocks as uint8 whose last dimension is the
-    bytes of a row. Raises `InputError` for what does not fit, `OutputError` if writing fails.
+    The types of `metadata` are those of its values: NumPy scalars and 1-D arrays, bool, str, and
+    lists of str. A tensor is the name of its type and an array as from `GgufTensor.array`: numbers
+    of the type in the tensor's shape, or blocks as uint8 whose last dimension is the bytes of a
+    row. Raises `InputError` for values that do not fit, `OutputError` if writing fails.
     """
     _check_mapping("metadata", metadata, MOST_PAIRS)
     _check_mapping("tensors", tensors, MOST_TENSORS)
@@ -98,7 +98,7 @@ def _tensor(label: str, given: object) -> tuple[GgufType, NDArray[Any]]:
 
 
 def _shape(label: str, kind: GgufType, array: NDArray[Any]) -> tuple[int, ...]:
-    """The shape in values."""
+    """Return the shape in values."""
     if array.ndim > MOST_DIMENSIONS:
         raise InputError(f"{label} must have at most {MOST_DIMENSIONS} dimensions")
     if kind.dtype is not None:

@@ -68,7 +68,7 @@ _MOST_WORDS = 17
 
 
 def coefficient_dtype(words: int) -> np.dtype[Any]:
-    """One entry of section 4: matrix (0 is A, 1 is B), constraint, signal, value (words,)."""
+    """Return the type of an entry of section 4: matrix (0: A, 1: B), constraint, signal, value."""
     words = whole_number("words", words, 1, _MOST_WORDS)
     return np.dtype(
         [("matrix", "<u4"), ("constraint", "<u4"), ("signal", "<u4"), ("value", "<u4", (words,))]
@@ -77,7 +77,7 @@ def coefficient_dtype(words: int) -> np.dtype[Any]:
 
 @frozen
 class _Place:
-    """Where an array of points lies in the file; `group` is 1 for G1 and 2 for G2."""
+    """The location of an array of points in the file; `group` is 1 for G1 and 2 for G2."""
 
     section: str
     offset: int
@@ -144,11 +144,11 @@ class Zkey:
         monomial: bool = False,
         **points: Words,
     ) -> Zkey:
-        """A key that is in no file; errors call it `name`.
+        """Return a key of arrays; errors call it `name`.
 
-        `points` are all of those that the class lists, by name. `owned` says that nobody writes to
-        the arrays any more, so that what kernels follow need not be copied. InputError for arrays
-        that do not fit together; whether the points are any good is not checked.
+        `points` are all points that the class lists, by name. `owned` promises that nobody writes
+        to the arrays any more, so that derived data need no copy. Raises InputError for arrays that
+        do not fit together; the points are not validated.
         """
         fields = curve_named(curve)
         public, domain_size = check_arrays(
@@ -189,19 +189,19 @@ class Zkey:
 
     @classmethod
     def open(cls, path: Path, *, owned: bool = False) -> Zkey:
-        """Map a proving key, or with `owned` read it, and check all of it but the points.
+        """Map a proving key, or read it if `owned`, and check all of it except the points.
 
-        Raises `InputError` for a damaged container, a protocol other than Groth16, a curve that
-        is not known, sections whose length does not fit the header, a domain that is not a power
-        of two, too large for the field or too small for the constraints, and coefficients out of
-        range. `check_points` checks the points; the prover's device checks that they are on the
+        Raises `InputError` for a damaged container, a protocol other than Groth16, an unknown
+        curve, sections whose length does not fit the header, a domain that is not a power of two,
+        too large for the field or too small for the constraints, and coefficients out of range.
+        `check_points` checks the points' encoding; the prover's device checks that they are on the
         curve and in the subgroup.
         """
         return cls.of(Iden3File.open(path, KIND, VERSION, owned=owned, check=_check_lengths))
 
     @classmethod
     def of(cls, file: Iden3File) -> Zkey:
-        """As `open`, for an open container."""
+        """Read an open container as `open` reads a file."""
         header, section = read_groth16_header(file)
         places: dict[str, _Place] = {}
         arrays: dict[str, Words] = {}
@@ -243,19 +243,19 @@ class Zkey:
 
     @property
     def quotient_points(self) -> Words:
-        """The points of h that a quotient has a term for: a monomial key pads h with infinity."""
+        """The points of h that a quotient uses; a monomial key pads h with infinity."""
         return self.h[:-1] if self.monomial else self.h
 
     @property
     def owned(self) -> bool:
-        """Whether the arrays are memory that nobody else writes to, nor any change of a file."""
+        """True if the arrays are memory that neither other code nor a change of a file modifies."""
         return self._owned
 
     def check_unchanged(self) -> None:
-        """InputError if the mapped file was written to, or another took its place, since `open`.
+        """Raise InputError if the mapped file was written to or replaced since `open`.
 
-        An owned key does not change. One look at the file's size, time and inode: it tells of
-        mistakes, and of nothing that happens afterwards.
+        An owned key does not change. One check of the file's size, time and inode: it detects
+        mistakes, but no later changes.
         """
         if self._identity is not None:
             self._identity.check()
@@ -311,7 +311,7 @@ def _check_lengths(file: Iden3File) -> None:
 
 
 def _read_coefficients(file: Iden3File, header: ZkeyHeader) -> tuple[Coefficients, int]:
-    """The checked entries of section 4 and how many constraints the circuit has."""
+    """Return the validated entries of section 4, and the number of the circuit's constraints."""
     section = file.section(4, "coefficients")
     count = section.u32("the count of coefficients")
     start = section.offset
@@ -354,7 +354,7 @@ def _read_coefficients(file: Iden3File, header: ZkeyHeader) -> tuple[Coefficient
 
 
 def _read_contributions(file: Iden3File, curve: PairingCurve) -> tuple[bytes | None, int]:
-    """The circuit hash and the count of contributions, whose own contents are skipped."""
+    """Return the circuit hash and the count of contributions, whose contents are skipped."""
     if 10 not in file.sections:
         return None, 0
     section = file.section(10, "contributions")
@@ -378,7 +378,8 @@ def check_arrays(
     points: Mapping[str, Words],
     circuit_hash: bytes | None,
 ) -> tuple[int, int]:
-    """`public` and `domain_size`; InputError for arrays of a key that do not fit together."""
+    """Return `public` and `domain_size`; InputError for arrays of a key that do not fit
+    together."""
     public = whole_number("public", public)
     domain_size = whole_number("domain_size", domain_size)
     fq, fr = curve.fq, curve.fr

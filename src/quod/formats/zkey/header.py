@@ -35,7 +35,7 @@ class ZkeyHeader:
 
 
 def read_zkey_header(file: Iden3File) -> tuple[ZkeyHeader, SectionReader]:
-    """The header of a zkey of any known protocol, and the reader of section 2 behind it.
+    """Read the header of a zkey of any known protocol; also return a reader of section 2 after it.
 
     Raises `InputError` for an unknown protocol or curve.
     """
@@ -74,7 +74,10 @@ def read_zkey_header(file: Iden3File) -> tuple[ZkeyHeader, SectionReader]:
 
 
 def read_groth16_header(file: Iden3File) -> tuple[ZkeyHeader, SectionReader]:
-    """See `read_zkey_header`; InputError unless it is a Groth16 key with consistent sizes."""
+    """Read a header; InputError unless it is of a Groth16 key with consistent sizes.
+
+    See `read_zkey_header`.
+    """
     header, section = read_zkey_header(file)
     if header.protocol != "groth16":
         raise InputError(
@@ -119,7 +122,7 @@ def _check_sizes(header: ZkeyHeader, section: SectionReader) -> None:
 def lists_of_points(
     variables: int, public: int, domain_size: int
 ) -> tuple[tuple[int, str, int, int], ...]:
-    """The sections of points: number, name, count of points, and 1 or 2 for G1 or G2."""
+    """Return the sections of points: number, name, count of points, and 1 or 2 for G1 or G2."""
     return (
         (3, "ic", public + 1, 1),
         (5, "a", variables, 1),
@@ -133,10 +136,10 @@ def lists_of_points(
 def check_lengths(
     file: Iden3File, header: SectionReader, counts: tuple[int, int, int], point: int, entry: int
 ) -> None:
-    """InputError for a key whose sections are not as long as its header says.
+    """Check that the sections of a key have the lengths of its header; InputError if not.
 
-    header: a reader that has read the `counts` (variables, public, domain size).
-    point, entry: the bytes of a point of G1 and of an entry of the coefficients.
+    header: A reader that has read the `counts` (variables, public, domain size).
+    point, entry: The bytes of a point of G1 and of an entry of the coefficients.
     """
     for name, group in HEADER_POINTS:
         header.skip(point * group, name)

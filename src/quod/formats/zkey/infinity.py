@@ -45,10 +45,10 @@ def wrong_infinity(
     public: int,
     fr: Modulus,
 ) -> tuple[str, int] | None:
-    """The name and the index of a point at infinity that no correct key has, or None.
+    """Return the name and index of a point at infinity that no correct key has, or None.
 
-    points: the points of a key by name. Reads one word of every point, and the coefficients if any
-    point is infinity. Of a key with many such points it finds one of the first.
+    points: The points of a key by name. Reads one word of every point, and the coefficients if any
+    point is infinity. In a key with many such points it finds one of the first.
     """
     infinite = {
         name: infinite_points(array[None] if name in SINGLE_POINTS else array)
@@ -79,7 +79,7 @@ def wrong_infinity(
 
 
 def _batches(wires: NDArray[np.bool_]) -> Iterator[NDArray[np.bool_]]:
-    """The wires of a mask in masks of a few at first, then of more."""
+    """Yield the wires of a mask in masks of growing size."""
     indices, size = np.flatnonzero(wires), _FIRST_BATCH
     while len(indices):
         batch = np.zeros_like(wires)
@@ -89,7 +89,7 @@ def _batches(wires: NDArray[np.bool_]) -> Iterator[NDArray[np.bool_]]:
 
 
 def _used_wires(coefficients: NDArray[Any], variables: int) -> NDArray[np.bool_]:
-    """A mask of the wires with an entry other than 0 in A (row 0) and B (row 1)."""
+    """Return a mask of the wires with a non-zero entry in A (row 0) and B (row 1)."""
     used = np.zeros(2 * variables, np.bool_)
     for start in range(0, len(coefficients), _CHUNK):
         entries = coefficients[start : start + _CHUNK]
@@ -102,7 +102,7 @@ def _used_wires(coefficients: NDArray[Any], variables: int) -> NDArray[np.bool_]
 def _without_cancelled(
     coefficients: NDArray[Any], wires: NDArray[np.bool_], fr: Modulus
 ) -> NDArray[np.bool_]:
-    """The mask `wires` without those whose entries add up to 0 in every constraint."""
+    """Return the mask `wires` without those whose entries add up to 0 in every constraint."""
     remaining = np.zeros_like(wires)
     sums: defaultdict[tuple[int, int, int], int] = defaultdict(int)
     for start in range(0, len(coefficients), _CHUNK):

@@ -107,8 +107,7 @@ def _rows_of(found: Tensor) -> list[Any]:
 
 
 class Batch:
-    """Activation rows X, checked against a matrix of shape (`rows`, `columns`), and result
-    memory."""
+    """Activation rows X, checked against a matrix of shape (`rows`, `columns`), and memory of Y."""
 
     def __init__(
         self, device: AnyDevice, x: Given, y: Given | None, shape: tuple[int, int], weights: Any
