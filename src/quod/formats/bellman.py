@@ -229,8 +229,7 @@ def _read_key(data: memoryview, name: str) -> _Parts:
 
 
 def _read_lists(parts: _Parts, size: int) -> tuple[bytes | None, int]:
-    """Read the lists of parameters; return the circuit hash and the contributions of a
-    transcript."""
+    """Read the lists of parameters; return the circuit hash and contributions of a transcript."""
     for name, group in LISTS.items():
         parts.list(name, group)
     b = parts.points["b_g1"], parts.points["b_g2"]

@@ -103,8 +103,7 @@ class SectionReader:
         return int.from_bytes(self.take(8, what), "little")
 
     def text(self, name: str) -> str:
-        """Read a u32 length and so many printable ASCII characters, which errors call the
-        `name`."""
+        """Read a u32 length and so many printable ASCII characters; errors call them `name`."""
         start = self._position
         length = self.u32(f"the length of the {name}")
         if length > _MOST_TEXT:
@@ -138,7 +137,12 @@ class SectionReader:
 
 @frozen
 class Section:
-    """Where a section's bytes lie in the file."""
+    """The location of a section in the file.
+
+    id: Its number.
+    offset: The offset of its contents in bytes.
+    length: The length of its contents in bytes.
+    """
 
     id: int
     offset: int
@@ -147,10 +151,10 @@ class Section:
 
 @frozen(eq=False)
 class Iden3File:
-    """An open container: which sections it has and where.
+    """An open container, and the locations of its sections.
 
-    Its bytes are a read-only map with the file's `identity`. If that is None, they are memory that
-    nobody else writes to, or a view of a file that is not read yet, for checks of its headers.
+    Its bytes are a read-only map with the file's `identity`. If that is None, they are private
+    memory, or a view of a file that is not read yet, for checks of its headers.
     """
 
     path: str
@@ -162,7 +166,7 @@ class Iden3File:
 
     @property
     def size(self) -> int:
-        """Bytes of the whole file."""
+        """The length of the whole file in bytes."""
         return len(self.contents)
 
     @property

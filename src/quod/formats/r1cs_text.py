@@ -19,7 +19,7 @@ _CHUNK = 1 << 14
 
 @frozen
 class Constraint:
-    """A constraint A * B = C by its number, from 0, and its three linear combinations."""
+    """A constraint A * B = C: its index, from 0, and its three linear combinations."""
 
     number: int
     a: Terms

@@ -99,8 +99,7 @@ class Parts:
         return os.pread(self.file.fileno(), length, at) if self.is_done(at, length) else None
 
     def finish(self, at: int, length: int) -> None:
-        """Mark bytes as final; every few seconds, marked bytes are flushed and recorded in the
-        journal."""
+        """Mark bytes as final; every few seconds, marked bytes are recorded in the journal."""
         self._pending.append((at, length))
         if self._journal is None or monotonic() - self._last < SECONDS_BETWEEN:
             return
@@ -115,8 +114,7 @@ class Parts:
         self._last = monotonic()
 
     def recover(self) -> int | None:
-        """Read the journal; return the number of finished parts, or None if it is of other
-        inputs."""
+        """Read the journal; return the number of finished parts, None if of other inputs."""
         assert self._journal is not None
         try:
             # What others put there, a pipe say, is not waited for.
@@ -181,8 +179,7 @@ class Parts:
 
 
 def expect(path: Path) -> None:
-    """Announce that `write_resumably` will be called with this target, unless the work ends
-    earlier."""
+    """Announce a later call of `write_resumably` with this target."""
     expected.append(file_path(path))
 
 

@@ -71,9 +71,9 @@ class ProofJson:
 
 @frozen
 class VerifyingKeyJson:
-    """A verifying key. `ic` has one point more than there are public inputs.
+    """A verifying key; `ic` has one more point than there are public inputs.
 
-    `alphabeta` is e(alpha, beta), None where the file lacks it; no verifier may rely on it.
+    `alphabeta` is e(alpha, beta), or None if the file lacks it; verifiers must not rely on it.
     """
 
     curve: str

@@ -36,8 +36,7 @@ def read_symbol_file(path: Path, *, most_bytes: int = _MOST_BYTES) -> bytes:
 
 
 def symbol_rows(data: bytes, name: str) -> Iterator[SymbolRow]:
-    """Yield the lines of a file, of which there may be millions; `InputError` for a malformed
-    one."""
+    """Yield the lines of a file, which may have millions; `InputError` for a malformed one."""
     offset = 0
     for number, raw in enumerate(io.BytesIO(data), 1):
         try:

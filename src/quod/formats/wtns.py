@@ -35,9 +35,11 @@ _LENGTH_BYTES = 8
 
 @frozen
 class WitnessHeader:
-    """The header of a witness file, which gives the number of values and their field.
+    """The header of a witness file, whose values may not be read yet.
 
-    The values may not be read yet. `curve` is as in `Witness`.
+    path: The name of the file.
+    curve: The name of the field, as in `Witness`.
+    count: The number of values.
     """
 
     path: str

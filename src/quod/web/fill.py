@@ -1,4 +1,4 @@
-"""The kernel by which a graph fills memory with a word; zeros need none."""
+"""The kernel with which a graph fills memory with a word; zeros need none."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ fn main(@builtin(local_invocation_index) lane: u32, @builtin(workgroup_id) group
 
 
 def fill_words(word: int, offset: int, nbytes: int) -> tuple[int, list[int]]:
-    """How many workgroups fill so many bytes at a byte offset, and their block of parameters."""
+    """Return the workgroups and the parameter block that fill `nbytes` bytes at a byte offset."""
     groups = -(-nbytes // (4 * GROUP))
     block = struct.pack("<4I", groups, word, offset // 4, nbytes // 4)
     return groups, list(struct.unpack("<4I", block))

@@ -1,8 +1,8 @@
-"""A recording as files that the browser's runtime runs; docs/web.md describes them.
+"""Export a recording as files that the browser's runtime runs; docs/web.md describes them.
 
-The recording is one of an `ExportDevice`: its kernels are traced for portable WGSL, its constants
-are on the host. Every allocation becomes a buffer of WebGPU; constants are written one behind the
-other and cut into parts, so that no file is large and each is checked by its SHA-256.
+The recording is one of an `ExportDevice`: its kernels are traced for portable WGSL, and its
+constants are on the host. Every allocation becomes a WebGPU buffer. Constants are concatenated and
+split into parts, so that no file is large and each is checked by its SHA-256.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from quod.web.fill import FILL, fill_words
 
 SCHEMA = "quod-graph-1"
 PART_BYTES = 16 << 20
-"""The most that a file of data has: hosts of static sites refuse files above 25 MiB."""
+"""The most bytes of a data file: hosts of static sites refuse files above 25 MiB."""
 
 _ALIGNMENT = 256
 
 
 @frozen
 class Stage:
-    """Recorded work under the name that progress shows."""
+    """Recorded work, with the name that the progress display shows."""
 
     name: str
     recording: Recording
@@ -45,10 +45,12 @@ class Stage:
 
 @frozen
 class GraphFiles:
-    """The files of a graph by name, ``graph.json`` among them.
+    """The files of a graph.
 
-    `memory` is what its buffers take on the GPU in bytes, `data` what of it is loaded from files,
-    `limits` are what the GPU must allow, by WebGPU's names.
+    files: The files by name, including ``graph.json``.
+    memory: Bytes of its buffers on the GPU.
+    data: Bytes of buffers that are loaded from files.
+    limits: The limits that the GPU must support, by WebGPU's names.
     """
 
     files: Mapping[str, Content]
@@ -65,18 +67,20 @@ def graph_files(
     outputs: Mapping[str, Buffer],
     limits: WgslLimits | None = None,
 ) -> GraphFiles:
-    """The files of a graph that runs the stages one after another.
+    """Return the files of a graph that runs the stages in order.
 
-    A run writes the `inputs` first and reads the `outputs` last. DeviceError if a recording needs
-    the host in between, or more than `limits` (those of every browser unless given) allow.
+    A run writes the `inputs` first and reads the `outputs` last. Raises DeviceError if a recording
+    needs the host in between, or exceeds `limits` (default: those of every browser).
     """
     return _Graph(device, limits or WgslLimits()).files(stages, inputs, outputs)
 
 
 @dataclass
 class _Graph:
-    """Numbers for buffers and kernels, in the order of their first use; buffer 0 is for bindings
-    through which no memory is reached."""
+    """Indices of buffers and kernels, in the order of first use.
+
+    Buffer 0 serves bindings through which no memory is accessed.
+    """
 
     device: ExportDevice
     limits: WgslLimits
@@ -280,13 +284,13 @@ def _padded(nbytes: int) -> int:
 
 
 def listed(content: bytes) -> dict[str, Any]:
-    """A row of a table of files."""
+    """Return a row of a table of files: length and SHA-256."""
     return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
 
 
 @frozen
 class _Part:
-    """Bytes `start` to `stop` of all data."""
+    """The bytes from `start` to `stop` - 1 of all data."""
 
     data: _Data
     start: int
@@ -304,7 +308,7 @@ class _Part:
 
 
 class _Data:
-    """The bytes of all constants, in the order of their buffers; each padded to whole words."""
+    """The concatenated bytes of all constants, in buffer order, each padded to whole words."""
 
     def __init__(self, device: ExportDevice, buffers: Sequence[Buffer]) -> None:
         self._sources: list[tuple[int, memoryview]] = []

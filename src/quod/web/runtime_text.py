@@ -1,4 +1,4 @@
-"""The JavaScript of the browser's runtime, as a site gets it: without comments and indentation."""
+"""The JavaScript of the browser's runtime as shipped with a site, minified."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ MODULES = (
     "quod.js", "site.js", "errors.js", "field.js", "curve.js", "curves.js", "verify.js",
     "witness.js", "witness_file.js", "files.js", "device.js", "graph.js",
 )  # fmt: skip
-"""What a program imports; ``quod.d.ts`` has the types."""
+"""The modules that programs import; ``quod.d.ts`` has their types."""
 
 PAGE = ("index.html", "style.css", "icon.svg", "page.js", "worker.js", "offline.js")
-"""What the page adds."""
+"""The additional files of the page."""
 
 _TOKEN = re.compile(
     r"""
@@ -30,21 +30,22 @@ _BEFORE_REGEX = "(,=:!&|"
 
 
 def source(name: str) -> str:
-    """A file of the runtime as it was written."""
+    """Return the source of a runtime file."""
     return (files("quod.web") / "runtime" / name).read_text(encoding="utf-8")
 
 
 def stripped(javascript: str) -> str:
-    """JavaScript without comments, indentation and the spaces around signs.
+    """Minify JavaScript: remove comments, indentation and spaces around punctuation.
 
-    For our own sources: a regular expression follows one of ``(,=:!&|``, a division does not.
+    Only for our own sources: a regular expression must follow one of ``(,=:!&|``, a division must
+    not.
     """
     text = "".join(_tokens(javascript))
     return re.sub(r"(?<=[{(\[,;])\n|\n(?=[})\]])", "", text).strip() + "\n"
 
 
 def _tokens(javascript: str) -> Iterator[str]:
-    """What is left of a text, piece by piece."""
+    """Yield the tokens that minification keeps."""
     at, before, space = 0, "\n", False
     while at < len(javascript):
         if javascript[at] == "`":
@@ -71,7 +72,7 @@ def _tokens(javascript: str) -> Iterator[str]:
 
 
 def _template_end(javascript: str, start: int) -> int:
-    """Where the template ends that begins there; it is kept as it is, with those within it."""
+    """Return the end of the template literal at `start`; it is kept as is, with nested ones."""
     at = start + 1
     while javascript[at] != "`":
         if javascript[at] == "\\":
@@ -98,7 +99,7 @@ def _is_word(character: str) -> bool:
 
 
 def runtime_files(*, page: bool = True) -> dict[str, bytes]:
-    """The files of the runtime by name, with the page or without."""
+    """Return the files of the runtime by name, with or without the page."""
     names = (*MODULES, *PAGE) if page else MODULES
     written = {}
     for name in names:

@@ -1,4 +1,4 @@
-"""Serves a site on this machine, with the headers that its documentation asks of a server."""
+"""Serve a site on this machine, with the headers that its documentation recommends."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
-"""What a server should send with every file of a site."""
+"""The headers that a server should send with every file of a site."""
 
 
 _OWN_NAMES = ("localhost", "127.0.0.1")
 
 
 class _Handler(SimpleHTTPRequestHandler):
-    """The files of one folder with `HEADERS`; no lists of them, and nothing on the terminal.
+    """Serve the files of one folder with `HEADERS`, without directory listings or log output.
 
-    Asked for by another name than this machine's it refuses: a page elsewhere whose name leads here
-    (DNS rebinding) could else read what is served.
+    Requests for any other host name are refused: a remote page whose name resolves to this machine
+    (DNS rebinding) could otherwise read the files.
     """
 
     extensions_map = SimpleHTTPRequestHandler.extensions_map | {
@@ -47,7 +47,7 @@ class _Handler(SimpleHTTPRequestHandler):
         super().end_headers()
 
     def send_head(self) -> io.BytesIO | BinaryIO | None:
-        """The answer to GET and HEAD but for the body."""
+        """Send the headers of GET and HEAD; return the body's file, or None after an error."""
         host, _, port = self.headers.get("Host", "").partition(":")
         if host not in _OWN_NAMES or port not in ("", str(self.server.server_port)):  # type: ignore[attr-defined]
             self.send_error(HTTPStatus.MISDIRECTED_REQUEST)
@@ -63,7 +63,7 @@ class _Handler(SimpleHTTPRequestHandler):
         return super().send_head()
 
     def _is_of_the_site(self, path: str) -> bool:
-        """Whether the path is, links followed, a file in the folder or the folder with its page."""
+        """Return true if the path, with links resolved, is a file or a page in the folder."""
         folder, real = os.path.realpath(self.directory), os.path.realpath(path)
         if os.path.isdir(real):
             real = os.path.join(real, "index.html")
@@ -76,9 +76,9 @@ class _Handler(SimpleHTTPRequestHandler):
 
 
 def site_server(folder: str | PathLike[str], port: int = 0) -> ThreadingHTTPServer:
-    """A server for this machine alone; `serve_forever` runs it, port 0 takes a free one.
+    """Return a server for this machine alone, to run with `serve_forever`; port 0 picks a free one.
 
-    OutputError if the port is taken.
+    Raises OutputError if the port is taken.
     """
     handler = functools.partial(_Handler, directory=fspath(folder))
     try:

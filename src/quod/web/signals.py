@@ -1,9 +1,8 @@
-"""The input signals of a circuit, as far as a form needs them.
+"""The input signals of a circuit, for the form of the page.
 
-circom's witness calculator knows inputs by the hashes of their names alone. The names come from
-the symbols that circom writes (``--sym``) or from an example of an input. Symbols do not say which
-signals are inputs: the page asks the calculator, which knows the sizes of its inputs and of nothing
-else.
+circom's witness calculator identifies inputs by the hashes of their names. The names come from the
+symbols that circom writes (``--sym``) or from an example of an input. Symbols do not say which
+signals are inputs, so the page asks the calculator, which knows the sizes of inputs alone.
 """
 
 from __future__ import annotations
@@ -26,9 +25,11 @@ _MOST_SYMBOLS_BYTES = 256 << 20
 
 @frozen
 class Signal:
-    """A signal of the main component: `dims` is empty for one number, else the sizes of its lists.
+    """A signal of the main component.
 
-    `public` is None where it is not known.
+    name: Its name.
+    dims: The sizes of its nested lists; empty for a single number.
+    public: None if unknown.
     """
 
     name: str
@@ -42,24 +43,24 @@ class Signal:
 
 @frozen
 class Symbols:
-    """Signals that may be inputs, in their order, and the names of the public signals."""
+    """Signals that may be inputs, in file order, and the names of the public signals."""
 
     signals: tuple[Signal, ...]
     publics: tuple[str, ...]
 
 
 def read_symbols(path: str | PathLike[str], public: int) -> Symbols:
-    """The signals of the main component in a .sym file of circom, for a key with so many publics.
+    """Read the signals of the main component from a .sym file, for a key with `public` public
+    signals.
 
-    A line has the number of a signal, its place in the witness or -1, its component and its name.
-    `InputError` for a file that is none.
+    Raises `InputError` for a malformed file.
     """
     content = read_symbol_file(path, most_bytes=_MOST_SYMBOLS_BYTES)
     return parse_symbols(content, public, name=fspath(path))
 
 
 def parse_symbols(data: bytes, public: int, *, name: str = "symbols") -> Symbols:
-    """As `read_symbols`, for the bytes of a file; `name` says in errors where they come from."""
+    """Parse the bytes of a .sym file as `read_symbols` does; errors call their source `name`."""
     dims: dict[str, list[int]] = {}
     publics: dict[int, tuple[str, str]] = {}
     main: str | None = None
@@ -84,7 +85,7 @@ def parse_symbols(data: bytes, public: int, *, name: str = "symbols") -> Symbols
 
 
 def _indexed(full: str) -> tuple[str, list[int]] | None:
-    """``a[3][4]`` as its name and its indices; None if it has more of them than a signal."""
+    """Split ``a[3][4]`` into its name and its indices; None for more indices than allowed."""
     indices: list[int] = []
     while full.endswith("]"):
         name, bracket, index = full[:-1].rpartition("[")
@@ -98,7 +99,7 @@ def _indexed(full: str) -> tuple[str, list[int]] | None:
 
 
 def read_example(path: str | PathLike[str]) -> tuple[dict[str, Any], tuple[Signal, ...]]:
-    """An input of a circuit, and the signals that it has; `InputError` for a file that is none.
+    """Read an input of a circuit; return it and its signals. `InputError` for a malformed file.
 
     Numbers become text, so that JavaScript reads them exactly.
     """
@@ -108,7 +109,7 @@ def read_example(path: str | PathLike[str]) -> tuple[dict[str, Any], tuple[Signa
 def parse_example(
     data: bytes | str, *, name: str = "input"
 ) -> tuple[dict[str, Any], tuple[Signal, ...]]:
-    """As `read_example`, for the text of a file; `name` says in errors where it comes from."""
+    """Parse the text of an input as `read_example` does; errors call its source `name`."""
     document = parse_json(data, name, CIRCUIT_INPUT, integer=str)
     if not isinstance(document, dict):
         raise InputError('is no input of a circuit: {"signal": value, ...}', path=name)
@@ -121,7 +122,7 @@ def parse_example(
 
 
 def _dims(value: Any) -> tuple[int, ...] | None:
-    """The sizes of lists within lists; None where they differ or hold something else."""
+    """Return the sizes of nested lists, or None if they are ragged or hold other values."""
     if isinstance(value, (str, int)):
         return ()
     if not isinstance(value, list) or not value:
@@ -132,5 +133,5 @@ def _dims(value: Any) -> tuple[int, ...] | None:
 
 
 def merged(symbols: Symbols | None, example: Sequence[Signal]) -> tuple[Signal, ...]:
-    """What the form offers: by the symbols where there are any, else by the example."""
+    """Return the signals of the form: those of the symbols, or without symbols of the example."""
     return symbols.signals if symbols is not None else tuple(example)

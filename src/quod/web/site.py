@@ -38,8 +38,16 @@ SCHEMA = "quod-site-1"
 
 @frozen
 class Site:
-    """What was written: bytes of the runtime (with its page), of the kernels and the graph, and of
-    the key's data; `memory` is what a proof takes on the GPU."""
+    """The result of an export.
+
+    folder: The folder of the site.
+    files: The number of files.
+    runtime: Bytes of the runtime, with its page.
+    graph: Bytes of the graph and its kernels.
+    data: Bytes of the key's data.
+    memory: Bytes that a proof takes on the GPU.
+    kernels: The number of kernels.
+    """
 
     folder: Path
     files: int
@@ -64,21 +72,20 @@ def export_site(
     timeline: Timeline | None = None,
     allow_insecure: bool = False,
 ) -> Site:
-    """Writes the site of a key and circom's witness calculator to a folder, which is made.
+    """Write the site of a key and circom's witness calculator to a folder, which is created.
 
-    Without a calculator, None, as for a circuit in Python, the page takes a witness (.wtns) in
-    place of an input; `symbols` then names the public signals only, and there is no `example`.
-    With `bellman`, a constraint system, `zkey` is parameters of bellman for it.
+    Without a calculator (None), as for a circuit in Python, the page takes a witness (.wtns)
+    instead of an input; `symbols` then names only the public signals, and there is no `example`.
+    With `bellman`, a constraint system, `zkey` is the bellman parameters for it. `name` is the
+    circuit's name on the page, by default that of `circuit_name` for the key's path. `symbols` (a
+    .sym file) or `example` (an input, which the page offers to everyone who opens it) name the
+    input signals. `limbs` selects the representation of elements in the browser; `memory_budget` is
+    in bytes of the browser's GPU.
 
-    `name` is what the page calls the circuit, by default what `circuit_name` makes of the key's
-    path. `symbols` (a .sym file) or `example` (an input, which the page offers to everyone who
-    opens it) name the input signals. `limbs` says how elements are held in the browser;
-    `memory_budget` is in bytes of the browser's GPU.
-
-    InsecureKeyError for a key for which anyone can forge proofs, unless `allow_insecure` says that
-    it is for tests; the page says so then. InputError for a malformed file, MismatchError for a
-    calculator of another circuit, DeviceError for a circuit that needs more than browsers allow,
-    OutputError where nothing can be written.
+    Raises InsecureKeyError for a key for which anyone can forge proofs, unless `allow_insecure`
+    marks the site as a test, as the page then says; InputError for a malformed file; MismatchError
+    for a calculator of another circuit; DeviceError for a circuit that exceeds the limits of
+    browsers; OutputError if writing fails.
     """
     timeline = or_null(timeline)
     _check_text(name, "the name of the circuit")
@@ -156,7 +163,7 @@ def export_site(
 
 
 def _check_text(value: object, what: str, path: str | PathLike[str] | None = None) -> None:
-    """InputError for strings that no file can hold: with half of a pair of UTF-16 in them."""
+    """Raise InputError for strings that no file can hold, because they have a lone surrogate."""
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
@@ -166,7 +173,8 @@ def _check_text(value: object, what: str, path: str | PathLike[str] | None = Non
 
 
 def proof_graph_files(graph: ProofGraph[ExportDevice]) -> GraphFiles:
-    """The files of a recorded proof: the witness in, sums by their names and ``NAME flag`` out."""
+    """Return the files of a recorded proof: input ``witness``; outputs the sums, and ``NAME
+    flag``."""
     outputs = {name: point for name, point in graph.results.items() if point is not None}
     outputs |= {f"{name} flag": flag.slice(0, 4) for name, flag in graph.flags.items()}
     stages = [Stage(stage.name, stage.recording) for stage in graph.stages]
@@ -174,7 +182,7 @@ def proof_graph_files(graph: ProofGraph[ExportDevice]) -> GraphFiles:
 
 
 def _points(key: Zkey) -> dict[str, Any]:
-    """The single points of a key as snarkjs writes points."""
+    """Return the single points of a key in snarkjs's form."""
     found: dict[str, Any] = {}
     g1, g2 = GROUPS[f"{key.curve}.g1"], GROUPS[f"{key.curve}.g2"]
     for name in ("alpha", "beta", "delta"):
@@ -196,7 +204,7 @@ def _points(key: Zkey) -> dict[str, Any]:
 
 
 def _check_folder(folder: Path) -> None:
-    """OutputError for a folder that has other things in it: they would be published too."""
+    """Raise OutputError for a folder with unrelated files, which would be published too."""
     with reported(fspath(folder)):
         if not folder.exists():
             return

@@ -1,6 +1,6 @@
-"""circom's witness calculator as a file: that it is one, and of the circuit of a key.
+"""Validation of circom's witness calculator as a file, and of its match with a key.
 
-The few facts that are checked are constants of the module: circom compiles `getWitnessSize` to a
+The facts that are checked are constants of the module: circom compiles `getWitnessSize` to a
 function that returns a number. (WebAssembly core specification 2.0, section 5, binary format.)
 """
 
@@ -34,14 +34,14 @@ _NEEDED = ("init", "getWitness", "setInputSignal", "getWitnessSize", "readShared
 
 @frozen
 class Calculator:
-    """A witness calculator of circom 2. `variables` is None where the module does not tell."""
+    """A witness calculator of circom 2; `variables` is None if the module does not state it."""
 
     path: str
     content: bytes
     variables: int | None
 
     def check(self, key: Zkey) -> None:
-        """MismatchError if it is of another circuit than the key."""
+        """Raise MismatchError if the calculator is for another circuit than the key."""
         if self.variables is not None and self.variables != key.variables:
             raise MismatchError(
                 f"computes a witness of {self.variables} values and {key.path} takes "
@@ -51,13 +51,13 @@ class Calculator:
 
 
 def read_calculator(path: str | PathLike[str]) -> Calculator:
-    """Reads a .wasm file that circom 2 has written; `InputError` for another."""
+    """Read a .wasm file of circom 2; `InputError` for any other."""
     content = read_small(path, limit=_MOST_BYTES, what="a witness calculator", begins=_MAGIC)
     return parse_calculator(content, name=fspath(path))
 
 
 def parse_calculator(content: bytes, *, name: str = "calculator") -> Calculator:
-    """As `read_calculator`, for the bytes of a file; `name` says where they come from."""
+    """Parse the bytes of a file as `read_calculator` does; errors call their source `name`."""
     if not content.startswith(_MAGIC):
         raise InputError("is no WebAssembly module", path=name, offset=0)
     try:
@@ -77,7 +77,7 @@ def parse_calculator(content: bytes, *, name: str = "calculator") -> Calculator:
 
 
 class _Reader:
-    """Numbers and names one behind the other; IndexError behind the end."""
+    """A reader of consecutive numbers and names; IndexError beyond the end."""
 
     def __init__(self, data: bytes | memoryview) -> None:
         self.data = memoryview(data)
@@ -88,7 +88,7 @@ class _Reader:
         return self.data[self.at - 1]
 
     def number(self) -> int:
-        """An unsigned LEB128 of 32 bits."""
+        """Read an unsigned LEB128 of 32 bits."""
         value = 0
         for place in range(_NUMBER_BYTES):
             byte = self.byte()
@@ -113,7 +113,7 @@ class _Reader:
 
 
 def _sections(content: bytes) -> dict[int, memoryview]:
-    """The sections but custom ones, each at most once and in order, as engines ask for."""
+    """Return the non-custom sections, each at most once and in order, as engines require."""
     reader = _Reader(content)
     reader.at = len(_MAGIC)
     found: dict[int, memoryview] = {}
@@ -132,7 +132,7 @@ def _sections(content: bytes) -> dict[int, memoryview]:
 
 
 def _exports(section: memoryview) -> dict[str, int]:
-    """The functions that a module exports, by name."""
+    """Return the functions that a module exports: their indices by name."""
     reader = _Reader(section)
     found: dict[str, int] = {}
 
@@ -146,7 +146,7 @@ def _exports(section: memoryview) -> dict[str, int]:
 
 
 def _imported_functions(section: memoryview) -> int | None:
-    """How many functions a module imports; None if it imports more than those and memory."""
+    """Return the number of imported functions; None for imports other than functions and memory."""
     reader = _Reader(section)
     kinds: list[int] = []
 
@@ -168,7 +168,7 @@ def _imported_functions(section: memoryview) -> int | None:
 
 
 def _constant(sections: dict[int, memoryview], function: int | None) -> int | None:
-    """What a function returns, if it does nothing but return a number."""
+    """Return the constant that a function returns, or None if its body is anything else."""
     imported = _imported_functions(sections[_IMPORT]) if _IMPORT in sections else 0
     if function is None or imported is None or _CODE not in sections or function < imported:
         return None

@@ -1,13 +1,13 @@
-"""Witnesses: made of inputs by the calculator that circom compiles, in a sandbox, and checked.
+"""Witnesses: computed from inputs by circom's calculator in a sandbox, and checked.
 
     from quod.witness import WitnessCalculator
 
     calculator = WitnessCalculator.open("circuit.wasm")
     wtns = calculator.calculate({"secret": 7, "siblings": [1, 2, 3]})
 
-The bytes are those of a .wtns file; this needs wasmtime (the extra ``wasm``).
-`check_witness` says which constraints of a system a witness fails. All calls may come from any
-thread. The names below load on first use (PEP 562).
+The bytes are those of a .wtns file; this needs wasmtime (the extra ``wasm``). `check_witness` finds
+the constraints of a system that a witness fails. All calls are thread-safe. The names below load on
+first use (PEP 562).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A circuit's witness calculator, compiled once and run in a sandbox for each witness."""
+"""A circuit's witness calculator, compiled once and run in a new sandbox for each witness."""
 
 from __future__ import annotations
 
@@ -44,22 +44,22 @@ _LATER = ("getInputSignalSize", "getInputSize")
 
 
 def read_wasm(path: Path) -> bytes:
-    """The bytes of a calculator's file or pipe, at most 256 MB."""
+    """Read the bytes of a calculator's file or pipe, at most 256 MB."""
     return read_small(path, limit=_MOST_BYTES, what="a witness calculator", begins=b"\0asm")
 
 
 class WitnessCalculator:
-    """A calculator that circom 2.0.3 or later has compiled (`circom --wasm`).
+    """A calculator compiled by circom 2.0.3 or later (`circom --wasm`).
 
     `curve` is Quod's name of the curve whose scalar field it computes in, or circom's name of a
-    prime without a curve that has a pairing (`goldilocks`). `variables` is the number of values of
-    a witness, and `inputs` the number of input values. Compiled code is kept in the user's cache.
-    Errors call the calculator `name`, and `limits` bounds its resources. Threads may share it and
-    run at the same time. `symbols` is the circuit's .sym file, from which errors take the names of
-    missing inputs.
+    prime without a pairing curve (`goldilocks`). `variables` is the number of values of a witness,
+    and `inputs` the number of input values. Compiled code is cached in the user's cache. Errors
+    call the calculator `name`, and `limits` bounds its resources. Threads may share it and run
+    concurrently. `symbols` is the circuit's .sym file, from which errors take the names of missing
+    inputs.
 
-    Raises `InputError` for what is no module, `CalculatorError` for one that is none of circom's or
-    an old one, `MismatchError` if `curve` or `variables` are given and others than its own, and
+    Raises `InputError` if the bytes are not a module, `CalculatorError` if the module is not
+    circom's or too old, `MismatchError` if a given `curve` or `variables` differs from its own, and
     `WitnessLimitError`.
     """
 
@@ -111,18 +111,18 @@ class WitnessCalculator:
     def open(cls, path: Path, *, limits: WitnessLimits | None = None) -> WitnessCalculator:
         """Open a file or pipe of at most 256 MB; `InputError` if it cannot be read.
 
-        `symbols` is the .sym file of the circuit, if it is where circom wrote it.
+        The .sym file of the circuit is used if it is where circom wrote it.
         """
         name = file_path(path)
         return cls(read_wasm(path), name=name, limits=limits, symbols=symbols_beside(name))
 
     def calculate(self, inputs: Inputs, *, where: str = "inputs") -> bytes:
-        """The .wtns file for inputs, byte for byte what snarkjs makes.
+        """Return the .wtns file for inputs, byte for byte that of snarkjs.
 
-        `inputs` is JSON or a mapping, `{"signal": number or list}`; `where` is what errors call it.
-        Raises `InputError` for an input that is missing, unknown, of another length or no number
-        below the modulus, before anything is computed; `CircuitError` if the circuit refuses them;
-        `WitnessLimitError`; `CalculatorError` if the calculator fails by itself.
+        `inputs` is JSON or a mapping, `{"signal": number or list}`; errors call it `where`. Raises
+        `InputError` for an input that is missing, unknown, of another length or not a number below
+        the modulus, before anything is computed; `CircuitError` if the circuit rejects the inputs;
+        `WitnessLimitError`; `CalculatorError` if the calculator itself fails.
         """
         where = file_path(where)
         signals = Signals(inputs, self._prime, where)
@@ -132,18 +132,21 @@ class WitnessCalculator:
         return bytes(sandbox.calculate(records, self._head, self._words, self.variables))
 
     def witness(self, inputs: Inputs, *, where: str = "inputs") -> Witness:
-        """What `calculate` gives, open and checked as a file is. Raises as it does, too."""
+        """Return the result of `calculate` as a validated witness; raises as `calculate` does."""
         return self.checked(self.calculate(inputs, where=where))
 
     def checked(self, wtns: bytes) -> Witness:
-        """What `calculate` gave, as a witness; `InputError` for values that none has."""
+        """Parse a result of `calculate`; `InputError` for values that are invalid in a witness."""
         return Witness.of(Iden3File.parse(memoryview(wtns), self.name, KIND, VERSION))
 
     def _sandbox(self, where: str = "inputs") -> Sandbox:
         return Sandbox(self._module, self._messages, self._limits, self.name, where)
 
     def _checked(self) -> bool:
-        """Whether the circuit has messages, once imports and exports are those of circom's."""
+        """Check imports and exports against circom's; return true if the circuit has messages.
+
+        Raises CalculatorError if they differ.
+        """
         functions = {
             one.name for one in self._module.exports if isinstance(one.type, wasmtime.FuncType)
         }
@@ -186,7 +189,7 @@ class WitnessCalculator:
         return named_field
 
     def _learn_sizes(self, names: Iterable[str]) -> None:
-        """Ask the calculator for the sizes of inputs that are not known yet."""
+        """Ask the calculator for the sizes of inputs that are not cached yet."""
         unknown = [name for name in names if name not in self._sizes]
         if unknown:
             with self._lock:
@@ -216,7 +219,7 @@ class WitnessCalculator:
             raise InputError(self._missing(inputs, total), path=where)
 
     def _inputs_of_symbols(self) -> list[str]:
-        """The names of inputs in the .sym file; empty without one."""
+        """Return the names of inputs in the .sym file; empty without one."""
         names = names_of_main(self._symbols)
         self._learn_sizes(names)
         return [name for name in names if name in self._sizes]
@@ -239,7 +242,8 @@ class WitnessCalculator:
         )
 
     def _hint(self, name: str) -> str:
-        """Advice on the name of an unknown input; empty if the circuit has no similar one."""
+        """Return advice on the name of an unknown input; empty if the circuit has no similar
+        one."""
         base = name.partition("[")[0]
         spellings = [text for text in (base, base.removeprefix("main.")) if text not in ("", name)]
         self._learn_sizes(spellings)

@@ -1,4 +1,4 @@
-"""Whether a witness satisfies a constraint system, and which constraints it fails."""
+"""Check a witness against a constraint system, and list the constraints that it fails."""
 
 from __future__ import annotations
 
@@ -30,9 +30,13 @@ _MOST_ENTRIES = (1 << 32) - 1
 class FailedConstraint:
     """A constraint that a witness fails: a * b is not c.
 
-    `a`, `b` and `c` are the values of its linear combinations, `values` those of its wires by their
-    names (``wire 5`` where there are no symbols), all from 0 to below the prime. As text it is what
-    `quod wtns check` prints.
+    Its text form is the output of `quod wtns check`. Values are from 0 to the prime - 1.
+
+    number: The index of the constraint, from 0.
+    text: The constraint in readable form.
+    a, b, c: The values of its linear combinations.
+    values: The values of its wires by name (``wire 5`` without symbols).
+    prime: The prime of the field.
     """
 
     number: int
@@ -44,7 +48,7 @@ class FailedConstraint:
     prime: int
 
     def to_json(self) -> dict[str, object]:
-        """For `json.dumps`: numbers of the field are decimal text."""
+        """Return a form for `json.dumps`; field elements are decimal text."""
         return {
             "number": self.number,
             "text": self.text,
@@ -67,7 +71,13 @@ class FailedConstraint:
 
 @frozen(eq=False)
 class WitnessCheck:
-    """What `check_witness` finds: `failed` has the numbers, from 0, of constraints that fail."""
+    """The result of `check_witness`.
+
+    r1cs: The constraint system.
+    witness: The witness.
+    failed: The indices, from 0, of the constraints that fail.
+    symbols: The path of a .sym file, or None.
+    """
 
     r1cs: R1cs
     witness: Witness
@@ -76,13 +86,13 @@ class WitnessCheck:
 
     @property
     def satisfied(self) -> bool:
-        """Whether the witness satisfies all constraints."""
+        """True if the witness satisfies all constraints."""
         return not len(self.failed)
 
     def failures(self, most: int | None = None) -> Iterator[FailedConstraint]:
-        """The constraints that fail, in their order, at most so many.
+        """Return the constraints that fail, in order, at most `most`.
 
-        Raises `InputError` and `MismatchError` for symbols that are none of the circuit.
+        Raises `InputError` for malformed symbols, and `MismatchError` for those of another circuit.
         """
         count = whole_number_or_none("the most failures", most, 0)
         rows = [constraint(self.r1cs, int(number)) for number in self.failed[:count]]
@@ -112,11 +122,11 @@ def check_witness(
     symbols: Path | None = None,
     device: DeviceChoice = "cpu",
 ) -> WitnessCheck:
-    """Evaluates all constraints of a system at a witness.
+    """Evaluate all constraints of a system at a witness.
 
-    `r1cs` and `witness` are files or open ones, `symbols` a .sym file that names signals in what is
-    told of failures; it is read only then. Raises `InputError` for a damaged file, `MismatchError`
-    for the witness of another circuit.
+    `r1cs` and `witness` are paths or open files. `symbols` is a .sym file that names signals in
+    reports of failures, and is read only for these. Raises `InputError` for a damaged file,
+    `MismatchError` for the witness of another circuit.
     """
     system = r1cs if isinstance(r1cs, R1cs) else R1cs.open(r1cs)
     fits = partial(_check_fits, system)

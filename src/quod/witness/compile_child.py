@@ -1,7 +1,7 @@
-"""A process that compiles one module and ends: python -m ... SECONDS BYTES < wasm > compiled.
+"""A child process that compiles one module: python -m ... SECONDS BYTES < wasm > compiled.
 
-Compilers are not made for hostile input: here one has limits of its own, and what it does to its
-process harms no other.
+Compilers are not hardened against hostile input: here one has its own limits, and a compromise or
+crash affects only this process.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ REFUSED = 3
 
 
 def main() -> int:
-    """Compiles; the exit code is 0, or REFUSED with a line that says why on standard error."""
+    """Compile; return 0, or REFUSED after printing the reason to standard error."""
     seconds, size = map(int, sys.argv[1:])
     for limit, most in (
         (resource.RLIMIT_CPU, seconds), (resource.RLIMIT_AS, size), (resource.RLIMIT_CORE, 0)

@@ -1,11 +1,10 @@
-"""The engine that runs calculators: one a process, without WASI, interrupted by epochs.
+"""The WebAssembly engine of a process: without WASI, interrupted by epochs.
 
-A thread counts epochs, ten a second, and a witness ends when its deadline's comes (wasmtime's
-`epoch_interruption`): cheaper than fuel, which takes a quarter of the time of a witness.
-
-Traps are checks in the code, not signals: handlers of signals belong to the whole process, and a
-library beside this one may replace them. Ray does, and leaves none, and a refused input killed
-the process.
+A thread counts epochs, ten a second, and a witness ends at its deadline (wasmtime's
+`epoch_interruption`): this is cheaper than fuel, which takes a quarter of the time of a witness.
+Traps are checks in the code, not signals: signal handlers belong to the whole process, and another
+library may replace them. Ray does so without restoring them, and a rejected input then killed the
+process.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ _OFF = (
     "wasm_stack_switching",
 )  # fmt: skip
 CONFIGURATION = f"epochs, no signals, stack {_STACK_BYTES}, without {' '.join(_OFF)}"
-"""What compiled code depends on beside the module and wasmtime."""
+"""The configuration that compiled code depends on, besides the module and wasmtime."""
 
 
 def new_engine() -> wasmtime.Engine:
-    """An engine; the child that compiles has the same, without epochs that are counted."""
+    """Return a new engine; the compiling child uses the same, without an epoch thread."""
     config = wasmtime.Config()
     config.epoch_interruption = True
     config.max_wasm_stack = _STACK_BYTES
@@ -42,12 +41,12 @@ def new_engine() -> wasmtime.Engine:
 
 
 def engine() -> wasmtime.Engine:
-    """The engine of this process."""
+    """Return the engine of this process."""
     return _engine_of(os.getpid())
 
 
 def ticks(seconds: float) -> int:
-    """The epochs after which so many seconds have gone by."""
+    """Return the number of epochs after which `seconds` have certainly passed."""
     return math.ceil(seconds / _TICK) + 1
 
 

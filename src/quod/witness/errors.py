@@ -1,6 +1,6 @@
-"""Why there is no witness, beside inputs that are malformed (`InputError`).
+"""Errors of witness generation, besides malformed inputs (`InputError`).
 
-Exit codes and, where the service refuses with them, codes of gRPC are those of `ServiceError`.
+Exit codes, and the service's gRPC codes, are those of `ServiceError`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ from quod.errors import InputError, ServiceError
 
 
 class CircuitError(InputError):
-    """Inputs that the circuit refuses: `code` is the number that circom has for why, `lines` are
-    templates with the line of each, innermost first."""
+    """The circuit rejects the inputs.
+
+    `code` is circom's error number; `lines` are templates with their line numbers, innermost first.
+    """
 
     def __init__(self, message: str, *, code: int, lines: Sequence[tuple[str, int]], path: str):
         self.code = code
@@ -27,6 +29,6 @@ class CalculatorError(ServiceError):
 
 
 class WitnessLimitError(ServiceError):
-    """A witness, or a calculator that is compiled, takes more time or memory than it may."""
+    """A witness, or the compilation of a calculator, exceeds its limit of time or memory."""
 
     status = "FAILED_PRECONDITION"

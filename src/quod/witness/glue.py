@@ -1,7 +1,7 @@
-"""What stands around a calculator within the sandbox, as WebAssembly text.
+"""The modules around a calculator in the sandbox, as WebAssembly text.
 
-`RUNTIME` is what circom's modules import. It calls nothing of Python: an error is a number that is
-kept, messages are bytes in a memory of its own. `GLUE` sets inputs and takes the witness out, by
+`RUNTIME` has the imports of circom's modules. It never calls Python: an error is stored as a
+number, and messages as bytes in its own memory. `GLUE` sets inputs and extracts the witness, with
 loops over a memory that is written once and read once.
 
 The interface of circom's modules is that of its code producers (wasm_elements), 2.0.3 and later.
@@ -42,7 +42,7 @@ RUNTIME = f"""(module
   ;; A number that the circuit logs, which may be secret.
   (func (export "showSharedRWMemory"))
 )"""
-"""Functions that circuits import, and `code` and `messages` to be read after an error."""
+"""The functions that circuits import, with `code` and `messages` to be read after an error."""
 
 GLUE = """(module
   (import "circuit" "init" (func $init (param i32)))
@@ -102,7 +102,7 @@ GLUE = """(module
       (br_if $more (i32.lt_u
         (local.tee $wire (i32.add (local.get $wire) (i32.const 1))) (local.get $wires)))))
 )"""
-"""`prime` and `calculate`, over `memory`."""
+"""The functions `prime` and `calculate`, over `memory`."""
 
 # Where a circuit has messages.
 _MESSAGES = """(import "circuit" "getMessageChar" (func $char (result i32)))
@@ -111,6 +111,6 @@ _MESSAGES = """(import "circuit" "getMessageChar" (func $char (result i32)))
 
 @functools.lru_cache(maxsize=2)
 def own_modules(engine: wasmtime.Engine, messages: bool) -> tuple[wasmtime.Module, wasmtime.Module]:
-    """RUNTIME and GLUE, compiled; `messages` says whether the circuit exports getMessageChar."""
+    """Compile RUNTIME and GLUE; `messages` is true if the circuit exports getMessageChar."""
     glue = GLUE.replace("{messages}", _MESSAGES if messages else "")
     return wasmtime.Module(engine, RUNTIME), wasmtime.Module(engine, glue)

@@ -1,4 +1,4 @@
-"""Names of a circuit's inputs, for errors: a calculator knows only the hashes of names."""
+"""The names of a circuit's inputs, for errors: a calculator knows only their hashes."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _MAIN = "main."
 
 
 def symbols_beside(wasm: Path) -> str | None:
-    """The .sym file that circom wrote with a calculator, or None if it is not there.
+    """Return the .sym file that circom wrote with a calculator, or None if it is missing.
 
-    Circom writes ``c.sym`` beside ``c_js/c.wasm``; both may also be in one folder.
+    circom writes ``c.sym`` next to ``c_js/c.wasm``; both may also be in one folder.
     """
     folder, name = os.path.split(os.path.abspath(os.fspath(wasm)))
     stem = os.path.splitext(name)[0]
@@ -30,10 +30,10 @@ def symbols_beside(wasm: Path) -> str | None:
 
 
 def names_of_main(symbols: Path | None) -> list[str]:
-    """The names of the main component's signals, without indices, in the order of the file.
+    """Return the names of the main component's signals, without indices, in file order.
 
-    Outputs and intermediate signals are among them. Empty for None and for a file without readable
-    symbols: errors then have no names.
+    Outputs and intermediate signals are included. The list is empty for None and for a file without
+    readable symbols: errors then have no names.
     """
     if symbols is None:
         return []

@@ -1,10 +1,9 @@
-"""Inputs of a circuit: from JSON or a mapping to the exact numbers that its calculator takes.
+"""Inputs of a circuit: from JSON or a mapping to the exact numbers of its calculator.
 
-The rules are those of Quod's page in the browser: a number is a whole number whose size is below
-the modulus, with a minus or without, true or false; as text it is decimal or 0x... Lists are
-flattened, all of a list must have one shape, and what is within an object has dots in its name.
-Nothing is reduced: a number from the modulus on is another one than was meant. No error shows a
-value, which may be secret.
+The rules are those of Quod's page in the browser: a number is an integer whose absolute value is
+below the modulus, true or false; as text it is decimal or 0x... Lists are flattened and must be
+rectangular, and members of objects have dots in their names. Nothing is reduced: a number at or
+above the modulus would silently become another one. Errors never show a value, which may be secret.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ Inputs = bytes | str | Mapping[str, Any]
 
 
 class Signals:
-    """The numbers of each input by name, in the order in which they were given."""
+    """The numbers of each input by name, in the order of the document."""
 
     def __init__(self, inputs: Inputs, prime: int, where: str) -> None:
         self._prime = prime
@@ -45,7 +44,7 @@ class Signals:
             self._visit(name, value, 0)
 
     def records(self, byte_length: int) -> bytes:
-        """Each signal that has any as the two words of its hash, its count, and its numbers."""
+        """Return each non-empty signal as the two words of its hash, its count, and its numbers."""
         parts = []
         for name, numbers in self.numbers.items():
             if not numbers:
@@ -74,7 +73,7 @@ class Signals:
             self.numbers[name] = numbers
 
     def _list(self, name: str, value: object, found: list[int], depth: int) -> tuple[int, ...]:
-        """Appends the numbers of a value; its shape, which those of a list must share."""
+        """Append the numbers of a value; return its shape, which the items of a list must share."""
         if not isinstance(value, list | tuple):
             found.append(self._number(name, value, len(found)))
             return ()
@@ -109,7 +108,7 @@ class Signals:
 
 @functools.lru_cache(maxsize=4096)
 def hash_of(name: str) -> int:
-    """The 64-bit FNV-1a hash by which circom's calculators know a signal."""
+    """Return the 64-bit FNV-1a hash by which circom's calculators identify a signal."""
     value = 0xCBF29CE484222325
     for byte in name.encode():
         value = (value ^ byte) * 0x100000001B3 & _MASK
@@ -117,7 +116,7 @@ def hash_of(name: str) -> int:
 
 
 def halves(name: str) -> Iterator[int]:
-    """The hash as two 32-bit numbers with a sign, as wasm's functions take them."""
+    """Yield the hash of a name as two signed 32-bit numbers, the form of WebAssembly arguments."""
     key = hash_of(name)
     for half in (key >> 32, key & 0xFFFFFFFF):
         yield half - (1 << 32) if half >> 31 else half

@@ -1,4 +1,4 @@
-"""The kernel that checks of witnesses are made of."""
+"""The kernel of witness checks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def row_sums(
     *,
     modulus: Modulus,
 ) -> None:
-    """out[i] = the sum of value[e] * vector[column[e]], e from row_ptr[i] on, below row_ptr[i + 1].
+    """out[i] = the sum of value[e] * vector[column[e]] for e from row_ptr[i] to row_ptr[i + 1] - 1.
 
     Values and vector are integers below p, sums in Montgomery form.
     """

@@ -1,4 +1,4 @@
-"""How much a witness calculator may take."""
+"""The resource limits of a witness calculator."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from quod.validation import shown, whole_number
 
 @frozen
 class WitnessLimits:
-    """What one witness may take, and the compilation of a calculator.
+    """The limits of one witness, and of compiling a calculator.
 
-    `seconds` are those of a witness, to a tenth or two; `memory_bytes` are of the calculator's
-    memory, and of the witness with its inputs once more. `compile_seconds` are of all processors
-    together, `compile_bytes` of address space.
+    seconds: Time of a witness, accurate to 0.1 or 0.2 s.
+    memory_bytes: Memory of the calculator; the witness with its inputs is limited to as much again.
+    compile_seconds: CPU time of the compilation, over all cores.
+    compile_bytes: Address space of the compilation.
     """
 
     seconds: float = 60.0

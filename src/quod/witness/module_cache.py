@@ -1,8 +1,8 @@
-"""Compiled modules: made by a child process with limits, kept in the user's cache.
+"""Compiled modules, built by a child process with limits and cached for the user.
 
-What is kept runs as the user, so the cache is a folder that nobody else may change (see
-`quod.device.cache.cache`), and its key is the SHA-256 of the module, wasmtime's version and all
-that compiled code depends on.
+Cached code runs as the user, so the cache is a folder that nobody else may change (see
+`quod.device.cache.cache`). Its key is the SHA-256 of the module, wasmtime's version and everything
+else that compiled code depends on.
 """
 
 from __future__ import annotations
@@ -36,9 +36,10 @@ _MOST_SAID = 200
 def module_of(
     wasm: bytes, name: str, limits: WitnessLimits, cache: CompileCache | None = None
 ) -> wasmtime.Module:
-    """The compiled module, from the cache if it is there.
+    """Return the compiled module, from the cache if it is there.
 
-    `InputError` for what is no module, `WitnessLimitError` if compiling takes more than it may.
+    Raises `InputError` if the bytes are not a module, `WitnessLimitError` if compiling exceeds a
+    limit.
     """
     kept = user_cache() if cache is None else cache
     key = key_of(
@@ -58,7 +59,7 @@ def module_of(
 
 
 def user_cache() -> CompileCache:
-    """The cache of this user, beside that of kernels."""
+    """Return the user's cache of compiled modules, next to that of kernels."""
     try:
         folder: Path | None = default_folder() / "witness"
     except NotOwnError:

@@ -1,4 +1,4 @@
-"""One circuit in one store, with what it imports and the glue, and what its traps mean."""
+"""The sandbox of one witness: the circuit, its imports and the glue in one store."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ _MEMORIES = 3
 
 
 class Sandbox:
-    """A circuit that has just been started; for one witness, of inputs that are called `where`.
+    """A newly started circuit, for one witness; errors call its inputs `where`.
 
-    `CalculatorError` if it does not start, `WitnessLimitError` if it takes too much for that.
+    Raises `CalculatorError` if it does not start, `WitnessLimitError` if starting exceeds a limit.
     """
 
     def __init__(
@@ -64,18 +64,19 @@ class Sandbox:
             self._glue = linker.instantiate(self.store, glue).exports(self.store)
 
     def ask(self, function: str, *arguments: int) -> int:
-        """What a function of the circuit that gives a number gives."""
+        """Call a function of the circuit that returns a number."""
         with self._told():
             found = _exported(self._circuit.exports(self.store), function, wasmtime.Func)
             return int(found(self.store, *arguments))
 
     def prime(self, words: int) -> int:
-        """The circuit's prime, of so many 32-bit words."""
+        """Return the circuit's prime, which has `words` 32-bit words."""
         self._run("prime", words)
         return int.from_bytes(self._memory.read(self.store, 0, 4 * words), "little")
 
     def calculate(self, records: bytes, head: bytes, words: int, wires: int) -> bytearray:
-        """`head` and after it the witness, of so many wires; `records` are the inputs'."""
+        """Compute a witness of `wires` values from the inputs' `records`; return it after
+        `head`."""
         size = len(records) + len(head) + 4 * words * wires
         more = -(-size // PAGE) - 1
         if size > self._limits.memory_bytes:
@@ -111,7 +112,7 @@ class Sandbox:
             ) from None
 
     def _meaning(self, trap: wasmtime.Trap) -> QuodError:
-        """The error that a trap is; of what the circuit said only templates and lines are told."""
+        """Return the error of a trap, with only templates and lines of the circuit's messages."""
         code = trap.trap_code
         if code is wasmtime.TrapCode.INTERRUPT:
             return self._too_much("time")

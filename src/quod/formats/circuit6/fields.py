@@ -33,8 +33,7 @@ class Circuit6Field:
         return -(-self.element_bytes // 4)
 
     def first_wrong(self, words: Words) -> int | None:
-        """Return the index of the first of (n, words) integers that is not below the prime, or
-        None."""
+        """Return the index of the first of (n, words) integers at or above the prime, or None."""
         if self.modulus is not None:
             return first_at_or_above(words, self.modulus)
         wrong = np.flatnonzero(words[:, 0] >= self.value)

@@ -134,8 +134,7 @@ class Circuit6:
         return totals
 
     def gates(self) -> dict[str, int]:
-        """Return the number of gates of each kind in all layers; a layer counts MOST_TOTAL at
-        most."""
+        """Return the number of gates of each kind in all layers, at most MOST_TOTAL a layer."""
         found = {}
         for kind in KINDS:
             totals = self.totals(lambda segment, kind=kind: len(segment.gates[kind]))  # type: ignore[misc]
@@ -260,8 +259,7 @@ class _Reading:
         )
 
     def _check_segments(self, segments: Sequence[Circuit6Segment]) -> None:
-        """Raise InputError for a segment within itself, or a child that reaches beyond its
-        parent."""
+        """Raise InputError for a segment within itself, or a child that exceeds its parent."""
         reader = self._reader
 
         def cyclic(number: int) -> None:

@@ -110,8 +110,7 @@ class Circuit6Witness:
 
 
 def is_circuit6_witness(data: Bytes) -> bool:
-    """Return true if a known prime is at its offset in a witness file, which has no magic
-    number."""
+    """Return true if a known prime is where witness files, which have no magic number, have it."""
     if len(data) < _HEADER_BYTES:
         return False
     prime = int.from_bytes(data[_HEADER_BYTES - MODULUS_BYTES : _HEADER_BYTES], "little")

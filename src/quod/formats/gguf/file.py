@@ -167,8 +167,10 @@ class Gguf:
 
 
 def _start(data: Bytes, name: str) -> tuple[SectionReader, int, int, int]:
-    """Read the header: return a reader after it, the version, and the counts of tensors and
-    pairs."""
+    """Read the header; return a reader after it, the version, and the counts of tensors and pairs.
+
+    Raises InputError for another version, and for counts that the file cannot hold.
+    """
     reader = SectionReader(name, "header", data, 0, len(data))
     version = _version(reader)
     start = reader.offset
@@ -232,8 +234,7 @@ def _alignment(metadata: Mapping[str, MetadataValue], reader: SectionReader) -> 
 
 
 class _Tensors:
-    """The descriptions of tensors: type, shape, the offset of the description, and that of the
-    data."""
+    """The descriptions of tensors: type, shape, and offsets of the description and the data."""
 
     def __init__(self, reader: SectionReader, alignment: int) -> None:
         self._reader = reader

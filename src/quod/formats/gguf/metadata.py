@@ -71,8 +71,7 @@ MetadataValue = bool | str | np.number[Any] | NDArray[Any] | Sequence[str]
 
 
 class MetadataReader:
-    """A reader of keys and values, in order, that counts the strings of arrays in the whole
-    file."""
+    """A reader of keys and values in order, which counts the strings of arrays in the file."""
 
     def __init__(self, reader: SectionReader, data: memoryview) -> None:
         self._reader = reader
