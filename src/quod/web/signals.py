@@ -50,10 +50,9 @@ class Symbols:
 
 
 def read_symbols(path: str | PathLike[str], public: int) -> Symbols:
-    """Read the signals of the main component from a .sym file, for a key with `public` public
-    signals.
+    """Read the signals of the main component from a .sym file.
 
-    Raises `InputError` for a malformed file.
+    `public` is the number of the key's public signals. Raises `InputError` for a malformed file.
     """
     content = read_symbol_file(path, most_bytes=_MOST_SYMBOLS_BYTES)
     return parse_symbols(content, public, name=fspath(path))

@@ -173,8 +173,10 @@ def _check_text(value: object, what: str, path: str | PathLike[str] | None = Non
 
 
 def proof_graph_files(graph: ProofGraph[ExportDevice]) -> GraphFiles:
-    """Return the files of a recorded proof: input ``witness``; outputs the sums, and ``NAME
-    flag``."""
+    """Return the files of a recorded proof.
+
+    Its input is ``witness``; its outputs are the sums by name, and for each a ``NAME flag``.
+    """
     outputs = {name: point for name, point in graph.results.items() if point is not None}
     outputs |= {f"{name} flag": flag.slice(0, 4) for name, flag in graph.flags.items()}
     stages = [Stage(stage.name, stage.recording) for stage in graph.stages]

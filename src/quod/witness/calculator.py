@@ -242,8 +242,7 @@ class WitnessCalculator:
         )
 
     def _hint(self, name: str) -> str:
-        """Return advice on the name of an unknown input; empty if the circuit has no similar
-        one."""
+        """Return advice on the name of an unknown input; empty without a similar name."""
         base = name.partition("[")[0]
         spellings = [text for text in (base, base.removeprefix("main.")) if text not in ("", name)]
         self._learn_sizes(spellings)

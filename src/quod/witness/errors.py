@@ -23,7 +23,7 @@ class CircuitError(InputError):
 
 
 class CalculatorError(ServiceError):
-    """A witness calculator is none of circom's, an old one, or does what none of those does."""
+    """A module is not a calculator of circom, is too old, or behaves as no such calculator does."""
 
     status = "FAILED_PRECONDITION"
 

@@ -75,8 +75,7 @@ class Sandbox:
         return int.from_bytes(self._memory.read(self.store, 0, 4 * words), "little")
 
     def calculate(self, records: bytes, head: bytes, words: int, wires: int) -> bytearray:
-        """Compute a witness of `wires` values from the inputs' `records`; return it after
-        `head`."""
+        """Compute a witness of `wires` values from input `records`; return it after `head`."""
         size = len(records) + len(head) + 4 * words * wires
         more = -(-size // PAGE) - 1
         if size > self._limits.memory_bytes:
