@@ -1,14 +1,17 @@
-"""Tensor kernels: what neural networks are made of, of f32, f16 or bf16.
+"""Tensor kernels for neural networks, in f32, f16 or bf16.
 
-`softmax`, `rms_norm` and `layer_norm` are functions of rows, `silu`, `gelu` and `swiglu` of
-elements, all with their gradients, `gemm` multiplies matrices, `attention` weighs values by
-queries and keys, with its gradient, and `attention_decode` and `paged_attention` are for few
-queries. `cross_entropy` is a loss with its gradient. `embedding` picks rows, and `rope` turns pairs
-by positions. `reduce_sum` and its like go along an axis, of which `argmax` gives places,
-`transpose` turns axes, and `lora` adapts a layer. `adamw` takes a step of training, and
-`clip_gradients` keeps it small. All take arrays of NumPy, buffers of devices and arrays of other
-libraries in place (docs/tensors.md); `quod.tensor.quantised` has weights in the blocks of GGUF
-files, `quod.tensor.torch` ops of PyTorch. The names below load on first use (PEP 562).
+- Rows: `softmax`, `rms_norm` and `layer_norm`, with their gradients.
+- Elements: `silu`, `gelu` and `swiglu`, with their gradients.
+- Products: `gemm`, `gemm_int8`, `gemm_fp8`, and `lora` for low-rank adapters.
+- Attention: `attention` with its gradient; `attention_decode` and `paged_attention` for few
+  queries.
+- Embeddings: `embedding` for lookups, `rope` for rotary positions.
+- Axes: `reduce_sum`, `reduce_mean`, `reduce_max`, `reduce_min`, `argmax`, `argmin`, `transpose`.
+- Training: `cross_entropy` with its gradient, `adamw`, `clip_gradients`.
+
+All take NumPy arrays, device buffers and arrays of other libraries in place (docs/tensors.md).
+`quod.tensor.quantised` has weights in the blocks of GGUF files, `quod.tensor.torch` PyTorch ops.
+The names below load on first use (PEP 562).
 """
 
 from __future__ import annotations

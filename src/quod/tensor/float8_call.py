@@ -1,4 +1,4 @@
-"""The functions that make 8-bit floats of others with a scale, and others of them."""
+"""Quantisation to 8-bit floats with scales, and its inverse."""
 
 from __future__ import annotations
 
@@ -33,24 +33,25 @@ from quod.validation import choice
 
 Float8 = Literal["e4m3", "e5m2"]
 NAMED: dict[str, Type] = {"e4m3": e4m3, "e5m2": e5m2}
-"""The types by their names."""
+"""The 8-bit types by name."""
 
 
 def quantise_fp8(
     device: DeviceChoice, x: Given, *, dtype: Float8 = "e4m3",
     scales: Literal["rows", "tensor"] = "rows", out: tuple[Given, Given] | None = None,
 ) -> tuple[Any, Any]:  # fmt: skip
-    """`x` as 8-bit floats, and the float32 that they are to be multiplied by; gives `out`, or what
-    is made for both.
+    """Return `x` as 8-bit floats, and their float32 scales, in `out` or in new memory.
 
-    `x` is of f32, f16 or bf16, as `softmax` takes it. The scale of a row, along the last axis, or
-    with "tensor" of all of them, is that of its largest size divided by the greatest number of the
-    type, 448 or 57344, of at least 2**-100; elements are multiplied by its reciprocal, and rounded
-    to nearest even. The first result is of the shape of `x`, as uint8 with the bits or, of a tensor
-    of PyTorch, as float8_e4m3fn or float8_e5m2; scales are (..., rows), or (1,). Both are what
-    `gemm_fp8` takes. A row with a NaN is NaN, and so is its scale; one with an infinity has an
-    infinite scale. InputError, with the name of the argument, for what does not fit; DeviceError
-    for memory that the device does not reach.
+    `x` is of f32, f16 or bf16, as in `softmax`. The scale of a row, along the last axis, or with
+    "tensor" of all elements, is the largest absolute value, at least 2**-100, divided by the
+    greatest number of the type, 448 or 57344. Elements are multiplied by its reciprocal, and
+    rounded to nearest even. The first result has the shape of `x`, as uint8 bits or, for a PyTorch
+    tensor, as float8_e4m3fn or float8_e5m2; scales are (..., rows), or (1,). Both are arguments of
+    `gemm_fp8`. A row with a NaN is NaN, as is its scale; one with an infinity has an infinite
+    scale.
+
+    Raises InputError, with the name of the argument, for arguments that do not fit; DeviceError for
+    memory that the device cannot reach.
     """
     device = resolve_device(device)
     stored = NAMED[choice("dtype", dtype, tuple(NAMED))]
@@ -83,7 +84,8 @@ def quantise_fp8(
 
 
 def _scale_of_all(device: AnyDevice, x: Tensor, scale: Tensor, greatest: float) -> None:
-    """Stores the largest size of the elements, divided by the greatest number."""
+    """Store the largest absolute value of all elements, divided by the greatest number of the
+    type."""
     sizes = x
     if x.rows > 1:
         sizes = tensor(device, "x", numbers(device, x.memory, x, (x.rows,)))
@@ -97,13 +99,14 @@ def dequantise_fp8(
     device: DeviceChoice, x: Given, scales: Given, *, dtype: Float8 | None = None,
     out: Given | None = None,
 ) -> Any:  # fmt: skip
-    """x * scales of 8-bit floats; gives `out`, of float32, float16 or bfloat16, or float32 that are
-    made for it.
+    """Return x * scales for 8-bit floats, in `out` or in new float32 memory.
 
-    `x` is what `gemm_fp8` takes, of any shape; `scales` are float32, one of each row, or one in
-    all, as `quantise_fp8` gives both. A product is rounded to float32, and then to the type of
-    `out`. InputError, with the name of the argument, for what does not fit; DeviceError for memory
-    that the device does not reach.
+    `x` is as in `gemm_fp8`, of any shape; `scales` are float32, one for each row or one in all, as
+    from `quantise_fp8`. A product is rounded to float32, then to the type of `out`: float32,
+    float16 or bfloat16.
+
+    Raises InputError, with the name of the argument, for arguments that do not fit; DeviceError for
+    memory that the device cannot reach.
     """
     device = resolve_device(device)
     named = None if dtype is None else NAMED[choice("dtype", dtype, tuple(NAMED))]

@@ -1,4 +1,4 @@
-"""Numbers that callers give beside tensors, which kernels take as f32."""
+"""Scalar arguments, which kernels take as f32."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ LARGEST = 3.4028234663852886e38
 
 
 def real(name: str, value: object) -> float:
-    """A number that f32 holds, Python's or NumPy's; InputError, with its name, if not."""
+    """Return a Python or NumPy number as a float; InputError, with its name, if f32 cannot hold
+    it."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise InputError(f"{name} must be a number, not {shown(value)}")
     try:
@@ -26,7 +27,8 @@ def real(name: str, value: object) -> float:
 
 
 def between(name: str, value: object, low: float, high: float) -> float:
-    """A number from `low` on and below `high`; InputError, with its name, if not."""
+    """Return a number that is at least `low` and below `high`; InputError, with its name, if
+    not."""
     number = real(name, value)
     if not low <= number < high:
         raise InputError(f"{name} must be from {low} on and below {high}, not {shown(value)}")
@@ -34,7 +36,8 @@ def between(name: str, value: object, low: float, high: float) -> float:
 
 
 def positive(name: str, value: object, least: float = 1e-37) -> float:
-    """A number that f32 holds, and at least one that it holds with all its digits."""
+    """Return a number that is at least `least`, which f32 holds in full precision; else
+    InputError."""
     number = real(name, value)
     if number < least:
         raise InputError(f"{name} must be at least {least}, not {shown(value)}")

@@ -16,11 +16,11 @@ def _rope(
     k: Builder, rows: Value, width: Value, turned: Value, inner: Value, tokens: Value, sign: Value,
     x: Value, table: Value, y: Value, *, element: Type, plan: GroupPlan, interleaved: bool,
 ) -> None:  # fmt: skip
-    """Turns the pairs of each row by the angles of its token, whose cosines and sines are a row of
-    the table (Su et al., RoFormer, 2021).
+    """Rotate the pairs of each row by the angles of its token (Su et al., RoFormer, 2021).
 
-    A row has `width` accesses of pairs, of which `turned` are turned and the others copied; a token
-    has `inner` rows. `sign` is 1, or -1 for the inverse.
+    A row of the table has the cosines and sines of a token. A row of x has `width` accesses of
+    pairs, of which `turned` are rotated and the others copied; a token has `inner` rows. `sign` is
+    1, or -1 for the inverse.
     """
     each = 2 * plan.vector if interleaved else plan.vector
     accesses, numbers = Accesses(k, element, each), Accesses(k, f32, plan.vector)
@@ -72,7 +72,7 @@ def _kernel(element: Type) -> KernelDefinition:
 
 
 ROPE = {element: _kernel(element) for element in TYPES}
-"""The kernel by the type of elements."""
+"""The kernels by element type."""
 
 for _element, _interleaved in ((f32, False), (bf16, True)):
     _form = "interleaved" if _interleaved else "halves"

@@ -26,8 +26,11 @@ def _append_to_pages(
     most: Value, pages: Value, new_keys: Value, new_values: Value, keys: Value, values: Value,
     table: Value, lengths: Value, *, element: Type, plan: GroupPlan,
 ) -> None:  # fmt: skip
-    """Line i % page_size of page table[s, i // page_size] is token t of s, where i is lengths[s] -
-    tokens + t; nothing is stored where that is below 0, or beyond the table's row, or no page."""
+    """Store token t of sequence s in line i % page_size of page table[s, i // page_size].
+
+    The key i is lengths[s] - tokens + t. Nothing is stored if i is negative or exceeds the table's
+    row, or if the page is out of range.
+    """
     size = element.bytes * plan.vector
     unit = u32 if size % 4 == 0 else u16
     words = size // unit.bytes
@@ -63,7 +66,7 @@ def _kernel(element: Type) -> KernelDefinition:
 
 
 APPEND_TO_PAGES = {element: _kernel(element) for element in TYPES}
-"""The kernel by the type of elements."""
+"""The kernels by element type."""
 
 register(
     "tensor.append_to_pages_bf16", APPEND_TO_PAGES[bf16], element=bf16,

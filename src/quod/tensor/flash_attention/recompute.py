@@ -40,8 +40,10 @@ class RowPairs:
 
 
 class PlainSums:
-    """Sums of weighted lines, for the two of every eight elements of a row that matrix units give
-    an instance."""
+    """Sums of weighted lines, for the fragment of a row that matrix units give an instance.
+
+    The fragment has two of every eight elements.
+    """
 
     def __init__(self, k: Builder, element: Type, size: Value, lane: Value) -> None:
         self._k, self._size, self._lane = k, size, lane
@@ -49,11 +51,11 @@ class PlainSums:
         self._two = Accesses(k, element, 2)
 
     def line(self, head: Value, row: Value) -> Value:
-        """A line of a head."""
+        """Return the pointer to a line of a head."""
         return self._k.pointer_add(head.cast(u32), row.cast(u64) * (self._size >> 1).cast(u64))
 
     def product(self, left: Value, right: Value) -> Value:
-        """The product of two lines."""
+        """Return the product of two lines."""
         k = self._k
         zero = k.constant(0.0, f32)
         with k.range(k.constant(0, u32), self._size // _TOGETHER, carry=zero) as loop:
@@ -68,7 +70,10 @@ class PlainSums:
     def corrected(
         self, sums: Sequence[Value], rows: Sequence[RowPairs]
     ) -> list[Value]:  # fmt: skip
-        """Sums of two rows, two elements of each in turn; NaN is recomputed from unmasked pairs."""
+        """Return the sums of two rows, with NaN recomputed from unmasked pairs.
+
+        Sums have two elements of each row in turn.
+        """
         results = list(sums)
         for half, row in enumerate(rows):
             indices = [at for at in range(len(results)) if at // 2 % 2 == half]
@@ -94,7 +99,7 @@ class PlainSums:
         return results
 
     def _elements(self, line: Value, count: int) -> list[Value]:
-        """The instance's elements of a line; indices beyond its end read the last ones."""
+        """Load the instance's elements of a line; indices beyond its end are clamped."""
         last = (self._size >> 1) - 1
         lane = self._lane & (QUAD - 1)
         return [

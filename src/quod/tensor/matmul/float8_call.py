@@ -1,4 +1,4 @@
-"""The function of products of 8-bit floats: what it takes, and its launch."""
+"""Products of 8-bit floats: arguments and launch."""
 
 from __future__ import annotations
 
@@ -38,27 +38,28 @@ def gemm_fp8(
     transpose_b: bool = False, dtype: Float8 | tuple[Float8, Float8] | None = None,
     fast_accumulation: bool = False, out: Given | None = None,
 ) -> Any:  # fmt: skip
-    """((A B) * scale_a) * scale_b + bias of 8-bit floats; gives `out`, or what is made for it.
+    """Return ((A B) * scale_a) * scale_b + bias of 8-bit floats, in `out` or in new memory.
 
     Shapes are those of `gemm`: `a` is (..., m, k), or (..., k, m) with `transpose_a`; `b` is (k, n)
     or (n, k) for all products, or has the leading axes of `a`. Each is of e4m3 or e5m2 (OCP 8-bit
     Floating Point Specification, 2023): an array or tensor of `float8_e4m3fn` or `float8_e5m2` of
-    ml_dtypes or PyTorch, or of uint8 with the bits, of which `dtype` then says the type, or those
-    of `a` and of `b`.
+    ml_dtypes or PyTorch, or of uint8 bits whose type is `dtype`, one name or those of `a` and `b`.
 
-    `scale_a` is a number or an array of one, or of the shape of `a` without k, a scale a row;
-    `scale_b` the same of `b`, a scale a column. They are float32, and so is `bias`, (n,). A sum is
-    multiplied by its row's scale, then by its column's, each step rounded to float32, and the
-    result to the type of `out`: float32, float16 or bfloat16; float32 if none is given.
+    `scale_a` is a number or an array of one, or has the shape of `a` without k: one scale a row.
+    `scale_b` is the same for `b`: one scale a column. They are float32, as is `bias`, (n,). A sum
+    is multiplied by its row's scale, then by its column's, each step rounded to float32, and the
+    result to the type of `out`: float32 (default), float16 or bfloat16.
 
-    Sums are f32. Tensor cores, which GPUs have for these types from sm_89 on, add up what is
-    multiplied with some 14 bits: so their sums of at most 128 products each are added in f32. An
-    element differs from the exact one by at most 2**-6 of the same sum of absolute values then,
-    elsewhere by (k + 3) * 2**-22 of it, and by its last roundings. With `fast_accumulation` tensor
-    cores may add up all of k themselves: 2**-8 for each 32 of k. They take operands whose lines are
-    along k, `transpose_b` without `transpose_a`, with k a multiple of 16. Others are turned first
-    if the product is large, or multiplied without them. InputError, with the name of the argument,
-    for what does not fit; DeviceError for memory that the device does not reach.
+    Sums are f32. Tensor cores, available for these types from sm_89 on, accumulate with some 14
+    bits, so their sums of at most 128 products each are added in f32. An element then differs from
+    the exact one by at most 2**-6 of the sum of absolute values, elsewhere by (k + 3) * 2**-22 of
+    it, and by its last roundings. With `fast_accumulation`, tensor cores may accumulate all of k
+    themselves: 2**-8 for each 32 of k. They take operands whose lines are along k, `transpose_b`
+    without `transpose_a`, with k a multiple of 16. Other operands are transposed first if the
+    product is large, or multiplied without tensor cores.
+
+    Raises InputError, with the name of the argument, for arguments that do not fit; DeviceError for
+    memory that the device cannot reach.
     """
     device = resolve_device(device)
     named = _named(dtype)
@@ -92,7 +93,7 @@ def gemm_fp8(
 
 
 def _named(dtype: object) -> tuple[Type | None, Type | None]:
-    """The types of both operands that are given by name."""
+    """Return the types of both operands, from a name or a pair of names."""
     if dtype is None:
         return None, None
     pair = dtype if isinstance(dtype, tuple) and len(dtype) == 2 else (dtype, dtype)
@@ -103,7 +104,7 @@ def _named(dtype: object) -> tuple[Type | None, Type | None]:
 def _scale(
     device: AnyDevice, name: str, value: Given | float | None, shape: tuple[int, ...]
 ) -> Tensor | None:
-    """A scale for all, or scales of a shape."""
+    """Return scales of a shape, or a single one, as f32; None if there is none."""
     if value is None:
         return None
     if isinstance(value, (int, float, np.number)):

@@ -1,4 +1,4 @@
-"""The product of matrices of 8-bit floats, each operand of e4m3 or e5m2."""
+"""The product of 8-bit float matrices, each operand of e4m3 or e5m2."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GEMM_FLOAT8, GEMM_FLOAT8_TILES = (
     }
     for tiles in (False, True)
 )
-"""The kernels by the elements of A and B, and by the type of results; then those of warpgroups."""
+"""The kernels by the types of A and B, then by result type; the second are for warpgroups."""
 
 for _pair, _element in (((e4m3, e4m3), bf16), ((e5m2, e4m3), f32)):
     register(

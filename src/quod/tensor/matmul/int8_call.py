@@ -1,4 +1,4 @@
-"""The function of products of 8-bit integers: what it takes, and its launch."""
+"""Products of 8-bit integers: arguments and launch."""
 
 from __future__ import annotations
 
@@ -30,22 +30,24 @@ def gemm_int8(
     column_scales: Given | None = None, bias: Given | None = None, transpose_a: bool = False,
     transpose_b: bool = False, out: Given | None = None,
 ) -> Any:  # fmt: skip
-    """A B of int8, exactly, or numbers made of it; gives `out`, or what is made for it.
+    """Return A B of int8, exactly or scaled, in `out` or in new memory.
 
     Shapes are those of `gemm`: `a` is (..., m, k), or (..., k, m) with `transpose_a`; `b` is (k, n)
-    or (n, k) for all products, or has the leading axes of `a`. Without what follows the result is
-    int32. Sums are modulo 2**32 either way: none is that large for k below 131,072.
+    or (n, k) for all products, or has the leading axes of `a`. Without scales and bias the result
+    is int32. Sums are modulo 2**32 in either case; none is that large for k below 131,072.
 
     `row_scales`, of the shape of `a` without k, and `column_scales`, of that of `b` without k, are
-    float32, and so is `bias`, (n,). Where one of them is given the result is (sum * row's scale) *
-    column's scale + bias, each step rounded to float32, and at last to the type of `out`: float32,
-    float16 or bfloat16; float32 if none is given. That is a product of matrices quantised by rows
-    and by columns (Dettmers et al., LLM.int8(), 2022, section 2.1).
+    float32, as is `bias`, (n,). With any of them the result is (sum * row's scale) * column's scale
+    + bias, each step rounded to float32, and finally to the type of `out`: float32 (default),
+    float16 or bfloat16. That is a product of matrices quantised by rows and by columns (Dettmers et
+    al., LLM.int8(), 2022, section 2.1).
 
     Tensor cores take operands whose lines are along k, `transpose_b` without `transpose_a`, with k
-    a multiple of 16. Others are turned first if the product is large, or multiplied without them,
-    with the same result to the bit. InputError, with the name of the argument, for what does not
-    fit; DeviceError for memory that the device does not reach.
+    a multiple of 16. Other operands are transposed first if the product is large, or multiplied
+    without tensor cores, with the same result bit for bit.
+
+    Raises InputError, with the name of the argument, for arguments that do not fit; DeviceError for
+    memory that the device cannot reach.
     """
     device = resolve_device(device)
     first, second = bytes_of(device, "a", a), bytes_of(device, "b", b)

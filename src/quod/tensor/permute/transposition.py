@@ -25,9 +25,9 @@ _MOST = (1 << 31) - 1
 _LANES = 256
 """Instances of a tile on a GPU."""
 _SIDE, _SIDE_OF_BYTES = 32, 16
-"""Words of a tile's lines; four words of a block fill what shared memory WebGPU has."""
+"""Words of a tile's lines; four words of a block fill the shared memory of WebGPU."""
 _PIECE = 1024
-"""Accesses of a row that a workgroup copies at most, so that few long rows keep a device busy."""
+"""The most accesses of a row that a workgroup copies, so that few long rows keep a device busy."""
 _FEW = 8
 """Lines, or words of a line, below which most of a tile would be empty."""
 
@@ -35,13 +35,14 @@ _FEW = 8
 def transpose(
     device: DeviceChoice, x: Given, axes: Sequence[int] | None = None, *, out: Given | None = None
 ) -> Any:
-    """`x` with its axes in another order, copied; gives `out`, or what is made for it.
+    """Copy `x` with its axes in another order, to `out` or to new memory.
 
-    Axis j of the result is axis `axes[j]` of `x`, as in NumPy; without `axes` their order is
-    reversed. `x` is contiguous in C order, of up to 8 axes and of elements of 1, 2, 4 or 8 bytes,
-    whose bits are moved; else it is as `softmax` takes it. `out` is of the same type, and other
-    memory. InputError, with the name of the argument, for what does not fit; DeviceError for memory
-    that the device does not reach.
+    Axis j of the result is axis `axes[j]` of `x`, as in NumPy; by default the order is reversed.
+    `x` is contiguous in C order, has up to 8 axes and elements of 1, 2, 4 or 8 bytes, whose bits
+    are moved; otherwise it is as in `softmax`. `out` is of the same type, and does not overlap `x`.
+
+    Raises InputError, with the name of the argument, for arguments that do not fit; DeviceError for
+    memory that the device cannot reach.
     """
     device = resolve_device(device)
     source = words(device, "x", x)
@@ -92,7 +93,7 @@ def _launch(device: AnyDevice, permutation: Permutation, source: Tensor, made: T
 def _launch_rows(
     device: AnyDevice, permutation: Permutation, source: Tensor, made: Tensor, columns: int
 ) -> None:
-    """Rows of so many elements that stay as they are."""
+    """Launch the copy of rows of `columns` elements, whose order within a row stays."""
     size = source.element.bytes
     if device.machine(device.lanes).has(Capability.VECTOR_LANES):
         unit, access = source.element, size
@@ -123,7 +124,7 @@ def _launch_rows(
 def _launch_tiles(
     device: AnyDevice, permutation: Permutation, source: Tensor, made: Tensor, *, processor: bool
 ) -> None:
-    """The last axis of either is another one of the other."""
+    """Launch the transposition by tiles, for permutations that move the last axis."""
     shape, size = permutation.shape, source.element.bytes
     down, along = permutation.order[-1], len(shape) - 1
     vector = 1 if processor else max(1, u32.bytes // size)
@@ -157,12 +158,12 @@ def _halves(number: int) -> tuple[int, int]:
 
 
 def _words(device: AnyDevice, numbers: list[int]) -> Buffer:
-    """Numbers in memory of the device; of none there is one."""
+    """Upload numbers as u32; an empty list becomes one 0."""
     return device.upload(np.array(numbers or [0], np.uint32))
 
 
 def _memory(*tensors: Tensor) -> list[Any]:
-    """The memory of tensors, of arrays as whole numbers."""
+    """Return the memory of tensors, with arrays viewed as unsigned integers."""
     return [each.memory if isinstance(each.memory, Buffer) else _bits(each) for each in tensors]
 
 

@@ -1,7 +1,7 @@
-"""Weights in blocks of quantised values, as GGUF files have them: their values, and products.
+"""Weights in blocks of quantised values, as in GGUF files: their values, and products.
 
-`dequantise` and `quantise` are the definition, in NumPy; `QuantisedMatrix` is where a device
-computes, on any of them. The names below load on first use (PEP 562).
+`dequantise` and `quantise` are the reference, in NumPy; `QuantisedMatrix` computes on any device.
+The names below load on first use (PEP 562).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The kernel that multiplies rows by a matrix of blocks, and how it is shared out.
+"""The kernel that multiplies rows by a matrix of blocks, and its plan.
 
-It is the kernel of matrix products, whose second operand is taken apart where its tiles are put
-into shared memory. f32 is multiplied by weights as they are; for f16 and bf16 tensor cores get
-weights that are rounded to the type of what they are multiplied by.
+It is the kernel of matrix products, whose second operand is dequantised while its tiles are copied
+to shared memory. f32 is multiplied by exact weights; for f16 and bf16, tensor cores multiply
+weights rounded to the type of the activations.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from quod.tensor.rows.plan import widest
 BatchPlan = GemmPlan | CorePlan
 
 CORE_PLANS = (CorePlan((128, 128), (64, 32), 32, 4), CorePlan((64, 64), (32, 32), 32, 4))
-"""The plans of tensor cores: a step is within a group of every format."""
+"""Plans of tensor cores; a step fits within a group of every format."""
 
 
 def _multiply_rows(
     k: Builder, m: Value, n: Value, depth: Value, x: Value, blocks: Value, y: Value, *,
     element: Type, form: str, plan: BatchPlan,
 ) -> None:  # fmt: skip
-    """Y = X by the transposed matrix: rows of `depth` elements to rows of n, m of each."""
+    """Y = X times the transposed matrix: X is m rows of `depth` elements, Y m rows of n."""
     decoder = QUANTISED_TYPES[form].decoder.begun(k)
     rows, columns = plan.tile
     right, down = (n + (columns - 1)) // columns, (m + (rows - 1)) // rows
@@ -52,7 +52,7 @@ def _multiply_rows(
 def plan_batch(
     device: AnyDevice, element: Type, form: str, sizes: tuple[int, int, int]
 ) -> BatchPlan:
-    """The plan for m rows of X, n of the matrix, and K."""
+    """Return the plan for sizes (m, n, K): rows of X, rows of the matrix, and K."""
     machine = device.machine(device.lanes)
     pitches = sizes[2], 1, sizes[1]
     if machine.has(Capability.TENSOR_CORES) and element in HALVES:
@@ -71,4 +71,4 @@ MULTIPLY_ROWS = {
     )
     for element in TYPES
 }  # fmt: skip
-"""The kernel by the type of X and of the result."""
+"""The kernels by the type of X and of the result."""

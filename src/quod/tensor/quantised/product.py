@@ -1,12 +1,11 @@
-"""The kernel that multiplies a matrix of blocks by a vector without writing its values anywhere.
+"""The kernel that multiplies a matrix of blocks by a vector without storing dequantised weights.
 
-One skeleton for all formats: a workgroup has some rows, its instances share the places of these
-rows, and what they found is added up at the end. On a processor neighbouring instances, the lanes
-of a vector, take neighbouring places, so that bytes and activations load as vectors and scales
-once; on a GPU an instance takes as many places as it loads at a time, and scales are spread over
-them. There instances of a subgroup may have different rows and the same places, so that what they
-load of the vector is the same few lines of memory.
-Activations are f32, and sums too.
+One skeleton serves all formats: a workgroup has some rows, its instances share the places of these
+rows, and their sums are added at the end. On a CPU, adjacent instances, the lanes of a vector, take
+adjacent places, so that bytes and activations are vector loads and scales are loaded once. On a GPU
+an instance takes as many places as it loads at a time, so that they share the cost of scales.
+There, instances of a subgroup may have different rows and the same places, so that their loads of
+the vector hit the same few cache lines. Activations and sums are f32.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ def _multiply(
     k: Builder, rows: Value, blocks_per_row: Value, blocks: Value, x: Value, y: Value, *,
     form: str, width: int, at_once: int, together: int = 1,
 ) -> None:  # fmt: skip
-    """y = the matrix by x: y[r] = sum of values[r, c] * x[c].
+    """y = the matrix times x: y[r] = sum of values[r, c] * x[c].
 
     An instance has `at_once` rows, and `width` places at a time; `together` parts of a subgroup of
-    32 have different rows, and a workgroup the product of both numbers.
+    32 have different rows, and a workgroup has `at_once * together` rows.
     """
     decoder, lane = QUANTISED_TYPES[form].decoder.begun(k), k.local_id()
     shared = Sharing(k, at_once, together)
@@ -72,11 +71,11 @@ def _multiply(
 
 
 _CHAINS = 4
-"""Sums of a row that do not wait for one another, where all places of a block are unrolled."""
+"""Independent sums of a row, if all places of a block are unrolled."""
 
 
 def _places(decoder: BlockDecoder, lanes: int) -> Iterator[tuple[int, int]]:
-    """The groups of a block and the first places in them, for `lanes` instances side by side."""
+    """Yield each group of a block with the first places of `lanes` adjacent instances in it."""
     for group in range(decoder.groups):
         for start in range(0, decoder.positions, lanes):
             yield group, start
@@ -86,8 +85,7 @@ def _all_added(
     k: Builder, decoder: BlockDecoder, blocks: Value, x: Value, places: Sequence[Place],
     column: Value, totals: Sequence[Value],
 ) -> tuple[Value, ...]:  # fmt: skip
-    """Sums of some rows, and the products of what an instance has of a block of each, number
-    `column` in its row."""
+    """Return sums of rows plus the instance's products for block `column` of each row."""
     sums, width = list(totals), places[0].width
     decoded = [decoder.decode(k, blocks, place) for place in places]
     for of_rows in zip(*decoded, strict=True):
@@ -106,7 +104,7 @@ def _all_added(
 
 
 def _loaded(k: Builder, x: Value, at: Value, width: int) -> list[Value]:
-    """So many elements of the vector, which are loaded up to 16 bytes together."""
+    """Load `width` elements of the vector, up to 16 bytes at a time."""
     element = element_of(x)
     count = min(width, WIDEST // element.bytes)
     if element is f32:
@@ -118,13 +116,13 @@ def _loaded(k: Builder, x: Value, at: Value, width: int) -> list[Value]:
 
 
 def element_of(pointer: Value) -> Type:
-    """The type of what a pointer points to."""
+    """Return the element type of a pointer."""
     assert isinstance(pointer.type, PointerType)
     return pointer.type.element
 
 
 def _products(k: Builder, run: Run, given: list[Value]) -> Value:
-    """The sum of integers by activations, those at the same bits of their words together."""
+    """Return the sum of integers times activations, grouped by the shift of the integers."""
     by_shift: dict[int, Value] = {}
     for at, (number, value) in enumerate(zip(run.integers, given, strict=True)):
         by, found = run.shift(at), by_shift.get(run.shift(at))
@@ -138,7 +136,7 @@ def _products(k: Builder, run: Run, given: list[Value]) -> Value:
 
 
 def sum_of(values: list[Value] | tuple[Value, ...]) -> Value:
-    """Added pair by pair."""
+    """Add values pair by pair."""
     found = list(values)
     while len(found) > 1:
         pairs = [a + b for a, b in zip(found[::2], found[1::2])]
@@ -151,16 +149,16 @@ SUBGROUP = 32
 
 
 class Sharing:
-    """Which rows and places an instance has, and how its sums become those of rows."""
+    """The rows and places of an instance, and the reduction of its sums."""
 
     def __init__(self, k: Builder, at_once: int, together: int) -> None:
         self._k, self._at_once, self._together = k, at_once, together
         self._rows, lane = at_once * together, k.local_id()
         self.begin = lane
-        """The first of an instance's places, in units of what it takes at a time."""
+        """The index of the instance's first places, in units of `width` places."""
         self.step = k.workgroup_size // together
         self.first = k.workgroup_id() * self._rows
-        """The first of its rows."""
+        """The first row of the instance."""
         if together == 1:
             self._room = room_for_sums(k, at_once)
             return
@@ -172,7 +170,7 @@ class Sharing:
         self._room = k.shared(f32, self._rows * (k.workgroup_size // SUBGROUP))
 
     def put(self, sums: list[Value], rows: Value, y: Value) -> None:
-        """Adds up and stores the sums of rows that there are, in a fixed order."""
+        """Add the sums of instances in a fixed order, and store those of existing rows."""
         k, lane, room = self._k, self._k.local_id(), self._room
         if self._together == 1 or room is None:
             for number, total in enumerate(sums_of_workgroup(k, sums, room)):
@@ -192,7 +190,7 @@ class Sharing:
 
 
 def room_for_sums(k: Builder, count: int) -> Value | None:
-    """Shared memory for so many sums of a workgroup: where one subgroup does not hold it."""
+    """Allocate shared memory for `count` sums of a workgroup; None if one subgroup holds it."""
     alone = k.machine.has(Capability.SUBGROUPS) and k.subgroup_size >= k.workgroup_size
     if k.workgroup_size == 1 or alone:
         return None
@@ -200,7 +198,7 @@ def room_for_sums(k: Builder, count: int) -> Value | None:
 
 
 def sums_of_workgroup(k: Builder, sums: list[Value], room: Value | None) -> list[Value]:
-    """Sums over the workgroup, in its first instance."""
+    """Return sums over the workgroup, valid in its first instance."""
     if room is None:
         return sums if k.workgroup_size == 1 else [k.subgroup_sum(value) for value in sums]
     size, lane = k.workgroup_size, k.local_id()
@@ -225,4 +223,4 @@ MULTIPLY_BLOCKS = {
     )
     for element in TYPES
 }  # fmt: skip
-"""The kernel, by the type of the vector and of the result."""
+"""The kernels by the type of the vector and of the result."""

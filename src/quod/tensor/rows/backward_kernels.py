@@ -1,4 +1,4 @@
-"""The kernels of the gradients of row functions, one function each for every type and device."""
+"""The kernels of the gradients of row functions, one function for every type and device."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def _rms_norm_backward(
 ) -> None:  # fmt: skip
     """dx[r] = scale * (g - n * mean(g * n)), n = x[r] * scale and g = dy[r] * weight.
 
-    The row's scale, 1 / sqrt(mean(x[r]**2) + epsilon), is computed again, and stored for the
-    gradient of the weights.
+    The row's scale, 1 / sqrt(mean(x[r]**2) + epsilon), is recomputed, and stored for the gradient
+    of the weights.
     """
     row = Row(k, element, plan, rows, width)
     source, zero = row.of(x), k.constant(0.0, f32)
@@ -64,8 +64,11 @@ def _layer_norm_backward(
     k: Builder, rows: Value, width: Value, epsilon: Value, gradient: Value, x: Value,
     weight: Value, dx: Value, scales: Value, means: Value, *, element: Type, plan: RowPlan,
 ) -> None:  # fmt: skip
-    """dx[r] = scale * (g - mean(g) - n * mean(g * n)), n = (x[r] - mean) * scale, g = dy[r] *
-    weight; mean and scale are computed again, and stored for the gradients of the vectors."""
+    """dx[r] = scale * (g - mean(g) - n * mean(g * n)), g = dy[r] * weight.
+
+    n = (x[r] - mean) * scale. Mean and scale are recomputed, and stored for the gradients of the
+    vectors.
+    """
     row = Row(k, element, plan, rows, width)
     source, zero = row.of(x), k.constant(0.0, f32)
     slope = _weighted(row, gradient, weight)
@@ -90,7 +93,7 @@ def _layer_norm_backward(
 
 
 def _weighted(row: Row, gradient: Value, weight: Value) -> Callable[[Access], Values]:
-    """The gradient times the weights, at an access of the row."""
+    """Return a function for the gradient times the weights at an access of the row."""
     slopes, factors = row.of(gradient), row.vector(weight)
 
     def made(access: Access) -> Values:
@@ -104,7 +107,7 @@ def _store(
     row: Row, source: Value, dx: Value, slope: Callable[[Access], Values], scale: Value,
     products: Value, mean: Value | None = None, level: Value | None = None,
 ) -> None:  # fmt: skip
-    """Stores scale * (g - n * mean(g * n)); with a mean g and n are what they differ from it."""
+    """Store scale * (g - n * mean(g * n)), with x and g centred by `mean` and `level` if given."""
     along = row.total(products * scale) / row.columns
 
     def made(access: Access) -> list[Value]:
@@ -134,7 +137,7 @@ LAYER_NORM_BACKWARD = {
     )
     for element in TYPES
 }  # fmt: skip
-"""Each kernel by the type of its elements."""
+"""The kernels by element type."""
 
 for _name, _kernels, _element in (
     ("softmax_backward", SOFTMAX_BACKWARD, f32),

@@ -1,4 +1,4 @@
-"""The kernels of sums over rows: gradients of the norms' vectors, and sums of sums."""
+"""The kernels of column sums: gradients of the norms' vectors, and sums of partial sums."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _rms_norm_vectors(
     k: Builder, rows: Value, width: Value, gradient: Value, x: Value, scales: Value,
     weight_sums: Value, *, element: Type, plan: ColumnPlan,
 ) -> None:  # fmt: skip
-    """Sums of dy * x * scale over slabs of rows."""
+    """Sum dy * x * scale over slabs of rows."""
     columns = Columns(k, plan, width)
 
     def terms(row: Value) -> list[Values]:
@@ -33,7 +33,7 @@ def _layer_norm_vectors(
     k: Builder, rows: Value, width: Value, gradient: Value, x: Value, scales: Value, means: Value,
     weight_sums: Value, bias_sums: Value, *, element: Type, plan: ColumnPlan,
 ) -> None:  # fmt: skip
-    """Sums of dy * (x - mean) * scale and of dy over slabs of rows."""
+    """Sum dy * (x - mean) * scale, and dy, over slabs of rows."""
     columns = Columns(k, plan, width)
 
     def terms(row: Value) -> list[Values]:
@@ -50,7 +50,7 @@ def _layer_norm_vectors(
 def _slab_sums(
     k: Builder, rows: Value, width: Value, y: Value, x: Value, *, element: Type, plan: ColumnPlan
 ) -> None:
-    """Sums of f32 over slabs of rows, stored as elements."""
+    """Sum f32 over slabs of rows, and store the sums as elements."""
     columns = Columns(k, plan, width)
     slab = slab_of(k, columns, rows)
     (found,) = columns.sums(*slab, lambda row: [columns.load(x, f32, row)], 1)
@@ -67,7 +67,7 @@ LAYER_NORM_VECTORS = _kernels(
     _layer_norm_vectors, "gradient x", "scales", "means", "weight_sums", "bias_sums"
 )
 SLAB_SUMS = _kernels(_slab_sums, "y", "x")
-"""Each kernel by the type of its elements; sums are f32."""
+"""The kernels by element type; sums are f32."""
 
 for _name, _family, _element in (
     ("rms_norm_vectors", RMS_NORM_VECTORS, bf16),

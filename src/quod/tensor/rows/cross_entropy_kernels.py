@@ -1,4 +1,4 @@
-"""The kernels of the cross-entropy: what divides it, a row's loss and gradient, their sum."""
+"""The kernels of the cross-entropy: its divisor, the loss and gradient of a row, and the total."""
 
 from __future__ import annotations
 
@@ -20,8 +20,11 @@ def _count_targets(
     k: Builder, width: Value, classes: Value, ignored: Value, mean: Value, targets: Value,
     counts: Value, *, plan: RowPlan,
 ) -> None:  # fmt: skip
-    """counts[0]: what divides the loss, which is how many targets are not ignored, and at least 1,
-    or 1 unless `mean`. counts[1]: how many are neither ignored nor classes."""
+    """Count targets.
+
+    counts[0]: The divisor of the loss: the targets that are not ignored, at least 1; 1 without
+    `mean`. counts[1]: The targets that are neither ignored nor classes.
+    """
     row = Row(k, u32, plan, k.constant(1, u32), width)
     zero, one = k.constant(0.0, f32), k.constant(1.0, f32)
 
@@ -50,7 +53,7 @@ def _cross_entropy(
 ) -> None:  # fmt: skip
     """losses[r] = log(sum(exp(x[r]))) - x[r, targets[r]], and its gradient.
 
-    Nothing is read by a target that is no class: the row's last element is in its place.
+    A target that is not a class is never used as an index: the row's last element is read instead.
     """
     row = Row(k, element, plan, rows, width)
     source, target = row.of(x), row.own(targets)
@@ -119,7 +122,7 @@ CROSS_ENTROPY = {
     for element in TYPES
     for with_gradient in (False, True)
 }
-"""By the type of the logits, and whether the gradient is stored, too."""
+"""The kernels by the type of the logits, and by whether the gradient is stored."""
 
 _plan = RowPlan(lanes=8, threads=8, vector=4, batch=4, whole=True)
 register("tensor.count_targets", COUNT_TARGETS, plan=_plan)

@@ -1,4 +1,4 @@
-"""The powers of e of a row, of which softmax and the cross-entropy are made."""
+"""The exponentials of a row, which softmax and the cross-entropy use."""
 
 from __future__ import annotations
 
@@ -7,18 +7,20 @@ from quod.tensor.accesses import Values
 from quod.tensor.rows.row import LOG2_E, Access, Row, counted, summed
 
 LEAST = -3.4028234663852886e38
-"""The least f32: WGSL has no infinity."""
+"""The least finite f32: WGSL has no infinity."""
 
 
 class Powers:
-    """exp(x - top) of a row's elements, with `top` the greatest of them, and their `total`.
+    """exp(x - top) of a row's elements, with `top` the greatest of them, and their sum `total`.
 
-    A row that is too long for registers is read once for both, and the sum is scaled whenever a
-    greater element comes (Milakov and Gimelshein, Online normalizer calculation for softmax, 2018).
+    A row that is too long for registers is read once for both, and the sum is rescaled whenever a
+    greater element occurs (Milakov and Gimelshein, Online normalizer calculation for softmax,
+    2018).
     """
 
     def __init__(self, k: Builder, row: Row, source: Value, known: Value | None = None) -> None:
-        """`source` is what `row.of` gives, and `known` an element of it that all instances have."""
+        """Reduce the row; `source` is from `row.of`, `known` one of its elements, held by all
+        instances."""
         self._k = k
         least, zero = k.constant(LEAST, f32), k.constant(0.0, f32)
         if known is not None:
@@ -34,7 +36,7 @@ class Powers:
         self.total = row.total(total)
 
     def of(self, value: Value, top: Value | None = None) -> Value:
-        """exp(value - top)."""
+        """Return exp(value - top)."""
         return self._k.exp2((value - (self.top if top is None else top)) * LOG2_E)
 
     def _sum(self, accesses: list[Access], total: Value, top: Value | None = None) -> Value:

@@ -1,4 +1,4 @@
-"""The functions of tensors: softmax and the norms, along the last axis."""
+"""Softmax and the norms, along the last axis."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ from quod.tensor.scalars import real
 
 
 def softmax(device: DeviceChoice, x: Given, *, out: Given | None = None) -> Any:
-    """exp(x) over its sum, along the last axis; gives `out`, or what is made for it.
+    """Return exp(x) / sum(exp(x)) along the last axis, in `out` or in new memory.
 
-    `x` is an array of NumPy, a buffer with a type, or another library's array, of f32, f16 or bf16
-    and contiguous in C order; `out` is like it, and may be the same memory. A row in which an
-    element is NaN or infinite, or all are minus infinity, is NaN. InputError, with the name of the
-    argument, for what does not fit; DeviceError for memory that the device does not reach.
+    `x` is a NumPy array, a buffer with a type, or another library's array, of f32, f16 or bf16 and
+    contiguous in C order; `out` is like it, and may be the same memory. A row with a NaN or plus
+    infinity, or with only minus infinity, is NaN.
+
+    Raises InputError, with the name of the argument, for arguments that do not fit; DeviceError for
+    memory that the device cannot reach.
     """
     return _run(device, SOFTMAX, x, out, (), {})
 
@@ -35,7 +37,7 @@ def rms_norm(
     epsilon: float = 1e-6,
     out: Given | None = None,
 ) -> Any:
-    """x / sqrt(mean(x**2) + epsilon) * weight along the last axis, as `softmax` takes and gives it.
+    """Return x / sqrt(mean(x**2) + epsilon) * weight along the last axis; see `softmax`.
 
     `weight` is a vector of the same type, as long as the axis.
     """
@@ -46,17 +48,17 @@ def layer_norm(
     device: DeviceChoice, x: Given, weight: Given, bias: Given, *, epsilon: float = 1e-5,
     out: Given | None = None,
 ) -> Any:  # fmt: skip
-    """(x - mean) / sqrt(variance + epsilon) * weight + bias along the last axis, as `softmax` does.
+    """Return (x - mean) / sqrt(variance + epsilon) * weight + bias along the last axis.
 
-    `weight` and `bias` are vectors of the same type, as long as the axis. The variance is that of
-    the elements themselves: its sum of squares is divided by their number.
+    `weight` and `bias` are vectors of the same type, as long as the axis. The variance is the
+    population variance: the sum of squares is divided by the number of elements. See `softmax`.
     """
     vectors = {"weight": weight, "bias": bias}
     return _run(device, LAYER_NORM, x, out, (not_negative(epsilon),), vectors)
 
 
 def not_negative(epsilon: object) -> float:
-    """An epsilon as a float; InputError if it is no number of f32 that is at least 0."""
+    """Return an epsilon as a float; InputError unless it is a non-negative number of f32."""
     found = real("epsilon", epsilon)
     if found < 0:
         raise InputError(f"epsilon must be at least 0, not {found}")
@@ -84,8 +86,12 @@ def launch_rows(
     device: AnyDevice, kernel: KernelDefinition, x: Tensor, numbers: tuple[float, ...],
     memory: Sequence[Any], at_once: int = 1, beside: int = 0, **static: Any,
 ) -> None:  # fmt: skip
-    """Runs a kernel over the rows of `x`, which holds rows of several tensors at once, with so many
-    vectors beside all of them, and other static arguments."""
+    """Launch a kernel over the rows of `x`.
+
+    at_once: Tensors whose rows the kernel holds at a time.
+    beside: Vectors that all rows share.
+    static: Further static arguments.
+    """
     plan = plan_rows(device, x.element, x.columns, at_once, beside)
     compiled = device.compile(kernel, lanes=plan.lanes, element=x.element, plan=plan, **static)
     width = x.columns // plan.vector

@@ -1,4 +1,4 @@
-"""The gradients of softmax and of the norms, and those of the norms' vectors."""
+"""The gradients of softmax and of the norms, including those of the norms' vectors."""
 
 from __future__ import annotations
 
@@ -25,8 +25,10 @@ from quod.tensor.rows.functions import launch_rows, not_negative
 def softmax_backward(
     device: DeviceChoice, gradient: Given, y: Given, *, out: Given | None = None
 ) -> Any:
-    """The gradient of x, where `y` is softmax(x) and `gradient` that of it; as `softmax` takes and
-    gives it. `out` may be either of them."""
+    """Return the gradient of x, where `y` is softmax(x) and `gradient` that of y.
+
+    `out` may be either argument. See `softmax`.
+    """
     device = resolve_device(device)
     model = tensor(device, "y", y)
     slopes = like(device, "gradient", gradient, model)
@@ -43,11 +45,12 @@ def rms_norm_backward(
     device: DeviceChoice, gradient: Given, x: Given, weight: Given, *, epsilon: float = 1e-6,
     out: tuple[Given, Given] | None = None,
 ) -> tuple[Any, Any]:  # fmt: skip
-    """The gradients of `x` and `weight`, where that of rms_norm(x, weight) is `gradient`.
+    """Return the gradients of `x` and `weight`, where `gradient` is that of rms_norm(x, weight).
 
-    Of the types and shapes of these two; `out` takes them, and is other memory than what is given.
-    Each row's scale is computed again. The weights' sums are over slabs of 64 rows, then over
-    slabs of those, in an order that follows from the number of rows. As `softmax` takes arrays.
+    The results have the types and shapes of `x` and `weight`; `out` takes the two, and overlaps no
+    argument. Each row's scale is recomputed. The gradient of weights is summed over slabs of 64
+    rows, then over slabs of those, in an order that depends on the number of rows alone. Arrays and
+    errors are as in `softmax`.
     """
     results("x and weight", 2, out)
     first, second = _norm(
@@ -60,8 +63,10 @@ def layer_norm_backward(
     device: DeviceChoice, gradient: Given, x: Given, weight: Given, *, epsilon: float = 1e-5,
     out: tuple[Given, Given, Given] | None = None,
 ) -> tuple[Any, Any, Any]:  # fmt: skip
-    """The gradients of `x`, `weight` and the bias, where that of layer_norm(x, weight, bias) is
-    `gradient`; as `rms_norm_backward` takes and gives them."""
+    """Return the gradients of `x`, `weight` and the bias of layer_norm(x, weight, bias).
+
+    `gradient` is that of the result; everything else is as in `rms_norm_backward`.
+    """
     results("x, weight and bias", 3, out)
     first, second, third = _norm(
         resolve_device(device), gradient, x, weight, not_negative(epsilon), ("weight", "bias"), out
@@ -73,7 +78,7 @@ _KERNELS: Mapping[int, tuple[Mapping[Type, KernelDefinition], Mapping[Type, Kern
     1: (RMS_NORM_BACKWARD, RMS_NORM_VECTORS),
     2: (LAYER_NORM_BACKWARD, LAYER_NORM_VECTORS),
 }
-"""By how many vectors the norm has, and as many numbers of each row."""
+"""The kernels by the number of the norm's vectors, which is that of the numbers of each row."""
 
 
 def _norm(
@@ -112,12 +117,12 @@ def _norm(
 
 
 def _numbers(device: AnyDevice, count: int) -> Any:
-    """Memory for numbers of f32."""
+    """Allocate memory for f32 numbers."""
     return device.allocate(max(1, count) * np.dtype(np.float32).itemsize, zero=False)
 
 
 def _add_up(device: AnyDevice, model: Tensor, partial: Any, rows: int, made: Any) -> None:
-    """The sums of rows of f32 as a row of elements."""
+    """Add rows of f32, and store the sum as a row of elements."""
     while rows > SLAB:
         count = slabs(rows)
         sums = _numbers(device, count * model.columns)

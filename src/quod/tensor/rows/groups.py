@@ -1,4 +1,4 @@
-"""Rows and accesses that are an instance's own, where some instances have a row."""
+"""Loops of an instance over rows and accesses that are not reduced."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from quod.tensor.rows.plan import GroupPlan
 
 
 def own_rows(k: Builder, plan: GroupPlan, rows: Value) -> CountedLoop:
-    """The loop over the rows of this instance."""
+    """Return the loop over the rows of this instance."""
     group = k.workgroup_id() * (plan.lanes // plan.threads) + k.local_id() // plan.threads
     first = group * plan.rows
     return k.range(first, k.minimum(first + plan.rows, rows))
 
 
 def own_accesses(k: Builder, plan: GroupPlan, width: Value) -> CountedLoop:
-    """The loop over the accesses of this instance in a row of `width`."""
+    """Return the loop over the accesses of this instance in a row of `width`."""
     return k.range(k.local_id() % plan.threads, width, plan.threads)
 
 
 def rows_in_step(k: Builder, plan: GroupPlan, rows: Value) -> CountedLoop:
-    """The loop over the rows of a workgroup, where all its instances have each together."""
+    """Return the loop over the rows of a workgroup whose instances share each row."""
     first = k.workgroup_id() * plan.rows
     return k.range(first, k.minimum(first + plan.rows, rows))
 
@@ -30,8 +30,10 @@ def rows_in_step(k: Builder, plan: GroupPlan, rows: Value) -> CountedLoop:
 def accesses_in_step(
     k: Builder, plan: GroupPlan, width: Value, body: Callable[[Value], None]
 ) -> None:
-    """Does something for the accesses of such a row: what instances have is seen to be side by
-    side, which saves a processor gathers."""
+    """Call `body` for the accesses of a row that the workgroup shares.
+
+    The accesses of adjacent instances are visibly adjacent, which saves gathers on a CPU.
+    """
     with k.range(0, width // plan.threads) as steps:
         body(steps.index * plan.threads + k.local_id())
     last = width // plan.threads * plan.threads + k.local_id()

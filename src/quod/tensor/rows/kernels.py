@@ -1,4 +1,4 @@
-"""The row kernels: softmax and the norms, one function each for every type, plan and device."""
+"""The row kernels: softmax and the norms, one function for every type, plan and device."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _softmax(
 ) -> None:
     """y[r] = softmax(x[r]) of each row, of `width` accesses.
 
-    The greatest element is taken from all before they are powers.
+    The greatest element is subtracted from all before exponentiation.
     """
     row = Row(k, element, plan, rows, width)
     source = row.of(x)
@@ -59,7 +59,7 @@ def _layer_norm(
 ) -> None:  # fmt: skip
     """y[r] = (x[r] - mean) / sqrt(variance + epsilon) * weight + bias (Ba, Kiros and Hinton, 2016).
 
-    The variance is the mean of the squares of differences, which cancellation does not spoil.
+    The variance is the mean of squared differences, which avoids cancellation.
     """
     row = Row(k, element, plan, rows, width)
     factors, summands, zero = row.beside(weight), row.beside(bias), k.constant(0.0, f32)
@@ -89,7 +89,12 @@ _SHAPE: dict[str, ParameterType] = {"rows": u32, "width": u32}
 def row_kernel(
     body: Any, element: Type, numbers: list[str], memory: str, beside: Mapping[str, Type] = EMPTY
 ) -> KernelDefinition:
-    """The kernel of rows that a function writes, of memory of the type and of others `beside`."""
+    """Build the kernel of a function of rows.
+
+    numbers: The names of f32 scalars.
+    memory: The names of pointers to `element`.
+    beside: Pointers to other types, by name.
+    """
     parameters: dict[str, ParameterType] = _SHAPE | dict.fromkeys(numbers, f32)
     parameters |= dict.fromkeys(memory.split(), pointer(element))
     parameters |= {name: pointer(type_) for name, type_ in beside.items()}
@@ -103,7 +108,7 @@ RMS_NORM = {element: row_kernel(_rms_norm, element, ["epsilon"], "x weight y") f
 LAYER_NORM = {
     element: row_kernel(_layer_norm, element, ["epsilon"], "x weight bias y") for element in TYPES
 }
-"""Each kernel by the type of its elements."""
+"""The kernels by element type."""
 
 for _name, _kernels in (("softmax", SOFTMAX), ("rms_norm", RMS_NORM), ("layer_norm", LAYER_NORM)):
     for _element in (f32, bf16):

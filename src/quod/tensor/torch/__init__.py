@@ -1,8 +1,8 @@
-"""The functions of `quod.tensor` as ops of PyTorch: gradients, `torch.compile`, and direct calls.
+"""The functions of `quod.tensor` as PyTorch ops, with gradients and `torch.compile`.
 
-They take and give tensors of PyTorch, and compute where these are: on the processor, or on the GPU
-of their number (docs/tensors.md, "From PyTorch"). A call that nothing differentiates or compiles
-goes to the function of `quod.tensor` itself; others go through ``torch.ops.quod``.
+They take and return PyTorch tensors, and compute on their device: the CPU, or the GPU with their
+index (docs/tensors.md, "From PyTorch"). A call that is neither differentiated nor compiled goes to
+the function of `quod.tensor` directly; others go through ``torch.ops.quod``.
 """
 
 from __future__ import annotations

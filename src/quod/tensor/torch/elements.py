@@ -11,19 +11,23 @@ from quod.tensor.torch.memory import empty_like, one_like
 
 
 def silu(x: Tensor) -> Tensor:
-    """x * sigmoid(x) of each element; see `quod.tensor.silu`, and `softmax` for tensors."""
+    """Return x * sigmoid(x) of each element; see `quod.tensor.silu`, and `softmax` for tensors."""
     return _SILU(x)
 
 
 def gelu(x: Tensor, *, approximate: Approximate = "none") -> Tensor:
-    """x * Phi(x) of each element, or its approximation by "tanh"; see `quod.tensor.gelu`, and
-    `softmax` for tensors."""
+    """Return x * Phi(x) of each element, or its "tanh" approximation.
+
+    See `quod.tensor.gelu`, and `softmax` for tensors.
+    """
     return _GELU(x, approximate)
 
 
 def swiglu(gate: Tensor, up: Tensor) -> Tensor:
-    """silu(gate) * up of each element, both of one shape; see `quod.tensor.swiglu`, and `softmax`
-    for tensors."""
+    """Return silu(gate) * up of each element, both of one shape.
+
+    See `quod.tensor.swiglu`, and `softmax` for tensors.
+    """
     return _SWIGLU(gate, up)
 
 

@@ -1,6 +1,6 @@
-"""8-bit floats: products of them, and what makes them of others and others of them.
+"""8-bit floats: quantisation, dequantisation and products.
 
-`out_dtype` is what `torch._scaled_mm` calls the type of its result.
+`out_dtype` is the type of a result, named as in `torch._scaled_mm`.
 """
 
 from __future__ import annotations
@@ -32,11 +32,10 @@ _NAMED = {"e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2}
 
 
 def quantise_fp8(x: Tensor, *, dtype: Float8 = "e4m3", scales: str = "rows") -> Any:
-    """`x` as 8-bit floats, and the float32 scales that they are to be multiplied by; see
-    `quod.tensor.quantise_fp8`, and `softmax` for tensors.
+    """Return `x` as 8-bit floats, and their float32 scales.
 
-    The first result is of float8_e4m3fn, or with "e5m2" of float8_e5m2. There are no gradients: an
-    InputError says so where one is asked for.
+    See `quod.tensor.quantise_fp8`, and `softmax` for tensors. The first result is of float8_e4m3fn,
+    or with "e5m2" of float8_e5m2. There are no gradients: requesting one raises InputError.
     """
     return _QUANTISE(x, choice("dtype", dtype, tuple(_NAMED)), scales)
 
@@ -44,8 +43,10 @@ def quantise_fp8(x: Tensor, *, dtype: Float8 = "e4m3", scales: str = "rows") -> 
 def dequantise_fp8(
     x: Tensor, scales: Tensor, *, out_dtype: torch.dtype = torch.float32
 ) -> Tensor:  # fmt: skip
-    """x * scales, of float32, float16 or bfloat16 as `out_dtype` says; see
-    `quod.tensor.dequantise_fp8`, and `quantise_fp8` here for gradients."""
+    """Return x * scales, as float32, float16 or bfloat16 (`out_dtype`).
+
+    See `quod.tensor.dequantise_fp8`; as in `quantise_fp8`, there are no gradients.
+    """
     return _DEQUANTISE(x, scales, out_dtype)
 
 
@@ -55,13 +56,11 @@ def gemm_fp8(
     transpose_b: bool = False, fast_accumulation: bool = False,
     out_dtype: torch.dtype = torch.float32,
 ) -> Tensor:  # fmt: skip
-    """((A B) * scale_a) * scale_b + bias of float8_e4m3fn or float8_e5m2, each operand of its own;
-    see `quod.tensor.gemm_fp8`.
+    """Return ((A B) * scale_a) * scale_b + bias, with each operand of float8_e4m3fn or float8_e5m2.
 
-    Scales and `bias` are of float32, the result of `out_dtype`: float32, float16 or bfloat16. An
-    operand that is the transpose of contiguous memory is taken as it is. `bias` has a gradient;
-    operands and scales, whose numbers are rounded, have none: an InputError says so where one is
-    asked for.
+    See `quod.tensor.gemm_fp8`. Scales and `bias` are float32, the result is of `out_dtype`:
+    float32, float16 or bfloat16. A transposed view of contiguous memory is not copied. `bias` has a
+    gradient; operands and scales, which are rounded, have none: requesting one raises InputError.
     """
     first, second = (
         _scale(name, scale, operand)
@@ -71,7 +70,7 @@ def gemm_fp8(
 
 
 def _scale(name: str, value: Any, beside: Any) -> Any:
-    """A scale of a number as a tensor beside another."""
+    """Return a scale as a tensor on the device of `beside`."""
     if value is None or isinstance(value, Tensor) or not isinstance(beside, Tensor):
         return value
     return torch.full((1,), real(name, value), dtype=torch.float32, device=beside.device)
@@ -86,7 +85,8 @@ def _check_floats8(**given: Tensor) -> None:
 
 
 def _check_numbers(name: str, x: Tensor, shape: tuple[Any, ...], *, one: bool = False) -> None:
-    """InputError unless a tensor is of float32 and of a shape, or `one` number."""
+    """Raise InputError unless a tensor is float32 of a shape, or a single number if `one` is
+    set."""
     if x.dtype != torch.float32:
         raise InputError(f"{name} is of {x.dtype}, and must be of float32")
     if not (one and tuple(x.shape) == (1,)):

@@ -25,11 +25,11 @@ def attention(
     q: Tensor, k: Tensor, v: Tensor, *, scale: float | None = None, causal: bool = False,
     lengths: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """softmax(scale * q k^T) v of each head; see `quod.tensor.attention`, and `softmax` for
-    tensors.
+    """Return softmax(scale * q k^T) v of each head.
 
-    `q` has the shape (..., heads, queries, size), `k` and `v` (..., kv_heads, keys, size), and
-    `lengths`, of int64, int32 or uint32, that of the leading axes, or (1,) where there are none.
+    See `quod.tensor.attention`, and `softmax` for tensors. `q` has the shape (..., heads, queries,
+    size), `k` and `v` (..., kv_heads, keys, size), and `lengths`, of int64, int32 or uint32, that
+    of the leading axes, or (1,) without them.
     """
     return _ATTENTION(q, k, v, lengths, scale, causal)[0]
 

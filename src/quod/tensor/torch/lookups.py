@@ -1,4 +1,4 @@
-"""Embeddings: rows of a table that indices pick."""
+"""Embeddings: rows of a table selected by indices."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from quod.tensor.torch.memory import call, check_alike, check_beside, check_indi
 
 
 def embedding(table: Tensor, indices: Tensor) -> Tensor:
-    """The rows of a table that indices of int64, int32 or uint32 pick; see `quod.tensor.embedding`,
-    and `softmax` for tensors.
+    """Return the rows of a table that indices of int64, int32 or uint32 select.
 
-    An index that is no row is an InputError that names the first.
+    See `quod.tensor.embedding`, and `softmax` for tensors. An index out of range raises InputError,
+    naming the first.
     """
     return _EMBEDDING(table, indices)
 

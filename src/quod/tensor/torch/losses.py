@@ -25,12 +25,12 @@ from quod.validation import choice, whole_number
 def cross_entropy(
     logits: Tensor, targets: Tensor, *, ignore_index: int = -100, reduction: Reduction = "mean"
 ) -> Tensor:
-    """log(sum(exp(x))) - x[target] of each row x of the logits; see `quod.tensor.cross_entropy`,
-    and `softmax` for tensors.
+    """Return log(sum(exp(x))) - x[target] for each row x of the logits.
 
-    `logits` are (..., classes) and `targets`, of int64, int32 or uint32, (...). The result is of
-    f32: their mean or sum of no axis, or with "none" the losses, of the shape of `targets`. The
-    gradient is rounded once to the type of the logits, the gradient of the result included.
+    See `quod.tensor.cross_entropy`, and `softmax` for tensors. `logits` are (..., classes) and
+    `targets`, of int64, int32 or uint32, (...). The result is f32: the mean or sum as a 0-d tensor,
+    or with "none" the losses in the shape of `targets`. The gradient, including that of the result,
+    is rounded once to the type of the logits.
     """
     return _CROSS_ENTROPY(logits, targets, ignore_index, reduction)
 
@@ -79,7 +79,7 @@ def _run_gradient(
 
 
 def _check(logits: Tensor, targets: Tensor, ignore_index: int, reduction: str) -> int:
-    """`ignore_index`, of what fits together."""
+    """Check the arguments, and return `ignore_index` in range."""
     choice("reduction", reduction, ("mean", "sum", "none"))
     check_alike(logits=logits)
     check_beside(logits=logits, targets=targets)

@@ -1,4 +1,4 @@
-"""Rotary positions."""
+"""Rotary position embeddings."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from quod.tensor.torch.memory import check_alike, check_beside, empty_like
 
 
 def rope(x: Tensor, table: Tensor, *, pairs: Pairs = "halves", axis: int = -2) -> Tensor:
-    """Turns pairs of elements of each row by the angles of its token; see `quod.tensor.rope`, and
-    `softmax` for tensors.
+    """Rotate pairs of elements of each row by the angles of its token.
 
-    `table` is ``torch.from_numpy(rope_table(...))`` on the device of `x`; it has no gradient.
+    See `quod.tensor.rope`, and `softmax` for tensors. `table` is
+    ``torch.from_numpy(rope_table(...))`` on the device of `x`; it has no gradient.
     """
     return _ROPE(x, table, pairs, axis)
 

@@ -10,25 +10,29 @@ from quod.tensor.torch.memory import check_alike, check_shape, empty_like, one_l
 
 
 def softmax(x: Tensor) -> Tensor:
-    """exp(x) over its sum, along the last axis; see `quod.tensor.softmax`.
+    """Return exp(x) / sum(exp(x)) along the last axis; see `quod.tensor.softmax`.
 
-    A tensor of f32, f16 or bf16, on the processor or a GPU, gives one like it, which is
-    differentiated once. What is not contiguous is copied. InputError, with the name of the
-    argument, for what does not fit; DeviceError for tensors on two devices or on one without
+    `x` is f32, f16 or bf16, on the CPU or a GPU; the result is like it, and is differentiable once.
+    Tensors that are not contiguous are copied. Raises InputError, with the name of the argument,
+    for arguments that do not fit; DeviceError for tensors on two devices, or on one without
     kernels.
     """
     return _SOFTMAX(x)
 
 
 def rms_norm(x: Tensor, weight: Tensor, *, epsilon: float = 1e-6) -> Tensor:
-    """x / sqrt(mean(x**2) + epsilon) * weight along the last axis; see `quod.tensor.rms_norm`, and
-    `softmax` for tensors."""
+    """Return x / sqrt(mean(x**2) + epsilon) * weight along the last axis.
+
+    See `quod.tensor.rms_norm`, and `softmax` for tensors.
+    """
     return _RMS_NORM(x, weight, epsilon)
 
 
 def layer_norm(x: Tensor, weight: Tensor, bias: Tensor, *, epsilon: float = 1e-5) -> Tensor:
-    """(x - mean) / sqrt(variance + epsilon) * weight + bias along the last axis; see
-    `quod.tensor.layer_norm`, and `softmax` for tensors."""
+    """Return (x - mean) / sqrt(variance + epsilon) * weight + bias along the last axis.
+
+    See `quod.tensor.layer_norm`, and `softmax` for tensors.
+    """
     return _LAYER_NORM(x, weight, bias, epsilon)
 
 

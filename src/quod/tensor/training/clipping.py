@@ -1,4 +1,4 @@
-"""The norm of gradients, all together, and gradients that are made no longer than they may be."""
+"""The norm of a list of gradients, and clipping to a maximum norm."""
 
 from __future__ import annotations
 
@@ -33,13 +33,15 @@ from quod.validation import in_order, shown_kind
 def gradient_norm(
     device: DeviceChoice, gradients: Iterable[Given], *, out: Given | None = None
 ) -> Any:
-    """The square root of the sum of the squares of all elements; gives `out`, or what is made.
+    """Return the square root of the sum of the squares of all elements, in `out` or in new memory.
 
-    `gradients` is a list of tensors as `softmax` takes them, of any shapes and types; none have the
-    norm 0. The result is of f32 and of shape (1,), where the first of them is. Squares are added in
-    a fixed order, and do not overflow or vanish where the norm itself does not. An element that is
-    NaN makes the norm NaN, an infinite one infinite. InputError, with the name of the argument, for
-    what does not fit; DeviceError for memory that the device does not reach.
+    `gradients` is a list of tensors as in `softmax`, of any shapes and types; an empty list has the
+    norm 0. The result is f32 of shape (1,), in the memory of the first tensor's library or device.
+    Squares are added in a fixed order, and neither overflow nor underflow unless the norm does. An
+    element that is NaN makes the norm NaN, an infinite one infinite.
+
+    Raises InputError, with the name of the argument, for arguments that do not fit; DeviceError for
+    memory that the device cannot reach.
     """
     device = resolve_device(device)
     found, given = _tensors(device, gradients)
@@ -49,11 +51,11 @@ def gradient_norm(
 def clip_gradients(
     device: DeviceChoice, gradients: Iterable[Given], max_norm: float, *, out: Given | None = None
 ) -> Any:
-    """Multiplies all elements by min(1, max_norm / (norm + 1e-6)), in place; gives the norm before.
+    """Multiply all elements by min(1, max_norm / (norm + 1e-6)) in place; return the norm before.
 
-    The norm is that of `gradient_norm`, which takes and gives the same; the host does not read it.
-    `max_norm` is above 0, and what has a norm of at most `max_norm` - 1e-6 is as it was. No two
-    tensors may share memory.
+    The norm is that of `gradient_norm`, with the same arguments and result; the host does not read
+    it. `max_norm` is positive; gradients with a norm of at most `max_norm` - 1e-6 are unchanged. No
+    two tensors may share memory.
     """
     device = resolve_device(device)
     most = positive("max_norm", max_norm)

@@ -1,4 +1,5 @@
-"""The kernels of attention's gradients by warpgroups, of floats of 16 bits and whole sequences."""
+"""The kernels of the gradients of attention by warpgroups, for 16-bit floats and whole
+sequences."""
 
 from __future__ import annotations
 
@@ -38,8 +39,12 @@ def _heads(
     k: Builder, maps: Value, size: Value, given: tuple[Value, Value, Value, Value],
     lines: tuple[Value, Value], counts: tuple[Value, Value], which: tuple[Value, Value],
 ) -> tuple[Pair, Pair]:  # fmt: skip
-    """Queries with what their results' gradient is, and keys with values: of `lines` lines, so many
-    heads, and which one of them."""
+    """Return the heads of q and its gradient, and those of keys and values.
+
+    lines: Lines of a head, of queries and of keys.
+    counts: The number of heads, of queries and of keys.
+    which: The index of the head, of queries and of keys.
+    """
     found = [
         HeadOf(
             TiledArray(
@@ -145,4 +150,4 @@ ATTENTION_BACKWARD_QUERIES_TILES, ATTENTION_BACKWARD_KEYS_TILES = (
         (_attention_backward_queries_tiles, "dq"), (_attention_backward_keys_tiles, "dk dv"),
     )
 )  # fmt: skip
-"""By the type of elements."""
+"""The kernels by element type."""

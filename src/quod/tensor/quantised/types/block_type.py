@@ -48,7 +48,7 @@ class VectorTimes:
 
 
 UNMEASURED = VectorTimes(9.8, 4.3, 8.3)
-"""The times of NF4, which stand for types that nobody has measured."""
+"""The times of NF4, which stand in for types without measurements."""
 
 
 @frozen(eq=False)

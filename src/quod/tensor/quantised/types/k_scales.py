@@ -18,7 +18,7 @@ from quod.tensor.quantised.types.numpy_blocks import Bytes, Floats, halves
 
 
 def scaled(blocks: Bytes, quants: NDArray[np.integer[Any]]) -> Floats:
-    """The values of blocks whose integers are `quants`, of shape (n, 256)."""
+    """Return the values of blocks whose integers are `quants`, of shape (n, 256)."""
     s = blocks[:, 4:16]
     scales = np.concatenate([s[:, :4] & 63, s[:, 8:] & 15 | s[:, :4] >> 6 << 4], axis=1)
     minima = np.concatenate([s[:, 4:8] & 63, s[:, 8:] >> 4 | s[:, 4:8] >> 6 << 4], axis=1)
@@ -30,7 +30,7 @@ def scaled(blocks: Bytes, quants: NDArray[np.integer[Any]]) -> Floats:
 def _choose(
     k: Builder, first: Index, below: Callable[[], Value], above: Callable[[], Value]
 ) -> Value:
-    """One of two values by whether a group is one of the first two."""
+    """Select `below()` for the first two groups, `above()` for the others."""
     if isinstance(first, int):
         return below() if first < 2 else above()
     return k.select(first < 2, below(), above())
@@ -39,10 +39,10 @@ def _choose(
 def _scale_words(
     k: Builder, data: Value, start: Value, group: Index
 ) -> tuple[Value, Value, Value, Value]:
-    """The scale and the minimum of a block, and the integers that a group scales each by.
+    """Return the scale and the minimum of a block, and the integers that scale them in a group.
 
-    Each of the last two values has two integers: the six lower bits of a word, and those from bit
-    8 on.
+    Each of the last two values has two integers: the six lower bits of a word, and those from bit 8
+    on.
     """
     head, *packed = k.load(data.cast(u32), start >> 4 << 2, 4)
     shift = (group & 1) * 16
@@ -55,7 +55,7 @@ def _scale_words(
 def group_scales(
     k: Builder, data: Value, start: Value, group: Index
 ) -> list[tuple[Value, Value]]:  # fmt: skip
-    """The two scales and minima of a group, as f32."""
+    """Return the two scales and minima of a group, as f32."""
     d, m, scales, minima = _scale_words(k, data, start, group)
     return [
         (d * as_floats([(scales >> at) & 63])[0], m * as_floats([(minima >> at) & 63])[0])
@@ -66,7 +66,7 @@ def group_scales(
 def packed_runs(
     k: Builder, data: Value, start: Value, group: Value, integers: list[list[Value]]
 ) -> list[PackedRun]:
-    """The two runs of a group whose integers are words of four bytes."""
+    """Return the two runs of a group whose integers are words of four bytes."""
     d, m, scales, minima = _scale_words(k, data, start, group)
     return [
         PackedRun(words, d, [((scales >> at) & 63).cast(i32)], m, ((minima >> at) & 63).cast(i32))

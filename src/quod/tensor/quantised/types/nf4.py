@@ -1,10 +1,11 @@
 """NF4, the 4-bit NormalFloat of QLoRA (Dettmers, Pagnoni, Holtzman and Zettlemoyer, 2023).
 
-A weight is one of 16 levels, quantiles of the normal distribution, by the largest absolute value of
-its block of 64: one product in f32. The levels are those of bitsandbytes, to the bit. A block here
-is that f32 and 32 bytes: byte i has the number of element i's level in its low half, and of element
-i + 32's in its high half. bitsandbytes has elements 2i and 2i + 1 in the high and the low half of
-byte i, and the f32 apart: `nf4_blocks` takes these, where they are not quantised once more.
+A weight is one of 16 levels, quantiles of the normal distribution, times the largest absolute value
+of its block of 64: one product in f32. The levels are those of bitsandbytes, bit for bit. A block
+here is that f32 and 32 bytes: byte i has the index of element i's level in its low half, and that
+of element i + 32 in its high half. bitsandbytes has elements 2i and 2i + 1 in the high and the low
+half of byte i, and the f32 separately: `nf4_blocks` converts these, unless the f32 are quantised
+themselves.
 """
 
 from __future__ import annotations
@@ -36,10 +37,10 @@ _ELEMENTS, _HALF = KIND.elements, KIND.elements // 2
 
 
 def nf4_blocks(packed: NDArray[Any], largest: NDArray[Any]) -> Bytes:
-    """Blocks, uint8 of shape (rows, bytes of a row), of what bitsandbytes stores for a matrix.
+    """Convert what bitsandbytes stores for a matrix to blocks, uint8 of (rows, bytes of a row).
 
     `packed` is uint8 of shape (rows, columns / 2), and `largest` f32 of shape (rows, columns / 64):
-    the absolute values, without a second quantisation. InputError for another type or shape.
+    the absolute values, without a second quantisation. Raises InputError for another type or shape.
     """
     halves, scales = plain_array("packed", packed), plain_array("largest", largest)
     if halves.dtype != np.uint8 or halves.ndim != 2 or halves.shape[1] % _HALF:
@@ -57,7 +58,7 @@ def nf4_blocks(packed: NDArray[Any], largest: NDArray[Any]) -> Bytes:
 
 
 def _values(blocks: Bytes) -> Floats:
-    """The values of blocks, of shape (n, 36)."""
+    """Return the values of blocks of shape (n, 36)."""
     largest = blocks[:, :4].copy().view("<f4").astype(np.float32)
     numbers = np.concatenate([blocks[:, 4:] & 15, blocks[:, 4:] >> 4], axis=1)
     values: Floats = NF4_LEVELS[numbers] * largest
@@ -65,8 +66,11 @@ def _values(blocks: Bytes) -> Floats:
 
 
 def _quantised(values: Floats) -> Bytes:
-    """Blocks of values of shape (n, 64): the nearest level of each by its block's largest absolute
-    value, the lower one where two are as near, as bitsandbytes has it on GPUs."""
+    """Quantise values of shape (n, 64) to blocks.
+
+    Each value takes the nearest level for its block's largest absolute value, the lower of two
+    equally near ones, as bitsandbytes does on GPUs.
+    """
     largest = np.abs(values).max(axis=1, keepdims=True)
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         inverse = 1 / largest

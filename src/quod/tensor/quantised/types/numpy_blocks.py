@@ -18,12 +18,12 @@ _NO_INVERSE = np.float32(2.0**-128)
 
 
 def halves(blocks: Bytes, at: int) -> Floats:
-    """The f16 at a byte of each block, as f32 of shape (n, 1)."""
+    """Return the f16 at a byte of each block, as f32 of shape (n, 1)."""
     return blocks[:, at : at + 2].copy().view("<f2").astype(np.float32)
 
 
 def nibbles(packed: Bytes, run: int) -> NDArray[np.uint8]:
-    """The 4-bit integers of each `run` bytes: first their low halves, then their high halves."""
+    """Return the 4-bit integers of each `run` bytes: first the low halves, then the high halves."""
     parts = packed.reshape(len(packed), -1, 1, run) >> np.array([[0], [4]], np.uint8)
     return (parts & 15).astype(np.uint8).reshape(len(packed), -1)
 
@@ -47,5 +47,5 @@ def scaled_by_f16(name: str, encode: Callable[[Floats], tuple[Floats, Bytes]]) -
 
 
 def inverse(scale: Floats) -> Floats:
-    """1 / scale, or 0 where f32 has no inverse: there the scale is 0 as f16."""
+    """Return 1 / scale, or 0 if f32 has no inverse: the scale is then 0 as f16."""
     return np.where(np.abs(scale) > _NO_INVERSE, 1 / scale, np.float32(0))

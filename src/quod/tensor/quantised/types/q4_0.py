@@ -1,4 +1,4 @@
-"""Q4_0: 32 integers of 4 bits, less 8, by an f16 scale.
+"""Q4_0: 32 integers of 4 bits, minus 8, times an f16 scale.
 
 A block is the scale and 16 bytes; byte i has integer i in its low half, and i + 16 in its high one.
 """

@@ -1,4 +1,4 @@
-"""Q6_K: 256 integers of 6 bits, less 32, in runs of 16, each with a scale of a signed byte.
+"""Q6_K: 256 integers of 6 bits, minus 32, in runs of 16, each with a signed byte as scale.
 
 A block is 128 bytes of lower bits, 64 bytes of upper bits, 16 scales and an f16 that scales all.
 """

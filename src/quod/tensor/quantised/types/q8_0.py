@@ -1,4 +1,4 @@
-"""Q8_0: 32 signed bytes by an f16 scale, which stands before them."""
+"""Q8_0: an f16 scale, followed by 32 signed bytes that it multiplies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of block types: a row each, in the order in which messages list them."""
+"""The table of block types, one row each, in the order in which messages list them."""
 
 from __future__ import annotations
 
@@ -15,4 +15,4 @@ QUANTISED_TYPES: dict[str, BlockType] = NameTable(
     "quod.tensor.quantised.types.table.QUANTISED_TYPES", "a type of blocks",
     {row.name: row for row in (Q4_0, Q8_0, Q4_K, Q5_K, Q6_K, NF4)},
 )  # fmt: skip
-"""By name: types of GGUF files, and NF4, which GGUF files do not have."""
+"""The types by name: those of GGUF files, and NF4, which GGUF files do not have."""
