@@ -53,7 +53,7 @@ HASH_BYTES, CONTRIBUTION_BYTES = 64, 544
 
 _COORDINATE = 48
 _COMPRESSED, _INFINITY, _SIGN = 0x80, 0x40, 0x20
-# What is mistaken for a key, whose letters could be flags of a point.
+# Magic numbers of other files, whose letters could be flags of a point.
 _OTHERS = (b"zkey", b"r1cs", b"wtns", b"ptau")
 _SOURCE = "the file is damaged or forged, get it again from its source"
 
@@ -205,7 +205,7 @@ def _coordinates(data: memoryview, count: int, place: Place) -> Words:
         raise place.error(index, f"a coordinate of point {index} is not below q")
     if degree == 1:
         return words
-    # The coefficient of u is first in the file.
+    # The file has the coefficient of u first.
     pairs = words.reshape(count, 2, 2, fq.words)[:, :, ::-1]
     return np.ascontiguousarray(pairs)
 

@@ -132,7 +132,7 @@ def first_at_or_above(words: Words, modulus: Modulus) -> int | None:
         if above.size and (first is None or above[0] < first):
             first = int(above[0])
         undecided = undecided[column == np.uint32(limits[word])]
-    # What is left equals the modulus.
+    # The remaining elements equal the modulus.
     if undecided.size and (first is None or undecided[0] < first):
         first = int(undecided[0])
     return first

@@ -31,9 +31,9 @@ from quod.validation import file_path
 _OTHER_PROTOCOLS = [name for name in zkey_header.PROTOCOLS.values() if name != PROTOCOL]
 _ONLY_GROTH16 = "Quod proves and verifies Groth16 only; use snarkjs with this file"
 
-# Values of a witness that are checked in one step.
+# Values of a witness that are classified in one step.
 _STEP = 1 << 16
-# Bytes in which a document's first bracket is looked for.
+# Bytes that are searched for the first bracket of a document.
 _LEADING_SPACE = 64
 
 
@@ -203,7 +203,7 @@ _BINARY: dict[str, tuple[int, Callable[[Iden3File], dict[str, object]]]] = {
 
 def _json(data: memoryview, path: str) -> dict[str, object]:
     try:
-        # Reads no more than this of a long file.
+        # Of a file beyond the limit, only the start is read.
         content = bytes(data[: ANY.most_bytes if len(data) <= ANY.most_bytes else _LEADING_SPACE])
         check_length(len(data), ANY.most_bytes, ANY.what, path)
         document: Any = parse_json(content, path, ANY)
@@ -232,10 +232,10 @@ def _json(data: memoryview, path: str) -> dict[str, object]:
             "note": _ONLY_GROTH16,
         }
     elif isinstance(document, dict) and "pi_a" in document:
-        # A proof that does not say over which curve it is may still be one.
+        # A proof that does not name its curve may still be valid.
         named = "curve" in document
         fits = _fitting_curves(lambda curve: parse_proof(content, curve=curve, name=path))
-        # Of a proof that fits none, one of them says why.
+        # For a proof that fits no curve, the error for one of them is reported.
         assumed = None if named else [*fits, *CURVES][0]
         proof = parse_proof(content, curve=assumed, name=path)
         return {

@@ -11,7 +11,7 @@ def write_json_list(file: BinaryIO, name: str, items: Iterator[str]) -> None:
     file.write(f',\n "{name}": ['.encode())
     between = "\n  "
     for item in items:
-        # An empty object has a line break in it, as in what snarkjs writes.
+        # snarkjs writes a line break into an empty object.
         text = item.replace("{}", "{\n }").replace("\n", "\n  ")
         file.write((between + text).encode())
         between = ",\n  "

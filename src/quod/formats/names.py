@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-# How circom's and snarkjs's instructions name the key of any circuit.
+# The generic names of keys in the instructions of circom and snarkjs.
 _GENERIC = ("circuit", "key", "final", "zkey", "proving")
 
 

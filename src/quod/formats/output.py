@@ -212,8 +212,8 @@ def mode_of(target: str) -> int | None:
 
 
 def _new(temporary: str, mode: int | None, rights: int) -> BinaryIO:
-    # os.open, not tempfile: a new file gets the permissions that the user's umask leaves. What
-    # writes a large one may map it, to read again what is already there.
+    # os.open, not tempfile, so that a new file has the permissions of the user's umask. The file is
+    # readable because writers of large files may map it to read what they have written.
     descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, rights)
     file = os.fdopen(descriptor, "wb")
     if mode is not None:
@@ -230,7 +230,7 @@ def _put(file: BinaryIO, content: Content) -> None:
 
 
 def flush_directory(directory: str) -> None:
-    # The renames have happened; some file systems cannot flush a directory, which is no failure.
+    # The renames have happened; a file system that cannot flush a directory is not an error.
     with contextlib.suppress(OSError):
         descriptor = os.open(directory, os.O_RDONLY)
         try:

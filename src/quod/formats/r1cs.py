@@ -201,11 +201,11 @@ class R1cs:
         words = section.words(section.length // 4, what="the constraints")
         stride = 1 + self.fr.words
         lengths = self._lengths(words, stride, section, start)
-        # Before entry e of combination i lie i + 1 counts and e entries.
+        # Entry e, in combination i, is preceded by i + 1 counts and e entries.
         combination = np.repeat(np.arange(len(lengths)), lengths)
         offsets = np.arange(len(combination)) * stride + combination + 1
         which = combination % 3
-        # Every window of `stride` words of the section, of which the entries are some.
+        # All windows of `stride` words of the section; some of them are the entries.
         entries = (
             np.lib.stride_tricks.sliding_window_view(words, stride)
             if len(words) >= stride
@@ -227,7 +227,7 @@ class R1cs:
         self, words: Words, stride: int, section: SectionReader, start: int
     ) -> NDArray[np.int64]:
         """Return the entries of each of the 3 * constraints combinations, scanning their counts."""
-        # A memoryview of native integers gives one faster than an array does.
+        # Indexing a memoryview of native integers is faster than indexing an array.
         stream = np.require(words, np.uint32, ["C", "A"]).data
         lengths: list[int] = []
         position = 0

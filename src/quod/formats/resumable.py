@@ -117,7 +117,7 @@ class Parts:
         """Read the journal; return the number of finished parts, None if of other inputs."""
         assert self._journal is not None
         try:
-            # What others put there, a pipe say, is not waited for.
+            # O_NONBLOCK, so that a pipe planted by another user does not block.
             flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
             descriptor = os.open(self._journal, flags)
         except OSError:
@@ -155,9 +155,9 @@ class Parts:
             flags |= os.O_CREAT | os.O_EXCL
             lines = [{"identity": self._identity}, *lines]
         text = "".join(json.dumps(line) + "\n" for line in lines)
-        # A line that was cut off by a full disk ends before the first one of these.
+        # The line break ends a line that a full disk cut off.
         text = "\n" * self.has_journal + text
-        # What was made before the inputs changed, if they have, cannot be told from what was after.
+        # If the inputs have changed, parts made before and after cannot be distinguished.
         assert self._inputs is not None
         self._inputs.check()
         descriptor = os.open(self._journal, flags, 0o600)
@@ -243,12 +243,12 @@ def write_resumably(
             else:
                 report(f"{name}: going on after an interruption; {there} parts are there")
             if mode is not None:
-                # For their owner to write to until they are whole.
+                # The owner must be able to write until the file is complete.
                 os.fchmod(file.fileno(), stat.S_IMODE(mode) | stat.S_IRUSR | stat.S_IWUSR)
         try:
             with reported(name):
                 write(parts)
-                # Whatever became of an unfinished file, nothing is behind the result.
+                # Remove bytes of an earlier unfinished file after the result.
                 file.truncate()
                 file.flush()
                 if mode is not None:
@@ -268,7 +268,7 @@ def write_resumably(
                 _remove(temporary)
             _remove(journal)
         with contextlib.suppress(OSError):
-            # What it could not write before it cannot write now.
+            # Closing flushes again, and fails again after a failed write.
             file.close()
 
 
@@ -302,7 +302,7 @@ def _locked(temporary: str, name: str) -> BinaryIO:
         except BlockingIOError:
             file.close()
             raise OutputError(f"{name}: another process is writing it; wait for that one") from None
-        # Whoever had it may have finished in between.
+        # The previous owner may have renamed or removed the file in between.
         if _is_at(temporary, file):
             return file
         file.close()

@@ -54,7 +54,7 @@ _OLD_PROTOCOL = "groth"
 _OLD_CURVE = "bn254"
 
 _DECIMAL = re.compile(r"0|[1-9][0-9]*", re.ASCII)
-# The largest modulus has 116 digits; int() is not asked to read more than this.
+# The largest modulus has 116 digits; longer text is not passed to int().
 _MOST_DIGITS = 160
 _MOST = 10**_MOST_DIGITS
 
@@ -163,7 +163,7 @@ class _Reader:
         """Return the object of a document, after checking the protocol that it states."""
         if not isinstance(value, dict):
             self.fail("the document", f"must be an object ({kind.what}), not {kind_of(value)}")
-        # Other provers leave it out of a proof; a key says what it is of.
+        # Other provers leave it out of a proof; keys must have it.
         if "protocol" not in value and kind is not PROOF:
             self.fail('"protocol"', f'is missing; a key of snarkjs has "protocol": "{PROTOCOL}"')
         protocol = value.get("protocol", PROTOCOL)

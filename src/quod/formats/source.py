@@ -268,9 +268,9 @@ def _opened(path: Path, *, pipes: bool) -> Iterator[tuple[BinaryIO, os.stat_resu
     """Open a file unbuffered, and yield it with its status; errors in the block are InputErrors."""
     name = file_path(path)
     try:
-        # Looked at before opening: that alone would wait for a pipe's writer or rewind a tape.
+        # Checked before opening, which would wait for a pipe's writer or rewind a tape.
         _check_type(name, os.stat(name).st_mode, pipes)
-        # A pipe that takes the place of the file meanwhile is not waited for, either.
+        # Nor does opening wait for a pipe that has replaced the file meanwhile.
         with open(name, "rb", buffering=0, opener=None if pipes else _without_waiting) as file:
             status = os.fstat(file.fileno())
             _check_type(name, status.st_mode, pipes)

@@ -45,9 +45,9 @@ CIRCUIT_INPUT = JsonKind("an input of a circuit", 32 << 20, 1 << 19, secret=True
 ANY = JsonKind("a JSON file", 32 << 20, 1 << 19)
 
 _MOST_DEPTH = 32
-# Of integers without quotes; a 64-bit one has 20.
+# The most digits of integers without quotes; a 64-bit one has 20.
 _MOST_DIGITS = 20
-# Bytes looked at in one step.
+# Bytes that are scanned in one step.
 _STEP = 1 << 18
 _QUOTE, _COMMA = b'",'
 _DEPTH = np.zeros(256, dtype=np.int32)
@@ -142,7 +142,7 @@ def _check_size(data: bytes, kind: JsonKind, refuse: Callable[[str, int], NoRetu
 
     A string without an end extends to the end of the document.
     """
-    # Of equal length, without quotes that belong to a string.
+    # The same length, without escaped quotes.
     plain = data.replace(rb"\\", b"  ").replace(rb"\"", b"  ")
     inside, depth, values = False, 0, 1
     for start in range(0, len(plain), _STEP):

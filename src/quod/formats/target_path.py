@@ -39,7 +39,7 @@ def follow(path: str) -> str | int:
             place = os.path.dirname(place)
             continue
         if part.isascii() and part.isdecimal() and not any(parts) and _has_descriptors(place):
-            # Longer ones are no descriptor's, and no C int.
+            # Longer numbers are not descriptors, and exceed a C int.
             if len(part) > _MOST_DIGITS:
                 raise OSError(errno.EBADF, os.strerror(errno.EBADF))
             return int(part)

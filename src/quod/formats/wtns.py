@@ -29,7 +29,7 @@ from quod.validation import check_function, file_path, plain_array
 
 KIND = "wtns"
 VERSION = 2
-# Of a section, with which its header ends.
+# Bytes of a section's length, the last field of its header.
 _LENGTH_BYTES = 8
 
 
@@ -123,7 +123,7 @@ class Witness:
                 f"value {bad} is not below the prime of {header.curve}; make the witness again",
                 start + bad * field.bytes,
             )
-        # Of a class below, whose witnesses are not of files, it is none.
+        # Not cls: a subclass has witnesses that are not files.
         return Witness(file.path, header.curve, values, file.size)
 
 

@@ -21,7 +21,7 @@ class Accesses:
         self.element = element
         self._vector = vector
         self._paired = element in HALVES and vector > 1
-        # An instance may have two bytes together, which are no word.
+        # Two bytes do not fill a word, so they are not packed.
         self._packed = self._paired or (element in (i8, *FLOATS8) and vector % 4 == 0)
         self.words = vector * element.bytes // 4 if self._packed else vector
         """Loads or stores of an access: words if elements are packed, elements if not."""

@@ -197,7 +197,7 @@ def _element(dtype: np.dtype[Any]) -> Type | None:
         return f32
     if dtype == np.float16:
         return f16
-    # PyTorch and ml_dtypes describe bf16 as two bytes without a meaning; fields have one.
+    # PyTorch and ml_dtypes describe bf16 as two opaque bytes, which a dtype with fields is not.
     plain = dtype.kind == "V" and dtype.itemsize == 2 and dtype.names is None
     return bf16 if dtype == np.uint16 or plain else None
 
@@ -335,7 +335,7 @@ def _made(device: AnyDevice, model: Tensor, shape: tuple[int, ...], dtype: np.dt
         try:
             return np.empty(shape, dtype)
         except (MemoryError, ValueError) as error:
-            # NumPy has no array of more bytes than addresses, which is a ValueError.
+            # NumPy raises ValueError for arrays that exceed the address space.
             raise DeviceError(f"no memory for a result of {dtype} of shape {shape}") from error
     found = device.allocate(math.prod(shape) * dtype.itemsize, zero=False)
     found.dtype, found.shape = dtype, shape

@@ -84,8 +84,7 @@ def quantise_fp8(
 
 
 def _scale_of_all(device: AnyDevice, x: Tensor, scale: Tensor, greatest: float) -> None:
-    """Store the largest absolute value of all elements, divided by the greatest number of the
-    type."""
+    """Store the largest absolute value of all elements, divided by `greatest`."""
     sizes = x
     if x.rows > 1:
         sizes = tensor(device, "x", numbers(device, x.memory, x, (x.rows,)))

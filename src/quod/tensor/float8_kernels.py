@@ -28,7 +28,7 @@ def _largest(k: Builder, row: Row, source: Value) -> Value:
     """Return the largest absolute value of the row, or NaN if an element is NaN."""
 
     def step(accesses: list[Access], carried: Values) -> Values:
-        # What is beyond the row is its last access, which changes nothing.
+        # Accesses beyond the row repeat its last one, which does not change a maximum.
         sizes = [abs(value) for access in accesses for value in access.values]
         return (k.maximum(carried[0], in_pairs(sizes, k.maximum)),)
 

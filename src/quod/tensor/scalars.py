@@ -13,8 +13,7 @@ LARGEST = 3.4028234663852886e38
 
 
 def real(name: str, value: object) -> float:
-    """Return a Python or NumPy number as a float; InputError, with its name, if f32 cannot hold
-    it."""
+    """Return a Python or NumPy number as a float; InputError, with its name, if f32 overflows."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise InputError(f"{name} must be a number, not {shown(value)}")
     try:
@@ -27,8 +26,7 @@ def real(name: str, value: object) -> float:
 
 
 def between(name: str, value: object, low: float, high: float) -> float:
-    """Return a number that is at least `low` and below `high`; InputError, with its name, if
-    not."""
+    """Return a number from `low` on and below `high`; InputError, with its name, if not."""
     number = real(name, value)
     if not low <= number < high:
         raise InputError(f"{name} must be from {low} on and below {high}, not {shown(value)}")
@@ -36,8 +34,10 @@ def between(name: str, value: object, low: float, high: float) -> float:
 
 
 def positive(name: str, value: object, least: float = 1e-37) -> float:
-    """Return a number that is at least `least`, which f32 holds in full precision; else
-    InputError."""
+    """Return a number of f32 that is at least `least`; InputError, with its name, if not.
+
+    The default is a number that f32 holds with full precision.
+    """
     number = real(name, value)
     if number < least:
         raise InputError(f"{name} must be at least {least}, not {shown(value)}")

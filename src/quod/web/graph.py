@@ -223,7 +223,7 @@ class _Graph:
 
     def _bound(self, slot: int, buffer: int | None, start: int, size: int) -> list[int]:
         if buffer is None:
-            # Nothing is reached through empty memory, but a binding is of some buffer.
+            # Empty memory is never accessed, but a binding needs a buffer.
             return [0, _ALIGNMENT * slot, 16]
         self._most_bytes = max(self._most_bytes, size)
         return [buffer, start, size]

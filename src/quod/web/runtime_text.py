@@ -60,7 +60,7 @@ def _tokens(javascript: str) -> Iterator[str]:
         at, token = match.end(), match.group()
         if match.lastgroup in ("comment", "space"):
             space = True
-            # A line may end a statement, so that its end is kept.
+            # A line break may end a statement, so it is kept.
             if "\n" in token and before != "\n":
                 before = "\n"
                 yield before

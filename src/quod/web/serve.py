@@ -55,7 +55,7 @@ class _Handler(SimpleHTTPRequestHandler):
         try:
             inside = self._is_of_the_site(self.translate_path(self.path))
         except ValueError:
-            # A NUL, or a surrogate that no name of a file has.
+            # A NUL, or a surrogate that file names cannot have.
             inside = False
         if not inside:
             self.send_error(HTTPStatus.NOT_FOUND)

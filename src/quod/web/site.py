@@ -141,10 +141,10 @@ def export_site(
             if name in small
         },
     }
-    # The name of a file may have bytes that are no text.
+    # A file name may have bytes that are not UTF-8.
     text = json.dumps(site, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
     runtime = runtime_files()
-    # A new version of the site must not be mixed with what browsers have kept of an old one.
+    # A new version of the site must not be mixed with files of an old one in browser caches.
     version = hashlib.sha256(text + b"".join(runtime.values())).hexdigest()[:16]
     runtime["offline.js"] = runtime["offline.js"].replace(b"VERSION", version.encode())
     contents |= {"site.json": text, **runtime}

@@ -19,16 +19,16 @@ _IMPORT, _EXPORT, _CODE = 2, 7, 10
 _FUNCTION, _MEMORY = 0, 2
 _I32_CONST, _END = 0x41, 0x0B
 _MOST_BYTES = 256 << 20
-# Of LEB128 for a 32-bit number.
+# The most bytes of LEB128 for a 32-bit number.
 _NUMBER_BYTES = 5
-# Imports or exports; circom's modules have some twenty.
+# The most imports or exports; circom's modules have some twenty.
 _MOST_NAMES = 10_000
 # Ids of sections in the order of a module; data counts (12) and tags (13) came later.
 _ORDER = bytes([1, 2, 3, 4, 5, 13, 6, 7, 8, 9, 12, 10, 11])
 _CUSTOM = 0
-# Names and notes of compilers, of which circom's modules have none.
+# The most custom sections, with names and compiler notes; circom's modules have none.
 _MOST_CUSTOM = 1000
-# What all of circom 2 have; the first releases lack getInputSignalSize and getInputSize.
+# Exports of all releases of circom 2; the first lack getInputSignalSize and getInputSize.
 _NEEDED = ("init", "getWitness", "setInputSignal", "getWitnessSize", "readSharedRWMemory")
 
 
@@ -125,7 +125,7 @@ def _sections(content: bytes) -> dict[int, memoryview]:
             if customs > _MOST_CUSTOM:
                 raise ValueError(f"more than {_MOST_CUSTOM} custom sections")
             continue
-        # ValueError for an unknown one, and one that comes again or too late.
+        # ValueError for an unknown, repeated or misplaced section.
         place = _ORDER.index(kind, place) + 1
         found[kind] = section
     return found
@@ -156,7 +156,7 @@ def _imported_functions(section: memoryview) -> int | None:
         reader.bytes()
         reader.bytes()
         kinds.append(reader.byte())
-        # The number of a function's type, or whether memory has a greatest size, and its sizes.
+        # The index of a function's type, or the flag for a maximum and the sizes of memory.
         flag = reader.number()
         if kinds[-1] == _MEMORY:
             reader.number()

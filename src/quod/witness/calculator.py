@@ -196,7 +196,7 @@ class WitnessCalculator:
                 sandbox = self._sandbox()
                 for name in unknown:
                     size = sandbox.ask("getInputSignalSize", *halves(name))
-                    # Only what there is: names of others would be kept without end.
+                    # Only existing inputs are cached; unknown names would accumulate without limit.
                     if size > 0:
                         self._sizes[name] = size
 

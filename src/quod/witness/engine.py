@@ -19,7 +19,7 @@ import wasmtime
 
 _TICK = 0.1
 _STACK_BYTES = 1 << 20
-# What circom's modules do without.
+# Features that circom's modules do not use.
 _OFF = (
     "wasm_threads", "wasm_tail_call", "wasm_relaxed_simd", "wasm_simd", "wasm_multi_memory",
     "wasm_memory64", "wasm_gc", "wasm_function_references", "wasm_exceptions",
@@ -60,7 +60,7 @@ def _engine_of(process: int) -> wasmtime.Engine:
 
 @functools.lru_cache(maxsize=1)
 def _made(_process: int) -> wasmtime.Engine:
-    # A fork has no thread that would count.
+    # One engine a process, because a fork does not inherit the epoch thread.
     found = new_engine()
 
     def count() -> None:

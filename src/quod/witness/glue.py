@@ -104,7 +104,7 @@ GLUE = """(module
 )"""
 """The functions `prime` and `calculate`, over `memory`."""
 
-# Where a circuit has messages.
+# Added for circuits with messages.
 _MESSAGES = """(import "circuit" "getMessageChar" (func $char (result i32)))
   (elem (i32.const 0) $char)"""
 

@@ -26,7 +26,7 @@ from quod.witness.errors import WitnessLimitError
 from quod.witness.limits import WitnessLimits
 
 _CACHE_BYTES = 16 << 30
-# Wall time for one processor second: it may have to share them.
+# Wall seconds for each CPU second, because cores may be shared.
 _PATIENCE = 4
 _CHILD = "quod.witness.compile_child"
 _UNPRINTED = re.compile(r"[^ -~]")
@@ -51,7 +51,7 @@ def module_of(
         try:
             return wasmtime.Module.deserialize(engine(), found)
         except wasmtime.WasmtimeError:
-            # For a processor that has what this one has not.
+            # The cached code is for a CPU with other features.
             kept.discard(key)
     code = _compiled(wasm, name, limits)
     kept.put(key, code)
@@ -63,7 +63,7 @@ def user_cache() -> CompileCache:
     try:
         folder: Path | None = default_folder() / "witness"
     except NotOwnError:
-        # Which tells so itself.
+        # `default_folder` has already warned.
         folder = None
     return CompileCache(folder, _CACHE_BYTES)
 
@@ -86,7 +86,7 @@ def _compiled(wasm: bytes, name: str, limits: WitnessLimits) -> bytes:
             "wrote",
             path=name,
         )
-    # Killed by a limit, or by what it met there.
+    # The child was killed by a limit, or crashed.
     raise _too_much(name, limits)
 
 

@@ -28,7 +28,7 @@ _REASONS: Final = {
     5: "the calculator has not enough memory",
     6: "an input has more values than its signal",
 }
-# What circom has the calculator say; the rest of its messages may hold numbers.
+# The only messages of calculators that errors show; others may contain secret values.
 _LINE: Final = re.compile(rb"Error in template ([A-Za-z_][A-Za-z0-9_$]{0,99}) line: ([0-9]{1,9})")
 _MOST_LINES: Final = 16
 _MEMORIES = 3
@@ -51,7 +51,7 @@ class Sandbox:
             memory_size=limits.memory_bytes, table_elements=10_000, instances=_MEMORIES, tables=4,
             memories=_MEMORIES,
         )  # fmt: skip
-        # The first of a process compiles them, which is none of the witness's time.
+        # Compiled once a process, before the deadline of the witness is set.
         runtime, glue = own_modules(engine(), messages)
         self.store.set_epoch_deadline(ticks(limits.seconds))
         with self._told():

@@ -116,7 +116,7 @@ class Circuit6:
     @cached_property
     def order(self) -> tuple[int, ...]:
         """The indices of all segments, each before its children."""
-        # `parse` has looked that there is an order.
+        # `parse` has checked that there is an order.
         return tuple(reversed(_children_first(self.segments, lambda number: None)))
 
     def totals(self, count: Callable[[Circuit6Segment], int]) -> list[int]:
@@ -166,7 +166,7 @@ class _Reading:
     def __init__(self, data: memoryview, name: str) -> None:
         self._reader = SectionReader(name, "header", data, 0, len(data))
         self._data, self._name = data, name
-        # Where the offsets of each child begin, by the number of its segment, for messages.
+        # For messages: the file offset of each child's offsets, by segment.
         self._places: list[list[int]] = []
 
     def circuit(self) -> Circuit6:
@@ -174,7 +174,7 @@ class _Reading:
         check_magic(self._data, self._name)
         reader.take(len(MAGIC), "the letters of the format")
         self._field = read_field(reader)
-        # What many segments lack, they share.
+        # Segments without gates of a kind share these.
         self._no_gates = {kind: no_gates(kind, self._field) for kind in KINDS}
         start = reader.offset
         self._public = reader.u64("the count of public inputs")
@@ -332,7 +332,8 @@ def _children_first(
     found: list[int] = []
     begun, done = bytearray(len(segments)), bytearray(len(segments))
     for root in range(len(segments)):
-        # No recursion: a file may have any depth. A number below 0 is to leave its segment.
+        # No recursion, because a file may have any depth. A negative number means that a segment is
+        # left.
         pending = [root]
         while pending:
             number = pending.pop()

@@ -137,7 +137,7 @@ class GateReader:
         if stride and count * stride <= len(data):
             tags = np.frombuffer(data, np.uint8, count * stride)[fixed - 1 :: stride]
             if (tags == tags[0]).all():
-                # As nearly all lists are.
+                # Nearly all lists are uniform.
                 reader.take(count * stride, f"{kind} gates")
                 return np.arange(count, dtype=np.int64) * stride
         starts: list[int] = []
@@ -152,7 +152,7 @@ class GateReader:
                     reader.offset + position + fixed - 1,
                 )
             position += length
-        # Gates that are missing are missing behind the last one.
+        # Missing gates are counted with their fixed length, so that `take` reports the shortfall.
         reader.take(position + (count - len(starts)) * fixed, f"{count} {kind} gates")
         return np.array(starts, np.int64)
 

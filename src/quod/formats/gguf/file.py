@@ -257,7 +257,7 @@ class _Tensors:
         start = reader.offset
         shape = tuple([reader.u64("a dimension") for _ in range(count)])[::-1]
         kind = self._type(shape)
-        # No array has more, not even one of no elements.
+        # NumPy arrays cannot exceed this, even without elements.
         size = max(kind.bytes, 1)
         if prod([max(length, 1) for length in shape]) * size > _MOST_BYTES * kind.elements:
             reader.fail(f"has dimensions whose product overflows; {_DAMAGED}", start)

@@ -33,7 +33,7 @@ _NUMBERS: dict[int, np.dtype[Any]] = {
     }.items()
 }  # fmt: skip
 _BY_DTYPE = {dtype: number for number, dtype in _NUMBERS.items()}
-# Values of an array that a table shows.
+# Values of an array in a table.
 _FIRST = 4
 _U64 = Struct("<Q")
 

@@ -63,7 +63,7 @@ Coefficients = NDArray[Any]  # structured: see coefficient_dtype
 
 # Records checked at a time: few enough that the columns of one pass stay in the cache.
 _CHUNK = 1 << 15
-# Of an element; no prime has more than 521 bits.
+# The most words of an element; no prime has more than 521 bits.
 _MOST_WORDS = 17
 
 
@@ -360,7 +360,7 @@ def _read_contributions(file: Iden3File, curve: PairingCurve) -> tuple[bytes | N
     section = file.section(10, "contributions")
     circuit_hash = bytes(section.take(64, "the circuit hash"))
     count = section.u32("the count of contributions")
-    # delta after it, two proof points in G1 and one in G2, the transcript's hash, the type.
+    # The new delta, two proof points in G1 and one in G2, the transcript's hash, the type.
     fixed = (3 * 2 + 4) * curve.fq.bytes + 64 + 4
     for index in range(count):
         section.take(fixed, f"contribution {index}")

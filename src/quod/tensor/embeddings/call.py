@@ -94,7 +94,7 @@ def _add_up(device: AnyDevice, slopes: Tensor, places: Array, rows: int, made: T
     source, kind = slopes.memory, slopes.element
     if few.size:
         spans = firsts[few], firsts[few] + counts[few]
-        # Where nothing is picked, nothing is read: the list of what is has an element all the same.
+        # Without selected rows nothing is read, but memory must not be empty.
         _launch(device, made, source, kind, order if order.size else [0], spans, few, made.memory)
     firsts, counts = firsts[many], counts[many]
     while many.size:

@@ -68,7 +68,7 @@ class Sequence:
     def seen(self, query: Value) -> Value:
         """Return the number of keys that a query sees: all for the last query, none beyond it."""
         if not self._form.causal:
-            # Numbers of their own for each query also spare registers for what all would share.
+            # A separate number for each query also saves registers for shared values.
             return self._k.select(query < self.queries, self.keys, 0)
         after = query + 1 + self.keys
         before = self.queries
@@ -133,7 +133,7 @@ def _attention(
     rows, _ = plan.tile
     tiles = (queries + (rows - 1)) // rows
     head, tile = k.workgroup_id() // tiles, k.workgroup_id() % tiles
-    # The tiles that see most keys come first.
+    # Tiles with the most keys run first.
     first = (tiles - 1 - tile) * rows
     if isinstance(plan, CoreTilePlan) and plan.exact:
         size = k.constant(plan.size, u32)
@@ -143,7 +143,7 @@ def _attention(
         sequence, first, size, factor, part_of(k, q, head, queries, size),
         part_of(k, keys_, head // shared_by, keys, size),
         part_of(k, values, head // shared_by, keys, size),
-        # What is computed where it is used takes no registers before.
+        # Computing pointers where they are used saves registers.
         lambda: part_of(k, rest[0], head, queries, size),
         (lambda: part_of(k, rest[1], head, queries, one)) if form.sums else None,
     )  # fmt: skip

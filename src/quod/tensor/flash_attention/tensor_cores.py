@@ -57,7 +57,7 @@ class Tiles:
         self._room = k.shared(u32, lines * self._pitch * stages)
         self._words = lines * self._pitch
         places = plan.size // _ELEMENTS
-        # An instance copies the same place of lines that are `_apart` from one another.
+        # An instance copies the same index of lines that are `_apart` lines from each other.
         self._apart = plan.lanes // places
         self._count = lines // self._apart
         self._line = k.local_id() >> places.bit_length() - 1
@@ -213,7 +213,7 @@ class Attention:
     def _step(self, number: Value, found: Found, *, masked: bool) -> Found:
         """Return the results with a tile of keys added."""
         k, plan, keys = self._k, self._plan, self._plan.keys
-        # The oldest tiles are there for all, and those that were multiplied are free.
+        # The oldest tiles are copied, and the multiplied ones are free, for all instances.
         k.copy_async_wait(plan.stages - 2)
         k.barrier()
         self._copy(number + (plan.stages - 1))
@@ -323,7 +323,7 @@ class Attention:
                 begin = k.select(top == LEAST, zero, begin)
             powers = [k.exp2(k.fma(value, factor, -begin), normal=True) for value in own]
             if masked:
-                # What is not seen has no weight, however small the factor is; NaN has NaN.
+                # Masked keys have weight 0, however small the factor is; NaN stays NaN.
                 powers = [
                     k.select(value == LEAST, zero, power)
                     for value, power in zip(own, powers, strict=True)

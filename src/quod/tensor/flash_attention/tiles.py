@@ -112,7 +112,7 @@ class Tile:
         source = self._at(lines, first)
         per_line = plan.size // plan.vector
         with k.range(k.local_id(), self.rows * per_line, plan.lanes) as loop:
-            # Instances beside each other have rows beside each other, where the cache has lines.
+            # Adjacent instances load adjacent rows; the cache holds the lines.
             row, place = loop.index % self.rows, loop.index // self.rows
             at = k.minimum(row, lines.count - 1 - first) * width
             values = self._accesses.load(source, at + k.minimum(place, width - 1))

@@ -44,7 +44,7 @@ def _attention(
     """
     rows, _ = plan.tile
     tiles = (queries + (rows - 1)) >> (rows.bit_length() - 1)
-    # Of a group's heads, the tiles come first that see most keys.
+    # Among a group's heads, tiles with the most keys run first.
     block, inside = k.workgroup_id() // (group * tiles), k.workgroup_id() % (group * tiles)
     width = k.minimum(heads - block * group, group)
     head, tile = block * group + inside % width, inside // width

@@ -133,7 +133,8 @@ class WarpgroupAttention:
         self._queries = HeadTiles(k, plan.size, of_q, rows, 1)
         self._keys = HeadTiles(k, plan.size, of_keys, keys, STAGES, self.readers)
         self._values = HeadTiles(k, plan.size, of_values, keys, STAGES, self.readers)
-        # Of its first instance, so that the assembler sees that a subgroup has one place.
+        # Shuffled from the first instance, so that the assembler sees that it is uniform in a
+        # subgroup.
         self._own = k.shuffle(self._warpgroup(), k.constant(0, u32)) * MATRIX_ROWS
         self.row = first + self._own + ((k.local_id() >> 5 & 3) * 16 + (lane_of(k) >> 2))
         """The first of this instance's two queries; the second is row + 8."""
@@ -239,7 +240,7 @@ class WarpgroupAttention:
                 logits, step, Found(tops, totals, []), masked=masked
             )
             following, sums = k.mma_wait(0, following), k.mma_wait(0, sums)
-            # All are done with the keys after this step and the values before it.
+            # All instances have read the keys of the next step and the values of the previous one.
             k.barrier()
             self._copy(self._keys, step + (STAGES + 1), tiles)
             self._copy(self._values, step + (STAGES - 1), tiles)
@@ -298,7 +299,7 @@ class WarpgroupAttention:
             scale = k.exp2(k.fma(found.tops[half], factor, -begin), normal=True)
             made = [k.exp2(k.fma(value, factor, -begin), normal=True) for value in own]
             if masked:
-                # What is not seen has no weight, however small the factor is; NaN has NaN.
+                # Masked keys have weight 0, however small the factor is; NaN stays NaN.
                 made = [
                     k.select(value == LEAST, zero, power)
                     for value, power in zip(own, made, strict=True)

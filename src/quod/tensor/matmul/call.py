@@ -122,7 +122,7 @@ def product_launch(
     compiled = device.compile(
         kernels[element], lanes=plan.lanes, element=element, plan=plan, form=form
     )
-    # What is not added is not read either: any memory of the type is in its place.
+    # Absent terms are not read, so any memory of the type replaces them.
     memory = [*operands, *[operands[0] if each is None else each for each in beside], out]
     return compiled, plan.groups(m, n) * batch, *numbers, *memory
 

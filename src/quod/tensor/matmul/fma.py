@@ -25,8 +25,7 @@ class _Place:
         down, right = rows // own_rows, columns // own_columns
         self.apart = down * VECTOR, right * VECTOR
         """The distance between an instance's groups of four rows, and of four columns."""
-        # Accesses of 16 bytes take half the turns at the banks where instances that are 1 or 2
-        # apart have the same place.
+        # 16-byte accesses take half the bank cycles if instances 1 or 2 apart share an address.
         lane, group = k.lane_id(), k.subgroup_id()
         of_eight, of_four = lane >> 1 & 7, lane & 1 | lane >> 4 << 1
         of_rows, of_columns = (of_eight, of_four) if down == 8 else (of_four, of_eight)
@@ -106,7 +105,7 @@ def multiply_by_fma(k: Builder, plan: FmaPlan, of_a: Edges, of_b: Edges, store: 
             if plan.ahead:
                 ahead = load(following, 0) if last else load(stage, at + 1)
             if at == 0:
-                # All at once: each access to shared memory before a copy makes it wait.
+                # All copies are issued together: a copy waits for shared memory accesses before it.
                 copy(loop.index + (plan.stages - 1), free)
             sums = multiply(found, sums)
             found = ahead
@@ -134,7 +133,7 @@ def _put(
         return
     lanes = plan.lanes // plan.slices
     own, share = k.local_id() & (lanes - 1), len(vectors) // plan.slices
-    # Zeros may still be on their way to where sums are put.
+    # Copies of zeros may still be pending in the memory of the sums.
     k.copy_async_wait(0)
     k.barrier()
     for number, values in enumerate(vectors):

@@ -73,10 +73,10 @@ class FmaRing:
         k, operand = self._k, self._operand
         target = k.pointer_add(self._room, of_depth[0] * self.pitch + of_width[0])
         behind = self._first + of_depth[1] * self.pitch + of_width[1]
-        # What is beyond the matrix is its last element: it is part of no result.
+        # Clamped to the matrix; elements beyond it belong to no result.
         most = operand.extent - self._vector
         beside = k.minimum(operand.first + (of_width[0] + of_width[1]), most).cast(u64)
-        # Of many copies the lines are found for each step: their pointers take registers.
+        # With many copies, pointers would take registers, so lines are computed in each step.
         many = operand.along and self._vector < VECTOR
         if operand.along:
             first = of_depth[0] + (0 if many else of_depth[1])

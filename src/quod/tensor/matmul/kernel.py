@@ -270,7 +270,7 @@ def _in_cache(
     Integer sums of each part of K are whole numbers in f32, and so exact.
     """
     rows, columns = plan.tile
-    # Lanes fill whole vectors, beyond the tile's rows where it has fewer.
+    # Lanes fill whole vectors, even beyond the rows of a smaller tile.
     filled = -(-rows // plan.lanes) * plan.lanes if of_a.along else rows
     a = CachedTile(k, elements[0], of_a, filled, plan.depth, filled, kept=not of_a.along)
     b = tile_of_b(k, elements[1], of_b, columns, plan.depth, plan.panel[1], kept=False)

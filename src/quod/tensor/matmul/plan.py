@@ -379,7 +379,7 @@ def _of_registers(device: AnyDevice, sizes: tuple[int, int, int], batch: int) ->
 def _of_processor(device: AnyDevice, sizes: tuple[int, int, int], batch: int) -> GemmPlan:
     wide = device.machine(8).has(Capability.IFMA52)
     plan = _WIDE_VECTORS if wide else _VECTORS
-    # Every thread is to have tiles, and little of them is to lie beyond the matrix.
+    # Every thread should have tiles, and tiles should not exceed the matrix by much.
     while plan.down > 1 and (
         plan.groups(sizes[0], sizes[1]) * batch < 2 * device.multiprocessors
         or plan.tile[0] >= 2 * sizes[0]

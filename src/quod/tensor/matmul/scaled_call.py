@@ -62,7 +62,7 @@ def launch_scaled(
         chosen[made.element], lanes=plan.lanes, element=made.element, plan=plan, form=form,
         **static,
     )  # fmt: skip
-    # What is not read has other memory of the type in its place.
+    # Absent terms are not read, so other memory of the type replaces them.
     read = [each.memory for each in beside if each is not None]
     spare = read[0] if read else device.allocate(16, zero=False)
     numbers = [spare if each is None else each.memory for each in beside]

@@ -50,7 +50,7 @@ class Ring:
     def _share_out(self, lanes: int) -> None:
         """Compute the addresses that this instance copies in each step."""
         k = self._k
-        # An instance copies the same place of lines that are `_apart` from one another.
+        # An instance copies the same index of lines that are `_apart` lines from each other.
         self._apart = lanes // self._places
         self._count = self._size // (self._pitch * self._apart)
         line, self._place = k.local_id() // self._places, k.local_id() % self._places
@@ -180,12 +180,12 @@ def multiply_in_cores(
             last = at == plan.depth // _MATRIX - 1
             if last:
                 arrive()
-            # What is multiplied next is loaded before.
+            # The next factors are loaded before these are multiplied.
             ahead = load(following, 0) if last else load(stage, at + 1)
             if at == 0:
                 copy(loop.index + (plan.stages - 1))
             if plan.promoted:
-                # What tensor cores keep of a sum is less than f32 has.
+                # Tensor cores accumulate with fewer bits than f32.
                 own = multiply(found, own if at else nothing)
             else:
                 sums = multiply(found, sums)

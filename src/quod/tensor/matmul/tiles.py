@@ -51,7 +51,7 @@ class DepthOrder:
     def first(self, step: Value) -> Value:
         """Return the element of K at which a step begins."""
         steps = self.apart // self.width
-        # By shifts: an assembler writes divisions out.
+        # Shifts, because assemblers expand divisions.
         group, inside = step >> log2(steps), step & (steps - 1)
         return group * (self.apart * self.pieces) + inside * self.width
 

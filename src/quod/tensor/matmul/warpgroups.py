@@ -200,7 +200,7 @@ def _multiplied(
     if plan.cluster > 1:
         k.cluster_barrier()
     steps = (depth + (TILE_DEPTH - 1)) // TILE_DEPTH
-    # Of its first instance, so that the assembler sees that a subgroup has one place.
+    # Shuffled from the first instance, so that the assembler sees that it is uniform in a subgroup.
     own_rows = k.shuffle(k.local_id() >> 7, k.constant(0, u32)) * MATRIX_ROWS
 
     def copy(stage: Value, step: Value) -> None:
@@ -209,12 +209,12 @@ def _multiplied(
             a.copy(stage, step, (arrived, stage))
             b.copy(stage, step, (arrived, stage))
 
-    # What is copied may be what the launch before this one stores.
+    # The previous launch may store the operands.
     k.dependency_wait()
     for number in range(plan.stages - 1):
         copy(k.constant(number, u32), k.constant(number, u32))
     if plan.cluster == 1:
-        # What copies has made the mbarriers itself; the others may wait for them now.
+        # The copying instance has initialised the mbarriers; now the others may wait for them.
         k.barrier()
     initial = [k.constant(0, loaded_type(element))] * (plan.tile[1] // 2)
     with k.range(0, steps, carry=initial) as loop:
@@ -228,19 +228,19 @@ def _multiplied(
                 element, a.operand(stage, at, own_rows), b.operand(stage, at), found, other=other
             )
         k.mma_commit()
-        # The products of the step before are done, of all: its tiles are free.
+        # The previous step's products are complete for all instances, so its tiles are free.
         if not plan.promoted:
             k.mma_wait(1)
         k.cluster_barrier(memory=False)
         following = step + (plan.stages - 1)
         copy(_divided(following, plan.stages)[0], following)
         if plan.promoted:
-            # What tensor cores keep of a sum of 8-bit floats is less than f32 has. Four subgroups
-            # add theirs up while others multiply.
+            # Tensor cores accumulate 8-bit floats with fewer bits than f32. A warpgroup adds its
+            # sums while others multiply.
             found = k.mma_wait(0, found)
             found = tuple([x + y for x, y in zip(sums, found, strict=True)])
         loop.next(list(found))
-    # Not before: workgroups of the next launch would take room from those of this one.
+    # Not earlier: workgroups of the next launch would occupy room of this one's.
     k.launch_dependents()
     return loop.results if plan.promoted else k.mma_wait(0, loop.results)
 

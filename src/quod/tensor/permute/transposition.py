@@ -82,7 +82,7 @@ def _launch(device: AnyDevice, permutation: Permutation, source: Tensor, made: T
     if permutation.order[-1] == len(permutation.order) - 1:
         _launch_rows(device, permutation, source, made, columns)
     elif min(rows, columns) < _FEW and not processor:
-        # Each element is a row of its own; those that follow each other are stored together.
+        # Each element is a separate row; consecutive elements are stored together.
         order = permutation.order
         single = Permutation((*permutation.shape, 1), (*order, len(order)))
         _launch_rows(device, single, source, made, 1)

@@ -231,7 +231,7 @@ class Batch:
                 MULTIPLY_BYTES_ON_CORES[element], lanes=CORE_LANES, form=form, tile=tile
             )
             return kernel, -(-m // tile[0]) * -(-self._n // tile[1])
-        # A processor's compiler takes long where a vector gathers bytes.
+        # CPU compilers are slow for vectors that gather bytes.
         lanes = machine.has(Capability.VECTOR_LANES)
         at_once, batch = (1, 1) if lanes else (_AT_ONCE, min(_BATCH, 1 << (m - 1).bit_length()))
         kernel = device.compile(

@@ -39,7 +39,7 @@ def _multiply_rows(
     right, down = (n + (columns - 1)) // columns, (m + (rows - 1)) // rows
     row, column = corner(k, plan, k.workgroup_id(), down, right)
     result = Result(k, element, plan, GemmForm(), (m, n), k.constant(1.0, f32), x, x, y)
-    # A processor's tiles have whole groups, in their order.
+    # CPU tiles have whole groups in order.
     order = None if k.machine.has(Capability.VECTOR_LANES) else order_of(decoder, plan.depth)
     of_x = Edges(x, row, m, depth, False, order)
     of_blocks = Edges(blocks, column, n, depth, False, order)
@@ -59,7 +59,7 @@ def plan_batch(
         cores = largest(device, CORE_PLANS, sizes, 1)
         return replace(cores, c_vector=widest(element, sizes[1], 2))
     plan = plan_of_tiles(device, sizes, pitches, element)
-    # Of X what lies together in a step is read together.
+    # Elements of X that are contiguous within a step are read together.
     together = order_of(QUANTISED_TYPES[form].decoder, plan.depth).width
     return replace(plan, a_vector=min(plan.a_vector, together))
 

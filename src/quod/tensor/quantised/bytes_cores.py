@@ -41,7 +41,7 @@ def _multiply(
     down = (m + (height - 1)) // height
     first_x, first_row = k.workgroup_id() % down * height, k.workgroup_id() // down * width
     step = _Step(k, form, blocks_per_row, (blocks, words, scales, sums), quarter)
-    # Rows beyond the last are the last again, and not stored.
+    # Rows beyond the last are clamped, and not stored.
     step.rows_of_x = [k.minimum(first_x + at + line, m - 1) for at in range(0, height, _HALF)]
     step.rows = [k.minimum(first_row + at + line, n - 1) for at in range(0, width, _HALF)]
     step.columns = [
@@ -50,7 +50,7 @@ def _multiply(
         for beside in (0, 1)
     ]
     count = len(step.rows_of_x) * len(step.columns)
-    # Of each result two sums that wait for others: fours of neighbouring instances side by side.
+    # Two partial sums for each result; groups of four of adjacent instances are adjacent.
     size = _SUBGROUPS * height * width
     waiting = [k.shared(f32, size) for _ in range(2)]
     own = subgroup * (height * width) + lane_of(k) * 4
@@ -65,7 +65,7 @@ def _multiply(
 
     zeros = (k.constant(0.0, f32),) * count
     with k.range(0, CLASSES // _SUBGROUPS) as outer:
-        # In the order in which they are added: 16 apart, and 8.
+        # In the order of addition: 16 apart, then 8.
         start = subgroup + (outer.index & 1) * 16 + (outer.index >> 1) * 8
         with k.range(0, (step.groups + (CLASSES - 1)) // CLASSES, carry=zeros) as loop:
             loop.next(step.added(start + loop.index * CLASSES, loop.carried))
@@ -83,7 +83,7 @@ def _multiply(
             k.load(waiting[0], number * (height * width) + places.index * 4, 4)
             for number in range(_SUBGROUPS)
         ]
-        # Whose they are: an instance has four beside each other of its results.
+        # An instance's results are stored in groups of four.
         lane, at = places.index & 31, (places.index >> 5) * 4
         across = len(step.columns)
         row = first_x + at // across * _HALF + (lane >> 2)
@@ -184,7 +184,7 @@ class _Factors:
     def __init__(self, k: Builder, run: PackedRun, there: Value) -> None:
         scale, self._factors, least = run.scale, run.factors, None
         if len(run.factors) == 1:
-            # Exact, and so is what it is multiplied by: rounded once, as the whole product is.
+            # Exact, as is the other factor, so the product is rounded once either way.
             scale, self._factors = run.scale * run.factors[0].cast(f32), []
         if run.minimum is not None and run.less is not None:
             least = k.select(there, run.minimum * run.less.cast(f32), k.constant(0.0, f32))

@@ -79,7 +79,7 @@ def _quantise(
             k.store(words, block * (BYTES // 4) + at, *packed[at : at + together])
         scale = k.bitcast(largest, f32) * k.constant(1 / 127, f32)
         scale = k.select(held, scale, k.constant(0.0, f32))
-        # In bits: WGSL has no constant that is no number.
+        # As bits, because WGSL has no NaN constant.
         scales[block] = k.bitcast(k.select(finite, k.bitcast(scale, u32), _NAN), f32)
         sums[block] = total
 
@@ -99,14 +99,14 @@ def _multiply(
     across = (n + (at_once - 1)) // at_once
     first_row = k.workgroup_id() % across * at_once
     first_x = k.workgroup_id() // across * batch
-    # Rows beyond the last are the last again, and not stored.
+    # Rows beyond the last are clamped, and not stored.
     rows = [k.minimum(first_row + number, n - 1) * blocks_per_row for number in range(at_once)]
     groups = blocks_per_row * decoder.groups
     given = [k.minimum(first_x + number, m - 1) * groups * decoder.runs for number in range(batch)]
     zeros = tuple([k.constant(0.0, f32)] * (at_once * batch))
     with k.range(lane, groups, LANES, carry=zeros) as loop:
         totals = list(loop.carried)
-        # By shifts: an assembler writes divisions out.
+        # Shifts, because assemblers expand divisions.
         block, group = loop.index >> log2(decoder.groups), loop.index & (decoder.groups - 1)
         runs = [decoder.decode(k, blocks, row + block, group) for row in rows]
         for number, start in enumerate(given):

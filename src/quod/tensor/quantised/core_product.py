@@ -52,7 +52,7 @@ def _multiply(
     for stage in range(layout.stages):
         ring.copy(k.constant(stage, u32) * count + slice_, stage)
         k.copy_async_commit()
-    # The vector is what the launch before this one stores, and blocks are not.
+    # The previous launch may store the vector, but not the blocks.
     k.launch_dependents()
     totals: Sequence[Value] = [k.constant(0.0, f32)] * (2 * layout.tiles)
     if layout.whole:
@@ -112,7 +112,7 @@ class _Ring:
         self._own = (k.local_id() >> 5) * size
         self._source = blocks.cast(u32)
         self._pieces = blocks_per_row * (_BLOCK // 4)
-        # Of 4 rows 8 copies side by side, twice; and of 16 rows the last two.
+        # For each 4 rows twice 8 adjacent copies; for each 16 rows the last two copies.
         shares = [(lane >> 3, lane & 7, 4)] * (ROWS // 4)
         self._shares = []
         for tile in range(layout.tiles):

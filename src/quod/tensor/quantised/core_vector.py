@@ -93,7 +93,7 @@ class VectorBytes:
             largest = k.maximum(largest, k.bitcast(value, u32) & 0x7FFFFFFF)
         largest = k.subgroup_maximum(k.select(there, largest, k.constant(0, u32)))
         exponent = k.maximum(largest >> 23, _LEAST)
-        # By two powers of two: one of them would be above the largest that there is.
+        # Two powers of two, because a single one could exceed f32.
         small = exponent < _SMALL
         first = k.select(small, k.constant(2.0**_SMALL, f32), k.constant(1.0, f32))
         first = k.select(there, first, k.constant(0.0, f32))
@@ -112,7 +112,7 @@ class VectorBytes:
         with k.if_((lane & (beside - 1)) == 0):
             at = self._slice * (UNIT // BYTES) + (part >> log2(beside))
             self._runs[at] = self._biased(run * k.constant(1 / BYTES, f32))
-        # In bits: 2^(exponent - 156), subnormal or not, and no number where an element is none.
+        # As bits: 2^(exponent - 156), subnormal or not, and NaN if an element is not finite.
         bits = k.select(
             exponent < _NORMAL, k.constant(1, u32) << (exponent - _LEAST & 31),
             (exponent - (_NORMAL - 1)) << 23,

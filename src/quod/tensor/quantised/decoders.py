@@ -144,7 +144,7 @@ class Packed:
             halves = data.cast(u16)
             self._words = [halves[(at >> 1) + number] for number in range(count // 2)]
         else:
-            # Shown to be whole accesses, so that they are one load each.
+            # Visibly aligned, so that each access is one load.
             words = min(count, aligned) // 4
             bits = (4 * words).bit_length() - 1
             wide = k.pointer_add(data.cast(u32), at >> bits << (bits - 2))

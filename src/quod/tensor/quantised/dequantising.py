@@ -35,12 +35,12 @@ def _dequantise(
     decoder = QUANTISED_TYPES[form].decoder.begun(k)
     accesses, parts = Accesses(k, element, width), decoder.positions // width
     first = k.workgroup_id() * (k.workgroup_size * at_once) + k.local_id()
-    # There are units, which the assembler does not know.
+    # n > 0, which the assembler does not know, so it cannot fold the constant.
     magic = MAGIC if width == 1 else k.select(n == 0, k.constant(0, u32), k.constant(MAGIC, u32))
     units = [first + number * k.workgroup_size for number in range(at_once)]
     found = []
     for unit in units:
-        # One beyond the last is the last again, and not stored.
+        # Units beyond the last are clamped, and not stored.
         own = k.minimum(unit, n - 1)
         position, rest = (own & (parts - 1)) * width, own >> log2(parts)
         group, block = rest & (decoder.groups - 1), rest >> log2(decoder.groups)
@@ -48,7 +48,7 @@ def _dequantise(
         for run in decoder.decode(k, blocks, place):
             at = (block * decoder.elements + run.start) >> log2(width)
             found.append((unit, at, run.fused(k)))
-    # What is stored to may be read by the launch before this one; blocks are nobody's to store to.
+    # The previous launch may read the memory that is stored to; nothing stores to the blocks.
     k.launch_dependents()
     k.dependency_wait()
     target = accesses.of(out)

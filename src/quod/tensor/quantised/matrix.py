@@ -253,7 +253,7 @@ class QuantisedMatrix:
         """Return the launch that multiplies by a vector into `y`: the only one of `launches`."""
         x, y = self._vector("x", x, self.columns), self._vector("y", y, self.rows)
         for name, each in (("x", x), ("y", y)):
-            # A copy would have nothing of what a recording is given later.
+            # A copy would miss later writes to the array of a recording.
             if not isinstance(each, Buffer) and not each.flags.c_contiguous:
                 raise InputError(f"{name} has strides {each.strides}; take a contiguous copy of it")
         self._apart("y", y, x)

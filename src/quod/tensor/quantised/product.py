@@ -36,9 +36,9 @@ def _multiply(
     decoder, lane = QUANTISED_TYPES[form].decoder.begun(k), k.local_id()
     shared = Sharing(k, at_once, together)
     first = shared.first
-    # Rows beyond the last are the last again, and not stored.
+    # Rows beyond the last are clamped, and not stored.
     wanted = [k.minimum(first + number, rows - 1) * blocks_per_row for number in range(at_once)]
-    # A row has all instances side by side then, and each has the same places of all blocks.
+    # All instances then share a row, and each has the same places of every block.
     aligned = width == together == 1 and decoder.positions % k.workgroup_size == 0
     chains = min(_CHAINS, len(list(_places(decoder, k.workgroup_size)))) if aligned else 1
     zeros = tuple([k.constant(0.0, f32)] * (at_once * chains))
@@ -56,10 +56,10 @@ def _multiply(
     else:
         parts = decoder.positions // width
         units = blocks_per_row * (decoder.groups * parts)
-        # There are rows, which the assembler does not know.
+        # rows > 0, which the assembler does not know, so it cannot fold the constant.
         magic = k.select(rows == 0, k.constant(0, u32), k.constant(MAGIC, u32))
         with k.range(shared.begin, units, shared.step, carry=zeros) as loop:
-            # By shifts: an assembler writes divisions out.
+            # Shifts, because assemblers expand divisions.
             position, rest = (loop.index & (parts - 1)) * width, loop.index >> log2(parts)
             part, block = rest & (decoder.groups - 1), rest >> log2(decoder.groups)
             places = [
@@ -94,7 +94,7 @@ def _all_added(
             sums = [k.fma(run.fused(k)[0], x[at], sum_) for run, sum_ in zip(of_rows, sums)]
             continue
         given = _loaded(k, x, at, width)
-        # The sum of activations is the same for all rows: recorded once.
+        # The sum of activations is shared by all rows.
         whole = sum_of(given) if of_rows[0].minimum is not None else None
         for row, run in enumerate(of_rows):
             sums[row] = k.fma(run.scale, _products(k, run, given), sums[row])

@@ -68,7 +68,7 @@ class _Shares(_Rows):
         """Places that are decoded at a time."""
         per_line = self._step // self.places
         numbers = [k.local_id() + at for at in range(0, width * per_line, k.workgroup_size)]
-        # Eight lines beside each other are stored to different banks.
+        # Eight adjacent lines are stored to different banks.
         self._own = [
             (each // (8 * per_line) * 8 + each % 8, each // 8 % per_line * self.places)
             for each in numbers

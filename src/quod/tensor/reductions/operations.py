@@ -70,7 +70,7 @@ class Extreme:
         self._k, self._least = k, least
 
     def initial(self) -> Values:
-        # Of no float.
+        # 0 is not the key of any float.
         return tuple(self._k.constant(0, each) for each in self.types)
 
     def of(self, value: Value, place: Value) -> Values:

@@ -102,7 +102,7 @@ def _counts(
     """Count targets: return the divisor of the loss, and the number of wrong targets if checked."""
     if not x.rows or not (mean or check):
         return device.upload(np.array([1, 0], np.float32))
-    # What the host reads is marked before.
+    # A sentinel detects launches that did not store the counts.
     marks = np.full(2, _NOT_COUNTED, np.float32)
     counts = device.upload(marks) if check else device.allocate(8, zero=False)
     plan = plan_rows(device, u32, x.rows)

@@ -58,8 +58,8 @@ def _cross_entropy(
     row = Row(k, element, plan, rows, width)
     source, target = row.of(x), row.own(targets)
     used, known = target != ignored, target < row.length
-    # Every instance has it before the gradient is stored, perhaps over it: the greatest element
-    # depends on it.
+    # Every instance loads it before the gradient is stored, perhaps over the logits, because the
+    # greatest element depends on it.
     logit = row.element(x, k.minimum(target, row.length - 1))
     powers = Powers(k, row, source, logit)
     loss = (powers.top - logit) + k.log(powers.total)

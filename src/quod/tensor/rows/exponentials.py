@@ -19,8 +19,7 @@ class Powers:
     """
 
     def __init__(self, k: Builder, row: Row, source: Value, known: Value | None = None) -> None:
-        """Reduce the row; `source` is from `row.of`, `known` one of its elements, held by all
-        instances."""
+        """Reduce the row at `source`; `known` is one of its elements, held by all instances."""
         self._k = k
         least, zero = k.constant(LEAST, f32), k.constant(0.0, f32)
         if known is not None:

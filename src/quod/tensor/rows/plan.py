@@ -83,7 +83,7 @@ def plan_rows(
     """
     machine = device.machine(device.lanes)
     if machine.has(Capability.VECTOR_LANES):
-        # Lanes beside each other read what is beside each other; rows stay in the cache.
+        # Adjacent lanes read adjacent elements; rows stay in the cache.
         lanes = max(device.lanes, VECTOR_LANES)
         return RowPlan(lanes, lanes, 1, _STEPS, whole=False)
     vector = widest(element, columns)
@@ -125,8 +125,8 @@ def _long(device: AnyDevice, vector: int, width: int, threads: int, beside: int)
         return replace(plan, copied=copied, resident=1, full=full) if copied <= rooms else None
     if not beside:
         return None
-    # What is beside the rows is as long as they are, and comes after the reduction: more instances
-    # ask for more of it at once.
+    # Shared vectors are as long as rows, and are read after the reduction: more instances have more
+    # loads in flight.
     most = 2 * threads
     if width % most == 0 and width * vector <= most * _AT_ONCE:
         return RowPlan(most, most, vector, width // most, whole=True, full=True)

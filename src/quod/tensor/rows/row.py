@@ -197,7 +197,7 @@ class Row:
             accesses = self._all(pointer)
             kept = self._batch - self._copied
             carried = step(accesses[:kept], initial)
-            # One after the other, so that few of them are in registers at a time.
+            # Sequentially, so that few of them are in registers at a time.
             for access in accesses[kept:]:
                 carried = step([access], carried)
             return carried

@@ -85,8 +85,7 @@ def _check_floats8(**given: Tensor) -> None:
 
 
 def _check_numbers(name: str, x: Tensor, shape: tuple[Any, ...], *, one: bool = False) -> None:
-    """Raise InputError unless a tensor is float32 of a shape, or a single number if `one` is
-    set."""
+    """Raise InputError unless a tensor is float32 of a shape, or with `one` a single number."""
     if x.dtype != torch.float32:
         raise InputError(f"{name} is of {x.dtype}, and must be of float32")
     if not (one and tuple(x.shape) == (1,)):
@@ -156,7 +155,7 @@ def _run_dequantised(x: Tensor, scales: Tensor, out_dtype: torch.dtype) -> Any:
 
 
 def _gradients(needed: tuple[bool, ...], gradient: Tensor) -> tuple[Tensor | None, ...]:
-    # Of many rows in f32, as the bias is added.
+    # Summed over rows in f32, the type in which the bias is added.
     of_bias = rows_of(gradient).sum(0, dtype=torch.float32) if needed[4] else None
     return None, None, None, None, of_bias
 

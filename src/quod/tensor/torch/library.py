@@ -59,7 +59,7 @@ class Operator:
         self._keeps, self._formula = keeps, formula
         if gradient is not None:
             self._formula = lambda _needed, *given: gradient(*given)
-        # No graph of CUDA has launches whose end is waited for.
+        # CUDA graphs cannot capture launches that wait for their end.
         tags = (torch.Tag.pt2_compliant_tag, torch.Tag.cudagraph_unsafe)
         op = f"quod::{name}"
         torch.library.define(op, schema, tags=tags)

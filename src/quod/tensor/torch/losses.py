@@ -64,7 +64,7 @@ def _run_gradient(
     made = _made_gradient(gradient, logits, targets, ignore_index, reduction)
     by_row = reduction == "none"
     scale = 1.0 if by_row else float(gradient)
-    # What rows are multiplied by comes before the gradient is rounded.
+    # Rows are multiplied by the gradient of the result before rounding.
     slopes = made.float() if by_row else made
     losses = gradient.new_empty(targets.shape if by_row else (1,), dtype=torch.float32)
     finite = math.isfinite(scale)
@@ -85,7 +85,7 @@ def _check(logits: Tensor, targets: Tensor, ignore_index: int, reduction: str) -
     check_beside(logits=logits, targets=targets)
     check_indices("targets", targets)
     check_shape("targets", targets, *logits.shape[:-1])
-    # The least and the greatest stand for targets beyond 32 bits.
+    # The least and the greatest int32 represent clamped targets beyond 32 bits.
     return whole_number("ignore_index", ignore_index, -(1 << 31) + 1, (1 << 31) - 2)
 
 

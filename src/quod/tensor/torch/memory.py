@@ -132,7 +132,7 @@ def _memory(x: Tensor) -> Any:
         return x.clone() if x.data_ptr() % _ALIGNMENT else x
     if x.dtype in FLOATS8:
         return x  # whose type is known of the tensor alone
-    # NumPy knows no bfloat16.
+    # NumPy has no bfloat16.
     return (x.view(torch.uint16) if x.dtype == torch.bfloat16 else x).numpy()
 
 
@@ -143,7 +143,7 @@ def _in_order(x: Tensor) -> Iterator[None]:
     A launch in the body waits for its own end, so later work sees the result. Raises DeviceError
     while a CUDA graph is captured.
     """
-    # The context of the device is the thread's current one afterwards, if nobody restores it.
+    # Restore the thread's current context, which a launch changes to the device's.
     with torch.cuda.device(x.device):
         if torch.cuda.is_current_stream_capturing():
             raise DeviceError("CUDA graphs of PyTorch capture no kernel of Quod's; call it outside")

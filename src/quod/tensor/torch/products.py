@@ -83,7 +83,7 @@ def _run(
 
 def rows_of(x: Tensor) -> Tensor:
     """Flatten all axes of a tensor but the last."""
-    # PyTorch flattens no tensor that stands for several gradients.
+    # PyTorch cannot flatten a tensor that represents batched gradients.
     return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
 
 

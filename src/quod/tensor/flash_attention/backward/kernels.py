@@ -78,7 +78,7 @@ def _attention_backward_queries(
     *lengths, dq = memory
     own, _ = plan.tile
     tiles = (queries + (own - 1)) // own
-    # The tiles that see most keys come first; below, those that most queries see.
+    # Tiles with the most keys run first; in the kernel of keys, those that most queries see.
     head, first = k.workgroup_id() // tiles, (tiles - 1 - k.workgroup_id() % tiles) * own
     sequence = Sequence(k, form, (queries, keys), lengths[0] if lengths else None, head // heads)
     of_rows = NumbersOfRows(k, numbers, head, (rows, queries))
@@ -145,7 +145,7 @@ def _attention_backward_keys(
     sequence = Sequence(
         k, form, (queries, keys), lengths[0] if lengths else None, head // (heads // shared_by)
     )
-    # What is beyond a sequence is not looked at.
+    # Keys beyond the sequence are skipped.
     there = k.select(first < sequence.keys, sequence.keys, keys)
     begin = sequence.first_that_sees(first)
     if isinstance(plan, CoreTilePlan):

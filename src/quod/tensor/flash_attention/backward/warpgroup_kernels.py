@@ -1,5 +1,4 @@
-"""The kernels of the gradients of attention by warpgroups, for 16-bit floats and whole
-sequences."""
+"""The kernels of attention's gradients by warpgroups, for 16-bit floats and whole sequences."""
 
 from __future__ import annotations
 
@@ -63,11 +62,14 @@ def _attention_backward_queries_tiles(
     scale: Value, maps: Value, gradient: Value, q: Value, keys_: Value, values: Value,
     numbers: Value, dq: Value, *, element: Type, plan: WarpgroupGradientPlan, form: AttentionForm,
 ) -> None:  # fmt: skip
-    """dq = scale * ds k, as `attention_backward_kernels` has it, with the tensor maps of q, the
-    gradient, keys and values; `heads` are all heads of queries."""
+    """dq = scale * ds k, as in `backward.kernels`, by warpgroups.
+
+    maps: The tensor maps of q, the gradient, keys and values.
+    heads: The heads of queries of all sequences.
+    """
     own, _ = plan.tile
     tiles = (queries + (own - 1)) >> (own.bit_length() - 1)
-    # The tiles that see most keys come first.
+    # Tiles with the most keys run first.
     head, first = k.workgroup_id() // tiles, (tiles - 1 - k.workgroup_id() % tiles) * own
     sequence = Sequence(k, form, (queries, keys), None, head)
     of_q, of_kv = _heads(

@@ -42,7 +42,8 @@ class _Gradients:
         self._passing = [
             HeadTiles(k, plan.size, each, self._lines, plan.stages) for each in passing
         ]
-        # Of its first instance, so that the assembler sees that a subgroup has one place.
+        # Shuffled from the first instance, so that the assembler sees that it is uniform in a
+        # subgroup.
         self._down = k.shuffle(k.local_id() >> 7, k.constant(0, u32)) * MATRIX_ROWS
         self.row = first + self._down + ((k.local_id() >> 5 & 3) * 16 + (lane_of(k) >> 2))
         """The first of this instance's two rows; the second is row + 8."""
@@ -162,7 +163,7 @@ def of_queries(
     with k.range(k.constant(0, u32), steps, carry=list(work.sums)) as loop:
         step, sums = loop.index, tuple(loop.carried)
         logits, slopes = work.products(0, step), work.products(1, step)
-        # With them the sums of the step before are done, of all: its tiles are free.
+        # This also completes the previous step's sums, so after the barrier its tiles are free.
         logits = k.mma_wait(1, logits)
         k.barrier()
         work.copy(place, step + (plan.stages - 1), steps)
@@ -219,7 +220,7 @@ def of_keys(
     def place(step: Value) -> tuple[Value, Value]:
         return span.head + step // divisor, span.begin + step % divisor * lines
 
-    # The numbers of the queries of a step, and of the next one: an instance brings one of them.
+    # The numbers of the queries of a step and of the next one; each instance loads one of them.
     of_lines = k.shared(f32, 2 * 2 * lines)
     own_line = k.local_id() & (lines - 1)
 
@@ -243,7 +244,7 @@ def of_keys(
         of_k, of_v = loop.carried
         logits, slopes = work.products(0, step), work.products(1, step)
         following = fetched(k.minimum(step + 1, steps - 1))
-        # With them the sums of the step before are done, of all: its tiles are free.
+        # This also completes the previous step's sums, so after the barrier its tiles are free.
         logits = k.mma_wait(1, logits)
         k.barrier()
         work.copy(place, step + (plan.stages - 1), steps)

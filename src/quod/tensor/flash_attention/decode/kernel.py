@@ -46,7 +46,7 @@ def _attention_decode(
     lengths = rest.pop(0) if form.lengths else None
     table = rest.pop(0) if form.page_size else None
     tiles = (rows + (plan.rows - 1)) // plan.rows
-    # Workgroups beside each other have the same keys.
+    # Adjacent workgroups have the same keys.
     first, number = k.workgroup_id() % tiles * plan.rows, k.workgroup_id() // tiles
     part = k.constant(0, u32)
     if form.split:

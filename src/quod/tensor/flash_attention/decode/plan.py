@@ -117,7 +117,7 @@ def plan_decode(device: AnyDevice, element: Type, size: int, rows: int) -> Decod
     while plan.shared_bytes(element, subgroup) > room:
         less = {"rows": plan.rows // 2} if plan.rows > 1 else {"lanes": plan.lanes // 2}
         plan = replace(plan, **less)
-    # A copy has four bytes at least.
+    # A copy has at least four bytes.
     if machine.has(Capability.ASYNC_COPIES) and vector * element.bytes >= 4:
         ahead = replace(plan, ahead=True)
         return ahead if ahead.shared_bytes(element, subgroup) <= room else plan

@@ -106,7 +106,7 @@ class Steps(ABC):
         )  # fmt: skip
         middle = span.begin
         if self._unmasked:
-            # Keys that all rows see need no masks, up to a step that is not full.
+            # Full steps of keys that all rows see need no masks.
             whole = (self._k.maximum(span.by_all, middle) - middle) // self.step
             middle = middle + whole * self.step
             found = self._loop(span.begin, middle, found, None)
@@ -199,7 +199,7 @@ class StepsOfSubgroups(_StepsOfLines):
                 for at in range(0, len(found), count)
             ]
             return there, lines[: len(places)], lines[len(places) :]
-        # What is beyond the last key may be no number.
+        # Memory beyond the last key may be NaN.
         known = places if span is None else [k.minimum(place, span.end - 1) for place in places]
         at = [share.key(place) for place in known]
         keys = [share.load(share.at(self._keys, line)) for line, _ in at]
@@ -221,7 +221,7 @@ class StepsOfSubgroups(_StepsOfLines):
             scale = k.exp2(top - tops[-1], normal=True)
             weights = [self._power(*each, tops[-1]) for each in zip(logits, seen, strict=True)]
             totals.append(reduce(operator.add, weights, total * scale))
-            # Lines that came ahead are zeros beyond the last key; others are the last key again.
+            # Beyond the last key, prefetched lines are zeros; other lines repeat the last key.
             differ = span is not None and (span.seen is not None or self._ahead is None)
             made = []
             for number, sum_ in enumerate(own):
@@ -271,7 +271,7 @@ class StepsOfVectors(_StepsOfLines):
                 place = (loop.index + row * lanes) * lanes + k.local_id()
                 self._products[place] = self._product(query, key)
         k.barrier()
-        # The last key instead of one that is not there.
+        # Clamped to the last key.
         own = k.minimum(k.local_id(), count - 1)
         _, there = share.key(first + own, own=True)
         tops, totals, scales = [], [], []

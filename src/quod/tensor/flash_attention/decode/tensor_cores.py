@@ -107,7 +107,7 @@ class StepsOfCores(Steps):
         come = [k.load(self._ring.room, at * _WORDS, _WORDS) for at in self._ring.come(first)]
         keys = [come[at : at + self._lines] for at in (0, self._lines)]
         rest = come[2 * self._lines :]
-        # By accesses of a line, and keys.
+        # Indexed by accesses of a line, then by keys.
         values = [rest[at :: self._plan.accesses] for at in range(self._plan.accesses)]
         places = self._weighed_keys(self._first(first))
         there = [self._ring.key(place)[1] for place in places]
@@ -215,7 +215,7 @@ class StepsOfCores(Steps):
                     self._pair(lines[at][element // 2], lines[at + 1][element // 2], element % 2)
                     for at in (0, 2)
                 ]
-                # A column of a product is an access, and its number the element.
+                # A column of a product is an access; the product's index is the element.
                 places = [2 * number * self._plan.vector + element + at for at in (0, 8)]
                 own = [
                     row[place] * scale

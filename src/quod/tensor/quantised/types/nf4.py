@@ -74,7 +74,7 @@ def _quantised(values: Floats) -> Bytes:
     largest = np.abs(values).max(axis=1, keepdims=True)
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         inverse = 1 / largest
-        # A block of numbers so small that f32 has no inverse is divided.
+        # Blocks of numbers so small that 1 / largest overflows are divided instead.
         scaled = np.where(np.isinf(inverse), values / largest, values * inverse)
         scaled = np.where(largest == 0, np.float32(0), scaled)
     return _block(largest, np.searchsorted(_MIDDLES, scaled).astype(np.uint8))

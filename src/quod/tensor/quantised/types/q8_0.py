@@ -27,7 +27,7 @@ def _values(blocks: Bytes) -> Floats:
 def _quantised(values: Floats) -> tuple[Floats, Bytes]:
     scale = np.abs(values).max(axis=1, keepdims=True) / np.float32(127)
     scaled = values * inverse(scale)
-    # Halves away from zero, as C's roundf.
+    # Round half away from zero, as C's roundf does.
     floor = np.floor(np.abs(scaled))
     rounded = floor + np.floor(2 * (np.abs(scaled) - floor))
     return scale, (np.sign(scaled) * rounded).astype(np.int8).view(np.uint8)
