@@ -1,9 +1,9 @@
-"""Groth16 keys as bellman writes them, over BLS12-381: those of Zcash and of its relatives.
+"""Groth16 keys of bellman over BLS12-381, as in Zcash and its relatives.
 
 A verifying key is alpha_g1, beta_g1, beta_g2, gamma_g2, delta_g1, delta_g2, and ic, which is a
 count and as many points of G1. Parameters, the proving key, are a verifying key and five more such
-lists: h, l and a in G1, b in G1 and in G2. Behind those a ceremony's file has its transcript: 64
-bytes that name the circuit, a count, and 544 bytes a contribution.
+lists: h, l and a in G1, b in G1 and in G2. A ceremony's file ends with its transcript: 64 bytes
+that identify the circuit, a count, and 544 bytes a contribution.
 
 Counts are u32, big-endian. Points are uncompressed in the Zcash form
 (`quod.curve.encoding.points`): 96 bytes in G1, 192 in G2. No point is infinity:
@@ -14,12 +14,12 @@ Counts are u32, big-endian. Points are uncompressed in the Zcash form
 | h | the powers of tau times its vanishing polynomial over delta: one fewer than the domain |
 | l | the other variables, all of them |
 | a | the variables that the matrix A uses, and all of ic's |
-| b | those that B uses |
+| b | the variables that the matrix B uses |
 
-There are no matrices in it: what the lists stand for follows from the circuit. Here arrays are
-integers below q in little-endian 32-bit words, (n, 2, 12) in G1 and (n, 2, 2, 12) in G2 with the
-coefficient of 1 first, not in Montgomery form. Whether points are on the curve is for who uses
-them, with `Place` to say where one lies.
+The file has no matrices: the circuit determines the meaning of the lists. Arrays here are integers
+below q in little-endian 32-bit words, (n, 2, 12) in G1 and (n, 2, 2, 12) in G2 with the coefficient
+of 1 first, not in Montgomery form. Callers must check that points are on the curve; `Place` locates
+a point for errors.
 """
 
 from __future__ import annotations

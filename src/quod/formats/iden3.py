@@ -1,12 +1,12 @@
-"""The binary container of the iden3 tools, in which zkey, wtns, r1cs and ptau files come.
+"""The binary container of the iden3 tools, used by zkey, wtns, r1cs and ptau files.
 
 All integers are little-endian: four bytes that name the kind, u32 version, u32 count of sections,
 then each section as u32 id, u64 length and its bytes. Sections may come in any order.
 Specification: the r1cs format description of iden3, https://github.com/iden3/r1csfile.
 
-Files are mapped, not read, unless memory of its own is asked for: opening one costs the same
-whatever its size, and arrays are views of the map. A mapped file must not be changed while it is
-open: whoever replaces it renames a complete file over it. `Iden3File.identity` tells of changes.
+Files are mapped, unless the caller asks for private memory: opening one costs the same for every
+size, and arrays are views of the map. A mapped file must not be changed while it is open; replace
+it by renaming a complete file over it. `Iden3File.identity` detects changes.
 """
 
 from __future__ import annotations

@@ -1,15 +1,14 @@
-"""Writing results so that a file is there completely or not at all.
+"""Writing results atomically: a file is complete, or unchanged.
 
 Content goes to a temporary file in the directory of its target, is flushed to the disk and then
 renamed over the target, which POSIX makes atomic. A failure of any kind, Ctrl-C among them,
 removes the temporary files and leaves the targets as they were. Files that belong together are
 flushed together, so that a journal is written once for all of them.
 
-Secrets go to private files, which only their owner may read. Results that nobody can make again are
+Secrets go to private files, which only their owner may read. Results that cannot be recomputed are
 written without `replace`: an existing file stays, even one that appears meanwhile.
 
-What cannot be replaced is written to: devices, pipes, and descriptors such as /dev/stdout, whatever
-they lead to.
+Devices, pipes, and descriptors such as /dev/stdout cannot be replaced, so they are written to.
 """
 
 from __future__ import annotations

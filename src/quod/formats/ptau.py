@@ -1,4 +1,4 @@
-"""Powers of tau (`.ptau`) of snarkjs: what the first phase of a ceremony leaves.
+"""Powers of tau (`.ptau`) of snarkjs: the result of the first phase of a ceremony.
 
 | section | holds |
 |---|---|

@@ -4,11 +4,10 @@ Section 1: u32 length of the prime, the prime, u32 wires, public outputs, public
 inputs, u64 labels, u32 constraints. Section 2: for each constraint the linear combinations A, B
 and C with A(w) * B(w) = C(w), each a u32 count and that many terms of u32 wire and a little-endian
 coefficient below the prime. Section 3: the u64 label of each wire; it may be empty or missing, as
-in files of other compilers. Sections 4 and 5: custom gates,
-which only PLONK has. Wire 0 is the constant 1; then follow public outputs, public inputs, private
-inputs and inner wires. circom counts every private input that the circuit declares, and gives those
-that no constraint uses no wire: there may be more of them than wires. Specification:
-https://github.com/iden3/r1csfile.
+in files of other compilers. Sections 4 and 5: custom gates, which only PLONK has. Wire 0 is the
+constant 1; then follow public outputs, public inputs, private inputs and inner wires. circom counts
+every private input that the circuit declares, but assigns no wire to those that no constraint uses:
+there may be more of them than wires. Specification: https://github.com/iden3/r1csfile.
 """
 
 from __future__ import annotations

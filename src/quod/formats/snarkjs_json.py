@@ -1,15 +1,15 @@
 """The JSON files of snarkjs: proof.json, public.json and verification_key.json of Groth16.
 
-Integers are decimal strings. A point of G1 is [x, y, z], one of G2 the same with pairs
-[c0, c1]; z is 1, or 0 for infinity, which snarkjs writes as (0, 1, 0). Here points are plain
-integers, affine, and infinity is None.
+Integers are decimal strings. A point of G1 is [x, y, z], one of G2 the same with pairs [c0, c1]; z
+is 1, or 0 for infinity, which snarkjs writes as (0, 1, 0). Here points are affine integers, and
+infinity is None.
 
 Reading is strict: a key that is missing or occurs twice, a number that is not a canonical decimal
-string below its modulus, a list of another length, NaN and any other z are errors. Keys beyond
-those needed are ignored; in a proof "protocol" and "curve" may be missing, as other provers leave
+string below its modulus, a list of another length, NaN and any other z are errors. Other
+keys are ignored; in a proof "protocol" and "curve" may be missing, as other provers leave
 them out. snarkjs before 0.3 called the protocol "groth", did not name the curve (always bn128), and
 spelt "alpha" as "alfa" in keys: both forms are read. The cost of reading is bounded, see
-`quod.formats.strict_json`. Writing gives byte for byte what snarkjs writes.
+`quod.formats.strict_json`. Written files equal those of snarkjs byte for byte.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Names of signals (`.sym`), as circom writes them.
 
-A line has the number of a signal (its label), its wire or -1 where simplification left it none, the
+A line has the number of a signal (its label), its wire, or -1 if simplification removed it, the
 number of its component, and its name: ``12,5,1,main.hash.in[0]``.
 """
 

@@ -81,7 +81,7 @@ def bytes_of(device: AnyDevice, name: str, value: Given) -> Tensor:
 
 
 def floats8(device: AnyDevice, name: str, value: Given, element: Type | None) -> Tensor:
-    """Return a tensor of 8-bit floats, whose format the dtype or `element` gives.
+    """Return a tensor of 8-bit floats, in the format of its dtype or of `element`.
 
     Raises InputError as `tensor` does, and if the dtype and `element` differ.
     """

@@ -63,7 +63,7 @@ def user_cache() -> CompileCache:
     try:
         folder: Path | None = default_folder() / "witness"
     except NotOwnError:
-        # `default_folder` has already warned.
+        # `CompileCache` fails in the same way, and warns.
         folder = None
     return CompileCache(folder, _CACHE_BYTES)
 

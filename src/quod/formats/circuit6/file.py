@@ -1,14 +1,22 @@
 """Circuits of Expander's compiler (`CIRCUIT6`), read and written.
 
-Integers are u64, little-endian: the letters CIRCUIT6, the prime in 32 bytes, the counts of public
-inputs, of outputs and of outputs that are to be zero; a count and that many segments; a count and
-that many layers, each the number of a segment, the one on the inputs first. A segment is the length
-of its inputs and of its outputs, powers of two; a count of children, each the number of a segment,
-a count and that many pairs of an offset into the inputs and one into the outputs; and with a count
-each the products, additions, constants and unary gates (`quod.formats.circuit6.gates`). A segment's
-values are the sums of its own gates and of those of its children, moved by their offsets.
+Integers are u64, little-endian. A file has, in order:
 
-`quod.layered.from_circuit6` makes a layered circuit of it. Of Expander only the format is used.
+- the letters CIRCUIT6, and the prime in 32 bytes;
+- the counts of public inputs, of outputs, and of outputs that must be zero;
+- a count and that many segments;
+- a count and that many layers, each the index of a segment, the layer on the inputs first.
+
+A segment has, in order:
+
+- the length of its inputs and of its outputs, powers of two;
+- a count of children, each the index of a segment, a count, and that many pairs of an offset into
+  the inputs and one into the outputs;
+- the products, additions, constants and unary gates, each with a count
+  (`quod.formats.circuit6.gates`).
+
+A segment's values are the sums of its own gates and of those of its children, at their offsets.
+`quod.layered.from_circuit6` converts it to a layered circuit. Only Expander's format is used.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Witnesses of Expander's compiler, read and written.
 
-Integers are u64, little-endian: the counts of witnesses, of private inputs and of public inputs of
-each; the prime in 32 bytes; and of each witness its private inputs, then its public ones, elements
-as long as the field has them. Expander reduces an element beyond the prime silently; it is refused
-here, as it would be a second encoding of the same witness.
+Integers are u64, little-endian: the counts of witnesses, and of private and public inputs of each;
+the prime in 32 bytes; then for each witness its private inputs and its public ones, as elements of
+the field's length. Expander silently reduces an element at or above the prime; here it is an error,
+as it would be a second encoding of the same witness.
 """
 
 from __future__ import annotations

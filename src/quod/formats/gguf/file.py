@@ -1,15 +1,15 @@
-"""Model files of llama.cpp (`.gguf`), versions 2 and 3, read: metadata by key, and named tensors.
+"""Reading model files of llama.cpp (`.gguf`), versions 2 and 3: metadata by key, named tensors.
 
 All integers are little-endian: the letters GGUF, u32 version, u64 count of tensors, u64 count of
 pairs. A pair is a key (u64 length and UTF-8), u32 type and its value: of types 0 to 6 and 10 to 12
 a number (u8 i8 u16 i16 u32 i32 f32, u64 i64 f64), 7 a byte 0 or 1, 8 text as a key is, 9 an array:
-u32 type, u64 count and the values. A tensor is its name, u32 n, n times a u64 dimension, the one
-that lies contiguous first, u32 type, and the u64 offset of its data from where the data of all
-begin: at the next multiple of `general.alignment` (32 if it is not there), of which each offset is
-one too. Version 3 differs from version 2 only in that it allows big-endian files, which Quod does
-not read; version 1 has counts and lengths of 32 bits. Specification: ggml, docs/gguf.md.
+u32 type, u64 count and the values. A tensor is its name, u32 n, n times a u64 dimension, the
+contiguous one first, u32 type, and the u64 offset of its data from the start of all data. That
+start and all offsets are multiples of `general.alignment` (default 32). Version 3 differs from
+version 2 only in allowing big-endian files, which Quod does not read; version 1 has counts and
+lengths of 32 bits. Specification: ggml, docs/gguf.md.
 
-The file is mapped: opening it reads what precedes the data, and no tensor before it is asked for.
+The file is mapped: opening it reads the part before the data, and tensors are read on access.
 """
 
 from __future__ import annotations

@@ -92,14 +92,14 @@ class Zkey:
     `owned` key, of memory that the file was read into. Those of `from_arrays` are the caller's.
 
     With `words` 32-bit words an Fq element, single points have shape (2, words) in G1 and
-    (2, 2, words) in G2 as [x.c0, x.c1], [y.c0, y.c1]; arrays of points have one axis more in
-    front. `coefficients` is structured, see `coefficient_dtype`. `constraints` counts the
-    circuit's own constraints. `circuit_hash` (64 bytes) is None and `contributions` 0 where
+    (2, 2, words) in G2 as [x.c0, x.c1], [y.c0, y.c1]; arrays of points have one more leading
+    axis. `coefficients` is structured, see `coefficient_dtype`. `constraints` counts the
+    circuit's own constraints. `circuit_hash` (64 bytes) is None and `contributions` 0 if
     section 10 is absent. `size` is the length of the file in bytes.
 
-    A `monomial` key is in no zkey, and none can be written of it: its h are not for the values of
-    the quotient on a coset but for its coefficients in bit-reversed order, as many as the domain,
-    which is that of the family arkworks (`quod.field.roots`).
+    A `monomial` key does not come from a zkey, and cannot be written as one: its h are not for the
+    values of the quotient on a coset but for its coefficients in bit-reversed order, one for each
+    element of the domain, which is that of the family arkworks (`quod.field.roots`).
     """
 
     path: str

@@ -52,7 +52,7 @@ EMBEDDING = {
     )
     for element in TYPES
 }  # fmt: skip
-"""The kernel by the type of elements."""
+"""The kernels by element type."""
 
 
 def _sums(source: Type, stored: Type) -> KernelDefinition:
@@ -65,7 +65,7 @@ EMBEDDING_SUMS = {
     for element in TYPES
     for pair in ((element, element), (element, f32), (f32, element))
 }
-"""The kernel by the types of what is read and stored."""
+"""The kernels by the types of the summands and of the sums."""
 
 register(
     "tensor.embedding_bf16", EMBEDDING[bf16], element=bf16,

@@ -135,7 +135,7 @@ PLAIN = Tiles()
 
 
 Store = Callable[[Value, Value, Sequence[Value]], None]
-"""Takes a row, a column, and the sums of adjacent elements from there on."""
+"""A function that stores adjacent sums, from a row and a column on."""
 
 
 def multiply_tile(

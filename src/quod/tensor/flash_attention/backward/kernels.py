@@ -269,7 +269,7 @@ ATTENTION_ROWS = {
 
 ATTENTION_BACKWARD_QUERIES = _kernels(_attention_backward_queries, "dq")
 ATTENTION_BACKWARD_KEYS = _kernels(_attention_backward_keys, "dk dv")
-"""By the type of elements, and by whether lengths are given."""
+"""The kernels by element type, and by whether there are lengths."""
 
 _plan = RowPlan(lanes=8, threads=8, vector=4, batch=4, whole=True)
 register("tensor.attention_rows_f32", ATTENTION_ROWS[f32], element=f32, plan=_plan)

@@ -70,8 +70,7 @@ def corrected_keys(
     k: Builder, plain: PlainSums, sums: tuple[Sequence[Value], Sequence[Value]],
     rows: tuple[Value, Value], shared_by: Value, sequence: Seen, of: Operands,
 ) -> tuple[list[Value], list[Value]]:  # fmt: skip
-    """Sums of ds^T q and of p^T dy for a key and the key 8 further, without queries that do not see
-    them.
+    """Return sums of ds^T q and of p^T dy for a key and the key 8 further, over unmasked queries.
 
     rows: The index of the first key, and the number of keys.
     shared_by: The number of heads that share the keys; their queries follow each other.

@@ -37,7 +37,7 @@ _ELEMENTS, _HALF = KIND.elements, KIND.elements // 2
 
 
 def nf4_blocks(packed: NDArray[Any], largest: NDArray[Any]) -> Bytes:
-    """Convert what bitsandbytes stores for a matrix to blocks, uint8 of (rows, bytes of a row).
+    """Convert a matrix of bitsandbytes to blocks, uint8 of shape (rows, bytes of a row).
 
     `packed` is uint8 of shape (rows, columns / 2), and `largest` f32 of shape (rows, columns / 64):
     the absolute values, without a second quantisation. Raises InputError for another type or shape.
