@@ -84,6 +84,6 @@ _ROWS = (
 GGUF_TYPES: dict[str, GgufType] = NameTable(
     "quod.formats.GGUF_TYPES", "a type of tensors", {row.name: row for row in _ROWS}
 )
-"""The types by name; types that only one version of ggml had are left out."""
+"""The types by name, without those that ggml has removed or had in one version only."""
 
 BY_NUMBER = {row.number: row for row in GGUF_TYPES.values()}

@@ -265,7 +265,7 @@ ATTENTION_ROWS = {
     )
     for element in TYPES
 }
-"""By the type of elements."""
+"""The kernels by element type."""
 
 ATTENTION_BACKWARD_QUERIES = _kernels(_attention_backward_queries, "dq")
 ATTENTION_BACKWARD_KEYS = _kernels(_attention_backward_keys, "dk dv")
