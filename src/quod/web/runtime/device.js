@@ -1,4 +1,4 @@
-/** The GPU of a browser: asked for what is needed, with clear words where it is not there. */
+/** The browser's GPU: requested with the limits that are needed, or a clear error. */
 import { DeviceError, said } from "./errors.js";
 
 /**
@@ -12,7 +12,7 @@ import { DeviceError, said } from "./errors.js";
 export const mib = (bytes) => `${(bytes / 2 ** 20).toFixed(bytes < 2 ** 24 ? 1 : 0)} MiB`;
 
 /**
- * The browser's GPU, which has what is needed. DeviceError says why there is none.
+ * The browser's GPU with the required limits and features; DeviceError says why there is none.
  * @param {Needs} needs
  * @returns {Promise<GPUAdapter>}
  */
@@ -57,7 +57,7 @@ export async function openDevice(needs) {
 }
 
 /**
- * The name of a GPU, as far as the browser tells it.
+ * The name of a GPU, as far as the browser reports it.
  * @param {GPUAdapterInfo} info
  */
 export function nameOf(info) {
@@ -66,7 +66,7 @@ export function nameOf(info) {
 }
 
 /**
- * Whether a processor plays the GPU: much slower.
+ * True if the CPU emulates the GPU, which is much slower.
  * @param {GPUAdapterInfo} info
  */
 export const isSoftware = (info) =>
@@ -74,7 +74,7 @@ export const isSoftware = (info) =>
   /swiftshader|llvmpipe|lavapipe|software|warp/i.test([info?.vendor, info?.architecture, info?.description].join(" "));
 
 /**
- * What a promise gives, or DeviceError when the GPU is lost or `seconds` pass before.
+ * The result of a promise; DeviceError if the GPU is lost or `seconds` pass first.
  * @template T
  * @param {GPUDevice} device
  * @param {Promise<T>} promise
@@ -94,7 +94,7 @@ export function guarded(device, promise, seconds, what) {
 }
 
 /**
- * Runs what makes objects of the GPU; DeviceError for what it objects to.
+ * Runs a function that creates GPU objects; DeviceError for validation errors.
  * @template T
  * @param {GPUDevice} device
  * @param {string} what

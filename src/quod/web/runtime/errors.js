@@ -1,4 +1,4 @@
-/** Every error that the runtime raises on purpose; `name` says which kind, as in Quod's Python. */
+/** The errors that the runtime raises on purpose; `name` is the kind, as in Quod's Python. */
 export class QuodError extends Error {
   /** @param {string} message */
   constructor(message) {
@@ -6,19 +6,19 @@ export class QuodError extends Error {
     this.name = new.target.name;
   }
 }
-/** A file or a value that came from outside is malformed. */
+/** A file or a value from outside is malformed. */
 export class InputError extends QuodError {}
 /** Two inputs, each well formed, do not belong together. */
 export class MismatchError extends QuodError {}
 /** A proof does not verify. */
 export class VerificationError extends QuodError {}
-/** Anyone can forge proofs for a key: it had no contribution, or its secret is known. */
+/** Anyone can forge proofs for a key: it has no contribution, or its secret is known. */
 export class InsecureKeyError extends QuodError {}
-/** The GPU is absent, lost, hung, out of memory, or has too little of something. */
+/** The GPU is absent, lost, hung, out of memory, or below a required limit. */
 export class DeviceError extends QuodError {}
 
 /**
- * What an error says, whatever was thrown.
+ * The message of anything that was thrown.
  * @param {any} error
  * @returns {string}
  */
@@ -27,7 +27,7 @@ export const said = (error) => error?.message ?? String(error);
 const kinds = { QuodError, InputError, MismatchError, VerificationError, InsecureKeyError, DeviceError };
 
 /**
- * An error as it crosses from a worker, and back.
+ * Converts an error to a message between worker and page, and back.
  * @param {any} error
  * @returns {{ name: string, message: string }}
  */

@@ -8,7 +8,7 @@
 /** @typedef {Fq2[]} Fq12 Six coefficients of w^0 .. w^5. */
 
 /**
- * What curves need of a field of coordinates.
+ * The operations that curves need on a field of coordinates.
  * @template T
  * @typedef {object} Field
  * @property {T} zero
@@ -111,7 +111,7 @@ export class Tower {
     /** @type {Fq12} */
     this.one = [1n, 0n, 0n, 0n, 0n, 0n].map((c) => [c, 0n]);
     const step = power(this.fq2, xi, (p - 1n) / 6n);
-    /** xi^(i*(q - 1)/6): what w^i is multiplied by when it is raised to q. */
+    /** xi^(i*(q - 1)/6): the factor of w^i in the Frobenius map. */
     this.frobenius1 = this.one.map((_, i) => power(this.fq2, step, BigInt(i)));
     this.mul = this.mul.bind(this);
   }
@@ -123,7 +123,7 @@ export class Tower {
    * @returns {Fq12}
    */
   mul(a, b) {
-    // Sums of products are reduced once, which BigInt rewards.
+    // Sums of products are reduced once, which is faster with BigInt.
     const real = Array(11).fill(0n);
     const imaginary = Array(11).fill(0n);
     b.forEach((factor, j) => {
@@ -144,7 +144,7 @@ export class Tower {
   }
 
   /**
-   * a^(q^6); the inverse of what the first step of the final exponentiation leaves.
+   * a^(q^6); the inverse of a result of the first step of the final exponentiation.
    * @param {Fq12} a
    */
   conjugate(a) {
@@ -169,7 +169,7 @@ export class Tower {
   inv(a) {
     const { add, sub, mul, neg, inv } = this.fq2;
     const conjugate = this.conjugate(a);
-    // Even powers of w alone: an element of Fq6 = Fq2[v]/(v^3 - xi), v = w^2.
+    // Even powers of w alone form Fq6 = Fq2[v]/(v^3 - xi), v = w^2.
     const norm = this.mul(a, conjugate);
     const [x, y, z] = [norm[0], norm[2], norm[4]];
     const t0 = sub(mul(x, x), mul(this.xi, mul(y, z)));
@@ -180,7 +180,7 @@ export class Tower {
   }
 
   /**
-   * a^exponent for a of the cyclotomic subgroup, where conjugation inverts.
+   * a^exponent for a in the cyclotomic subgroup, where conjugation inverts.
    * @param {Fq12} a
    * @param {bigint} exponent
    */

@@ -1,10 +1,10 @@
-/** The files of a site: fetched with progress, and taken only in the size and with the hash that is listed. */
+/** The files of a site: fetched with progress, and accepted only with the listed size and hash. */
 import { InputError } from "./errors.js";
 
 /** @typedef {Record<string, { bytes: number, sha256: string }>} FileTable */
 /** @typedef {(name: string, onBytes?: (count: number) => void) => Promise<Uint8Array<ArrayBuffer>>} Read */
 
-/** How long a text from elsewhere may be, and how many values it may hold, as for Quod's Python. */
+/** The most bytes and values of a text from outside, as in Quod's Python. */
 export const LIMITS = {
   proof: { length: 1 << 16, values: 1 << 12 },
   publicSignals: { length: 16 << 20, values: 1 << 18 },
@@ -13,7 +13,7 @@ export const LIMITS = {
 };
 
 /**
- * InputError for a text, or a file that is not read yet, that is longer than its kind may be.
+ * InputError for a text, or a file that is not read yet, that exceeds the limit of its kind.
  * @param {number} length
  * @param {{ length: number }} limit
  * @param {string} what
@@ -29,7 +29,7 @@ const [QUOTE, BACKSLASH, COMMA] = ['"', "\\", ","].map((character) => character.
 const [OPENING, CLOSING] = ["[{", "]}"].map((pair) => [...pair].map((character) => character.charCodeAt(0)));
 
 /**
- * InputError for JSON that is longer, deeper, or of more values than its kind may be: before the parser, which
+ * InputError for JSON that exceeds its kind's limits of length, depth or values: before the parser, which
  * recurses and takes memory for each value.
  * @param {string} text
  * @param {{ length: number, values: number }} limit
@@ -54,7 +54,7 @@ export function checkText(text, limit, what) {
 }
 
 /**
- * InputError for an object that has a key twice, of which JSON.parse keeps the last.
+ * InputError for an object with a duplicate key, of which JSON.parse would keep the last.
  * @param {string} text What JSON.parse takes.
  * @param {string} what
  */
@@ -111,7 +111,7 @@ export const reader = (folder) => async (name, onBytes) => {
 };
 
 /**
- * A file that the table lists; InputError unless it has the listed size and SHA-256.
+ * A file of the table; InputError unless it has the listed size and SHA-256.
  * @param {Read} read
  * @param {FileTable} table
  * @param {string} name
@@ -129,7 +129,7 @@ export async function checkedFile(read, table, name, onBytes) {
     if (hex !== entry.sha256) problem = "is damaged: its SHA-256 is not the listed one";
   }
   if (problem) {
-    // What offline.js kept of this site must not stay damaged; others of the origin keep theirs.
+    // A damaged file must not stay in the cache of offline.js; other sites of the origin keep theirs.
     const own = `quod ${new URL("./", import.meta.url).href} `;
     for (const key of (await globalThis.caches?.keys()) ?? []) if (key.startsWith(own)) await caches.delete(key);
     throw new InputError(`${name} ${problem}; load the page again, or upload the site again`);

@@ -1,8 +1,8 @@
 /**
  * Runs recorded work on WebGPU: buffers, kernels and their dispatches from the files of `quod.web.graph`.
  *
- * Everything is made once, when the graph is loaded; a run writes the inputs, submits the stages one
- * behind the other without waiting in between, and reads the outputs back at the end.
+ * Everything is created once, when the graph is loaded; a run writes the inputs, submits the stages one
+ * after the other without waiting in between, and reads the outputs back at the end.
  */
 import { guarded, isSoftware, mib, openDevice, scoped } from "./device.js";
 import { DeviceError, InputError, said } from "./errors.js";
@@ -14,7 +14,7 @@ import { checkedFile, parseDocument, reader } from "./files.js";
 /** @typedef {{ pipeline: GPUComputePipeline, group: GPUBindGroup, uniform: number, x: number, y: number }} Dispatch */
 /** @typedef {Dispatch | { copy: [GPUBuffer, number, GPUBuffer, number, number] } | { clear: [GPUBuffer, number, number] }} Command */
 
-/** Drivers end work that runs for seconds, so that a stage is handed over in pieces. */
+/** Drivers abort work that runs for seconds, so a stage is submitted in pieces. */
 const DISPATCHES_A_SUBMISSION = 64;
 
 /**
@@ -55,7 +55,7 @@ export class Graph {
     this.inputs = document.inputs;
     /** @type {Record<string, Place>} */
     this.outputs = document.outputs;
-    // Outputs that are made of nothing but inputs, or are constants, stay as they are.
+    // Outputs that are only inputs or constants stay unmarked.
     const kept = [...Object.values(document.inputs), ...document.data.ranges];
     this.marked = Object.values(this.outputs).filter((place) => kept.every((/** @type {Place} */ other) =>
       place.buffer !== other.buffer || place.offset >= other.offset + other.bytes || other.offset >= place.offset + place.bytes));
@@ -89,18 +89,18 @@ export class Graph {
       });
       this.uniforms = device.createBuffer({ size: words.byteLength, usage: GPUBufferUsage.UNIFORM | GPUBufferUsage.COPY_DST });
       device.queue.writeBuffer(this.uniforms, 0, words);
-      // The word behind the outputs comes back only if the GPU has done its work up to there.
+      // The word after the outputs comes back only if the GPU has finished its work up to there.
       this.outputBytes = Object.values(this.outputs).reduce((sum, { bytes }) => sum + bytes, 0);
       this.canary = device.createBuffer({ size: 4, usage: GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST });
       this.staging = device.createBuffer({ size: this.outputBytes + 4, usage: GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST });
     });
-    // The GPU's compiler works while the data arrives.
+    // The GPU's compiler runs while the data arrives.
     const [pipelines] = await Promise.all([this.compile(texts, onProgress), this.fill(read, onProgress)]);
     await scoped(device, "the steps of the graph", () => this.encodeSteps(pipelines));
   }
 
   /**
-   * Constants into their buffers, part by part.
+   * Loads constants into their buffers, part by part.
    * @param {import("./files.js").Read} read
    * @param {(progress: Progress) => void} onProgress
    */
@@ -148,7 +148,7 @@ export class Graph {
         onProgress({ step: "compile", done: ++done, total: kernels.length });
       }
     };
-    // A compiler takes much memory, so that there are no more of them than processors.
+    // Compilers take much memory, so at most one runs for each core.
     const count = Math.max(2, globalThis.navigator?.hardwareConcurrency ?? 4);
     await Promise.all(Array.from({ length: count }, work));
     return made;
@@ -224,7 +224,7 @@ export class Graph {
   }
 
   /**
-   * One run: inputs by name in, outputs by name out, and how long each stage took on the GPU.
+   * One run: inputs and outputs by name, and the time of each stage on the GPU.
    *
    * InputError for an input of the wrong name or size, DeviceError when the GPU fails.
    * @param {Record<string, Uint8Array | Uint32Array>} inputs
@@ -261,7 +261,7 @@ export class Graph {
     const ends = [];
     const begin = performance.now();
     const outcome = scoped(device, "the GPU refuses the graph", async () => {
-      // What is read back is marked, so that a GPU that does nothing leaves nothing that looks right.
+      // Outputs are marked before, so that a GPU that does nothing leaves no plausible result.
       for (const { buffer, offset, bytes } of this.marked)
         device.queue.writeBuffer(this.buffers[buffer], offset, new Uint8Array(bytes).fill(0xff));
       for (const [name, place] of Object.entries(this.inputs)) {
@@ -288,7 +288,7 @@ export class Graph {
       device.queue.submit([encoder.finish()]);
     });
     const finished = outcome.then(() => staging.mapAsync(GPUMapMode.READ)).then(() => true);
-    // The watchdog starts again whenever a stage ends.
+    // The watchdog restarts whenever a stage ends.
     for (let done = false; !done; )
       done = await guarded(
         device,
@@ -335,7 +335,7 @@ export class Graph {
     let before = null;
     commands.forEach((command, i) => {
       if ("pipeline" in command) {
-        // The last dispatch gets a pass of its own, for the time at its end.
+        // The last dispatch has its own pass, for the timestamp at its end.
         if (i === last && stamps.end) end();
         if (!pass) {
           const timestampWrites = { ...(first && stamps.begin), ...(i === last && stamps.end) };
@@ -361,13 +361,13 @@ export class Graph {
     device.queue.submit([encoder.finish()]);
   }
 
-  /** Gives the GPU's memory back. */
+  /** Frees the GPU's memory. */
   destroy() {
     for (const buffer of [...this.buffers, this.uniforms, this.canary, this.staging]) buffer?.destroy();
   }
 }
 
-/** Times of stages on the GPU, where it tells them. */
+/** Times of stages on the GPU, if it supports timestamps. */
 class Clock {
   /**
    * @param {GPUDevice} device
@@ -399,7 +399,7 @@ class Clock {
     encoder.copyBufferToBuffer(this.resolved, 0, this.mapped, 0, this.mapped.size);
   }
 
-  /** Seconds by stage, or undefined where one is not known. */
+  /** Seconds by stage; undefined for those that are not known. */
   async read() {
     if (!this.mapped) return undefined;
     await this.mapped.mapAsync(GPUMapMode.READ);

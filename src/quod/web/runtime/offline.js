@@ -1,6 +1,6 @@
-/** Keeps the files of the site, so that it works without a connection once it has been used. */
+/** Caches the files of the site, so that it works offline after its first use. */
 const scope = /** @type {any} */ (globalThis);
-// An origin may have many sites: each has a cache of its own, named by where it is.
+// An origin may have many sites: each has its own cache, named by its path.
 const own = `quod ${scope.registration.scope} `;
 const version = `${own}VERSION`;
 
@@ -21,7 +21,7 @@ async function answer(request) {
   if (kept) return kept;
   const response = await fetch(request);
   if (response.status === 200) {
-    // A full disk is no reason to fail.
+    // A full disk is not an error.
     const copy = response.clone();
     cache.put(request, copy).catch(() => {});
   }

@@ -62,7 +62,7 @@ const ask = (task, message, onProgress) =>
 /** @type {{ name: string, size: number, dims?: number[], public?: boolean }[]} */
 let signals = [];
 
-/** Of a site without a calculator: the file that is proven. */
+/** The file to prove, on a site without a calculator. */
 function showFile() {
   const about = make("small", {}, " .wtns; stays secret");
   const file = make("input", { id: "witness", type: "file", accept: ".wtns" });
@@ -70,7 +70,7 @@ function showFile() {
   $("as-json").hidden = true;
 }
 
-/** Its bytes; a value has no more than 128, and the rest of a file is small. */
+/** Its bytes; a value has at most 128, and the rest of a file is small. */
 async function witnessBytes() {
   const [file] = $("witness").files;
   if (!file) throw new InputError("choose the file of a witness");
@@ -90,7 +90,7 @@ function showFields() {
 }
 
 /**
- * A flat list as nested ones of the given dimensions.
+ * Nests a flat list according to the given dimensions.
  * @param {string[]} list
  * @param {number[]} dims
  * @returns {any}
@@ -101,7 +101,7 @@ function nested(list, [size, ...rest]) {
   return Array.from({ length: size }, (_, i) => nested(list.slice(i * step, (i + 1) * step), rest));
 }
 
-/** The fields as JSON; what is pasted there counts where it is open. */
+/** The fields as JSON; the text area counts instead if it is open. */
 function inputText() {
   if ($("as-json").open || !signals.length) return $("json").value;
   /** @type {Record<string, any>} */
@@ -136,7 +136,7 @@ function fill(text) {
 function complain(id, error) {
   $(id).hidden = !error;
   const text = error ? said(error) : "";
-  // A sentence may begin with the name of a file.
+  // A sentence may begin with a file name.
   $(id).textContent = text && (/^[a-z]+[ ,]/.test(text) ? text[0].toUpperCase() + text.slice(1) : text) + ".";
 }
 
@@ -156,7 +156,7 @@ let shares = {};
 
 /** @param {{ step: string, done: number, total: number }} progress */
 function showProgress({ step, done, total }) {
-  // Loading and preparing are the first half where they happen, the proof is the rest.
+  // Loading and preparing, if they happen, are the first half, the proof is the rest.
   const part = step === "load" || step === "compile" ? step : "prove";
   shares[part] = done / total;
   const { load = 1, compile = 1, prove = 0 } = shares;
@@ -165,7 +165,7 @@ function showProgress({ step, done, total }) {
   $("step").textContent = `${steps[/** @type {keyof typeof steps} */ (step)] ?? `Done: ${step}`} (${count})`;
 }
 
-/** Whoever begins with the form will want the key, and the kernels compiled. */
+/** A user who begins with the form will need the key and the compiled kernels. */
 function prepare() {
   for (const event of ["input", "change", "click"]) $("form").removeEventListener(event, prepare);
   ask("prepare").catch(() => {});

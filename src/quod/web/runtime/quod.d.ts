@@ -25,7 +25,7 @@ export type Value = number | bigint | string | boolean | Value[] | { [field: str
 /** The values of a circuit's input signals by name; long numbers as text. */
 export type Input = Record<string, Value>;
 
-/** How far it is: of the step `load` in bytes, of others in pieces of work. */
+/** Progress: of the step `load` in bytes, of others in steps of work. */
 export interface Progress {
   step: string;
   done: number;
@@ -38,22 +38,22 @@ export interface Timing {
 }
 
 export interface LoadOptions {
-  /** A GPU with what the site needs; the browser's best unless given. */
+  /** A GPU with the required limits; default: the browser's best. */
   device?: GPUDevice;
   onProgress?: (progress: Progress) => void;
-  /** Where files come from, if not from the folder. */
+  /** The source of files; default: the folder. */
   read?: (name: string, onBytes?: (count: number) => void) => Promise<Uint8Array<ArrayBuffer>>;
-  /** Seconds without an answer after which the GPU counts as hung: 60, or 900 if a processor plays it. */
+  /** Seconds without an answer after which the GPU counts as hung: 60, or 900 if the CPU emulates it. */
   watchdog?: number;
 }
 
-/** Loads key, kernels and, where there is one, witness calculator of an exported site. Rejects with a `QuodError`. */
+/** Loads the key, the kernels and any witness calculator of an exported site. Rejects with a `QuodError`. */
 export function load(folder: string | URL, options?: LoadOptions): Promise<Prover>;
 
 export interface Prover {
   readonly verificationKey: VerificationKey;
   /**
-   * A proof, verified before it is given. Calls wait for one another. Rejects with a `QuodError`.
+   * A proof, verified before it is returned. Calls wait for one another. Rejects with a `QuodError`.
    * A site without a witness calculator takes the bytes of a witness file (.wtns).
    */
   prove(
@@ -61,13 +61,13 @@ export interface Prover {
     options?: { onProgress?: (progress: Progress) => void },
   ): Promise<{ proof: Proof; publicSignals: string[]; timings: Timing[] }>;
   verify(publicSignals: string[], proof: Proof): boolean;
-  /** Gives the GPU's memory back. */
+  /** Frees the GPU's memory. */
   destroy(): void;
 }
 
 /**
- * Whether a proof is valid; throws `InputError` or `MismatchError` for what is malformed, and
- * `InsecureKeyError` for a key for which anyone can forge proofs, unless it is allowed, for tests.
+ * True if a proof is valid; throws `InputError` or `MismatchError` for malformed arguments, and
+ * `InsecureKeyError` for a key for which anyone can forge proofs, unless tests allow it.
  */
 export function verify(
   key: VerificationKey,
@@ -76,20 +76,20 @@ export function verify(
   options?: { allowInsecure?: boolean },
 ): boolean;
 
-/** How long a text may be, in characters, and how many values it may hold, by what it is. */
+/** The limits of a text by kind: its characters and its values. */
 export interface Limit {
   length: number;
   values: number;
 }
 export const LIMITS: Record<"proof" | "publicSignals" | "key" | "input", Limit>;
 
-/** JSON of proofs, keys and public signals as strict as a verifier wants it: no key twice, say. */
+/** Strict JSON of proofs, keys and public signals, without duplicate keys and the like. */
 export function parseStrict(text: string, what: string, limit?: Limit): any;
 
 /** An input file, whose numbers may be longer than JavaScript's. */
 export function parseInput(text: string): Input;
 
-/** Recorded work that was exported alone. */
+/** Recorded work that was exported on its own. */
 export function loadGraph(folder: string | URL, device?: GPUDevice, options?: Omit<LoadOptions, "device">): Promise<Graph>;
 
 export interface Graph {

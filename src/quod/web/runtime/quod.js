@@ -21,7 +21,7 @@ export { parseInput } from "./witness.js";
 /** @typedef {import("./graph.js").Progress} Progress */
 
 /**
- * A number below r, uniformly at random.
+ * A uniformly random number below r.
  * @param {bigint} r
  */
 function randomBelow(r) {
@@ -32,7 +32,7 @@ function randomBelow(r) {
 }
 
 /**
- * Loads key, kernels and witness calculator. InputError, MismatchError or DeviceError say what is wrong.
+ * Loads key, kernels and witness calculator. Throws InputError, MismatchError or DeviceError.
  * @param {string | URL} folder Of the exported site.
  * @param {object} [options]
  * @param {GPUDevice} [options.device]
@@ -68,10 +68,10 @@ export class Prover {
   }
 
   /**
-   * A proof that was verified, and its public signals. Calls wait for one another.
+   * A verified proof and its public signals. Calls wait for one another.
    *
    * InputError for an input that is malformed or does not satisfy the circuit, DeviceError for a GPU
-   * that fails, VerificationError if what it computed is no proof.
+   * that fails, VerificationError if the result does not verify.
    * @param {unknown} input By signal: numbers, text, or lists of them; of a site without a calculator the bytes of
    *   a witness file.
    * @param {{ onProgress?: (progress: Progress) => void }} [options]
@@ -148,7 +148,7 @@ export class Prover {
   }
 
   /**
-   * Whether a proof is valid under the site's key; see `verify`.
+   * True if a proof is valid under the site's key; see `verify`.
    * @param {unknown} publicSignals
    * @param {unknown} proof
    */
@@ -156,7 +156,7 @@ export class Prover {
     return verify(this.verificationKey, publicSignals, proof, { allowInsecure: this.site.insecure === true });
   }
 
-  /** Gives the GPU's memory back; the prover is of no use afterwards. */
+  /** Frees the GPU's memory; the prover cannot be used afterwards. */
   destroy() {
     this.graph.destroy();
   }

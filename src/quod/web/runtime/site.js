@@ -1,4 +1,4 @@
-/** What an exported site has, beside its graph. */
+/** The contents of an exported site, besides its graph. */
 import { curveOf } from "./curve.js";
 import { MismatchError } from "./errors.js";
 import { checkedFile, parseDocument } from "./files.js";
@@ -6,19 +6,19 @@ import { WitnessCalculator } from "./witness.js";
 import { WitnessFile } from "./witness_file.js";
 
 /**
- * What the exported site says of itself; small, and needs no GPU.
+ * The exported site's description of itself; small, and needs no GPU.
  * @param {import("./files.js").Read} read
  */
 export const readSite = async (read) => parseDocument(await read("site.json"), "site.json", "quod-site-1");
 
 /**
- * Whether a site has no calculator: who proves has a witness.
+ * True if a site has no calculator, so that users bring a witness.
  * @param {any} site
  */
 export const takesWitness = (site) => !site.files["witness.wasm"];
 
 /**
- * The witness calculator of a site, or what takes witnesses in its place; MismatchError if it is one of another
+ * The witness calculator of a site, or its replacement that takes witnesses; MismatchError if it is of another
  * circuit or field.
  * @param {import("./files.js").Read} read
  * @param {any} site

@@ -7,11 +7,11 @@ import { checkKeys, checkText, LIMITS } from "./files.js";
 /** @typedef {import("./field.js").Fq2} Fq2 */
 /** @typedef {import("./field.js").Fq12} Fq12 */
 
-// snarkjs before 0.3 wrote the second.
+// snarkjs before 0.3 wrote the second name.
 const PROTOCOLS = ["groth16", "groth"];
 
 /**
- * Whether the product of e(p, q) over all pairs is 1, the optimal ate pairing (Vercauteren, IEEE
+ * True if the product of e(p, q) over all pairs is 1, the optimal ate pairing (Vercauteren, IEEE
  * Trans. Inf. Theory 56, 2010). Points are on the curve and of order r; a pair with infinity is 1.
  * @param {Curve} curve
  * @param {[import("./curve.js").Point<bigint>, import("./curve.js").Point<Fq2>][]} pairs
@@ -102,14 +102,14 @@ function finalExponentiation({ tower, bn, x }, value) {
 }
 
 /**
- * Whether a point of the curve has order r, or is infinity. BN254 has no others.
+ * True if a point of the curve has order r, or is infinity. BN254 has no others.
  * @param {Curve} curve
  * @param {import("./curve.js").Point<bigint>} p
  */
 const ofOrderR = (curve, p) => curve.bn || curve.g1.mul(curve.r, p) === null;
 
 /**
- * Whether a point of the twist has order r: q times it is psi of it, and q is t - 1 modulo r.
+ * True if a point of the twist has order r: q times it is its psi, and q is t - 1 modulo r.
  * @param {Curve} curve
  * @param {[Fq2, Fq2]} p
  */
@@ -120,11 +120,11 @@ export function inG2(curve, p) {
   return g2.equal(times < 0n ? g2.neg(multiple) : multiple, curve.psi(p));
 }
 
-/** The gamma of Quod's own keys for tests, "QUODTEST" in ASCII. */
+/** The gamma of Quod's own test keys, "QUODTEST" in ASCII. */
 const TEST_GAMMA = 0x51554f4454455354n;
 
 /**
- * Why anyone can forge proofs for a key, if its points show it: `quod.groth16.soundness` in Python.
+ * The reason why anyone can forge proofs for a key, if its points show it: `quod.groth16.soundness` in Python.
  * @param {Curve} curve
  * @param {[bigint, bigint]} alpha
  * @param {[Fq2, Fq2][]} others beta, gamma and delta.
@@ -141,7 +141,7 @@ function weakness(curve, alpha, others) {
 }
 
 /**
- * Text as strict JSON of integers and strings: no key twice, no fraction, no deep nesting.
+ * Parses strict JSON of integers and strings: no duplicate key, no fraction, no deep nesting.
  * @param {string} text
  * @param {string} what For errors.
  * @param {{ length: number, values: number }} [limit] One of `LIMITS`.
@@ -152,7 +152,7 @@ export function parseStrict(text, what, limit = LIMITS.key) {
     throw new InputError(`${what} ${why}`);
   };
   checkText(text, limit, what);
-  // Half of a pair, here as such and below as an escape.
+  // A lone surrogate, here as a character and below as an escape.
   const halves = (/** @type {string} */ of) => /\p{Surrogate}/u.test(of) && fail("has a lone surrogate, which is no character");
   halves(text);
   let document;
@@ -170,10 +170,10 @@ export function parseStrict(text, what, limit = LIMITS.key) {
 }
 
 /**
- * Whether a proof is valid for public signals under a verifying key, all in snarkjs's shape.
+ * True if a proof is valid for public signals under a verifying key, all in snarkjs's form.
  *
- * InputError for what is malformed, off the curve or outside the groups; MismatchError where the
- * number of public signals or the curve is another; InsecureKeyError for a key for which anyone can
+ * InputError for values that are malformed, off the curve or outside the groups; MismatchError for another
+ * number of public signals or another curve; InsecureKeyError for a key for which anyone can
  * forge proofs, unless it is allowed.
  * @param {any} key
  * @param {unknown} publicSignals
@@ -185,7 +185,7 @@ export function verify(key, publicSignals, proof, { allowInsecure = false } = {}
   for (const [of, name] of [[key, "key"], [proof, "proof"]])
     if (typeof of !== "object" || of === null || Array.isArray(of)) throw new InputError(`the ${name} is no object`);
   key = currentForm(key);
-  // rapidsnark leaves out the curve of a proof, and some versions the protocol.
+  // rapidsnark omits the curve of a proof, and some versions the protocol.
   if (!PROTOCOLS.includes(key.protocol) || (proof.protocol !== undefined && !PROTOCOLS.includes(proof.protocol)))
     throw new InputError("the key or the proof is not one of Groth16: its protocol is not groth16");
   const curve = curveOf(key.curve);
@@ -239,7 +239,7 @@ export function verify(key, publicSignals, proof, { allowInsecure = false } = {}
 }
 
 /**
- * A verifying key in the form of current versions of snarkjs. Before 0.3 it called the protocol groth,
+ * Converts a verifying key to the form of current versions of snarkjs. Before 0.3 it called the protocol groth,
  * did not name the curve (always bn128), and spelt alpha as alfa.
  * @param {any} key
  * @returns {any}

@@ -1,9 +1,9 @@
 /**
- * Witnesses by the calculator that circom 2 compiles (its option --wasm), and the circuit's inputs.
+ * Witnesses computed by circom 2's calculator (its option --wasm), and the circuit's inputs.
  *
- * The calculator knows inputs by the FNV-1a hash of their names; numbers cross in shared memory, as
- * little-endian 32-bit words. The first ones of circom 2.0 take their memory from the page and do not
- * tell how many values an input has.
+ * The calculator identifies inputs by the FNV-1a hash of their names; numbers pass through shared memory, as
+ * little-endian 32-bit words. The first releases of circom 2.0 import their memory from the page and do not
+ * report how many values an input has.
  */
 import { InputError, MismatchError, said } from "./errors.js";
 import { checkKeys, checkText, LIMITS } from "./files.js";
@@ -31,7 +31,7 @@ export function hashOf(name) {
 }
 
 /**
- * JSON in which numbers may be longer than a double holds: they become text.
+ * Parses JSON whose numbers may exceed a double: they become text.
  * @param {string} text
  * @returns {any}
  */
@@ -52,7 +52,7 @@ export function parseInput(text) {
 }
 
 /**
- * A number of the circuit's field: an integer, decimal or 0x..., in quotes if it is long.
+ * Parses a number of the circuit's field: an integer, decimal or 0x..., in quotes if it is long.
  * @param {unknown} value
  * @param {bigint} prime
  * @param {string} what
@@ -72,7 +72,7 @@ export function element(value, prime, what) {
 }
 
 /**
- * The names and values of an input: lists are flattened, what is nested has dots in its name.
+ * The names and values of an input: lists are flattened, members of objects have dots in their names.
  * @param {unknown} input
  * @returns {Map<string, unknown[]>}
  */
@@ -100,8 +100,8 @@ export function flatten(input) {
 const mostPages = 1 << 15;
 
 /**
- * An instance of the module. The memory that it may ask for is as large as it needs, which only the
- * engine tells: it refuses smaller ones.
+ * An instance of the module, with memory as large as it requires. Only the engine knows that size:
+ * it refuses a smaller memory.
  * @param {WebAssembly.Module} module
  * @param {any} imports
  */
@@ -165,12 +165,12 @@ export class WitnessCalculator {
         throw new Error(this.problem);
       },
       printErrorMessage: () => (this.messages += message() + "\n"),
-      // What the circuit logs.
+      // Values that the circuit logs.
       writeBufferMessage: () => void message(),
       showSharedRWMemory: () => {},
       log: () => {},
     };
-    // A calculator that has failed is of no use any more, so each witness gets a fresh one.
+    // A calculator is unusable after an error, so each witness gets a fresh one.
     this.exports = (await instantiate(this.module, { runtime })).exports;
     this.messages = this.problem = "";
     this.words = this.exports.getFieldNumLen32();
@@ -186,14 +186,14 @@ export class WitnessCalculator {
     return value;
   }
 
-  /** How many values a witness has. */
+  /** The number of values of a witness. */
   get variables() {
     return this.exports.getWitnessSize();
   }
 
   /**
-   * How many values an input has; 0 or less where there is none of that name, undefined where the
-   * calculator does not tell.
+   * The number of values of an input; 0 or less for an unknown name, undefined if the
+   * calculator does not report it.
    * @param {string} name
    * @returns {number | undefined}
    */
@@ -213,7 +213,7 @@ export class WitnessCalculator {
     await this.start();
     const wasm = this.exports;
     const values = [...flatten(input)].map(([name, list]) => {
-      // Where it does not tell, it complains of values that it has no place for.
+      // A calculator that does not report sizes fails on values that exceed its input.
       const size = this.sizeOf(name) ?? list.length;
       if (size <= 0 && list.length) throw new InputError(`the circuit has no input ${name}`);
       if (size !== list.length)

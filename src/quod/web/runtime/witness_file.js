@@ -1,8 +1,8 @@
-/** Witnesses that were computed elsewhere: files of circom and snarkjs (.wtns), version 2, as all of them write them. */
+/** Witnesses that were computed elsewhere: .wtns files of circom and snarkjs, version 2, the only one in use. */
 import { integerOf } from "./curve.js";
 import { InputError, MismatchError } from "./errors.js";
 
-/** What a site without a calculator has in its place: it takes the witness itself. */
+/** The replacement of a calculator on a site without one: it takes the witness itself. */
 export class WitnessFile {
   /**
    * @param {number} variables Values of a witness.
@@ -19,7 +19,7 @@ export class WitnessFile {
   }
 
   /**
-   * The values of a file, as `WitnessCalculator.witness` gives them. InputError for a file that is damaged,
+   * The values of a file, in the form of `WitnessCalculator.witness`. InputError for a damaged file,
    * MismatchError for the witness of another circuit or field.
    * @param {unknown} file
    * @returns {Promise<Uint8Array>}

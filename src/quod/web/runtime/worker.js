@@ -1,4 +1,4 @@
-/** The prover beside the page, which stays responsive; messages are {id, task, ...} and their answers. */
+/** The prover in a worker, so that the page stays responsive; messages are {id, task, ...} and their answers. */
 import { findAdapter, isSoftware, nameOf } from "./device.js";
 import { DeviceError, packed } from "./errors.js";
 import { LIMITS, reader } from "./files.js";
@@ -10,10 +10,10 @@ import { parseInput } from "./witness.js";
 const read = reader(new URL(".", import.meta.url));
 /** @type {Promise<import("./quod.js").Prover> | undefined} */
 let prover;
-/** Whom the progress of loading goes to, once somebody waits for it. */
+/** The receiver of loading progress, once a task waits for it. */
 let follow = (/** @type {any} */ _progress) => {};
 
-/** What could not be loaded may be there the next time. */
+/** Files that could not be loaded may be available next time. */
 function prepared() {
   prover ??= load(new URL(".", import.meta.url), { onProgress: (progress) => follow(progress) }).catch((error) => {
     prover = undefined;
@@ -24,7 +24,7 @@ function prepared() {
 
 /** @type {Record<string, (message: any, progress: (progress: any) => void) => any>} */
 const tasks = {
-  /** What the circuit takes: the signals among the candidates of which the calculator knows the size. */
+  /** The inputs of the circuit: the candidate signals whose size the calculator knows. */
   async inputs() {
     const site = await readSite(read);
     const calculator = await loadCalculator(read, site);
@@ -36,7 +36,7 @@ const tasks = {
     const { info } = await findAdapter((await readSite(read)).needs);
     return { name: nameOf(info), software: isSoftware(info) };
   },
-  /** Loads while the form is filled in; what goes wrong is said when a proof is asked for. */
+  /** Loads while the form is filled in; errors are reported when a proof is requested. */
   async prepare() {
     await prepared().catch(() => {});
   },
@@ -48,7 +48,7 @@ const tasks = {
       return await loaded.prove(input, { onProgress });
     } catch (error) {
       if (error instanceof DeviceError) {
-        // What has failed is loaded afresh.
+        // Reload after a failure.
         loaded.destroy();
         prover = undefined;
       }
