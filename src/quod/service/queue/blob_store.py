@@ -1,7 +1,8 @@
-"""Payloads as files. They are witnesses, and so secrets: nobody else may read the folder.
+"""The blob store: payloads as files in a folder that only this user may read.
 
-A file has its name once it is whole and on disk; the folder is synced before the job that names it
-is committed. It is deleted when the job ends. Nothing here puts a payload into a message.
+Payloads hold witnesses, which are secret; no message contains any of one. A file gets its name
+after its content is synced, and the folder is synced before the job that names it is committed. The
+file is deleted when the job ends.
 """
 
 from __future__ import annotations
@@ -30,21 +31,21 @@ _NAME = re.compile(r"[0-9a-f]{32}")
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 RETRY_SECONDS_OF_A_FULL_DISK = 30.0
 
-# Of Linux; since 5.8 it tells what could not be written.
+# Linux only; since 5.8 it reports write errors.
 _syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
 
 
 class SpoolWriter:
-    """A payload that comes in pieces."""
+    """Writes one payload in chunks."""
 
     def __init__(self, name: str, descriptor: int) -> None:
         self.name = name
-        """What a `Submission` calls the payload, once the `with` block is left."""
+        """The value for `Submission.payload`, valid once the `with` block has ended."""
         self.bytes = 0
         self._descriptor = descriptor
 
     def write(self, piece: object) -> None:
-        """Adds bytes, or what holds such."""
+        """Append bytes, a bytearray or a memoryview; raises InputError for any other type."""
         if not isinstance(piece, (bytes, bytearray, memoryview)):
             raise InputError(f"a payload is written as bytes, not as {shown_kind(piece)}")
         rest = memoryview(piece).cast("B")
@@ -54,9 +55,10 @@ class SpoolWriter:
 
 
 class Spool:
-    """The folder of payloads, of mode 0700; its files have mode 0600.
+    """The folder of payloads: the folder has mode 0700, its files 0600.
 
-    Raises `InputError` for a folder that others may look into, `OutputError` where it cannot be.
+    Raises InputError if another user owns the folder or has access to it, OutputError if it cannot
+    be created or opened.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
@@ -84,9 +86,10 @@ class Spool:
         self._discarding: threading.Thread | None = None
 
     def write(self, payload: bytes | Iterable[bytes]) -> str:
-        """Puts a payload on disk, whole or in pieces; its name.
+        """Write a payload, given whole or in chunks, to disk; return its name.
 
-        `StorageFullError` on a full disk. Whoever does not submit it deletes it with `discard`.
+        A caller that does not submit the payload deletes it with `discard`.
+        Raises StorageFullError if the disk is full.
         """
         with self.writing() as writer:
             for piece in payload_pieces(payload):
@@ -94,9 +97,9 @@ class Spool:
         return writer.name
 
     def write_many(self, payloads: Sequence[bytes | Iterable[bytes]]) -> list[str]:
-        """Puts payloads on disk with one sync of its file system; their names, all or none.
+        """Write payloads with one sync of the file system; return their names.
 
-        Where the system cannot sync a whole file system each file is synced by itself.
+        Writes all payloads or none. Systems without `syncfs` sync each file separately.
         """
         flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
         sizes = {secrets.token_hex(16): 0 for _ in payloads}
@@ -137,7 +140,7 @@ class Spool:
 
     @contextmanager
     def writing(self) -> Iterator[SpoolWriter]:
-        """A payload in pieces; nothing is left of it if the block ends with an error."""
+        """Write a payload in chunks; delete it if the block raises."""
         name = secrets.token_hex(16)
         temporary = f".{name}"
         with self._lock:
@@ -166,10 +169,10 @@ class Spool:
                 self._writing -= {name, temporary}
 
     def offer(self, name: str) -> int:
-        """The bytes of a payload, which becomes that of a submission: of one only.
+        """Claim a payload for one submission; return its size in bytes.
 
-        `InputError` unless it was written here and neither submitted nor discarded;
-        `NotFoundError` if it lay about for so long that another process took it for an orphan.
+        Raises InputError unless this object wrote the payload and it was neither submitted nor
+        discarded, NotFoundError if another process has deleted it as an orphan.
         """
         with self._lock:
             known = name in self._written
@@ -185,19 +188,19 @@ class Spool:
             return self._written[name]
 
     def withdraw(self, names: Iterable[str]) -> None:
-        """What was offered is not submitted after all."""
+        """Undo `offer` for payloads whose submission was not sent."""
         with self._lock:
             self._offered.difference_update(names)
 
     def settle(self, names: Iterable[str]) -> None:
-        """Payloads are jobs' now, at whose end they are deleted with `discard`."""
+        """Hand payloads over to their jobs, which delete them with `discard` when they end."""
         with self._lock:
             for name in names:
                 self._written.pop(name, None)
                 self._offered.discard(name)
 
     def sync(self) -> None:
-        """Puts the names on disk of what was written; the queue does before a job is committed."""
+        """Sync the folder if files were added; the queue does so before it commits a job."""
         with self._lock:
             pending, self._unsynced = self._unsynced, False
         if pending:
@@ -208,9 +211,9 @@ class Spool:
                 raise _told(error) from None
 
     def open(self, name: str) -> BinaryIO:
-        """A payload, to be read; it can be until it is closed, even if the job ends meanwhile.
+        """Open a payload for reading; the file stays readable if its job ends meanwhile.
 
-        `NotFoundError` if there is none: its job has ended.
+        Raises NotFoundError if the payload was deleted because its job ended.
         """
         if not _is_name(name):
             raise InputError("a payload is read by the name that a lease has")
@@ -221,7 +224,7 @@ class Spool:
             raise NotFoundError("the payload is not in the spool; its job has ended") from None
 
     def discard(self, names: Iterable[str]) -> None:
-        """Deletes payloads: of jobs that have ended, or that were not submitted after all."""
+        """Delete payloads of ended jobs, or payloads that were not submitted."""
         for name in names:
             if _is_name(name):
                 with suppress(FileNotFoundError):
@@ -229,7 +232,7 @@ class Spool:
                 self.settle([name])
 
     def discard_soon(self, names: Sequence[str]) -> None:
-        """The same by a thread of its own: on a busy disk deleting takes as long as a commit."""
+        """Delete payloads in a background thread, as deletion on a busy disk is slow."""
         if names:
             self._discarded.put(names)
             with self._lock:
@@ -240,7 +243,7 @@ class Spool:
                     self._discarding.start()
 
     def drain(self) -> None:
-        """Waits until all that was to be discarded soon is."""
+        """Wait until `discard_soon` has deleted everything it was given."""
         if self._discarding is not None:
             done = threading.Event()
             self._discarded.put(done)
@@ -254,14 +257,14 @@ class Spool:
             try:
                 self.discard(found)
             except OSError:
-                # A later start or sweep finds them.
+                # The next start or sweep deletes them.
                 _log.exception("payloads of ended jobs could not be deleted")
 
     def orphans(self, now: float, patience: float) -> list[str]:
-        """Files that this process does not write, unchanged for `patience` seconds at `now`.
+        """Files that this process is not writing and that did not change for `patience` seconds.
 
-        Those of jobs are among them: the queue tells. Others may be of a process that is writing
-        them, which is why they must have been seen before.
+        They include payloads of live jobs, which the caller must exclude. Another process may be
+        writing a file, so a file counts only once its size was the same `patience` seconds ago.
         """
         with self._lock:
             own = self._writing | self._written.keys()
@@ -276,7 +279,7 @@ class Spool:
             return -1
 
     def delete_orphans(self, names: Iterable[str]) -> int:
-        """Deletes what `orphans` found and no job refers to; how many."""
+        """Delete files from `orphans` that no job refers to; return the number deleted."""
         count = 0
         for name in names:
             with suppress(OSError):
@@ -285,7 +288,7 @@ class Spool:
         return count
 
     def close(self) -> None:
-        """Payloads of jobs stay; nothing can be read or written any more."""
+        """Close the folder after pending deletions; payloads of jobs stay on disk."""
         if self._discarding is not None:
             self._discarded.put(None)
             self._discarding.join()
@@ -299,7 +302,7 @@ def _is_name(value: object) -> bool:
 
 
 def _told(error: OSError) -> Exception:
-    """An error of the disk, without what was written or where."""
+    """Convert a disk error; the message has neither the content nor the file name."""
     if error.errno in _FULL:
         return StorageFullError(
             "the disk of the spool is full", retry_seconds=RETRY_SECONDS_OF_A_FULL_DISK

@@ -1,8 +1,8 @@
-"""Times: what a jump of the wall clock may change, and what it may not.
+"""The clocks of the queue, and how each reacts to a jump of the wall clock.
 
-Deadlines are promises in wall time, and follow it. Leases are not: whoever looks after them sees by
-its own monotonic clock for how long each was not renewed. How long results are kept is measured by
-`stamp`, which is the wall clock at the start and goes on steadily from there.
+Deadlines are in wall time and follow its jumps. Lease expiry is measured with the monotonic clock
+of the process that watches the lease. Retention of results is measured with `stamp`, which starts
+at the wall clock's time and then advances with the monotonic clock.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ MICROSECONDS = 1_000_000
 
 
 class Clock:
-    """The clocks of this machine; tests have one of their own."""
+    """The clocks of this machine; tests substitute their own."""
 
     def __init__(self) -> None:
         self._offset = time.time() - time.monotonic()
 
     def wall(self) -> int:
-        """Microseconds since 1970, as the machine has it now."""
+        """The wall clock: microseconds since 1970."""
         return int(time.time() * MICROSECONDS)
 
     def steady(self) -> float:
-        """Seconds, from an arbitrary beginning, that only rise."""
+        """The monotonic clock: seconds since an arbitrary start."""
         return time.monotonic()
 
     def stamp(self) -> int:
-        """Microseconds since 1970 that only rise; the wall clock's when this was made."""
+        """Microseconds since 1970, from the wall clock at construction and the monotonic clock."""
         return int((self._offset + time.monotonic()) * MICROSECONDS)
 
 
 def seconds(microseconds: int | None) -> float | None:
-    """Of the database to those of the records."""
+    """Convert the database's microseconds to the seconds of records; None stays None."""
     return None if microseconds is None else microseconds / MICROSECONDS

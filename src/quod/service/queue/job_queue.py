@@ -1,8 +1,7 @@
-"""The queue itself: what clients, workers and operators of the service call.
+"""The queue's interface for clients, workers and operators of the service.
 
-Calls block, and may come from any number of threads: the store blocks, and threads that wait for a
-disk cost nothing. `begin_submit` gives a future instead, which asyncio takes by `wrap_future`, and
-`watch` calls back, so that a server needs no thread for each client that waits.
+Calls block and are thread-safe. `begin_submit` returns a future instead, for `asyncio.wrap_future`,
+and `watch` registers a callback, so a server needs no thread for each waiting client.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ from quod.validation import exact_bytes, flag, instance, shown_kind, whole_numbe
 T = TypeVar("T")
 
 LOOK_AGAIN_SECONDS = 5.0
-"""How long a notification that was lost may delay whoever waits."""
+"""Seconds between polls, which bound the delay after a lost notification."""
 
 _MOST_LISTED = 1000
 _MOST_LEASES = 1000
@@ -58,7 +57,7 @@ _MANY = (1 << 62) - 1
 
 
 class JobQueue:
-    """A queue that is open; made by `open_queue`, closed by `close` or a `with` block."""
+    """An open queue, created by `open_queue` and closed by `close` or a `with` block."""
 
     def __init__(
         self, store: Store, spool: Spool, rules: Rules, sweep_seconds: float | None
@@ -81,7 +80,7 @@ class JobQueue:
 
     @property
     def spool(self) -> Spool:
-        """Where payloads are written before their jobs are submitted."""
+        """The blob store for payloads, which are written before their jobs are submitted."""
         return self._spool
 
     @property
@@ -94,21 +93,21 @@ class JobQueue:
 
     @property
     def most_body(self) -> int:
-        """The bytes of the largest `Submission.body` that this queue wants now.
+        """The maximum size of `Submission.body` in bytes, for now.
 
-        0 with Postgres, and while the database is large with them.
+        0 with Postgres, and while the database holds too many bytes of such payloads.
         """
         return self._store.most_body if self._sweeper.row_bytes < MOST_ROW_BYTES else 0
 
     # What clients want.
 
     def submit(self, submission: Submission) -> Job:
-        """Takes a job; it is on disk when this returns.
+        """Submit a job; return it once it is on disk.
 
-        What was submitted before, with the same idempotency key and digest, is given as it is now.
-        The payload is the queue's from here on: of a job that is refused it is deleted. Raises
-        `AlreadyExistsError`, `DeadlinePassedError`, `KeySuspendedError`, `QueueFullError` and
-        `StorageFullError`; after `UnavailableError` submit it again, with its idempotency key.
+        If the idempotency key and digest match an earlier job, returns that job in its current
+        state. The queue owns the payload from here on and deletes it if the job is refused.
+        Raises AlreadyExistsError, DeadlinePassedError, KeySuspendedError, QueueFullError and
+        StorageFullError. After UnavailableError repeat the call with the same idempotency key.
         """
         [outcome] = self.submit_many([submission])
         if isinstance(outcome, ServiceError):
@@ -116,16 +115,17 @@ class JobQueue:
         return outcome
 
     def submit_many(self, submissions: Sequence[Submission]) -> list[Job | ServiceError]:
-        """Takes jobs with one commit; for each the job, or the error that keeps it out alone."""
+        """Submit jobs with one commit; return for each the job or the error that concerns it alone.
+        """
         return self.begin_submit(submissions).result()
 
     def begin_submit(
         self, submissions: Sequence[Submission], taken: Callable[[Job], None] | None = None
     ) -> Future[list[Job | ServiceError]]:
-        """The same without waiting: the future ends once they are on disk.
+        """Submit jobs without waiting; the future ends once they are on disk.
 
-        `taken` is called with each job then, by the thread that writes: what this process does
-        with them comes later, so that who watches them from there on misses nothing of that.
+        taken: called with each job by the writer thread before this process changes the job, so
+            that a watcher subscribed there misses no event.
         """
         given = self._sized(submissions)
         call = Call("submit", given, partial(self._settle_payloads, given))
@@ -134,20 +134,20 @@ class JobQueue:
         return self._writer.put(call)
 
     def cancel(self, job: str, *, client: str | None = None) -> Job:
-        """Ends a job at once, whatever is at it; one that has ended stays as it is.
+        """Cancel a job at once, running or not; an ended job is returned unchanged.
 
-        Workers learn of it when they renew or finish. `NotFoundError` for a job of another client,
-        where `client` is given: so for all calls below.
+        Workers learn of it when they renew or finish. If `client` is given, raises NotFoundError
+        for a job of another client; this holds for all calls below.
         """
         [outcome] = [self._writer.do("cancel", (job, _client(client)))]
         return _or_raise(outcome)
 
     def job(self, job: str, *, client: str | None = None) -> Job:
-        """A job as it is now; `NotFoundError` if there is none."""
+        """Return the current state of a job; raises NotFoundError if there is none."""
         return self._events(job, client, 0, 0)[0]
 
     def find(self, client: str, idempotency_key: str) -> Job:
-        """The job that a client submitted with an idempotency key; `NotFoundError` if none."""
+        """Return the job that a client submitted with an idempotency key; raises NotFoundError."""
         checked_name("the client", client)
         checked_name("the idempotency key", idempotency_key)
         return self._store.read(lambda tx: query.find(tx, client, idempotency_key))
@@ -155,34 +155,34 @@ class JobQueue:
     def jobs(
         self, *, client: str | None = None, most: int = 50, before: str | None = None
     ) -> list[Job]:
-        """The newest jobs, up to 1,000; those older than the job `before` if it is given."""
+        """Return the `most` newest jobs (at most 1,000), or the newest older than job `before`."""
         _client(client)
         most = whole_number("most", most, 1, _MOST_LISTED)
         number = None if before is None else number_of(before)[0]
         return self._store.read(lambda tx: query.jobs(tx, client, most, number))
 
     def running(self, *, most: int = 50) -> list[Job]:
-        """The newest jobs with a running partition, at most 1,000."""
+        """Return the newest jobs with a running partition, at most 1,000."""
         most = whole_number("most", most, 1, _MOST_LISTED)
         return self._store.read(lambda tx: query.running(tx, most))
 
     def results(self, job: str, *, client: str | None = None) -> list[bytes]:
-        """What the partitions of a job came to, in their order.
+        """Return the results of a job's partitions, in order.
 
-        `ServiceError` unless it succeeded, with the reason.
+        Raises ServiceError with the reason unless the job succeeded.
         """
         _client(client)
         return self._store.read(lambda tx: query.results(tx, job, client))
 
     def outcome(self, job: str, *, client: str | None = None) -> tuple[Job, list[bytes]]:
-        """A job as it is now, with the results of its partitions once it has succeeded."""
+        """Return a job, and the results of its partitions if it has succeeded."""
         _client(client)
         return self._store.read(lambda tx: query.outcome(tx, job, client))
 
     def events(
         self, job: str, *, client: str | None = None, after: int = 0, most: int = 1000
     ) -> list[Event]:
-        """Events of a job after the one of this number: a stream that broke off goes on so."""
+        """Return events of a job with numbers above `after`, so a broken stream can resume."""
         after, most = whole_number("after", after, 0), whole_number("most", most, 1, _MOST_LISTED)
         return self._events(job, client, min(after, _MANY), most)[1]
 
@@ -190,10 +190,10 @@ class JobQueue:
         self, job: str, *, client: str | None = None, after: int | None = None,
         timeout: float = 60.0,
     ) -> tuple[Job, list[Event]]:  # fmt: skip
-        """Waits for events after that number, or if it is None for the job's end.
+        """Wait for events with numbers above `after`, or for the job's end if `after` is None.
 
-        Gives the job as it is then, with events after `after`; also once `timeout` seconds are
-        over, which is no error.
+        Returns the job and its events above `after`. A timeout is no error: the call returns the
+        current state.
         """
         timeout = checked_seconds("the timeout", timeout, zero=True)
         since = 0 if after is None else min(whole_number("after", after, 0), _MANY)
@@ -216,10 +216,10 @@ class JobQueue:
     def watch(
         self, job: str, callback: Callable[[], None], *, end: bool = False
     ) -> Callable[[], None]:
-        """Has `callback` called after events of a job, or at its `end` alone; gives what ends that.
+        """Call `callback` after each event of a job, or only at its `end`.
 
-        Some thread calls it, which it must not keep. Look again every `LOOK_AGAIN_SECONDS`, too:
-        with Postgres a call may be missed.
+        Returns a function that unsubscribes. The callback runs in any thread and must return
+        quickly. Poll every `LOOK_AGAIN_SECONDS` as well: with Postgres a notification can be lost.
         """
         if not callable(callback):
             raise InputError(f"the callback must be callable, not {shown_kind(callback)}")
@@ -230,7 +230,10 @@ class JobQueue:
     def watch_end(
         self, job: str, callback: Callable[[tuple[Job, list[bytes]] | None], None]
     ) -> Callable[[], None]:
-        """`watch` for its end, told what `outcome` would give where that is known already."""
+        """Call `callback` when a job ends; return a function that stops it.
+
+        The callback receives the value of `outcome`, or None if it must be read.
+        """
         number, _ = number_of(job)
         return self._store.signals.subscribe(end_of(number), cast(Callback, callback))
 
@@ -240,12 +243,12 @@ class JobQueue:
         self, worker: str, *, keys: Sequence[str] | None = None, most: int = 1, wait: float = 0.0,
         chooser: KeyChooser | None = None,
     ) -> list[Lease]:  # fmt: skip
-        """Leases of up to `most` partitions, of these keys only if they are given.
+        """Lease up to `most` partitions for a worker.
 
-        Otherwise `chooser` may say of which, each time that the queue is looked at.
-
-        The highest priority first, then the oldest job, and its partitions in order. Waits up to
-        `wait` seconds for the first one; then there may be none.
+        keys: lease only partitions of these keys.
+        chooser: without `keys`, chooses the keys at each attempt.
+        Order: priority (highest first), age of the job (oldest first), index of the partition.
+            Waits up to `wait` seconds for the first partition; the list may be empty after that.
         """
         checked_name("the worker", worker)
         own = None
@@ -262,18 +265,18 @@ class JobQueue:
                 return found.leases
 
     def open_payload(self, lease: Lease) -> BinaryIO:
-        """The payload of a job, to be read; `NotFoundError` once the job has ended."""
+        """Open the payload of a leased job; raises NotFoundError once the job has ended."""
         row = row_of(_lease(lease).payload)
         if row is None:
             return self._spool.open(lease.payload)
         return BytesIO(self._store.read(lambda tx: read_payload(tx, row)))
 
     def renew(self, leases: Sequence[Lease], *, stage: str = "") -> list[ServiceError | None]:
-        """Says that work goes on, and with `stage` at what: clients see a new one as an event.
+        """Renew leases; a `stage` that differs from the last one becomes an event for clients.
 
-        Call it on progress, several times in `Limits.lease_seconds`: a lease that is not renewed
-        for so long is lost. For each lease None, or the `LeaseLostError` that ends it: the job was
-        cancelled, say, and nothing of it is wanted any more.
+        Call it on progress, several times within `Limits.lease_seconds`, after which a lease is
+        lost. Returns for each lease None or the LeaseLostError that ends it, for example after a
+        cancellation.
         """
         checked_name("the stage", stage, empty=True)
         own = tuple(_lease(lease) for lease in checked_list("the leases", leases))
@@ -281,20 +284,21 @@ class JobQueue:
         return found
 
     def finish(self, lease: Lease, result: bytes) -> Job:
-        """Hands a result in, once: with the last partition the job has succeeded.
+        """Store the result of a partition; the job succeeds with its last partition.
 
-        `LeaseLostError` if the partition is no longer this worker's.
+        Raises LeaseLostError if the partition is no longer this worker's.
         """
         return _or_raise(self._writer.put(self._finishing(lease, result)).result())
 
     def finish_many(self, results: Sequence[tuple[Lease, bytes]]) -> list[QuodError | None]:
-        """`finish` of several at once: of each None, or why its result was not taken."""
+        """Finish several partitions; return for each None or the error."""
         return self.begin_finish(results)()
 
     def begin_finish(
         self, results: Sequence[tuple[Lease, bytes]]
     ) -> Callable[[], list[QuodError | None]]:
-        """The same, begun: what is given waits for it."""
+        """Begin to finish several partitions; call the returned function to wait for the outcome.
+        """
         put: list[Future[Job | ServiceError] | QuodError] = []
         for one in checked_list("the results", results):
             try:
@@ -310,10 +314,11 @@ class JobQueue:
         return Call("settle", Report(_lease(lease), Outcome.SUCCEEDED, own))
 
     def fail(self, lease: Lease, code: str, message: str, *, retry: bool) -> Job:
-        """The attempt failed. With `retry` it is made again, up to `Limits.max_attempts` in all.
+        """Report a failed attempt; with `retry` the partition is retried.
 
-        Otherwise the job has failed with this code and message, of which clients see the first 500
-        characters: the message must say nothing of the witness.
+        After `Limits.max_attempts` attempts, or without `retry`, the job fails with this code and
+        message. Clients see the first 500 characters of the message, which must not contain
+        anything of the witness.
         """
         reason = checked_name("the code", code), checked_line("the message", message)
         flag("retry", retry)
@@ -322,54 +327,54 @@ class JobQueue:
     def lose(
         self, lease: Lease, code: str = "WORKER_LOST", message: str = "the worker died"
     ) -> Job:
-        """The worker died: the partition is given to another one, and the key is blamed.
+        """Report a dead worker: the partition is retried, and the loss counts against the key.
 
-        For whoever sees it die, so that nobody has to wait until the lease runs out.
+        Lets a supervisor end the lease before it expires.
         """
         reason = checked_name("the code", code), checked_line("the message", message)
         return self._settle(Report(_lease(lease), Outcome.LOST, b"", *reason))
 
     def release(self, lease: Lease) -> Job:
-        """Gives a partition back, which does not count as an attempt: this worker ends."""
+        """Release a partition without counting an attempt, as a worker that stops does."""
         return self._settle(Report(_lease(lease), Outcome.RELEASED))
 
     # What operators look at and do.
 
     def attempts(self, job: str) -> list[Attempt]:
-        """All attempts at a job: workers, times and how each ended."""
+        """Return all attempts at a job: workers, times and outcomes."""
         return self._store.read(lambda tx: query.attempts(tx, job))
 
     def check(self) -> None:
-        """Read from the database; `UnavailableError` if it does not answer."""
+        """Run a query; raises UnavailableError if the database does not answer."""
         self._store.read(lambda tx: tx.rows("SELECT 1"))
 
     def status(self) -> QueueStatus:
-        """Counts of the queue."""
+        """Return the counts of the queue."""
         full = self._rules.storage_full()
         return self._store.read(lambda tx: query.status(tx, full))
 
     def key_status(self) -> list[KeyStatus]:
-        """Keys that are suspended, or with which workers died."""
+        """Return keys that are suspended, or with which workers died."""
         return self._store.read(query.keys)
 
     def suspend(self, key: str, reason: str) -> None:
-        """Takes no jobs of a key and gives none out, until it is resumed; none is lost."""
+        """Suspend a key: refuse its new jobs and hold its waiting ones until `resume`."""
         checked_name("the key", key)
         self._writer.do("suspend", (key, checked_name("the reason", reason)))
 
     def resume(self, key: str) -> None:
-        """Takes and gives out the jobs of a key again."""
+        """Accept and lease jobs of a key again."""
         self._writer.do("resume", (checked_name("the key", key),))
 
     def sweep(self) -> None:
-        """Ends lost leases and jobs past their deadline, forgets old ones, deletes orphan files.
+        """End expired leases and jobs past their deadline, forget old jobs, delete orphaned files.
 
-        A queue does so by itself every `sweep_seconds` of `open_queue`.
+        Runs automatically every `sweep_seconds` of `open_queue`.
         """
         self._sweeper.sweep()
 
     def close(self) -> None:
-        """Writes what was begun, then lets go of the database. Leases stay, and run out."""
+        """Finish pending writes and close the database. Leases remain until they expire."""
         with self._closing:
             if self._closed:
                 return
@@ -390,7 +395,7 @@ class JobQueue:
         self.close()
 
     def _sized(self, submissions: Sequence[Submission]) -> list[Sized]:
-        """Submissions whose payloads are the queue's now: of all of them, or of none."""
+        """Validate submissions and claim the payloads of all of them, or of none."""
         made_by = "write Submission(client, key, digest)"
         given = [
             instance("a submission", one, Submission, made_by)
@@ -413,7 +418,7 @@ class JobQueue:
         return offered
 
     def _settle_payloads(self, given: Sequence[Sized], error: BaseException) -> None:
-        """After an error of all: what may have been committed stays until a sweep knows."""
+        """Keep payloads after a failed call that may have been committed; a sweep decides."""
         payloads = [one.submission.payload for one in given if one.submission.payload]
         (self._spool.discard if isinstance(error, StorageFullError) else self._spool.settle)(
             payloads
@@ -426,7 +431,7 @@ class JobQueue:
         return self._store.read(partial(_job_and_events, job, client, after, most))
 
     def _claimed(self, call: Call, seconds: float) -> Any:
-        """The outcome of a claim, which waits so long at most if it does."""
+        """The outcome of a claim, which waits at most `seconds`."""
         future = self._writer.put(call)
         if not call.waits:
             return future.result()
@@ -435,7 +440,7 @@ class JobQueue:
         except TimeoutError:
             return self._writer.withdraw(call)
         except BaseException:
-            # Where the thread was interrupted, nobody has what it is given meanwhile.
+            # After an interrupt nobody would receive leases that were granted meanwhile.
             with suppress(Exception):
                 for lease in self._writer.withdraw(call).leases:
                     self.release(lease)
@@ -465,7 +470,7 @@ def _or_raise(outcome: Job | ServiceError) -> Job:
 
 
 def _error_of(settled: Future[Job | ServiceError]) -> QuodError | None:
-    """Why something was not settled, once that is known."""
+    """Wait for a settled call; return its error or None."""
     try:
         outcome = settled.result()
     except QuodError as error:

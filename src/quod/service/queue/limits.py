@@ -1,4 +1,4 @@
-"""How much the queue takes, and how long it keeps it."""
+"""The limits of a queue: quotas, retries, retention and sizes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _REMEDY = "write Quota(jobs=..., payload_bytes=...)"
 
 @dataclass(frozen=True)
 class Quota:
-    """What a client may have in the queue that has not ended: jobs, and bytes of their payloads."""
+    """The most unfinished jobs of one client, and the most bytes of their payloads."""
 
     jobs: int = 10_000
     payload_bytes: int = 64 << 30
@@ -29,14 +29,19 @@ class Quota:
 class Limits:
     """The limits of a queue.
 
-    `quota` is of each client without one of its own in `clients`; `jobs` and `payload_bytes` are
-    for all clients together, and a client that uses some of them gets no more than remain free.
-    `kept_jobs` also counts ended jobs: beyond it a new job evicts the oldest ended jobs of the
-    client that keeps most. A partition is tried `max_attempts` times. A lease that is not renewed
-    for `lease_seconds` is lost. A key is suspended once workers died with `suspend_after` of its
-    jobs and it finished none meanwhile. Ended jobs are kept for `keep_seconds` at most. A result
-    has at most `result_bytes`; of a job's stages at most `stage_events` are told. `ballast_bytes`
-    of the disk are laid aside, and as much again must be free for a job to be taken.
+    quota: the quota of each client that has none in `clients`.
+    clients: quotas of single clients, by name.
+    jobs, payload_bytes: limits for all clients together. A client that already uses some of them
+        gets no more than remain free.
+    kept_jobs: unfinished and ended jobs together; beyond it a new job evicts the oldest ended jobs
+        of the client that keeps most.
+    max_attempts: attempts at a partition.
+    lease_seconds: the time after which a lease that is not renewed is lost.
+    suspend_after: jobs in a row with which workers died before their key is suspended.
+    keep_seconds: retention of ended jobs.
+    result_bytes: the maximum size of a result.
+    stage_events: stage events recorded for one job.
+    ballast_bytes: reserved disk space; a job is accepted only if as much again is free.
     """
 
     quota: Quota = field(default_factory=Quota)
@@ -61,7 +66,7 @@ class Limits:
             self.__dict__[name] = whole_number(name, getattr(self, name), 0, _MOST)
         for name in ("max_attempts", "suspend_after"):
             self.__dict__[name] = whole_number(name, getattr(self, name), 1, 1000)
-        # A page is the least that a file system gives.
+        # File systems allocate at least one page.
         ballast_bytes = whole_number("ballast_bytes", self.ballast_bytes, 4096, _MOST)
         self.__dict__.update(ballast_bytes=ballast_bytes)
         for name in ("lease_seconds", "keep_seconds"):

@@ -1,4 +1,4 @@
-"""Opening a queue: its folder, its database, its spool and its ballast."""
+"""Open a queue: its folder, database, blob store and reserved disk space."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ def open_queue(
     sweep_seconds: float | None = 1.0,
     clock: Clock | None = None,
 ) -> JobQueue:
-    """Opens the queue of a folder, which is made with mode 0700 if it is not there.
+    """Open the queue in a folder, which is created with mode 0700 if it is missing.
 
-    Without a `database` it is a file of SQLite there, which one process may have open. A database
-    is a URL of Postgres (``postgresql://user@host/name``), where the tables are in a schema; then
-    any number of processes may, and the folder, with payloads, must be one that all of them share.
-    Every `sweep_seconds` the queue looks after leases, deadlines and old results; with None only
-    `JobQueue.sweep` does.
-
-    Raises `InputError` for what is no queue or a newer Quod's, `StoreInUseError` if another process
-    has it, `UnavailableError` if the database does not answer.
+    database: None for an SQLite file in the folder, which one process may open; or a Postgres URL
+        (``postgresql://user@host/name``), for any number of processes that share the folder.
+    schema: the schema of the Postgres tables.
+    sweep_seconds: the interval of sweeps for leases, deadlines and retention; with None only
+        `JobQueue.sweep` runs them.
+    Raises InputError if the folder or database is not a queue or is from a newer Quod,
+    StoreInUseError if another process has it open, UnavailableError if the database does not
+    answer.
     """
     limits = Limits() if limits is None else limits
     clock = Clock() if clock is None else clock
@@ -69,21 +69,21 @@ def open_queue(
 
 
 def checked_database(url: object) -> str:
-    """A URL of Postgres; `InputError` for anything else."""
+    """Return a Postgres URL; raises InputError for anything else."""
     return _match("the database", url, _URL, "a URL of Postgres, postgresql://user@host/name")
 
 
 def _match(what: str, value: object, pattern: re.Pattern[str], kind: str) -> str:
-    """Text of a form; the message does not show it, for URLs have passwords."""
+    """Return text that matches; messages omit the value, as URLs contain passwords."""
     if not isinstance(value, str) or not pattern.fullmatch(value):
         raise InputError(f"{what} must be {kind}")
     return value
 
 
 def own_folder(folder: Path) -> Path:
-    """The folder of a queue, which is made with mode 0700 if it is not there.
+    """Return a queue's folder, created with mode 0700 if it is missing.
 
-    `OutputError` where it cannot be made, `InputError` if others may write to it.
+    Raises OutputError if it cannot be created, InputError if others may write to it.
     """
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -1,8 +1,8 @@
-"""Who looks after time, in a thread of its own.
+"""The reaper: a thread that ends expired leases and jobs and deletes old data.
 
 A lease is lost once this process has seen it unchanged for `Limits.lease_seconds` by its own
-monotonic clock. No clock is compared with another machine's, or with itself before a jump: a sweep
-that comes late only ends leases later, and tokens keep one that ends too early harmless.
+monotonic clock. Clocks of different machines are never compared, so clock jumps have no effect. A
+late sweep only ends leases later; tokens make a lease that ended too early harmless.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from quod.service.queue.transaction import Transaction
 from quod.service.queue.writer import Writer
 
 ORPHAN_SECONDS = 600.0
-"""How long a file of nobody's is left to processes that may yet submit it."""
+"""Seconds before a file that no job names is deleted: another process may yet submit it."""
 
 SHRED_SECONDS = 30.0
-"""How long a busy queue's log may hold payloads of jobs that have ended."""
+"""Seconds for which a busy queue's log may hold payloads of ended jobs."""
 
 _ORPHANS_EVERY = 60.0
 
@@ -66,7 +66,7 @@ OPERATIONS: dict[str, Callable[..., Sequence[Any]]] = {
 
 
 class Sweeper:
-    """Sweeps when it is asked, and by itself if it is given a time for it."""
+    """Runs sweeps on request, and periodically if an interval is set."""
 
     def __init__(self, store: Store, spool: Spool, rules: Rules, writer: Writer) -> None:
         self._store, self._spool, self._rules, self._writer = store, spool, rules, writer
@@ -76,16 +76,16 @@ class Sweeper:
         self._erased = self._shredded = 0
         self._shredded_at = self._orphans_at
         self.row_bytes = 0
-        """Of payloads that are rows: as the last sweep found them, and those that came since."""
+        """Bytes of payloads stored as rows: as of the last sweep, plus those added since."""
 
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
 
     def begin(self, every: float | None) -> None:
-        """What a queue that is opened does first.
+        """Recover after a restart, then start periodic sweeps if `every` is not None.
 
-        With a store of its own, leases and stray files are those of a process that has died: its
-        workers are fenced off, and keys are not blamed for it.
+        If the store is not shared, existing leases and stray files belong to a process that died:
+            its leases are ended without counting against keys.
         """
         if not self._store.shared:
             if leases := self._store.read(running):
@@ -105,7 +105,7 @@ class Sweeper:
             self._thread.start()
 
     def sweep(self) -> None:
-        """Once now."""
+        """Run one sweep now."""
         with self._sweeping:
             if lost := self._not_renewed():
                 self._writer.do("lose", (lost, True))
@@ -134,7 +134,7 @@ class Sweeper:
                 _log.exception("a sweep of the queue failed")
 
     def _not_renewed(self) -> list[Running]:
-        """Leases that have been as they are for too long."""
+        """Leases that were not renewed within `Limits.lease_seconds`."""
         now = self._rules.clock.steady()
         self._seen = {lease: self._seen.get(lease, now) for lease in self._store.read(running)}
         limit = self._rules.limits.lease_seconds
@@ -145,9 +145,9 @@ class Sweeper:
             self.row_bytes = self._store.read(row_bytes)
 
     def _shred(self, now: float) -> None:
-        """Takes deleted payloads out of the log once there is nothing to do, or after a while.
+        """Truncate deleted payloads from the log when the queue is idle, or after a while.
 
-        A log that is written over is faster than one that grows, so not each time.
+        Not at every sweep: overwriting a log is faster than growing it again.
         """
         erased, before = self._writer.erased, self._erased
         self._erased = erased

@@ -1,7 +1,7 @@
-"""What the queue is given and what it tells: plain records, without behaviour.
+"""Records of the queue's interface: plain data without behaviour.
 
-Times are seconds since 1970 by the wall clock. Names (of clients, keys, workers) are printable text
-of at most 128 characters.
+Times are wall-clock seconds since 1970. Names (of clients, keys, workers) are printable text of at
+most 128 characters.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _DIGEST_BYTES = 32
 
 
 class _Word(IntEnum):
-    """A number in the database, and a word in lower case everywhere else."""
+    """An enumeration stored as a number in the database and shown as a lower-case word."""
 
     def __str__(self) -> str:
         return self.name.lower()
@@ -34,16 +34,16 @@ class _Word(IntEnum):
 
 
 class JobState(_Word):
-    """Where a job is; from SUCCEEDED on it stays there."""
+    """The state of a job; states from SUCCEEDED on are final."""
 
     QUEUED = 0
     RUNNING = 1
-    """A worker has begun with one of its partitions."""
+    """A worker has started one of its partitions."""
     SUCCEEDED = 2
     FAILED = 3
     CANCELLED = 4
     EXPIRED = 5
-    """Its deadline came before its result."""
+    """Its deadline passed before it succeeded."""
 
     @property
     def ended(self) -> bool:
@@ -51,27 +51,29 @@ class JobState(_Word):
 
 
 class Outcome(_Word):
-    """How an attempt at a partition ended."""
+    """The outcome of an attempt at a partition."""
 
     SUCCEEDED = 0
     FAILED = 1
     LOST = 2
-    """The worker died, or was not heard of for as long as a lease lasts."""
+    """The worker died, or its lease expired."""
     RELEASED = 3
-    """The worker gave it back; this does not count as an attempt."""
+    """The worker released the partition; this does not count as an attempt."""
     ENDED = 4
     """The job ended meanwhile: cancelled, expired, or failed in another partition."""
 
 
 @dataclass(frozen=True)
 class Submission:
-    """A job that a client wants.
+    """A job that a client submits.
 
-    `digest` is the SHA-256 of the request, `payload` what `Spool.write` gave for the witness, or ""
-    for none; in its place `body` is the payload itself, of up to `JobQueue.most_body` bytes. A
-    second submission of the client with the same `idempotency_key` is the same job if the digest is
-    the same, else `AlreadyExistsError`; "" is no key. Higher priorities (0 to 9) come first.
-    `deadline` is absolute, in seconds since 1970.
+    digest: the SHA-256 of the request.
+    payload: the name that `Spool.write` returned for the payload, or "".
+    idempotency_key: a second submission of the client with this key is the same job if the digest
+        matches, else AlreadyExistsError; "" for no key.
+    priority: 0 to 9, highest first.
+    deadline: seconds since 1970.
+    body: the payload itself in place of `payload`, up to `JobQueue.most_body` bytes.
     """
 
     client: str
@@ -106,12 +108,13 @@ class Submission:
 
 @frozen
 class JobRecord:
-    """A job at a moment, as its client sees it.
+    """A snapshot of a job, as its client sees it.
 
-    `id` is text that the client keeps. `remaining` partitions are not done yet. `code` and
-    `message` say why it failed, was cancelled or expired. `started` is when a worker first began,
-    None if none has: a cancelled job with it was running. `last_event` is the number of its newest
-    event.
+    id: text that the client keeps.
+    remaining: the number of unfinished partitions.
+    started: when a worker first began, or None; kept if the job is cancelled.
+    code, message: the reason if it failed, was cancelled or expired.
+    last_event: the number of its newest event.
     """
 
     id: str
@@ -133,7 +136,7 @@ class JobRecord:
 
 @frozen
 class Job(JobRecord):
-    """A job of the queue; `digest` and `payload_bytes` are those of its request."""
+    """A job of the queue; `digest` and `payload_bytes` describe its request."""
 
     digest: Annotated[bytes, Wire(answer=None)]
     payload_bytes: Annotated[int, Wire(answer="bytes")]
@@ -141,11 +144,12 @@ class Job(JobRecord):
 
 @dataclass(frozen=True)
 class Lease:
-    """The right of one worker to prove one partition, until it is not renewed any more.
+    """The exclusive right of a worker to prove one partition while it renews the lease.
 
-    `token` rises with every lease of the partition: what is done under an older one is refused.
-    `attempt` counts from 1. `payload` names what `JobQueue.open_payload` reads; where that is at
-    hand, as it came with the job a moment ago, `body` is it.
+    token: increases with every lease of the partition; calls with an older token are refused.
+    attempt: counts from 1.
+    payload: the name that `JobQueue.open_payload` reads.
+    body: the payload itself if it was submitted in the same transaction, else empty.
     """
 
     job: str
@@ -163,10 +167,10 @@ class Lease:
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened to a job; `number` counts from 1, without gaps, for each job.
+    """An event of a job; `number` counts from 1 without gaps.
 
-    `kind` is "queued", "started", "stage", "partition" (one is done), "retrying", "released",
-    "held", "resumed" or "ended".
+    kind: "queued", "started", "stage", "partition" (one is done), "retrying", "released", "held",
+        "resumed" or "ended".
     """
 
     number: int
@@ -177,7 +181,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Attempt:
-    """One attempt at a partition, as operators look at it; `outcome` is None while it runs."""
+    """An attempt at a partition, for operators; `outcome` is None while it runs."""
 
     partition: int
     token: Annotated[int, Wire(answer=None)]
@@ -191,7 +195,10 @@ class Attempt:
 
 @dataclass(frozen=True)
 class KeyStatus:
-    """A key of which workers have died: how many jobs in a row, and whether it is suspended."""
+    """A suspended key, or one with which workers died.
+
+    losses: the number of jobs in a row with which workers died.
+    """
 
     key: str
     suspended: bool
@@ -201,12 +208,15 @@ class KeyStatus:
 
 @dataclass(frozen=True)
 class QueueStatus:
-    """The queue at a moment.
+    """A snapshot of the queue.
 
-    `jobs` and `payload_bytes` are by client, of jobs that have not ended; `waiting` and `running`
-    count partitions, `waiting` by key and the same, `priorities`, by priority; those of suspended
-    keys are `held`. `oldest` is when the oldest job that has not ended was created. `kept` counts
-    all jobs, with ended ones.
+    jobs, payload_bytes: unfinished jobs and the bytes of their payloads, by client.
+    kept: all jobs, including ended ones.
+    waiting: waiting partitions by key.
+    priorities: waiting partitions by priority.
+    held: waiting partitions of suspended keys.
+    running: running partitions.
+    oldest: the submission time of the oldest unfinished job.
     """
 
     jobs: Annotated[Mapping[str, int], Wire(answer=None)]

@@ -1,4 +1,4 @@
-"""Disk space laid aside, so that what was accepted can be finished on a full disk."""
+"""Reserved disk space, so that accepted jobs can finish on a full disk."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _log = logging.getLogger(__name__)
 
 
 class Ballast:
-    """A file of `size` bytes that is deleted once the disk is full, and laid again when it is not.
+    """A file of `size` bytes, deleted when the disk is full and rewritten when space returns.
 
-    New jobs are taken only while it is there and as much again is free beside it.
+    New jobs are accepted only while the file exists and as much space again is free.
     """
 
     def __init__(self, path: Path, size: int) -> None:
@@ -25,7 +25,7 @@ class Ballast:
         self._laid = path.exists() and path.stat().st_size == size
 
     def full(self) -> bool:
-        """Whether new jobs have to wait; lays the ballast where there is space for it again."""
+        """Report whether new jobs must be refused; rewrites the file if there is space again."""
         with self._lock:
             free = self._free()
             if not self._laid and free >= 2 * self._size:
@@ -34,7 +34,7 @@ class Ballast:
             return not self._laid or free < self._size
 
     def throw(self) -> None:
-        """Gives the space to what must be finished."""
+        """Free the reserved space for jobs in progress."""
         with self._lock:
             if self._laid:
                 _log.warning("the disk of the queue is full: no new jobs are taken")

@@ -1,13 +1,13 @@
-"""The tables, and the steps from one version of them to the next.
+"""The database tables, and the migrations between their versions.
 
-`{blob}`, `{strict}` and `{rowless}` stand for what the databases call differently. Times are
-microseconds since 1970. A step once released is never changed: a new one is added.
+`{blob}`, `{strict}` and `{rowless}` stand for terms that differ between the databases. Times are
+microseconds since 1970. A released migration is never changed: add a new one.
 """
 
 from __future__ import annotations
 
 APPLICATION_ID = 0x51756F64
-"""Tells a file of ours from others of SQLite ("Quod")."""
+"""Marks an SQLite file as a Quod queue ("Quod")."""
 
 _FIRST = (
     # state: JobState. identity: client and idempotency key in one column, so that no index of the
@@ -46,8 +46,8 @@ _FIRST = (
         job BIGINT NOT NULL, number BIGINT NOT NULL, at BIGINT NOT NULL, kind TEXT NOT NULL,
         data TEXT NOT NULL, PRIMARY KEY (job, number)
     ){rowless}""",
-    # Sums over the stripes are what a client has: several processes count without waiting for
-    # each other.
+    # The usage of a client is the sum over its stripes, so that processes count without lock
+    # contention.
     """CREATE TABLE usage (
         client TEXT NOT NULL, stripe BIGINT NOT NULL, jobs BIGINT NOT NULL,
         payload_bytes BIGINT NOT NULL, kept BIGINT NOT NULL, PRIMARY KEY (client, stripe)
@@ -58,20 +58,20 @@ _FIRST = (
     ){strict}""",
 )
 
-# Small payloads, which SQLite keeps; Postgres, whose log and dead rows nobody overwrites, has none.
+# Small payloads, in SQLite only: Postgres does not overwrite its log and dead rows.
 _SECOND = ("CREATE TABLE payload (job BIGINT PRIMARY KEY, body {blob} NOT NULL){strict}",)
 
 MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND)
-"""The statements that lead from version i to i + 1, one transaction each."""
+"""The statements of the migration from version i to i + 1, one transaction each."""
 
 
 def statements(step: tuple[str, ...], *, sqlite: bool) -> list[str]:
-    """A step in the words of one of the databases."""
+    """The statements of a migration in the SQL dialect of one database."""
     words = (
         {"blob": "BLOB", "strict": " STRICT", "rowless": " STRICT, WITHOUT ROWID"}
         if sqlite
         else {"blob": "BYTEA", "strict": "", "rowless": ""}
     )
     found = [one.format_map(words) for one in step]
-    # STRICT tables know no BIGINT, and INTEGER PRIMARY KEY is the row's own number.
+    # STRICT tables do not support BIGINT, and only INTEGER PRIMARY KEY aliases the rowid.
     return [one.replace("BIGINT", "INTEGER") for one in found] if sqlite else found

@@ -1,7 +1,7 @@
-"""Who waits for what: callbacks by topic, called once something has been committed.
+"""Callbacks by topic, called after a commit.
 
-The topic of a job is its number, that of its end the number below zero (`end_of`), that of work for
-workers is `WORK`.
+The topic of a job's events is its number, the topic of its end is the negated number (`end_of`),
+and `WORK` is the topic of new work for workers.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from typing import Final
 Topic = int
 
 News = object
-"""What a change has come to, where that is known already; None where one has to look."""
+"""The outcome of a change if it is known; None if the subscriber must read it."""
 
 Callback = Callable[[News], None]
 
 WORK: Final[Topic] = 0
-"""There may be something to claim; jobs are numbered from 1."""
+"""Work may be available; jobs are numbered from 1."""
 
 
 def end_of(job: Topic) -> Topic:
-    """The end of a job, for who does not care for its other events."""
+    """The topic of a job's end alone."""
     return -job
 
 
 def is_end(topic: Topic) -> bool:
-    """Whether a topic is the end of a job."""
+    """Report whether a topic is the end of a job."""
     return topic < WORK
 
 
@@ -36,16 +36,17 @@ _log = logging.getLogger(__name__)
 
 
 class Signals:
-    """Callbacks of this process."""
+    """The subscriptions of this process."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._waiting: dict[Topic, list[Callback]] = {}
 
     def subscribe(self, topic: Topic, callback: Callback) -> Callable[[], None]:
-        """Has `callback` called after each change, by some thread; gives what ends that.
+        """Call `callback` after each change; return a function that unsubscribes it.
 
-        It must be short and not call the queue: setting an event, or waking a loop.
+        The callback runs in any thread, must be short and must not call the queue: it sets an event
+            or wakes a loop.
         """
         with self._lock:
             self._waiting.setdefault(topic, []).append(callback)
@@ -61,7 +62,7 @@ class Signals:
         return unsubscribe
 
     def notify(self, topics: Iterable[Topic], news: Mapping[Topic, News] | None = None) -> None:
-        """Calls whoever waits for one of the topics, with the news of it."""
+        """Call the subscribers of the topics with the outcome of each in `news`."""
         if not self._waiting:
             return
         known = news or {}
@@ -74,7 +75,7 @@ class Signals:
         self._call(called)
 
     def notify_all(self) -> None:
-        """Calls everyone: notifications may have been missed, or there will be none any more."""
+        """Call all subscribers, as notifications were missed or the queue is closed."""
         with self._lock:
             called = [(one, None) for waiting in self._waiting.values() for one in waiting]
         self._call(called)

@@ -1,7 +1,7 @@
-"""What operations need of a database: statements, and a note of what is to be done afterwards.
+"""The interface of a transaction for operations, and the actions after its commit.
 
-Statements are written once, with `?` for parameters; `for_update` and `skip_locked` are what
-Postgres needs beside them, and empty where one writer is alone.
+Statements are written once, with `?` for parameters. `for_update` and `skip_locked` are the lock
+clauses of Postgres, and empty for a database with a single writer.
 """
 
 from __future__ import annotations
@@ -18,16 +18,18 @@ Row = tuple[Any, ...]
 Parameters = Sequence[object]
 
 _AT_ONCE = 500
-"""Values in a list of a statement: well within what either database takes."""
+"""The number of values in one list of a statement, within the limits of both databases."""
 
 
 @dataclass
 class Changes:
-    """What follows a commit: who is told, and payloads that are jobs' now or nobody's any more.
+    """Actions after a commit.
 
-    `bodies` are those payloads of jobs of this transaction that are rows, by the job's number.
-    `news` are jobs that have ended, by topic, with their results. `notes` are log lines: a level, a
-    message and fields.
+    topics: topics to notify.
+    kept, garbage: payloads that now belong to jobs, and payloads to delete.
+    bodies: payloads stored as rows by this transaction, by job number.
+    news: ended jobs with their results, by topic.
+    notes: log lines (level, message, fields).
     """
 
     topics: set[Topic] = field(default_factory=set)
@@ -38,17 +40,17 @@ class Changes:
     notes: list[tuple[int, str, dict[str, object]]] = field(default_factory=list)
 
     def note(self, level: int, message: str, **fields: object) -> None:
-        """Log a line once the transaction is committed."""
+        """Log a line after the commit."""
         self.notes.append((level, message, fields))
 
     @property
     def ends(self) -> bool:
-        """Whether a job has ended."""
+        """Report whether a job has ended in this transaction."""
         return any(is_end(topic) for topic in self.topics)
 
 
 class Transaction(Protocol):
-    """A transaction of a store, or a snapshot to read."""
+    """A write transaction of a store, or a read snapshot."""
 
     @property
     def changes(self) -> Changes: ...
@@ -61,37 +63,37 @@ class Transaction(Protocol):
 
     @property
     def stripe(self) -> int:
-        """Which of several counters of a client this process counts in."""
+        """The stripe of `usage` in which this process counts."""
         ...
 
     def rows(self, statement: str, parameters: Parameters = ()) -> list[Row]:
-        """Runs a statement; its rows."""
+        """Execute a statement; return its rows."""
         ...
 
     def run(self, statement: str, parameters: Parameters = ()) -> int:
-        """Runs a statement; how many rows it has changed."""
+        """Execute a statement; return the number of changed rows."""
         ...
 
     def many(self, statement: str, rows: Sequence[Parameters]) -> None:
-        """Runs a statement for each of the rows."""
+        """Execute a statement for each parameter row."""
         ...
 
     def numbers(self, count: int) -> list[int]:
-        """So many numbers for jobs, each greater than all before in this store."""
+        """Return `count` new job numbers, greater than all earlier ones of this store."""
         ...
 
     def serialise(self, clients: Iterable[str]) -> None:
-        """Lets no other transaction submit for these clients before this one has ended."""
+        """Lock these clients against submissions of other transactions until this one ends."""
         ...
 
 
 def in_chunks(values: Iterable[Any]) -> Iterator[list[Any]]:
-    """Values in lists that are short enough for `placeholders`."""
+    """Split values into lists short enough for `placeholders`."""
     left = iter(values)
     while chunk := list(islice(left, _AT_ONCE)):
         yield chunk
 
 
 def placeholders(values: Sequence[object]) -> str:
-    """A list of as many parameters."""
+    """A parenthesised SQL list with one parameter for each value."""
     return f"({', '.join('?' * len(values))})"

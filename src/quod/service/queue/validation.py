@@ -1,4 +1,4 @@
-"""What callers give to the queue, made exact at its door."""
+"""Validation and normalisation of the queue's arguments; each function raises InputError."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LATEST = 1 << 40  # seconds, so that microseconds are 64-bit integers
 
 
 def checked_name(what: str, value: object, *, empty: bool = False) -> str:
-    """Printable text of at most 128 characters."""
+    """Return printable text of at most 128 characters."""
     if not isinstance(value, str) or not (value or empty):
         raise InputError(f"{what} must be text, not {shown(value)}")
     if len(value) > _MOST_CHARACTERS or not value.isprintable():
@@ -23,7 +23,7 @@ def checked_name(what: str, value: object, *, empty: bool = False) -> str:
 
 
 def checked_line(what: str, value: object) -> str:
-    """Text as one printable line, cut off after 500 characters."""
+    """Return text as one printable line, truncated to 500 characters."""
     if not isinstance(value, str):
         raise InputError(f"{what} must be text, not {shown_kind(value)}")
     line = " ".join(value.split())
@@ -31,7 +31,7 @@ def checked_line(what: str, value: object) -> str:
 
 
 def checked_seconds(what: str, value: object, *, zero: bool = False) -> float:
-    """A number of seconds, above zero or from there on."""
+    """Return a number of seconds above zero, or also zero if `zero`."""
     number = _number(value)
     if number is None or not 0 <= number < 1e9 or not (number or zero):
         raise InputError(
@@ -41,7 +41,7 @@ def checked_seconds(what: str, value: object, *, zero: bool = False) -> float:
 
 
 def checked_time(what: str, value: object) -> float | None:
-    """Seconds since 1970, or None."""
+    """Return seconds since 1970, or None."""
     number = _number(value)
     if value is not None and (number is None or not 0 <= number < _LATEST):
         raise InputError(f"{what} must be seconds since 1970, not {shown(value)}")
@@ -49,14 +49,14 @@ def checked_time(what: str, value: object) -> float | None:
 
 
 def checked_list(what: str, value: object) -> Sequence[object]:
-    """A list or a tuple, of anything."""
+    """Return a list or a tuple of any elements."""
     if isinstance(value, (list, tuple)):
         return value
     raise InputError(f"{what} must be a list, not {shown_kind(value)}")
 
 
 def payload_pieces(value: object) -> Iterable[object]:
-    """A payload as the pieces that it is written in."""
+    """Return the chunks of a payload."""
     if isinstance(value, (bytes, bytearray, memoryview)):
         return (value,)
     if isinstance(value, Iterable) and not isinstance(value, (str, dict, set)):
@@ -65,7 +65,7 @@ def payload_pieces(value: object) -> Iterable[object]:
 
 
 def _number(value: object) -> float | None:
-    """A finite number; truth values and text are none."""
+    """Return a finite number, or None for booleans and other types."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         number = float(value) if abs(value) < _LATEST else math.inf
         return number if math.isfinite(number) else None

@@ -1,11 +1,11 @@
-"""The one thread that writes: what arrives while it commits shares the next commit.
+"""The writer thread: calls that arrive during a commit share the next commit.
 
-Callers get a future for each call. Nothing waits for company: a call that comes alone is committed
-at once, and the disk's own time gathers the others. With Postgres a transaction has calls of one
-kind only, for it holds locks that other processes wait for.
+Callers get a future for each call. A call is never delayed to fill a batch: the duration of a
+commit batches the others. With Postgres a transaction has calls of one kind only, as it holds locks
+that other processes wait for.
 
-Claims that wait are kept here until there is work for them: with SQLite that of the transaction in
-which the work comes, which has them done as well.
+Waiting claims are kept here until work arrives. With SQLite they are answered in the transaction
+that submits the work.
 """
 
 from __future__ import annotations
@@ -29,34 +29,34 @@ from quod.service.queue.stores.store import Store, UndoneError
 from quod.service.queue.transaction import Transaction
 
 Operation = Callable[[Transaction, Sequence[Any]], Sequence[Any]]
-"""What a kind of call does: outcomes for a list of arguments, in their order."""
+"""Executes calls of one kind: returns outcomes for a list of arguments, in order."""
 
 _WITHDRAW, _LOOK = "withdraw", "look"
-"""What is said to the writer, and no operation."""
+"""Messages to the writer that are not operations."""
 
 _MOST_CALLS = 4096
 _ATTEMPTS = 5
 
 _MOST_ROWS = 64
-"""Payloads of ended jobs that wait until nothing else does."""
+"""The number of ended payloads beyond which they are erased even under load."""
 
 _NOT_DURABLE = {"claim", "renew"}
-"""What a machine that goes down takes along with all workers: leases are void then, lost or not."""
+"""Kinds of calls whose loss in a machine crash is harmless: the crash voids all leases anyway."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass
 class Call:
-    """Something to be written; its future gets the outcome once that is durable."""
+    """A call for the writer; its future gets the outcome after the commit."""
 
     kind: str
     argument: Any
     undone: Callable[[BaseException], None] = lambda error: None
-    """Hears of an error of the whole call before its caller does."""
+    """Called with an error of the whole call before the caller gets it."""
     future: Future[Any] = field(default_factory=Future)
     waits: bool = False
-    """Of a claim: its future ends once something is claimed, or it is withdrawn."""
+    """For a claim: whether its future waits until there is work or it is withdrawn."""
 
     def fail(self, error: BaseException) -> None:
         self.undone(error)
@@ -72,17 +72,17 @@ class Writer:
         self._closing = threading.Lock()
         self._closed = False
         self._waiting: list[Call] = []
-        # Whether nothing was left the last time that all was asked for.
+        # Whether the last claim without keys found the queue empty.
         self._empty = False
         self._rows: list[int] = []
         self.erased = 0
-        """How many payloads that were rows have been deleted."""
+        """The number of payload rows erased so far."""
 
         self._thread = threading.Thread(target=self._run, name="quod-queue", daemon=True)
         self._thread.start()
 
     def put(self, call: Call) -> Future[Any]:
-        """Has an operation done; `UnavailableError` once the writer is closed."""
+        """Enqueue a call; return its future. Raises UnavailableError once the writer is closed."""
         with self._closing:
             if self._closed:
                 raise UnavailableError("the queue is closed", retry_seconds=1.0)
@@ -90,22 +90,22 @@ class Writer:
         return call.future
 
     def do(self, kind: str, argument: Any) -> Any:
-        """Has an operation done, and waits for its outcome."""
+        """Run an operation and return its outcome."""
         return self.put(Call(kind, argument)).result()
 
     def withdraw(self, call: Call) -> Any:
-        """Has a claim wait no longer: its outcome, when it is looked at once more."""
+        """Stop a waiting claim; return its outcome after one last attempt."""
         self.put(Call(_WITHDRAW, call))
         return call.future.result()
 
     def look(self) -> None:
-        """Another process has work: those who wait look again. Does nothing once it is closed."""
+        """Retry waiting claims, as another process has added work; ignored once closed."""
         with self._closing:
             if not self._closed:
                 self._calls.put(Call(_LOOK, None))
 
     def close(self) -> None:
-        """Does what was put before, then ends."""
+        """Execute all enqueued calls, then stop the thread."""
         with self._closing:
             if not self._closed:
                 self._closed = True
@@ -130,7 +130,7 @@ class Writer:
             call.fail(UnavailableError("the queue is closed", retry_seconds=1.0))
 
     def _sorted(self, calls: Sequence[Call | None]) -> list[Call]:
-        """Those that are to be written; claims that are known to be in vain wait."""
+        """Select the calls to execute now; claims that would find nothing wait."""
         found = []
         for call in calls:
             if call is None:
@@ -152,7 +152,7 @@ class Writer:
         return found
 
     def _erase(self) -> None:
-        """Nobody waits for it, nor does it for the disk: what is lost of it the next start does."""
+        """Erase payload rows without a sync; the next start repeats what a crash undoes."""
         rows, self._rows = self._rows, []
         try:
             self._store.write(lambda tx: erase(tx, rows), durable=False)
@@ -163,7 +163,7 @@ class Writer:
         self.erased += len(rows)
 
     def _groups(self, calls: Sequence[Call]) -> list[list[Call]]:
-        """Calls that share a transaction."""
+        """Group calls by transaction."""
         if not self._store.shared:
             return [list(calls)] if calls else []
         by_kind: dict[str, list[Call]] = defaultdict(list)
@@ -172,7 +172,7 @@ class Writer:
         return list(by_kind.values())
 
     def _write(self, calls: Sequence[Call], attempt: int = 1) -> None:
-        """Does calls in one transaction; if that is undone, once more, each alone."""
+        """Execute calls in one transaction; if it is rolled back, retry each call alone."""
         waiting = self._waiting if attempt == 1 and not self._store.shared else []
 
         def work(tx: Transaction) -> list[tuple[Call, Any]]:
@@ -180,14 +180,14 @@ class Writer:
             found = self._outcomes(tx, [call for call in calls if call.kind != "claim"])
             if WORK in tx.changes.topics:
                 claims = [*waiting, *claims]
-            # Whoever waits for work is told first: a worker has the longer way.
+            # Claims are answered first: workers need longer to react.
             return [*self._outcomes(tx, claims), *found]
 
         try:
             durable = any(call.kind not in _NOT_DURABLE for call in calls)
             outcomes, changes = self._store.write(work, durable=durable)
         except UnavailableError as error:
-            # They may have been committed: to do them again is the callers' decision.
+            # They may have been committed; whether to repeat them is the callers' decision.
             for call in calls:
                 call.fail(error)
             return
@@ -202,7 +202,7 @@ class Writer:
             self._empty = False
         for call, outcome in outcomes:
             self._answer(call, outcome)
-        # Who has watched a job since it was taken hears of what that transaction did with it, too.
+        # A watcher subscribed by the submission also receives the events of this transaction.
         self._store.tell(changes)
         for level, message, fields in changes.notes:
             _log.log(level, message, extra=fields)
@@ -211,7 +211,7 @@ class Writer:
             self._write(again)
 
     def _answer(self, call: Call, outcome: Any) -> None:
-        """Ends a call, unless it waits for more."""
+        """Resolve a call, unless it is a claim that keeps waiting."""
         if isinstance(outcome, Claimed):
             self._empty = self._empty or outcome.all
             if call.waits and not outcome.leases:
@@ -239,9 +239,9 @@ class Writer:
     def _again(
         self, calls: Sequence[Call], error: BaseException, attempt: int, *, joined: bool
     ) -> None:
-        """After a transaction that was undone: of several calls perhaps one alone was the cause.
+        """After a rollback retry each call alone, as one of them may be the cause.
 
-        Or a claim that `joined` them.
+        `joined` tells that waiting claims took part as well.
         """
         once_more = isinstance(error, (UndoneError, StorageFullError)) and attempt < _ATTEMPTS
         if len(calls) > 1 or joined or once_more:

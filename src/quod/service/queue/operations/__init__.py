@@ -1,6 +1,6 @@
-"""What the queue does, as functions of a transaction: the same statements for every store.
+"""The operations of the queue as functions of a transaction, with the same SQL for every store.
 
-Operations take lists, so that what arrives at the same time shares a commit, and give for each
-element its outcome: a value, or the error that its caller gets. Whatever else they raise undoes the
-transaction. Rows are locked in the order part, job.
+Operations take lists, so that concurrent calls share a commit. They return an outcome for each
+element: a value, or the error for its caller. Any other exception rolls the transaction back. Rows
+are locked in the order part, job.
 """

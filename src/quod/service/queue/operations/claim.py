@@ -1,4 +1,4 @@
-"""Giving out partitions: higher priorities first, then older jobs, and a job's in their order."""
+"""Leases of partitions: highest priority first, then the oldest job, then the lowest index."""
 
 from __future__ import annotations
 
@@ -26,26 +26,28 @@ from quod.service.queue.transaction import Row, Transaction
 
 
 class KeyChooser(Protocol):
-    """Says of which keys a worker that could take any should. The writer calls it, alone."""
+    """Chooses the keys of a worker that can take any. Only the writer thread calls it."""
 
     def choose(
         self, worker: str, waiting: Callable[[], Sequence[str]], waited: Callable[[str], float]
     ) -> Sequence[str] | None:
-        """The keys; None for any.
+        """Return the keys to take, or None for any.
 
-        `waiting` gives those of which there is work, `waited` for how many seconds the oldest work
-        of one has waited. Must not call the queue.
+        waiting: returns the keys with waiting partitions.
+        waited: returns the seconds for which the oldest work of a key has waited.
+        Must not call the queue.
         """
 
     def took(self, worker: str, keys: Collection[str]) -> None:
-        """The worker is given work of these keys."""
+        """Record that the worker has leased work of these keys."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """A worker that is ready for up to `most` partitions, of these keys or of any.
+    """A worker's request for up to `most` partitions.
 
-    Of any it is those that `chooser` says, if there is one.
+    keys: the keys to take, or None for any.
+    chooser: chooses the keys if `keys` is None.
     """
 
     worker: str
@@ -56,14 +58,14 @@ class Request:
 
 @dataclass(frozen=True)
 class Claimed:
-    """What a worker is given; whether nothing is left, for any worker."""
+    """The leases of a request; `all` tells that no work is left for any worker."""
 
     leases: list[Lease]
     all: bool
 
 
 def claim(tx: Transaction, rules: Rules, requests: Sequence[Request]) -> list[Claimed]:
-    """Leases for each of the workers, as many as there are."""
+    """Lease partitions for each request, as many as there are."""
     return [_claim(tx, rules, request) for request in requests]
 
 
@@ -86,7 +88,7 @@ def _claim(tx: Transaction, rules: Rules, request: Request) -> Claimed:
 
 
 def _waiting_keys(tx: Transaction) -> list[str]:
-    """Keys that work waits for: an index is asked for one after the other, not read whole."""
+    """Keys with waiting partitions, found by index seeks instead of an index scan."""
     queued = f"FROM part WHERE state = {PartState.QUEUED:d}"
     rows = tx.rows(
         f"WITH RECURSIVE waiting (key) AS (SELECT min(key) {queued} "
@@ -97,9 +99,9 @@ def _waiting_keys(tx: Transaction) -> list[str]:
 
 
 def _waited(tx: Transaction, rules: Rules, key: str) -> float:
-    """Seconds since the oldest job of the lowest priority of a key was submitted; 0 if none waits.
+    """Seconds since the oldest job in a key's lowest priority was submitted; 0 if none waits.
 
-    Nothing of the key is done after it.
+    This job is the last of the key to be leased.
     """
     queued = f"FROM part WHERE state = {PartState.QUEUED:d} AND key = ?"
     rows = tx.rows(
@@ -111,7 +113,7 @@ def _waited(tx: Transaction, rules: Rules, key: str) -> float:
 
 
 def _next_parts(tx: Transaction, keys: Sequence[str] | None, most: int) -> list[Row]:
-    """Job, partition, token and attempts of what is next, locked."""
+    """Lock the next partitions; return job, partition, token, attempts and priority of each."""
     order = f"ORDER BY priority DESC, job, partition LIMIT ?{tx.skip_locked}"
     what = f"job, partition, token, attempts, priority FROM part WHERE state = {PartState.QUEUED:d}"
     if keys is None:
@@ -123,7 +125,7 @@ def _next_parts(tx: Transaction, keys: Sequence[str] | None, most: int) -> list[
 
 
 def _lease(tx: Transaction, rules: Rules, worker: str, parts: Sequence[Row]) -> list[Lease]:
-    """Leases of locked partitions, without those of jobs that turn out not to be proven."""
+    """Lease locked partitions, except those of expired jobs and suspended keys."""
     now = rules.clock.wall()
     jobs = read_jobs(tx, (row[0] for row in parts), lock=True)
     suspended = suspended_keys(tx)

@@ -1,4 +1,4 @@
-"""The end of a job, of whatever kind: once, with its event, and its payload is deleted."""
+"""The end of a job in any final state: once, with its event; its payload is deleted."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def end_job(
     tx: Transaction, rules: Rules, job: JobRow, state: JobState, code: str = "", message: str = "",
     results: list[bytes] | None = None,
 ) -> None:  # fmt: skip
-    """Ends a job whose row is locked. Leases of its partitions are void from then on.
+    """End a job whose row is locked; this voids the leases of its partitions.
 
-    Who waits for its end is told the `results` where all of them are here.
+    results: all results of the job, if at hand; subscribers to its end receive them.
     """
     now = rules.clock.wall()
     if state is not JobState.SUCCEEDED:

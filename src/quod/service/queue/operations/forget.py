@@ -11,7 +11,7 @@ from quod.service.queue.operations.rules import Rules
 from quod.service.queue.transaction import Row, Transaction, in_chunks, placeholders
 
 MOST_AT_ONCE = 500
-"""Jobs that one transaction expires or collects, so that other transactions do not wait long."""
+"""The most jobs that one transaction expires or collects, so that others do not wait long."""
 
 
 def collect(tx: Transaction, rules: Rules) -> int:

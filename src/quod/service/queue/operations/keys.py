@@ -1,8 +1,7 @@
-"""Keys with which workers die: counted, and suspended before they end all workers.
+"""Keys with which workers die: losses are counted, and the key is suspended.
 
-A key is counted once for each of its jobs, so that one bad witness, which its own attempts end,
-does not suspend it; and once for all leases that are found lost together, for then it is a machine
-that was lost.
+Each job counts once, so one bad witness, whose attempts are limited, does not suspend its key.
+Leases found lost together count once, as they indicate the loss of a machine.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from quod.service.queue.transaction import Transaction, in_chunks
 
 
 def blame(tx: Transaction, rules: Rules, key: str, job: int) -> None:
-    """A worker has died with a job of this key."""
+    """Count the loss of a worker with a job of this key; suspend the key at the limit."""
     tx.run(
         "INSERT INTO proving_key (key, suspended, reason, losses, last_lost) "
         "VALUES (?, 0, '', 1, ?) ON CONFLICT (key) DO UPDATE SET losses = proving_key.losses + 1, "
@@ -31,12 +30,12 @@ def blame(tx: Transaction, rules: Rules, key: str, job: int) -> None:
 
 
 def forgive(tx: Transaction, key: str) -> None:
-    """A worker has finished something with this key; takes no lock unless there was something."""
+    """Reset the losses of a key after a success; takes no lock if there were none."""
     tx.run("UPDATE proving_key SET losses = 0, last_lost = 0 WHERE key = ? AND losses > 0", (key,))
 
 
 def suspend(tx: Transaction, rules: Rules, key: str, reason: str) -> None:
-    """Takes no more jobs of a key, and gives none out; what runs may be finished."""
+    """Suspend a key: new jobs are refused and waiting ones held; running ones may finish."""
     tx.run(
         "INSERT INTO proving_key (key, suspended, reason, losses, last_lost) "
         "VALUES (?, 1, ?, 0, 0) ON CONFLICT (key) DO UPDATE SET suspended = 1, "
@@ -48,7 +47,7 @@ def suspend(tx: Transaction, rules: Rules, key: str, reason: str) -> None:
 
 
 def resume(tx: Transaction, rules: Rules, key: str) -> None:
-    """Gives out the jobs of a key again, and forgets of what it was suspended for."""
+    """Resume a key: its jobs are leased again, and its losses are reset."""
     tx.run("DELETE FROM proving_key WHERE key = ?", (key,))
     tx.changes.note(logging.INFO, "a key was resumed", key=key)
     moved = _move(tx, key, PartState.HELD, PartState.QUEUED)
@@ -57,7 +56,7 @@ def resume(tx: Transaction, rules: Rules, key: str) -> None:
 
 
 def hold(tx: Transaction, key: str) -> set[int]:
-    """Sets the waiting partitions of a key aside; the numbers of their jobs."""
+    """Hold the waiting partitions of a key; return the numbers of their jobs."""
     return _move(tx, key, PartState.QUEUED, PartState.HELD)
 
 

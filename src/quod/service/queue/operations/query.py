@@ -1,4 +1,4 @@
-"""What is known of jobs and the queue, without changing anything."""
+"""Read-only queries for jobs and the queue."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from quod.service.queue.transaction import Transaction
 
 
 def find(tx: Transaction, client: str, idempotency_key: str) -> Job:
-    """The job that a client submitted with a key; `NotFoundError` if there is none."""
+    """Return the job of an idempotency key; raises NotFoundError if there is none."""
     rows = tx.rows(
         f"SELECT {COLUMNS} FROM job WHERE identity = ?", (identity_of(client, idempotency_key),)
     )
@@ -38,7 +38,7 @@ def find(tx: Transaction, client: str, idempotency_key: str) -> Job:
 
 
 def jobs(tx: Transaction, client: str | None, most: int, before: int | None) -> list[Job]:
-    """The newest jobs, of a client or all, older than `before` if it is a job's number."""
+    """Return the newest jobs, of one client or all, with numbers below `before` if given."""
     conditions, parameters = [], list[object]()
     for column, operator, value in (("client", "=", client), ("number", "<", before)):
         if value is not None:
@@ -52,7 +52,7 @@ def jobs(tx: Transaction, client: str | None, most: int, before: int | None) -> 
 
 
 def running(tx: Transaction, most: int) -> list[Job]:
-    """The newest jobs with a running partition."""
+    """Return the newest jobs with a running partition."""
     rows = tx.rows(
         f"SELECT {COLUMNS} FROM job WHERE number IN (SELECT job FROM part "
         f"WHERE state = {PartState.RUNNING:d}) ORDER BY number DESC LIMIT ?",
@@ -62,7 +62,8 @@ def running(tx: Transaction, most: int) -> list[Job]:
 
 
 def results(tx: Transaction, job_id: str, client: str | None) -> list[bytes]:
-    """What the partitions came to, in their order; `ServiceError` unless the job succeeded."""
+    """Return the results of the partitions in order; raises ServiceError unless the job succeeded.
+    """
     job = find_job(tx, job_id, client)
     state = JobState(job.state)
     if state is not JobState.SUCCEEDED:
@@ -73,7 +74,7 @@ def results(tx: Transaction, job_id: str, client: str | None) -> list[bytes]:
 
 
 def outcome(tx: Transaction, job_id: str, client: str | None) -> tuple[Job, list[bytes]]:
-    """A job, with its results if it has succeeded."""
+    """Return a job, with its results if it has succeeded."""
     job = find_job(tx, job_id, client)
     ended = JobState(job.state) is JobState.SUCCEEDED
     return job.record(), _results(tx, job.number) if ended else []
@@ -87,7 +88,7 @@ def _results(tx: Transaction, job: int) -> list[bytes]:
 def events(
     tx: Transaction, job_id: str, client: str | None, after: int, most: int
 ) -> tuple[Job, list[Event]]:
-    """A job and its events from `after` + 1 on."""
+    """Return a job and its events from `after` + 1 on."""
     job = find_job(tx, job_id, client)
     rows = tx.rows(
         "SELECT number, at, kind, data FROM event WHERE job = ? AND number > ? AND number <= ? "
@@ -98,7 +99,7 @@ def events(
 
 
 def attempts(tx: Transaction, job_id: str) -> list[Attempt]:
-    """All attempts at a job, by partition and token; those that run or succeeded among them."""
+    """Return all attempts at a job, ended or running, ordered by partition and token."""
     job = find_job(tx, job_id, None)
     ended = tx.rows(
         "SELECT partition, token, worker, started, ended, outcome, code, message FROM attempt "
@@ -121,7 +122,7 @@ def attempts(tx: Transaction, job_id: str) -> list[Attempt]:
 
 
 def keys(tx: Transaction) -> list[KeyStatus]:
-    """Keys that are suspended or that workers have died with."""
+    """Return keys that are suspended or with which workers died."""
     rows = tx.rows("SELECT key, suspended, reason, losses FROM proving_key ORDER BY key")
     return [
         KeyStatus(key, bool(suspended), reason, losses) for key, suspended, reason, losses in rows
@@ -129,7 +130,7 @@ def keys(tx: Transaction) -> list[KeyStatus]:
 
 
 def status(tx: Transaction, storage_full: bool) -> QueueStatus:
-    """Counts for operators and metrics."""
+    """Return the counts for operators and metrics."""
     usage = [
         (client, int(jobs), int(payload_bytes), int(kept))
         for client, jobs, payload_bytes, kept in tx.rows(

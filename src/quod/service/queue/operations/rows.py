@@ -1,4 +1,4 @@
-"""Jobs as rows: their columns, their names for clients, and events beside them."""
+"""The rows of jobs: columns, client-visible ids and events."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BETWEEN = "\n"  # no name has it: names are printable
 
 
 class PartState(IntEnum):
-    """Where a partition is."""
+    """The state of a partition."""
 
     QUEUED = 0
     HELD = 1
@@ -27,12 +27,12 @@ class PartState(IntEnum):
     RUNNING = 2
     DONE = 3
     DROPPED = 4
-    """Its job ended without it."""
+    """Its job ended before it was done."""
 
 
 @dataclass
 class JobRow:
-    """The row of a job, as far as operations change it and records show it."""
+    """The columns of a job's row that operations change and records show."""
 
     number: int
     nonce: str
@@ -55,7 +55,7 @@ class JobRow:
     events: int
     stages: int
     body: bytes = field(default=b"", repr=False)
-    """A payload that is to be a row; no column."""
+    """A payload to store as a row; not a column."""
 
     @property
     def id(self) -> str:
@@ -93,12 +93,12 @@ EventRow = tuple[int, int, int, str, str]
 
 
 def identity_of(client: str, idempotency_key: str) -> str | None:
-    """What tells a request from all others; None for one without a key."""
+    """The unique identity of a request; None without an idempotency key."""
     return f"{client}{_BETWEEN}{idempotency_key}" if idempotency_key else None
 
 
 def number_of(job_id: object) -> tuple[int, str]:
-    """The number and nonce of a job's id; `NotFoundError` for what is none."""
+    """Parse a job id into number and nonce; raises NotFoundError if it is malformed."""
     found = _ID.fullmatch(job_id) if isinstance(job_id, str) else None
     if found is None:
         raise NotFoundError("there is no such job: its id is not one of this queue")
@@ -106,7 +106,7 @@ def number_of(job_id: object) -> tuple[int, str]:
 
 
 def read_jobs(tx: Transaction, numbers: Iterable[int], *, lock: bool = False) -> dict[int, JobRow]:
-    """Rows by number; those that are not there are left out."""
+    """Return existing rows by number."""
     suffix = tx.for_update if lock else ""
     found: dict[int, JobRow] = {}
     for chunk in in_chunks(sorted(set(numbers))):
@@ -120,7 +120,7 @@ def read_jobs(tx: Transaction, numbers: Iterable[int], *, lock: bool = False) ->
 
 
 def find_job(tx: Transaction, job_id: object, client: str | None, *, lock: bool = False) -> JobRow:
-    """The row of an id; `NotFoundError` if there is none, or it is not of this client."""
+    """Return the row of a job id; raises NotFoundError if it is missing or another client's."""
     number, nonce = number_of(job_id)
     job = read_jobs(tx, [number], lock=lock).get(number)
     if job is None or job.nonce != nonce or (client is not None and job.client != client):
@@ -131,25 +131,25 @@ def find_job(tx: Transaction, job_id: object, client: str | None, *, lock: bool 
 
 
 def next_event(job: JobRow, at: int, kind: str, **data: str | int) -> EventRow:
-    """A row of `event` with the job's next number; the caller writes the job's `events`."""
+    """Create a row of `event` and advance `job.events`, which the caller writes."""
     job.events += 1
     return job.number, job.events, at, kind, json.dumps(data, ensure_ascii=False)
 
 
 def write_events(tx: Transaction, events: Sequence[EventRow]) -> None:
-    """Adds rows, and tells those who wait for these jobs."""
+    """Insert rows of `event`, and notify subscribers of their jobs."""
     tx.many("INSERT INTO event (job, number, at, kind, data) VALUES (?, ?, ?, ?, ?)", events)
     tx.changes.topics.update(event[0] for event in events)
 
 
 def event_of(row: Row) -> Event:
-    """A record of number, at, kind and data."""
+    """Convert a row of number, at, kind and data."""
     number, at, kind, data = row
     return Event(number, at / 1e6, kind, json.loads(data))
 
 
 def count(tx: Transaction, client: str, jobs: int, payload_bytes: int, kept: int) -> None:
-    """Changes what a client has."""
+    """Add to the usage counters of a client."""
     tx.run(
         "INSERT INTO usage (client, stripe, jobs, payload_bytes, kept) VALUES (?, ?, ?, ?, ?) "
         "ON CONFLICT (client, stripe) DO UPDATE SET jobs = usage.jobs + excluded.jobs, "

@@ -1,4 +1,4 @@
-"""What all operations go by: limits, clocks, the disk; and the rate at which jobs end."""
+"""Limits, clocks and disk state for all operations, and the rate at which jobs end."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LEAST_WAIT, _LONGEST_WAIT = 1.0, 300.0
 
 @dataclass
 class Rules:
-    """Shared by the operations of one queue."""
+    """Context of the operations of one queue."""
 
     limits: Limits
     clock: Clock
@@ -29,9 +29,9 @@ class Rules:
     )
 
     def retry_seconds(self, tx: Transaction, jobs: int, client: str | None) -> float:
-        """The time until `jobs` jobs of a client or of all end, at the rate of the last minute.
+        """Estimate the seconds until `jobs` jobs, of one client or all, have ended.
 
-        The duration of a lease, if none has ended in that minute.
+        Uses the rate of the last minute, or the lease duration if no job ended in it.
         """
         begin = self.clock.steady()
         if begin - self._rates[0] > 1:

@@ -1,4 +1,4 @@
-"""What workers tell of the partitions that they hold, refused once their lease is lost."""
+"""Reports of workers on the partitions they hold, refused once the lease is lost."""
 
 from __future__ import annotations
 
@@ -27,7 +27,12 @@ from quod.service.queue.transaction import Transaction
 
 @dataclass(frozen=True)
 class Report:
-    """How an attempt ended; `result` if it succeeded."""
+    """The end of an attempt.
+
+    result: the result if it succeeded.
+    code, message: the reason if it failed or was lost.
+    retry: whether a failed attempt is repeated.
+    """
 
     lease: Lease
     outcome: Outcome
@@ -39,7 +44,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Renewal:
-    """Leases that go on, and at which stage each is; "" says nothing of it."""
+    """Leases to renew; `stage` is the stage they have reached, "" for no change."""
 
     leases: tuple[Lease, ...]
     stage: str = ""
@@ -47,7 +52,7 @@ class Renewal:
 
 @dataclass(frozen=True)
 class Held:
-    """A partition that is still the worker's, and its job, both locked."""
+    """A partition that the worker still holds, and its job, both locked."""
 
     job: JobRow
     partition: int
@@ -59,7 +64,7 @@ class Held:
 
 
 def held(tx: Transaction, number: int, partition: int, token: int) -> Held:
-    """Locks what a lease is of; `LeaseLostError` with the reason if it is none any more."""
+    """Lock the partition and job of a lease; raises LeaseLostError if the lease is void."""
     rows = tx.rows(
         "SELECT state, token, attempts, worker, started, stage FROM part "
         f"WHERE job = ? AND partition = ?{tx.for_update}",
@@ -77,7 +82,7 @@ def held(tx: Transaction, number: int, partition: int, token: int) -> Held:
 
 
 def settle(tx: Transaction, rules: Rules, reports: Sequence[Report]) -> list[Job | ServiceError]:
-    """Writes down how attempts ended; each job as it is then."""
+    """Record the end of attempts; return for each the updated job or the error."""
 
     def one(report: Report) -> Job:
         lease = report.lease
@@ -87,7 +92,7 @@ def settle(tx: Transaction, rules: Rules, reports: Sequence[Report]) -> list[Job
         else:
             if report.outcome is Outcome.LOST:
                 blame(tx, rules, part.job.key, part.job.number)
-                # It may have suspended the key, which is an event of this job.
+                # This may have suspended the key, which added an event to this job.
                 part = held(tx, part.job.number, part.partition, part.token)
             give_up(tx, rules, part, report.outcome, report.code, report.message, report.retry)
         return part.job.record()
@@ -103,7 +108,7 @@ def _or_refusal(work: Callable[[Report], Job], report: Report) -> Job | ServiceE
 
 
 def _succeed(tx: Transaction, rules: Rules, part: Held, result: bytes) -> None:
-    """The result and its event, in the transaction that ends the job if it is the last."""
+    """Store a result and its event, and end the job with its last partition."""
     job, now = part.job, rules.clock.wall()
     tx.run(
         f"UPDATE part SET state = {PartState.DONE:d}, result = ?, ended = ? "
@@ -128,7 +133,7 @@ def give_up(
     tx: Transaction, rules: Rules, part: Held, outcome: Outcome, code: str, message: str,
     retry: bool = True,
 ) -> None:  # fmt: skip
-    """An attempt ended without a result: the partition waits again, or its job has failed."""
+    """Record an attempt without result: requeue the partition, or fail its job."""
     job, now, released = part.job, rules.clock.wall(), outcome is Outcome.RELEASED
     tx.run(
         "INSERT INTO attempt (job, partition, token, worker, started, ended, outcome, code, "
@@ -165,7 +170,7 @@ def give_up(
 def renew(
     tx: Transaction, rules: Rules, renewals: Sequence[Renewal]
 ) -> list[list[LeaseLostError | None]]:
-    """Lets leases go on; None for each that does."""
+    """Renew leases; return for each None or its error."""
 
     def one(lease: Lease, stage: str) -> LeaseLostError | None:
         number, _ = number_of(lease.job)

@@ -1,4 +1,4 @@
-"""Taking jobs: the same request once, within quotas, on disk before it is acknowledged."""
+"""Submission of jobs: idempotent, within quotas, on disk before they are acknowledged."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ class Sized:
 
 
 def submit(tx: Transaction, rules: Rules, groups: Sequence[Sequence[Sized]]) -> list[list[Outcome]]:
-    """Takes the jobs of several callers, each of them or none of it; what became of each.
+    """Submit the jobs of several callers; return the outcome of each.
 
-    What was submitted before is answered first: neither a full queue nor its deadline, which may
-    have passed since, make it another request. Payloads that are not taken are deleted.
+    A repeated request is answered first: neither a full queue nor its expired deadline turns it
+        into a new request. Payloads of refused jobs are deleted.
     """
     given = [one for group in groups for one in group]
     rules.spool.sync()
@@ -85,10 +85,10 @@ def submit(tx: Transaction, rules: Rules, groups: Sequence[Sequence[Sized]]) -> 
 
 
 def _known(tx: Transaction, identities: set[str]) -> dict[str, JobRow]:
-    """The jobs that there are of these."""
+    """Existing jobs by identity."""
     found = {}
     for chunk in in_chunks(sorted(identities)):
-        # That they are not null Postgres does not see in a long list, which its index needs.
+        # Postgres cannot infer NOT NULL from a long list, and its index needs that.
         rows = tx.rows(
             f"SELECT {COLUMNS} FROM job WHERE identity IS NOT NULL "
             f"AND identity IN {placeholders(chunk)}",
@@ -99,7 +99,7 @@ def _known(tx: Transaction, identities: set[str]) -> dict[str, JobRow]:
 
 
 class _Door:
-    """Lets jobs in while there is a place for them; what it reads, it reads once a transaction."""
+    """Admission control of one transaction, which reads each table at most once."""
 
     def __init__(self, tx: Transaction, rules: Rules) -> None:
         self.taken: list[JobRow] = []
@@ -110,7 +110,7 @@ class _Door:
         self._suspended: set[str] | None = None
 
     def take(self, one: Sized) -> JobRow:
-        """The job of a submission, not written yet; raises what keeps it from being taken."""
+        """Return the row of an admitted job, not written yet; raises the reason for refusal."""
         given = one.submission
         if self._suspended is None:
             self._read()
@@ -215,7 +215,7 @@ class _Door:
 
 
 def suspended_keys(tx: Transaction) -> set[str]:
-    """Keys that are suspended."""
+    """Return the suspended keys."""
     return {key for (key,) in tx.rows("SELECT key FROM proving_key WHERE suspended = 1")}
 
 

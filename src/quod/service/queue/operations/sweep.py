@@ -21,7 +21,7 @@ LOST = "WORKER_LOST"
 
 @dataclass(frozen=True, order=True)
 class Running:
-    """A lease as whoever watches it sees it; equal to what it was unless it was renewed."""
+    """A snapshot of a lease, equal to a later one unless the lease was renewed."""
 
     job: int
     partition: int
@@ -30,7 +30,7 @@ class Running:
 
 
 def running(tx: Transaction) -> list[Running]:
-    """All leases."""
+    """Return snapshots of all leases."""
     rows = tx.rows(
         f"SELECT job, partition, token, renewals FROM part WHERE state = {PartState.RUNNING:d}"
     )
@@ -38,7 +38,10 @@ def running(tx: Transaction) -> list[Running]:
 
 
 def lose(tx: Transaction, rules: Rules, leases: Sequence[Running], *, blamed: bool = True) -> int:
-    """Ends leases that are still as they were seen; how many. Keys are blamed once for all."""
+    """End leases that were not renewed since their snapshots; return the number ended.
+
+    blamed: count one loss against each key of these leases.
+    """
     blameable: dict[str, int] = {}
     lost = 0
     for lease in sorted(leases):
@@ -62,7 +65,7 @@ def lose(tx: Transaction, rules: Rules, leases: Sequence[Running], *, blamed: bo
 
 
 def expire(tx: Transaction, rules: Rules) -> int:
-    """Ends jobs whose deadline has passed, running or not; how many."""
+    """End jobs whose deadline has passed, running or not; return the number ended."""
     rows = tx.rows(
         "SELECT number FROM job WHERE state < 2 AND deadline <= ? LIMIT ?",
         (rules.clock.wall(), MOST_AT_ONCE),
@@ -79,7 +82,7 @@ def expire(tx: Transaction, rules: Rules) -> int:
 def cancel(
     tx: Transaction, rules: Rules, requests: Sequence[tuple[str, str | None]]
 ) -> list[Job | ServiceError]:
-    """Ends jobs that their clients do not want any more; those that have ended stay as they are."""
+    """Cancel jobs for their clients; ended jobs stay unchanged."""
     outcomes: list[Job | ServiceError] = []
     for job_id, client in requests:
         try:
@@ -94,5 +97,5 @@ def cancel(
 
 
 def live_payloads(tx: Transaction) -> set[str]:
-    """The payloads of all jobs that have not ended."""
+    """Return the payloads of all unfinished jobs."""
     return {name for (name,) in tx.rows("SELECT payload FROM job WHERE state < 2") if name}

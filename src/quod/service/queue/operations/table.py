@@ -1,4 +1,4 @@
-"""What calls of the queue do, by their kinds."""
+"""The operations of the queue by kind of call."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from quod.service.queue.operations.sweep import cancel
 
 
 def _for_each(work: Callable[..., None]) -> Callable[..., list[None]]:
-    """An operation of one call at a time, for calls that are rare."""
+    """Make an operation that handles rare calls one by one."""
 
     def run(tx: Any, rules: Rules, arguments: Sequence[tuple[Any, ...]]) -> list[None]:
         for one in arguments:
@@ -33,4 +33,4 @@ OPERATIONS: dict[str, Callable[..., Sequence[Any]]] = {
     "submit": submit,
     "claim": claim,
 }
-"""In this order within a transaction: what is finished makes place for what comes."""
+"""The order within a transaction: finished jobs make room for new ones."""

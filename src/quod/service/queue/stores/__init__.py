@@ -1,1 +1,1 @@
-"""Where the queue is kept: `sqlite` for one host, `postgres` for a fleet."""
+"""The databases of the queue: `sqlite` for one host, `postgres` for a fleet."""

@@ -1,7 +1,7 @@
-"""Whether the machine went down under a queue, from what is written in the file of its lock.
+"""Detection of machine crashes, by the boot id in a queue's lock file.
 
-While a queue is open the file has the name of the machine's boot; a process that ends well empties
-it. One that is killed leaves it, and the next one finds the boot that it is in itself, or another.
+While a queue is open the file holds the machine's boot id; a clean shutdown empties it. A killed
+process leaves the id behind, and the next process compares it with its own.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ _UNKNOWN = b"unknown"
 
 
 def machine_went_down(lock: int) -> bool:
-    """Whether the machine did, or may have done, since the queue was last closed; notes the boot.
+    """Report whether the machine crashed, or may have, since the queue was last closed.
 
-    It stays so for those who open the queue after a process was killed, until one ends well.
+    Writes the boot id to an empty lock file. After a crash the result stays true until a process
+    shuts down cleanly.
     """
     try:
         boot = _BOOT.read_bytes().strip()
@@ -31,5 +32,5 @@ def machine_went_down(lock: int) -> bool:
 
 
 def ended_well(lock: int) -> None:
-    """Nothing is under way any more."""
+    """Record a clean shutdown."""
     os.ftruncate(lock, 0)

@@ -1,4 +1,4 @@
-"""A few connections that threads take turns with."""
+"""A pool of database connections shared by threads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ C = TypeVar("C")
 
 
 class Pool(Generic[C]):
-    """At most `most` connections, opened when they are needed."""
+    """At most `most` connections, opened on demand."""
 
     def __init__(self, connect: Callable[[], C], close: Callable[[C], None], most: int = 4) -> None:
         self._connect, self._close = connect, close
@@ -22,7 +22,7 @@ class Pool(Generic[C]):
 
     @contextmanager
     def connection(self) -> Iterator[C]:
-        """One for this thread alone; if the block raises it is closed, and those that are idle."""
+        """A connection for this thread alone; if the block raises, closes it and all idle ones."""
         with self._places:
             with self._lock:
                 idle = self._idle.pop() if self._idle else None
@@ -30,7 +30,7 @@ class Pool(Generic[C]):
             try:
                 yield found
             except BaseException:
-                # A server that has gone took all of them with it.
+                # If the server has gone, all connections are broken.
                 for one in [found, *self._take_idle()]:
                     self._close(one)
                 raise
@@ -42,7 +42,7 @@ class Pool(Generic[C]):
                 self._close(found)
 
     def close(self) -> None:
-        """Closes what is idle, and the others as soon as they are."""
+        """Close idle connections now, and the others when they are returned."""
         self._closed = True
         for one in self._take_idle():
             self._close(one)

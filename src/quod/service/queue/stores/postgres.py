@@ -1,8 +1,8 @@
-"""The queue in a database of Postgres, for several processes and hosts (psycopg 3).
+"""The queue in a Postgres database, for several processes and hosts (psycopg 3).
 
-`synchronous_commit=on`; rows that another process works on are skipped. What waits is told through
-LISTEN and NOTIFY, after the commit: a notification within it would make all commits of the
-database wait for each other. One that is lost costs the time until the next look.
+Commits use `synchronous_commit=on`; rows that another process has locked are skipped. Waiting
+processes are notified with LISTEN and NOTIFY after the commit, as a NOTIFY within it would
+serialise all commits of the database. A lost notification delays them until the next poll.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _log = logging.getLogger(__name__)
 
 
 class PostgresTransaction:
-    """Statements of one connection."""
+    """A transaction on one connection."""
 
     for_update = " FOR UPDATE"
     skip_locked = " FOR UPDATE SKIP LOCKED"
@@ -81,15 +81,15 @@ class PostgresTransaction:
 
 @lru_cache(maxsize=1024)
 def _words(statement: str) -> Any:
-    """A statement with the placeholders of psycopg."""
+    """Replace the placeholders of a statement with those of psycopg."""
     return statement.replace("?", "%s")
 
 
 class PostgresStore:
-    """A schema of a database, opened or made; see `quod.service.queue.stores.store.Store`.
+    """A schema of a database, opened or created; see `quod.service.queue.stores.store.Store`.
 
-    Raises `UnavailableError` if there is no database, `InputError` if its schema is of another
-    program or a newer Quod.
+    Raises UnavailableError if the database cannot be reached, InputError if the schema belongs to
+    another program or a newer Quod.
     """
 
     name = "postgres"
@@ -112,8 +112,8 @@ class PostgresStore:
     def write(
         self, work: Callable[[PostgresTransaction], T], *, durable: bool = True
     ) -> tuple[T, Changes]:
-        # Always durable: workers on other machines outlive that of the database, and what they hold
-        # must not be given out again under the token that they have.
+        # Always durable: workers on other machines outlive a crash of the database's, and the
+        # partitions that they hold must not be leased again under the same token.
         with self._errors():
             if self._writer is None or self._writer.closed or self._writer.broken:
                 self._writer = self._connect()
@@ -126,12 +126,12 @@ class PostgresStore:
         topics = sorted(changes.topics)
         for first in range(0, len(topics), _TOPICS_AT_ONCE):
             told = " ".join(f"{topic:x}" for topic in topics[first : first + _TOPICS_AT_ONCE])
-            # It is committed: who waits looks again by itself if this fails.
+            # The transaction is committed: if this fails, waiting processes poll.
             self._notify(told)
 
     def read(self, work: Callable[[PostgresTransaction], T]) -> T:
         with self._errors(), self._pool.connection() as connection:
-            # A snapshot for all statements, as a reader of SQLite has.
+            # One snapshot for all statements, as an SQLite reader has.
             connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
             with connection.transaction():
                 return work(PostgresTransaction(connection, self._stripe))
@@ -143,7 +143,7 @@ class PostgresStore:
         self._closed.set()
         self._pool.close()
         if self._writer is not None:
-            # The listener wakes, and finds the queue closed.
+            # Wakes the listener, which then finds the queue closed.
             self._notify("")
             self._writer.close()
         self._listener.join()
@@ -155,7 +155,7 @@ class PostgresStore:
                 sql.SQL("SET search_path TO {}").format(sql.Identifier(self._schema))
             )
             connection.execute("SET synchronous_commit TO on")
-            # Plans are made while tables are empty, and kept: none may read all of a table.
+            # Plans are made while tables are empty, and cached: none may scan a whole table.
             connection.execute("SET enable_seqscan TO off")
         except BaseException:
             connection.close()
@@ -163,7 +163,7 @@ class PostgresStore:
         return connection
 
     def _prepare(self) -> None:
-        """Makes the schema or brings it up to date, one process at a time."""
+        """Create the schema or migrate it, one process at a time."""
         self._writer = self._connect()
         with self._writer.transaction():
             tx = PostgresTransaction(self._writer, 0)
@@ -224,7 +224,7 @@ class PostgresStore:
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        """Errors of psycopg as ours."""
+        """Convert errors of psycopg to errors of Quod."""
         if self._closed.is_set():
             raise UnavailableError("the queue is closed", retry_seconds=_RETRY_SECONDS)
         try:
@@ -249,5 +249,5 @@ def _close(connection: Connection) -> None:
 
 
 def _line(error: Exception) -> str:
-    """The first line of an error: later ones may show values of rows."""
+    """The first line of an error message: later lines may show values of rows."""
     return (str(error).splitlines() or [type(error).__name__])[0]

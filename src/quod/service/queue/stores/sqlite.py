@@ -1,8 +1,8 @@
-"""The queue in a file of SQLite, for one process on one host.
+"""The queue in an SQLite file, for one process on one host.
 
-Write-ahead log with `synchronous=FULL`: a commit is on disk before it returns. A second process is
-refused by a lock on a file beside it, which the kernel lets go of when its owner dies, however it
-does. One thread writes; readers have connections of their own and never wait for the disk.
+The log is write-ahead with `synchronous=FULL`: a commit is on disk before it returns. A lock file,
+which the kernel unlocks however its owner dies, keeps a second process out. One thread writes;
+readers have connections of their own and never wait for the disk.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from quod.service.queue.transaction import Changes, Parameters, Row
 
 T = TypeVar("T")
 
-# Memory that processes share and locks on ranges are not to be had on these.
+# Shared memory and range locks do not work on these.
 _OF_A_NETWORK = ("nfs", "nfs4", "cifs", "smb3", "9p", "afs", "ceph", "lustre", "glusterfs")
 _RESTART_SECONDS = 60.0
 
-# What only a mistake of ours makes SQLite say: it is told as one.
+# Results that only a defect of Quod causes, and which are reported as defects.
 _DEFECTS = (0, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH,
             sqlite3.SQLITE_MISUSE, sqlite3.SQLITE_RANGE, sqlite3.SQLITE_LOCKED)  # fmt: skip
 _SYNCING = (sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC)
 
 
 class SqliteTransaction:
-    """Statements of one connection."""
+    """A transaction on one connection."""
 
     for_update = ""
     skip_locked = ""
@@ -63,14 +63,14 @@ class SqliteTransaction:
         return list(range(after - count, after))
 
     def serialise(self, clients: Iterable[str]) -> None:
-        """One thread writes, and so they are."""
+        """Do nothing: the single writer thread serialises all transactions."""
 
 
 class SqliteStore:
-    """A file, opened or made; see `quod.service.queue.stores.store.Store`.
+    """A database file, opened or created; see `quod.service.queue.stores.store.Store`.
 
-    Raises `StoreInUseError` if another process has it, `InputError` for a file that is damaged, of
-    another program, or of a newer Quod.
+    Raises StoreInUseError if another process has it open, InputError if the file is damaged or
+    belongs to another program or a newer Quod.
     """
 
     name = "sqlite"
@@ -83,7 +83,7 @@ class SqliteStore:
         self._broken = ""
         _refuse_networks(path.parent)
         self._lock = _lock(path.with_suffix(".lock"))
-        # A machine that went down may have been brought down by a job, whose attempts must count.
+        # A job may have crashed the machine; its attempts must count, so they are synced.
         self._careful = machine_went_down(self._lock)
         self._synced = True
         try:
@@ -104,7 +104,7 @@ class SqliteStore:
             self._set_synced(durable or self._careful)
             found = self._commit(lambda: work(transaction))
             if not self._synced and transaction.changes.ends:
-                # A sync takes along what is in the log before.
+                # One sync also covers all earlier entries of the log.
                 self._set_synced(True)
                 self._commit(lambda: transaction.run("UPDATE counter SET next = next"))
         return found, transaction.changes
@@ -154,7 +154,7 @@ class SqliteStore:
         os.close(self._lock)
 
     def _connect(self) -> sqlite3.Connection:
-        # Its mode is that of the file, which is made here so that nobody else may read it.
+        # Created here with mode 0600, as SQLite would let other users read the file.
         os.close(os.open(self._path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
         connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
         connection.execute("PRAGMA busy_timeout = 5000")
@@ -166,7 +166,7 @@ class SqliteStore:
         return connection
 
     def _prepare(self) -> None:
-        """Looks whether the file is ours and whole, and brings its tables up to date."""
+        """Check that the file is an intact queue, and migrate its tables."""
         try:
             [(application,)] = self._writer.execute("PRAGMA application_id")
             [(version,)] = self._writer.execute("PRAGMA user_version")
@@ -186,7 +186,7 @@ class SqliteStore:
                 raise sqlite3.DatabaseError(found[0][0])
             self._writer.execute("PRAGMA journal_mode = WAL")
             self._writer.execute("PRAGMA synchronous = FULL")
-            # Payloads are secrets: what is deleted is overwritten.
+            # Payloads are secret: deleted content is overwritten.
             self._writer.execute("PRAGMA secure_delete = ON")
             for step in range(version, len(MIGRATIONS)):
                 self._migrate(step)
@@ -218,10 +218,10 @@ class SqliteStore:
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        """Errors of SQLite as ours.
+        """Convert errors of SQLite to errors of Quod.
 
-        After a failed write of the disk nobody knows what it holds, so that nothing is written
-        until the queue is opened again, which reads it.
+        After a failed disk write the content of the file is unknown, so writes are refused until
+        the queue is opened again and reads it.
         """
         try:
             yield
@@ -238,13 +238,13 @@ class SqliteStore:
             raise self._unavailable() from error
 
     def _make_space(self) -> None:
-        """Throws the ballast, and moves the log into the database, where it takes less."""
+        """Free the reserved space and checkpoint the log, which then takes less."""
         self._ballast.throw()
         with suppress(sqlite3.OperationalError):
             self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def _is_full(self, code: int) -> bool:
-        """Whether a write failed for want of space, after which the log is as it was."""
+        """Report whether a write failed for lack of space, which leaves the log unchanged."""
         if code & 0xFF == sqlite3.SQLITE_IOERR and code not in _SYNCING:
             return self._ballast.full()
         return code == sqlite3.SQLITE_FULL
@@ -268,7 +268,7 @@ def _lock(path: Path) -> int:
 
 
 def _refuse_networks(folder: Path) -> None:
-    """Refuses file systems on which SQLite's log does not work."""
+    """Raise InputError for file systems on which SQLite's log does not work."""
     try:
         mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
     except OSError:

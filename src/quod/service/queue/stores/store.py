@@ -1,4 +1,4 @@
-"""What a store is: transactions of a database, and the news of them."""
+"""The interface of a store: database transactions and their notifications."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ T = TypeVar("T")
 
 
 class UndoneError(QuodError):
-    """A transaction was undone and changed nothing; done again, perhaps alone, it may succeed."""
+    """A transaction was rolled back; a retry, perhaps with fewer calls, may succeed."""
 
 
 class Store(Protocol):
     """A database with the tables of `schema`.
 
-    One thread writes; any may read. Both raise `UnavailableError` when the database cannot be
-    reached, and then a write may have been committed all the same.
+    One thread writes; any thread may read. Both raise UnavailableError if the database cannot be
+    reached; a write may have been committed all the same.
     """
 
     @property
@@ -31,33 +31,33 @@ class Store(Protocol):
 
     @property
     def most_body(self) -> int:
-        """The bytes of the largest payload that is kept as a row; 0 if none is."""
+        """The maximum size in bytes of a payload stored as a row; 0 if none is."""
         ...
 
     @property
     def shared(self) -> bool:
-        """Whether other processes have the same queue."""
+        """Report whether other processes may use this queue at the same time."""
         ...
 
     def write(self, work: Callable[[Transaction], T], *, durable: bool = True) -> tuple[T, Changes]:
-        """Commits what `work` does, durably; or raises, and nothing is done.
+        """Run `work` in a transaction and commit it, or roll it back and raise.
 
-        What need not be `durable` may be lost with the machine, unless it ends a job, and never
-        with the process. `UndoneError` says that it can be tried again, `StorageFullError` that the
-        disk is full.
+        durable: if False, a machine crash may undo the commit unless it ends a job; a process crash
+            never does.
+        Raises UndoneError if a retry may succeed, StorageFullError if the disk is full.
         """
         ...
 
     def tell(self, changes: Changes) -> None:
-        """Tells who waits of what the thread that writes has committed."""
+        """Notify subscribers of the changes of a committed transaction."""
         ...
 
     def shred(self) -> bool:
-        """Takes what was deleted out of the log as well; False if somebody is reading it."""
+        """Remove deleted data from the log as well; return False if a reader prevents it."""
         ...
 
     def read(self, work: Callable[[Transaction], T]) -> T:
-        """What `work` reads in one snapshot."""
+        """Run `work` on one snapshot; return its result."""
         ...
 
     def close(self) -> None: ...
