@@ -1,7 +1,7 @@
-"""What the service refuses, by the code of gRPC that its clients see (`status`).
+"""Errors of the service, each with the gRPC status code that clients see (`status`).
 
-Wrong arguments are `InputError` as everywhere (INVALID_ARGUMENT). No message holds a witness, or
-the name of the file that has it.
+Invalid arguments raise `InputError` as everywhere (INVALID_ARGUMENT). No message contains a witness
+or the name of its file.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from quod.errors import ServiceError, TryAgainError
 
 
 class AlreadyExistsError(ServiceError):
-    """The client has a job of this idempotency key for another request."""
+    """The client has used this idempotency key for another request."""
 
     status = "ALREADY_EXISTS"
 
 
 class NotFoundError(ServiceError):
-    """There is no such job, or it has been collected, or it is another client's."""
+    """The job does not exist, was collected, or belongs to another client."""
 
     status = "NOT_FOUND"
 
@@ -30,25 +30,25 @@ class DeadlinePassedError(ServiceError):
 
 
 class QueueFullError(TryAgainError):
-    """A quota of the client, or a limit of the queue, leaves no place for the job."""
+    """A quota of the client or a limit of the queue has no room for the job."""
 
     status = "RESOURCE_EXHAUSTED"
 
 
 class StorageFullError(TryAgainError):
-    """The disk is nearly full: no new jobs are taken, and those that were are finished."""
+    """The disk is nearly full: new jobs are refused, accepted ones are finished."""
 
     status = "RESOURCE_EXHAUSTED"
 
 
 class KeySuspendedError(ServiceError):
-    """Proofs with this key have ended workers, so that it takes no jobs until it is resumed."""
+    """Workers died while proving with this key; it accepts no jobs until it is resumed."""
 
     status = "FAILED_PRECONDITION"
 
 
 class LeaseLostError(ServiceError):
-    """The part is no longer this worker's; what it has computed must be thrown away."""
+    """The worker no longer holds the partition and must discard its result."""
 
     status = "ABORTED"
 
@@ -62,14 +62,17 @@ class StoreInUseError(ServiceError):
 class UnavailableError(TryAgainError):
     """The queue is closed, or its database cannot be reached.
 
-    What was asked for may have been done: a submission is repeated with its idempotency key.
+    The operation may have been committed: repeat a submission with its idempotency key.
     """
 
     status = "UNAVAILABLE"
 
 
 class KeyChangedError(ServiceError):
-    """A file of a key is not what was registered: another, written to, or gone; `path` names it."""
+    """A file of a key was replaced, changed or deleted since its registration.
+
+    path: the file.
+    """
 
     status = "FAILED_PRECONDITION"
 
@@ -79,7 +82,11 @@ class KeyChangedError(ServiceError):
 
 
 class KeyTooLargeError(ServiceError):
-    """A key does not fit a budget if it is alone: `parts` has the bytes of each, `budget` its."""
+    """A key exceeds a memory budget even if no other key is loaded.
+
+    parts: the bytes of each part.
+    budget: the budget in bytes.
+    """
 
     status = "FAILED_PRECONDITION"
 
@@ -90,24 +97,24 @@ class KeyTooLargeError(ServiceError):
 
 
 class KeyInUseError(ServiceError):
-    """A key that is leased or being loaded cannot be given up now."""
+    """A key cannot be evicted while it is leased or being loaded."""
 
     status = "FAILED_PRECONDITION"
 
 
 class KeysBusyError(TryAgainError):
-    """There was no room for a key in time, as others are in use."""
+    """A key could not be loaded in time, as other keys are in use."""
 
     status = "RESOURCE_EXHAUSTED"
 
 
 class UnauthenticatedError(ServiceError):
-    """The request has no token, or one that is nobody's."""
+    """The request has no token, or an unknown one."""
 
     status = "UNAUTHENTICATED"
 
 
 class PermissionDeniedError(ServiceError):
-    """The client is known and may not do this: its role, its keys, its priority, its root."""
+    """The client's role, keys, priority or root do not permit the request."""
 
     status = "PERMISSION_DENIED"

@@ -1,8 +1,8 @@
 """The log of a server and its workers: lines of JSON or text on standard error.
 
-No line has a value of a witness. For unexpected errors the log has their type and the places in the
-code, not their text, which may contain anything. For the same reason, records of other libraries
-have the first line of their template without its arguments.
+No line contains a value of a witness. Unexpected errors are logged by type and code positions,
+without their text, which may contain anything. For the same reason, a record of another library is
+logged as the first line of its template, without arguments.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 
 class LineFormatter(logging.Formatter):
-    """Formats a record as one line."""
+    """Formats a record as one line of JSON or text."""
 
     def __init__(self, *, as_json: bool) -> None:
         super().__init__()
@@ -85,7 +85,7 @@ def write_log(level: str, *, as_json: bool) -> None:
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
     logging.getLogger("quod").setLevel(level.upper())
-    # It warns of each malformed request, which anybody can send.
+    # It warns of each malformed request, which any caller can send.
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     warnings.showwarning = _log_warning
     sys.excepthook = lambda *error: _log_error("an error ended the process", error)

@@ -1,16 +1,16 @@
-"""What a job's payload holds: for each partition a witness, a path to one, or inputs as JSON.
+"""The payload format of jobs: per partition a witness, the path of one, or JSON inputs.
 
-A server writes it to the spool, a worker reads it. All of it is little-endian:
+A server writes payloads to the blob store, workers read them. All numbers are little-endian:
 
     8 bytes   ``QUODJOB`` and the version, 1
     u32       the kind: 1 witnesses (.wtns), 2 paths, 3 inputs
     u32       n, the number of partitions
-    n x u64   the bytes of each body
+    n x u64   the length of each body in bytes
               the bodies, in the order of the partitions
 
-A path is kept as the real path of the client's root, a zero byte, and the path from there, with no
-link in it: a worker that opens it follows none (`open_witness`). Payloads are secrets, so that no
-error shows anything of them.
+A path is stored as the resolved root of the client, a zero byte, and the resolved path relative to
+the root; a worker opens it without following links (`open_witness`). Payloads are secret, so no
+error shows any of their content.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from quod.service.queue.records import MOST_PARTITIONS
 from quod.validation import file_path, whole_number
 
 MOST_INPUT_BYTES: Final = 64 << 20
-"""Of the inputs of one partition."""
+"""The maximum size of the inputs of one partition."""
 
 _MAGIC: Final = b"QUODJOB\x01"
 _HEAD: Final = struct.Struct("<8sII")
@@ -39,14 +39,14 @@ _OPEN: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class PayloadKind(IntEnum):
-    """What the bodies of a payload are."""
+    """The kind of the bodies of a payload."""
 
     WTNS = 1
-    """Files of the format .wtns."""
+    """Files in the .wtns format."""
     PATH = 2
-    """Where such files are, below a root of the client's."""
+    """Paths of .wtns files below a root of the client."""
     INPUTS = 3
-    """Inputs of the circuit as JSON, from which its own program computes the witness."""
+    """Circuit inputs as JSON, from which the circuit's witness calculator computes the witness."""
 
 
 _MOST_OF_KIND: Final = {
@@ -58,7 +58,7 @@ _MOST_OF_KIND: Final = {
 
 @frozen
 class Section:
-    """Bytes of a file: where they begin and how many they are."""
+    """A byte range of a file."""
 
     offset: int
     length: int
@@ -66,16 +66,17 @@ class Section:
 
 @frozen
 class PayloadHeader:
-    """The kind of a payload and where the body of each partition is."""
+    """The kind of a payload, and the byte range of each partition's body."""
 
     kind: PayloadKind
     sections: tuple[Section, ...]
 
 
 def payload_header(kind: PayloadKind, lengths: Sequence[int]) -> bytes:
-    """What comes before the bodies, whose bytes are `lengths`: one for each partition.
+    """Encode the header of a payload whose bodies have these lengths in bytes.
 
-    `InputError` for none or too many of them, and for one that is empty or too long for its kind.
+    Raises InputError for no lengths or too many, and for a length that is zero or too large for the
+    kind.
     """
     if not 1 <= len(lengths) <= MOST_PARTITIONS:
         raise InputError(
@@ -89,9 +90,9 @@ def payload_header(kind: PayloadKind, lengths: Sequence[int]) -> bytes:
 
 
 def read_header(file: BinaryIO, partitions: int) -> PayloadHeader:
-    """The header of a payload for that many partitions, checked against the length of its file.
+    """Read the header of a payload and check it against the size of its file.
 
-    `InputError` for anything that `payload_header` and bodies of these lengths are not.
+    Raises InputError if it is malformed or has another number of partitions.
     """
     size = file.seek(0, os.SEEK_END)
     file.seek(0)
@@ -121,7 +122,7 @@ def read_header(file: BinaryIO, partitions: int) -> PayloadHeader:
 
 
 def read_body(file: BinaryIO, section: Section) -> bytes:
-    """The body of a partition; `InputError` if it is not there whole."""
+    """Read the body of a partition; raises InputError if the file is truncated."""
     file.seek(section.offset)
     body = file.read(section.length)
     if len(body) != section.length:
@@ -130,15 +131,15 @@ def read_body(file: BinaryIO, section: Section) -> bytes:
 
 
 def path_body(root: str | os.PathLike[str], path: object) -> bytes:
-    """The body for a witness at `path`, absolute or from `root` on, which must be below `root`.
+    """Encode the path of a witness, which is absolute or relative to `root`.
 
-    Links are followed here, once, and must not lead out of the root. `InputError` where there is no
-    such file, which does not tell what else there is outside.
+    Resolves links here, once. Raises InputError unless the result is a file below the root; the
+    error reveals nothing about files outside.
     """
     if not isinstance(path, str) or not path or "\0" in path:
         raise InputError("the path of a witness must be text, not empty and without NUL")
     if len(path) > _MOST_PATH_BYTES:
-        # Each step of a path is looked at, and the longer the path is the longer that takes.
+        # Resolving a path takes time for each of its components.
         raise _too_long()
     try:
         real_root = os.path.realpath(file_path(root), strict=True)
@@ -167,10 +168,10 @@ def _too_long() -> InputError:
 def open_witness(
     file: BinaryIO, header: PayloadHeader, partition: int
 ) -> Iterator[tuple[BinaryIO, Section]]:
-    """The file that has the witness of a partition, and where in it: the payload's or the client's.
+    """Open the witness of a partition: yield a file and the byte range in it.
 
-    `InputError` if the payload holds inputs instead, and if what the path was when the job was
-    submitted is not there, not a plain file, or leads over a link now.
+    The file is the payload or, for a path, the client's file. Raises InputError if the payload
+    holds inputs, or if the path is now missing, has become a link or is not a regular file.
     """
     section = header.sections[whole_number("the partition", partition, 0, len(header.sections) - 1)]
     if header.kind is PayloadKind.INPUTS:
@@ -184,7 +185,7 @@ def open_witness(
 
 
 def _open_path(body: bytes) -> int:
-    """A descriptor of the file that `path_body` found, if no link is on the way to it."""
+    """Open the file of a path body without following links."""
     root, zero, relative = body.partition(b"\0")
     names = relative.split(b"/")
     if not zero or not root.startswith(b"/") or {b"", b".", b".."} & set(names):
@@ -193,7 +194,7 @@ def _open_path(body: bytes) -> int:
     try:
         descriptor = os.open(root, _OPEN | os.O_DIRECTORY)
         for at, name in enumerate(names):
-            # A pipe would wait for who writes to it.
+            # Opening a pipe would block until it has a writer.
             last = os.O_NONBLOCK if at == len(names) - 1 else os.O_DIRECTORY
             outer, descriptor = descriptor, os.open(name, _OPEN | last, dir_fd=descriptor)
             os.close(outer)

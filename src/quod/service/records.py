@@ -10,9 +10,10 @@ from quod.frozen import frozen
 
 @frozen
 class RemoteKey:
-    """A key of a server; `problem` is the reason why it cannot be used, or empty.
+    """A key of a server.
 
-    A key with damaged files has no curve, and its counts are 0.
+    problem: the reason why it cannot be used, or empty. A key with damaged files has no curve, and
+        its counts are 0.
     """
 
     identity: str
@@ -27,9 +28,10 @@ class RemoteKey:
 
 @frozen
 class ServerState:
-    """The state of a server: "starting", "ready", "draining" or "unavailable".
+    """The state of a server.
 
-    A server is unavailable while its queue does not answer. `started` is its start time.
+    state: "starting", "ready", "draining", or "unavailable" while its queue does not answer.
+    started: its start time.
     """
 
     version: str
@@ -39,9 +41,9 @@ class ServerState:
 
 @frozen
 class ServerStatus(ServerState):
-    """The state of a server, and the unfinished jobs of this client there.
+    """The state of a server, and the unfinished jobs of this client.
 
-    `document` is for operators: queue, workers, keys and jobs, as in the answer of ``GET /status``.
+    document: the answer of ``GET /status``, for operators only.
     """
 
     jobs: int

@@ -1,6 +1,7 @@
-"""Errors of the service on the wire: a reason that never changes, a status, and back again.
+"""The encoding of errors: a stable reason and a status, and the way back to an error class.
 
-Both ends use these tables: a server writes an error as a `Refusal`, a client raises the same class.
+Both ends use these tables: a server encodes an error as a `Refusal`, a client raises the same
+    class.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from quod.service.encoding import Wire
 from quod.witness.errors import CalculatorError, WitnessLimitError
 
 DOMAIN: Final = "quod"
-"""Of the reasons (`google.rpc.ErrorInfo`)."""
+"""The domain of the reasons in `google.rpc.ErrorInfo`."""
 
 _REASONS: Final[dict[type[QuodError], str]] = {
     MismatchError: "MISMATCH",
@@ -56,25 +57,25 @@ HTTP_STATUS: Final = {
     "UNAVAILABLE": 503,
     "DEADLINE_EXCEEDED": 504,
 }
-"""As google.rpc.Code maps them."""
+"""The HTTP status codes that google.rpc.Code documents."""
 
 STATUS_OF_HTTP: Final = {code: name for name, code in reversed(HTTP_STATUS.items())}
 
 
 @frozen
 class Refusal:
-    """Why something was not done; `status` is a code of gRPC by name."""
+    """The reason why a request failed; `status` is the name of a gRPC code."""
 
     status: str
     reason: str
     message: str
     retry_seconds: Annotated[float | None, Wire(message="retry_after", optional=True)] = None
     field: Annotated[str, Wire(optional=True)] = ""
-    """Which argument is wrong, where that is known."""
+    """The invalid argument, if known."""
 
 
 def refusal_of(error: BaseException) -> Refusal:
-    """What a client is told of an error; of one that nobody expected, only that there was one."""
+    """Convert an error for a client; unexpected errors are reported without any detail."""
     for kind in type(error).__mro__:
         if kind in _REASONS:
             break
@@ -88,10 +89,10 @@ def refusal_of(error: BaseException) -> Refusal:
 
 
 def error_of(refusal: Refusal) -> QuodError:
-    """The error that a refusal tells of."""
+    """Convert a refusal to the error that a client raises."""
     kind = _CLASSES.get(refusal.reason)
     if kind is errors.KeyChangedError or kind is errors.KeyTooLargeError or kind is None:
-        # Of their fields only the message comes over the wire.
+        # Only the message of these errors is transmitted, not their fields.
         kind = TryAgainError if refusal.retry_seconds is not None else ServiceError
     if issubclass(kind, TryAgainError):
         return kind(refusal.message, retry_seconds=refusal.retry_seconds or 1.0)

@@ -1,4 +1,4 @@
-"""What an operator sees of a server: its records as one JSON document (`GET /status`).
+"""The status of a server for operators: its records as one JSON document (`GET /status`).
 
     activity = Activity()
     pool.watch(activity.record)
@@ -8,9 +8,9 @@
     document = status_document(server, workers, queue.status(), queue.jobs(most=200), activity)
     number = document["stages_after"]
     ...
-    stages, number = activity.stages(number)       # what a stream of events sends in between
+    stages, number = activity.stages(number)       # the new stages for a stream of events
 
-Times are seconds since 1970, sizes bytes, shares 0 to 1. No field holds anything of a witness.
+Times are seconds since 1970, sizes bytes, shares 0 to 1. No field contains anything of a witness.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from quod.service.worker.pools.pool import StageRecord, WorkerStatus
 
 FORMAT: Final = 1
 WINDOW: Final = 60.0
-"""Seconds for which stages are kept, and of which rates and shares are taken."""
+"""Seconds for which stages are kept, and over which rates and shares are computed."""
 
 SHOWN_JOBS: Final = 50
 _MOST_STAGES: Final = 20_000
-"""Of small proofs there may be thousands a second: the newest are kept."""
+"""The limit of kept stages: with small proofs thousands may end in a second."""
 
 Document = dict[str, Any]
 
 
 class Activity:
-    """The stages of the last minute, and how workers' counts have risen. For any threads.
+    """The stages of the last minute and samples of workers' counters. Thread-safe.
 
-    `clock` is the wall clock of the server, by which stages are told.
+    clock: the wall clock of the server, which also times the stages.
     """
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
@@ -52,24 +52,24 @@ class Activity:
         self._samples: deque[tuple[float, dict[str, tuple[float, int, float]]]] = deque()
 
     def record(self, stage: StageRecord) -> None:
-        """A stage that has ended; what `WorkerPool.watch` calls."""
+        """Record a finished stage; a callback for `WorkerPool.watch`."""
         with self._lock:
             self._stages.append(stage)
             self._recorded += 1
             self._forget(self.clock() - WINDOW)
 
     def sample(self, workers: Iterable[WorkerStatus]) -> None:
-        """Remembers the workers' counts now, from which rates are reckoned; once a second, say."""
+        """Sample the workers' counters for `rates`; call it about once a second."""
         counts = {w.name: (w.started, w.proofs, w.busy_seconds) for w in workers}
         with self._lock:
             now = self.clock()
             self._samples.append((now, counts))
-            # The oldest that is kept is as old as the window, or older.
+            # The oldest sample kept covers the whole window.
             while len(self._samples) > 2 and self._samples[1][0] <= now - WINDOW:
                 self._samples.popleft()
 
     def stages(self, after: int = 0) -> tuple[list[StageRecord], int]:
-        """The kept stages from number `after` + 1 on, and the number of the last one."""
+        """Return the kept stages from number `after` + 1 on, and the number of the last one."""
         with self._lock:
             self._forget(self.clock() - WINDOW)
             new = min(max(self._recorded - after, 0), len(self._stages))
@@ -77,10 +77,10 @@ class Activity:
             return kept[len(kept) - new :], self._recorded
 
     def rates(self) -> tuple[float, dict[str, float]]:
-        """Proofs a second of all workers, and for each the share of time that its device computed.
+        """Return proofs per second of all workers, and the busy share of each worker's device.
 
-        Over the last minute, or since the first sample. A worker that was started again counts from
-        its start.
+        Both cover the last minute, or the time since the first sample. A restarted worker counts
+        from its restart.
         """
         with self._lock:
             if not self._samples:
@@ -109,12 +109,13 @@ def status_document(
     activity: Activity,
     names: Mapping[str, Sequence[str]] | None = None,
 ) -> Document:
-    """The document that `GET /status` answers and the page draws.
+    """Build the document of `GET /status`, which the status page draws.
 
-    `jobs` are the newest ones first; waiting times are computed from them. 50 of them are listed:
-    running ones first, then failed ones, then the others. `names` are the names of each key.
-    `stages_after` is the number from which a stream of stages goes on; from 0 on it begins with
-    those of the last minute.
+    jobs: the newest first; waiting times are computed from them. At most 50 are listed: running
+        ones, then failed ones, then the others.
+    names: the names of each key.
+    The field `stages_after` is the number after which a stream of stages continues; a stream from 0
+    starts with the last minute.
     """
     now = activity.clock()
     rate, shares = activity.rates()
@@ -155,7 +156,7 @@ def _rank(job: Job) -> int:
 def job_document(
     job: Job, events: Sequence[Event] | None = None, attempts: Sequence[Attempt] | None = None
 ) -> Document:
-    """A job; with its events and attempts, where these are given, as the page of one job has it."""
+    """Encode a job, with its events and attempts if given, as on the page of one job."""
     document: Document = encode_answer(job)
     del document["idempotency_key"], document["last_event"]
     if events is not None:
@@ -166,7 +167,7 @@ def job_document(
 
 
 def percentile(ordered: Sequence[float], share: float) -> float | None:
-    """The nearest rank of `share` percent in sorted figures; None if there are none."""
+    """The nearest-rank percentile of sorted numbers; None if there are none."""
     if not ordered:
         return None
     return ordered[max(math.ceil(len(ordered) * share / 100), 1) - 1]
@@ -184,7 +185,7 @@ def _worker(worker: WorkerStatus, busy: float) -> Document:
 
 
 def _keys(workers: Sequence[WorkerStatus], names: Mapping[str, Sequence[str]]) -> list[Document]:
-    """Each key once, with what it is on each worker that knows it."""
+    """Each key with its state on every worker that knows it."""
     found: dict[str, Document] = {}
     for worker in workers:
         for use in worker.keys.keys:

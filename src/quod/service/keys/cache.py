@@ -1,7 +1,7 @@
-"""Keys in memory within budgets: leased, loaded once for all who wait, the oldest out first.
+"""A cache of keys within memory budgets: leases, shared loads and LRU eviction.
 
-All state is behind one lock; one thread loads, in the order in which keys were asked for. It alone
-takes room, so that no two loads wait for what the other has.
+One lock guards all state. One thread loads keys in the order of the requests; as only it reserves
+memory, two loads cannot deadlock over it.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from quod.validation import shown, whole_number
 
 _BUDGETED = (Tier.HOST, Tier.DEVICE)
 _RETRY_SECONDS = 1.0
-# Of keys that are only on disk, whose counts are kept.
+# The limit of entries for keys that are only on disk, kept for their counters.
 _MOST_KNOWN = 4096
 
 
 class _Entry(Generic[Held, Ready]):
-    """What is known of a key. `held` and `ready` are None where it is not loaded so far."""
+    """The state of a key; `held` and `ready` are None while it is not loaded that far."""
 
     def __init__(self) -> None:
         self.needs: Needs | None = None
@@ -48,7 +48,7 @@ class _Entry(Generic[Held, Ready]):
 
 
 class _Load:
-    """A load that is waited for, or under way. It is over when it is `done`."""
+    """A queued or running load; `done` once it is over."""
 
     def __init__(self, key: str, needs: Needs) -> None:
         self.key, self.needs = key, needs
@@ -58,11 +58,11 @@ class _Load:
 
 
 class _StoppedError(Exception):
-    """Everybody who waited for a load has gone."""
+    """All clients that waited for a load have gone."""
 
 
 class _Waiter:
-    """One who waits, for the `Cancellation` that he is inside of."""
+    """Wakes a waiting caller when its `Cancellation` is cancelled."""
 
     def __init__(self, changed: threading.Condition) -> None:
         self._changed = changed
@@ -73,12 +73,13 @@ class _Waiter:
 
 
 class KeyCache(Generic[Held, Ready]):
-    """Keys by identity, in host and device memory within budgets in bytes.
+    """Keys by identity in host and device memory, within budgets in bytes.
 
-    A key is loaded when it is leased, by one thread, for all who wait for it. What is leased stays;
-    of the rest the least recently used goes where there must be room, from the device to the host
-    first, then to disk. An error of a load is told to all who wait and is not kept: whoever comes
-    then tries again. Take no second lease while holding one, or both may wait for each other.
+    A lease loads its key; one thread loads a key once for all callers that wait for it. Leased keys
+    stay loaded. Others are evicted when memory is needed, least recently used first: from the
+    device to the host, then from the host. A failed load raises in all waiting callers and is not
+    cached: the next lease retries it. Do not take a second lease while holding one, as two such
+    callers may deadlock.
     """
 
     def __init__(self, loader: Loader[Held, Ready], budgets: Mapping[Tier, int]) -> None:
@@ -100,18 +101,18 @@ class KeyCache(Generic[Held, Ready]):
     # --- leases
 
     def lease(self, key: str, *, timeout: float | None = None) -> Lease[Ready]:
-        """A key that is ready; waits for it, `timeout` seconds at most.
+        """Lease a key, waiting until it is loaded or `timeout` seconds have passed.
 
-        Raises `KeyTooLargeError` for one that could not fit if it were alone, `KeysBusyError` after
-        the time, `UnavailableError` when the cache is closed, DeviceError if the `Cancellation`
-        that the caller is inside of is cancelled, and what its load raises.
+        Raises KeyTooLargeError if the key exceeds a budget by itself, KeysBusyError after the
+        timeout, UnavailableError once the cache is closed, DeviceError if the caller's
+        `Cancellation` is cancelled, and any error of the load.
         """
         end = None if timeout is None else time.monotonic() + _seconds(timeout)
         with self._changed:
             found = self._grant(key)
         if found is not None:
             return found
-        # Asked without the lock, as it may read a file.
+        # Called without the lock, as it may read a file.
         needs = self._loader.needs(key)
         for tier in _BUDGETED:
             check_fits(f"the key {key}", tier, needs.parts(tier), self._budgets[tier])
@@ -126,13 +127,13 @@ class KeyCache(Generic[Held, Ready]):
                 cancellation.end(waiter)
 
     def preload(self, key: str, *, timeout: float | None = None) -> None:
-        """Loads a key, as if it had been leased and released."""
+        """Load a key by leasing and releasing it."""
         self.lease(key, timeout=timeout).release()
 
     def warm(self, keys: Iterable[str]) -> None:
-        """Loads keys at the start, after which the cache is `ready`; raises what a load raises.
+        """Load the initial keys, after which the cache is `ready`.
 
-        `KeyTooLargeError` if they do not fit all at once.
+        Raises KeyTooLargeError if they do not fit together, and any error of a load.
         """
         wanted = {key: self._loader.needs(key) for key in dict.fromkeys(keys)}
         for tier in _BUDGETED:
@@ -145,16 +146,16 @@ class KeyCache(Generic[Held, Ready]):
 
     @property
     def ready(self) -> bool:
-        """Whether the keys of the start have been loaded, and the cache is open."""
+        """Report whether the initial keys are loaded and the cache is open."""
         with self._changed:
             return self._warm and not self._closed
 
     def spare_first(self, elsewhere: Callable[[], Collection[str]]) -> None:
-        """Of keys that must go, those that `elsewhere` gives go before all others."""
+        """Evict keys that `elsewhere` returns before all others."""
         self._elsewhere = elsewhere
 
     def evict(self, key: str) -> bool:
-        """Gives up a key's memory; whether it had any. `KeyInUseError` while it is leased."""
+        """Evict a key; return whether it was loaded. Raises KeyInUseError while it is leased."""
         with self._changed:
             entry = self._entries.get(key)
             if entry is None or (entry.held is None and not entry.loading):
@@ -162,7 +163,7 @@ class KeyCache(Generic[Held, Ready]):
             if not entry.idle:
                 state = "loaded" if entry.loading else "proved with"
                 raise KeyInUseError(f"the key {key} is being {state}; evict it afterwards")
-            # Its bytes count until they are free.
+            # Its bytes count as used until they are freed.
             gone, freed = self._detach(entry, to_host=False)
         self._close([gone])
         del gone
@@ -171,14 +172,14 @@ class KeyCache(Generic[Held, Ready]):
         return True
 
     def status(self) -> CacheStatus:
-        """What is loaded and how it is used: for metrics, and for whoever lists keys."""
+        """Return the loaded keys and their usage, for metrics and listings."""
         with self._changed:
             keys = tuple(self._use(key, entry) for key, entry in self._entries.items())
             used, ready = dict(self._used), self._warm and not self._closed
             return CacheStatus(ready, dict(self._budgets), used, len(self._queue), keys)
 
     def close(self) -> None:
-        """Gives no more keys out, and gives up those that are not leased; others when released."""
+        """Refuse new leases and evict all keys, leased ones upon their release."""
         with self._changed:
             self._closed = True
             for load in self._loads.values():
@@ -204,7 +205,7 @@ class KeyCache(Generic[Held, Ready]):
     # --- with the lock held
 
     def _grant(self, key: str) -> Lease[Ready] | None:
-        """A lease of what is ready, which counts as a hit."""
+        """Lease a loaded key and count a hit; None if it is not loaded."""
         self._check_open()
         entry = self._entries.get(key)
         if entry is None or entry.ready is None:
@@ -219,7 +220,7 @@ class KeyCache(Generic[Held, Ready]):
         return Lease(key, entry.ready, lambda: self._release(key))
 
     def _begin(self, key: str, needs: Needs) -> _Load:
-        """The load of a key, which the caller waits for: one that there is, or another."""
+        """Join the load of a key, or enqueue one."""
         self._entry(key).misses += 1
         load = self._loads.get(key)
         if load is None or load.stopped:
@@ -235,7 +236,7 @@ class KeyCache(Generic[Held, Ready]):
     def _await(
         self, load: _Load, end: float | None, cancellation: Cancellation | None
     ) -> Lease[Ready]:
-        """Waits for a load, and takes the lease that it was given."""
+        """Wait for a load; return the lease that it granted."""
         try:
             while not load.done:
                 self._check_open()
@@ -262,7 +263,7 @@ class KeyCache(Generic[Held, Ready]):
         return self._leased(load.key, self._entries[load.key])
 
     def _leave(self, load: _Load) -> None:
-        """One who waited has gone; the last one stops the load."""
+        """Withdraw one caller from a load; the last one stops it."""
         load.waiters -= 1
         if not load.waiters:
             load.stopped = True
@@ -312,7 +313,8 @@ class KeyCache(Generic[Held, Ready]):
     def _detach(
         self, entry: _Entry[Held, Ready], *, to_host: bool
     ) -> tuple[tuple[Held | None, Ready | None], dict[Tier, int]]:
-        """Takes a key out of the device, or out of memory: what is to be closed, and its bytes."""
+        """Detach a key from the device or from memory; return the objects to close and their bytes.
+        """
         before = {tier: entry.bytes(tier) for tier in _BUDGETED}
         gone = (None if to_host else entry.held, entry.ready)
         entry.evictions += 1
@@ -353,7 +355,7 @@ class KeyCache(Generic[Held, Ready]):
             with self._changed:
                 while not (self._closed or self._can_begin()):
                     self._changed.wait()
-            # Asked without the lock, as it may look at this cache.
+            # Called without the lock, as it may call this cache.
             elsewhere = self._elsewhere()
             with self._changed:
                 if self._closed:
@@ -373,7 +375,7 @@ class KeyCache(Generic[Held, Ready]):
         return bool(self._queue) and self._has_room(self._queue[0])
 
     def _more(self, load: _Load) -> dict[Tier, int]:
-        """What a load takes beside what there is of the key."""
+        """The additional bytes that a load takes, per tier."""
         entry = self._entry(load.key)
         return {tier: load.needs.bytes(tier) - entry.bytes(tier) for tier in _BUDGETED}
 
@@ -382,7 +384,7 @@ class KeyCache(Generic[Held, Ready]):
         return {tier: self._used[tier] + more[tier] - self._budgets[tier] for tier in _BUDGETED}
 
     def _has_room(self, load: _Load) -> bool:
-        """Whether there is room for a load once all keys that are not leased have gone."""
+        """Report whether a load fits after evicting all keys that are not leased."""
         idle = [entry for key, entry in self._entries.items() if entry.idle and key != load.key]
         lacking = self._lacking(load)
         return all(lacking[tier] <= sum(entry.bytes(tier) for entry in idle) for tier in _BUDGETED)
@@ -390,7 +392,8 @@ class KeyCache(Generic[Held, Ready]):
     def _make_room(
         self, load: _Load, elsewhere: Collection[str]
     ) -> list[tuple[Held | None, Ready | None]]:
-        """Takes out as few keys as must go, the least recently used first; reserves the room."""
+        """Evict the fewest keys necessary, least recently used first; reserve the room of the load.
+        """
         idle = sorted(
             (key not in elsewhere, entry.used, key)
             for key, entry in self._entries.items() if entry.idle
@@ -413,7 +416,7 @@ class KeyCache(Generic[Held, Ready]):
         self, load: _Load, entry: _Entry[Held, Ready],
         gone: list[tuple[Held | None, Ready | None]],
     ) -> None:  # fmt: skip
-        """Loads a key into the room of those that are `gone`, and tells who waits."""
+        """Load a key after closing the evicted keys `gone`; wake the callers that wait."""
 
         def stop() -> None:
             if load.stopped:
@@ -431,7 +434,7 @@ class KeyCache(Generic[Held, Ready]):
             stop()
             ready, needs = self._loader.prepare(load.key, held, needs, stop)
         except BaseException as error:
-            # What is told to others holds no memory of the key.
+            # The error is kept by other threads and must not keep the key's memory alive.
             failure = error.with_traceback(None)
             held = None
         with self._changed:

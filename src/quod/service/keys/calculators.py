@@ -1,4 +1,4 @@
-"""The calculators of registered keys, each made ready when it is first wanted."""
+"""The witness calculators of registered keys, loaded on first use."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ _log = logging.getLogger(__name__)
 
 
 class RegisteredCalculators:
-    """Witnesses by the calculators of a repository's keys; for any threads.
+    """Computes witnesses with the calculators of a repository's keys. Thread-safe.
 
-    The `most` that were used last are kept. One that was not compiled at its registration, or by
-    another wasmtime, is compiled when it is first wanted, which may take a while: `prepare` does it
-    before. Those of the keys `warm` are prepared in a thread, as far as keys have any; what is
-    wrong with one is logged, and told to who wants it.
+    most: the number of calculators kept, least recently used evicted first.
+    warm: keys whose calculators a background thread prepares; its errors are logged, and raised
+        again at use.
+    A calculator that was not compiled at registration, or by another wasmtime, is compiled at its
+    first use, which may take long; `prepare` does so in advance.
     """
 
     def __init__(
@@ -48,15 +49,15 @@ class RegisteredCalculators:
             ).start()
 
     def __call__(self, key: str, inputs: bytes) -> bytes:
-        """The .wtns file of a key, by identity or name, for inputs as JSON.
+        """Compute the .wtns file of a key (identity or name) from inputs as JSON.
 
-        `InputError` if the key has no calculator; else raises what `KeyRepository.read` and
-        `WitnessCalculator` do.
+        Raises InputError if the key has no calculator, and the errors of `KeyRepository.read` and
+        `WitnessCalculator`.
         """
         return self._of(key).calculate(inputs)
 
     def prepare(self, key: str) -> None:
-        """Makes the calculator of a key ready; raises as a call does."""
+        """Load the calculator of a key; raises the same errors as a call."""
         self._of(key)
 
     def _prepare_all(self, keys: Sequence[str]) -> None:
@@ -74,14 +75,14 @@ class RegisteredCalculators:
             self._kept.move_to_end(identity)
             while len(self._kept) > self._most:
                 self._kept.popitem(last=False)
-        # Whoever wants another one does not wait for this.
+        # Callers of other calculators do not wait for this one.
         with place.lock:
             if place.calculator is None:
                 place.calculator = self._made(identity)
             return place.calculator
 
     def _made(self, identity: str) -> WitnessCalculator:
-        # Only who is sent inputs needs wasmtime.
+        # wasmtime is needed only if clients send inputs.
         from quod.witness.calculator import WitnessCalculator
 
         record = self._repository.record(identity)
@@ -97,7 +98,7 @@ class RegisteredCalculators:
 
 
 class _Place:
-    """Where the calculator of a key is, once it is there."""
+    """The slot of a key's calculator, filled on first use."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()

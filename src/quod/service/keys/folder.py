@@ -1,4 +1,4 @@
-"""Folders by descriptor: no link inside of a repository is followed, and no pipe is waited for."""
+"""Folders by descriptor, which follow no links inside a repository and never block on pipes."""
 
 from __future__ import annotations
 
@@ -26,12 +26,14 @@ class Folder:
 
     @classmethod
     def at(cls, path: str) -> Folder:
-        """The folder at a path, whose links are followed. Raises OSError."""
+        """Open the folder at a path, following links. Raises OSError."""
         return cls._checked(path, os.open(path, _FOLDER))
 
     def inner(self, name: str) -> Folder:
-        """A folder directly in this one. InputError for a link or one that everybody may write to;
-        OSError if there is none."""
+        """Open a direct subfolder.
+
+        Raises InputError if it is a link or writable by everybody, OSError if it is missing.
+        """
         path = self.file_path(name)
         try:
             return self._checked(
@@ -48,15 +50,15 @@ class Folder:
         return cls(path, descriptor)
 
     def file_path(self, name: str) -> str:
-        """What messages call a file."""
+        """The path of a file for messages."""
         return os.path.join(self.path, name)
 
     def names(self) -> list[str]:
-        """What is in it, sorted."""
+        """The sorted names of its entries."""
         return sorted(os.listdir(self.descriptor))
 
     def has(self, name: str, folder: Folder) -> bool:
-        """Whether a folder is the one of that name in this one."""
+        """Report whether `folder` is the entry `name` of this folder."""
         try:
             found = os.stat(name, dir_fd=self.descriptor, follow_symlinks=False)
         except FileNotFoundError:
@@ -64,12 +66,15 @@ class Folder:
         return os.path.samestat(found, os.fstat(folder.descriptor))
 
     def make(self, name: str) -> None:
-        """A new folder in this one, which only its owner may write to."""
+        """Create a subfolder with mode 0755."""
         os.mkdir(name, 0o755, dir_fd=self.descriptor)
 
     @contextmanager
     def file(self, name: str) -> Iterator[int]:
-        """A regular file in it, open. InputError for a link or no file; FileNotFoundError."""
+        """Open a regular file for reading; yield its descriptor.
+
+        Raises FileNotFoundError if it is missing, InputError if it is a link or not a regular file.
+        """
         path = self.file_path(name)
         try:
             descriptor = os.open(name, _FILE, dir_fd=self.descriptor)
@@ -86,7 +91,7 @@ class Folder:
             os.close(descriptor)
 
     def read(self, name: str, most: int) -> bytes:
-        """A small file. InputError as `file`, and for more than `most` bytes."""
+        """Read a file; raises InputError as `file` does, or if it is longer than `most` bytes."""
         with self.file(name) as descriptor:
             content = b"".join(pieces(descriptor, most + 1))
         if len(content) > most:
@@ -94,7 +99,7 @@ class Folder:
         return content
 
     def write(self, name: str, content: bytes) -> os.stat_result:
-        """A new file, on disk; its status."""
+        """Write a new file and sync it; return its status."""
         with self.new_file(name) as descriptor:
             write_all(descriptor, content)
             os.fsync(descriptor)
@@ -102,7 +107,7 @@ class Folder:
 
     @contextmanager
     def new_file(self, name: str) -> Iterator[int]:
-        """A file that was not there, open for writing."""
+        """Create a file and open it for writing; raises FileExistsError."""
         descriptor = os.open(name, _NEW, 0o644, dir_fd=self.descriptor)
         try:
             yield descriptor
@@ -110,7 +115,7 @@ class Folder:
             os.close(descriptor)
 
     def replace(self, name: str, content: bytes, temporary: str) -> None:
-        """A file as a whole: it has the old content or the new one, whatever happens."""
+        """Replace a file atomically: it has the old content or the new one even after a crash."""
         with suppress(FileNotFoundError):
             os.unlink(temporary, dir_fd=self.descriptor)
         self.write(temporary, content)
@@ -118,13 +123,14 @@ class Folder:
         self.sync()
 
     def move(self, name: str, target: Folder, target_name: str) -> None:
-        """Renames a file or folder; raises FileExistsError for a folder that is not empty."""
+        """Rename a file or folder; raises an OSError if the target is a folder that is not empty.
+        """
         os.rename(name, target_name, src_dir_fd=self.descriptor, dst_dir_fd=target.descriptor)
         target.sync()
         self.sync()
 
     def delete(self, name: str) -> None:
-        """A file, or a folder with what is in it; links are deleted, not followed."""
+        """Delete a file, or a folder with its content; links are deleted, not followed."""
         status = os.stat(name, dir_fd=self.descriptor, follow_symlinks=False)
         if not stat.S_ISDIR(status.st_mode):
             os.unlink(name, dir_fd=self.descriptor)
@@ -138,11 +144,12 @@ class Folder:
         os.rmdir(name, dir_fd=self.descriptor)
 
     def sync(self) -> None:
-        """Puts the names in it on disk."""
+        """Sync the folder's entries to disk."""
         os.fsync(self.descriptor)
 
     def lock(self, *, wait: bool) -> bool:
-        """Locks the folder until it is closed; whether that was possible at once, unless `wait`."""
+        """Lock the folder until it is closed; without `wait`, return False if it is already locked.
+        """
         try:
             fcntl.flock(self.descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError:
@@ -162,7 +169,7 @@ class Folder:
 def pieces(
     descriptor: int, most: int | None = None, stop: Callable[[], None] = lambda: None
 ) -> Iterator[bytes]:
-    """A file's bytes in pieces, at most so many; `stop` is called before each."""
+    """Read a file in chunks, at most `most` bytes; calls `stop` before each chunk."""
     left = most
     while left is None or left > 0:
         stop()
@@ -174,7 +181,7 @@ def pieces(
 
 
 def write_all(descriptor: int, content: bytes) -> None:
-    """All of some bytes."""
+    """Write all bytes to a descriptor."""
     rest = memoryview(content)
     while rest:
         rest = rest[os.write(descriptor, rest) :]
@@ -182,7 +189,7 @@ def write_all(descriptor: int, content: bytes) -> None:
 
 @contextmanager
 def told(path: str) -> Iterator[None]:
-    """What the system refuses while a repository is written to, as `OutputError`."""
+    """Convert OSError to OutputError while a repository is written to."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""What a cache of keys is given and gives: a loader, leases, and how keys are used."""
+"""The interfaces of a key cache: loaders, leases and usage records."""
 
 from __future__ import annotations
 
@@ -15,32 +15,36 @@ Ready = TypeVar("Ready")
 
 
 class Loader(Protocol[Held, Ready]):
-    """How keys come to their tiers; keys are identities. All but `needs` is called by one thread.
+    """Loads keys, given by identity. All methods but `needs` are called by one thread.
 
-    `stop` raises if nobody wants the key any more; long work calls it now and then.
+    `stop` raises once no caller wants the key any more; long operations call it regularly.
     """
 
     def needs(self, key: str) -> Needs:
-        """What loading a key takes at most; raises for a key that there is not."""
+        """Return upper bounds of a key's memory; raises if there is no such key."""
 
     def read(self, key: str, stop: Callable[[], None]) -> Held:
-        """From disk into host memory of its own."""
+        """Read a key from disk into host memory of its own."""
 
     def prepare(
         self, key: str, held: Held, needs: Needs, stop: Callable[[], None]
     ) -> tuple[Ready, Needs]:
-        """To where proofs are made; and what it takes there now, which is no more than `needs`."""
+        """Load a held key to the prover's memory; return it with its actual memory needs.
+
+        They are at most `needs`.
+        """
 
     def close(self, ready: Ready) -> None:
-        """Gives back what a key has there beside its memory."""
+        """Release the resources of a loaded key other than its memory."""
 
 
 @frozen
 class KeyUse:
-    """How a key is used: the tier it is ready in (HOST too where it is only read), and counts.
+    """The usage of a key.
 
-    `hits` and `misses` are leases that found it ready or not; `load_seconds` are those of the last
-    load, 0 if there was none.
+    tier: the tier it is ready in, or HOST if it is only held.
+    hits, misses: leases that found the key loaded, or not.
+    load_seconds: the duration of the last load, 0 if there was none.
     """
 
     key: Annotated[str, Wire(answer=None)]
@@ -60,7 +64,11 @@ class KeyUse:
 
 @frozen
 class CacheStatus:
-    """What is loaded, of how much: `budgets` and `used` in bytes; `waiting` keys to be loaded."""
+    """The state of a cache.
+
+    budgets, used: bytes per tier.
+    waiting: the number of queued loads.
+    """
 
     ready: bool
     budgets: Mapping[Tier, int]
@@ -70,7 +78,7 @@ class CacheStatus:
 
 
 class Lease(Generic[Ready]):
-    """A key that stays where it is until the lease is released, at the end of a `with` at least."""
+    """A loaded key that is not evicted until the lease is released or its `with` block ends."""
 
     def __init__(self, key: str, value: Ready, release: Callable[[], None]) -> None:
         self.key = key
@@ -78,7 +86,7 @@ class Lease(Generic[Ready]):
         self._release: Callable[[], None] | None = release
 
     def release(self) -> None:
-        """Gives the key back; a second call does nothing."""
+        """Release the key; a second call does nothing."""
         release, self._release = self._release, None
         if release is not None:
             release()

@@ -1,4 +1,4 @@
-"""Groth16 keys from a repository to where a device proves with them."""
+"""The loader of Groth16 keys from a repository to a device."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from quod.service.keys.needs import Needs, Tier
 from quod.service.keys.record import ZKEY
 from quod.service.keys.repository import KeyRepository
 
-# Of the budget, what a key may take beyond what it must: others are to have room beside it.
+# The share of the budget that a key may use beyond its minimum, so that others fit as well.
 _SHARE = 2
-# Proofs over domains up to this size do not fill a GPU, whatever its size.
+# Proofs over domains up to this size do not fill any GPU.
 _SMALL = 1 << 17
-# Unless it is told: proofs side by side where one leaves half of the device idle.
+# The default number of concurrent proofs if one leaves half of the device idle.
 DEFAULT_LANES = 2
-# What a key of several lanes takes for those beside the first, as it is reckoned.
+# The part of a memory estimate for lanes after the first.
 _LANES = "lanes"
 
 
 class Groth16Loader:
-    """See `Loader`. What is held is the file in memory of its own; ready is a `ProvingKey`."""
+    """A `Loader`: a held key is its file in memory, a ready one a `ProvingKey`."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Groth16Loader:
         self._device_bytes = device_bytes
 
     def needs(self, key: str) -> Needs:
-        """Bounds from the record of a key."""
+        """Compute upper bounds from the record of a key."""
         record = self._repository.record(key)
         held = {"file": record.files[ZKEY].bytes}
         counts = KeyCounts(
@@ -60,7 +60,7 @@ class Groth16Loader:
         return Needs(held, ready, Tier.DEVICE)
 
     def read(self, key: str, stop: Callable[[], None]) -> Zkey:
-        """The file, read and checked."""
+        """Read and validate the zkey."""
         data = self._repository.read_zkey(key, stop)
         stop()
         zkey = Zkey.of(Iden3File.parse(data, f"key {key}", KIND, VERSION))
@@ -70,9 +70,9 @@ class Groth16Loader:
     def prepare(
         self, key: str, held: Zkey, needs: Needs, stop: Callable[[], None]
     ) -> tuple[ProvingKey, Needs]:
-        """The key on the device, where it takes no more than what was reserved."""
+        """Load the key to the device within the reserved memory."""
         budget = None if needs.tier is Tier.HOST else needs.bytes(Tier.DEVICE)
-        # Whether it may be used was decided when it was registered.
+        # Insecure keys were accepted or refused at registration.
         lanes = self._lanes_of(held.domain_size) if _LANES in needs.ready else 1
         ready = ProvingKey(
             held, self._device, allow_insecure=True, memory_budget=budget, lanes=lanes,
@@ -80,7 +80,7 @@ class Groth16Loader:
         )  # fmt: skip
         try:
             stop()
-            # Else the first proof would wait for it, and the first ones that come together.
+            # Otherwise the first proof, and the first batch, would wait for compilation.
             ready.prepare(together=True)
         except BaseException:
             ready.close()
@@ -88,7 +88,7 @@ class Groth16Loader:
         return ready, Needs(needs.held, {"key": ready.resident.nbytes}, needs.tier)
 
     def _lanes_of(self, domain: int) -> int:
-        """Proofs side by side: on a device that takes one submission after the other, one."""
+        """The number of concurrent proofs; one on a device with a single queue."""
         device = self._device
         if domain > _SMALL or in_host_memory(device) or device.single_queue:
             return 1
@@ -97,5 +97,5 @@ class Groth16Loader:
         return DEFAULT_LANES if DEFAULT_LANES * domain <= device.resident_lanes else 1
 
     def close(self, ready: ProvingKey) -> None:
-        """Ends the threads of a key."""
+        """Stop the threads of a key."""
         ready.close()

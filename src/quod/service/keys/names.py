@@ -1,4 +1,4 @@
-"""What keys are called: by identity, or by a name with a tag that points to one."""
+"""Identities of keys, and names with tags that point to them."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class KeyName:
 
 
 def is_identity(value: object) -> bool:
-    """Whether a value is an identity: the SHA-256 of a zkey in 64 hexadecimal digits."""
+    """Report whether a value is an identity: a zkey's SHA-256 in 64 hexadecimal digits."""
     return isinstance(value, str) and _IDENTITY.fullmatch(value) is not None
 
 
 def parse_name(value: object) -> KeyName:
-    """``name`` or ``name:tag``, where the tag is `latest` if it is left out; else InputError."""
+    """Parse ``name`` or ``name:tag``; the default tag is `latest`. Raises InputError."""
     if isinstance(value, KeyName):
         value = str(value)
     if not isinstance(value, str):

@@ -1,4 +1,4 @@
-"""What a key takes where: the parts of a sum that is compared with a budget."""
+"""The memory of keys per tier, as sums of named parts that are compared with budgets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from quod.service.errors import KeyTooLargeError
 
 
 class Tier(enum.Enum):
-    """Where the fastest copy of a key is."""
+    """The memory tier of a key's fastest copy."""
 
     DISK = "disk"
     HOST = "host"
@@ -20,9 +20,10 @@ class Tier(enum.Enum):
 
 @frozen
 class Needs:
-    """The bytes of a key: `held` in host memory once it is read, `ready` in `tier` to prove.
+    """The memory of a key: bytes by named part.
 
-    Each is a sum of named parts. A key that is ready is held as well.
+    held: in host memory once the key is read.
+    ready: in `tier`, in addition, once the key is ready to prove.
     """
 
     held: Mapping[str, int]
@@ -30,17 +31,17 @@ class Needs:
     tier: Tier
 
     def parts(self, tier: Tier, *, ready: bool = True) -> dict[str, int]:
-        """What it takes in a tier, ready or only held."""
+        """Return the parts in a tier, for a ready key or one that is only held."""
         found = dict(self.held) if tier is Tier.HOST else {}
         return found | (dict(self.ready) if ready and tier is self.tier else {})
 
     def bytes(self, tier: Tier, *, ready: bool = True) -> int:
-        """The sum of `parts`."""
+        """Return the sum of `parts`."""
         return sum(self.parts(tier, ready=ready).values())
 
 
 def check_fits(what: str, tier: Tier, parts: Mapping[str, int], budget: int) -> None:
-    """`KeyTooLargeError` if parts are more than the budget of a tier, with the sum."""
+    """Raise KeyTooLargeError if the sum of the parts exceeds a tier's budget."""
     needed = sum(parts.values())
     if needed > budget:
         listed = " + ".join(f"{name} {bytes_text(size)}" for name, size in parts.items())

@@ -1,4 +1,4 @@
-"""key.toml: what a key is, and what its files were when it was registered."""
+"""The record of a registered key and its files, stored as key.toml."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ VERIFICATION_KEY = "verification_key.json"
 WASM = "circuit.wasm"
 RECORD = "key.toml"
 FILES = (ZKEY, VERIFICATION_KEY, WASM)
-"""The files of a key; all but the last must be there."""
+"""The files of a key; the last one is optional."""
 
 _COUNTS = ("variables", "public", "constraints", "domain", "entries")
 _NUMBERS_OF_A_FILE = ("bytes", "modified", "inode")
@@ -28,7 +28,7 @@ _NUMBERS_OF_A_FILE = ("bytes", "modified", "inode")
 
 @frozen
 class FileRecord:
-    """A file when it was registered: SHA-256, bytes, time (ns since 1970) and inode."""
+    """A file at registration: SHA-256, size, modification time (ns since 1970) and inode."""
 
     sha256: str
     bytes: int
@@ -36,7 +36,7 @@ class FileRecord:
     inode: int
 
     def differs(self, status: os.stat_result) -> str | None:
-        """How the file of a status is not this one; None if it looks the same."""
+        """Describe how a file's status differs from this record; None if it does not."""
         if status.st_size != self.bytes:
             return f"it has {status.st_size:,} bytes and had {self.bytes:,}"
         if status.st_ino != self.inode:
@@ -52,9 +52,11 @@ class FileRecord:
 class KeyRecord:
     """A registered key.
 
-    `registered` is the time in UTC (ISO 8601), `domain` the size of the domain, `entries` the
-    non-zero entries of the matrices; `insecure` says why anyone can forge proofs for the key, or is
-    empty. `files` has a record of each file by name.
+    registered: the time of registration in UTC (ISO 8601).
+    domain: the size of the evaluation domain.
+    entries: the non-zero entries of the matrices.
+    insecure: the reason why anyone can forge proofs for the key, or empty.
+    files: the records of its files by name.
     """
 
     identity: str
@@ -70,7 +72,7 @@ class KeyRecord:
     files: Mapping[str, FileRecord]
 
     def to_toml(self) -> str:
-        """The text of key.toml."""
+        """Format the record as key.toml."""
         lines = [
             "# What this key was when it was registered. Written by quod keys add.",
             f"format = {FORMAT}",
@@ -87,7 +89,10 @@ class KeyRecord:
 
 
 def parse_record(data: bytes, path: str, identity: str) -> KeyRecord:
-    """The record that key.toml of a folder named `identity` is; InputError for anything else."""
+    """Parse key.toml of a key's folder.
+
+    Raises InputError if it is malformed or the record of a key other than `identity`.
+    """
 
     def refuse(message: str) -> NoReturn:
         raise InputError(f"{message}; register the key again (quod keys add)", path=path)

@@ -1,4 +1,4 @@
-"""The files of a key, copied, checked and put on disk in a folder that nobody looks at yet."""
+"""Registration of a key: copies and validates its files in a folder not yet visible to readers."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def fill(
     wasm: Path | None,
     allow_insecure: bool,
 ) -> KeyRecord:
-    """Copies the files of a key into a new folder and writes its record; all is on disk then.
+    """Copy and validate the files of a key, write its record, and sync everything to disk.
 
-    The verifying key is written from the zkey; one that is given must be the same. Raises
-    `InputError` and `InsecureKeyError` as `VerifyingKey.from_zkey` does, `MismatchError`, and what
-    `WitnessCalculator` does: a calculator must be the circuit's, and is compiled here.
+    The verifying key is derived from the zkey; a given one must equal it. A witness calculator must
+    belong to the circuit, and is compiled here. Raises InputError and InsecureKeyError as
+    `VerifyingKey.from_zkey` does, MismatchError, and the errors of `WitnessCalculator`.
     """
     files = {ZKEY: _copy(folder, zkey)}
-    # Our copy, which does not change, by the name that the caller knows.
+    # The copy cannot change; errors name the caller's file.
     data = map_file(folder.file_path(ZKEY))
     key = Zkey.of(Iden3File.parse(data, file_path(zkey), KIND, VERSION))
     key.check_points()
@@ -45,7 +45,7 @@ def fill(
         from quod.witness.calculator import WitnessCalculator, read_wasm
 
         code = read_wasm(wasm)
-        # Compiles it, so that the first witness need not wait.
+        # Compile it now, so that the first witness does not wait for it.
         WitnessCalculator(code, name=file_path(wasm), curve=key.curve, variables=key.variables)
         files[WASM] = _write(folder, WASM, code)
     weak = weakness_of(key)
@@ -68,7 +68,7 @@ def fill(
 
 
 def digest_of(descriptor: int) -> str:
-    """The SHA-256 of the rest of a file."""
+    """Compute the SHA-256 of a file from its current position on."""
     digest = hashlib.sha256()
     for piece in pieces(descriptor):
         digest.update(piece)

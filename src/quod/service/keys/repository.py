@@ -1,11 +1,11 @@
-"""A folder of keys: registered whole or not at all, named, and told from what they have become.
+"""The repository of keys: a folder with atomic registration, names and change detection.
 
     keys/SHA256/        circuit.zkey, verification_key.json, circuit.wasm if there is one, key.toml
     names/NAME:TAG      the identity that a name points to
-    incoming/           what is being registered or removed; each folder is locked by who does
+    incoming/           unfinished registrations and removals, each folder locked by its process
 
-Changes to the first two take the lock of the whole folder (flock) for a moment; copying does not.
-Readers take none: a key is there as a whole or not at all.
+Changes to keys/ and names/ hold the lock of the whole folder (flock) briefly; copying does not.
+Readers take no lock: a key is visible completely or not at all.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _MOST_SMALL = 256 << 20
 
 @frozen
 class ListedKey:
-    """A key of a repository: its record is None, and `problem` says why, where it is not sound."""
+    """A key of a repository; if it is damaged, its record is None and `problem` says why."""
 
     identity: str
     names: tuple[str, ...]
@@ -53,7 +53,7 @@ class ListedKey:
 
 @frozen
 class Removed:
-    """What was removed: names, and whether the key is gone as well."""
+    """The names that were removed, and whether the key was removed as well."""
 
     identity: str
     names: tuple[str, ...]
@@ -61,12 +61,11 @@ class Removed:
 
 
 class KeyRepository:
-    """A folder of Groth16 keys, for threads and processes at the same time.
+    """A folder of Groth16 keys, for concurrent threads and processes.
 
-    A key is meant by its identity, the SHA-256 of its zkey in 64 hexadecimal digits, or by a name,
-    ``membership`` or ``membership:v2``. Raises `InputError` if there is no such folder, unless
-    `create` makes it. Folders and files in it that are links, and folders that everybody may write
-    to, are refused.
+    A key is given by its identity, the SHA-256 of its zkey in 64 hexadecimal digits, or by a name
+    such as ``membership`` or ``membership:v2``. Raises InputError if the folder is missing and
+    `create` is false. Links inside the folder, and folders writable by everybody, are refused.
     """
 
     def __init__(self, folder: Path, *, create: bool = False) -> None:
@@ -88,7 +87,7 @@ class KeyRepository:
     # --- looking
 
     def resolve(self, key: object) -> str:
-        """The identity of a key; `NotFoundError` if there is none."""
+        """Return the identity of a key; raises NotFoundError if there is none."""
         if not isinstance(key, str) or not is_identity(key):
             return self._pointed_to(parse_name(key))
         with self._inner(_KEYS) as keys:
@@ -99,13 +98,13 @@ class KeyRepository:
         return key
 
     def record(self, key: str) -> KeyRecord:
-        """What a key was when it was registered; `InputError` for a damaged record."""
+        """Return the record of a key; raises InputError if it is damaged."""
         identity = self.resolve(key)
         with self._key(identity) as folder:
             return _record(folder, identity)
 
     def names(self) -> dict[str, str]:
-        """The identity of each name; names that are damaged are left out."""
+        """Return the identity of each name, without damaged names."""
         found: dict[str, str] = {}
         with self._inner(_NAMES) as folder:
             for name in folder.names():
@@ -114,7 +113,7 @@ class KeyRepository:
         return found
 
     def listing(self) -> list[ListedKey]:
-        """All keys by identity, each looked at as `check` does."""
+        """Return all keys by identity, each checked as by `check`."""
         with self._inner(_KEYS) as keys:
             identities = [name for name in keys.names() if is_identity(name)]
         names = self.names()
@@ -132,11 +131,12 @@ class KeyRepository:
         return found
 
     def check(self, key: str, *, deep: bool = False) -> KeyRecord:
-        """Looks whether a key's files are those that were registered; its record.
+        """Check that a key's files have not changed since registration; return its record.
 
-        Compares size, time and inode of each, and the verifying key's SHA-256. With `deep` the
-        SHA-256 of all of them is taken; if these are right, times and inodes are recorded as they
-        are now, as after a restored backup. `KeyChangedError` names the file that is another.
+        Compares size, time and inode of each file, and the SHA-256 of the verifying key. With
+        `deep` compares all SHA-256 digests instead and, if they match, updates the recorded times
+        and inodes, as needed after restoring a backup. Raises KeyChangedError with the changed
+        file.
         """
         deep = flag("deep", deep)
         identity = self.resolve(key)
@@ -151,7 +151,7 @@ class KeyRepository:
             return record
 
     def problems(self) -> list[str]:
-        """What else is wrong with the folder, a line for each thing."""
+        """Return other problems of the folder, one line each."""
         found = [
             f"{name}: left by a registration that was cut off; the next `quod keys add` deletes it"
             for name in self._cut_off(delete=False)
@@ -185,12 +185,12 @@ class KeyRepository:
         move: bool = False,
         allow_insecure: bool = False,
     ) -> KeyRecord:
-        """Registers a key by copying its files, and points names to it; its record.
+        """Register a key by copying its files, and point names to it; return its record.
 
-        Once it returns the key is on disk; before, nobody sees any of it. A key that is there stays
-        as it is, or is put in place of one whose files have changed. A name that points to another
-        key is `AlreadyExistsError` unless `move`; and so is a key that is there with another wasm.
-        Raises what `registration.fill` does, and `OutputError` where the disk refuses.
+        The key is on disk when this returns and invisible before. An existing key is kept, or
+        replaced if its files have changed. Raises AlreadyExistsError if a name points to another
+        key and `move` is false, or if the key exists with another witness calculator; the errors of
+        `registration.fill`; OutputError if the disk refuses a write.
         """
         flag("move", move), flag("allow_insecure", allow_insecure)
         wanted = [parse_name(name) for name in checked_list("the names of a key", names)]
@@ -214,7 +214,7 @@ class KeyRepository:
         return known or record
 
     def point(self, name: str, key: str, *, move: bool = False) -> None:
-        """Points a name to a key; `AlreadyExistsError` if it is another's, unless `move`."""
+        """Point a name to a key; raises AlreadyExistsError if it is taken and `move` is false."""
         wanted, move = parse_name(name), flag("move", move)
         with told(self.path), self._locked():
             identity = self.resolve(key)
@@ -222,9 +222,9 @@ class KeyRepository:
             self._point(wanted, identity)
 
     def remove(self, key: str) -> Removed:
-        """Removes a name, with its key if that has no other; or by identity a key and its names.
+        """Remove a name, and its key if that has no other name; or an identity with all its names.
 
-        What was loaded from its files stays as it is.
+        Keys already loaded from its files are not affected.
         """
         with told(self.path), self._locked(), self._inner(_KEYS) as keys:
             identity = self.resolve(key) if is_identity(key) else self._pointed_to(parse_name(key))
@@ -240,17 +240,17 @@ class KeyRepository:
         return Removed(identity, tuple(names), gone)
 
     def clean(self) -> list[str]:
-        """Deletes what registrations have left that were cut off; the names of the folders."""
+        """Delete leftovers of interrupted registrations; return their names."""
         with told(self.path):
             return self._cut_off(delete=True)
 
     # --- reading
 
     def read_zkey(self, key: str, stop: Callable[[], None] = lambda: None) -> memoryview:
-        """The bytes of a zkey in memory of their own, of which no later change of the file is seen.
+        """Read a zkey into memory, so that later changes of the file have no effect.
 
-        `stop` is called now and then, and may raise. `KeyChangedError` if the file is not the one
-        that was registered, or is written to meanwhile.
+        `stop` is called regularly and may raise. Raises KeyChangedError if the file is not the
+        registered one, or changes meanwhile.
         """
         identity = self.resolve(key)
         with self._key(identity) as folder:
@@ -265,9 +265,9 @@ class KeyRepository:
                 return content.toreadonly()
 
     def read(self, key: str, name: str) -> bytes:
-        """The verifying key or the wasm of a key, with its SHA-256 checked.
+        """Read the verifying key or the wasm of a key, verified by SHA-256.
 
-        `NotFoundError` if the key has no such file.
+        Raises NotFoundError if the key has no such file.
         """
         identity = self.resolve(key)
         with self._key(identity) as folder:
@@ -319,21 +319,21 @@ class KeyRepository:
                 try:
                     yield folder
                 except KeyChangedError:
-                    # Files of a key that is being removed go one by one.
+                    # While a key is removed its files disappear one by one.
                     if not keys.has(identity, folder):
                         raise _not_found(identity) from None
                     raise
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Alone with all that changes keys and names."""
+        """Hold the lock for changes to keys and names."""
         with self._root() as root:
             root.lock(wait=True)
             yield
 
     @contextmanager
     def _incoming(self) -> Iterator[Folder]:
-        """A new folder for a key, locked while it is filled; deleted unless it was moved."""
+        """A new locked folder for a key; deleted at the end unless it was moved."""
         name = secrets.token_hex(16)
         with told(self.path):
             self.clean()
@@ -350,7 +350,7 @@ class KeyRepository:
                     folder.close()
 
     def _cut_off(self, *, delete: bool) -> list[str]:
-        """The folders in incoming that nobody has locked, and names that were not written whole."""
+        """Find unlocked folders in incoming and unfinished names; with `delete`, delete them."""
         found = []
         try:
             with (
@@ -364,7 +364,7 @@ class KeyRepository:
                     with incoming.inner(name) as each:
                         if not each.lock(wait=False):
                             continue
-                    # Whoever filled it may have deleted it before it let go of the lock.
+                    # The process that filled it may have deleted it before unlocking it.
                     with suppress(FileNotFoundError):
                         if delete:
                             incoming.delete(name)
@@ -374,7 +374,7 @@ class KeyRepository:
         return found
 
     def _sound(self, identity: str) -> KeyRecord | None:
-        """The record of a key that is there unchanged."""
+        """The record of an existing, unchanged key, or None."""
         try:
             with self._key(identity) as folder:
                 record = _record(folder, identity)
@@ -390,7 +390,7 @@ class KeyRepository:
             incoming.move(os.path.basename(folder.path), keys, identity)
 
     def _take_away(self, keys: Folder, identity: str) -> None:
-        """A key that is there is moved away in one step, and then deleted."""
+        """Remove a key's folder, if any, by an atomic move and then deletion."""
         name = secrets.token_hex(16)
         with self._inner(_INCOMING) as incoming, suppress(FileNotFoundError):
             keys.move(identity, incoming, name)
@@ -427,7 +427,7 @@ def _has_wasm_of(known: KeyRecord, other: KeyRecord) -> bool:
 
 
 def _is_unfinished(name: str) -> bool:
-    """Whether a name is written under this one before it is renamed."""
+    """Report whether a file is the temporary one of a name."""
     return name.startswith(".")
 
 
@@ -450,7 +450,7 @@ def _record(folder: Folder, identity: str) -> KeyRecord:
 
 @contextmanager
 def _registered(folder: Folder, name: str, expected: FileRecord) -> Iterator[int]:
-    """A file that is as it was registered, open."""
+    """Open a file and check that its status is the registered one."""
     with _opened(folder, name) as descriptor:
         _check_status(folder, name, expected, os.fstat(descriptor))
         yield descriptor
@@ -469,7 +469,7 @@ def _opened(folder: Folder, name: str) -> Iterator[int]:
 
 
 def _checked(folder: Folder, name: str, expected: FileRecord, deep: bool) -> FileRecord:
-    """The record of a file as it is now, `expected` unless a deep look shows the same content."""
+    """Check a file; return its record with the present status."""
     from quod.service.keys.registration import digest_of
 
     with _opened(folder, name) as descriptor:

@@ -1,4 +1,4 @@
-"""The keys of a repository on a device: what a worker leases, and an operator loads and evicts."""
+"""The keys of a repository on a device, leased by workers and managed by operators."""
 
 from __future__ import annotations
 
@@ -20,20 +20,21 @@ from quod.service.keys.repository import KeyRepository
 from quod.service.queue.validation import checked_list
 from quod.validation import whole_number, whole_number_or_none
 
-# Of the machine's memory; proofs and witnesses need the rest.
+# The share of the machine's memory; proofs and witnesses need the rest.
 _HOST_SHARE = 0.5
 
 
 class ResidentKeys:
-    """Keys by name or identity, in memory within budgets; see `KeyCache` for what its calls do.
+    """Keys by name or identity, loaded within budgets; see `KeyCache`.
 
-    `host_bytes` are for keys in host memory (half of the machine's unless given), `device_bytes`
-    for those in a device's own (its memory budget); what is not given is divided by how many such
-    objects are `of_host` and `of_device`. On a device that computes in host memory only
-    the first counts. On a GPU up to `lanes` proofs with a small key
-    are computed side by side: two unless given, where one would leave half of it idle; of one so
-    small that several are worth computing together up to `together`, 32 unless given. A name means
-    what it points to when it is leased.
+    host_bytes: the budget for host memory; default: half of the machine's, divided by `of_host`.
+    device_bytes: the budget for device memory; default: the device's memory budget, divided by
+        `of_device`. Unused on a device that computes in host memory.
+    of_host, of_device: the number of such objects that share the machine and the device.
+    lanes: concurrent proofs with a small key on a GPU; default: two if one would leave half of it
+        idle.
+    together: proofs in a batch with a very small key; default: up to 32.
+    A name is resolved at each lease.
     """
 
     def __init__(
@@ -68,25 +69,25 @@ class ResidentKeys:
         self._cache: KeyCache[Zkey, ProvingKey] = KeyCache(loader, budgets)
 
     def lease(self, key: str, *, timeout: float | None = None) -> Lease[ProvingKey]:
-        """A key to prove with; `value` is the `ProvingKey`. `NotFoundError` if there is none."""
+        """Lease a key; `value` is its `ProvingKey`. Raises NotFoundError if there is none."""
         return self._cache.lease(self.repository.resolve(key), timeout=timeout)
 
     def preload(self, key: str, *, timeout: float | None = None) -> None:
-        """Loads a key before it is needed."""
+        """Load a key in advance."""
         self._cache.preload(self.repository.resolve(key), timeout=timeout)
 
     def warm(self, keys: Sequence[str]) -> None:
-        """Loads the keys of the start, after which `ready` is true."""
+        """Load the initial keys, after which `ready` is true."""
         wanted = checked_list("the keys of the start", keys)
         self._cache.warm([self.repository.resolve(key) for key in wanted])
 
     @property
     def ready(self) -> bool:
-        """Whether the keys of the start are loaded."""
+        """Report whether the initial keys are loaded."""
         return self._cache.ready
 
     def evict(self, key: str) -> bool:
-        """Gives up a key's memory; whether it had any. Works for keys that have been removed."""
+        """Evict a key, also one removed from the repository; return whether it was loaded."""
         return self._cache.evict(key if is_identity(key) else self.repository.resolve(key))
 
     def spare_first(self, elsewhere: Callable[[], Collection[str]]) -> None:
@@ -94,11 +95,11 @@ class ResidentKeys:
         self._cache.spare_first(elsewhere)
 
     def status(self) -> CacheStatus:
-        """What is loaded and how it is used, by identity."""
+        """Return the loaded keys and their usage, by identity."""
         return self._cache.status()
 
     def close(self) -> None:
-        """Gives no more keys out; see `KeyCache.close`."""
+        """Refuse new leases; see `KeyCache.close`."""
         self._cache.close()
 
     def __enter__(self) -> ResidentKeys:
