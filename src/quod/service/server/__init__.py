@@ -1,1 +1,1 @@
-"""The server: its configuration, who may do what, gRPC and HTTP, and what is seen from outside."""
+"""The server: configuration, authentication, gRPC and HTTP interfaces, and observability."""

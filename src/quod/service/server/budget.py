@@ -95,7 +95,7 @@ class RequestBudget:
         return Reservation(self, owner)
 
     def fits(self, owner: Owner, nbytes: int) -> bool:
-        """Whether an owner may reserve so many additional bytes now."""
+        """Report whether an owner may reserve `nbytes` more bytes now."""
         if owner.is_stranger and self._strangers + nbytes > self._total // _STRANGER_SHARE:
             return False
         return (

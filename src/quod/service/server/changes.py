@@ -1,4 +1,4 @@
-"""Waiting for a job to change, without a thread."""
+"""Asynchronous waiting for changes of a job, without a thread."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from quod.service.queue import Job, JobQueue
 
 
 class Changes:
-    """What happens to a job, or its `end` alone, while a `with` block lasts; for one loop's thread.
+    """Changes of a job, or only its `end`, within a `with` block; for one event loop's thread.
 
-    What happened since `watch`, or since `next` was called last, is not missed.
+    No change since `watch` or the last call of `next` is missed.
     """
 
     def __init__(self, queue: JobQueue, *, end: bool = False) -> None:
@@ -23,7 +23,7 @@ class Changes:
         self._stop: Callable[[], None] | None = None
         self._over = False
         self.outcome: tuple[Job, list[bytes]] | None = None
-        """The job at its end with its results, once that is known without looking."""
+        """The ended job with its results, if they are known without reading the queue."""
 
     def __enter__(self) -> Changes:
         return self
@@ -39,7 +39,7 @@ class Changes:
         return self._stop is not None
 
     def watch(self, job: str) -> None:
-        """Begins, from whichever thread; does nothing once the block is over."""
+        """Start watching a job; callable from any thread. Does nothing after the block."""
         with self._lock:
             if self._over:
                 return
@@ -56,7 +56,7 @@ class Changes:
         self._loop.call_soon_threadsafe(self._woken.set)
 
     async def next(self, seconds: float) -> bool:
-        """Waits so long at most; whether anything has happened."""
+        """Wait up to `seconds`; return whether there was a change."""
         try:
             async with asyncio.timeout(seconds):
                 await self._woken.wait()

@@ -1,4 +1,4 @@
-"""Who asks: clients by their tokens, of which only digests are kept, and what each may do."""
+"""Authentication and authorisation of clients by tokens, which are stored as digests."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from quod.service.queue.records import HIGHEST_PRIORITY
 from quod.wording import alternatives
 
 LOCAL: Final = "local"
-"""The client of the Unix socket, to which nobody else can connect, unless it sends a token."""
+"""The client of the Unix socket, which only this user can connect to, without a token."""
 
 ANONYMOUS: Final = "anonymous"
-"""Whoever has no token where none is asked for (`--insecure-no-auth`)."""
+"""A caller without a token where none is required (`--insecure-no-auth`)."""
 
 _PREFIX: Final = "sha256:"
 _HASHED: Final = re.compile(r"sha256:[0-9a-f]{64}")
@@ -27,7 +27,7 @@ _TOKEN_BYTES: Final = 32
 
 
 class Role(StrEnum):
-    """What a client may do: submit and follow its own jobs, look after the server, read metrics."""
+    """A role: submit and follow own jobs, operate the server, or read metrics."""
 
     CLIENT = "client"
     OPERATOR = "operator"
@@ -36,9 +36,11 @@ class Role(StrEnum):
 
 @frozen
 class Client:
-    """A client; `keys` are names or identities that it may use, None for all.
+    """A client.
 
-    Without a `root` it may not name files.
+    keys: the names or identities of keys that it may use; None for all.
+    priority: the highest priority it may request.
+    root: the folder below which it may name files; None if it may not.
     """
 
     name: str
@@ -56,37 +58,37 @@ class Client:
 
 
 def new_token() -> str:
-    """A token of 256 random bits."""
+    """Generate a token of 256 random bits."""
     return secrets.token_urlsafe(_TOKEN_BYTES)
 
 
 def hashed_token(token: str) -> str:
-    """What the configuration keeps of a token.
+    """Hash a token for the configuration.
 
-    One SHA-256: tokens are random, so that there is nothing to be guessed slowly.
+    A single SHA-256 suffices: tokens are random, so they cannot be guessed.
     """
     return _PREFIX + hashlib.sha256(token.encode()).hexdigest()
 
 
 def is_hashed(text: object) -> bool:
-    """Whether a text is what `hashed_token` gives."""
+    """Report whether a value has the form of a hashed token."""
     return isinstance(text, str) and _HASHED.fullmatch(text) is not None
 
 
 class Clients:
-    """All clients, by their tokens."""
+    """All clients by their tokens."""
 
     def __init__(
         self, tokens: Iterable[tuple[str, Client]], *, local: Client, anonymous: Client | None
     ) -> None:
-        # Looked up by digest, so that how long it takes says nothing of the token.
+        # Lookup by digest, so that its duration reveals nothing about the token.
         self._by_digest = dict(tokens)
         self._local, self._anonymous = local, anonymous
 
     def client(self, authorization: str | None, *, is_local: bool) -> Client:
-        """Who sends a request with this header ``Authorization``; `UnauthenticatedError`.
+        """Authenticate a request by its ``Authorization`` header; raises UnauthenticatedError.
 
-        A wrong token is refused also where none is needed: it was meant for something.
+        A wrong token is refused even where none is required.
         """
         if authorization is None:
             if is_local:

@@ -1,4 +1,4 @@
-"""What a server is told to be: the fields of quod.toml, which variables and flags also set."""
+"""The configuration of a server: the fields of quod.toml, environment variables and flags."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ADDRESS: Final = re.compile(
     r"unix:(?P<path>.+)|(?P<host>\[[0-9a-fA-F:.]+\]|[\w.-]+):(?P<port>\d+)"
 )
 BUDGET_SHARE: Final = 2
-"""One client uses at most 1/BUDGET_SHARE of `RequestLimits.budget_bytes`."""
+"""One client may use at most 1/BUDGET_SHARE of `RequestLimits.budget_bytes`."""
 
 _LEAST_SECONDS: Final = 10.0
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
@@ -61,7 +61,7 @@ def _absolute(path: Path) -> Path:
 
 
 def _path(given: object) -> object:
-    # Else a variable that is empty would mean the folder that the server happens to be started in.
+    # An empty variable would otherwise mean the current folder.
     if given == "":
         raise ValueError("must be a path")
     return given
@@ -80,24 +80,24 @@ KeyText = Annotated[str, AfterValidator(_key)]
 
 
 class _Section(BaseModel):
-    """Fields that are not known are refused; values are not, whose kind is another's."""
+    """A section that rejects unknown fields; errors do not show values."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
 class Listen(_Section):
-    """Where the server listens. Paths of sockets are below the folder of the data."""
+    """The listening addresses. Socket paths are relative to the data folder."""
 
     grpc: tuple[Address, ...] = ("unix:grpc.sock",)
     http: tuple[Address, ...] = ("unix:http.sock",)
     hosts: tuple[str, ...] = ()
-    """What requests of HTTP may call the server (`Host`), beside where it listens."""
+    """Additional values of the HTTP header `Host`, beside the listening addresses."""
 
     connections: Positive = 1000
-    """Connections at a time, for each HTTP address and for all gRPC addresses together.
+    """The limit of open connections, for each HTTP address and for all gRPC addresses together.
 
-    They count from when they are accepted, and each takes up to 100 kB. The limit is at most a
-    quarter of the files that the server may open.
+    They count from the accept, and each takes up to 100 kB. The limit is at most a quarter of the
+    files that the server may open.
     """
 
     insecure_no_auth: bool = False
@@ -107,7 +107,7 @@ class Listen(_Section):
     certificate: OwnPath | None = None
     private_key: OwnPath | None = None
     client_ca: OwnPath | None = None
-    """Clients of gRPC must show a certificate of this authority's, too."""
+    """The authority that must have signed the certificates of gRPC clients (mutual TLS)."""
 
     @model_validator(mode="after")
     def _whole(self) -> Listen:
@@ -119,29 +119,29 @@ class Listen(_Section):
 
     @property
     def open(self) -> list[str]:
-        """The addresses that others than this user may reach."""
+        """The TCP addresses, which other users can reach."""
         return [each for each in (*self.grpc, *self.http) if not each.startswith("unix:")]
 
     @property
     def plaintext(self) -> list[str]:
-        """The addresses without TLS that other machines may reach."""
+        """The addresses without TLS that other machines can reach."""
         if self.certificate is not None:
             return []
         return [each for each in self.open if not _is_loopback(each.rpartition(":")[0])]
 
 
 class Workers(_Section):
-    """What proves: a worker for each device, all of them set up alike.
+    """The workers, one for each device, with the same settings.
 
-    The fields but the first three are those of `quod.service.worker.WorkerSettings`.
+    All fields but the first three are those of `quod.service.worker.WorkerSettings`.
     """
 
     devices: Annotated[tuple[str, ...], Field(min_length=1)] = ("cpu",)
     processes: bool = True
-    """Each worker in a process of its own, which may die without the server."""
+    """Run each worker in a process of its own, whose crash does not affect the server."""
 
     ray: str | None = None
-    """The address of a cluster of Ray's, or "auto": workers are actors, wherever it has place."""
+    """The address of a Ray cluster, or "auto": workers are actors, placed by Ray."""
 
     warm: tuple[KeyText, ...] = ()
     host_bytes: Positive | None = None
@@ -155,7 +155,7 @@ class Workers(_Section):
 
 
 class QueueLimits(_Section):
-    """Of the whole queue; see `quod.service.queue.Limits`."""
+    """Limits of the queue; see `quod.service.queue.Limits`."""
 
     jobs: Count = 100_000
     payload_bytes: Count = 1 << 40
@@ -170,32 +170,35 @@ class QueueLimits(_Section):
 
 
 class RequestLimits(_Section):
-    """Of one request or client."""
+    """Limits of single requests and clients."""
 
     message_bytes: Annotated[int, Field(ge=4096, lt=1 << 31)] = 4 << 20
-    """Of a gRPC message or a JSON body; larger witnesses and inputs are uploaded in pieces."""
+    """The maximum size of a gRPC message or JSON body.
+
+    Larger witnesses and inputs are uploaded in chunks.
+    """
 
     budget_bytes: Positive = 128 << 20
-    """The memory of all requests together; one client uses at most half of it."""
+    """The memory budget of all requests; one client may use at most half of it."""
 
     bytes_per_second: Positive = 64 << 10
-    """The slowest rate of a body, which must arrive within 10 s plus its length at this rate."""
+    """The minimum rate of a body, which must arrive within 10 s plus its length at this rate."""
 
     witness_bytes: Positive = 16 << 30
-    """Of one upload."""
+    """The maximum size of an upload."""
 
     uploads: Positive = 16
-    """At a time, of a client."""
+    """Concurrent uploads of a client."""
 
     streams: Positive = 64
-    """Of events, at a time, of a client."""
+    """Concurrent event streams of a client."""
 
     waits: Positive = 10_000
-    """Calls that wait for a job, at a time, of a client."""
+    """Concurrent calls of a client that wait for a job."""
 
     wait_seconds: Seconds = 3600.0
     idle_seconds: Seconds = 60.0
-    """How long the next piece of an upload may take."""
+    """The maximum seconds between two chunks of an upload."""
 
     drain_seconds: Seconds = 60.0
 
@@ -209,12 +212,12 @@ class RequestLimits(_Section):
         return self
 
     def seconds_for(self, nbytes: int) -> float:
-        """The time limit of a body of so many bytes."""
+        """Return the time limit of a body in seconds."""
         return _LEAST_SECONDS + nbytes / self.bytes_per_second
 
 
 class ClientSection(_Section):
-    """A client: its tokens, and what it may do."""
+    """A client: its tokens, permissions and quotas."""
 
     tokens: tuple[Annotated[str, AfterValidator(_hashed)], ...] = ()
     roles: tuple[Role, ...] = (Role.CLIENT,)
@@ -231,14 +234,14 @@ class ClientSection(_Section):
 
 
 class Log(_Section):
-    """The log, on standard error: lines of JSON or text."""
+    """The log on standard error: lines of JSON or text."""
 
     level: Annotated[str, Field(pattern="^(debug|info|warning|error)$")] = "info"
     json_lines: bool = True
 
 
 class Tracing(_Section):
-    """Where OpenTelemetry traces go (OTLP over HTTP); nowhere unless told."""
+    """The OpenTelemetry endpoint (OTLP over HTTP); empty, the default, disables tracing."""
 
     endpoint: str = ""
 
@@ -253,7 +256,11 @@ def _client_names(clients: dict[str, ClientSection]) -> dict[str, ClientSection]
 
 
 class Config(_Section):
-    """All of it. `data` is the folder of the queue, `keys` the repository, by default within."""
+    """The whole configuration.
+
+    data: the folder of the queue.
+    keys: the folder of the key repository; default: ``data/keys``.
+    """
 
     data: OwnPath
     keys: OwnPath | None = None
@@ -289,16 +296,19 @@ class Config(_Section):
 
     @property
     def keys_folder(self) -> Path:
-        """Where the repository is."""
+        """The folder of the key repository."""
         return self.data / "keys" if self.keys is None else self.keys
 
     def limits(self) -> Limits:
-        """The limits of the queue, with the quotas of clients."""
+        """Build the limits of the queue, with the quotas of clients."""
         quotas = {name: Quota(one.jobs, one.payload_bytes) for name, one in self.clients.items()}
         return Limits(clients=quotas, **self.queue.model_dump())
 
     def known_clients(self) -> Clients:
-        """Who may ask. The user of the Unix socket may do all, unless `clients.local` says what."""
+        """Build the table of clients.
+
+        The client of the Unix socket has all permissions unless `clients.local` restricts it.
+        """
         everything = frozenset(Role)
         tokens = [
             (token, section.client(name))
@@ -306,7 +316,7 @@ class Config(_Section):
             for token in section.tokens
         ]
         own = self.clients.get(LOCAL)
-        # Whoever can connect is the user that the server is, and may read what it may.
+        # Only the server's own user can connect, and may read what the server may.
         local = own.client(LOCAL) if own else Client(LOCAL, everything, root="/")
         other = self.clients.get(ANONYMOUS)
         anonymous = other.client(ANONYMOUS) if other else Client(ANONYMOUS, everything)
@@ -314,7 +324,7 @@ class Config(_Section):
         return Clients(tokens, local=local, anonymous=anonymous if free else None)
 
     def hosts(self) -> frozenset[str]:
-        """What `Host` may be, without its port."""
+        """The accepted values of the header `Host`, without ports."""
         own = [each.rpartition(":")[0] for each in self.listen.open]
         named = [each for each in own if each not in ("0.0.0.0", "[::]")]
         return frozenset(each.lower() for each in (*_LOOPBACK, *named, *self.listen.hosts))

@@ -50,10 +50,10 @@ class Intake:
         self, messages: AsyncIterator[bytes], reservation: Reservation,
         seconds: float | None = None,
     ) -> bytes | None:  # fmt: skip
-        """The next message of a call over gRPC, or None after the last one.
+        """Receive the next message of a gRPC call, or None after the last one.
 
-        Its length is not known in advance, so this reserves the largest length, and allows the time
-        for that length unless `seconds` is a limit.
+        Its length is unknown in advance, so this reserves the maximum length, and uses the time
+        limit of that length unless `seconds` is given.
         """
         before, most = reservation.held, self.limits.message_bytes
         await reservation.wait(most)
@@ -69,20 +69,21 @@ class Intake:
         return message
 
     async def body(self, request: Request, reservation: Reservation) -> bytearray:
-        """The whole body of a request over HTTP, in memory that is as long as it from the start."""
+        """Receive the body of an HTTP request into one buffer, allocated at its announced length.
+        """
         most = self.limits.message_bytes
         length = announced_length(request, most)
         await reservation.wait(_COPIES * (most if length is None else length))
         body, end = bytearray(length or 0), 0
         async for piece in self._stream(request, most, most if length is None else length):
-            # Pieces of many bodies in turn would leave holes between them.
+            # Concatenated chunks of concurrent bodies would fragment the heap.
             body[end : end + len(piece)] = piece
             end += len(piece)
         del body[end:]
         return body
 
     async def pieces(self, request: Request, reservation: Reservation) -> AsyncIterator[bytes]:
-        """The body of an upload over HTTP, as it comes."""
+        """Receive the body of an HTTP upload in chunks as they arrive."""
         most = self.limits.witness_bytes
         length = announced_length(request, most)
         await reservation.wait(PIECE_BYTES)
@@ -125,9 +126,9 @@ class Intake:
 
 
 def announced_length(request: Request, most: int) -> int | None:
-    """The Content-Length of a request, None for a body in chunks.
+    """Return the Content-Length of a request, None for a chunked body.
 
-    `InputError` for more than `most`.
+    Raises InputError if it exceeds `most`.
     """
     announced = request.headers.get("content-length", "")
     if not (announced.isascii() and announced.isdigit()):

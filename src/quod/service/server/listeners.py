@@ -1,4 +1,4 @@
-"""Listeners of gRPC and HTTP: Unix sockets for this user alone, TCP with TLS if it is given."""
+"""Listeners of gRPC and HTTP: Unix sockets for this user alone, and TCP with optional TLS."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ _BACKLOG: Final = 128
 
 @frozen
 class Listeners:
-    """Where a server listens: addresses as clients write them, HTTP as URLs where it is TCP."""
+    """The addresses of a server, as clients write them; HTTP over TCP as URLs."""
 
     grpc: tuple[str, ...]
     http: tuple[str, ...]
     health: health.aio.HealthServicer
 
     async def tell_health(self, *, ready: bool) -> None:
-        """Tells who asks for its health over gRPC whether the server takes work."""
+        """Set the gRPC health status."""
         await _tell(self.health, ready=ready)
 
 
@@ -65,8 +65,10 @@ class Listeners:
 async def listening(
     config: Config, service: ProvingService, clients: Clients
 ) -> AsyncIterator[Listeners]:
-    """Listens while a block lasts; what is under way then has 5 s to end, unless the service is
-    hurried."""
+    """Listen within a block.
+
+    At its end, requests in progress have 5 s to finish, or none if the service is `hurried`.
+    """
     listen, folder = config.listen, Path(config.data)
     check_listen(config)
     servicer = health.aio.HealthServicer()
@@ -110,7 +112,7 @@ async def _tell(servicer: health.aio.HealthServicer, *, ready: bool) -> None:
 
 @contextmanager
 def _ending(bound: socket.socket, *, is_local: bool) -> Iterator[None]:
-    """Closes a socket of HTTP in the end, and takes its path away if it is still this one's."""
+    """Close an HTTP socket at the end, and delete its path unless another socket replaced it."""
     path = bound.getsockname() if is_local else None
     made = None if path is None else os.lstat(path)
     try:
@@ -123,7 +125,7 @@ def _ending(bound: socket.socket, *, is_local: bool) -> Iterator[None]:
 
 
 class _HttpServer(uvicorn.Server):
-    """Leaves signals to the process."""
+    """A server that does not install signal handlers."""
 
     def capture_signals(self) -> Any:
         return nullcontext()
@@ -172,7 +174,7 @@ def _options(config: Config) -> Sequence[tuple[str, int]]:
 
 
 def check_listen(config: Config) -> None:
-    """`InputError` where the server could never listen as it is told."""
+    """Raise InputError if the certificate or a socket path is unusable."""
     _check_certificate(config.listen)
     for address in (*config.listen.grpc, *config.listen.http):
         if address.startswith(_UNIX):
@@ -180,7 +182,7 @@ def check_listen(config: Config) -> None:
 
 
 def _check_certificate(listen: Listen) -> None:
-    """`InputError` for what is no certificate with its key, which grpcio does not tell."""
+    """Raise InputError unless the certificate and its key load; grpcio does not report it."""
     if listen.certificate is None or listen.private_key is None:
         return
     for path in (listen.certificate, listen.private_key):
@@ -231,7 +233,7 @@ def _content(path: Path) -> bytes:
 
 
 def _bind(folder: Path, address: str) -> socket.socket:
-    """A socket of HTTP that is bound."""
+    """Bind a socket for HTTP."""
     try:
         if address.startswith(_UNIX):
             path = _free(folder, address)
@@ -270,7 +272,7 @@ def _socket_path(folder: Path, address: str) -> str:
 
 
 def _free(folder: Path, address: str) -> str:
-    """The path of a Unix socket, where there is none that somebody listens at."""
+    """Return the path of a Unix socket after removing a stale socket; raises if it is in use."""
     path = _socket_path(folder, address)
     with suppress(FileNotFoundError):
         if not stat.S_ISSOCK(os.lstat(path).st_mode):
@@ -279,7 +281,7 @@ def _free(folder: Path, address: str) -> str:
             try:
                 probe.connect(path)
             except ConnectionRefusedError:
-                # Of a server that has ended.
+                # Left by a server that has ended.
                 os.unlink(path)
             else:
                 raise _taken(address)
@@ -288,7 +290,7 @@ def _free(folder: Path, address: str) -> str:
 
 @contextmanager
 def _for_this_user() -> Iterator[None]:
-    """Files that are made have mode 0600, from their first moment on."""
+    """Create files with mode 0600 within a block."""
     before = os.umask(0o177)
     try:
         yield

@@ -1,6 +1,6 @@
-"""Metrics for Prometheus. Names by its conventions: base units, ``_total`` of what only rises.
+"""Metrics for Prometheus, named by its conventions: base units, ``_total`` for counters.
 
-Labels are of few values: key, device, stage, priority, outcome; never a job, nor a client.
+Label values are few: key, device, stage, priority, outcome; never a job or a client.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 
 
 
 class Metrics:
-    """Counts of what happens, and at each scrape what queue and workers say."""
+    """Counters of events, and gauges of queue and workers that are read at each scrape."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -48,7 +48,7 @@ class Metrics:
         )  # fmt: skip
 
     def watch(self, queue: JobQueue, pool: WorkerPool) -> None:
-        """Has each scrape read these."""
+        """Register the queue and the pool, which each scrape reads."""
         self.registry.register(_State(queue, pool))
 
     def submitted(self, job: Job) -> None:
@@ -66,12 +66,12 @@ class Metrics:
         self._request_seconds.labels(call).observe(seconds)
 
     def text(self) -> bytes:
-        """All of them in the text format of Prometheus. Reads the queue."""
+        """Export all metrics in Prometheus's text format; reads the queue."""
         return generate_latest(self.registry)
 
 
 class _State(Collector):
-    """Queue and workers as they are at the moment of a scrape."""
+    """Collects the state of queue and workers at a scrape."""
 
     def __init__(self, queue: JobQueue, pool: WorkerPool) -> None:
         self._queue, self._pool = queue, pool

@@ -1,4 +1,4 @@
-"""What happens in the server, told to metrics, the log and traces. Nothing of a witness is."""
+"""Events of the server, reported to metrics, log and traces, without data of witnesses."""
 
 from __future__ import annotations
 
@@ -12,43 +12,43 @@ from quod.service.server.metrics import Metrics
 from quod.service.worker.pools.pool import StageRecord
 
 TRACEPARENT = ContextVar("traceparent", default="")
-"""The header of the request that is being answered, by which its trace goes on."""
+"""The traceparent header of the current request, whose trace continues here."""
 
 _log = logging.getLogger(__name__)
 
 
 class Tracer(Protocol):
-    """Where traces go; see `quod.service.server.tracing`."""
+    """The interface of a trace exporter; see `quod.service.server.tracing`."""
 
     def submitted(self, job: Job, parent: str) -> None:
-        """A job that was taken, below the span of a ``traceparent``, if that is one."""
+        """Begin the span of a submitted job, as a child of a valid ``traceparent``."""
 
     def stage(self, stage: StageRecord) -> None:
-        """A stage of a job that has ended. From any thread."""
+        """Record a finished stage of a job. Thread-safe."""
 
     def close(self) -> None:
-        """Sends what has not been sent."""
+        """Send pending spans."""
 
 
 class Observer:
-    """One call for each thing that happens."""
+    """Reports each event to metrics, log and traces."""
 
     def __init__(self, metrics: Metrics, tracer: Tracer | None = None) -> None:
         self.metrics, self._tracer = metrics, tracer
 
     def submitted(self, client: Client, job: Job) -> None:
-        """A job was taken, or was there before."""
+        """Report a submitted job, new or repeated."""
         self.metrics.submitted(job)
         self.told("submitted", client, job)
         if self._tracer is not None:
             self._tracer.submitted(job, TRACEPARENT.get())
 
     def told(self, what: str, client: Client, job: Job) -> None:
-        """Something that a client did with a job."""
+        """Log an action of a client on a job."""
         _log.info(what, extra={"job": job.id, "client": client.name, "key": job.key})
 
     def stage(self, stage: StageRecord) -> None:
-        """A stage that has ended. From any thread."""
+        """Report a finished stage. Thread-safe."""
         self.metrics.stage(stage)
         if self._tracer is not None:
             self._tracer.stage(stage)
@@ -62,7 +62,7 @@ class Observer:
         )  # fmt: skip
 
     def answered(self, call: str, client: str, status: str, seconds: float) -> None:
-        """A request and how it was answered; `status` is a code of gRPC."""
+        """Report an answered request; `status` is the name of a gRPC code."""
         self.metrics.answered(call, status, seconds)
         _log.debug(
             "answered",

@@ -1,4 +1,4 @@
-"""The workers that a configuration asks for."""
+"""The worker pool of a configuration."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from quod.service.worker import LocalPool, ProcessPool, WorkerPool, WorkerSettin
 
 
 def worker_settings(config: Config) -> list[WorkerSettings]:
-    """Those of each of the devices."""
+    """Return the settings of the worker of each device."""
     given = config.workers.model_dump(exclude={"devices", "processes", "ray"})
     return [WorkerSettings(device=device, **given) for device in config.workers.devices]
 
 
 def make_pool(config: Config, queue: JobQueue, repository: KeyRepository) -> WorkerPool:
-    """A worker for each device; not started yet."""
+    """Create the pool with a worker for each device; it is not started."""
     own, settings = config.workers, worker_settings(config)
     if own.ray is not None:
         from quod.service.worker.cluster.pool import RayPool

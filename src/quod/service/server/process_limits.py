@@ -1,4 +1,4 @@
-"""Limits of the server's process, which its workers have from it."""
+"""Resource limits of the server process, which its workers inherit."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ import resource
 
 
 def raise_file_limit() -> None:
-    """Has the process open as many files as the system lets it."""
+    """Raise the limit of open files to the hard limit."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

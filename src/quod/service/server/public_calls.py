@@ -1,4 +1,4 @@
-"""gRPC calls without a token (health, reflection), within the budget of such callers."""
+"""gRPC calls without a token (health, reflection), within the budget for such callers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What clients ask to be proven, as gRPC and HTTP both hand it in, and its digest."""
+"""Proof requests in the common form of gRPC and HTTP, and their digest."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from quod.validation import whole_number
 
 @frozen
 class ProofRequest:
-    """A job that is wanted: `lengths` are the bytes of each partition's body, as they are sent."""
+    """A request for a job.
+
+    lengths: the bytes of each partition's body as sent.
+    """
 
     key: str
     kind: PayloadKind
@@ -32,9 +35,10 @@ class ProofRequest:
         self.__dict__.update(priority=priority)
 
     def digest(self, bodies: Sequence[bytes] = ()) -> Any:
-        """A SHA-256 that has begun with all but the bodies, or with these as well.
+        """Return a SHA-256 object over all fields, and over `bodies` if given.
 
-        Two requests of one digest want the same; of a path that is what the client calls it.
+        Requests with equal digests are the same request. A body with a path is hashed as the client
+        wrote it.
         """
         found = hashlib.sha256()
         own = [self.key, int(self.kind), self.priority, self.deadline, self.lengths]

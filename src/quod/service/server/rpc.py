@@ -1,4 +1,4 @@
-"""The service over gRPC: each call of the protocol, in terms of `ProvingService`."""
+"""The service over gRPC: each call of the protocol, implemented with `ProvingService`."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _log = logging.getLogger(__name__)
 
 
 class Calls:
-    """The calls by their names in the protocol, of clients who have been recognised."""
+    """The calls of the protocol, for authenticated clients."""
 
     def __init__(self, service: ProvingService) -> None:
         self._service = service
@@ -91,7 +91,7 @@ class Calls:
             client, partial(self._service.submit, client, wanted), timeout,
             keep=bool(wanted.proof.idempotency_key), submitted=submitted,
         )  # fmt: skip
-        # The witness is on disk long before the proof is made.
+        # The witness is on disk by now: free its memory while the proof is made.
         del request, wanted
         return _found(await proving)
 
@@ -181,8 +181,8 @@ class _Door:
     def answering(
         self, call: RemoteCall, work: Callable[..., Awaitable[Any]]
     ) -> Callable[[AsyncIterator[bytes], Context], Awaitable[bytes]]:
-        """A call with one answer."""
-        # The request of Prove is on disk long before its answer.
+        """Wrap a call with one answer."""
+        # The request of Prove is on disk long before its answer, so its memory is freed early.
         is_long = call.name == "Prove"
 
         async def run(messages: AsyncIterator[bytes], context: Context) -> bytes:
@@ -205,7 +205,7 @@ class _Door:
     def streaming(
         self, call: RemoteCall, work: Callable[[Client, Any], AsyncGenerator[Any, None]]
     ) -> Callable[[AsyncIterator[bytes], Context], AsyncIterator[bytes]]:
-        """A call with many answers."""
+        """Wrap a call with a stream of answers."""
 
         async def run(messages: AsyncIterator[bytes], context: Context) -> AsyncIterator[bytes]:
             async with self._asked(call.name, context) as (client, reservation):
@@ -242,7 +242,7 @@ class _Door:
     async def _request(
         self, call: RemoteCall, messages: AsyncIterator[bytes], reservation: Reservation
     ) -> Any:
-        """The only request of a call."""
+        """Receive the only request of a call."""
         intake = self._service.intake
         message = await intake.message(messages, reservation)
         if message is None:
@@ -252,7 +252,7 @@ class _Door:
     async def _requests(
         self, call: RemoteCall, messages: AsyncIterator[bytes], reservation: Reservation
     ) -> AsyncIterator[Any]:
-        """The requests of a call, one after the other."""
+        """Receive the requests of a call one by one."""
         intake = self._service.intake
         while (message := await intake.message(messages, reservation)) is not None:
             yield await intake.parse(message, partial(_read, call))
@@ -269,13 +269,13 @@ def _read(call: RemoteCall, request: bytes) -> Any:
 
 def _refusal(name: str, error: Exception) -> Refusal:
     if not isinstance(error, QuodError):
-        # Its text may hold anything; where it came from does not.
+        # Its text may contain anything, so only its type and traceback are logged.
         _log.error("the call %s failed: %s", name, type(error).__name__, exc_info=error)
     return refusal_of(error)
 
 
 def rich_status(refusal: Refusal) -> status_pb2.Status:
-    """A refusal with its details, as google.rpc has them."""
+    """Encode a refusal with the details of google.rpc."""
     details: list[Any] = [error_details_pb2.ErrorInfo(reason=refusal.reason, domain=DOMAIN)]
     if refusal.retry_seconds is not None:
         details.append(error_details_pb2.RetryInfo(retry_delay=duration(refusal.retry_seconds)))
@@ -312,7 +312,7 @@ async def refuse(context: Context, refusal: Refusal) -> None:
 
 
 def _header(context: Context, name: str) -> str | None:
-    """The value of a header; None if there is none, and nothing that fits if there are several."""
+    """Return the value of a header: None if missing, "" (never valid) if repeated."""
     found = [value for key, value in context.invocation_metadata() or () if key == name]
     return cast(str, found[0]) if len(found) == 1 else "" if found else None
 

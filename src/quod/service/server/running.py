@@ -1,4 +1,4 @@
-"""A server from its start to its end: opened, ready, drained, closed."""
+"""The lifecycle of a server: open, serve, drain, close."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ _log = logging.getLogger(__name__)
 async def serve(
     config: Config, make_pool: PoolMaker, on_start: Callable[[Listeners], None] = lambda _: None
 ) -> bool:
-    """Serves until SIGTERM or SIGINT, then drains; whether all work in hand was finished.
+    """Serve until SIGTERM or SIGINT, then drain; return whether all claimed work was finished.
 
-    A second signal ends it at once. What was not finished is given out again at the next start.
+    A second signal ends the server at once. Unfinished work is leased again at the next start.
     """
     loop = asyncio.get_running_loop()
     ending, hurried = asyncio.Event(), asyncio.Event()
@@ -56,7 +56,7 @@ async def run(
     config: Config, make_pool: PoolMaker, on_start: Callable[[Listeners], None],
     ending: asyncio.Event, hurried: asyncio.Event,
 ) -> bool:  # fmt: skip
-    """Serves until `ending` is set, then drains, unless `hurried` is set, too."""
+    """Serve until `ending` is set, then drain, unless `hurried` is set as well."""
     # Standard error is for the log.
     compilations.notify(False)
     async with AsyncExitStack() as stack:
@@ -97,7 +97,7 @@ async def run(
 async def _drain(
     service: ProvingService, listeners: Listeners, seconds: float, hurried: asyncio.Event
 ) -> bool:
-    """Takes no jobs any more, and finishes those that workers have in hand."""
+    """Refuse new jobs and finish those that workers hold."""
     _log.info("draining", extra={"seconds": seconds})
     service.refuse_work()
     await listeners.tell_health(ready=False)
@@ -112,7 +112,7 @@ async def _drain(
 
 
 async def _tell_health(service: ProvingService, listeners: Listeners) -> None:
-    """Has gRPC's health follow what the service says, once it says something else."""
+    """Keep the gRPC health status in step with the service."""
     told = False
     with suppress(asyncio.CancelledError):
         while True:
@@ -131,7 +131,7 @@ async def _check_queue(service: ProvingService) -> None:
 
 
 async def _sample(service: ProvingService) -> None:
-    """Has rates reckoned from what the workers say."""
+    """Sample the workers' counters, from which rates are computed."""
     with suppress(asyncio.CancelledError):
         while True:
             workers = await service.read(service.pool.status)

@@ -1,4 +1,4 @@
-"""What the server does, whatever it is asked by: gRPC and HTTP only put it into their words."""
+"""The proving service independent of its protocols, which gRPC and HTTP translate."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from quod.service.worker.pools.pool import WorkerPool
 T = TypeVar("T")
 
 Submit = Callable[[Callable[[Job], None]], Coroutine[Any, Any, Job]]
-"""Takes a job, of which it tells as `JobQueue.begin_submit` does, if it is not there already."""
+"""Submits a job; calls its argument as `JobQueue.begin_submit` calls `taken`."""
 
 _READERS = 8
 _NEWEST_JOBS = 200
@@ -59,7 +59,7 @@ class FoundJob:
 
 
 class ProvingService:
-    """The calls of the service. For the thread of one loop; what blocks is done by threads."""
+    """The calls of the service, for one event loop's thread; blocking work runs in threads."""
 
     def __init__(
         self, queue: JobQueue, repository: KeyRepository, pool: WorkerPool, limits: RequestLimits,
@@ -73,7 +73,7 @@ class ProvingService:
         self._queue_answers = True
         self._asking: asyncio.Future[None] | None = None
         self.hurried = False
-        """Whether the server ends at once."""
+        """True if the server stops without waiting for requests in progress."""
 
         self.intake = Intake(limits)
         self._submitter = Submitter(queue, repository, limits)
@@ -90,9 +90,9 @@ class ProvingService:
     async def submit(
         self, client: Client, request: WholeRequest, taken: Callable[[Job], None] | None = None
     ) -> Job:
-        """Takes a job whose payload has come; it is on disk afterwards.
+        """Submit a job with its payload; it is on disk when this returns.
 
-        For `taken` see `JobQueue.begin_submit`.
+        taken: see `JobQueue.begin_submit`.
         """
         self._take_work()
         return self._submitted(client, await self._submitter.submit(client, request, taken))
@@ -100,7 +100,7 @@ class ProvingService:
     async def submit_many(
         self, client: Client, requests: Sequence[WholeRequest | QuodError]
     ) -> list[Job | QuodError]:
-        """Takes jobs; for each the job, or why it was not taken."""
+        """Submit jobs; return for each the job or its error."""
         self._take_work()
         outcomes = await self._submitter.submit_many(client, requests)
         for outcome in outcomes:
@@ -111,7 +111,7 @@ class ProvingService:
     async def upload(
         self, client: Client, request: ProofRequest, pieces: AsyncIterator[bytes]
     ) -> Job:
-        """Takes a job whose payload comes in pieces."""
+        """Submit a job whose payload arrives in chunks."""
         self._take_work()
         return self._submitted(client, await self._submitter.upload(client, request, pieces))
 
@@ -125,7 +125,7 @@ class ProvingService:
         """
         with self.waits.one(client.name), Changes(self.queue, end=True) as changes:
             submission = asyncio.ensure_future(submit(lambda job: changes.watch(job.id)))
-            # It refers to the request, whose memory can go.
+            # It refers to the request, whose memory can be freed.
             del submit
             try:
                 job = await asyncio.shield(submission)
@@ -137,7 +137,7 @@ class ProvingService:
                 raise
 
     async def wait(self, client: Client, job: str, timeout: float | None) -> FoundJob:
-        """A job at its end, or as it is once `timeout` seconds are over."""
+        """Wait up to `timeout` seconds for the end of a job; return its current state."""
         client.require(Role.CLIENT)
         with self.waits.one(client.name), Changes(self.queue, end=True) as changes:
             return await self._end(client, job, changes, timeout)
@@ -145,8 +145,11 @@ class ProvingService:
     async def _end(
         self, client: Client, job: Job | str, changes: Changes, timeout: float | None
     ) -> FoundJob:
-        """A job at its end. One that was watched since it was taken need not be looked at before,
-        if nobody else has the queue; of any other a look says first whether it is the client's."""
+        """Wait for the end of a job.
+
+        A `Job` watched since its submission needs no first read if the queue is in a file. Any
+        other job is read first, which checks that it is the client's.
+        """
         most = self.limits.wait_seconds
         limit = time.monotonic() + (most if timeout is None else min(max(timeout, 0.0), most))
         outcome: tuple[Job, list[bytes]] | None = None
@@ -168,15 +171,15 @@ class ProvingService:
             outcome = changes.outcome
 
     def _look(self, client: Client, job: str) -> tuple[Job, list[bytes]]:
-        """A job with its results, if it has any."""
+        """Read a job of the client, with its results if there are any."""
         return self.queue.outcome(job, client=client.name)
 
     async def watch(
         self, client: Client, job: str, after: int, tick: float | None = None
     ) -> AsyncGenerator[Event | None, None]:
-        """Events of a job from number `after` + 1 on, until its end.
+        """Yield events of a job from number `after` + 1 on, until its end.
 
-        With `tick` there is None at once, and after each so many seconds without an event.
+        With `tick`, yields None at once and after each `tick` seconds without an event.
         """
         client.require(Role.CLIENT)
         pause = LOOK_AGAIN_SECONDS if tick is None else min(tick, LOOK_AGAIN_SECONDS)
@@ -200,7 +203,7 @@ class ProvingService:
                 await changes.next(pause)
 
     async def cancel(self, client: Client, job: str) -> Job:
-        """Ends a job at once; operators may end that of any client."""
+        """Cancel a job; operators may cancel that of any client."""
         own = None if Role.OPERATOR in client.roles else client.name
         if own is not None:
             client.require(Role.CLIENT)
@@ -211,7 +214,7 @@ class ProvingService:
     async def jobs(
         self, client: Client, most: int, before: str | None, write: Callable[[list[Job]], T]
     ) -> T:
-        """The answer that `write` makes, in a thread, of the newest jobs of a client."""
+        """Encode the newest jobs of a client with `write`, in a thread."""
         client.require(Role.CLIENT)
 
         def listed() -> T:
@@ -220,7 +223,7 @@ class ProvingService:
         return await self._in_turn(client, listed)
 
     async def keys(self, client: Client) -> list[RemoteKey]:
-        """The keys that a client may use."""
+        """Return the keys that a client may use."""
         listed = await self._in_turn(client, self.repository.listing)
         own = client.keys
         if Role.OPERATOR in client.roles:
@@ -235,7 +238,7 @@ class ProvingService:
     # --- what operators want
 
     async def preload(self, client: Client, key: str, worker: str, timeout: float | None) -> None:
-        """Loads a key on all workers or one."""
+        """Load a key on all workers or one."""
         client.require(Role.OPERATOR)
         most = self.limits.wait_seconds
         own = most if timeout is None else min(timeout, most)
@@ -245,7 +248,7 @@ class ProvingService:
         )
 
     async def evict(self, client: Client, key: str, worker: str) -> None:
-        """Gives the memory of a key back, also of one that has been removed."""
+        """Evict a key, also one removed from the repository."""
         client.require(Role.OPERATOR)
 
         def evict() -> None:
@@ -256,18 +259,18 @@ class ProvingService:
         await self.read(evict)
 
     async def resume_key(self, client: Client, key: str) -> None:
-        """Gives out the jobs of a suspended key again."""
+        """Resume a suspended key."""
         client.require(Role.OPERATOR)
         identity = await self.read(lambda: self.repository.resolve(key))
         await self.read(lambda: self.queue.resume(identity))
 
     async def resume_worker(self, client: Client, worker: str) -> None:
-        """Lets a quarantined worker work again."""
+        """Resume a quarantined worker."""
         client.require(Role.OPERATOR)
         await self.read(lambda: self.pool.resume(self._worker(worker) or ""))
 
     async def status(self, client: Client) -> Document:
-        """What an operator sees."""
+        """Return the status document for operators."""
         client.require(Role.OPERATOR)
 
         def read() -> Document:
@@ -283,7 +286,7 @@ class ProvingService:
         return await self.read(read)
 
     async def job_page(self, client: Client, job: str) -> Document:
-        """A job of any client for operators: its events and attempts, and no result."""
+        """Return a job of any client with its events and attempts, without results."""
         client.require(Role.OPERATOR)
 
         def read() -> Document:
@@ -296,7 +299,7 @@ class ProvingService:
 
     @property
     def ready(self) -> bool:
-        """Whether jobs are taken: keys are loaded, the queue answers and it does not drain."""
+        """Report readiness: keys are loaded, the queue answers and the server does not drain."""
         return not self._draining and self.pool.ready and self._queue_answers
 
     @property
@@ -329,16 +332,16 @@ class ProvingService:
                 _log.error("the queue does not answer: the server is not ready")
 
     async def usage(self, client: Client) -> tuple[int, int]:
-        """Jobs of a client that have not ended, and the bytes of their payloads."""
+        """Return the number of a client's unfinished jobs, and the bytes of their payloads."""
         status = await self.read(self.queue.status)
         return status.jobs.get(client.name, 0), status.payload_bytes.get(client.name, 0)
 
     def refuse_work(self) -> None:
-        """No jobs are taken from now on."""
+        """Refuse all further jobs."""
         self._draining = True
 
     async def close(self) -> None:
-        """Ends what was left behind, and the threads."""
+        """Wait for background tasks and stop the threads."""
         if self._left_behind:
             await asyncio.wait(self._left_behind)
         self.intake.close()
@@ -346,17 +349,18 @@ class ProvingService:
         self._threads.shutdown()
 
     async def read(self, work: Callable[[], T]) -> T:
-        """What a call that blocks gives."""
+        """Run a blocking call in a thread; return its value."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, work)
 
     async def _in_turn(self, client: Client, work: Callable[[], T]) -> T:
-        """The value of a long read; a client has one at a time, so that others have threads."""
+        """Run a long read in a thread, one at a time for each client, so that others find threads.
+        """
         async with self._turns[client.name]:
             return await self.read(work)
 
     async def look(self, work: Callable[[], T]) -> T:
-        """What a short read of the queue gives: in a file at once, which no writer holds up."""
+        """Run a short read of the queue; inline for a file, where no writer delays it."""
         return work() if self._in_file else await self.read(work)
 
     # --- within
@@ -384,7 +388,7 @@ class ProvingService:
         task.add_done_callback(self._left_behind.discard)
 
     async def _abandon(self, submission: asyncio.Future[Job]) -> None:
-        """Cancels a job whose client has gone, and which nobody could ask for."""
+        """Cancel a job whose client disconnected and which no client can find again."""
         try:
             job = await submission
             await self.read(lambda: self.queue.cancel(job.id))

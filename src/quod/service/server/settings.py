@@ -1,9 +1,8 @@
-"""Reading a configuration: quod.toml, then variables, then flags, each over the one before.
+"""Configuration sources: quod.toml, then environment variables, then flags, each overriding.
 
-A variable is called ``QUOD_SERVE_`` and the names of the fields with ``__`` between them,
-``QUOD_SERVE_LISTEN__HTTP='["127.0.0.1:8080"]'``; its value is read as one of TOML, or as text if it
-is none. What is wrong is told with the file, variable or flag that says it, and the field; never
-with its value.
+A variable is called ``QUOD_SERVE_`` plus the field names joined by ``__``, as in
+``QUOD_SERVE_LISTEN__HTTP='["127.0.0.1:8080"]'``. Its value is parsed as TOML, or taken as text if
+it is not TOML. Errors name the file, variable or flag and the field, never the value.
 """
 
 from __future__ import annotations
@@ -31,10 +30,10 @@ def read_config(
     flags: Mapping[Fields, object],
     environment: Mapping[str, str] | None = None,
 ) -> Config:
-    """The configuration of a file, if there is one, with variables and flags.
+    """Read the configuration from a file, if given, environment variables and flags.
 
-    `flags` are values by the names of their fields. `InputError` for anything that is not known or
-    not right.
+    flags: values by field names.
+    Raises InputError for unknown fields and invalid values.
     """
     values: dict[str, Any] = {}
     sources: dict[Fields, str] = {}
@@ -61,7 +60,7 @@ def _read_file(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(text.decode())
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
-        # Messages of tomllib have a place, and no more than a character of the text.
+        # Messages of tomllib contain a position and at most one character of the text.
         why = " ".join(str(error).split()) if isinstance(error, tomllib.TOMLDecodeError) else ""
         raise InputError(f"is no TOML: {why or type(error).__name__}", path=path) from None
 
@@ -83,7 +82,7 @@ def _put(values: dict[str, Any], fields: Fields, value: object, source: str) -> 
 
 
 def _told(error: ValidationError, sources: Mapping[Fields, str]) -> InputError:
-    """The first thing that is wrong: where it was said, the field, and why, but no value."""
+    """Convert the first validation error: its source, field and reason, without the value."""
     found = error.errors(include_input=False, include_url=False, include_context=False)[0]
     place = tuple(str(part) for part in found["loc"])
     source = next(

@@ -1,4 +1,4 @@
-"""How much of a kind each client does at a time: uploads, streams, calls that wait."""
+"""Concurrency limits of clients: uploads, streams and waiting calls."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _RETRY_SECONDS = 1.0
 
 
 class Slots:
-    """Places of one kind, as many for each client. For the thread of the server's loop alone."""
+    """A concurrency limit that applies to each client; for the event loop's thread only."""
 
     def __init__(self, what: str, most: int) -> None:
         self._what, self._most = what, most
@@ -20,12 +20,12 @@ class Slots:
 
     @property
     def taken(self) -> int:
-        """Of all clients."""
+        """The number of slots in use by all clients."""
         return sum(self._taken.values())
 
     @contextmanager
     def one(self, client: str) -> Iterator[None]:
-        """A place for the length of a block; `QueueFullError` if the client has none left."""
+        """Hold a slot within a block; raises QueueFullError if the client has none left."""
         if self._taken[client] >= self._most:
             raise QueueFullError(
                 f"the client has {self._most} {self._what} at a time, and no more",

@@ -1,4 +1,4 @@
-"""What `quod serve --check` looks at: keys, devices, and what a first proof will take."""
+"""The checks of `quod serve --check`: keys, devices, and the cost of a first proof."""
 
 from __future__ import annotations
 
@@ -20,10 +20,12 @@ from quod.service.worker.settings import sharing
 
 @frozen
 class KeyCost:
-    """What the first proof of a key takes on a device: bytes to be read, and at most in memory.
+    """The cost of a key's first proof on a device.
 
-    `load_seconds` were measured for keys of the start, and are None for others. `problem` says why
-    it cannot be, or is empty.
+    read_bytes: bytes read from disk.
+    host_bytes, device_bytes: upper bounds of its memory.
+    load_seconds: measured for warm keys, None for others.
+    problem: the reason why it cannot be used, or empty.
     """
 
     key: str
@@ -59,12 +61,10 @@ def risks(config: Config) -> list[str]:
 
 
 def check(config: Config) -> Iterator[KeyCost]:
-    """Each key on each device. Keys of the start are loaded, the others reckoned with.
+    """Check each key on each device: load warm keys, estimate the others.
 
-    Devices of a cluster are elsewhere: of those nothing is looked at.
-
-    Raises what is wrong with where it listens, the repository or a device, and `NotFoundError` for
-    a key of the start that is not there.
+    Devices of a cluster are not checked. Raises the errors of the listening addresses, the
+    repository and the devices, and NotFoundError if a warm key is missing.
     """
     check_listen(config)
     repository = KeyRepository(config.keys_folder)

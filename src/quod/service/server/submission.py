@@ -1,4 +1,4 @@
-"""From what a client sends to a job on disk: what it may, its payload, its place in the queue."""
+"""Submission of jobs: permissions, payloads on disk, and the queue."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ from quod.service.server.slots import Slots
 T = TypeVar("T")
 
 MOST_SUBMISSIONS = 1000
-"""Of one call."""
+"""The most jobs that one call submits."""
 
 _MANY = 8
-"""Payloads from which on one sync of the whole file system is less than one for each."""
+"""The number of payloads from which one sync of the file system beats one sync each."""
 
 _NAME_SECONDS = 0.5
-"""How long a name is taken to mean what it meant: looking takes as long as the rest of a call."""
+"""Seconds for which a resolved name is cached, as resolving takes as long as the rest of a call."""
 
 _MOST_NAMES = 1000
 
 _WRITERS = 8
-"""Threads that write payloads: most of their time is the disk's, which syncs several at once."""
+"""Threads that write payloads: they mostly wait for the disk, which syncs several at once."""
 
 Taken = Callable[[Job], None]
 
 _Payload = tuple[WholeRequest, tuple[bytes, ...]]
-"""A request, and the pieces of its payload."""
+"""A request, and the chunks of its payload."""
 
 
 @frozen
 class _Written:
-    """The digest of a request, with its payload's name in the spool or the payload itself."""
+    """The digest of a request, with its payload or the payload's name in the blob store."""
 
     digest: bytes
     name: str = ""
@@ -75,29 +75,29 @@ def read_submissions(
 
 
 class Submitter:
-    """Takes jobs. For the thread of the server's loop, which is never held up for a disk's sync.
+    """Submits jobs; for the event loop's thread, which never waits for a sync.
 
-    What has come whole is submitted even if its client goes away meanwhile.
+    A completely received request is submitted even if its client disconnects meanwhile.
     """
 
     def __init__(self, queue: JobQueue, repository: KeyRepository, limits: RequestLimits) -> None:
         self._queue, self._repository, self._limits = queue, repository, limits
         self._writers = ThreadPoolExecutor(_WRITERS, thread_name_prefix="quod-payload")
-        # One, so that clients whose files take long to find hold up none but each other.
+        # A single thread, so that slow path lookups delay only other path lookups.
         self._finder = ThreadPoolExecutor(1, thread_name_prefix="quod-find")
         self._uploads = Slots("uploads", limits.uploads)
         self._pending = PendingBytes(queue.limits)
         self._identities: dict[str, tuple[str, float]] = {}
 
     def close(self) -> None:
-        """Ends the threads."""
+        """Stop the threads."""
         self._finder.shutdown()
         self._writers.shutdown()
 
     def identity(self, client: Client, key: str) -> str:
-        """The identity of a key that a client may use.
+        """Return the identity of a key that the client may use. Thread-safe.
 
-        Of keys that it may not use it does not learn whether there are such. From any thread.
+        Raises PermissionDeniedError for any other key, whether or not it exists.
         """
         if client.keys is not None:
             name = key if is_identity(key) else str(parse_name(key))
@@ -114,7 +114,7 @@ class Submitter:
     async def submit(
         self, client: Client, request: WholeRequest, taken: Taken | None = None
     ) -> Job:
-        """Takes a job whose payload is here; for `taken` see `JobQueue.begin_submit`."""
+        """Submit a job with its payload; for `taken` see `JobQueue.begin_submit`."""
         [outcome] = await self.submit_many(client, [request], taken)
         if isinstance(outcome, QuodError):
             raise outcome
@@ -124,9 +124,9 @@ class Submitter:
         self, client: Client, requests: Sequence[WholeRequest | QuodError],
         taken: Taken | None = None,
     ) -> list[Job | QuodError]:  # fmt: skip
-        """Takes jobs with one sync of the queue; for each the job, or why it was not taken.
+        """Submit jobs with one commit; return for each the job or its error.
 
-        Requests that are errors already stay so.
+        Requests that are errors already are returned unchanged.
         """
         client.require(Role.CLIENT)
         return await to_its_end(self._submit_many(client, requests, taken))
@@ -135,7 +135,7 @@ class Submitter:
         self, client: Client, requests: Sequence[WholeRequest | QuodError], taken: Taken | None
     ) -> list[Job | QuodError]:
         outcomes: list[Job | QuodError | None] = [None] * len(requests)
-        # Looking at files that a client names, or at many keys, would hold up the loop.
+        # Resolving client paths, or many keys, would block the event loop.
         loop = asyncio.get_running_loop()
         if any(map(_names_files, requests)):
             checked = await loop.run_in_executor(self._finder, self._checked, client, requests)
@@ -171,7 +171,7 @@ class Submitter:
     def _checked(
         self, client: Client, requests: Sequence[WholeRequest | QuodError]
     ) -> list[tuple[WholeRequest, str, tuple[bytes, ...]] | QuodError]:
-        """Each request with the identity of its key and its payload, or why it is refused."""
+        """Check requests; return for each its key's identity and its payload, or the error."""
         checked: list[tuple[WholeRequest, str, tuple[bytes, ...]] | QuodError] = []
         for request in requests:
             try:
@@ -186,9 +186,9 @@ class Submitter:
     async def upload(
         self, client: Client, request: ProofRequest, pieces: AsyncIterator[bytes]
     ) -> Job:
-        """Takes a job whose witnesses come in pieces, of the lengths that the request says.
+        """Submit a job whose witnesses arrive in chunks, of the lengths in the request.
 
-        `InputError` if they are shorter or longer; nothing is left of them then.
+        Raises InputError if they are shorter or longer, and keeps nothing of them.
         """
         client.require(Role.CLIENT)
         identity = self._allowed(client, request)
@@ -236,7 +236,7 @@ class Submitter:
         self, client: Client, request: ProofRequest, identity: str, digest: bytes,
         whole: ExitStack, name: str,
     ) -> Job:  # fmt: skip
-        """The job of an upload that has come whole; `whole` syncs and names its file."""
+        """Submit a complete upload; closing `whole` syncs and names its file."""
         await self._in_thread(whole.close)
         try:
             own = _submission(client, request, identity, _Written(digest, name))
@@ -249,11 +249,11 @@ class Submitter:
         return outcome
 
     async def _written(self, payloads: Sequence[_Payload]) -> list[_Written | QuodError]:
-        """Payloads that are on disk or go there with their jobs, or why they are not."""
+        """Write payloads to disk, or keep small ones for the queue; return the result for each."""
         if len(payloads) < _MANY and all(map(self._is_small, payloads)):
-            # A thread would take longer to wake than this does.
+            # Waking a thread would take longer.
             return self._write(payloads)
-        # What calls this is not cancelled.
+        # The caller is never cancelled.
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._writers, self._write, payloads)
 
@@ -279,11 +279,11 @@ class Submitter:
         ]
 
     def _is_small(self, payload: _Payload) -> bool:
-        """Whether the queue keeps it with the job, for which one sync is enough."""
+        """Report whether the queue stores the payload with the job, which saves a sync."""
         return sum(map(len, payload[1])) <= self._queue.most_body
 
     def _allowed(self, client: Client, request: ProofRequest) -> str:
-        """The identity of the key of a request, if the client may make it."""
+        """Check priority, root and key of a request; return the key's identity."""
         if request.priority > client.priority:
             raise PermissionDeniedError(
                 f"the highest priority of {client.name} is {client.priority}, not "
@@ -294,7 +294,7 @@ class Submitter:
         return self.identity(client, request.key)
 
     def _payload(self, client: Client, request: WholeRequest) -> tuple[bytes, ...]:
-        """The pieces of the payload of a request."""
+        """Build the chunks of a request's payload."""
         bodies = request.bodies
         if request.proof.kind is PayloadKind.PATH:
             root = client.root or ""
@@ -304,7 +304,7 @@ class Submitter:
         return (header, *bodies)
 
     def _check_size(self, client: Client, size: int) -> None:
-        """Refuses at once what could never be taken, before it is on the disk."""
+        """Raise at once if a payload exceeds a limit by itself, before it is on disk."""
         if size > self._limits.witness_bytes:
             raise InputError(
                 f"the payload would have {size} bytes, and one has {self._limits.witness_bytes} "
@@ -327,7 +327,7 @@ class Submitter:
         return own in names or own in self._known(names)
 
     def _known(self, names: frozenset[str]) -> set[str]:
-        """The identities of a client's names; of others there may be any number."""
+        """The identities of a client's key names; other names may be many."""
         identities = set()
         for name in names:
             with suppress(QuodError):
@@ -348,7 +348,7 @@ def _names_files(request: WholeRequest | QuodError) -> bool:
 
 
 async def to_its_end(work: Coroutine[Any, Any, T]) -> T:
-    """What a coroutine gives; if the caller is cancelled meanwhile, that waits for its end."""
+    """Run a coroutine to its end even if the caller is cancelled, which then waits for it."""
     task = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(task)
@@ -357,14 +357,16 @@ async def to_its_end(work: Coroutine[Any, Any, T]) -> T:
             with suppress(asyncio.CancelledError):
                 await asyncio.wait([task])
         if not task.cancelled():
-            # It is told nobody any more.
+            # Nobody receives this error any more.
             task.exception()
         raise
 
 
 def _digest(request: WholeRequest) -> bytes:
-    """Of all of a request; without an idempotency key, by which alone it is looked for, of all but
-    its bodies."""
+    """The digest of a request, without its bodies if it has no idempotency key.
+
+    Only requests with such a key are ever compared.
+    """
     compared = bool(request.proof.idempotency_key)
     found: bytes = request.proof.digest(request.bodies if compared else ()).digest()
     return found

@@ -1,4 +1,4 @@
-"""Traces of OpenTelemetry, when asked for: a span a job, with its stages below it."""
+"""OpenTelemetry traces: a span for each job, with its stages as children."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
 
 _MOST_JOBS: Final = 10_000
-"""Spans that are open; those of the oldest jobs are ended before more are begun."""
+"""The limit of open spans; beyond it the oldest is ended."""
 
 _NANOSECONDS: Final = 1e9
 
 
 class OtelTracer:
-    """Spans of the jobs that this process has taken, until the check of their last partition."""
+    """Spans of the jobs submitted to this process, until the check of their last partition."""
 
     def __init__(self, exporter: SpanExporter) -> None:
         from opentelemetry.sdk.resources import Resource
@@ -83,7 +83,7 @@ class OtelTracer:
 
 
 def tracer(config: Tracing) -> OtelTracer | None:
-    """What sends traces where the configuration says; None if it says nowhere."""
+    """Create the tracer for the configured endpoint; None if there is no endpoint."""
     if not config.endpoint:
         return None
     try:

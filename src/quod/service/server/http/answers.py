@@ -1,4 +1,4 @@
-"""Answers as JSON: jobs, and refusals with the status of HTTP that is that of gRPC."""
+"""JSON answers: jobs, and refusals with the HTTP status that matches their gRPC code."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from quod.service.server.service import FoundJob
 
 
 def refused(error: BaseException) -> Response:
-    """The answer to a request that is refused with an error."""
+    """Build the answer to a request that failed with an error."""
     return refusal_response(refusal_of(error))
 
 
 def refusal_response(refusal: Refusal, status: int | None = None) -> Response:
-    """A refusal; `Retry-After` where it pays to ask again."""
+    """Build the answer for a refusal, with `Retry-After` if a retry may succeed."""
     headers = {}
     if refusal.retry_seconds is not None:
         headers["Retry-After"] = str(math.ceil(refusal.retry_seconds))
@@ -33,7 +33,7 @@ def refusal_response(refusal: Refusal, status: int | None = None) -> Response:
 
 
 def found_response(found: FoundJob) -> Response:
-    """A job with its results, if it has any; 202 if it has not ended."""
+    """Build the answer for a job with its results: 202 until it has ended, then 200."""
     document = encode_answer(found.job)
     if found.results:
         document["results"] = [json.loads(result) for result in found.results]
@@ -41,7 +41,7 @@ def found_response(found: FoundJob) -> Response:
 
 
 def event_text(event: Event | None) -> str:
-    """An event of a stream (server-sent events); None is a comment, which keeps it open."""
+    """Format a server-sent event; None is a comment, which keeps the connection open."""
     if event is None:
         return ":\n\n"
     data = json.dumps(encode_answer(event))

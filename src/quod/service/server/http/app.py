@@ -1,4 +1,4 @@
-"""The service over HTTP and JSON: a router a topic, with the OpenAPI document that follows."""
+"""The HTTP application: a router for each topic, and the derived OpenAPI document."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from quod.service.server.http.guard import Guard, Observed
 from quod.service.server.service import ProvingService
 
 PAGE: Final = Path(quod.service.__file__).parent / "page"
-"""Static files, if there are such: `index.html` is the page at ``/``."""
+"""Static files, if installed: `index.html` is the page at ``/``."""
 
 ROUTERS: Final = (proofs.router, keys.router, operation.router, health.router)
 """The routes of each topic, in the order of the OpenAPI document."""
@@ -32,7 +32,7 @@ ROUTERS: Final = (proofs.router, keys.router, operation.router, health.router)
 def http_app(
     service: ProvingService, clients: Clients, hosts: frozenset[str], *, is_local: bool
 ) -> ASGIApp:
-    """The application of a listener; `is_local` if only this user reaches it."""
+    """Build the application of a listener; `is_local` if only this user reaches it."""
     app = FastAPI(
         title="Quod", version=__version__, description="The proving service.",
         docs_url=None, redoc_url=None, openapi_url="/openapi.json",
@@ -47,7 +47,7 @@ def http_app(
 
 
 def _add_refusals(app: FastAPI) -> None:
-    """Whatever goes wrong is answered in one form."""
+    """Answer all errors in one format."""
 
     async def of_error(_: Request, error: Exception) -> Response:
         return refused(error)
@@ -64,7 +64,7 @@ def _add_refusals(app: FastAPI) -> None:
         return refusal_response(Refusal(status, status, str(error.detail)), error.status_code)
 
     async def of_leaving(_: Request, _error: Exception) -> Response:
-        # Nobody reads it.
+        # The client has gone.
         return Response(status_code=499)
 
     app.add_exception_handler(QuodError, of_error)

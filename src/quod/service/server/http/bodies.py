@@ -1,4 +1,4 @@
-"""The bodies of requests, checked against their models; errors never show their values."""
+"""The models of request bodies; validation errors never show values."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _object_text(value: object) -> str | None:
 
 
 class WitnessBody(_Body):
-    """The witness of one partition: one of these."""
+    """The witness of one partition: exactly one of these fields."""
 
     inputs: Annotated[str | None, BeforeValidator(_object_text), WithJsonSchema(_OBJECT)] = Field(
         None, description="Inputs of the circuit; numbers of any size, or text of such."
@@ -68,7 +68,7 @@ class WitnessBody(_Body):
     )
 
     def own(self) -> tuple[PayloadKind, bytes] | None:
-        """The kind and the body, if there is one; `InputError` if there are several."""
+        """Return the kind and the body, or None; raises InputError if several are given."""
         found: list[tuple[PayloadKind, bytes]] = []
         if self.inputs is not None:
             found.append((PayloadKind.INPUTS, self.inputs.encode(errors="replace")))
@@ -82,7 +82,7 @@ class WitnessBody(_Body):
 
 
 class ProofBody(WitnessBody):
-    """A proof that is wanted: of one partition, or of several (`witnesses`)."""
+    """A proof request, for one partition or several (`witnesses`)."""
 
     key: str = Field(description="Identity, NAME or NAME:TAG.")
     witnesses: list[WitnessBody] = Field([], max_length=MOST_PARTITIONS)
@@ -91,7 +91,7 @@ class ProofBody(WitnessBody):
     idempotency_key: str = Field("", description="Or the header Idempotency-Key.")
 
     def wanted(self, header: str | None = None) -> WholeRequest:
-        """The request that this is."""
+        """Convert to a request; `header` is the idempotency key of the HTTP header."""
         if header and self.idempotency_key and header != self.idempotency_key:
             raise InputError("header and body have different ones", section="idempotency_key")
         given = [one.own() for one in (self, *self.witnesses)]
@@ -113,12 +113,12 @@ class ProofBody(WitnessBody):
 
 
 class ProveBody(ProofBody):
-    """The same, and how long to wait for its end."""
+    """A proof request, and the timeout of waiting for its end."""
 
     timeout: float | None = Field(None, ge=0, description="Seconds.")
 
     def wanted_until(self, header: str | None) -> tuple[WholeRequest, float | None]:
-        """The request that this is, and its timeout."""
+        """Convert to a request and its timeout."""
         return self.wanted(header), self.timeout
 
 
@@ -128,19 +128,19 @@ class ManyBody(_Body):
     proofs: list[ProofBody]
 
     def wanted(self) -> list[WholeRequest | QuodError]:
-        """The requests that these are, each or why it is none."""
+        """Convert to requests, or the error of each that is invalid."""
         return read_submissions(self.proofs, ProofBody.wanted)
 
 
 class KeyBody(_Body):
-    """What is done with a key, on all workers or one."""
+    """The parameters of an action on a key, on all workers or one."""
 
     worker: str = ""
     timeout: float | None = Field(None, ge=0)
 
 
 def body_schema(model: type[BaseModel], *, raw: bool = False) -> dict[str, Any]:
-    """Return what OpenAPI says of a body that a handler reads itself."""
+    """Return the OpenAPI description of a body that a handler reads itself."""
     schema = model.model_json_schema()
     inner = schema.pop("$defs", {})
     content: dict[str, Any] = {"application/json": {"schema": _inlined(schema, inner)}}
@@ -150,7 +150,7 @@ def body_schema(model: type[BaseModel], *, raw: bool = False) -> dict[str, Any]:
 
 
 def _inlined(schema: Any, inner: dict[str, Any]) -> Any:
-    """A schema with the models in place that it refers to; none refers to itself."""
+    """Replace the references of a schema by their targets; none is recursive."""
     if isinstance(schema, list):
         return [_inlined(one, inner) for one in schema]
     if not isinstance(schema, dict):
@@ -164,7 +164,7 @@ def _inlined(schema: Any, inner: dict[str, Any]) -> Any:
 def admitted(
     request: Request, intake: Intake, client: Client, *roles: Role
 ) -> Iterator[Reservation]:
-    """A reservation for the body of a request, of a client that has one of the roles."""
+    """Check the client's role and reserve memory for the body of its request."""
     client.require(*roles)
     peer = request.client.host if request.client is not None else "unix:"
     with intake.budget.of(owner_of(client, peer)) as reservation:
@@ -196,7 +196,7 @@ def _parsed(model: type[M], body: bytearray) -> M:
     try:
         document = shallow_json.load(body, raw=("inputs",), most_values=MOST_VALUES)
     except (ValueError, RecursionError) as error:
-        # Messages of the parser have positions, and those of shallow_json no values.
+        # Messages of the parser contain positions, those of shallow_json no values.
         why = f" ({error})" if type(error) is ValueError else ""
         raise InputError(f"the body is not JSON{why}") from None
     try:

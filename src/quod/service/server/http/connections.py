@@ -28,7 +28,7 @@ _READ_BYTES: Final = 64 << 10
 _HEAD_BYTES: Final = 16 << 10
 _TINY_PIECES: Final = 1000
 _PIECE_BYTES: Final = 32
-"""On average, of a body of more than `_TINY_PIECES`."""
+"""The minimum average chunk size of a body of more than `_TINY_PIECES` chunks."""
 
 _TLS_BYTES: Final = 32 << 10
 _SHARE: Final = 4
@@ -37,7 +37,7 @@ _FAILED: Final = 500
 
 
 def connections_at_most(wanted: int) -> int:
-    """How many connections a listener takes: as many as wanted, but of all files a quarter."""
+    """Return the connection limit of a listener: `wanted`, but at most a quarter of all files."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return wanted if files == resource.RLIM_INFINITY else max(1, min(wanted, files // _SHARE))
 

@@ -1,8 +1,8 @@
-"""What a request must be before anything looks at it: where it is meant for, and where it is from.
+"""Checks on every HTTP request before routing: host, origin and content type.
 
-A page of another site can have a browser send requests to a server of this machine. Such have
-another `Host` (DNS rebinding) or `Origin`, and without a content type of ours they need no leave of
-the server: there is none that it gives (no CORS).
+A page of another site can make a browser send requests to a server on this machine. Such requests
+have another `Host` (DNS rebinding) or `Origin`. JSON and byte content types need a CORS preflight,
+which the server never grants.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BYTES: Final = "application/octet-stream"
 
 _HOST: Final = re.compile(r"(\[[0-9a-f:.]+\]|[\w.-]+)(?::\d{1,5})?")
 _WITH_BODY: Final = ("POST", "PUT", "PATCH")
-# As metrics have them: anybody may send others, each of which would be a metric of its own.
+# The label values of metrics: callers may send any method, and each would be a new metric.
 _METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 _HEADERS: Final = (
     (b"content-security-policy", b"default-src 'self'; frame-ancestors 'none'"),
@@ -79,12 +79,12 @@ class Guard:
 
 
 def content_type(request: HTTPConnection) -> str:
-    """What a request says that its body is, without parameters."""
+    """Return the declared content type of a request, without parameters."""
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 class Observed:
-    """Tells how each request was answered, once it was."""
+    """Reports each answered request to the observer."""
 
     def __init__(self, app: ASGIApp, observer: Observer) -> None:
         self._app, self._observer = app, observer
@@ -104,7 +104,7 @@ class Observed:
         try:
             await self._app(scope, receive, observed)
         finally:
-            # By the route, not the path, which has the ids of jobs.
+            # Labelled by the route, as paths contain job ids.
             route = getattr(scope.get("route"), "path", "other")
             status = "OK" if code < 400 else STATUS_OF_HTTP.get(code, "UNKNOWN")
             client = scope.get("state", {}).get("client", "")

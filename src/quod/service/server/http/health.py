@@ -1,4 +1,4 @@
-"""The routes of health checks: the process lives, and it should be sent work. For anybody."""
+"""The health checks, open to anybody: liveness and readiness."""
 
 from __future__ import annotations
 

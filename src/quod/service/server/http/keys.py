@@ -19,7 +19,7 @@ router: Final = APIRouter(tags=["keys"])
 
 @router.get("/v1/keys")
 async def list_keys(service: Service, client: Caller) -> Response:
-    """The keys that the client may use."""
+    """List the keys that the client may use."""
     return JSONResponse({"keys": [*map(_key_answer, await service.keys(client))]})
 
 
@@ -45,7 +45,7 @@ async def act_on_key(
 
 
 def _key_answer(key: RemoteKey) -> dict[str, Any]:
-    """A key; without what its files say if they are not sound."""
+    """Encode a key; a damaged key without the fields read from its files."""
     document: dict[str, Any] = encode_answer(key)
     if key.curve:
         return document

@@ -23,7 +23,7 @@ router: Final = APIRouter(tags=["operation"])
 
 @router.post("/v1/workers/{worker}/resume", openapi_extra=body_schema(KeyBody))
 async def resume_worker(worker: str, service: Service, client: Caller) -> Response:
-    """Lets a quarantined worker work again. For operators."""
+    """Resume a quarantined worker. For operators."""
     await service.resume_worker(client, worker)
     return JSONResponse({})
 

@@ -47,7 +47,7 @@ async def _upload_query(
         Query(description="Of an upload: a .wtns file, or inputs of the circuit as JSON."),
     ] = "wtns",
 ) -> Callable[[int], ProofRequest]:
-    """Return what makes a request of the query of an upload and its length."""
+    """Return a function from the length of an upload to its request."""
     header = request.headers.get("idempotency-key", "")
     return lambda length: ProofRequest(
         key or "", PayloadKind[kind.upper()], (length,), header, priority, deadline
@@ -61,7 +61,7 @@ UploadQuery = Annotated[Callable[[int], ProofRequest], Depends(_upload_query)]
 async def submit_proof(
     request: Request, service: Service, client: Caller, query: UploadQuery
 ) -> Response:
-    """Takes a job: JSON, or a .wtns file or inputs as bytes with the key in the query."""
+    """Submit a job: JSON, or a .wtns file or inputs as bytes with the key in the query."""
     with admitted(request, service.intake, client, Role.CLIENT) as reservation:
         if content_type(request) == BYTES:
             job = await _upload(service, client, request, query, reservation)
@@ -76,7 +76,7 @@ async def submit_proof(
 
 @router.post("/v1/proofs/batch", openapi_extra=body_schema(ManyBody))
 async def submit_proofs(request: Request, service: Service, client: Caller) -> Response:
-    """Takes up to 1,000 jobs with one sync of the disk; each is taken or refused for itself."""
+    """Submit up to 1,000 jobs with one sync of the disk; each succeeds or fails on its own."""
     with admitted(request, service.intake, client, Role.CLIENT) as reservation:
         wanted = await read_json(request, service.intake, reservation, ManyBody, ManyBody.wanted)
         outcomes = [
@@ -92,7 +92,7 @@ async def prove(
     request: Request, service: Service, client: Caller, query: UploadQuery,
     timeout: Annotated[float | None, Query(ge=0)] = None,
 ) -> Response:  # fmt: skip
-    """Submits and waits. Without an idempotency key the job ends with the connection."""
+    """Submit a job and wait for its end. Without an idempotency key a disconnect cancels it."""
     received = asyncio.Event()
     with admitted(request, service.intake, client, Role.CLIENT) as reservation:
         header = request.headers.get("idempotency-key")
@@ -130,7 +130,7 @@ async def list_proofs(
     most: Annotated[int, Query(ge=1, le=1000)] = 50,
     before: str | None = None,
 ) -> Response:
-    """The newest jobs of the client, without results."""
+    """List the newest jobs of the client, without results."""
     return await service.jobs(
         client, most, before, lambda jobs: JSONResponse({"jobs": encode_answer(list(jobs))})
     )
@@ -141,14 +141,14 @@ async def await_proof(
     request: Request, job: str, service: Service, client: Caller,
     timeout: Annotated[float, Query(ge=0)] = 0.0,
 ) -> Response:  # fmt: skip
-    """A job; with `timeout` (seconds) at its end, or as it is then."""
+    """Return a job; with `timeout` (seconds), wait that long for its end."""
     waiting = asyncio.ensure_future(service.wait(client, job, timeout))
     return found_response(await while_connected(request, waiting))
 
 
 @router.delete("/v1/proofs/{job}")
 async def cancel_proof(job: str, service: Service, client: Caller) -> Response:
-    """Ends a job at once; one that has ended stays as it is."""
+    """Cancel a job; an ended job stays unchanged."""
     return JSONResponse(encode_answer(await service.cancel(client, job)))
 
 
@@ -157,7 +157,7 @@ async def watch_proof(
     request: Request, job: str, service: Service, client: Caller,
     after: Annotated[int, Query(ge=0)] = 0,
 ) -> Response:  # fmt: skip
-    """Server-sent events until the job's end; `Last-Event-ID` goes on after that one."""
+    """Stream the events of a job until its end; `Last-Event-ID` resumes after that event."""
     last = request.headers.get("last-event-id", "")
     if last and not (last.isascii() and last.isdigit() and len(last) < 19):
         raise InputError("must be the number of an event", section="Last-Event-ID")

@@ -1,4 +1,4 @@
-"""Answers that outlast their requests: server-sent events, and waits that end with the client."""
+"""Long-lived answers: server-sent events, and waits that a disconnect cancels."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COMMENT_SECONDS: Final = 15.0
 
 
 async def event_stream(items: AsyncGenerator[Any, None], text: Callable[[Any], str]) -> Response:
-    """A response of server-sent events; what is refused is refused before it begins."""
+    """Build a response of server-sent events; errors before the first event are refusals."""
     first = await anext(items, None)
 
     async def lines() -> AsyncIterator[str]:
