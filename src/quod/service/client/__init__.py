@@ -6,8 +6,8 @@
         job = client.prove(ProofRequest("membership", wtns=witness))
         assert verifying_key.verify(job.public, job.proof)
 
-What a server refuses is an error of `quod.service.errors` or `quod.errors.InputError`, as if the
-queue were here. The names below load on first use (PEP 562).
+A refusal of the server is raised as the same error of `quod.service.errors` or `quod.errors` that a
+local queue raises. The names below load on first use (PEP 562).
 """
 
 from __future__ import annotations

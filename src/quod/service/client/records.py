@@ -1,4 +1,4 @@
-"""What clients ask for and what they are told: plain records."""
+"""Records of the client: requests and jobs."""
 
 from __future__ import annotations
 
@@ -19,14 +19,17 @@ _SOURCES: Final[Mapping[str, type]] = {"wtns": bytes, "path": str, "inputs": Map
 
 @frozen
 class ProofRequest:
-    """A proof that is wanted, of one partition or of several.
+    """A request for a proof, of one partition or several.
 
-    Exactly one of these is given, and a list of such for several partitions: `wtns`, witnesses in
-    the format .wtns; `path`, where such are, below the root that the server allows this client;
-    `inputs` of the circuit by name, from which its own program computes the witness.
+    Exactly one of the following is given, as a list for several partitions:
 
-    A second submission with the same `idempotency_key` is the same job. Higher priorities (0 to 9)
-    come first. `deadline` is absolute, in seconds since 1970.
+    wtns: witnesses in the .wtns format.
+    path: paths of .wtns files below the root that the server allows this client.
+    inputs: circuit inputs by name, from which the server computes the witness.
+
+    idempotency_key: a second submission with the same key is the same job; "" for no key.
+    priority: 0 to 9, highest first.
+    deadline: seconds since 1970.
     """
 
     key: str
@@ -54,28 +57,29 @@ class ProofRequest:
 
     @property
     def witnesses(self) -> list[Any]:
-        """What was given, one a partition."""
+        """The witnesses, paths or inputs of each partition."""
         value = getattr(self, self.source)
         return list(value) if isinstance(value, (list, tuple)) else [value]
 
     @property
     def source(self) -> str:
-        """The name of the field that has the witnesses."""
+        """The name of the field that is given: wtns, path or inputs."""
         return next(name for name in _SOURCES if getattr(self, name) is not None)
 
 
 @frozen
 class RemoteJob(JobRecord):
-    """A job of a server as it was when it was asked for.
+    """A snapshot of a job of a server.
 
-    `key` is an identity. `results` has for each partition of one that succeeded
-    ``{"proof": ..., "publicSignals": ...}`` as snarkjs writes them.
+    key: an identity.
+    results: per partition of a succeeded job ``{"proof": ..., "publicSignals": ...}`` in snarkjs
+        format.
     """
 
     results: tuple[Mapping[str, Any], ...]
 
     def require_results(self) -> tuple[Mapping[str, Any], ...]:
-        """The results; `ServiceError` with the reason unless the job has succeeded."""
+        """Return the results; raises ServiceError with the reason unless the job succeeded."""
         if self.state is not JobState.SUCCEEDED:
             why = f": {self.code}: {self.message}" if self.code else ""
             raise ServiceError(f"the job {self.id} is {self.state}{why}")
@@ -83,9 +87,9 @@ class RemoteJob(JobRecord):
 
     @property
     def proof(self) -> Mapping[str, Any]:
-        """The proof of a job of one partition, which `VerifyingKey.verify` takes.
+        """The proof of a job with one partition, for `VerifyingKey.verify`.
 
-        `ServiceError` with the reason unless the job has succeeded, `InputError` if it has several
+        Raises ServiceError with the reason unless the job succeeded, InputError if it has several
         proofs, which are in `results`.
         """
         proof: Mapping[str, Any] = self._result()["proof"]
@@ -93,7 +97,7 @@ class RemoteJob(JobRecord):
 
     @property
     def public(self) -> Sequence[str]:
-        """The public inputs of that proof, as decimal strings; raises as `proof` does."""
+        """The public inputs of the proof as decimal strings; raises as `proof` does."""
         public: Sequence[str] = self._result()["publicSignals"]
         return public
 

@@ -1,4 +1,4 @@
-"""The client that blocks."""
+"""The blocking client."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ T = TypeVar("T")
 
 
 class Client(wire.Connection):
-    """A server, for any threads.
+    """A connection to a server. Thread-safe.
 
-    `address` is ``unix:PATH`` or ``HOST:PORT``. A `token` says who one is; over TCP give a
-    `certificate` (that of the authority, or True for those of the system) so that nobody reads it.
+    address: ``unix:PATH`` or ``HOST:PORT``.
+    token: the secret that identifies the client.
+    certificate: the file of the authority that signed the server's certificate, or True for the
+        system's authorities; needed over TCP to encrypt the connection.
     """
 
     def __init__(
@@ -31,13 +33,13 @@ class Client(wire.Connection):
         super().__init__(grpc, address, token, certificate)
 
     def submit(self, request: ProofRequest) -> RemoteJob:
-        """Has a job taken; it is on the server's disk when this returns."""
+        """Submit a job; it is on the server's disk when this returns."""
         return self._do(wire.submit(request))
 
     def submit_many(self, requests: Sequence[ProofRequest]) -> list[RemoteJob | QuodError]:
-        """Has up to 1,000 jobs taken; for each the job, or why it was not taken.
+        """Submit up to 1,000 jobs; return for each the job or its error.
 
-        They are sent in as few messages of up to 3 MiB as possible. If one of several messages
+        The jobs are sent in as few messages of up to 3 MiB as possible. If one of several messages
         fails, its error is returned for each of its jobs.
         """
         groups, outcomes = wire.groups(requests), list[RemoteJob | QuodError]()
@@ -50,9 +52,10 @@ class Client(wire.Connection):
         return outcomes
 
     def prove(self, request: ProofRequest, timeout: float | None = None) -> RemoteJob:
-        """Submits and waits; the job succeeded, or `ServiceError` says why not.
+        """Submit a job and wait for its success; raises ServiceError with the reason otherwise.
 
-        Small witnesses take one call, and without an idempotency key the job ends with it.
+        A small witness takes one call; without an idempotency key the server cancels the job if
+        that call breaks off.
         """
         limit = wire.limit_of(timeout)
         if wire.is_large(request):
@@ -65,7 +68,7 @@ class Client(wire.Connection):
         return job
 
     def wait(self, job: str, timeout: float | None = None) -> RemoteJob:
-        """A job at its end, or as it is once `timeout` seconds are over."""
+        """Wait up to `timeout` seconds for the end of a job; return its current state."""
         limit = wire.limit_of(timeout)
         while True:
             found = self._do(wire.await_proof(job, min(wire.left(limit), wire.WAIT_SECONDS)))
@@ -73,9 +76,9 @@ class Client(wire.Connection):
                 return found
 
     def watch(self, job: str, after: int = 0) -> Generator[Event, None, None]:
-        """Events of a job until its end, from number `after` + 1 on.
+        """Yield events of a job from number `after` + 1 on, until its end.
 
-        After `UnavailableError` go on with the number of the last event.
+        After UnavailableError continue with the number of the last event.
         """
         call = wire.watch(job, after)
         events = self._calls[call.name](call.request, metadata=self._metadata)
@@ -88,39 +91,40 @@ class Client(wire.Connection):
             events.cancel()
 
     def cancel(self, job: str) -> RemoteJob:
-        """Ends a job at once; one that has ended stays as it is."""
+        """Cancel a job; an ended job stays unchanged."""
         return self._do(wire.cancel(job))
 
     def jobs(self, most: int = 50, before: str = "") -> list[RemoteJob]:
-        """The newest jobs of this client, without results; older than the job `before`."""
+        """Return the newest jobs of this client, without results, older than job `before` if given.
+        """
         return self._do(wire.jobs(most, before))
 
     def status(self) -> ServerStatus:
-        """The server, and what this client has there."""
+        """Return the state of the server and of this client's jobs."""
         return self._do(wire.status())
 
     def keys(self) -> list[RemoteKey]:
-        """The keys that this client may use."""
+        """Return the keys that this client may use."""
         return self._do(wire.keys())
 
     def preload(self, key: str, worker: str = "", timeout: float | None = None) -> None:
-        """Loads a key, on all workers or one. For operators, as what follows."""
+        """Load a key on all workers or one. For operators, as are the calls below."""
         self._do(wire.preload(key, worker, timeout))
 
     def evict(self, key: str, worker: str = "") -> None:
-        """Gives a key's memory back."""
+        """Evict a key."""
         self._do(wire.evict(key, worker))
 
     def resume_key(self, key: str) -> None:
-        """Gives out the jobs of a suspended key again."""
+        """Resume a suspended key."""
         self._do(wire.resume_key(key))
 
     def resume_worker(self, worker: str) -> None:
-        """Lets a quarantined worker work again."""
+        """Resume a quarantined worker."""
         self._do(wire.resume_worker(worker))
 
     def close(self) -> None:
-        """Ends the connection, and calls that wait."""
+        """Close the connection and end pending calls."""
         self._channel.close()
 
     def __enter__(self) -> Client:

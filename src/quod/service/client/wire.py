@@ -1,4 +1,4 @@
-"""Calls that are ready to be made: a request, and how its answer is read; for both clients."""
+"""The calls of both clients as pairs of a request and a decoder of its answer."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _OPTIONS: Final = (
     ("grpc.keepalive_time_ms", 60_000),
 )
 WAIT_SECONDS: Final = 600.0
-"""How long one call waits; longer waits are several."""
+"""The maximum wait of one call in seconds; longer waits take several calls."""
 
-# The last is what calls end with that a server has under way when it ends.
+# A server that stops ends its pending calls with CANCELLED.
 _NO_ANSWER: Final = (
     grpc.StatusCode.UNAVAILABLE,
     grpc.StatusCode.DEADLINE_EXCEEDED,
@@ -43,7 +43,7 @@ _NO_ANSWER: Final = (
 _LARGE: Final = 1 << 20
 _PIECE: Final = 1 << 20
 _MOST_PEM_BYTES: Final = 1 << 20
-# Messages have at most 4 MiB, unless the operator sets another limit.
+# The default limit of messages is 4 MiB.
 _LARGE_INPUTS: Final = 3 << 20
 _GROUP: Final = 3 << 20
 _OVERHEAD: Final = 1 << 10
@@ -54,7 +54,7 @@ _job: Final = partial(decode_message, RemoteJob)
 
 @frozen
 class Call(Generic[T]):
-    """A call by its name in the protocol."""
+    """A call: its name in the protocol, its request, and the decoder of its answer."""
 
     name: str
     request: Any
@@ -62,13 +62,13 @@ class Call(Generic[T]):
 
 
 def is_large(request: ProofRequest) -> bool:
-    """Whether the witnesses or inputs must be uploaded in pieces."""
+    """Report whether the witnesses or inputs are uploaded in chunks."""
     most = _LARGE if request.wtns is not None else _LARGE_INPUTS
     return request.path is None and sum(map(len, _bodies(request))) > most
 
 
 def submit(request: ProofRequest) -> Call[RemoteJob]:
-    """Submit in one message, or in pieces if the witnesses or inputs are large."""
+    """Submit in one message, or in chunks if the witnesses or inputs are large."""
     if is_large(request):
         return Call("UploadProof", list(_upload(request)), _job)
     message = pb.SubmitProofRequest()
@@ -91,7 +91,7 @@ def groups(requests: Sequence[ProofRequest]) -> list[list[ProofRequest]]:
 
 
 def submit_many(group: Sequence[ProofRequest]) -> Call[list[RemoteJob | QuodError]]:
-    """The call of one of `groups`."""
+    """Submit a group of `groups`."""
     if len(group) == 1 and is_large(group[0]):
         return Call("UploadProof", list(_upload(group[0])), lambda answer: [_job(answer)])
     message = pb.SubmitProofsRequest()
@@ -155,7 +155,10 @@ def resume_worker(worker: str) -> Call[None]:
 
 
 def metadata(token: str | None) -> tuple[tuple[str, str], ...]:
-    """The headers of every call; `InputError` for a token that cannot be one, without it."""
+    """Return the headers of every call.
+
+    Raises InputError for a malformed token, without showing it.
+    """
     if token is None:
         return ()
     given: object = token
@@ -165,7 +168,10 @@ def metadata(token: str | None) -> tuple[tuple[str, str], ...]:
 
 
 def channel(library: Any, address: object, certificate: object) -> Any:
-    """A channel of `grpc` or `grpc.aio`; `InputError` for what is no address or certificate."""
+    """Open a channel of `grpc` or `grpc.aio`.
+
+    Raises InputError for a malformed address or an unreadable certificate.
+    """
     if not isinstance(address, str) or not (":" in address and address.isprintable()):
         raise InputError("the address of a server is unix:PATH or HOST:PORT")
     if certificate is None or certificate is False:
@@ -186,7 +192,7 @@ def channel(library: Any, address: object, certificate: object) -> Any:
 
 
 def told(error: Any, address: str) -> QuodError:
-    """The Quod error for the error of a call to the server at an address."""
+    """Convert the error of a call to the server at `address`."""
     try:
         status = rpc_status.from_call(error)
     except ValueError:
@@ -207,7 +213,7 @@ def told(error: Any, address: str) -> QuodError:
 
 
 class Connection:
-    """The channel of a client, of `grpc` or `grpc.aio`, and the calls on it."""
+    """The channel of a client, of `grpc` or `grpc.aio`, and its calls."""
 
     def __init__(
         self, library: Any, address: str, token: str | None,
@@ -229,7 +235,7 @@ def refused_group(
 
 
 def bound(channel: Any, call: RemoteCall) -> Callable[..., Any]:
-    """A call on a channel, of either kind."""
+    """Bind a call to a channel, unary or streaming."""
     make = (
         channel.unary_stream
         if call.response_streams
@@ -242,17 +248,17 @@ def bound(channel: Any, call: RemoteCall) -> Callable[..., Any]:
 
 
 def limit_of(timeout: float | None) -> float:
-    """When a time-out is over, by the monotonic clock."""
+    """The deadline of a timeout, by the monotonic clock."""
     return float("inf") if timeout is None else time.monotonic() + timeout
 
 
 def left(limit: float) -> float:
-    """Seconds until then."""
+    """The seconds until a deadline, at least 0."""
     return max(limit - time.monotonic(), 0.0)
 
 
 def _refusal(code: str, status: Any) -> Refusal | None:
-    """The refusal of a status, if it is one of the service's."""
+    """Decode the refusal of a status; None if the status is not from the service."""
     reason, retry = "", None
     for detail in status.details:
         info, wait = error_details_pb2.ErrorInfo(), error_details_pb2.RetryInfo()

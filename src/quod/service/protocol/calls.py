@@ -1,4 +1,4 @@
-"""The calls of the service, as its descriptor has them: for servers and clients of any library."""
+"""The calls of the service from its descriptor, for servers and clients of any gRPC library."""
 
 from __future__ import annotations
 
@@ -20,9 +20,11 @@ SERVICE: Final[str] = _SERVICE.full_name
 
 @frozen
 class RemoteCall:
-    """A call: its path, which of its sides stream, and how its messages become bytes and back.
+    """A call of the protocol.
 
-    `request_fields` describes the fields of its requests.
+    request_streams, response_streams: which sides stream.
+    request_fields: the descriptor of its requests.
+    write_request, read_request, write_response, read_response: serialisers and parsers.
     """
 
     name: str
@@ -56,4 +58,4 @@ def _calls() -> dict[str, RemoteCall]:
 
 
 CALLS: Final = _calls()
-"""Each call by its name."""
+"""The calls by name."""

@@ -1,8 +1,8 @@
-"""Generates the code of the protocol: ``python -m quod.service.protocol.generate``.
+"""Generate the code of the protocol: ``python -m quod.service.protocol.generate``.
 
-Takes grpcio-tools, of the extra `dev`. What it writes beside quod.proto is committed, and a test
-compares it; the protobuf that is installed must be as new as it or newer. Stubs of grpcio are not
-generated: `calls` has what they would say.
+Needs grpcio-tools of the extra `dev`. The generated files are committed next to quod.proto, and a
+test compares them; the installed protobuf must be at least as new. gRPC stubs are not generated:
+`calls` replaces them.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _HEADER = "# Written by `python -m quod.service.protocol.generate` from quod.pro
 
 
 def generate(folder: str | os.PathLike[str]) -> None:
-    """Writes the modules of `GENERATED` to a folder."""
+    """Write the modules of `GENERATED` to a folder."""
     import grpc_tools
     from grpc_tools import protoc
 
     out = Path(folder)
     source = HERE / "quod.proto"
-    # Its place below the root decides what the generated modules import, and must look like it.
+    # The path of quod.proto below the root determines the imports of the generated modules.
     virtual = f"{PACKAGE}={source.parent}"
     well_known = Path(grpc_tools.__file__).parent / "_proto"
     top = out / "top"

@@ -1,4 +1,4 @@
-"""Records as messages of the protocol, field by field as `wire_fields` and quod.proto list them."""
+"""The encoding of records as protocol messages, by `wire_fields` and quod.proto."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ T = TypeVar("T")
 _NANOSECONDS: Final = 1_000_000_000
 
 STATES: Final[Mapping[JobState, int]] = {state: int(state) + 1 for state in JobState}
-"""The states of the queue as those of the protocol, where 0 is none."""
+"""The protocol's numbers of job states, where 0 means unset."""
 
 _STATES: Final = {number: state for state, number in STATES.items()}
 
 
 def timestamp(seconds: float | None) -> Timestamp | None:
-    """Seconds since 1970 to the microsecond, which a float has of them."""
+    """Convert seconds since 1970, to the microsecond, which is a float's precision."""
     if seconds is None:
         return None
     whole, rest = divmod(round(seconds * 1e6), 1_000_000)
@@ -39,25 +39,25 @@ def timestamp(seconds: float | None) -> Timestamp | None:
 
 
 def seconds_of(message: Timestamp | Duration) -> float:
-    """The seconds of a time or a duration; `InputError` for one that is none."""
+    """Convert a time or duration to seconds; raises InputError if it is invalid."""
     if not 0 <= message.nanos < _NANOSECONDS or not 0 <= message.seconds < 1 << 40:
         raise InputError("a time or duration must be from 0 on, with nanos below 10^9")
     return message.seconds + message.nanos / _NANOSECONDS
 
 
 def duration(seconds: float | None) -> Duration | None:
-    """A duration, to the microsecond."""
+    """Convert seconds to a duration, to the microsecond."""
     found = timestamp(seconds)
     return None if found is None else Duration(seconds=found.seconds, nanos=found.nanos)
 
 
 def time_of(message: Message, name: str) -> float | None:
-    """The seconds of a time or duration that a message may have."""
+    """Convert an optional time or duration of a message to seconds."""
     return seconds_of(getattr(message, name)) if message.HasField(name) else None
 
 
 def encode_message(kind: type[M], record: Any, /, **fields: object) -> M:
-    """Encode a record as a message; `fields` of the message come over those of the record."""
+    """Encode a record as a message; `fields` override those of the record."""
     values = {
         row.message: row.encoding.encode(getattr(record, row.name))
         for row in _rows(kind.DESCRIPTOR, record.__class__)
@@ -66,7 +66,7 @@ def encode_message(kind: type[M], record: Any, /, **fields: object) -> M:
 
 
 def decode_message(kind: type[T], message: Message, /, **fields: object) -> T:
-    """Decode a message as a record, whose other `fields` are those, or have their default."""
+    """Decode a message as a record; `fields` set record fields that the message lacks."""
     cls: Any = kind
     return kind(**fields, **{
         row.name: row.encoding.decode(getattr(message, row.message))
@@ -81,7 +81,7 @@ def job_message(job: Job, results: Sequence[str] = ()) -> pb.Job:
 
 
 class _Encoding(NamedTuple):
-    """How values of a type are written to a field of a message, and read from one that is set."""
+    """The conversion between values of a type and a message field."""
 
     encode: Callable[[Any], Any]
     decode: Callable[[Any], Any]
@@ -94,7 +94,7 @@ _ENCODINGS: Final[Mapping[object, _Encoding]] = {
     bool: _PLAIN,
     int: _PLAIN,
     str: _PLAIN,
-    # A later server may have others.
+    # A newer server may have other states.
     JobState: _Encoding(STATES.__getitem__, lambda number: _STATES.get(number, JobState.QUEUED)),
     tuple[int, ...]: _Encoding(list, tuple),
     tuple[str, ...]: _Encoding(list, tuple),
@@ -110,7 +110,7 @@ _ENCODINGS: Final[Mapping[object, _Encoding]] = {
         lambda texts: tuple(map(shallow_json.load, texts)),
     ),
 }
-"""By the message of the field, if it is one of Google's, or else the type of the record's field."""
+"""Encodings by the field's message type for Google's types, else by the record's field type."""
 
 
 class _Row(NamedTuple):

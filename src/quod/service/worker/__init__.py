@@ -1,4 +1,4 @@
-"""Workers of the proving service: what claims jobs from the queue and proves them.
+"""The workers of the proving service, which claim jobs from the queue and prove them.
 
     from quod.service.worker import ProcessPool, WorkerSettings
 

@@ -1,4 +1,4 @@
-"""A budget of memory that work takes in the order of its coming: who finds none waits."""
+"""A memory budget with reservations in order of arrival."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from quod.validation import whole_number
 
 
 class MemoryBudget:
-    """So many bytes. One thread takes them, in order; any gives them back."""
+    """A budget of `nbytes` bytes. One thread reserves, in order; any thread releases."""
 
     def __init__(self, nbytes: int) -> None:
         self.nbytes = whole_number("the bytes of a budget", nbytes, 0)
@@ -24,9 +24,9 @@ class MemoryBudget:
             return self._used
 
     def take(self, nbytes: int, *, given_up: Callable[[], bool]) -> bool:
-        """Waits until there are so many and takes them; False once it is `given_up`.
+        """Reserve bytes, waiting for them; return False once `given_up` returns true.
 
-        `KeyTooLargeError` for more than there are at all.
+        Raises KeyTooLargeError for more bytes than the whole budget.
         """
         if nbytes > self.nbytes:
             raise KeyTooLargeError(
@@ -44,7 +44,7 @@ class MemoryBudget:
             return True
 
     def give_back(self, nbytes: int) -> None:
-        """Some of what was taken."""
+        """Release reserved bytes."""
         with self._changed:
             self._used -= nbytes
             self._changed.notify_all()

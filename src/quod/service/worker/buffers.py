@@ -1,4 +1,4 @@
-"""Page-locked memory that witnesses are read into, from which the device copies them by itself."""
+"""Page-locked buffers for witnesses, from which the device copies asynchronously."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from quod.device.protocol import AnyDevice, in_host_memory
 Bytes = NDArray[np.uint8]
 
 HEADER_BYTES = 256
-"""The most bytes that a witness file may have before its values."""
+"""The maximum size of a witness file's header, before its values."""
 
 
 class WitnessBuffers:
     """Up to `count` buffers for witnesses of up to `nbytes` bytes, within `budget` bytes in all.
 
-    All of them are made now: locking pages while a device computes holds it up. There are none for
-    a device that computes in host memory, or that copies by itself what it is given. One that is
-    taken is its witness's until it was copied, so that what has none waits: any thread gives back.
+    All are allocated now, as page-locking stalls a computing device. There are none on a device
+    that computes in host memory or has a single queue. A buffer belongs to its witness until that
+    was copied; other witnesses wait. Any thread releases.
     """
 
     def __init__(self, device: AnyDevice, nbytes: int, count: int, budget: int) -> None:
@@ -33,7 +33,10 @@ class WitnessBuffers:
         self._changed = threading.Condition()
 
     def take(self, nbytes: int, *, given_up: Callable[[], bool]) -> Bytes | None:
-        """So many bytes, waited for; None once it is `given_up`, and where no buffer is so long."""
+        """Take a buffer for `nbytes` bytes, waiting for one.
+
+        Returns None if no buffer is that large, or once `given_up` returns true.
+        """
         if not self.count or nbytes > self.nbytes:
             return None
         with self._changed:
@@ -44,7 +47,7 @@ class WitnessBuffers:
             return self._free.pop()
 
     def give_back(self, buffer: Bytes) -> None:
-        """One that was taken; nothing reads it any more."""
+        """Return a buffer that is no longer read."""
         with self._changed:
             self._free.append(buffer)
             self._changed.notify()

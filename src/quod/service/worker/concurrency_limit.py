@@ -1,20 +1,20 @@
-"""How many partitions a worker has in hand before they are computed."""
+"""The limit of partitions that a worker holds before they are computed."""
 
 from __future__ import annotations
 
 import threading
 
 WHOLE = 32
-"""Parts of a permit: a witness that is proved together with others has one or more of them."""
+"""Parts of a permit; a witness in a batch holds one or more parts."""
 
-# Proofs in a row that went well, after which one more is tried.
+# Successful proofs in a row after which the limit grows by one.
 _GOOD = 16
 
 
 class Permits:
-    """Up to `most` of them; fewer after memory was short, and again more when all goes well.
+    """Up to `most` permits; the limit shrinks when memory is short and grows with success.
 
-    They are taken whole and given back in parts.
+    Permits are taken whole and given back in parts.
     """
 
     def __init__(self, most: int) -> None:
@@ -27,13 +27,14 @@ class Permits:
         return self._limit
 
     def take(self, most: int, timeout: float) -> int:
-        """Takes up to so many, one at least unless there is none within `timeout` seconds."""
+        """Take up to `most` permits, waiting up to `timeout` seconds for one; return their number.
+        """
         with self._changed:
             self._changed.wait_for(lambda: self._room >= WHOLE, timeout)
             return self._take(most, WHOLE)
 
     def take_parts(self, most: int, part: int) -> int:
-        """Takes up to so many times `part` of one, as many as there are now."""
+        """Take up to `most` times `part` parts without waiting; return how many times."""
         with self._changed:
             return self._take(most, part)
 
@@ -47,21 +48,21 @@ class Permits:
         return count
 
     def give_back(self, parts: int) -> None:
-        """Some of what was taken."""
+        """Give parts back."""
         with self._changed:
             self._held -= parts
             self._changed.notify_all()
 
     def shrink(self, limit: int) -> None:
-        """Halves how many there were, `limit`, when what was short of memory was claimed.
+        """Halve `limit`, the limit when the work that ran out of memory was claimed.
 
-        All that fails of what was in hand at one time halves them once.
+        All failures of work claimed under one limit halve it once.
         """
         with self._changed:
             self._limit, self._good = min(self._limit, max(1, limit // 2)), 0
 
     def grow(self) -> None:
-        """A proof went well."""
+        """Count a successful proof."""
         with self._changed:
             self._good += 1
             if self._good >= _GOOD and self._limit < self._most:

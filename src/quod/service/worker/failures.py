@@ -1,4 +1,4 @@
-"""Whose fault an error of a stage is: the client's, the key's, the device's, or nobody's."""
+"""Classification of errors by their cause: the request, memory, the device, or none of these."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from quod.service.worker.work import GoneError
 
 
 class Fault(Enum):
-    """What becomes of a partition after an error."""
+    """The cause of an error, which decides how its partition continues."""
 
     REQUEST = "request"
-    """It would fail again: the job has failed."""
+    """A retry would fail too: the job fails."""
     MEMORY = "memory"
-    """There was too little memory: tried again, with less at a time."""
+    """Out of memory: retried with fewer partitions at a time."""
     DEVICE = "device"
-    """Its device failed: tried again."""
+    """The device failed: retried."""
     LOST = "lost"
-    """Its device is lost, and has to be opened again."""
+    """The device is lost and must be opened again."""
     BUSY = "busy"
-    """Something was not to be had for now: given back."""
+    """A resource is unavailable for now: the lease is released."""
     GONE = "gone"
-    """Nobody wants it any more."""
+    """The job was cancelled or the lease lost."""
 
 
 @frozen
 class Failure:
-    """An error as the queue is told of it; the message says nothing of the witness."""
+    """A failure as reported to the queue; the message has no data of the witness."""
 
     fault: Fault
     code: str
@@ -46,7 +46,7 @@ class Failure:
 
 
 def failure_of(error: BaseException, stage: Stage, *, device_is_lost: bool = False) -> Failure:
-    """What an error of a stage means."""
+    """Classify an error of a stage."""
     if isinstance(error, (GoneError, LeaseLostError)):
         return Failure(Fault.GONE, "CANCELLED", "nobody wants it any more")
     if device_is_lost:
@@ -62,7 +62,7 @@ def failure_of(error: BaseException, stage: Stage, *, device_is_lost: bool = Fal
             return Failure(Fault.REQUEST, "FAILED_PRECONDITION", f"the key is damaged: {error}")
         return Failure(Fault.REQUEST, "INVALID_ARGUMENT", str(error))
     if isinstance(error, VerificationError):
-        # Others have made the proof again by now; see the arbiter.
+        # Re-verification has repeated the proof by now.
         return Failure(
             Fault.REQUEST, "INVALID_ARGUMENT",
             "the witness does not satisfy the circuit: no proof made of it verifies; compute it "
@@ -72,5 +72,5 @@ def failure_of(error: BaseException, stage: Stage, *, device_is_lost: bool = Fal
         return Failure(Fault.DEVICE, "INTERNAL", str(error))
     if isinstance(error, QuodError):
         return Failure(Fault.REQUEST, "INTERNAL", str(error))
-    # The text of an error that nobody foresaw may hold anything.
+    # The text of an unexpected error may contain anything.
     return Failure(Fault.DEVICE, "INTERNAL", f"{type(error).__name__} at the stage {stage.value}")

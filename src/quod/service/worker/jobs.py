@@ -1,4 +1,4 @@
-"""What a worker asks of the queue: of the queue itself, or of the process that has it open."""
+"""The queue's interface for a worker, in this process or in another one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from quod.service.worker.pools.placement import Placement
 
 
 class Jobs(Protocol):
-    """The queue as one worker sees it; the calls do what those of `JobQueue` do."""
+    """The queue for one worker; the methods match those of `JobQueue`."""
 
     @property
     def lease_seconds(self) -> float: ...
@@ -19,12 +19,12 @@ class Jobs(Protocol):
     def claim(self, *, keys: Sequence[str] | None, most: int, wait: float) -> list[Lease]: ...
 
     def elsewhere(self) -> Collection[str]:
-        """Keys that other workers have as well."""
+        """Return the keys that other workers have loaded as well."""
 
     def renew(self, leases: Sequence[Lease], stage: str) -> list[ServiceError | None]: ...
 
     def finish(self, results: Sequence[tuple[Lease, bytes]]) -> list[QuodError | None]:
-        """Hands several results in; of each why it was not taken, if it was not."""
+        """Store results; return for each None or its error."""
 
     def fail(self, lease: Lease, code: str, message: str, retry: bool) -> None: ...
 
@@ -33,14 +33,14 @@ class Jobs(Protocol):
     def release(self, lease: Lease) -> None: ...
 
     def forget(self, lease: Lease) -> None:
-        """Nothing more will come of a lease that is void."""
+        """Forget a void lease."""
 
     def open(self, lease: Lease) -> BinaryIO:
-        """The payload of a job."""
+        """Open the payload of a job."""
 
 
 class OwnJobs:
-    """The queue of this process."""
+    """`Jobs` on a queue in this process."""
 
     def __init__(self, queue: JobQueue, worker: str, placement: Placement | None = None) -> None:
         self._queue, self._worker, self._placement = queue, worker, placement
@@ -73,7 +73,7 @@ class OwnJobs:
         self._queue.release(lease)
 
     def forget(self, lease: Lease) -> None:
-        """The queue knows."""
+        """Do nothing: the queue has ended the lease itself."""
 
     def open(self, lease: Lease) -> BinaryIO:
         return self._queue.open_payload(lease)

@@ -1,8 +1,8 @@
-"""Keeps the leases of a worker while it gets on, and hears of what is not wanted any more.
+"""The heartbeat of leases, which also learns of cancelled work.
 
-A lease is renewed when its work comes to another stage, and now and then within one, for as long as
-a stage may take. Work that hangs is renewed no more, and that of a process that stands still
-neither: another worker has it then.
+A lease is renewed when its work enters another stage, and periodically within a stage up to a time
+limit. Work that hangs, or whose process is stopped, is no longer renewed, so another worker gets
+it.
 """
 
 from __future__ import annotations
@@ -17,16 +17,20 @@ from quod.service.worker.jobs import Jobs
 from quod.service.worker.pools.pool import Stage
 from quod.service.worker.work import Work
 
-# Of quick stages not each is told: proofs of milliseconds would wait for the disk.
+# Short stages are not all reported: proofs of milliseconds would wait for the disk.
 _LEAST_SECONDS = 0.05
-# Of a lease, so that two renewals may be late.
+# The share of a lease between renewals; two of them may be late.
 _SHARE = 1 / 4
 
 _log = logging.getLogger(__name__)
 
 
 class Keeper:
-    """Renews the leases of what `in_hand` gives; `hung` is called for work that hangs."""
+    """Renews the leases of the works `in_hand` returns.
+
+    patience: the seconds after which a stage counts as hung.
+    hung: called for work that hangs.
+    """
 
     def __init__(
         self, jobs: Jobs, in_hand: Callable[[], Sequence[Work]], patience: float,
@@ -43,11 +47,11 @@ class Keeper:
             try:
                 self.renew(time.monotonic())
             except QuodError as error:
-                # The next time; what is lost meanwhile is told then.
+                # Retried at the next interval; lost leases are reported then.
                 _log.warning("leases could not be renewed: %s", error)
 
     def renew(self, now: float) -> None:
-        """Renews what has moved on, or must not wait longer."""
+        """Renew leases that have entered another stage or are due."""
         due: dict[Stage, list[Work]] = {}
         for work in self._in_hand():
             if work.gone or work.ended:

@@ -1,4 +1,4 @@
-"""What stages and timelines say of a device: how busy it is, where it waits, what a proof takes."""
+"""Utilisation of a device, computed from stage records and timelines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from quod.device.runtime.timeline import Timeline
 from quod.frozen import frozen
 from quod.service.worker.pools.pool import Stage, StageRecord
 
-# What the host does beside the sums of a proof.
+# Stages of the host within the sums of a proof.
 _OF_THE_HOST = frozenset(
     ("multiples of delta", "verifying key", "blind", "check A and B", "finish sums", "upload")
 )
@@ -19,10 +19,12 @@ _OF_THE_HOST = frozenset(
 
 @frozen
 class DeviceUse:
-    """A device between two moments: it computed for a share `busy` of the time.
+    """The utilisation of a device in a time interval.
 
-    `gaps` are the seconds between, `copies` how many witnesses were brought there, of `copied`
-    bytes in `copy_seconds`.
+    busy: the share of the time it computed.
+    gaps: the idle seconds between computations.
+    copies: the number of witnesses uploaded.
+    copied, copy_seconds: their bytes and the duration of their uploads.
     """
 
     busy: float
@@ -33,12 +35,12 @@ class DeviceUse:
 
     @property
     def copy_rate(self) -> float:
-        """Bytes a second of the copies."""
+        """The upload rate in bytes per second."""
         return self.copied / self.copy_seconds if self.copy_seconds else 0.0
 
 
 def device_use(records: Sequence[StageRecord], begin: float, end: float) -> DeviceUse:
-    """What the stages of a worker say of its device from `begin` to `end`, by the wall clock."""
+    """Compute the utilisation from a worker's stages between two wall-clock times."""
     computed = union(
         (max(one.begin, begin), min(one.end, end))
         for one in records
@@ -61,11 +63,12 @@ def device_use(records: Sequence[StageRecord], begin: float, end: float) -> Devi
 
 @frozen
 class Phases:
-    """What a device takes for a proof whose steps run one after the other, in milliseconds.
+    """The device time of a proof with sequential steps, in milliseconds.
 
-    `ntt_msm_h_ms` is all from the witness to the sum over H, `batch_add_ms` adding points to the
-    buckets of the other sums, `tail_msm_ms` what else those take, `gpu_total_ms` everything. The
-    names are those of cuzk, so that figures can be compared.
+    ntt_msm_h_ms: from the witness to the MSM over H.
+    batch_add_ms: bucket accumulation of the other MSMs.
+    tail_msm_ms: the rest of those MSMs.
+    The names are those of cuzk, for comparison.
     """
 
     ntt_msm_h_ms: float
@@ -78,7 +81,7 @@ class Phases:
 
 
 def phases_of(timeline: Timeline) -> Phases:
-    """The phases of a proof that was made with this timeline."""
+    """Compute the phases of a proof from its timeline."""
     stages = timeline.rows()
     outer = {id(stage.parent) for stage in stages if stage.parent is not None}
     sums = [0.0, 0.0, 0.0]
@@ -90,7 +93,7 @@ def phases_of(timeline: Timeline) -> Phases:
 
 
 def _phase_of(stage: Timed) -> int | None:
-    """The place of a stage's time in `Phases`; None for what is not the device's."""
+    """The index of a stage's phase in `Phases`; None for stages of the host."""
     names = [stage.name]
     while stage.parent is not None:
         stage = stage.parent

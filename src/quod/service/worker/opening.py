@@ -1,4 +1,4 @@
-"""How a worker opens its keys."""
+"""The opening of a worker's keys."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from quod.service.worker.settings import WorkerSettings
 
 
 def opener(repository: KeyRepository, settings: WorkerSettings) -> Callable[[], ResidentKeys]:
-    """What opens the keys of a repository on the device of the settings."""
+    """Return a function that opens the keys of a repository on the device of the settings."""
     return lambda: ResidentKeys(
         repository, settings.device, host_bytes=settings.host_bytes,
         device_bytes=settings.device_bytes, lanes=settings.lanes,

@@ -1,9 +1,9 @@
-"""Steps one after the other, each for so many threads at a time, with a bounded queue before it.
+"""A pipeline: steps with a number of threads each, and bounded queues between them.
 
-Whoever has done a step goes on with the work to the next one, if nothing waits there and it has a
-place; work that is alone is carried through by one thread, and waits for none to wake. Else it goes
-into the next queue, and whoever brings it waits while that is full: so a slow step holds back those
-before it, and in the end the claims.
+A thread that has done a step continues with its work at the next step if nothing waits there and it
+has a free place. So a single work is carried through by one thread without any wake-up. Otherwise
+the work enters the next queue, and a full queue blocks the thread. This back-pressure reaches the
+claims in the end.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from quod.frozen import frozen
 from quod.service.worker.waiting import Group, Waiting
 from quod.service.worker.work import Work
 
-# How often a step that waits to begin looks whether what it waits for has been given up.
+# The interval at which a waiting step checks for cancelled work.
 _LOOK_SECONDS = 0.5
 
 _log = logging.getLogger(__name__)
@@ -25,13 +25,15 @@ _log = logging.getLogger(__name__)
 
 @frozen
 class Step:
-    """What is done with a group, by how many threads, and how much may wait for it.
+    """A step of the pipeline.
 
-    Works that end with it do not go on. The step that brings groups together has `together`, which
-    waits until the device can take a work, told how many would be begun with it, itself among them,
-    and says how many may be. It begins nothing that the step behind it has no thread for: what is
-    begun holds memory of the device, for which the steps behind may wait. What was tried before is
-    begun once nothing else is, and nothing beside it; `together` is not asked about it.
+    do: processes a group; works that have ended do not continue.
+    threads: the number of groups processed at a time.
+    room: the number of works that may wait for the step.
+    together: for the step that forms batches. It waits until the device can take a work, calls its
+        second argument for the number of works that could start with it, and returns the maximum
+        batch size. This step starts no more groups than the next step has threads, as started work
+        holds device memory. Retried work runs alone, without a call of `together`.
     """
 
     name: str
@@ -42,9 +44,9 @@ class Step:
 
 
 class Line:
-    """All of the steps.
+    """A pipeline of steps.
 
-    What a step raises goes to `failed`, which ends the works of the group, and raises nothing.
+    failed: ends a work whose step raised; must not raise itself.
     """
 
     def __init__(
@@ -57,8 +59,8 @@ class Line:
             at: _Begun(steps[at + 1].threads)
             for at, step in enumerate(steps) if step.together is not None
         }  # fmt: skip
-        # As many threads may be at a step as it says, whichever these are, and so there is always
-        # one for what waits at a step that has a place.
+        # The places limit the threads at each step. As their sum is the number of threads, a thread
+        # is free for any work that waits at a step with a free place.
         self._places = [step.threads for step in steps]
         self._changed = threading.Condition()
         self._busy, self._closing = 0, False
@@ -70,7 +72,7 @@ class Line:
             thread.start()
 
     def put(self, work: Work) -> None:
-        """Gives work to the first step."""
+        """Enqueue work for the first step."""
         self._put(0, [work])
 
     def _put(self, at: int, group: Group) -> None:
@@ -82,11 +84,11 @@ class Line:
     def _run(self) -> None:
         while (found := self._next()) is not None:
             self._carry(*found)
-            # Work that has ended must not live on until the next one comes.
+            # Otherwise ended work would stay alive until the next work.
             del found
 
     def _next(self) -> tuple[int, Group] | None:
-        """What waits at a step that has a place, which is taken; the last steps go first."""
+        """Wait for a group at a step with a free place, take the place; later steps first."""
         with self._changed:
             while True:
                 for at in reversed(range(len(self._steps))):
@@ -100,7 +102,7 @@ class Line:
                 self._changed.wait()
 
     def _carry(self, at: int, group: Group) -> None:
-        """Takes a group as far as it can go without waiting behind others."""
+        """Process a group for as many steps as it need not queue."""
         while True:
             group = self._step(at, group)
             begins, began = self._begun.get(at), self._begun.get(at - 1)
@@ -118,7 +120,7 @@ class Line:
             at += 1
 
     def _step(self, at: int, group: Group) -> Group:
-        """Does a step with what waited for it; what of that goes on."""
+        """Process a group in a step; return the works that continue."""
         step, begins = self._steps[at], self._begun.get(at)
         if begins is not None:
             begins.enter(group[0])
@@ -137,12 +139,12 @@ class Line:
         try:
             self._failed(work, error)
         except BaseException:
-            # Its place is for others, and the end of the line does not wait for it.
+            # Frees its place, and lets the pipeline close.
             work.ended = True
             _log.exception("a work could not be ended")
 
     def _enter(self, at: int) -> bool:
-        """Takes a place at a step for which nothing waits, if there is one."""
+        """Take a place at a step if one is free and nothing waits there."""
         with self._changed:
             if not self._places[at] or self._queues[at]:
                 return False
@@ -150,7 +152,7 @@ class Line:
             return True
 
     def _leave(self, at: int, *, busy: bool) -> None:
-        """Gives a place back, to what waits for it."""
+        """Free a place and notify waiting threads."""
         with self._changed:
             self._places[at] += 1
             self._busy -= not busy
@@ -160,7 +162,7 @@ class Line:
                 self._changed.notify()
 
     def close(self) -> None:
-        """Does what there is, then ends the threads."""
+        """Process all work, then stop the threads."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
@@ -171,9 +173,9 @@ class Line:
 def _gathered(
     first: Work, source: Waiting, together: Callable[[Work, Callable[[], int]], int]
 ) -> Group:
-    """A work with those like it that wait when the device can take them.
+    """Form a batch of a work and waiting works with the same key.
 
-    What goes with none has no company to wait for.
+    Work that cannot be batched does not wait for others.
     """
     if not first.goes_with(first):
         return [first]
@@ -182,7 +184,10 @@ def _gathered(
 
 
 class _Begun:
-    """What one step has begun and the next one has not passed on: `most`, or one that is alone."""
+    """The groups that one step has started and the next has not finished.
+
+    There are at most `most`, or one retried work alone.
+    """
 
     def __init__(self, most: int) -> None:
         self._most, self._count = most, 0
@@ -190,27 +195,27 @@ class _Begun:
         self._changed = threading.Condition()
 
     def enter(self, first: Work) -> None:
-        """Waits until one more may be begun."""
+        """Wait until another group may start."""
         with self._changed:
-            # Nobody tells when a work is given up.
+            # Cancelled work does not notify the condition.
             while not self._changed.wait_for(lambda: self._has_room(first), _LOOK_SECONDS):
                 pass
             self._works.append(first)
             self._count += 1
 
     def _has_room(self, first: Work) -> bool:
-        """What hangs is given up, and does not keep others from being tried again."""
+        """Cancelled work, which may hang, does not keep other work from being retried."""
         wanted = [work for work in self._works if not work.gone]
         in_company = not wanted or not any(work.tried for work in (first, *wanted))
         return in_company and self._count < self._most
 
     def join(self, others: Group) -> None:
-        """What is begun together with the one that came last."""
+        """Add the works batched with the last one."""
         with self._changed:
             self._works += others
 
     def leave(self, group: Group) -> None:
-        """One has ended, or goes on without the device."""
+        """Remove a group that has ended or no longer needs the device."""
         with self._changed:
             self._works = [work for work in self._works if not work.ended and work not in group]
             self._count -= 1

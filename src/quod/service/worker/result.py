@@ -1,9 +1,9 @@
-"""A result of a partition: the proof and its public inputs as snarkjs writes them.
+"""The result format of a partition: the proof and public inputs in snarkjs format.
 
     {"proof": PROOF, "publicSignals": PUBLIC}
 
-in UTF-8, PROOF being the text of a proof.json and PUBLIC that of a public.json: what
-``snarkjs.groth16.fullProve`` gives, and ``snarkjs.groth16.verify`` takes.
+UTF-8, where PROOF is the content of a proof.json and PUBLIC that of a public.json, as
+``snarkjs.groth16.fullProve`` returns and ``snarkjs.groth16.verify`` accepts them.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from quod.validation import exact_bytes
 
 
 def result_bytes(proof: Proof, public: Sequence[int]) -> bytes:
-    """The result of a proof."""
+    """Encode a proof and its public inputs."""
     parts = proof.to_json().encode().rstrip(), public_to_json(public).rstrip()
     return b'{"proof": %b, "publicSignals": %b}\n' % parts
 
 
 def read_result(data: bytes) -> tuple[Proof, tuple[int, ...]]:
-    """The proof and the public inputs of a result, as strict as their files are read."""
+    """Decode and validate a result as strictly as the files."""
     try:
         found = shallow_json.load(exact_bytes("a result", data))
     except ValueError:

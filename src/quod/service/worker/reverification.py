@@ -1,4 +1,4 @@
-"""Who is to blame for a proof that does not verify: the witness, or the device."""
+"""Re-verification: whether a bad proof is the fault of the witness or of the device."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from quod.groth16 import Proof, ProvingKey
 
 
 def proved_again(key: ProvingKey, witness: Witness, most: int) -> tuple[Proof, list[int]]:
-    """The proof, if the same device or the processor can make one that verifies.
+    """Repeat a proof that did not verify, on the same device and then on the CPU.
 
-    Then the device was wrong the first time. If neither can, VerificationError: the witness does
-    not satisfy the circuit. A zkey has A and B alone, and no C, so that matrices cannot tell this;
-    a computation by other code can. The processor is asked up to `most` constraints.
+    Success means that the device was wrong. Raises VerificationError if both fail: the witness does
+    not satisfy the circuit. A zkey has A and B but not C, so its matrices cannot decide this; a
+    computation by other code can.
+    most: the maximum number of constraints for which the CPU is used.
     """
     try:
         return key.prove(witness)

@@ -1,4 +1,4 @@
-"""How a worker is set up."""
+"""The settings of a worker."""
 
 from __future__ import annotations
 
@@ -20,19 +20,24 @@ _MOST_THREADS = 64
 
 @dataclass(frozen=True)
 class WorkerSettings:
-    """A worker of one device.
+    """The settings of a worker of one device.
 
-    `device` is its name. `host_bytes` and `device_bytes` are the budgets of its keys (see
-    `ResidentKeys`), `memory_bytes` that of all witnesses in hand and of what proofs take beside
-    them in host memory: a quarter of the machine's unless given. What is not given is divided by
-    how many workers are `of_device`, or `of_host`, which pools count themselves. `warm` are the
-    keys that are loaded before it is ready. Of partitions that are not on the device yet up to
-    `ahead` are in hand, and `checks` threads check proofs. `lanes` small proofs are computed side
-    by side on a GPU: two unless given, where one would leave half of it idle. Of partitions of one
-    key that is smaller still up to `together` are proved together (a power of two), 32 unless
-    given; with 1 none are, and no memory is taken for them. A stage that takes longer than
-    `patience_seconds` is taken for hung: its lease is not renewed any more. A proof that does not
-    verify is made again by the processor, to tell who is to blame, up to `arbiter_constraints`.
+    device: its name.
+    host_bytes, device_bytes: the budgets of its keys; see `ResidentKeys`.
+    memory_bytes: the budget of witnesses in progress and of the host memory of proofs; default: a
+        quarter of the machine's.
+    warm: keys loaded before the worker is ready.
+    ahead: the number of partitions held that are not on the device yet.
+    checks: the number of threads that verify proofs.
+    lanes: concurrent small proofs on a GPU; default: two if one would leave half of it idle.
+    together: the maximum batch of proofs with a very small key (a power of two); default: 32. With
+        1 there are no batches and no memory for them.
+    patience_seconds: the duration after which a stage counts as hung and its lease is no longer
+        renewed.
+    arbiter_constraints: the maximum size for repeating a bad proof on the CPU; see
+        `reverification`.
+    of_device, of_host: the number of workers that share the device and the machine, and so the
+        default budgets; pools set them.
     """
 
     device: str = "cpu"
@@ -67,7 +72,7 @@ class WorkerSettings:
 
     @property
     def most_lanes(self) -> int:
-        """How many proofs its device computes side by side at most."""
+        """The maximum number of concurrent proofs on its device."""
         if self.lanes is not None:
             return self.lanes
         backend = backend_of(self.device)
@@ -75,12 +80,12 @@ class WorkerSettings:
 
     @property
     def buffers(self) -> int:
-        """How many witnesses are read before the device: such as wait for keys, and others."""
+        """The number of witness buffers: for works that wait for keys, and others."""
         return 2 * self.ahead + 2
 
     @property
     def work_bytes(self) -> int:
-        """The budget of witnesses and proofs."""
+        """The budget of witnesses and proofs in bytes."""
         if self.memory_bytes is not None:
             return self.memory_bytes
         machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -88,7 +93,7 @@ class WorkerSettings:
 
 
 def worker_names(settings: Sequence[WorkerSettings]) -> list[str]:
-    """A name for each worker: its device, with a number where there are several of one."""
+    """Name each worker by its device, numbered if several have the same one."""
     if not settings:
         raise InputError("a pool needs a worker at least; give WorkerSettings()")
     devices = [one.device for one in settings]
@@ -99,7 +104,7 @@ def worker_names(settings: Sequence[WorkerSettings]) -> list[str]:
 
 
 def sharing(settings: Sequence[WorkerSettings]) -> list[WorkerSettings]:
-    """Those of workers that are all on one host, where some may have one device."""
+    """Set `of_device` and `of_host` for workers on one host."""
     worker_names(settings)
     devices = [_numbered(one.device) for one in settings]
     return [
@@ -109,5 +114,5 @@ def sharing(settings: Sequence[WorkerSettings]) -> list[WorkerSettings]:
 
 
 def _numbered(device: str) -> str:
-    """A name by which devices are told apart: the first one of its kind needs no number."""
+    """The canonical name of a device: "cuda" is "cuda:0"."""
     return device if ":" in device else f"{device}:0"

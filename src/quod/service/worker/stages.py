@@ -1,4 +1,4 @@
-"""The stages of a proof, from a lease to a result: what each of them does with a partition."""
+"""The stages of a proof, from the lease of a partition to its result."""
 
 from __future__ import annotations
 
@@ -26,17 +26,18 @@ from quod.service.worker.waiting import Group
 from quod.service.worker.witnesses import NAME, Calculate, witness_of
 from quod.service.worker.work import GoneError, Work
 
-# Files are read, and inputs computed, by so many at a time.
+# The number of threads that read files and compute witnesses.
 _READERS = 2
 
 
 @frozen(eq=False)
 class Stages:
-    """What the stages work with.
+    """The context of the stages.
 
-    `computed`, `done`, `failed` and `faulty` are told how work gets on; `tell` calls the queue,
-    again while it does not answer. `together` is told how many witnesses of a key that was leased
-    are proved together.
+    computed, done, failed: called as a work progresses.
+    faulty: called if the device computed a wrong proof.
+    tell: calls the queue, with retries while it does not answer.
+    together: the batch size by key, recorded when a key is leased.
     """
 
     worker: str
@@ -54,14 +55,14 @@ class Stages:
     faulty: Callable[[str], None]
 
     def steps(self) -> list[Step]:
-        """As a line does them. One thread submits to the device, several wait for it."""
+        """The steps of the pipeline. One thread submits to the device, several wait for it."""
         settings = self.settings
         waiting = 2 * settings.most_lanes
-        # Two of each lane are begun at a time, or three groups.
+        # Two groups for each lane start at a time, or three in all.
         begun = max(waiting, 3)
         return [
             Step("witness", self._each(self.read), _READERS, settings.ahead + waiting),
-            # One more than may wait for keys that are loaded.
+            # One more than may wait for keys to load.
             Step("key", self._each(self.lease), settings.ahead + 1, 1),
             Step("upload", self.begin_group, 1, 1, self._turn),
             Step("prove", self._each(_enter(Stage.PROVE), self.compute), begun, begun),
@@ -69,9 +70,9 @@ class Stages:
         ]
 
     def _each(self, *steps: Callable[[Work], None]) -> Callable[[Group], None]:
-        """Takes each step with all works of a group before the next one.
+        """Run each step for all works of a group before the next step.
 
-        A work that fails leaves the others alone.
+        A failing work does not affect the others.
         """
 
         def in_turn(group: Group) -> None:
@@ -89,12 +90,12 @@ class Stages:
             self.failed(work, error)
 
     def read(self, work: Work) -> None:
-        """The witness, from wherever it is."""
+        """Read or compute the witness."""
         with self._stage(work, Stage.WITNESS):
             work.witness = self._witness(work)
 
     def _witness(self, work: Work) -> Witness:
-        # A witness in page-locked memory may be read again, to find the cause of a wrong proof.
+        # The buffer is reused, so finding the cause of a wrong proof may need a second read.
         again = work.digest is not None
         client_bytes = hashlib.sha256() if again or work.buffer is not None else None
         try:
@@ -103,7 +104,7 @@ class Stages:
                     file, work.lease, self.calculate, work.most_bytes, work.buffer, client_bytes
                 )
         except NotFoundError:
-            # The payload goes when its job has ended.
+            # A payload is deleted when its job ends.
             raise GoneError from None
         finally:
             work.kept = None
@@ -114,15 +115,15 @@ class Stages:
         return witness
 
     def lease(self, work: Work) -> None:
-        """The key, which may have to be loaded."""
+        """Lease the key, which may load it."""
         with self._stage(work, Stage.KEY), work.cancellation:
             work.key = self.keys.lease(work.lease.key)
         self.together[work.lease.key] = work.key.value.most_together
 
     def _turn(self, work: Work, waiting: Callable[[], int]) -> int:
-        """Waits until the device can take what waits with a work; how many of that are begun.
+        """Wait until the device can take a batch; return its maximum size.
 
-        Not longer than anybody wants the work: what the device computes may hang.
+        Ends if the work is cancelled, as the device may hang.
         """
         assert work.key is not None
         key = work.key.value
@@ -135,7 +136,7 @@ class Stages:
         return key.most_together
 
     def begin_group(self, group: Group) -> None:
-        """Begins one work, or several together."""
+        """Start one work, or a batch."""
         self._each(_enter(Stage.UPLOAD))(group)
         wanted = [work for work in group if not work.ended]
         if len(wanted) == 1:
@@ -150,14 +151,14 @@ class Stages:
         for work in group:
             work.together = True
         begun = key.value.begin_together(witnesses, meter=self.meter)
-        # Whatever fails now, each has what is to be given back.
+        # Assigned first, so that every work releases its resources whatever fails.
         for work, own in zip(group, begun, strict=True):
             work.pending = None if isinstance(own, Exception) else own
         for work, own in zip(group, begun, strict=True):
             self._attempt(work, partial(self._begun, own, begin))
 
     def begin(self, work: Work) -> None:
-        """The witness goes to the device, and what it has to do."""
+        """Upload the witness and submit the proof."""
         assert work.witness is not None
         assert work.key is not None
         begin = time.perf_counter_ns()
@@ -167,19 +168,19 @@ class Stages:
         self._begun(work.pending, begin, work)
 
     def _begun(self, pending: Begun, since: int, work: Work) -> None:
-        """What is on the device."""
+        """Record a submitted proof, or raise its error."""
         if isinstance(pending, Exception):
             raise pending
         assert work.witness is not None
         copied = work.witness.values.nbytes
-        # Another one may be read meanwhile.
+        # Another witness may use the buffer now.
         work.leave_buffer()
         span = pending.spans.get("upload", (since, since))
         self._record(work, Stage.UPLOAD, *span, copied)
         work.check()
 
     def compute(self, work: Work) -> None:
-        """Waits for the device."""
+        """Wait until the device has computed the proof."""
         assert work.pending is not None
         work.enter(Stage.PROVE)
         begin = time.perf_counter_ns()
@@ -189,9 +190,9 @@ class Stages:
         self.computed(work)
 
     def check_group(self, group: Group) -> None:
-        """The verifier's answers, and the results to the queue.
+        """Verify proofs and store the results in the queue.
 
-        Those that verify do not wait until the others were made again.
+        Proofs that verify do not wait until the others were repeated.
         """
         self._each(_enter(Stage.CHECK), self.check)(group)
         self._hand_in([work for work in group if work.result is not None])
@@ -201,7 +202,7 @@ class Stages:
                 self._hand_in([work] if work.result is not None else [])
 
     def check(self, work: Work) -> None:
-        """The verifier's answer, and the result if it is that the proof holds."""
+        """Verify a proof and set its result if it is valid."""
         assert work.pending is not None
         assert work.proof is not None
         with suppress(VerificationError), self._stage(work, Stage.CHECK, _computed_at(work)):
@@ -209,12 +210,12 @@ class Stages:
             work.result = result_bytes(work.proof, work.pending.public)
 
     def check_again(self, work: Work) -> None:
-        """The result where the verifier's answer was no."""
+        """Repeat a proof that did not verify, and set its result."""
         with self._stage(work, Stage.CHECK, _computed_at(work)):
             work.result = result_bytes(*self._again(work))
 
     def _hand_in(self, left: list[Work]) -> None:
-        """Results to the queue, which is told again of those that it could not take."""
+        """Store results in the queue; retry those that it could not take."""
 
         def finish() -> None:
             results = [(work.lease, work.result) for work in left if work.result is not None]
@@ -249,7 +250,7 @@ class Stages:
         self._record(work, stage, begin, time.perf_counter_ns())
 
     def _record(self, work: Work, stage: Stage, begin: int, end: int, payload: int = 0) -> None:
-        """Tells of a stage whose times are `time.perf_counter_ns`."""
+        """Record a stage; `begin` and `end` are of `time.perf_counter_ns`."""
         to_wall = time.time_ns() - time.perf_counter_ns()
         lease = work.lease
         self.record(
@@ -261,12 +262,12 @@ class Stages:
 
 
 def _computed_at(work: Work) -> int:
-    """When the device had ended, from where on the host goes on with a proof."""
+    """The time at which the device finished, and the host continues."""
     assert work.pending is not None
     _, end = work.pending.spans.get("compute", (0, time.perf_counter_ns()))
     return end
 
 
 def _enter(stage: Stage) -> Callable[[Work], None]:
-    """Has works come to a stage, all of a group before the first one passes it for all."""
+    """Return a step that moves a work to a stage."""
     return lambda work: work.enter(stage)

@@ -1,4 +1,4 @@
-"""Works that wait for a step, in the order of their coming."""
+"""A bounded FIFO queue of works before a step."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from quod.service.worker.concurrency_limit import WHOLE
 from quod.service.worker.work import Work
 
 Group = Sequence[Work]
-"""Works that are begun together: one, or several of one key."""
+"""A batch of works with one key, or a single work."""
 
 
 class Waiting:
-    """Room for `room` works, or as many more as have but a part of a place each."""
+    """A queue for `room` whole works, or more works that take only a part of a permit."""
 
     def __init__(self, room: int) -> None:
         self._room = max(1, room) * WHOLE
@@ -26,25 +26,25 @@ class Waiting:
         return len(self._groups)
 
     def put(self, group: Group) -> None:
-        """Waits for room."""
+        """Enqueue a group, waiting for room."""
         with self._changed:
-            # One that needs a whole place does not wait until no parts are taken.
+            # A whole work does not wait until no parts are in use.
             self._changed.wait_for(lambda: self._used < self._room)
             self._used += self._size(group)
             self._groups.append(group)
 
     def get(self) -> Group | None:
-        """What has waited longest; None if nothing waits."""
+        """Dequeue the oldest group; None if there is none."""
         with self._changed:
             return self._took(self._groups.popleft()) if self._groups else None
 
     def count_like(self, work: Work) -> int:
-        """How many wait that may be begun together with this work."""
+        """Count the waiting works that can be batched with this one."""
         with self._changed:
             return sum(len(group) for group in self._groups if self._is_like(work, group))
 
     def more_like(self, work: Work, most: int) -> list[Work]:
-        """Takes up to so many that may be begun together with it, and waits for none."""
+        """Dequeue up to `most` works that can be batched with this one, without waiting."""
         found: list[Work] = []
         with self._changed:
             for group in tuple(self._groups):

@@ -1,7 +1,6 @@
-"""A proof of nothing with each key of the start.
+"""The warm-up: a dummy proof with each warm key.
 
-Kernels are compiled by it, and what else is made when a proof first wants it, so that the first one
-for a client does not wait for them.
+It compiles kernels and fills other caches, so that a client's first proof does not wait for them.
 """
 
 from __future__ import annotations
@@ -21,16 +20,17 @@ _log = logging.getLogger(__name__)
 
 
 def rehearse(key: ProvingKey) -> None:
-    """Makes a proof that does not verify, and throws it away; of a small key as many as it can.
+    """Compute a dummy proof, and with a small key also a dummy batch.
 
-    What else goes wrong is logged, and left to the proof of a client that meets it as well.
+    The proofs do not verify, which is expected. Other errors are logged: a client's proof that
+    meets them reports them.
     """
     try:
         witness = Witness("a rehearsal", key.curve, _values(key), 0)
         with suppress(VerificationError):
             key.begin(witness).finish()
         if key.most_together > 1:
-            # The first one computes, and verifies, for all.
+            # The first proof of a batch computes all.
             first, *_ = key.begin_together([witness] * key.most_together)
             if isinstance(first, Exception):
                 raise first
@@ -41,7 +41,7 @@ def rehearse(key: ProvingKey) -> None:
 
 
 def _values(key: ProvingKey) -> Words:
-    """Values of all kinds that witnesses have, each a third: 0, 1 and any."""
+    """Dummy values: a third each of 0, 1 and a large number."""
     field = CURVES[key.curve].fr
     large = integers_to_words(field, [0, 1, field.value - 2])
     values: Words = np.resize(large, (key.variables, field.words))

@@ -1,4 +1,4 @@
-"""A partition's witness, from the payload of its job."""
+"""Reading of a partition's witness from the payload of its job."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from quod.service.worker.buffers import HEADER_BYTES
 from quod.service.worker.buffers import Bytes as HostBytes
 
 NAME = "the witness"
-"""The name of a witness in messages, in place of the client's file name."""
+"""The name of a witness in messages, instead of the client's file name."""
 
 Calculate = Callable[[str, bytes], bytes]
-"""The .wtns file of a key, by identity, from inputs as JSON."""
+"""Computes a .wtns file from a key's identity and inputs as JSON."""
 
 
 def witness_of(
     file: BinaryIO, lease: Lease, calculate: Calculate, most: int,
     buffer: HostBytes | None = None, client_bytes: Any = None,
 ) -> Witness:  # fmt: skip
-    """The witness of a lease, checked, in memory of its own. Raises `InputError`.
+    """Read or compute the witness of a lease and validate it. Raises InputError.
 
-    A file is read into `buffer` if it fits, and refused if it is longer than `most` bytes, as a
-    client may have written to it since. `client_bytes` is a hash of hashlib, which is updated with
-    the bytes of a file that the client names.
+    buffer: filled with a file that fits; otherwise memory is allocated.
+    most: the maximum size of the file, as a client may have changed it.
+    client_bytes: a hashlib object, updated with the content of a file that the client named.
     """
     header = read_header(file, lease.partitions)
     if header.kind is PayloadKind.INPUTS:
@@ -72,11 +72,11 @@ def _container(data: Bytes) -> Iden3File:
 
 
 def witness_bytes(file: BinaryIO, lease: Lease, variables: int, element: int) -> tuple[int, int]:
-    """The memory of a witness, and the limit on its file in bytes, 0 if it is computed.
+    """Return the memory of a witness and the maximum size of its file, 0 if it is computed.
 
-    Both follow from the variables of the circuit, because a client's file may change before it is
-    read. Raises `InputError` for a malformed file, and `MismatchError` for one with another number
-    of values, before any value is read.
+    Both follow from the number of variables, as a client's file may change before it is read.
+    Raises InputError for a malformed file and MismatchError for another number of values, before
+    reading any value.
     """
     header = read_header(file, lease.partitions)
     nbytes = variables * element + HEADER_BYTES

@@ -1,4 +1,4 @@
-"""A partition in a worker's hands, from its lease to its end."""
+"""The state of a partition in a worker, from its lease to its end."""
 
 from __future__ import annotations
 
@@ -22,18 +22,22 @@ from quod.service.worker.pools.pool import Stage
 
 
 class GoneError(Exception):
-    """The work is not wanted any more: cancelled, lost, or the worker ends."""
+    """The work is cancelled, its lease lost, or the worker closes."""
 
 
 class Work:
-    """What a stage finds of a partition, and leaves for the next one.
+    """The state of a partition that the stages share.
 
-    `entered` is when it came to its stage, by the monotonic clock; `told` the stage that the queue
-    was told of, and `renewed` when. `reserved` bytes of the budget are its own, and the file of its
-    witness may have `most_bytes`; `part` is what it is given of a permit, of `limit` that there
-    were, and `permitted` what it has of one; `together` says that it was begun with others.
-    `result` is what it came to, and `buffer` what its witness is read into, if that is no memory of
-    its own: one of `buffers`. `digest` is then the digest of the client's file, as it was read.
+    entered: when it entered its stage, by the monotonic clock.
+    told, renewed: the stage last reported to the queue, and when.
+    reserved: its bytes of the memory budget.
+    most_bytes: the maximum size of its witness file.
+    part: its share of a permit; `permitted` is the share it still holds.
+    limit: the permit limit at its claim.
+    together: whether it was started in a batch.
+    result: the encoded result.
+    buffer: the page-locked buffer of its witness, from `buffers`, or None.
+    digest: the digest of the client's file when `buffer` was filled.
     """
 
     def __init__(self, lease: Lease, part: int = WHOLE, limit: int = 1) -> None:
@@ -56,31 +60,31 @@ class Work:
         self.kept = BytesIO(lease.body) if lease.body else None
 
     def enter(self, stage: Stage) -> None:
-        """Goes on to a stage; GoneError if nobody wants it any more."""
+        """Enter a stage; raises GoneError if the work was cancelled."""
         self.check()
         self.stage, self.entered = stage, time.monotonic()
 
     def check(self) -> None:
-        """GoneError if nobody wants it any more."""
+        """Raise GoneError if the work was cancelled."""
         if self.gone:
             raise GoneError
 
     @property
     def tried(self) -> bool:
-        """Whether an attempt at it has failed, or a worker has died with it."""
+        """Report whether an earlier attempt failed or lost its worker."""
         return self.lease.attempt > 1
 
     def goes_with(self, other: Work) -> bool:
-        """Whether both may be begun together: of one key, and in no worker's hands before.
+        """Report whether two works can be batched: same key, and first leases both.
 
-        What one had that died, or that failed with others, is guilty or not.
+        A retried work may be the cause of an earlier failure.
         """
         if self.key is None or other.key is None or self.key.value is not other.key.value:
             return False
         return self.lease.token == other.lease.token == 1
 
     def give_up(self) -> None:
-        """Nobody wants it any more: what can be stopped stops, the rest ends with its stage."""
+        """Cancel the work: stop what can be stopped; the rest ends with its stage."""
         self.gone = True
         self.cancellation.cancel()
         pending = self.pending
@@ -89,7 +93,7 @@ class Work:
 
     @contextmanager
     def payload(self, jobs: Jobs) -> Iterator[BinaryIO]:
-        """The job's payload; one that is no file is asked for once, and kept as long as that is."""
+        """Open the job's payload; one that is a row is read once and cached."""
         file = self.kept or jobs.open(self.lease)
         if isinstance(file, BytesIO):
             self.kept = file
@@ -99,14 +103,14 @@ class Work:
             yield file
 
     def leave_buffer(self) -> None:
-        """Gives the page-locked memory back; the witness in it is gone."""
+        """Release the page-locked buffer; the witness in it is gone."""
         buffers, buffer, self.buffer = self.buffers, self.buffer, None
         if buffers is not None and buffer is not None:
             self.witness = None
             buffers.give_back(buffer)
 
     def let_go(self) -> None:
-        """Gives back what it has of the key, and its memory."""
+        """Release the key and all memory."""
         pending, key = self.pending, self.key
         self.pending = self.key = None
         self.witness = self.proof = self.kept = self.result = None

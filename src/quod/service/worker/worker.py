@@ -1,4 +1,4 @@
-"""A worker: one device, the keys on it, and a line of stages that is kept full from the queue."""
+"""A worker: one device, its keys, and a pipeline that it keeps full from the queue."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from quod.service.worker.warm_up import rehearse
 from quod.service.worker.witnesses import Calculate, witness_bytes
 from quod.service.worker.work import Work
 
-# How long a claim waits, and so how long a drain may.
+# The duration of a claim, which also bounds the delay of a drain.
 _CLAIM_SECONDS = 0.25
-# Between two starts of a worker whose device was lost.
+# The delay before a restart of a worker whose device was lost.
 _BACKOFF_SECONDS, _MOST_BACKOFF_SECONDS = 0.5, 60.0
-# For how long the queue is told again what it could not be told.
+# The time limit of retried reports to the queue.
 _TELL_SECONDS = 60.0
 
 _EMPTY = CacheStatus(False, {}, {}, 0, ())
@@ -40,10 +40,11 @@ _log = logging.getLogger(__name__)
 
 
 class Worker:
-    """Proves what it claims until it is closed; `start` begins. Calls come from any thread.
+    """Claims and proves partitions from `start` until `close`. Thread-safe.
 
-    `open_keys` opens the keys on the device, again after a device was lost. `record` is told of
-    each stage that ends; `hangs` is called once the device has taken too long for one.
+    open_keys: opens the keys on the device, again after the device was lost.
+    record: called for each finished stage.
+    hangs: called when the device has exceeded the time limit of a stage.
     """
 
     def __init__(
@@ -75,24 +76,24 @@ class Worker:
     # --- what a pool does with it
 
     def start(self) -> None:
-        """Begins, on a thread of its own."""
-        # The terminal, if there is one, belongs to the server.
+        """Start the worker's thread."""
+        # The terminal, if any, belongs to the server.
         compilations.notify(False)
         self._thread.start()
 
     @property
     def ready(self) -> bool:
-        """Whether the keys of the start are loaded, and have been tried."""
+        """Report whether the warm keys are loaded and warmed up."""
         keys = self._keys
         return self._serving and keys is not None and keys.ready
 
     @property
     def in_hand(self) -> int:
-        """How many works have been claimed and have not ended."""
+        """The number of claimed works that have not ended."""
         return len(self._in_hand)
 
     def status(self) -> WorkerStatus:
-        """The worker at this moment."""
+        """Return the current status."""
         with self._changed:
             works, keys = list(self._in_hand.values()), self._keys
         cache = _EMPTY if keys is None else keys.status()
@@ -104,28 +105,28 @@ class Worker:
         )  # fmt: skip
 
     def preload(self, key: str, timeout: float | None = None) -> None:
-        """Loads a key."""
+        """Load a key."""
         self._opened().preload(key, timeout=timeout)
 
     def evict(self, key: str) -> None:
-        """Gives a key's memory back."""
+        """Evict a key."""
         self._opened().evict(key)
 
     def resume(self) -> None:
-        """Ends a quarantine."""
+        """End the quarantine."""
         with self._changed:
             self._quarantined, self._problem = False, ""
             self._changed.notify_all()
 
     def drain(self, timeout: float | None = None) -> bool:
-        """Takes nothing more, and waits for what is in hand; whether all of it has ended."""
+        """Stop claiming and wait for claimed work; return whether all of it has ended."""
         with self._changed:
             self._draining = True
             self._changed.notify_all()
             return self._changed.wait_for(lambda: not self._in_hand and not self._claiming, timeout)
 
     def close(self) -> None:
-        """Ends it; what it still has goes back to the queue."""
+        """Stop the worker; unfinished work is released to the queue."""
         with self._changed:
             self._closing = True
             works = list(self._in_hand.values())
@@ -155,7 +156,7 @@ class Worker:
             backoff = min(2 * backoff, _MOST_BACKOFF_SECONDS)
 
     def _serve(self) -> None:
-        """From opening the device until it is lost, or the worker is closed."""
+        """Open the device and serve until it is lost or the worker is closed."""
         self._lost = False
         keys = self._open_keys()
         try:
@@ -196,7 +197,7 @@ class Worker:
         return self._goes_on() and not (self._draining or self._quarantined)
 
     def _claim(self, line: Line, keys: ResidentKeys) -> None:
-        """Claims as much as there is room for, and puts it on the line."""
+        """Claim as much work as permitted and put it into the pipeline."""
         only, most = self._wanted(keys)
         with self._changed:
             if not self._takes_work() or not most:
@@ -208,9 +209,9 @@ class Worker:
         works = self._claimed(keys, only, count)
         self._put(line, keys, works)
         if len(works) < count:
-            # Nothing else waits.
+            # No other work waits.
             return
-        # What else waits of keys of which witnesses are proved together goes with these.
+        # Waiting work with keys whose proofs are batched joins these works.
         for key, part in {work.lease.key: work.part for work in works}.items():
             if more := self._permits.take_parts(WHOLE // part - 1, part):
                 self._put(line, keys, self._claimed(keys, [key], more, part))
@@ -224,16 +225,16 @@ class Worker:
                 self._failed(work, error)
 
     def _parts(self, keys: ResidentKeys) -> dict[str, int]:
-        """What of a permit a witness of each key that is there is given."""
+        """The parts of a permit that a work takes, for each loaded key."""
         there = [one.key for one in keys.status().keys if one.ready]
         return {key: max(1, WHOLE // self._together.get(key, 1)) for key in there}
 
     def _claimed(
         self, keys: ResidentKeys, only: list[str] | None, count: int, part: int = WHOLE
     ) -> list[Work]:
-        """Works of new leases, up to as many as permits were taken, or parts of them.
+        """Claim partitions for `count` permits, or for `count` times `part` parts.
 
-        Waits for the first one, but not for what goes with it in parts.
+        Waits for the first partition only if permits are whole.
         """
         wait = _CLAIM_SECONDS if part == WHOLE else 0.0
         works: list[Work] = []
@@ -263,11 +264,11 @@ class Worker:
         return works
 
     def _wanted(self, keys: ResidentKeys) -> tuple[list[str] | None, int]:
-        """Which keys to claim work for (None: any), and how much.
+        """The keys to claim work for (None: any), and the maximum number of partitions.
 
-        Work whose key has to be loaded waits for it. Where there is enough of that, only work whose
-        key is there is taken, as long as one is being loaded; not while a load waits for room,
-        which those that are used would never leave it.
+        Work whose key is not loaded waits for it. Once `ahead` such works wait, only work with
+        loaded keys is claimed, and only while a key is loading. While a load waits for room nothing
+        is claimed, as keys in use would never make room.
         """
         ahead, cache = self.settings.ahead, keys.status()
         there = [one.key for one in cache.keys if one.ready]
@@ -277,7 +278,7 @@ class Worker:
         return there, ahead if any(one.loading for one in cache.keys) else 0
 
     def _reserve(self, work: Work, keys: ResidentKeys) -> None:
-        """Takes the memory of a witness, in the order of the claims; waits for it."""
+        """Reserve the memory of a witness in the order of the claims, waiting for it."""
         lease = work.lease
         if lease.key not in self._sizes:
             self._sizes[lease.key] = _size_of(keys, lease.key)
@@ -286,16 +287,16 @@ class Worker:
         work.most_bytes = read
         if read:
             work.buffers = self._buffers
-            # Of a group none waits for a buffer: they are copied once more in any case.
+            # Works of a batch do not wait for buffers: batches copy them once more anyway.
             grouped = work.part < WHOLE
             work.buffer = self._buffers.take(read, given_up=lambda: work.gone or grouped)
-        # What is read into a buffer takes nothing beside it.
+        # A witness in a buffer needs no further memory.
         if work.buffer is None and self._budget.take(nbytes, given_up=lambda: work.gone):
             work.reserved = nbytes
         work.check()
 
     def _made_buffers(self, keys: ResidentKeys) -> WitnessBuffers:
-        """Page-locked memory for witnesses of the keys of the start, the longest of them."""
+        """Allocate page-locked buffers for the largest witness of the warm keys."""
         sizes = [_size_of(keys, name) for name in self.settings.warm]
         most = max((count * nbytes for count, nbytes in sizes), default=0)
         return WitnessBuffers(
@@ -309,7 +310,7 @@ class Worker:
             return list(self._in_hand.values())
 
     def _computed(self, work: Work) -> None:
-        """The device has done its part, and may have more."""
+        """Release the permit of a computed work."""
         permitted, work.permitted = work.permitted, 0
         if permitted:
             self._permits.give_back(permitted)
@@ -319,7 +320,7 @@ class Worker:
         self._end(work, proofs=1)
 
     def _failed(self, work: Work, error: BaseException) -> None:
-        """Ends a work. What cannot be told of it is no error of those that came with it."""
+        """End a failed work; a failing report does not affect other works of its batch."""
         keys = self._keys
         lost = keys is not None and keys.device.space.is_lost
         failure = failure_of(error, work.stage, device_is_lost=lost)
@@ -335,13 +336,13 @@ class Worker:
         try:
             self._tell(report)
         except Exception:
-            # Its lease runs out.
+            # The lease expires.
             _log.exception("the end of a failed proof could not be told")
         finally:
             self._end(work, failures=failure.fault not in (Fault.GONE, Fault.BUSY))
 
     def _report(self, work: Work, failure: Failure) -> None:
-        """Tells the queue what has become of a partition."""
+        """Report the failure of a partition to the queue."""
         jobs, lease, fault = self._jobs, work.lease, failure.fault
         if fault is Fault.GONE:
             if self._closing or self._quarantined or self._lost:
@@ -353,7 +354,7 @@ class Worker:
         elif fault is Fault.LOST:
             with self._changed:
                 first, self._lost, self._problem = not self._lost, True, failure.message
-            # What was computed is to blame, if anything; not what only waited.
+            # Computing work may have caused the loss; waiting work cannot.
             if first and work.stage is Stage.PROVE:
                 jobs.lose(lease, failure.code, failure.message)
             else:
@@ -361,17 +362,17 @@ class Worker:
         else:
             if fault is Fault.MEMORY:
                 self._permits.shrink(work.limit)
-            # What is computed is that of all, and so is its error.
+            # A batch is computed as one, and its error concerns all of its works.
             of_all = fault is not Fault.REQUEST or work.stage is Stage.PROVE
             if work.together and of_all:
-                # Whichever of them is to blame: each is begun alone the next time.
+                # Any of them may be the cause, so each is retried alone.
                 _log.warning("a proof that was made with others is made again: %s", failure.message)
                 jobs.release(lease)
             else:
                 jobs.fail(lease, failure.code, failure.message, fault is not Fault.REQUEST)
 
     def _tell(self, report: Callable[[], None]) -> None:
-        """Does it again while the queue cannot be reached, or cannot write."""
+        """Call `report` with retries while the queue is unavailable or cannot write."""
         limit, pause = time.monotonic() + _TELL_SECONDS, 0.05
         while True:
             try:
@@ -395,7 +396,7 @@ class Worker:
             self._changed.notify_all()
 
     def _quarantine(self, reason: str) -> None:
-        """The device computes wrongly: what it has not finished goes to others."""
+        """Quarantine the worker, as its device computes wrongly; release unfinished work."""
         _log.error("the worker %s is quarantined: %s", self.name, reason)
         with self._changed:
             self._quarantined, self._problem = True, reason
@@ -409,7 +410,7 @@ class Worker:
             f"{self.settings.patience_seconds:g} seconds"
         )
         _log.error("%s: %s", self.name, self._problem)
-        # Who waits for a key to be loaded waits for others.
+        # Waiting for a key depends on other work, not on the device.
         if work.stage in (Stage.UPLOAD, Stage.PROVE):
             self._device_hangs()
 
@@ -425,10 +426,10 @@ class Worker:
         return WorkerState.BUSY if working else WorkerState.READY
 
     def _memory(self, cache: CacheStatus) -> Mapping[str, int]:
-        """Of the device where it has memory of its own, else of the host."""
+        """Memory use of the device, or of the host if the device has no memory of its own."""
         own = Tier.DEVICE if cache.budgets.get(Tier.DEVICE) else Tier.HOST
         keys, budget = cache.used.get(own, 0), cache.budgets.get(own, 0)
-        # What a GPU computes in belongs to its keys.
+        # A GPU's workspace is counted with its keys.
         witnesses = self._budget.used if own is Tier.HOST else 0
         return {"keys": keys, "workspace": witnesses, "free": max(0, budget - keys)}
 
@@ -442,6 +443,6 @@ class Worker:
 
 
 def _size_of(keys: ResidentKeys, name: str) -> tuple[int, int]:
-    """The values of a key's witness, and the bytes of one."""
+    """The number of values of a key's witness, and the bytes of one value."""
     record = keys.repository.record(keys.repository.resolve(name))
     return record.variables, CURVES[record.curve].fr.bytes

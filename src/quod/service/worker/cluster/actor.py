@@ -1,4 +1,4 @@
-"""What runs in an actor: a worker with its own connection to the queue's database."""
+"""A worker in a Ray actor, with its own connection to the queue's database."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ _MOST_RECORDS = 20_000
 
 @frozen
 class Place:
-    """Where all machines of a cluster find the queue and the keys: folders that they share."""
+    """The queue and the keys, reachable from all machines of a cluster.
+
+    data, repository: folders that all machines share.
+    """
 
     data: str
     database: str
@@ -33,9 +36,9 @@ class Place:
 
 
 class ClusterWorker:
-    """A worker of the settings, whose calls return frames of JSON (see `quod.service.encoding`).
+    """An actor with a worker; its calls return JSON frames (see `quod.service.encoding`).
 
-    Errors of Quod do not survive being pickled.
+    Pickling would lose the attributes of Quod's errors.
     """
 
     def __init__(self, name: str, place: Place, settings: WorkerSettings) -> None:
@@ -46,14 +49,14 @@ class ClusterWorker:
         self._worker: Worker | None = None
 
     def begin(self) -> dict[str, Any]:
-        """Opens queue and keys, and claims from then on."""
+        """Open the queue and the keys, and start the worker."""
         place, settings = self._place, self._settings
         # Ray keeps the standard error of the process in its own files.
         forbid_core_dumps()
         write_log("info", as_json=True)
 
         def start() -> None:
-            # The server sweeps.
+            # The server runs the sweeps.
             self._queue = open_queue(
                 place.data, database=place.database, schema=place.schema, limits=place.limits,
                 sweep_seconds=None,
@@ -68,7 +71,7 @@ class ClusterWorker:
         return _told(start)
 
     def poll(self) -> dict[str, Any]:
-        """The worker's status, and the stages that have ended since it was last asked."""
+        """Return the worker's status and the stages finished since the last call."""
 
         def look() -> dict[str, Any]:
             with self._lock:
@@ -82,11 +85,11 @@ class ClusterWorker:
         return _told(look)
 
     def call(self, what: str, *arguments: Any) -> dict[str, Any]:
-        """`preload`, `evict`, `resume` or `drain` of the worker."""
+        """Call `preload`, `evict`, `resume` or `drain` of the worker."""
         return _told(lambda: getattr(self._begun(), what)(*arguments))
 
     def close(self) -> None:
-        """Ends the worker; what it had goes back to the queue."""
+        """Stop the worker; unfinished work is released to the queue."""
         if self._worker is not None:
             self._worker.close()
         if self._queue is not None:

@@ -1,4 +1,4 @@
-"""The server's end of an actor: has it placed, asks how it is, and has it placed again."""
+"""The server's handle of a Ray actor: placement, polling and restarts."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from quod.service.worker.pools.pool import StageRecord, WorkerState, WorkerStatu
 from quod.service.worker.settings import WorkerSettings
 
 _POLL_SECONDS: Final = 0.25
-# One that does not answer for so long is taken for lost, and ended.
+# An actor that does not answer for so long is considered lost and killed.
 _SILENT_SECONDS: Final = 60.0
 _BACKOFF_SECONDS: Final = 0.5
 _MOST_BACKOFF_SECONDS: Final = 30.0
 _CLOSE_SECONDS: Final = 30.0
-# Polls and calls beside work that waits.
+# For polls and calls concurrent with waiting work.
 _THREADS: Final = 8
 _NO_KEYS: Final = CacheStatus(False, {}, {}, 0, ())
 
@@ -35,11 +35,10 @@ _log = logging.getLogger(__name__)
 
 
 class ClusterMember:
-    """A worker of the settings, wherever Ray finds place for it.
+    """A worker placed by Ray on any machine of the cluster.
 
-    When its actor or machine is lost another actor takes its place. What it had in hand is given
-    out again once its leases have run out, which the queue sees to: both of Ray's classes of errors
-    for lost actors, and any other, mean no more here than that it is gone.
+    If its actor or machine is lost, another actor replaces it, and the queue leases its work again
+    once the leases expire. All errors of Ray are therefore treated alike: the actor is lost.
     """
 
     def __init__(
@@ -51,7 +50,7 @@ class ClusterMember:
         self._changed = threading.Condition()
         self._actor: Any = None
         self._status: WorkerStatus | None = None
-        # Of the actors before this one.
+        # The counters of earlier actors.
         self._past = WorkerStatus(
             name, settings.device, WorkerState.STARTING, time.time(), 0, {}, 0, 0, 0.0, {},
             _NO_KEYS, "it waits for a place in the cluster",
@@ -70,7 +69,7 @@ class ClusterMember:
         return status is not None and status.ready
 
     def status(self) -> WorkerStatus:
-        """What it told last, with the counts of those before."""
+        """Return the last status, plus the counters of earlier actors."""
         with self._changed:
             past, status = self._past, self._status
         if status is None:
@@ -82,7 +81,7 @@ class ClusterMember:
         )  # fmt: skip
 
     def ask(self, what: str, *arguments: object) -> Any:
-        """Has the worker do something; `UnavailableError` while it has no place."""
+        """Call the worker; raises UnavailableError while it has no place in the cluster."""
         actor = self._actor
         try:
             if actor is not None:
@@ -98,7 +97,7 @@ class ClusterMember:
             self._draining = True
         with suppress(UnavailableError):
             return bool(self.ask("drain", timeout))
-        # What a lost one had is the next server's, or another worker's.
+        # The work of a lost actor goes to other workers or to the next server.
         return True
 
     def close(self) -> None:
@@ -133,7 +132,7 @@ class ClusterMember:
             backoff = min(2 * backoff, _MOST_BACKOFF_SECONDS)
 
     def _placed(self) -> Any:
-        """An actor that has begun; None if it is not wanted any more."""
+        """Place an actor and start its worker; None if the member is closing."""
         kind = ray.remote(ClusterWorker).options(
             num_gpus=self._gpus, num_cpus=1, max_restarts=0, max_task_retries=0,
             max_concurrency=_THREADS, scheduling_strategy="SPREAD",
@@ -151,7 +150,7 @@ class ClusterMember:
         return actor
 
     def _watched(self, actor: Any) -> str:
-        """Asks until it is to end, or does not answer."""
+        """Poll the actor until the member closes, or the actor is silent; return the reason."""
         while not self._is_closing():
             try:
                 found = _value(ray.get(actor.poll.remote(), timeout=_SILENT_SECONDS))
@@ -165,7 +164,7 @@ class ClusterMember:
         return ""
 
     def _end(self, actor: Any) -> None:
-        """In good order if it is to end, and at once if it is lost."""
+        """Stop an actor cleanly when closing, or kill a lost one."""
         self._actor = None
         if actor is None:
             return
@@ -189,7 +188,7 @@ class ClusterMember:
 
 
 def _value(answer: dict[str, Any]) -> Any:
-    """What a call gave, or the error that it raised."""
+    """Return the value of an answer, or raise its error."""
     if "error" in answer:
         raise decode_error(answer["error"])
     return answer["value"]

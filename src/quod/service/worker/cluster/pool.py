@@ -1,4 +1,4 @@
-"""Workers on the machines of a cluster of Ray's; the queue's database is what they share."""
+"""A pool of workers on a Ray cluster, which share the queue's database."""
 
 from __future__ import annotations
 
@@ -23,12 +23,14 @@ from quod.service.worker.cluster.member import ClusterMember
 
 
 class RayPool(Members[ClusterMember]):
-    """See `WorkerPool`: an actor for each of the settings, with a GPU of its own if it is for one.
+    """A `WorkerPool` of Ray actors; workers for a GPU reserve one.
 
-    `address` is Ray's (``auto``, or HOST:PORT of its head); a process that is in a cluster already
-    stays in it. Ray places actors and carries calls, and keeps no job: the queue does, in the
-    `database` of Postgres, and `data` and the repository must be folders that all machines have
-    under the same path. `InputError` if there is no database.
+    address: the Ray address (``auto``, or HOST:PORT of the head); ignored by a process already in a
+        cluster.
+    data: the folder of the queue; it and the repository must have the same path on all machines.
+    database: the Postgres URL of the queue. Ray places actors and carries calls, but stores no
+        jobs.
+    Raises InputError if there is no database.
     """
 
     def __init__(

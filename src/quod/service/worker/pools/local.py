@@ -1,4 +1,4 @@
-"""Workers in the process of the queue: for one processor, and for tests."""
+"""A pool of workers in the process of the queue, for CPUs and tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from quod.service.worker.worker import Worker
 
 
 class LocalPool(Members[Worker]):
-    """See `WorkerPool`: a worker for each of the settings, as threads of this process."""
+    """A `WorkerPool` whose workers are threads of this process."""
 
     def __init__(
         self, queue: JobQueue, repository: KeyRepository,

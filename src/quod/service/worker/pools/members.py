@@ -1,4 +1,4 @@
-"""What pools have in common: workers by name, asked one after the other or all at once."""
+"""The common part of all pools: workers by name."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Watcher = Callable[[StageRecord], None]
 
 
 class Member(Protocol):
-    """A worker as a pool sees it."""
+    """The interface of a pool to one worker."""
 
     @property
     def ready(self) -> bool: ...
@@ -37,7 +37,10 @@ M = TypeVar("M", bound=Member)
 
 
 class Members(Generic[M]):
-    """The part of `WorkerPool` that is the same wherever workers are; `make` makes one."""
+    """The common part of `WorkerPool` implementations.
+
+    make: creates a worker from its name and settings.
+    """
 
     def __init__(
         self, queue: JobQueue, repository: KeyRepository, workers: Sequence[WorkerSettings],
@@ -73,7 +76,7 @@ class Members(Generic[M]):
     def drain(self, timeout: float | None = None) -> bool:
         limit = None if timeout is None else time.monotonic() + timeout
         for worker in self._workers.values():
-            # All of them stop claiming before any is waited for.
+            # All workers stop claiming before the first wait.
             worker.drain(0)
         drained = [
             worker.drain(None if limit is None else max(0.0, limit - time.monotonic()))
@@ -89,7 +92,7 @@ class Members(Generic[M]):
             thread.join()
 
     def _chosen(self, worker: str | None) -> list[M]:
-        """The worker of a name, or all of them."""
+        """Return the worker of a name, or all workers."""
         return list(self._workers.values()) if worker is None else self._named(worker)
 
     def _named(self, worker: str) -> list[M]:

@@ -1,8 +1,8 @@
-"""Which of several workers takes the work of which key.
+"""Placement of keys on workers.
 
-Work goes to where its key is. A key that is nowhere goes to the emptiest worker that is free. One
-whose work waits longer, since it was last loaded, than a load of it takes gets another worker: one
-that has nothing of its own to do, or room for it.
+Work goes to the workers that have its key. A key that no worker has goes to the free worker with
+the most room. A key gets a further worker if its work waits longer, counted from its last load,
+than loading the key takes; that worker must have no work for its own keys, or room for the key.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from quod.frozen import frozen, replace
 from quod.service.keys import KeyUse, Tier
 from quod.service.worker.pools.pool import WorkerState, WorkerStatus
 
-# What workers tell is looked at so often at most.
+# The minimum interval between status reads.
 _LOOK_SECONDS = 0.02
-# What was given to a worker counts for so long before the worker has told of it.
+# Seconds for which assigned keys count before the worker reports them.
 _GIVEN_SECONDS = 1.0
 # A first proof with a key takes more than its load: kernels, page-locked memory.
 LEAST_COST_SECONDS = 1.0
-# For how long work of a key that is nowhere waits for the emptiest worker.
+# Seconds for which work with an unloaded key waits for the worker with the most room.
 _GRACE_SECONDS = 0.5
 
 _TAKES_WORK = (WorkerState.READY, WorkerState.BUSY)
@@ -29,7 +29,7 @@ _TAKES_WORK = (WorkerState.READY, WorkerState.BUSY)
 
 @frozen
 class _View:
-    """What a worker has, as it was told last."""
+    """The last reported state of a worker."""
 
     takes_work: bool
     in_hand: int
@@ -40,7 +40,11 @@ class _View:
 
 
 class Placement:
-    """See `KeyChooser`. `look` gives all workers; `clock` is monotonic. For any threads."""
+    """A thread-safe `KeyChooser`.
+
+    look: returns the status of all workers.
+    clock: a monotonic clock.
+    """
 
     def __init__(
         self,
@@ -52,14 +56,14 @@ class Placement:
         self._looked = float("-inf")
         self._views: dict[str, _View] = {}
         self._given: dict[tuple[str, str], float] = {}
-        # Since when the last of the workers that have a key has had it.
+        # By key: the workers that have it, and when the last of them got it.
         self._ready: dict[str, tuple[frozenset[str], float]] = {}
         self._copies: dict[str, int] = {}
 
     def choose(
         self, worker: str, waiting: Callable[[], Sequence[str]], waited: Callable[[str], float]
     ) -> list[str] | None:
-        """The keys that a worker may take work of, of those that wait; None for any."""
+        """Return those waiting keys whose work the worker may take; None for any key."""
         now = self._clock()
         with self._lock:
             self._refresh(now)
@@ -77,7 +81,7 @@ class Placement:
             ]  # fmt: skip
 
     def took(self, worker: str, keys: Collection[str]) -> None:
-        """Counts a worker among those that have the keys, before it tells so itself."""
+        """Record that a worker is given keys, before it reports them itself."""
         now = self._clock()
         with self._lock:
             self._refresh(now)
@@ -90,7 +94,7 @@ class Placement:
                 self._given[worker, key] = now
 
     def elsewhere(self, worker: str) -> frozenset[str]:
-        """Keys that other workers have ready: a worker gives these up before others."""
+        """Return the keys loaded on other workers, which this worker evicts first."""
         with self._lock:
             self._refresh(self._clock())
             return frozenset(
@@ -102,7 +106,7 @@ class Placement:
             )
 
     def replications(self, worker: str) -> int:
-        """How often a worker was given a key that another one had."""
+        """Return how often a worker was given a key that another one had."""
         with self._lock:
             return self._copies.get(worker, 0)
 
@@ -112,15 +116,15 @@ class Placement:
         self, key: str, own: _View, others: Iterable[_View], free: bool, now: float,
         waited: Callable[[str], float],
     ) -> bool:  # fmt: skip
-        """Whether a worker that does not have a key takes work of it."""
+        """Decide whether a worker takes work of a key that it does not have."""
         holders = [view for view in others if key in view.keys]
         if not holders:
-            # Who is free and has less loses less by it.
+            # An idle worker with fewer keys loses less by loading another.
             emptier = any(not view.in_hand and view.fill < own.fill for view in others)
             return not emptier or waited(key) > _GRACE_SECONDS
         uses = [view.uses[key] for view in holders if key in view.uses and view.uses[key].ready]
         if len(uses) < len(holders):
-            # The last one that it was given to is still loading it.
+            # The last worker given the key is still loading it.
             return False
         if not (free or self._has_room(own, uses[0])):
             return False

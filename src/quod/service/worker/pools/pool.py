@@ -1,9 +1,9 @@
-"""What a server needs of its workers, and what they tell it; a server knows no more of them.
+"""The interface between a server and its workers.
 
-`LocalPool(queue, repository, [WorkerSettings(device=..., warm=...)])` is such a pool in the process
-of the queue; `ProcessPool`, with the same arguments, has a process for each worker. A job's key is
-an identity, its payload as `quod.service.payload` writes it, and a result of a partition as
-`quod.service.worker.result` has it.
+`LocalPool(queue, repository, [WorkerSettings(device=..., warm=...)])` is a pool in the process of
+the queue; `ProcessPool`, with the same arguments, has a process for each worker. The key of a job
+is an identity, its payload has the format of `quod.service.payload`, and the result of a partition
+that of `quod.service.worker.result`.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from quod.service.keys.leases import CacheStatus
 
 
 class WorkerState(StrEnum):
-    """What a worker does; only READY and BUSY take work."""
+    """The state of a worker; only READY and BUSY workers claim work."""
 
     STARTING = "starting"
     READY = "ready"
     BUSY = "busy"
     DRAINING = "draining"
-    """It finishes what it has begun and takes nothing more."""
+    """It finishes claimed work and claims no more."""
     QUARANTINED = "quarantined"
-    """Its device has made a proof that does not verify; an operator must look at it."""
+    """Its device computed a proof that does not verify; an operator must check it."""
     DEAD = "dead"
-    """Its process has ended and is about to be started again."""
+    """Its process has ended and will be restarted."""
 
 
 class Stage(StrEnum):
-    """What is done for a proof, in this order; what a device does meanwhile is PROVE."""
+    """The stages of a proof in order; PROVE is the computation on the device."""
 
     WITNESS = "witness"
-    """Inputs become a witness by the circuit's own program."""
+    """The witness is read, or computed from inputs."""
     KEY = "key"
-    """The key is loaded, or has to wait for room."""
+    """The key is leased, and loaded if necessary."""
     UPLOAD = "upload"
     PROVE = "prove"
     CHECK = "check"
@@ -45,10 +45,10 @@ class Stage(StrEnum):
 
 @frozen
 class StageRecord:
-    """One stage of one proof, for metrics, timelines and the page.
+    """A finished stage of a proof, for metrics, timelines and the status page.
 
-    `begin` and `end` are seconds by the wall clock of the server. `payload` counts the bytes that a
-    stage copies to or from the device, 0 where it copies none.
+    begin, end: seconds by the server's wall clock.
+    payload: the bytes copied to or from the device; 0 if none.
     """
 
     worker: str
@@ -63,13 +63,15 @@ class StageRecord:
 
 @frozen
 class WorkerStatus:
-    """A worker at a moment: its device, what it does, and the keys that it has loaded.
+    """A snapshot of a worker.
 
-    `jobs` maps each job in hand to its stage. `busy_seconds` is how long the device has computed
-    since the worker started (the union of intervals), `memory` what of the device's memory is in
-    use, in bytes by purpose ("keys", "workspace", "free"). `problem` says in one line why it is
-    quarantined or dead. `wanted` are the keys of what is in hand; `replications` counts keys that
-    it was given because their work waited at other workers.
+    jobs: the stage of each job it holds.
+    busy_seconds: the time for which the device has computed since the start (union of intervals).
+    memory: device memory in bytes by purpose ("keys", "workspace", "free").
+    keys: its loaded keys.
+    problem: the reason why it is quarantined or dead, in one line.
+    wanted: the keys of the work it holds.
+    replications: how often it was given a key because its work waited at other workers.
     """
 
     name: str
@@ -89,37 +91,37 @@ class WorkerStatus:
 
     @property
     def ready(self) -> bool:
-        """Whether the keys of the start are loaded and have been tried."""
+        """Report whether the warm keys are loaded and warmed up."""
         return self.keys.ready and self.state not in (WorkerState.STARTING, WorkerState.DEAD)
 
 
 class WorkerPool(Protocol):
-    """All workers of a server. Calls come from any thread."""
+    """The workers of a server. Thread-safe."""
 
     @property
     def ready(self) -> bool:
-        """Whether the keys to be warm at the start are loaded, on every worker that has to."""
+        """Report whether all workers have loaded their warm keys."""
 
     def start(self) -> None:
-        """Starts the workers, which then claim by themselves; returns at once."""
+        """Start the workers, which then claim work; return at once."""
 
     def status(self) -> list[WorkerStatus]:
-        """Every worker, by name."""
+        """Return the status of every worker."""
 
     def watch(self, callback: Callable[[StageRecord], None]) -> None:
-        """Calls back for each stage that ends, from a thread that it must not keep."""
+        """Call `callback` for each finished stage, in a thread that it must not block."""
 
     def preload(self, key: str, *, worker: str | None = None, timeout: float | None = None) -> None:
-        """Loads a key where it is not loaded yet, on all workers or one; raises as a lease does."""
+        """Load a key on all workers or one; raises as a lease does."""
 
     def evict(self, key: str, *, worker: str | None = None) -> None:
-        """Gives a key's memory back; `KeyInUseError` while proofs need it."""
+        """Evict a key; raises KeyInUseError while it is in use."""
 
     def resume(self, worker: str) -> None:
-        """Lets a quarantined worker work again, after somebody has looked at its device."""
+        """Resume a quarantined worker, after its device was checked."""
 
     def drain(self, timeout: float | None = None) -> bool:
-        """Takes no more work and waits for what is in hand; whether all of it was finished."""
+        """Stop claiming and wait for claimed work; return whether all of it was finished."""
 
     def close(self) -> None:
-        """Ends the workers; what they still had goes back to the queue."""
+        """Stop the workers; unfinished work is released to the queue."""

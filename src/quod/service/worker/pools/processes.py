@@ -1,4 +1,4 @@
-"""Workers in processes of their own, of which one may die: for GPUs."""
+"""A pool of workers in separate processes, for GPUs: a crash ends one worker only."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from quod.validation import instance
 
 
 class ProcessPool(Members[Supervisor]):
-    """See `WorkerPool`: a process for each of the settings, started with `command`.
+    """A `WorkerPool` with a process for each worker, started with `command`.
 
-    The queue stays in this process, of which workers ask what they want of it over a socket; they
-    end when it ends. One that dies is started again.
+    The queue stays in this process; workers access it over a socket and end with this process. A
+    crashed worker is restarted.
     """
 
     def __init__(

@@ -1,1 +1,1 @@
-"""A worker in a process of its own: what both processes say to each other, and each end."""
+"""A worker in a separate process: the protocol between the processes, and both ends."""

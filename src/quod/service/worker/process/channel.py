@@ -1,4 +1,4 @@
-"""Calls in both directions over a pair of sockets, as frames of a length, JSON and bytes.
+"""Remote calls in both directions over a socket pair, framed as lengths, JSON and bytes.
 
 u32   bytes of the JSON
 u32   bytes of the body
@@ -26,7 +26,7 @@ from quod.service.encoding import decode_error, encode_error, encode_frame
 from quod.service.errors import UnavailableError
 
 HUNG = 70
-"""The exit code of a worker's process whose device hangs."""
+"""The exit code of a worker process whose device hangs."""
 
 Handler = Callable[[dict[str, Any], bytes], object]
 
@@ -36,19 +36,19 @@ _log = logging.getLogger(__name__)
 
 
 class Answer(NamedTuple):
-    """What a call gives, with bytes."""
+    """The value of a call, with a body of bytes."""
 
     value: Any
     body: bytes
 
 
 class Channel:
-    """One end. `handlers` do what the other end calls, on up to `threads` threads.
+    """One end of a channel.
 
-    Those of `prompt` are called by the thread that reads, and must not wait: they give what does,
-    which one of the threads calls.
-
-    `gone` is called once, when the other end has closed, or said what is no message.
+    handlers: functions for the other end's calls, run on up to `threads` threads.
+    prompt: names of handlers that the reading thread calls in order. They must not block, and
+        return a function that a thread of the pool calls for the value.
+    gone: called once when the other end has closed the connection or sent an invalid message.
     """
 
     def __init__(
@@ -66,14 +66,17 @@ class Channel:
         self._thread = threading.Thread(target=self._run, name="quod-channel", daemon=True)
 
     def start(self) -> None:
-        """Begins to read."""
+        """Start the reading thread."""
         self._thread.start()
 
     def call(
         self, name: str, arguments: Mapping[str, object], body: bytes = b"",
         timeout: float | None = None,
     ) -> Any:  # fmt: skip
-        """What the other end's handler gives, or its error; `UnavailableError` without an end."""
+        """Call the other end; return the value of its handler or raise its error.
+
+        Raises UnavailableError if the other end is gone or the timeout has passed.
+        """
         future: Future[Any] = Future()
         with self._changing:
             if self._closed:
@@ -91,16 +94,16 @@ class Channel:
                 self._waiting.pop(number, None)
 
     def tell(self, name: str, arguments: Mapping[str, object]) -> None:
-        """Has the other end's handler called, in order, and waits for nothing."""
+        """Call the other end's handler, in order, without waiting for it."""
         self._send({"tell": name, "arguments": encode_frame(arguments)}, b"")
 
     def close(self) -> None:
-        """Ends the connection, and with it all calls."""
+        """Close the connection, which fails all pending calls."""
         with suppress(OSError):
             self._connection.shutdown(socket.SHUT_RDWR)
         if self._thread.ident is not None and self._thread is not threading.current_thread():
             self._thread.join()
-        # What is being answered comes to its end before the caller goes on.
+        # Running handlers finish before the caller continues.
         self._pool.shutdown()
         self._connection.close()
 
@@ -167,7 +170,7 @@ class Channel:
     def _settle(self, number: int, settle: Callable[[Future[Any]], None]) -> None:
         with self._changing:
             future = self._waiting.pop(number, None)
-        # Nobody waits any more after a time-out.
+        # The caller may have timed out.
         if future is not None:
             settle(future)
 
@@ -190,7 +193,7 @@ class Channel:
 
 
 def parts_of(body: bytes, lengths: Sequence[int]) -> list[bytes]:
-    """Bytes that were sent one behind the other; `InputError` if they are not of these lengths."""
+    """Split concatenated bytes; raises InputError if the lengths do not add up."""
     ends = list(itertools.accumulate(lengths, initial=0))
     if ends[-1] != len(body):
         raise InputError("a message has other bytes than it says")
@@ -198,7 +201,7 @@ def parts_of(body: bytes, lengths: Sequence[int]) -> list[bytes]:
 
 
 def _begun(work: Callable[[], object]) -> Callable[[], object]:
-    """What is left of a call, or its error."""
+    """Call a prompt handler; return the function that gives its value or raises its error."""
     try:
         rest = work()
     except Exception as error:

@@ -1,4 +1,4 @@
-"""A worker's process: started by the server's with its end of a pair of sockets, and ends with it.
+"""The worker process, started by the server with one end of a socket pair; ends with it.
 
 python -m quod.service.worker.process.child DESCRIPTOR
 """
@@ -32,19 +32,19 @@ from quod.service.worker.process.channel import HUNG, Answer, Channel, parts_of
 from quod.service.worker.settings import WorkerSettings
 from quod.service.worker.worker import Worker
 
-# How often the server hears of it: what it does not hear of for long is taken for dead.
+# The interval of status messages; a silent process is considered dead.
 STATUS_SECONDS = 0.2
-# What tells which works are at the device, or next to come there.
+# The stages that show which work is on the device, or next to it.
 _AT_THE_DEVICE = (Stage.KEY, Stage.UPLOAD, Stage.PROVE)
 Opener = Callable[[KeyRepository, WorkerSettings], Callable[[], ResidentKeys]]
 
 
 class Records:
-    """Stages that have ended and have not been told yet, of works `in_hand`.
+    """Finished stages that were not yet sent to the server.
 
-    Told at once is which of several is at the device, in case that this process dies there: with
-    one alone that is known. The rest is told after the results, before a work is given back, or
-    with the status, for what is told holds up what comes after it.
+    If several works are held, a stage near the device is sent at once: should this process die, the
+        server must know which work was on the device. Other stages are sent after results, before a
+        lease is released, or with the status, so that they delay nothing.
     """
 
     def __init__(self, channel: Channel, in_hand: Callable[[], int]) -> None:
@@ -58,8 +58,7 @@ class Records:
             self.tell()
 
     def tell(self) -> None:
-        """In their order, whoever tells; without the server there is nobody to be told, and soon no
-        process."""
+        """Send all pending records in order; ignores a server that is gone."""
         with self._telling:
             taken = [self._untold.popleft() for _ in range(len(self._untold))]
             if taken:
@@ -68,14 +67,14 @@ class Records:
 
 
 class RemoteJobs:
-    """The queue, which the process at the other end has open; see `Jobs`."""
+    """`Jobs` on the queue of the server, over the channel."""
 
     def __init__(
         self, channel: Channel, spool: Spool, lease_seconds: float, records: Records
     ) -> None:
         self._channel, self._spool, self._lease_seconds = channel, spool, lease_seconds
         self._records = records
-        # As it was at the last claim.
+        # As of the last claim.
         self._elsewhere: frozenset[str] = frozenset()
 
     @property
@@ -120,7 +119,7 @@ class RemoteJobs:
         self._give_back("release", {"lease": _named(lease)})
 
     def _give_back(self, name: str, given: Mapping[str, object]) -> None:
-        # What is told of a work that has been given back would be kept for the next one.
+        # Records sent after the release would count for the partition's next lease.
         self._records.tell()
         self._channel.call(name, given)
 
@@ -140,7 +139,10 @@ def _named(lease: Lease) -> tuple[str, int, int]:
 
 
 class Child:
-    """What the server calls. `open_keys` gives what opens the keys of a repository."""
+    """The calls of the server on a worker process.
+
+    open_keys: returns a function that opens the keys of a repository.
+    """
 
     def __init__(self, descriptor: int, open_keys: Opener = opener) -> None:
         self._open_keys = open_keys
@@ -153,12 +155,12 @@ class Child:
                 "begin": self._begin, "preload": self._preload, "evict": self._evict,
                 "resume": self._resume, "drain": self._drain, "close": self._close,
             },
-            # Nobody is there to be told anything, and native code may go on for long.
+            # The server is gone, and native code may run for long.
             lambda: os._exit(1),
         )  # fmt: skip
 
     def run(self) -> None:
-        """Until it is told to close."""
+        """Send status messages until the server closes this process."""
         self._channel.start()
         while not self._closed.wait(STATUS_SECONDS):
             if self._worker is not None:
@@ -177,7 +179,7 @@ class Child:
         self._worker = Worker(
             given["name"], jobs, self._open_keys(repository, settings), settings,
             RegisteredCalculators(repository, warm=settings.warm), self._records.add,
-            # Another process may have the device anew; threads cannot be taken out of a driver.
+            # A new process can open the device again; threads cannot be taken out of a driver.
             lambda: os._exit(HUNG),
         )  # fmt: skip
         self._worker.start()
@@ -206,16 +208,16 @@ class Child:
 
 
 def main(open_keys: Opener = opener) -> None:
-    """What the process does."""
+    """Run the worker process."""
     forbid_core_dumps()
     # The server reads these lines and writes them to its own log.
     write_log("info", as_json=True)
-    # Both are for the server, which drains; Ctrl-C and systemd send them to its workers, too.
+    # The server handles these signals and drains; Ctrl-C and systemd send them here, too.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     Child(int(sys.argv[1]), open_keys).run()
     sys.stdout.flush()
-    # Threads of drivers that hang must not keep the process.
+    # Hanging driver threads must not keep the process alive.
     os._exit(0)
 
 

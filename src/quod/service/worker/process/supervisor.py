@@ -1,4 +1,4 @@
-"""The server's end of a worker's process: starts it, speaks with it, and starts it again."""
+"""The supervisor of a worker process: start, calls and restarts."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from quod.service.worker.settings import WorkerSettings
 CHILD = (sys.executable, "-m", "quod.service.worker.process.child")
 
 _BACKOFF_SECONDS, _MOST_BACKOFF_SECONDS = 0.2, 30.0
-# For the first message of a process, which imports and opens a device before.
+# The time limit of the first call: the process imports modules and opens a device before.
 _BEGIN_SECONDS = 120.0
-# A process that says nothing for so many leases is ended.
+# A process that is silent for so many lease durations is killed.
 _SILENT_LEASES = 2
 _CLOSE_SECONDS = 30.0
 # The time to read the last lines of a process that has ended.
@@ -38,7 +38,7 @@ _LOG_SECONDS = 1.0
 _MOST_LINE = 1 << 16
 
 _NO_KEYS = CacheStatus(False, {}, {}, 0, ())
-# Stages after which a partition is at the device, or next to come there, until it is computed.
+# Stages after which a partition is on the device, or next to it, until it is computed.
 _AT_THE_DEVICE = (Stage.UPLOAD, Stage.KEY)
 
 _log = logging.getLogger(__name__)
@@ -47,10 +47,11 @@ Named = tuple[str, int, int]
 
 
 class Supervisor:
-    """A worker of the settings in a process of its own; `command` starts one, but for its socket.
+    """A worker in a separate process; `command` starts it, followed by its socket's descriptor.
 
-    When the process dies the partition that it was at is lost, so that its key is blamed, and what
-    waited goes back to the queue. It is started again, later each time that it dies soon.
+    If the process dies, the partition on the device is reported lost, which counts against its key,
+    and waiting partitions are released. The process is restarted, with a growing delay if it dies
+    early.
     """
 
     def __init__(
@@ -82,7 +83,7 @@ class Supervisor:
 
     @property
     def process_id(self) -> int | None:
-        """Of the process that there is now."""
+        """The process id of the current process, or None."""
         process = self._process
         return None if process is None else process.pid
 
@@ -92,7 +93,7 @@ class Supervisor:
         return bool(told and told.ready)
 
     def status(self) -> WorkerStatus:
-        """What it told last, and of all processes before."""
+        """Return the last status, plus the counters of earlier processes."""
         with self._changed:
             status = self._status
             if status is None:
@@ -112,7 +113,7 @@ class Supervisor:
             )
 
     def ask(self, name: str, **arguments: object) -> Any:
-        """Has the worker do something; `UnavailableError` while there is none."""
+        """Call the worker; raises UnavailableError while there is no process."""
         channel = self._channel
         if channel is None:
             raise UnavailableError(
@@ -121,7 +122,7 @@ class Supervisor:
         return channel.call(name, arguments)
 
     def drain(self, timeout: float | None = None) -> bool:
-        """See `WorkerPool`; one that is started again does not take work either."""
+        """See `WorkerPool`; a restarted process drains as well."""
         with self._changed:
             self._draining = True
         with suppress(UnavailableError):
@@ -130,7 +131,7 @@ class Supervisor:
             return self._changed.wait_for(lambda: not self._leases and not self._claiming, timeout)
 
     def close(self) -> None:
-        """Ends the process; what it has goes back to the queue."""
+        """Stop the process; unfinished work is released to the queue."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
@@ -167,7 +168,7 @@ class Supervisor:
             backoff = min(2 * backoff, _MOST_BACKOFF_SECONDS)
 
     def _one_process(self) -> str:
-        """Starts a process, waits for its end, and cleans up; why it ended."""
+        """Run one process to its end and clean up; return why it ended."""
         own, its = socket.socketpair()
         ended = threading.Event()
         with own, its:
@@ -197,7 +198,7 @@ class Supervisor:
                 silent = self._watch(ended)
             except QuodError as error:
                 silent = str(error)
-            # A claim that is under way may be given more, which the process never sees.
+            # A pending claim may get leases that the process never sees.
             with self._changed:
                 seen = set(self._leases)
             process.kill()
@@ -232,7 +233,7 @@ class Supervisor:
             channel.call("drain", {"timeout": 0}, timeout=_BEGIN_SECONDS)
 
     def _watch(self, ended: threading.Event) -> str:
-        """Waits until the process has ended, or has said nothing for too long."""
+        """Wait until the process has ended; return a reason if it was silent for too long."""
         most = _SILENT_LEASES * self._queue.limits.lease_seconds
         while not ended.wait(min(1.0, most / 4)):
             silence = time.monotonic() - self._heard
@@ -241,8 +242,10 @@ class Supervisor:
         return ""
 
     def _give_back(self, seen: Collection[Named]) -> None:
-        """What a dead process had: of what it has seen one partition is blamed, as it ends all
-        others if it kills."""
+        """Return the leases of a dead process; report one that it has seen as lost.
+
+        A crashing partition ends all others of its process, so only one counts against its key.
+        """
         with self._changed:
             left = list(self._leases.values())
             known = [one for one in left if (one.job, one.partition, one.token) in seen]
@@ -262,7 +265,7 @@ class Supervisor:
                 else:
                     self._queue.release(lease)
             except (LeaseLostError, TryAgainError) as error:
-                # Else the lease runs out.
+                # Otherwise the lease expires.
                 _log.info("a lease could not be given back: %s", error)
             self._forget(lease)
 
@@ -344,7 +347,7 @@ class Supervisor:
             self._forget(self._lease(given["lease"]))
 
     def _settle(self, given: dict[str, Any], settle: Callable[[Lease], object]) -> None:
-        """Ends a lease, unless the queue cannot be reached."""
+        """End a lease, unless the queue is unavailable."""
         lease = self._lease(given["lease"])
         try:
             settle(lease)
@@ -356,7 +359,7 @@ class Supervisor:
         self._forget(lease)
 
     def _lease(self, named: object) -> Lease:
-        """A lease that this process was given."""
+        """Look up a lease of the worker process."""
         match named:
             case [str(job), int(partition), int(token)]:
                 found = self._leases.get((job, partition, token))
@@ -392,6 +395,6 @@ def _void() -> LeaseLostError:
 def _outcomes(
     known: Sequence[Lease | None], told: Sequence[QuodError | None]
 ) -> list[QuodError | None]:
-    """What the queue told of the leases that are known, and that the others are void."""
+    """Merge the queue's outcomes of known leases with errors for unknown ones."""
     own = iter(told)
     return [_void() if lease is None else next(own) for lease in known]
