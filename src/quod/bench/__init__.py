@@ -1,7 +1,7 @@
-"""quod bench: one module a subject says what to measure, `harness` measures it.
+"""The commands of quod bench: a module for each subject, measured by `harness`.
 
-A subject is a function of `subjects` with its own options, and a module with its cases. The options
-that all of them have are the fields of `settings.Settings`.
+A subject is a function in `subjects` with its own options, and a module with its cases. The options
+common to all subjects are the fields of `settings.Settings`.
 """
 
 from __future__ import annotations

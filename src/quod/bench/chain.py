@@ -1,8 +1,8 @@
-"""Circuits of any size for benchmarks: chains of products, with their witnesses, as arrays.
+"""Benchmark circuits of any size: chains of products, with their witnesses, as arrays.
 
-Chain j begins with x_0, the public input that all share, and x_1, a number of its own, and goes on
-with x_(i+2) = x_(i+1) * (x_(i+1) + x_i): a constraint a product. Witness values are as good as
-random and every variable is in B, so that nothing about a proof is easier than it could be.
+Chain j starts with x_0, the public input shared by all chains, and its own x_1, and continues with
+x_(i+2) = x_(i+1) * (x_(i+1) + x_i): one constraint for each product. Witness values are
+pseudo-random and every variable is in B, so that no part of a proof is easier than in general.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def chain_products(
 class ChainCircuit:
     """A circuit of `constraints` products over a curve's scalar field, with one public input.
 
-    It is what `quod.groth16.setup.make_key` takes.
+    An argument of `quod.groth16.setup.make_key`.
     """
 
     curve: str
@@ -79,7 +79,7 @@ class ChainCircuit:
 
     @property
     def path(self) -> str:
-        """What errors call the circuit."""
+        """The name of the circuit in errors."""
         return f"a chain of {self.constraints} products over {self.curve}"
 
     @property
@@ -92,7 +92,7 @@ class ChainCircuit:
 
     @cached_property
     def matrices(self) -> tuple[SparseMatrix, SparseMatrix, SparseMatrix]:
-        """A, B and C; their values are all 1."""
+        """The matrices A, B and C; all their values are 1."""
         count = self.constraints
         number = np.arange(count, dtype=np.uint32)
         chain, place = np.divmod(number, np.uint32(self._length))
@@ -105,7 +105,7 @@ class ChainCircuit:
         )
 
     def witness(self, *, seed: int = 1, device: DeviceChoice = "cpu") -> Witness:
-        """A witness, with starts drawn from `seed`; computed by `device`."""
+        """Compute a witness on `device`, with starting values drawn from `seed`."""
         chosen, fr = resolve_device(device), CURVES[self.curve].fr
         starts = random_elements(fr, self._chains + 1, seed)
         values = unwritten(self.wires, fr.words)
@@ -126,7 +126,7 @@ class ChainCircuit:
 
     @property
     def _length(self) -> int:
-        """Products of every chain but the last."""
+        """The number of products of every chain but the last."""
         return -(-self.constraints // _CHAINS)
 
     @property
@@ -146,7 +146,7 @@ class ChainCircuit:
 
 
 def _integers(modulus: Modulus, elements: Words) -> Words:
-    """The integers that a few elements in Montgomery form stand for, as words."""
+    """Convert a few elements from Montgomery form to integers, as words."""
     back = pow(modulus.montgomery_radix, -1, modulus.value)
     plain = [int.from_bytes(row.tobytes(), "little") * back for row in elements]
     # `from_integers` multiplies by the radix.

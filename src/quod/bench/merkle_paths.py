@@ -1,4 +1,4 @@
-"""Many leaves of one Merkle tree of Poseidon2 over M31: a circuit of one path, and its inputs."""
+"""Merkle paths of Poseidon2 over M31: a circuit for one path, and inputs for many."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Numbers = NDArray[np.int64]
 
 
 def path_circuit(depth: int) -> Layout:
-    """One path: a leaf, its position and its siblings, all private, and the root, public."""
+    """Build the circuit of a path: private leaf, position and siblings, public root."""
     program = Program(HASH.field)
     leaf, position = program.inputs("leaf", DIGEST), program.inputs("position", depth)
     flat = program.inputs("siblings", depth * DIGEST)
@@ -29,7 +29,7 @@ def path_circuit(depth: int) -> Layout:
 
 
 def tree_of(leaves: Numbers) -> list[Numbers]:
-    """The levels of a tree, arrays of digests, the leaves first."""
+    """Compute the levels of a tree as arrays of digests, the leaves first."""
     levels = [leaves]
     while len(levels[-1]) > 1:
         pairs = levels[-1].reshape(-1, 2, DIGEST)
@@ -39,7 +39,7 @@ def tree_of(leaves: Numbers) -> list[Numbers]:
 
 
 def paths_in(levels: list[Numbers], positions: Numbers) -> dict[str, Any]:
-    """The inputs of the circuit by their names, of all paths."""
+    """Compute the circuit's inputs by name, for the paths at these positions."""
     depth = len(levels) - 1
     siblings = [levels[level][positions >> level ^ 1] for level in range(depth)]
     return {
@@ -51,7 +51,7 @@ def paths_in(levels: list[Numbers], positions: Numbers) -> dict[str, Any]:
 
 
 def random_paths(paths: int, depth: int) -> dict[str, Any]:
-    """Those inputs for so many leaves at random of a tree of random leaves."""
+    """Compute the inputs for `paths` random leaves of a tree with 2**depth random leaves."""
     random = np.random.default_rng(1)
     leaves = random.integers(0, HASH.field.value, (1 << depth, DIGEST))
     return paths_in(tree_of(leaves), random.integers(0, len(leaves), paths))

@@ -1,4 +1,4 @@
-"""The subjects: of each its own options, and the cases that its module has for them."""
+"""The subjects of `quod bench`: the options of each, and its cases."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from quod.cli.outputs import check_outputs
 from quod.cli.parameters import Argument, Option, WrongUsage
 from quod.curve.named import CURVES, EDWARDS, WEIERSTRASS
 
-# Seconds; each way has run twice when it is measured.
+# In seconds; each variant has run twice before it is measured.
 _WARM_UP_OF_STUDY = 0.1
 
 Sizes = Annotated[
@@ -460,7 +460,7 @@ def quant(
 def _key_or_chain(
     zkey: Path | None, witness: Path | None, constraints: list[int] | None
 ) -> tuple[Path, Path] | None:
-    """The files that were given, or None for chains; WrongUsage for neither or both."""
+    """Return the given files, or None for chains; raises WrongUsage for neither or both."""
     files = None if zkey is None or witness is None else (zkey, witness)
     if (files is None) == (not constraints) or (files is None and zkey is not None):
         raise WrongUsage("give a proving key and its witness, or --constraints")

@@ -1,4 +1,4 @@
-"""The limits of a device by its name: a GPU's from a table, a CPU's measured on the spot."""
+"""Throughput limits of devices: from a table for GPUs, measured for CPUs."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from quod.field.moduli import MODULI
 _COPIED_BYTES = 1 << 27
 _RUNS = 3
 
-# The widest field and the narrowest form: whichever is faster per multiply-add is the ceiling.
+# The widest field and the narrowest; the faster per multiply-add sets the limit.
 _FIELDS = ("bls12_381.fq", "bn254.fr")
 
 
 def described_limits(name: str) -> tuple[str, Limits | None]:
-    """What to call a device, and its limits; None where they are not known."""
+    """Return the display name of a device and its limits, None if they are unknown."""
     from quod.bench.measure.results import machine
 
     device = resolve_device(name)
@@ -33,10 +33,9 @@ def described_limits(name: str) -> tuple[str, Limits | None]:
 
 
 def cpu_limits(device: HostDevice) -> Limits:
-    """Limits of a processor: copies by all threads, and products of elements in registers.
+    """Measure the limits of a CPU: copies by all threads, and products in registers.
 
-    Multiply-adds are counted in 32-bit words as on a GPU, whatever limbs the processor computes
-    with.
+    Multiply-adds are counted in 32-bit words, as on a GPU, whatever limbs are used.
     """
     source = np.zeros((device.threads, _COPIED_BYTES // device.threads // 8), np.uint64)
     target = np.ones_like(source)

@@ -1,7 +1,7 @@
-"""Which code a figure is of, so that it is told from figures of other code.
+"""The identification of measured code, to compare only figures of equal code.
 
-Two hashes, both short: of the texts of the kernels that were launched, and of all the sources of
-this package. Equal sources make equal texts; other sources may.
+There are two short hashes: of the texts of the launched kernels, and of all sources of the package.
+    Equal sources give equal texts; different sources may as well.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _DIGITS = 16
 
 
 def code_of(launched: LaunchedKernels) -> str:
-    """The hash of what was launched; "" if nothing was in this process."""
+    """Return the hash of the launched kernels; "" if this process launched none."""
     return launched.digest()[:_DIGITS]
 
 
 @functools.cache
 def sources_digest() -> str:
-    """The hash of the sources."""
+    """Return the hash of the sources."""
     return digest_of(Path(quod.__file__).parent, [""])[:_DIGITS]

@@ -1,4 +1,4 @@
-"""Copies within a device's memory, which move as many bytes as what is measured beside them."""
+"""Copies within a device's memory, as a peer that moves as many bytes as a case."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from quod.device.protocol import AnyDevice, in_host_memory
 
 
 def copied(device: AnyDevice, moved: int) -> Callable[[], object]:
-    """What copies half of `moved` bytes, each read and written; on a processor by all threads."""
+    """Return a function that copies `moved` / 2 bytes, counting each as read and written.
+
+    On a CPU all threads copy.
+    """
     words = np.zeros(moved // 8, np.uint32)
     if not in_host_memory(device):
         source, target = device.upload(words), device.allocate(words.nbytes)

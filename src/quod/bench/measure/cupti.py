@@ -1,8 +1,9 @@
-"""When NVIDIA GPUs computed and copied, as NVIDIA's CUPTI tells: for busy shares and hidden copies.
+"""Recording of kernels and copies on NVIDIA GPUs with CUPTI.
 
-The activity records of CUPTI are read as its documentation lays them out: the kind of a record is
-in the first four bytes; a kernel and a copy have begin and end, nanoseconds by CUPTI's clock, at
-bytes 16 and 24, and a copy has from where to where in byte 4.
+The busy share of a GPU and the hidden share of copies follow from it. Activity records are read
+with the layout in CUPTI's documentation: the kind is in the first four bytes; kernels and copies
+have their begin and end, in nanoseconds of CUPTI's clock, at bytes 16 and 24; byte 4 of a copy is
+its direction.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from quod.device.runtime.intervals import union
 from quod.errors import DeviceError, InputError
 from quod.frozen import frozen
 
-# CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL: kernels that run side by side stay so.
+# CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, which does not serialise kernels.
 _KERNELS = 10
-# CUPTI_ACTIVITY_KIND_MEMCPY, and of its kinds those from the host and to it.
+# CUPTI_ACTIVITY_KIND_MEMCPY, and its kinds to and from the host.
 _COPIES, _WITH_HOST = 1, (1, 2)
 _FLUSH_ALL = 1
 _BUFFER_BYTES = 8 << 20
@@ -45,7 +46,7 @@ Interval = tuple[float, float]
 
 
 def load_cupti() -> Any:
-    """CUPTI's library, of a package of NVIDIA's or a toolkit; `InputError` if there is none."""
+    """Load CUPTI from an NVIDIA package or toolkit; raises InputError if it is missing."""
     found: list[Path] = []
     for place in _PLACES:
         if place.startswith("/"):
@@ -66,15 +67,17 @@ def load_cupti() -> Any:
 
 @frozen
 class Ran:
-    """Begin and end of each kernel, and of each copy from or to the host, in seconds by the wall
-    clock."""
+    """Time intervals of kernels and host copies, in seconds of the wall clock.
+
+    copies: copies from or to the host.
+    """
 
     kernels: list[Interval]
     copies: list[Interval]
 
     @property
     def not_hidden(self) -> float:
-        """Seconds in which something was copied from or to the host and nothing computed."""
+        """The seconds of host copies during which no kernel ran."""
         return _sum(union(self.kernels + self.copies)) - _sum(union(self.kernels))
 
 
@@ -83,27 +86,29 @@ def _sum(intervals: list[Interval]) -> float:
 
 
 def recorder_of(device: str, *, processes: bool = False) -> KernelRecorder:
-    """What records the kernels of a device; a usage error for those that it does not see."""
+    """Create the recorder of a device; raises WrongUsage for devices it cannot record."""
     if processes or device.partition(":")[0] != "cuda":
         raise WrongUsage("--cupti records kernels of CUDA in this process, not --process")
     return KernelRecorder(load_cupti())
 
 
 class KernelRecorder:
-    """Records when kernels of this process run, and what is copied from and to the host, from
-    `begin` to `end`. One at a time."""
+    """Records the kernels and host copies of this process from `begin` to `end`.
+
+    Only one recorder may be active at a time.
+    """
 
     def __init__(self, library: Any, clock: Callable[[], int] = time.time_ns) -> None:
         self._library, self._clock = library, clock
         self._lock = threading.Lock()
         self._buffers: dict[int, Any] = {}
         self._found: dict[int, list[tuple[int, int]]] = {_KERNELS: [], _COPIES: []}
-        # As long as the library may call them.
+        # Kept alive while the library may call them.
         self._callbacks = _Request(self._request), _Complete(self._complete)
         self._call("cuptiActivityRegisterCallbacks", *self._callbacks)
 
     def begin(self) -> None:
-        """From now on."""
+        """Start recording."""
         with self._lock:
             for found in self._found.values():
                 found.clear()
@@ -111,7 +116,7 @@ class KernelRecorder:
             self._call("cuptiActivityEnable", kind)
 
     def end(self) -> Ran:
-        """What ran since."""
+        """Stop recording; return the intervals since `begin`."""
         self._call("cuptiActivityFlushAll", _FLUSH_ALL)
         for kind in self._found:
             self._call("cuptiActivityDisable", kind)
@@ -142,7 +147,7 @@ class KernelRecorder:
     def _complete(self, _: Any, __: int, buffer: int, ___: int, valid: int) -> None:
         record = ctypes.c_void_p()
         found: dict[int, list[tuple[int, int]]] = {kind: [] for kind in self._found}
-        # Ends with a status that says that there are no more.
+        # The last call returns a status other than 0.
         while valid and not self._library.cuptiActivityGetNextRecord(
             ctypes.c_void_p(buffer), ctypes.c_size_t(valid), ctypes.byref(record)
         ):

@@ -1,4 +1,4 @@
-"""A gate: what is measured now against a baseline, the rows of a results file or of `--json`."""
+"""A regression gate: figures against a baseline, a results file or the output of `--json`."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from quod.cli.parameters import WrongUsage
 from quod.errors import InputError, MismatchError, RegressionError
 
 USUAL_TOLERANCE = 5.0
-"""Percent by which a figure may be worse."""
+"""The default tolerance: the percentage by which a figure may be worse."""
 
 _MOST_BYTES = 64 << 20
 _WHAT = "a baseline"
 
-# What units count, before the slash: of some less is better, of others more.
+# The numerators of units: smaller is better for the first set, larger for the second.
 _LESS = {"s", "ms", "us", "ns", "clocks", "bytes", "MB", "gas", "refusals"}
 _MORE = {"G", "GB", "1", "%", "proofs"}
 
@@ -32,7 +32,7 @@ _COLUMNS = ("subject", "parameters", "device", "baseline", "median", "unit", "ch
 
 @dataclass(frozen=True)
 class Row:
-    """A row of a baseline, as far as it is compared."""
+    """The compared fields of a baseline's row."""
 
     number: int
     figure: float
@@ -42,8 +42,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Gate:
-    """The rows of a baseline by what tells them apart, and by how many percent a figure may be
-    worse than its row."""
+    """A baseline by identity of its rows, and the tolerance in percent."""
 
     path: Path
     rows: dict[Identity, Row]
@@ -51,11 +50,10 @@ class Gate:
 
     @classmethod
     def read(cls, path: Path, device: str, tolerance: float = USUAL_TOLERANCE) -> Gate:
-        """The gate that a file is for figures of a device.
+        """Read a baseline for figures of a device.
 
-        The file is a results file, or the list that `--json` prints. Raises `InputError`, which
-        names the row and its key, for what is neither, and `MismatchError` for the results of
-        another processor or GPU.
+        The file is a results file or the list that `--json` prints. Raises InputError with the row
+        and key if it is malformed, MismatchError for results of another CPU or GPU.
         """
         document = _document(path)
         if isinstance(document, dict):
@@ -77,11 +75,11 @@ class Gate:
         return cls(path, rows, tolerance)
 
     def check(self, measured: Sequence[Measurement]) -> None:
-        """Shows each figure beside its row, on standard error.
+        """Compare figures with the baseline and print a table on standard error.
 
-        Raises `RegressionError` where a figure is worse by more than the tolerance or has no row,
-        where a row of this very command was not measured, and where nothing was; `InputError` where
-        a row is in another unit than its figure.
+        Raises RegressionError if a figure is worse than the tolerance or has no row, if a row of
+        this command was not measured, or if nothing was measured. Raises InputError if a row has
+        another unit than its figure.
         """
         found = {
             identity(row.subject, row.parameters, row.device, row.peer): row for row in measured
@@ -123,7 +121,7 @@ class Gate:
             )
 
     def _verdict(self, before: Row | None, row: Measurement) -> tuple[str, str]:
-        """What is to be said of a figure, and by how much it has changed."""
+        """Return the verdict on a figure, and its relative change."""
         if before is None:
             return "no baseline", ""
         if before.unit != row.unit:
@@ -132,20 +130,19 @@ class Gate:
                 path=self.path, section=f"row {before.number}, key unit",
             )  # fmt: skip
         rise = row.median - before.figure
-        # A rate that is worse by 100 % is half, as the same work takes so much longer then: of what
-        # it was it could lose no more than all.
+        # A rate is 100 % worse when it is half, as the same work then takes twice as long.
         more = _more_is_better(row.unit)
         worse, of = (-rise, max(row.median, 0.0)) if more else (rise, before.figure)
         change = f"{100 * rise / abs(before.figure):+.1f}%" if before.figure else ""
-        # Written so that a figure that is no number fails.
+        # Formulated so that NaN fails.
         passes = worse <= abs(of) * self.tolerance / 100
         return "ok" if passes else "worse", change
 
 
 def read_gate(path: Path | None, device: str, tolerance: float | None) -> Gate | None:
-    """The gate of the options `--gate` and `--gate-tolerance`; None without the first.
+    """Read the gate of the options `--gate` and `--gate-tolerance`; None without `--gate`.
 
-    `WrongUsage` for the second without the first.
+    Raises WrongUsage for a tolerance without a gate.
     """
     if path is None:
         if tolerance is not None:
@@ -171,7 +168,7 @@ def _document(path: Path) -> Any:
 
 
 def _check_machine(path: Path, theirs: dict[str, Any], here: dict[str, str | int]) -> None:
-    # A GPU is one and the same beside any processor.
+    # Figures of a GPU do not depend on the CPU.
     part = "gpu" if "gpu" in here else "processor"
     if theirs.get(part) != here[part]:
         raise MismatchError(

@@ -1,4 +1,4 @@
-"""Measuring: repeat, take the median, compare with a peer in the same run, keep the figures."""
+"""The measurement harness: repetition, medians, and peers measured in the same run."""
 
 from __future__ import annotations
 
@@ -24,19 +24,21 @@ Parameter = str | int | float | bool
 
 
 class Seconds(float):
-    """What a peer in another process gives that measures itself, so that no pipe is measured."""
+    """A duration that a peer in another process measured itself, which excludes the pipe."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One thing to measure.
+    """A case to measure.
 
-    `run` does the work once and returns when it is done; `operations` is how many of what `unit`
-    counts it does (a run of 2^20 products with the unit "ns/product" has 2^20). `peers` are the
-    same work by other programs, by name, done as `way` says ("in process"), and `absent` says of
-    other names why there is no such peer on this machine. `unit` begins with s, ms, us or ns; where
-    `reads` is true the figure, in `unit`, is what `run` gives instead of how long it takes.
-    `traced` does the work once more and tells a timeline of its stages.
+    run: does the work once and returns when it is done.
+    operations: the number of units in one run (2**20 products for "ns/product").
+    unit: begins with s, ms, us or ns, unless `reads` is true.
+    peers: the same work by other programs, by name.
+    way: how peers run, such as "in process".
+    absent: for other peers, the reason why they are missing on this machine.
+    reads: `run` returns the figure in `unit` instead of being timed.
+    traced: does the work once and records its stages in a timeline.
     """
 
     parameters: dict[str, Parameter]
@@ -54,9 +56,11 @@ class Case:
 class Measurement:
     """A row of a benchmark.
 
-    `median` and `peer_median` are in `unit`; `ratio` is how many times faster than the peer;
-    `spread` is the distance between the quartiles over the median. `code` tells the kernels that
-    were launched, and `sources` the package's (see `quod.bench.measure.code`).
+    median, peer_median: in `unit`.
+    ratio: how many times faster than the peer.
+    spread: the interquartile range over the median.
+    code: the hash of the launched kernels.
+    sources: the hash of the package's sources; see `quod.bench.measure.code`.
     """
 
     subject: str
@@ -77,11 +81,13 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Plan:
-    """How to measure: at least `repeats` times and `seconds` seconds for each side of a case.
+    """The repetition of a measurement.
 
-    Before that each side runs once, and ours for `warm_up` seconds. A first run that takes as long
-    as `long` counts, and then nothing is warmed up: what it compiles is little of it. What a case
-    reads is no time of that kind.
+    repeats, seconds: the minimum for each side of a case.
+    warm_up: seconds for which Quod's side runs before it is measured; each side runs once before in
+        any case.
+    long: the seconds from which a first run counts and replaces the warm-up, as compilation is a
+        small part of it. Does not apply to `reads`.
     """
 
     repeats: int = 5
@@ -91,31 +97,31 @@ class Plan:
     long: float = 20.0
 
     def satisfied(self, times: Sequence[float]) -> bool:
-        """Whether one side has been measured often and long enough."""
+        """Report whether one side was measured often and long enough."""
         enough = len(times) >= self.repeats and sum(times) >= self.seconds
         return enough or len(times) >= self.most_repeats
 
 
 Identity = tuple[str, str, str, str]
-"""What tells a row from others of a results file."""
+"""The key of a row in a results file."""
 
 
 def identity(
     subject: str, parameters: Mapping[str, Parameter], device: str, peer: str | None
 ) -> Identity:
-    """Subject, parameters, device and peer of a row, to be compared and sorted."""
+    """Build the comparable and sortable identity of a row."""
     return subject, json.dumps(parameters, sort_keys=True), device, peer or ""
 
 
 _OF_FILES = ("--record", "--plot", "--trace", "--gate", "--gate-tolerance")
 _LEFT_OUT = ("--only-stale",)
 
-# The clock of a GPU that has rested, while kernels were compiled perhaps, takes a moment to rise.
+# An idle GPU takes a moment to raise its clock.
 _GPU_WARM_UP = 0.5
 
 
 def warm_up_of(device: str) -> float:
-    """How long to warm up before measuring on a device."""
+    """Return the default warm-up time of a device in seconds."""
     backend = backend_of(device)
     return 0.0 if backend is not None and backend.of_the_processor else _GPU_WARM_UP
 
@@ -137,12 +143,14 @@ def measure(
     known: Mapping[Identity, Measurement] | None = None,
     measured: Callable[[Measurement], None] = lambda row: None,
 ) -> list[Measurement]:
-    """Measure each case, and the peer `against` beside it where the case has one.
+    """Measure each case, and its peer `against` if it has one.
 
-    Our runs and the peer's alternate, so that a machine that slows down slows both. `follow` hears
-    of each case before it runs, `after` once it is measured, and `measured` of its row. A row that
-    is `known` with the code that is launched now is taken as it is, which `unchanged` hears. Raises
-    `InputError` if no case knows the peer, or if it is absent.
+    Runs of Quod and the peer alternate, so that a slowing machine affects both.
+    follow, after: called before and after each case.
+    measured: called with each new row.
+    known: earlier rows. A row whose launched kernels are unchanged is kept, and `unchanged` is
+        called.
+    Raises InputError if no case has the peer, or if it is absent.
     """
     rows: list[Measurement] = []
     names: set[str] = set()
@@ -200,7 +208,7 @@ def measure(
 
 
 def _readings(case: Case, first: object, plan: Plan) -> list[float]:
-    """What a case reads; the first reading counts where nothing is warmed up."""
+    """Collect the readings of a case; the first run counts if there is no warm-up."""
     figures = [] if plan.warm_up else [first]
     figures += [case.run() for _ in range(plan.repeats - len(figures))]
     found = [float(figure) for figure in figures if isinstance(figure, (int, float))]
@@ -209,7 +217,7 @@ def _readings(case: Case, first: object, plan: Plan) -> list[float]:
 
 
 def _first(run: Callable[[], object], plan: Plan) -> tuple[object, list[float]]:
-    """What a run gives, and how long it took if that counts."""
+    """Run once; return the value, and the duration if it counts."""
     given, took = _timed(run)
     return given, [took] if took >= plan.long else []
 
@@ -225,12 +233,12 @@ def _alternate(
     ours: Callable[[], object], peer: Callable[[], object] | None, plan: Plan,
     *before: list[float],
 ) -> tuple[list[float], list[float]]:  # fmt: skip
-    """How long runs took in turn, those `before` among them."""
+    """Alternate the runs of both sides; return all durations, including those in `before`."""
     sides = [ours] if peer is None else [ours, peer]
     times = [[*own] for own in before]
     waiting = [index for index in range(len(sides)) if not plan.satisfied(times[index])]
     while waiting:
-        # A side that has enough leaves: a fast one must not make a slow one run a thousand times.
+        # A side with enough runs stops: a fast one must not make a slow one run a thousand times.
         for index in list(waiting):
             times[index].append(_timed(sides[index])[1])
             if plan.satisfied(times[index]):
@@ -239,7 +247,7 @@ def _alternate(
 
 
 def warm_up(run: Callable[[], object], seconds: float) -> None:
-    """Lets the device's clock rise, after all that is to be compiled."""
+    """Run for some seconds, so that the device raises its clock; nothing is compiled here."""
     begin = perf_counter()
     while perf_counter() - begin < seconds:
         run()
@@ -249,14 +257,14 @@ def _spread(times: Sequence[float]) -> float:
     ordered = sorted(times)
     quarter = len(ordered) // 4
     middle = median(ordered)
-    # A reading may be nothing at all.
+    # A reading may be zero.
     return (ordered[-1 - quarter] - ordered[quarter]) / middle if middle else 0.0
 
 
 def current_commit() -> str:
-    """The commit of the checkout that this code runs from, marked "+" if it was changed since.
+    """Return the commit of the checkout with this code, with "+" if it has changes.
 
-    QUOD_COMMIT says it for a copy that has not all of its history; without any it is the version.
+    QUOD_COMMIT overrides it for copies without history; without both, returns the version.
     """
     if named := os.environ.get("QUOD_COMMIT"):
         return named
@@ -277,10 +285,10 @@ def _git(directory: Path, *arguments: str) -> str:
 
 
 def command_line(arguments: Sequence[str] | None = None) -> str:
-    """The command that is running, to be repeated by a reader.
+    """Return the running command, for readers to repeat.
 
-    Without the options that name files to write, keep rows of one or compare with one, and without
-    the folders of this machine: of an absolute path only the last part is kept.
+    Omits options that name files to write or to compare with, and reduces absolute paths to their
+    last part.
     """
     words = ["quod"]
     given = iter(sys.argv[1:] if arguments is None else arguments)

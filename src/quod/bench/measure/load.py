@@ -1,4 +1,4 @@
-"""Load on a server: clients that ask again at once, or at times that do not wait for answers."""
+"""Load on a server: closed (each client asks again at once) or open (independent times)."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from quod.service.status import percentile
 
 _SEED = 13
 MOST_AT_A_TIME = 256
-"""Proofs under way of open load."""
+"""The limit of concurrent proofs under open load."""
 
 _Busy = dict[tuple[str, float], float]
 
 
 class ProvingClient(Protocol):
-    """What load needs of `quod.service.client.Client`."""
+    """The part of `quod.service.client.Client` that load uses."""
 
     def prove(self, request: ProofRequest, timeout: float | None = None) -> RemoteJob: ...
     def status(self) -> ServerStatus: ...
@@ -30,9 +30,14 @@ class ProvingClient(Protocol):
 
 @dataclass
 class Outcome:
-    """Seconds from when each proof was due to when it was there; of the rest those that its worker
-    did not have it; how often the server had no place; how long all took, and the share of it in
-    which devices computed (None if the client may not know)."""
+    """The outcome of a load.
+
+    latencies: seconds from the due time of each proof to its result.
+    outside: the part of each latency in which no worker held the job.
+    refused: the number of temporary refusals.
+    seconds: the duration of the load.
+    busy: the share of it in which devices computed; None if the client may not know.
+    """
 
     latencies: list[float] = field(default_factory=list)
     outside: list[float] = field(default_factory=list)
@@ -41,25 +46,27 @@ class Outcome:
     busy: float | None = None
 
     def latency(self, share: float) -> float:
-        """A percentile of the latencies."""
+        """Return a percentile of the latencies in seconds."""
         return _percentile(self.latencies, share)
 
     def overhead(self, share: float) -> float:
-        """A percentile of the latencies without the time on the worker."""
+        """Return a percentile of the latencies without the worker's time, in seconds."""
         return _percentile(self.outside, share)
 
 
 @dataclass(frozen=True)
 class Load:
-    """`clients` at a time, `proofs` in all; with `rate` as many a second are due, at times drawn
-    from a Poisson process, whether or not those before are done."""
+    """A load of `proofs` proofs by `clients` concurrent clients.
+
+    rate: for open load, the proofs due per second, at times of a Poisson process.
+    """
 
     clients: int
     proofs: int
     rate: float | None = None
 
     def due(self) -> list[float]:
-        """When each proof is due, in seconds from the begin; all at once without a rate."""
+        """Return the due time of each proof in seconds; all 0 for closed load."""
         if self.rate is None:
             return [0.0] * self.proofs
         draw, at, found = random.Random(_SEED), 0.0, []
@@ -70,8 +77,11 @@ class Load:
 
 
 def run_load(load: Load, client: ProvingClient, request: Callable[[], ProofRequest]) -> Outcome:
-    """Proves, and says how it went. A refusal for now (`TryAgainError`) is waited for and counted;
-    any other error ends the load, and is raised."""
+    """Apply a load; return its outcome.
+
+    Counts each temporary refusal (`TryAgainError`) and retries. Any other error stops the load and
+    is raised.
+    """
     outcome, lock = Outcome(), threading.Lock()
     due = iter(load.due())
     errors: list[BaseException] = []
@@ -84,7 +94,7 @@ def run_load(load: Load, client: ProvingClient, request: Callable[[], ProofReque
             if at is None:
                 return
             time.sleep(max(begin + at - time.perf_counter(), 0.0))
-            # Closed load is due when its client has nothing else to do.
+            # Under closed load a proof is due when its client is free.
             asked = time.perf_counter() if load.rate is None else begin + at
             job = prove_once()
             now = time.perf_counter()
@@ -122,14 +132,14 @@ def run_load(load: Load, client: ProvingClient, request: Callable[[], ProofReque
 
 
 def _busy_share(before: _Busy, after: _Busy, seconds: float) -> float | None:
-    """The mean of all workers; one that was started again counts from its start."""
+    """The mean busy share of the workers; a restarted worker counts from its restart."""
     if not after:
         return None
     return sum(busy - before.get(name, 0.0) for name, busy in after.items()) / seconds / len(after)
 
 
 def _busy_seconds(client: ProvingClient) -> _Busy:
-    """How long each worker has computed, by its name and start; of none for who is no operator."""
+    """The busy seconds of each worker, by name and start time; empty unless an operator."""
     document = client.status().document
     if document is None:
         return {}

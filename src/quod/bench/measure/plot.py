@@ -1,4 +1,4 @@
-"""A roofline as a figure: stages under the two limits, and how long each took against the least."""
+"""The roofline figure: stages under two limits, and their times against the minimum."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
 FORMATS = (".png", ".svg", ".pdf")
 
-# Okabe and Ito's colours, which all kinds of sight tell apart.
+# Okabe and Ito's colours, which are safe for colour-blind readers.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _INK, _FAINT = "#222222", "#b8b8b8"
 
-# Only so many points have names in the plot, those of the longest stages.
+# The limit of named points, by duration.
 _MOST_NAMES = 16
-# Stages of less of the time than this have no bar, and neither have more than so many.
+# Stages below this share of the time have no bar, and the number of bars is limited.
 _LEAST_BAR = 0.005
 _MOST_BARS = 30
 
 
 def check_plot(path: Path) -> None:
-    """Raises, before any work, what would keep a plot from being drawn to `path`."""
+    """Raise before any work if no plot can be written to `path`."""
     if path.suffix.lower() not in FORMATS:
         raise OutputError(f"{path}: plots are {', '.join(FORMATS)} files; name one of them")
     try:
@@ -43,9 +43,9 @@ def check_plot(path: Path) -> None:
 
 
 def draw(figures: Roofline, path: Path, title: str) -> None:
-    """Writes the figure, in the format that the name of `path` ends with.
+    """Write the figure in the format of the suffix of `path`.
 
-    QuodError if no stage makes products and moves bytes, so that there is nothing to place.
+    Raises QuodError if no stage has both products and bytes.
     """
     from quod.formats import write_atomically
 
@@ -60,7 +60,7 @@ def draw(figures: Roofline, path: Path, title: str) -> None:
 
 
 def _figure(figures: Roofline, title: str) -> Figure:
-    # Not pyplot: it would look for a display.
+    # pyplot would look for a display.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -137,7 +137,7 @@ def _draw_roof(axes: Axes, figures: Roofline, colours: dict[str, str]) -> None:
 
 
 def _name_slope(axes: Axes, limits: Limits) -> None:
-    """The memory limit's name, along its line."""
+    """Label the line of the memory limit."""
     bandwidth, ridge = limits.bytes_per_second, limits.ridge
     low = max(axes.get_xlim()[0], axes.get_ylim()[0] / bandwidth)
     ends = axes.transData.transform([(low, low * bandwidth), (ridge, ridge * bandwidth)])
@@ -150,7 +150,7 @@ def _name_slope(axes: Axes, limits: Limits) -> None:
 
 
 def _name_points(axes: Axes, points: Sequence[StageFigures], colours: dict[str, str]) -> None:
-    """Names beside the points, moved away from one another, the longest stages first."""
+    """Label the points without overlaps, the longest stages first."""
     from matplotlib.text import Text
 
     figure: Any = axes.figure
@@ -201,12 +201,12 @@ def _area(point: StageFigures) -> float:
 
 
 def _radius(point: StageFigures) -> float:
-    """In points of the page, as areas are in their squares."""
+    """The radius in points of the page, matching areas in square points."""
     return math.sqrt(_area(point)) / 2
 
 
 def _boxes_along(axes: Axes, line: Any) -> Iterator[Any]:
-    """Small boxes from end to end of a line."""
+    """Small boxes along a line."""
     from matplotlib.transforms import Bbox
 
     begin, end = axes.transData.transform(line.get_xydata())
@@ -216,7 +216,7 @@ def _boxes_along(axes: Axes, line: Any) -> Iterator[Any]:
 
 
 def _offsets(radius: float) -> Iterator[tuple[tuple[float, float], str, str]]:
-    """Places of a name around its point, in points of the page, the nearest first."""
+    """Candidate offsets of a label in points of the page, the nearest first."""
     for distance in (radius + 4, radius + 16, radius + 32, radius + 52, radius + 76, radius + 104):
         for angle in (0, 180, -30, 30, 210, 150, -60, -120, 60, 120, -90, 90):
             x, y = math.cos(math.radians(angle)), math.sin(math.radians(angle))

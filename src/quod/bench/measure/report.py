@@ -1,4 +1,4 @@
-"""Showing measurements, as a table or as JSON."""
+"""The output of measurements as a table or JSON."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def report(rows: Sequence[Measurement], *, as_json: bool) -> None:
 
 
 def shown_parameters(parameters: dict[str, Parameter]) -> str:
-    """Parameters as ``name=value`` words."""
+    """Format parameters as ``name=value`` words."""
     return " ".join(f"{name}={value}" for name, value in parameters.items())
 
 
 def shown_number(value: float) -> str:
-    """Three significant digits, without an exponent where that stays readable; counts whole."""
+    """Format a number with three significant digits; large integers in full."""
     if 100_000 <= abs(value) < 1e9 and value == int(value):
         return f"{int(value):,}"
     if value == 0 or 0.001 <= abs(value) < 100_000:

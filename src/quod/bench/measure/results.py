@@ -1,4 +1,4 @@
-"""Results files: the rows that were measured on one machine, and what that machine is."""
+"""Results files: the rows measured on one machine, and a description of the machine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from quod.errors import InputError, OutputError
 
 
 def machine(device: str = "cpu") -> dict[str, str | int]:
-    """What the figures of a device were measured on."""
+    """Describe the machine, including the device."""
     import llvmlite
     import numpy
 
@@ -40,9 +40,9 @@ def machine(device: str = "cpu") -> dict[str, str | int]:
 
 
 def told_apart(name: str, facts: dict[str, str]) -> str:
-    """A processor's name, with what tells its generation where that has no number.
+    """Return a CPU's name, with family and model if it has no number.
 
-    Virtual machines say the maker's name alone.
+    Virtual machines report only the vendor's name.
     """
     if any(character.isdigit() for character in name):
         return name
@@ -67,10 +67,10 @@ def _processor() -> str:
 
 
 def record(path: Path, rows: Sequence[Measurement]) -> None:
-    """Put `rows` into a results file in place of older rows of the same name.
+    """Merge `rows` into a results file, replacing rows with the same identity.
 
-    The file is ``{"machine": {...}, "rows": [...]}``. Several processes may record to one file at a
-    time. Raises `InputError` if `path` holds something else, or the results of another processor.
+    The file is ``{"machine": {...}, "rows": [...]}``. Several processes may record to a file
+    concurrently. Raises InputError if `path` holds something else or results of another machine.
     """
     from quod.formats import write_atomically
 
@@ -81,15 +81,15 @@ def record(path: Path, rows: Sequence[Measurement]) -> None:
         replaced = {identity_of(row) for row in new}
         kept = [row for row in stored["rows"] if identity_of(row) not in replaced]
         merged = sorted([*kept, *new], key=identity_of)
-        # Other interfaces to the same GPU have drivers of their own.
+        # Other backends of the same GPU have their own drivers.
         result = {"machine": {**stored["machine"], **here}, "rows": merged}
         write_atomically(path, (json.dumps(result, indent=1) + "\n").encode())
 
 
 def known_rows(path: Path, device: str) -> dict[Identity, Measurement]:
-    """The rows that `path` holds already and that tell their code.
+    """Return the rows of `path` that have a code hash.
 
-    Raises what `record` would raise of such a file, before anything is measured.
+    Raises the errors of `record` before anything is measured.
     """
     rows = _stored(path, machine(device))["rows"]
     try:
@@ -99,13 +99,13 @@ def known_rows(path: Path, device: str) -> dict[Identity, Measurement]:
 
 
 def _stored(path: Path, here: dict[str, str | int]) -> dict[str, Any]:
-    """What a file holds of this machine; nothing yet if there is none."""
+    """Read the results of this machine; empty if there is no file."""
     if not path.exists():
         return {"machine": here, "rows": []}
     if not path.is_file():
         raise OutputError(f"{path}: could not be written (is no regular file); name a file")
     stored = load_results(path)
-    # A GPU is one and the same beside any processor.
+    # Figures of a GPU do not depend on the CPU.
     for part in ("gpu",) if "gpu" in here else ("processor", "gpu"):
         if stored["machine"].get(part) != here.get(part):
             raise InputError(
@@ -118,7 +118,7 @@ def _stored(path: Path, here: dict[str, str | int]) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    """Keeps other recorders out: of the folder, for the file itself is replaced."""
+    """Lock the folder against other recorders, as the file itself is replaced."""
     try:
         folder = os.open(Path(os.path.realpath(path)).parent, os.O_RDONLY)
     except OSError as error:
@@ -137,22 +137,22 @@ State = Literal["current", "stale", "unknown"]
 
 
 def state_of(row: dict[str, Any]) -> State:
-    """Whether a row is of the code that there is now, as far as that is known without running it.
+    """Report whether a row is of the present code, as far as known without running it.
 
-    It is where the sources are the same; where they are not, kernels may be as they were, which
-    the device tells. Rows that do not say which code they are of are stale.
+    It is current if the sources are equal. Otherwise its kernels may still be unchanged, which only
+    a run shows. Rows without a code hash are stale.
     """
     if row.get("sources") == sources_digest():
         return "current"
     return "unknown" if row.get("code") else "stale"
 
 
-# Older rows do not say which code they are of.
+# Older rows have no hashes.
 _NEEDED = {one.name for one in fields(Measurement)} - {"code", "sources"}
 
 
 def load_results(path: Path) -> dict[str, Any]:
-    """Read a results file; `InputError` if it is none."""
+    """Read a results file; raises InputError if it is malformed."""
     try:
         stored = shallow_json.load(path.read_text())
     except (OSError, ValueError) as error:
@@ -170,5 +170,5 @@ def load_results(path: Path) -> dict[str, Any]:
 
 
 def identity_of(row: dict[str, Any]) -> Identity:
-    """What tells a stored row from others."""
+    """Return the identity of a stored row."""
     return identity(row["subject"], row["parameters"], row["device"], row["peer"])

@@ -1,8 +1,8 @@
-"""The figures of a roofline plot: stages as points under the two limits of a device.
+"""The data of a roofline plot: stages as points under the two limits of a device.
 
-A stage's place is the multiply-adds that it makes for each byte that it moves, and how many it
-makes a second (Williams, Waterman, Patterson, "Roofline", 2009). Products of fields of any width
-are on one scale so: see `quod.field.cost`.
+A stage is placed by its multiply-adds per byte moved and its multiply-adds per second (Williams,
+Waterman, Patterson, "Roofline", 2009). This puts products of fields of any width on one scale; see
+`quod.field.cost`.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from quod.device.runtime.timeline import Row, Timeline
 
 @dataclass(frozen=True)
 class StageFigures:
-    """One line of a timeline's table that counts work.
+    """A stage of a timeline that counts work.
 
-    `series` is what was measured, a stage of the timeline with this one inside; `share` of the
-    time of all of its stages that count work. `least_seconds` is what the work takes at the limit,
-    None where that is not known.
+    series: the outermost stage that contains it.
+    share: its share of the time of all counting stages in the series.
+    least_seconds: the time its work takes at the device's limit, or None.
     """
 
     series: str
@@ -34,23 +34,23 @@ class StageFigures:
 
     @property
     def is_point(self) -> bool:
-        """Whether the stage has a place in the plot: it makes products and moves bytes."""
+        """Report whether the stage can be plotted: it has products and bytes."""
         return self.multiply_adds > 0 and self.bytes > 0
 
     @property
     def intensity(self) -> float:
-        """Multiply-adds a byte."""
+        """Multiply-adds per byte."""
         return self.multiply_adds / self.bytes
 
     @property
     def rate(self) -> float:
-        """Multiply-adds a second."""
+        """Multiply-adds per second."""
         return self.multiply_adds / self.seconds
 
 
 @dataclass(frozen=True)
 class Roofline:
-    """What a plot shows; `counted` says what the multiply-adds are of."""
+    """The content of a plot; `counted` names the operands of the multiply-adds."""
 
     device: str
     limits: Limits | None
@@ -63,17 +63,17 @@ class Roofline:
 
     @property
     def series(self) -> tuple[str, ...]:
-        """What was measured, in order."""
+        """The names of the series, in order."""
         return tuple(dict.fromkeys(stage.series for stage in self.stages))
 
 
 def roofline(
     timeline: Timeline, device: str, limits: Limits | None, counted: str = Roofline.counted
 ) -> Roofline:
-    """The figures of what a timeline holds; each outermost stage is a series.
+    """Compute the figures of a timeline; each outermost stage is a series.
 
-    A stage that counts work stands for itself and all that is inside it. Where two of a series have
-    one name, that of what they are inside of is put before it.
+    A stage that counts work also stands for its inner stages. Equal names within a series are
+    prefixed with the name of the enclosing stage.
     """
     stages: list[StageFigures] = []
     rows = timeline.table()
@@ -91,7 +91,7 @@ def roofline(
 
 
 def _counting(rows: Sequence[Row], number: int) -> list[Row]:
-    """The row of that number if it counts work, else those inside it that do."""
+    """The row if it counts work, otherwise its inner rows that do."""
     row = rows[number]
     if row.busy and (row.bytes or row.multiply_adds):
         return [row]

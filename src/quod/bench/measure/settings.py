@@ -1,4 +1,4 @@
-"""The options that the subjects of `quod bench` share, and what they ask for."""
+"""The options shared by all subjects of `quod bench`."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _finite_percent(value: float | None) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Where and how long to measure, and what to make of the figures; each field is an option."""
+    """The settings of a measurement; each field is an option."""
 
     device: Device = "cpu"
     against: Annotated[
@@ -89,9 +89,9 @@ class Settings:
     trace: Path | None = field(default=None, init=False)
 
     def known_rows(self) -> dict[Identity, Measurement]:
-        """The rows that need not be measured again if their code is the same.
+        """Return the rows that are kept if their code is unchanged.
 
-        Raises what would keep the files from being written, before anything is measured.
+        Raises errors about the output files before anything is measured.
         """
         from quod.bench.measure.results import known_rows
 
@@ -108,11 +108,11 @@ class Settings:
         self, subject: str, cases: Iterable[Case], *, warm_up: float | None = None,
         floats: str | None = None,
     ) -> None:  # fmt: skip
-        """Measures the cases of a subject, shows the rows and writes the files; `RegressionError`
-        where the gate does not let them pass.
+        """Measure the cases of a subject, print the rows and write the files.
 
-        The device is warmed up for `warm_up` seconds, as long as it takes if that is None. With
-        `floats` the multiply-adds of stages are of floats of this type.
+        warm_up: seconds; None for the device's default.
+        floats: the float type of the stages' multiply-adds, if they are floats.
+        Raises RegressionError if the gate fails.
         """
         from quod.bench.measure import harness, results
         from quod.bench.measure.gate import read_gate
@@ -144,7 +144,7 @@ class Settings:
             ),
             known=known,
         )
-        # First, so that whoever does not read the table does not lose the figures.
+        # Recorded first, so that a broken pipe does not lose the figures.
         if self.record is not None:
             results.record(self.record, rows)
         report(rows, as_json=self.as_json)
@@ -155,7 +155,7 @@ class Settings:
 
 @dataclass(frozen=True, kw_only=True)
 class StagedSettings(Settings):
-    """The settings of a subject whose cases tell their stages."""
+    """The settings of a subject whose cases record stages."""
 
     plot: Annotated[
         Path | None,
@@ -168,7 +168,7 @@ class StagedSettings(Settings):
 
 
 def subject_command(subject: Callable[..., None]) -> Callable[..., None]:
-    """A subject as a command: its own options, then those of its first parameter, `settings`."""
+    """Turn a subject into a command with its own options and those of `settings`."""
     hints = get_type_hints(subject, include_extras=True)
     kind: type[Settings] = hints["settings"]
     shared_hints = get_type_hints(kind, include_extras=True)

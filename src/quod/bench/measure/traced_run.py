@@ -1,4 +1,4 @@
-"""One more run of what was measured, with a timeline: its stages as a table, a trace or a plot."""
+"""A further run of each case with a timeline, shown as a table, trace or plot."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from quod.device.runtime.timeline import Timeline
 
 
 class Traced:
-    """Runs cases with a timeline, if somebody wants to see it, and shows what it holds.
+    """Runs cases with a timeline if an output needs it.
 
-    With `floats` its multiply-adds are of floats of that type. Raises, before any work, what would
-    keep the plot from being drawn.
+    floats: the float type of the multiply-adds, if they are floats.
+    Raises before any work if the plot cannot be drawn.
     """
 
     def __init__(
@@ -27,16 +27,16 @@ class Traced:
             check_plot(plot)
 
     def run(self, case: Case) -> None:
-        """One run of a case, as a stage that is named by its parameters."""
+        """Run a case in a stage named by its parameters."""
         if case.traced is not None and (self._plot or self._trace or self._stages):
             name = " ".join(str(value) for value in case.parameters.values())
             with self._timeline.stage(name):
                 case.traced(self._timeline)
 
     def show(self, subject: str, device: str) -> None:
-        """The table, the trace and the plot, those that are wanted.
+        """Write the requested table, trace and plot.
 
-        QuodError if there is no stage to plot.
+        Raises QuodError if there is no stage to plot.
         """
         if self._trace is not None:
             from quod.formats import write_atomically

@@ -1,4 +1,4 @@
-"""Contracts in an Ethereum VM: solc and @ethereumjs/evm of build/node, in a process of node."""
+"""Contracts in an Ethereum VM: solc and @ethereumjs/evm of build/node, in a node process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DRIVER = Path(__file__).with_name("evm.mjs")
 
 
 class Call(TypedDict):
-    """A call of a function by name, or of none; data in hexadecimal, and the most gas."""
+    """A call of a contract's function: hexadecimal data and the gas limit."""
 
     function: str
     data: str
@@ -23,14 +23,15 @@ class Call(TypedDict):
 
 
 def call(function: str, data: str, gas: int = 30_000_000) -> Call:
-    """A call; a block has so much gas."""
+    """Build a call; the default gas limit is that of a block."""
     return {"function": function, "data": data, "gas": gas}
 
 
 class Job(TypedDict):
-    """A contract to be compiled, deployed and called.
+    """A contract to compile, deploy and call.
 
-    `imports` are other sources by name, `via_ir` asks for the newer way of the compiler.
+    imports: other sources by name.
+    via_ir: use the compiler's IR pipeline.
     """
 
     source: str
@@ -43,7 +44,7 @@ class Job(TypedDict):
 
 
 def why_no_evm() -> str | None:
-    """Why contracts cannot be run here, or None."""
+    """Return the reason why contracts cannot run here, or None."""
     if shutil.which("node") is None:
         return "there is no node on the PATH"
     if not all((_packages() / "node_modules" / name).exists() for name in ("solc", "@ethereumjs")):
@@ -52,10 +53,10 @@ def why_no_evm() -> str | None:
 
 
 def run_contracts(jobs: Sequence[Job]) -> list[dict[str, Any]]:
-    """What became of each contract: `warnings`, `methods` with their selectors, `code_bytes`,
-    `deploy_gas` and, of its `calls`, what was `returned`, execution `gas` and `error`.
+    """Compile, deploy and call contracts; return a dictionary for each.
 
-    QuodError if one does not compile.
+    Keys: `warnings`, `methods` with their selectors, `code_bytes`, `deploy_gas`, and `calls` with
+        `returned`, execution `gas` and `error`. Raises QuodError if one does not compile.
     """
     done = subprocess.run(
         ["node", str(_DRIVER), str(_packages())], input=json.dumps(jobs), capture_output=True,

@@ -1,7 +1,7 @@
-"""Other provers to compare with, like with like: a whole process, or a library in one.
+"""Other provers as peers: whole processes, or libraries in a process.
 
-snarkjs is the one of `build/node` if it is there (`tools/setup.sh node` puts it there), else the
-one on the PATH; rapidsnark is the one on the PATH.
+snarkjs is taken from `build/node` (installed by `tools/setup.sh node`), otherwise from the PATH;
+rapidsnark from the PATH.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _NO_RAPIDSNARK = "there is no rapidsnark on the PATH"
 
 @dataclass(frozen=True)
 class Files:
-    """One proof and what it is of, in snarkjs's files."""
+    """A proof with its inputs, in snarkjs's file formats."""
 
     zkey: Path
     witness: Path
@@ -44,14 +44,14 @@ class Files:
 
 
 def find_snarkjs() -> str | None:
-    """The snarkjs to compare with, or None."""
+    """Find snarkjs, or return None."""
     checkout = Path(__file__).resolve().parents[4]
     local = checkout / "build" / "node" / "node_modules" / ".bin" / "snarkjs"
     return str(local) if local.exists() else shutil.which("snarkjs")
 
 
 def whole_provers(curve: str, files: Files) -> tuple[Runs, dict[str, str]]:
-    """A proof by a process of its own, and why there are not more of them."""
+    """Return runs of provers as processes, and the reasons for missing ones."""
     runs: Runs = {}
     absent: dict[str, str] = {}
     arguments = [str(path) for path in (files.zkey, files.witness, files.proof, files.public)]
@@ -70,7 +70,7 @@ def whole_provers(curve: str, files: Files) -> tuple[Runs, dict[str, str]]:
 
 
 def whole_verifiers(files: Files) -> tuple[Runs, dict[str, str]]:
-    """A verification by a process of its own, and why there are not more of them."""
+    """Return runs of verifiers as processes, and the reasons for missing ones."""
     snarkjs = find_snarkjs()
     if snarkjs is None:
         return {}, {"snarkjs": NO_SNARKJS}
@@ -79,7 +79,7 @@ def whole_verifiers(files: Files) -> tuple[Runs, dict[str, str]]:
 
 
 class Libraries:
-    """Provers with the key in memory, in processes that begin when they are first asked."""
+    """Provers with the key in memory, in processes started on first use."""
 
     def __init__(self, files: Files) -> None:
         self.provers: Runs = {}
@@ -103,14 +103,14 @@ class Libraries:
 
 
 class NodeProcess:
-    """A process of node that begins when it is first asked, and answers lines with lines."""
+    """A node process, started on first use, that answers each line with a line."""
 
     def __init__(self, command: Sequence[str]) -> None:
         self._command = list(command)
         self._process: subprocess.Popen[str] | None = None
 
     def ask(self, what: str) -> None:
-        """Has it do something; QuodError with what it says if it fails."""
+        """Send a request and wait; raises QuodError with the process's message if it fails."""
         process = self._process
         if process is None:
             process = self._process = subprocess.Popen(
@@ -132,7 +132,7 @@ class NodeProcess:
         raise QuodError(f"snarkjs as a library failed: {said}")
 
     def close(self) -> None:
-        """Ends the process."""
+        """Stop the process."""
         if self._process is not None:
             self._process.kill()
             self._process.communicate()
@@ -140,7 +140,7 @@ class NodeProcess:
 
 
 class Snarkjs(NodeProcess):
-    """snarkjs as a library in one process of node, which has proved once when it is ready."""
+    """snarkjs as a library in a node process, which has proved once when it is ready."""
 
     def __init__(self, node: str, program: str, files: Files) -> None:
         given = (files.zkey, files.witness, files.vkey, files.public, files.proof)
@@ -148,44 +148,44 @@ class Snarkjs(NodeProcess):
         super().__init__([node, str(_DRIVER), _package(program), *paths])
 
     def prove(self) -> None:
-        """A proof; QuodError with what snarkjs says if there is none."""
+        """Compute a proof; raises QuodError with snarkjs's message."""
         self.ask("prove")
 
     def verify(self) -> None:
-        """Verifies the proof of the files; QuodError if it is refused."""
+        """Verify the proof in the files; raises QuodError if it is invalid."""
         self.ask("verify")
 
 
 class SnarkjsCalls(NodeProcess):
-    """Functions of snarkjs's library that work on files, in one process of node."""
+    """File functions of the snarkjs library, in one node process."""
 
     def __init__(self, node: str, program: str) -> None:
         super().__init__([node, str(_CALLS), _package(program)])
 
     @classmethod
     def found(cls) -> Self | None:
-        """That of this machine, if there is one."""
+        """Create it if node and snarkjs are installed, otherwise return None."""
         program, node = find_snarkjs(), shutil.which("node")
         return None if program is None or node is None else cls(node, program)
 
     def call(self, name: str, *given: object) -> None:
-        """A function by its name, such as ``zKey.newZKey``; paths are given as strings."""
+        """Call a function by name, such as ``zKey.newZKey``; paths are passed as strings."""
         self.ask(json.dumps([name, *map(str, given)]))
 
 
 def _package(program: str) -> str:
-    """The folder of snarkjs: the program is build/cli.cjs of it, reached through a link."""
+    """The folder of snarkjs, whose program is a link to build/cli.cjs in it."""
     return str(Path(os.path.realpath(program)).parents[1])
 
 
 def opened_pipe(stream: IO[str] | None) -> IO[str]:
-    """A stream of a process that was begun with pipes."""
+    """Return a stream of a process started with pipes."""
     assert stream is not None
     return stream
 
 
 def process(command: Sequence[str]) -> Callable[[], None]:
-    """Runs a command to its end; QuodError with the last it said if it fails."""
+    """Return a function that runs a command; it raises QuodError if the command fails."""
 
     def run() -> None:
         done = subprocess.run(command, capture_output=True, text=True)
@@ -197,5 +197,5 @@ def process(command: Sequence[str]) -> Callable[[], None]:
 
 
 def last_line(text: str) -> str:
-    """The last line of what a program has said."""
+    """Return the last line of a program's output."""
     return (text.strip().splitlines() or ["no message"])[-1]

@@ -1,8 +1,8 @@
-"""What functions of tensors are measured against, with the same data and as many calls.
+"""Peers of tensor functions, with the same data and the same number of calls.
 
-PyTorch's calls are a CUDA graph on a GPU, f32 without TF32, and plain calls on a processor. NumPy's
-are on as many threads as Quod's. A copy moves as many bytes within the device's memory, and the
-limit is what the chip's memory or its units would take.
+PyTorch calls are a CUDA graph on a GPU, in f32 without TF32, and eager calls on a CPU. NumPy uses
+as many threads as Quod. "copy" moves as many bytes within the device's memory; "limit" is the time
+at the limits of memory or arithmetic units.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from quod.extras import installation
 Array = NDArray[Any]
 
 _FURTHER = 64
-"""How many times our bound a peer's result may be off, which rounds as it likes."""
+"""The factor on Quod's error bound for peers, which round in their own way."""
 
 
 @dataclass(frozen=True)
 class Peer:
-    """Runs of it by name, what its figures are of, and why there are none."""
+    """The runs of a peer by name, how it runs, or why it is absent."""
 
     runs: dict[str, Callable[[], object]] = field(default_factory=dict)
     way: str = ""
@@ -42,7 +42,7 @@ def peer_of(
     name: str | None, device: AnyDevice, operation: Operation, data: list[list[Array]], calls: int,
     dtype: str, work: tuple[int, int], check: Callable[[str, Array, float], None],
 ) -> Peer:  # fmt: skip
-    """The peer of that name; without one where no name is known."""
+    """Create the peer of that name, empty for an unknown name."""
     if name == "torch":
         return _torch(device, operation, data, calls, dtype, check)
     if name == "numpy":
@@ -84,7 +84,7 @@ def _torch(
     check("PyTorch's result", bits.numpy(), _FURTHER)
 
     def all_calls() -> list[Any]:
-        # All are kept, lest each result be written where the cache has the one before.
+        # All results are kept, so that each is written to memory of its own.
         kept = [operation.torch(torch, *given) for given in tensors]
         for given in islice(cycle(tensors), calls - len(tensors)):
             operation.torch(torch, *given)
@@ -129,7 +129,7 @@ def _numpy(
 
 
 def _numpy_says(threadpoolctl: Any, operation: Operation, threads: int) -> str:
-    """What multiplies matrices, with its kernel; all else NumPy does on one thread."""
+    """Describe NumPy's BLAS and threads; functions other than products use one thread."""
     if not operation.flop((1,) * operation.axes):
         return f"{np.__version__} on 1 thread"
     blas = next(one for one in threadpoolctl.threadpool_info() if one["user_api"] == "blas")

@@ -1,6 +1,6 @@
-"""zorch (pyzorch), a prover compiled for processors, as a peer of sumchecks.
+"""zorch (pyzorch), a prover compiled for CPUs, as a peer of sumchecks.
 
-It is in an interpreter of its own: build/zorch/bin/python, or what QUOD_ZORCH_PYTHON names.
+It runs in an interpreter of its own: build/zorch/bin/python, or QUOD_ZORCH_PYTHON.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from quod.field.spec import FieldSpec
 _DRIVER = Path(__file__).with_name("zorch_driver.py")
 _VARIABLE = "QUOD_ZORCH_PYTHON"
 _NAMES = {"goldilocks": "goldilocks", "bn254.fr": "bn254_sf_mont"}
-"""Its types with the form that elements of a field have in Quod's memory."""
+"""zorch's types with the memory layout of Quod's fields."""
 
 
 def why_not(field: FieldSpec, factors: int, batch: int, *, weighted: bool) -> str | None:
-    """Why zorch does not do the same, or None."""
+    """Return the reason why zorch cannot do the same work, or None."""
     if field.name not in _NAMES:
         return f"it is compared over {' and '.join(_NAMES)}, not over {field.name}"
     if factors != 2 or batch != 1 or weighted:
@@ -40,7 +40,7 @@ def why_not(field: FieldSpec, factors: int, batch: int, *, weighted: bool) -> st
 
 
 def find_zorch() -> str | None:
-    """The interpreter that has zorch, or None."""
+    """Return the interpreter with zorch, or None."""
     return str(_python()) if _python().exists() else None
 
 
@@ -51,7 +51,7 @@ def _python() -> Path:
 
 
 class Zorch:
-    """Sumchecks of a random product, in a process that begins with the first one."""
+    """Sumchecks of a random product, in a process started on first use."""
 
     def __init__(self, field: FieldSpec, log2_size: int) -> None:
         assert isinstance(field, Modulus)
@@ -59,7 +59,7 @@ class Zorch:
         self._process: subprocess.Popen[str] | None = None
 
     def __call__(self) -> Seconds:
-        """Proves once; QuodError with what zorch says if it fails."""
+        """Prove once; raises QuodError with zorch's message if it fails."""
         process = self._process or self._begun()
         pipe = opened_pipe(process.stdin)
         pipe.write("prove\n")
@@ -72,7 +72,7 @@ class Zorch:
             file = Path(folder) / "tables"
             file.write_bytes(np.ascontiguousarray(tables).tobytes())
             arguments = [_NAMES[self._field.name], str(self._log2_size), str(file)]
-            # Its own packages only: none of this folder (-P) or of Quod's path.
+            # Only its own packages: neither those of this folder (-P) nor Quod's path.
             environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
             self._process = subprocess.Popen(
                 [str(_python()), "-P", str(_DRIVER), *arguments], stdin=subprocess.PIPE,
@@ -89,7 +89,7 @@ class Zorch:
         return said
 
     def close(self) -> None:
-        """Ends the process."""
+        """Stop the process."""
         if self._process is not None:
             self._process.kill()
             self._process.communicate()

@@ -1,9 +1,8 @@
-"""Product sumchecks by zorch (pyzorch), one compiled program each; run by `zorch.py`.
+"""Product sumchecks by zorch (pyzorch), compiled to a program; run by `zorch.py`.
 
-In an interpreter that has pyzorch, which need not have Quod. Arguments: the name of a zk_dtypes
-field, the logarithm of the size, and a file of two tables, in the form of that field's memory. It
-says "ready" after a run that compiles; for each line that it reads it proves once and says how many
-seconds that took.
+Runs in an interpreter with pyzorch, which need not have Quod. Arguments: the name of a zk_dtypes
+field, the logarithm of the size, and a file of two tables in the field's memory layout. It prints
+"ready" after a compiling run; then it proves once for each input line and prints the seconds taken.
 """
 
 import sys
@@ -22,10 +21,10 @@ from zorch.testkit.transcript import cheap_transcript
 
 
 def transcript(dtype: Any) -> Any:
-    """SHA-256 over Goldilocks.
+    """Create the transcript: SHA-256 over Goldilocks.
 
-    Over BN254 its challenges are not reduced and its claims become wrong, so that a sponge of its
-    tests stands there, a few products: no hash is in its time.
+    Over BN254 its challenges are not reduced and its claims become wrong, so a sponge of its tests
+    replaces it, whose few products hash nothing.
     """
     if dtype.itemsize == 8:
         return Sha256FieldTranscript.new(b"sumcheck", dtype)
@@ -58,7 +57,7 @@ def main() -> None:
 
     seconds: list[float] = []
     messages, values, left = run()
-    # The first message is of the sum that was given, and the values are what is left of it.
+    # The first message must belong to the given sum, and the final values to the reduced one.
     half = given.reshape(2, 2, -1)
     known = fnp.sum(half[0, 0] * half[1, 0])
     if messages[0, 0] != known or values[0, 0] * values[1, 0] != left:

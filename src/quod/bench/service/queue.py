@@ -1,6 +1,6 @@
-"""The queue of the service: how long a job takes to be on disk, claimed and finished.
+"""Benchmarks of the job queue: the time to submit, claim and finish a job.
 
-Each figure stands beside what the disk takes to sync a page, which decides them.
+Each figure is reported with the time of a page sync, which dominates it.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ _MANY = 1 << 40
 _LIMITS = Limits(quota=Quota(_MANY, _MANY), jobs=_MANY, kept_jobs=_MANY)
 _DIGEST = hashlib.sha256(b"quod bench queue").digest()
 _PROOF = bytes(800)
-"""About as long as a proof of Groth16 in JSON."""
+"""Bytes as long as a Groth16 proof in JSON."""
 
 _WITNESS = bytes(128_000)
 _JOBS = 500
-"""Of a reading, at least."""
+"""The minimum number of jobs in a reading."""
 
 
 def cases(folder: Path, database: str | None) -> Iterator[Case]:
-    """Submissions by one client and several, in groups, with witnesses; claims and results."""
+    """Yield submissions by one client and several, in groups, with witnesses; claims; results."""
     with tempfile.TemporaryDirectory(prefix="quod-bench-queue-", dir=folder) as own:
         place = Path(own)
         store = "sqlite" if database is None else "postgres"
@@ -62,7 +62,7 @@ def cases(folder: Path, database: str | None) -> Iterator[Case]:
 
 
 def sync_us(folder: Path) -> float:
-    """The mean of syncs of one page that is written over, in microseconds."""
+    """Return the mean time of a sync of an overwritten page, in microseconds."""
     descriptor = os.open(folder / "page", os.O_CREAT | os.O_WRONLY, 0o600)
     try:
         os.pwrite(descriptor, bytes(4096), 0)
@@ -81,7 +81,7 @@ def _submission(payload: str = "", priority: int = 0) -> Submission:
 
 
 def _submit_us(queue: JobQueue, clients: int, group: int, witness: bytes = b"") -> float:
-    """Microseconds a job, until all of several clients are on disk."""
+    """Microseconds per job until the jobs of all clients are on disk."""
     rounds = max(_JOBS // (clients * group), 5)
 
     def client(_: int) -> None:
@@ -95,21 +95,21 @@ def _submit_us(queue: JobQueue, clients: int, group: int, witness: bytes = b"") 
 
 
 def _claim_us(queue: JobQueue, workers: int, most: int) -> float:
-    """Microseconds a lease; the leases are finished afterwards."""
+    """Microseconds per lease; the leases are finished afterwards."""
     found, seconds = _claimed(queue, workers, most)
     _finished(queue, workers, found)
     return seconds / sum(map(len, found)) * 1e6
 
 
 def _finish_us(queue: JobQueue, workers: int, most: int) -> float:
-    """Microseconds a result, of workers that hold their leases already."""
+    """Microseconds per result, for leases claimed before."""
     found, _ = _claimed(queue, workers, most)
     return _finished(queue, workers, found) / sum(map(len, found)) * 1e6
 
 
 def _claimed(queue: JobQueue, workers: int, most: int) -> tuple[list[list[Lease]], float]:
     rounds = max(_JOBS // (workers * most), 5)
-    # Before all that was submitted, of which some have a witness to be deleted.
+    # At a higher priority than earlier jobs, some of which have a witness to delete.
     queue.submit_many([_submission(priority=9) for _ in range(workers * rounds * most)])
     found: list[list[Lease]] = [[] for _ in range(workers)]
 
@@ -129,7 +129,7 @@ def _finished(queue: JobQueue, workers: int, leases: list[list[Lease]]) -> float
 
 
 def _together(count: int, work: Callable[[int], None]) -> float:
-    """Seconds for which threads of these numbers work."""
+    """Run threads with these numbers; return the seconds until all are done."""
     with ThreadPoolExecutor(count) as pool:
         begin = perf_counter()
         for done in [pool.submit(work, number) for number in range(count)]:
@@ -138,7 +138,7 @@ def _together(count: int, work: Callable[[int], None]) -> float:
 
 
 def _drop(database: str, schema: str) -> None:
-    """Leaves the database as it was."""
+    """Drop the schema."""
     import psycopg
     from psycopg import sql
 

@@ -1,4 +1,4 @@
-"""A running server: latencies, proofs a second and the busy share of devices under load."""
+"""Benchmarks of a running server: latency, throughput and device utilisation under load."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from quod.service.client import Client, ProofRequest
 def cases(
     client: Client, key: str, witness: Path, loads: list[Load], *, cold: bool
 ) -> Iterator[Case]:
-    """One client alone, the first proof after the key was evicted, and the loads.
+    """Yield the first proof after an eviction, and the loads.
 
-    A load has several rows, which are of the same runs.
+    All rows of a load come from the same runs.
     """
     request = ProofRequest(key, wtns=witness_bytes(witness))
 
@@ -28,9 +28,9 @@ def cases(
         yield Case(
             {"key": key, "load": "cold"}, lambda: _cold_ms(client, request), "ms", reads=True
         )
-    # What only operators may know is left out for others.
+    # The busy share is visible to operators only.
     tells = client.status().document is not None
-    # Warm, whatever there was before.
+    # Warm up.
     client.prove(request)
     for load in loads:
         runs = _Runs(lambda load=load: run_load(load, client, asked))  # type: ignore[misc]
@@ -55,18 +55,18 @@ _FIGURES: tuple[tuple[str, str, _Figure], ...] = (
     ("refused", "refusals/s", lambda one: one.refused / one.seconds),
     ("devices busy", "%", lambda one: 100 * (one.busy or 0.0)),
 )
-"""What is read of a load."""
+"""The figures of a load: name, unit and value."""
 
 
 class _Runs:
-    """The runs of a load, each made when one of its figures is first asked for."""
+    """The runs of a load, each executed when one of its figures is first read."""
 
     def __init__(self, run: Callable[[], Outcome]) -> None:
         self._run = run
         self._made: list[Outcome] = []
 
     def reading(self, figure: _Figure) -> Callable[[], float | None]:
-        """What gives a figure of the first run, of the second, and so on."""
+        """Return a function that reads a figure from the first run, then the second, and so on."""
         count = 0
 
         def read() -> float | None:

@@ -1,6 +1,7 @@
-"""A worker under constant load, beside the same proofs in a loop: rate, busy share, latency.
+"""Benchmarks of a worker under constant load against proving in a loop.
 
-The jobs come from a queue on disk, as in the service; all of them are there before they are proved.
+The figures are rate, busy share and latency. As in the service, jobs come from a queue on disk; all
+are submitted before they are proved.
 """
 
 from __future__ import annotations
@@ -36,12 +37,12 @@ from quod.service.worker.measures import device_use, phases_of
 _SEED = 1
 _MANY = 1 << 40
 _LIMITS = Limits(quota=Quota(_MANY, _MANY), jobs=_MANY, kept_jobs=_MANY)
-# A reading is of so many proofs: as many as take the time of a reading, within these.
+# The number of proofs in a reading, bounded by these.
 _LEAST, _MOST = 16, 1000
-# Of them, while the line is being filled.
+# Proofs not counted while the pipeline fills.
 _FIRST = 4
 _GROUPS = 16
-# Seconds between what two clocks say of one time.
+# The tolerance in seconds between two clocks.
 _AT_ONCE = 1e-5
 _ALONE = 100
 _PATIENCE = 600.0
@@ -51,10 +52,10 @@ def cases(
     device: str, curve: str, sizes: Sequence[int], lanes: Sequence[int | None], folder: Path,
     processes: bool, seconds: float, recorder: KernelRecorder | None = None, *, workers: int = 1,
 ) -> Iterator[Case]:  # fmt: skip
-    """Of each size the loop, `prove_many`, and a worker, or several, for each number of lanes.
+    """Yield for each size the loop, `prove_many`, and the workers for each number of lanes.
 
-    A reading takes about `seconds`. With a `recorder` the busy share is also what CUPTI tells, of a
-    worker of this process.
+    seconds: the approximate duration of a reading.
+    recorder: also measures the busy share with CUPTI, for a worker in this process.
     """
     for constraints in sizes:
         with tempfile.TemporaryDirectory(prefix="quod-bench-serve-", dir=folder) as own:
@@ -66,7 +67,7 @@ def cases(
 
 
 class _Made:
-    """A circuit with its key in a repository and its witness in a file."""
+    """A circuit, its key in a repository and its witness in a file."""
 
     def __init__(self, folder: Path, device: str, curve: str, constraints: int) -> None:
         self._folder, self._device = folder, device
@@ -94,7 +95,7 @@ class _Made:
         return Case(parameters, run, unit, reads=True, traced=traced)
 
     def alone(self, seconds: float) -> Iterator[Case]:
-        """The key by itself: the loop, `prove_many`, and what a proof takes of the device."""
+        """Yield the loop, `prove_many`, and the device time of a proof."""
         own = open_device(self._device)
         zkey = self._folder / "keys" / "keys" / self._identity / "circuit.zkey"
         key = ProvingKey.from_zkey(zkey, own, owned=True, allow_insecure=True)
@@ -104,7 +105,7 @@ class _Made:
             key.prove(self._witness)
             took = perf_counter() - begin
             self._count = max(_LEAST, min(_MOST, round(seconds / took)))
-            # Of those that are proved together some groups more than are under way.
+            # With batches, some more batches than are in progress.
             if (together := key.most_together) > 1:
                 self._count = max(self._count, min(_MOST, _GROUPS * together))
             yield self._case("prove in a loop", partial(_loop, key, self._many()), "ms/proof")
@@ -122,7 +123,7 @@ class _Made:
         self, lanes: int | None, pool: type[LocalPool | ProcessPool],
         recorder: KernelRecorder | None = None, workers: int = 1,
     ) -> Iterator[Case]:  # fmt: skip
-        """Workers of the device, under load and with one job at a time."""
+        """Yield workers of the device under load, and with one job at a time."""
         more: dict[str, Parameter] = {"lanes": lanes or "default", "process": pool is ProcessPool}
         if workers > 1:
             more["workers"] = workers
@@ -152,7 +153,7 @@ class _Made:
 
 
 class _Load:
-    """Jobs for a worker. A round of them is measured once, whatever asks for its figures."""
+    """A load of jobs; each round is measured once for all of its figures."""
 
     def __init__(
         self, queue: JobQueue, pool: Any, key: str, folder: Path,
@@ -174,11 +175,11 @@ class _Load:
             self._ended(self._submit(1))
 
     def figure(self, what: str, count: int) -> float:
-        """A figure of a round of `count` jobs."""
+        """Return a figure of a round of `count` jobs."""
         return self._of(self._rounds, what, partial(self._round, count))
 
     def traced(self, count: int, timeline: Timeline) -> None:
-        """The stages of a round, a track for each."""
+        """Record the stages of a round, one track for each kind."""
         self._round(count)
         to_counter = time_ns() - perf_counter_ns()
         for one in list(self._records):
@@ -189,7 +190,7 @@ class _Load:
             )  # fmt: skip
 
     def latency(self, what: str, count: int) -> float:
-        """Milliseconds from a submission to its result, less what its stages took."""
+        """Return the milliseconds from submission to result, without the stages."""
         return self._of(self._alone, what, partial(self._one_at_a_time, count))
 
     def _of(
@@ -234,7 +235,7 @@ class _Load:
                     if first < end and last > begin)  # fmt: skip
         use = device_use(list(self._records), begin, end)
         return {
-            # Those of a group end at one time.
+            # Proofs of a batch end at the same time.
             "worker": 1e3 * (end - begin) / max(1, sum(begin < one <= end for one in times)),
             "busy": 100 * use.busy,
             "busy by CUPTI": 100 * sum(last - first for first, last in ran) / (end - begin),
@@ -258,7 +259,7 @@ class _Load:
         return {"p50": percentiles[49], "p99": percentiles[98]}
 
     def _wait_for_records(self) -> None:
-        """Those of the last job may be told after its result."""
+        """Wait for the last job's records, which may arrive after its result."""
         limit = perf_counter() + _PATIENCE
         while not any(one.stage is Stage.CHECK for one in list(self._records)):
             if perf_counter() > limit:
@@ -267,7 +268,7 @@ class _Load:
 
 
 def _together(records: Sequence[StageRecord]) -> float:
-    """How many proofs are computed by the same launches, and so begin at one time: the mean."""
+    """The mean batch size: proofs in a batch begin at the same time."""
     begins = sorted((one.worker, one.begin) for one in records if one.stage is Stage.PROVE)
     groups = 1 + sum(
         other != worker or later - earlier > _AT_ONCE
@@ -277,7 +278,7 @@ def _together(records: Sequence[StageRecord]) -> float:
 
 
 def _loop(key: ProvingKey, witnesses: Sequence[Witness]) -> float:
-    """Milliseconds a proof."""
+    """Milliseconds per proof."""
     begin = perf_counter()
     for witness in witnesses:
         key.prove(witness)
@@ -285,7 +286,7 @@ def _loop(key: ProvingKey, witnesses: Sequence[Witness]) -> float:
 
 
 def _prove_many(key: ProvingKey, witnesses: Sequence[Witness]) -> float:
-    """The same."""
+    """Milliseconds per proof with `prove_many`."""
     begin = perf_counter()
     count = sum(1 for _ in key.prove_many(witnesses))
     return 1e3 * (perf_counter() - begin) / count

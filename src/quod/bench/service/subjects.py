@@ -1,4 +1,4 @@
-"""The subjects of the proving service: its queue, calls, a worker by itself, a running server."""
+"""The benchmark subjects of the service: queue, calls, a worker alone, a running server."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The server of the service: jobs that it takes a second, and what a call takes beside proving.
+"""Benchmarks of the server's calls: submissions per second and the overhead of proving.
 
-The server is another process, with workers that take nothing or are done at once; its client is
-this one. Each figure stands beside what the disk takes to sync a page.
+The server is another process, whose workers do nothing or finish at once; the client is this
+process. Each figure is reported with the time of a page sync.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _KEY = "chain"
 _WITNESS = bytes(128_000)
 _SMALL = ProofRequest(_KEY, inputs={"root": "1" * 77, "leaf": "2" * 77})
 _JOBS = 2000
-"""Of a reading."""
+"""The number of jobs in a reading."""
 
 _PROOFS = 300
 
 
 def cases(folder: Path) -> Iterator[Case]:
-    """Submissions one a message and many a message, and the latency of `Prove`."""
+    """Yield single and grouped submissions, and the latency of `Prove`."""
     with tempfile.TemporaryDirectory(prefix="quod-bench-", dir=folder) as own:
         place = Path(own)
         yield Case({"what": "fdatasync of a page"}, partial(sync_us, place), "us", reads=True)
@@ -48,7 +48,7 @@ def cases(folder: Path) -> Iterator[Case]:
         )
         with _server(place, "idle") as address:
             for clients in (1, 64):
-                # What this machine gives gRPC from Python at the moment.
+                # The baseline of gRPC in Python on this machine.
                 run = partial(_bare_us, address, clients)
                 yield _case("bare call", run, clients=clients, group=1)
             for clients in (1, 16, 64):
@@ -70,7 +70,7 @@ def _case(what: str, run: Callable[[], float], **more: Parameter) -> Case:
 
 @contextmanager
 def _server(folder: Path, kind: str) -> Iterator[str]:
-    """The address of a server in a process of its own."""
+    """Start a server process; yield its address."""
     command = [sys.executable, "-m", "quod.bench.service.submit_server", str(folder), kind]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -84,7 +84,7 @@ def _server(folder: Path, kind: str) -> Iterator[str]:
 
 
 def _bare_us(address: str, clients: int) -> float:
-    """Microseconds a call that does nothing: whether the server is well."""
+    """Microseconds per call of the health check, which does no work."""
 
     async def client(check: Any) -> None:
         for _ in range(_JOBS // clients):
@@ -92,7 +92,7 @@ def _bare_us(address: str, clients: int) -> float:
 
     async def all_clients() -> float:
         async with grpc.aio.insecure_channel(address) as channel:
-            # No message is an empty one.
+            # An empty message is no bytes.
             check: Any = channel.unary_unary("/grpc.health.v1.Health/Check")
             await check(b"")
             begin = perf_counter()
@@ -103,7 +103,7 @@ def _bare_us(address: str, clients: int) -> float:
 
 
 def _submit_us(address: str, clients: int, group: int) -> float:
-    """Microseconds a job, with so many calls under way."""
+    """Microseconds per job with `clients` concurrent callers."""
 
     async def client(remote: AsyncClient, rounds: int) -> None:
         for _ in range(rounds):
@@ -126,7 +126,7 @@ def _submit_us(address: str, clients: int, group: int) -> float:
 
 
 def _prove_us(address: str, share: int, taken: list[list[float]]) -> float:
-    """A percentile of the microseconds that a proof takes, one after the other."""
+    """A percentile of the duration of sequential proofs, in microseconds."""
     if share == 50 or not taken:
         taken.append(_proofs(address))
     return quantiles(taken[-1], n=100)[share - 1] * 1e6

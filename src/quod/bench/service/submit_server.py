@@ -1,4 +1,4 @@
-"""The server that `quod bench submit` asks: its workers take nothing, or are done at once.
+"""The server for `quod bench submit`, whose workers do nothing or finish at once.
 
 python -m quod.bench.service.submit_server FOLDER idle|instant
 """
@@ -20,14 +20,14 @@ from quod.service.server.running import serve
 from quod.service.worker.pools.pool import StageRecord, WorkerStatus
 
 _RESULT = b'{"proof": %b, "publicSignals": []}' % (b"[" + b"1," * 350 + b"1]")
-"""About as long as a proof of Groth16 in JSON."""
+"""A result as long as a Groth16 proof in JSON."""
 
 _MANY = 1 << 40
 _WAIT_SECONDS = 0.1
 
 
 class InstantPool:
-    """One thread, which hands in for each partition what is no proof; it has no keys or stages."""
+    """A pool with one thread that stores a dummy result for each partition."""
 
     def __init__(self, queue: JobQueue, *, idle: bool) -> None:
         self._queue, self._idle = queue, idle
@@ -38,7 +38,7 @@ class InstantPool:
         self.drain()
 
     def evict(self, key: str, *, worker: str | None = None) -> None:
-        """There is nothing to give up."""
+        """Do nothing: there are no keys."""
 
     def start(self) -> None:
         self._thread.start()
@@ -48,7 +48,7 @@ class InstantPool:
         return True
 
     def preload(self, key: str, *, worker: str | None = None, timeout: float | None = None) -> None:
-        """Nor to load."""
+        """Do nothing: there are no keys."""
 
     def status(self) -> list[WorkerStatus]:
         return []
@@ -60,10 +60,10 @@ class InstantPool:
         return not self._thread.is_alive()
 
     def watch(self, callback: Callable[[StageRecord], None]) -> None:
-        """There are no stages."""
+        """Do nothing: there are no stages."""
 
     def resume(self, worker: str) -> None:
-        """Nor is there a worker of any name."""
+        """Do nothing: there are no workers."""
 
     def _run(self) -> None:
         while not self._ending.is_set():
@@ -75,7 +75,7 @@ class InstantPool:
 
 
 def main(folder: str, kind: str) -> None:
-    """Serves in a folder that has `keys`; prints where gRPC and HTTP listen."""
+    """Serve a folder with `keys`; print the gRPC and HTTP addresses."""
 
     def make(_config: Config, queue: JobQueue, _repository: KeyRepository) -> InstantPool:
         return InstantPool(queue, idle=kind == "idle")
@@ -85,7 +85,7 @@ def main(folder: str, kind: str) -> None:
 
     place = Path(folder)
     many = {"jobs": _MANY, "payload_bytes": _MANY}
-    # Elsewhere than the data: a path of a socket has 107 letters at most.
+    # Outside the data folder, as a socket path has at most 107 bytes.
     with tempfile.TemporaryDirectory(prefix="quod-") as own:
         given = {
             "data": place / kind, "keys": place / "keys", "queue": many | {"kept_jobs": _MANY},
