@@ -1,7 +1,7 @@
-"""Products: how many a core, and how many all of them, make in a second.
+"""Benchmarks of field products: throughput of one core and of all.
 
-Each instance multiplies several independent elements over and over by a factor, so that what is
-measured is throughput: in real work there is always an independent product at hand.
+Each instance multiplies several independent elements repeatedly by a factor. This measures
+throughput, as real work always has independent products.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from quod.field.strategy import prime_field
 from quod.kernel import U64, Builder, Pointer, kernel
 
 USUAL = [name for name, modulus in NAMED.items() if name in MODULI or modulus.bits <= 64]
-"""The fields that are measured unless others are named."""
+"""The default fields."""
 
 CHAINS = 4
 STEPS = 2000
 GROUPS = 8
 
-# Other instances are the independent work on a GPU.
+# On a GPU, other instances are the independent work.
 _GPU_CHAINS = 1
 _GPU_ROUNDS = 2
 
-# Where a driver ends loops after 65,535 turns in all: those of a product may be loops, too.
+# For drivers that end loops after 65,535 turns in all, including loops within products.
 _FEW_STEPS = 40
 
 
@@ -66,9 +66,9 @@ def field_products(
 
 
 def cases(device: str, names: Sequence[str], limbs: Sequence[str] = ()) -> Iterator[Case]:
-    """A case for each field and each number of threads; those of `USUAL` if `names` is empty.
+    """Yield a case for each field (default: `USUAL`) and number of threads.
 
-    On WebGPU elements are held in these `limbs`, or in what the device has chosen.
+    limbs: on WebGPU, the limb choices of elements; default: the device's choice.
     """
     unknown = [name for name in names if name not in NAMED]
     if unknown:
@@ -88,9 +88,9 @@ def cases(device: str, names: Sequence[str], limbs: Sequence[str] = ()) -> Itera
 
 
 def _limbs_of(device: AnyDevice, given: Sequence[str]) -> Sequence[str]:
-    """In what limbs a GPU is to hold elements; one empty name where there is no choice.
+    """Return the limb choices for a GPU; one empty name if the device has no choice.
 
-    InputError for what is no choice, or none of this device.
+    Raises InputError for an invalid choice, or one that the device lacks.
     """
     from quod.device.webgpu.device import WebGpuDevice
 
@@ -111,7 +111,7 @@ def _limbs_of(device: AnyDevice, given: Sequence[str]) -> Sequence[str]:
 
 
 def _gpu_cases(modulus: Modulus, device: AnyDevice, choice: str) -> Iterator[Case]:
-    """Products and squares a second, of a chain an instance, on all of a GPU."""
+    """Yield products and squares per second on a whole GPU, with a chain per instance."""
     limbs: dict[str, Any] = {"limbs": choice} if choice else {}
     steps = _FEW_STEPS if getattr(device, "drops_long_loops", False) else STEPS
     groups = _GPU_ROUNDS * device.resident_lanes // device.lanes
@@ -143,14 +143,14 @@ def _gpu_cases(modulus: Modulus, device: AnyDevice, choice: str) -> Iterator[Cas
 def _rate(
     device: AnyDevice, recording: Recording, operations: int, timeline: Timeline | None = None
 ) -> float:
-    """Thousand millions of operations a second."""
+    """Replay a recording; return its rate in 1e9 operations per second."""
     begin = perf_counter()
     device.stream("field").replay(recording).run(timeline)
     return operations / (perf_counter() - begin) / 1e9
 
 
 class Counts(TypedDict):
-    """Work as a timeline is told of it."""
+    """The work of a stage, as keyword arguments for a timeline."""
 
     bytes: int
     modmuls: int
@@ -160,7 +160,7 @@ class Counts(TypedDict):
 def _counts(
     modulus: Modulus, instances: int, chains: int, steps: int, *, square: bool = False
 ) -> Counts:
-    """What a timeline is told of a launch: elements are read once and all but one written."""
+    """Count the work of a launch: elements are read once and all but one written."""
     products = instances * chains * steps
     cost = square_cost(modulus) if square else product_cost(modulus)
     return {
@@ -178,7 +178,7 @@ def _check(
     *,
     square: bool = False,
 ) -> None:
-    """Compares three steps with integers."""
+    """Check three steps against integers."""
     stored = random_elements(modulus, instances * (chains + 1), seed=2)
     before = words_to_integers(modulus, stored)
     launch(stored, 3)
@@ -196,14 +196,14 @@ def _check(
 
 @dataclass(frozen=True)
 class CpuProducts:
-    """A launch of products on all threads of a processor, and what a timeline is told of it."""
+    """A launch of products on all CPU threads, and its work."""
 
     run: Callable[[], object]
     counts: Counts
 
 
 def cpu_products(modulus: Modulus, device: HostDevice) -> CpuProducts:
-    """Products that keep all threads busy, checked; QuodError if they are wrong."""
+    """Prepare products on all threads, checked; raises QuodError if they are wrong."""
     compiled = device.compile(field_products, modulus=modulus, chains=CHAINS, square=False)
     groups = GROUPS * device.threads
     count = groups * device.lanes

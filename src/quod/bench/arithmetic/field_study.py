@@ -1,7 +1,7 @@
-"""Field arithmetic in small limbs on WebGPU: sizes of limbs, forms of products, reductions.
+"""A study of field arithmetic in small limbs on WebGPU: limb sizes, forms and reductions.
 
-Each figure is of chains of products, one an instance, several times as many as fill the adapter.
-Everything is checked against integers first.
+Each figure is from chains of products, one per instance, with several times as many instances as
+fill the adapter. Everything is checked against integers first.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from quod.kernel import U32, U64, Builder, Pointer, kernel
 What = Literal["product", "square", "two products", "conversion"]
 
 FIELDS = ("bls12_381.fq", "bls12_381.fr")
-"""What is studied unless told otherwise: coordinates and scalars."""
+"""The default fields: coordinates and scalars."""
 
 _FORMS = ("columns", "rows", "apart", "rolled")
 _BEYOND: tuple[What, ...] = ("square", "two products", "conversion")
-"""What else than products is studied, in the best form of each size."""
+"""The other operations studied, each in the best form for a limb size."""
 
 _CHECKED_STEPS = 3
 _BUDGET = 0.1
@@ -37,10 +37,12 @@ _BUDGET = 0.1
 
 @dataclass(frozen=True)
 class StudyRow:
-    """One figure: `rate` in thousand millions a second, `nanoseconds` from one to the next.
+    """A figure of the study.
 
-    `compile_seconds` are those of tracing and of the driver, `text_bytes` the size of the WGSL.
-    Where something does not compile or computes wrongly, `failure` says so and there is no rate.
+    rate: 1e9 operations per second; `nanoseconds` per operation.
+    compile_seconds: tracing and the driver's compilation.
+    text_bytes: the size of the WGSL.
+    failure: the reason if it does not compile or computes wrongly; then the rate is 0.
     """
 
     field: str
@@ -81,7 +83,7 @@ def study_chain(k: Builder, x: Pointer[U64], steps: U32, *, modulus: Modulus, wh
 
 
 def choices(*, u64: bool, software: bool) -> list[str]:
-    """The choices of limbs that an adapter is studied with; drivers in software get loops only."""
+    """Return the limb choices to study; for software drivers only those with loops."""
     found = []
     for name in [*map(str, range(12, 17)), *([f"{n}/64" for n in (28, 29, 30)] if u64 else [])]:
         for form in ("rolled",) if software else _FORMS:
@@ -94,9 +96,10 @@ def choices(*, u64: bool, software: bool) -> list[str]:
 
 
 def study(device: str, names: Sequence[str], follow: Callable[[str], None]) -> Iterator[StudyRow]:
-    """The figures of an adapter, for two fields if `names` is empty; `follow` hears what comes.
+    """Yield the figures of an adapter, for `FIELDS` if `names` is empty.
 
-    InputError for a field that is none, or a device that has one way of holding elements.
+    follow: called with the name of each figure before it is measured.
+    Raises InputError for an unknown field, or a device without a choice of limbs.
     """
     unknown = [name for name in names if name not in MODULI]
     if unknown:
@@ -126,7 +129,7 @@ def _opened(name: str) -> WebGpuDevice:
 
 
 def adapter_name(device: str) -> str:
-    """What an adapter calls itself."""
+    """Return the name of an adapter."""
     return _opened(device).properties.name
 
 
@@ -148,7 +151,7 @@ def _row(device: WebGpuDevice, modulus: Modulus, limbs: str, what: What) -> Stud
 
 
 def expected(what: What, modulus: Modulus, factor: int, element: int) -> int:
-    """What one step makes of stored integers."""
+    """Compute one step on stored integers."""
     back = pow(modulus.montgomery_radix, -1, modulus.value)
     others = {
         "product": factor, "square": element, "two products": factor + element,
@@ -158,7 +161,7 @@ def expected(what: What, modulus: Modulus, factor: int, element: int) -> int:
 
 
 def _check(device: WebGpuDevice, compiled: object, modulus: Modulus, what: What) -> None:
-    """QuodError unless three steps give what integers do."""
+    """Raise QuodError unless three steps agree with integers."""
     stored = random_elements(modulus, 2 * device.lanes, seed=2)
     wanted = words_to_integers(modulus, stored)
     device.launch(compiled, 1, stored, _CHECKED_STEPS)  # type: ignore[arg-type]

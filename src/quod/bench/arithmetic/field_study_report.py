@@ -1,4 +1,4 @@
-"""What the study of limbs found: a table, JSON, rows of a results file, a figure."""
+"""The report of the limb study: a table, JSON, rows of a results file, a figure."""
 
 from __future__ import annotations
 
@@ -22,20 +22,19 @@ from quod.errors import QuodError
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Okabe and Ito's colours, which all kinds of sight tell apart.
+# Okabe and Ito's colours, which are safe for colour-blind readers.
 _COLOURS = {"columns": "#0072B2", "rows": "#56B4E9", "apart": "#009E73", "rolled": "#E69F00"}
 _INK = "#222222"
 
 
-# What the study has no use for.
+# Options without meaning for the study.
 _OTHER_OPTIONS = ("against", "stages", "trace", "only_stale")
 
 
 def run_study(settings: StagedSettings, names: Sequence[str]) -> None:
-    """Studies the limbs of some fields on a device of WebGPU, shows the figures, writes the files.
+    """Run the limb study on a WebGPU device, print the figures and write the files.
 
-    `RegressionError` where the gate does not let them pass, `WrongUsage` for options that
-    the study does not have.
+    Raises RegressionError if the gate fails, WrongUsage for options that do not apply.
     """
     for name in _OTHER_OPTIONS:
         if getattr(settings, name):
@@ -59,7 +58,7 @@ def run_study(settings: StagedSettings, names: Sequence[str]) -> None:
 
 
 def show(rows: Sequence[StudyRow], *, as_json: bool) -> None:
-    """Prints the figures on standard output."""
+    """Print the figures on standard output."""
     if as_json:
         show_json([asdict(row) | {"nanoseconds": row.nanoseconds} for row in rows])
         return
@@ -85,14 +84,14 @@ def show(rows: Sequence[StudyRow], *, as_json: bool) -> None:
 
 
 def _scale(rows: Sequence[StudyRow]) -> tuple[float, str, str]:
-    """What rates are multiplied by to be read easily; the unit, short and in words."""
+    """Return the display factor of rates, and its unit in short and in words."""
     if max((row.rate for row in rows), default=0.0) < 0.1:
         return 1e3, "M/s", "millions a second"
     return 1.0, "G/s", "thousand millions a second"
 
 
 def measurements(rows: Sequence[StudyRow], device: str) -> list[Measurement]:
-    """The figures as rows of a results file: of each a rate, a time to compile and a size."""
+    """Convert the figures to rows of a results file: a rate, a compile time and a size each."""
     commit, command = current_commit(), command_line()
     return [
         Measurement(
@@ -114,9 +113,9 @@ def measurements(rows: Sequence[StudyRow], device: str) -> list[Measurement]:
 
 
 def draw(rows: Sequence[StudyRow], path: Path, title: str) -> None:
-    """Writes the figure: for each field products a second, beside what their kernels cost.
+    """Draw the rates of each field, with compile times and text sizes.
 
-    QuodError if nothing was measured.
+    Raises QuodError if nothing was measured.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -151,7 +150,7 @@ def draw(rows: Sequence[StudyRow], path: Path, title: str) -> None:
 
 
 def _name(row: StudyRow) -> str:
-    """The limbs, and what is done with them unless it is a product."""
+    """Return the limbs, and the operation unless it is a product."""
     return row.limbs if row.what == "product" else f"{row.limbs} {row.what}"
 
 

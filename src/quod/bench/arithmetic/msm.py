@@ -1,4 +1,4 @@
-"""Multi-scalar multiplications over distinct points, by the kind of their scalars.
+"""Benchmarks of MSMs over distinct points, by kind of scalars.
 
 The points have known random logarithms, so every result is checked before it is measured. The peer
 arkworks (py-arkworks-bls12381) computes the same MSM on one thread. On a GPU the bases are resident
@@ -31,7 +31,7 @@ from quod.msm import MsmBases, affine_ints, msm, msm_words
 from quod.msm.fixed_base import multiply_generator
 
 KINDS = ("uniform", "bits", "equal", "giant")
-"""Uniform; zeros and ones; all the same; mostly the same, so that a bucket holds nearly all."""
+"""The kinds: uniform; zeros and ones; all equal; mostly equal, so that one bucket is huge."""
 
 
 class _Run(Protocol):
@@ -41,7 +41,7 @@ class _Run(Protocol):
 def cases(
     device: str, curve: str, group: str, sizes: Sequence[int], scalars: str = "uniform"
 ) -> Iterator[Case]:
-    """Cases for each size 2**k on one thread, with the peers there are, and on all threads."""
+    """Yield MSMs of each size 2**k on one thread, with peers, and on all threads."""
     points = _group(curve, group)
     if scalars not in KINDS:
         raise InputError(f"{scalars!r} is not a kind of scalars; there are {', '.join(KINDS)}")
@@ -56,7 +56,7 @@ def cases(
 
 
 def _group(curve: str, name: str) -> Group:
-    """The group of a curve, of which those with a pairing have two; Edwards ones in their model."""
+    """Return a group of a curve: g1 or g2 with a pairing, the model of an Edwards curve."""
     if curve in WEIERSTRASS:
         return WEIERSTRASS[curve]
     if curve in EDWARDS:
@@ -92,13 +92,13 @@ def _cases(
 
 
 def _resident_case(group: Group, log2_size: int, kind: str, device: AnyDevice) -> Case:
-    """An MSM whose bases stay on a GPU."""
+    """Prepare an MSM whose bases stay on a GPU."""
     logarithms = random_elements(group.scalars, 1 << log2_size, seed=log2_size)
     points = multiply_generator(device, group, logarithms)
     scalars = _scalars(group, kind, len(points))
     expected = _expected(device, group, scalars, logarithms)
     bases = MsmBases(device, group, points)
-    # From where they are no scalars are copied.
+    # Scalars in this memory are not copied on the host.
     own = bases.scalar_memory(len(points))
     own[:] = scalars
     if affine_ints(group, msm_words(bases, own)) != expected:
@@ -132,7 +132,7 @@ def _scalars(group: Group, kind: str, count: int) -> Words:
 
 
 def _expected(device: AnyDevice, group: Group, scalars: Words, logarithms: Words) -> Point:
-    """The generator times the sum of scalar times logarithm, which is computed on the device."""
+    """Compute the expected result: the generator times the sum of scalar times logarithm."""
     modulus, count = group.scalars, len(scalars)
     spec, columns = modulus, 1 << min(10, (count - 1).bit_length())
     products, sums = np.empty_like(scalars), np.empty_like(scalars[:columns])
@@ -150,7 +150,7 @@ def _expected(device: AnyDevice, group: Group, scalars: Words, logarithms: Words
 def _peers(
     group: Group, points: Words, scalars: Words, expected: Point
 ) -> dict[str, Callable[[], object]]:
-    """Arkworks for BLS12-381, where it is installed."""
+    """Return the peer arkworks for BLS12-381, if installed."""
     if group.coordinates is not BLS12_381_FQ or _absent(group):
         return {}
     import py_arkworks_bls12381 as arkworks
@@ -180,7 +180,7 @@ def _peers(
 
 
 def _absent(group: Group) -> dict[str, str]:
-    """Why a peer of this group is not measured."""
+    """Return the reasons for missing peers of this group."""
     known = importlib.util.find_spec("py_arkworks_bls12381") is not None
     if group.coordinates is not BLS12_381_FQ or known:
         return {}
@@ -188,7 +188,7 @@ def _absent(group: Group) -> dict[str, str]:
 
 
 def _big_endian(point: Point) -> bytes:
-    """Coordinates in the order in which arkworks has them, 48 bytes each."""
+    """Encode coordinates in arkworks' order, 48 bytes each."""
     assert point is not None
     flat = point if isinstance(point[0], int) else (*point[0], *point[1])
     return b"".join(coordinate.to_bytes(48, "big") for coordinate in flat)

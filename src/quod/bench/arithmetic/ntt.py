@@ -1,8 +1,8 @@
-"""Number-theoretic transforms: forward in natural order, and the pair that a prover makes.
+"""Benchmarks of NTTs: forward in natural order, and the pair of transforms in a prover.
 
-The prover's pair goes from natural order to bit-reversed coefficients and from there to natural
-order on a coset, so that it never permutes. On a GPU the data stay in its memory, and several
-transforms are submitted at once.
+The pair goes from natural order to bit-reversed coefficients and then to natural order on a coset,
+without a permutation. On a GPU the data stay in its memory, and several transforms are submitted at
+once.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class _Run(Protocol):
 _BLOCK = 1 << 20
 
 _AT_ONCE = 8
-"""Transforms a submission, so that what it costs to submit does not count."""
+"""Transforms per submission, to make its overhead negligible."""
 
 _MOST_AT_ONCE = 1 << 29
-"""Elements of those together: each has memory of its own."""
+"""The limit of elements in a submission, as each transform has memory of its own."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Subject:
 
 
 def subject_of(curve: str, field: str | None = None) -> Subject:
-    """The scalar field of a curve, or the field of a name; InputError for a name of none."""
+    """Return the scalar field of a curve, or a field by name; raises InputError."""
     if field is not None:
         if field not in NAMED:
             raise InputError(f"{field!r} is not a field; there are {', '.join(NAMED)}")
@@ -63,7 +63,7 @@ def subject_of(curve: str, field: str | None = None) -> Subject:
 
 
 def cases(device: str, subject: Subject, sizes: Sequence[int]) -> Iterator[Case]:
-    """Cases for each size 2**k: the forward transform on one core and on all, and the pair."""
+    """Yield the forward transform on one core and on all, and the pair, for each size 2**k."""
     every = open_device(device)
     if not in_host_memory(every):
         for log2_size in sizes:
@@ -96,10 +96,10 @@ def cases(device: str, subject: Subject, sizes: Sequence[int]) -> Iterator[Case]
 def resident_cases(
     device: AnyDevice, subject: Subject, log2_size: int, tuning: Tuning | None = None
 ) -> Iterator[Case]:
-    """Transforms of data in a GPU's memory: each ordering, and the pair; the first is checked."""
+    """Yield transforms in a GPU's memory: each ordering, and the pair; checks the first."""
     modulus = subject.modulus
     plan = NttPlan(device, modulus, log2_size, tuning=tuning)
-    # The host makes no more than a block: other sizes are filled with copies of it.
+    # The host draws one block; larger sizes repeat it.
     values = random_elements(modulus, min(plan.size, _BLOCK), seed=log2_size)
     block = device.upload(values)
     data = device.allocate(plan.size * modulus.bytes, zero=False)
@@ -141,10 +141,10 @@ def _replayed(device: AnyDevice, recording: Recording) -> _Run:
 
 
 def _checked(plan: NttPlan, values: Words) -> Callable[[], None]:
-    """Forward transforms of data that is transformed over and over; the first one is undone."""
+    """Return repeated forward transforms of some data; checks the first by its inverse."""
     data = values.copy()
     plan.forward(data)
-    # Where nothing is done, nothing has to be undone.
+    # A transform that does nothing would pass the round trip.
     changed = not np.array_equal(data, values)
     plan.inverse(data)
     if not changed or not np.array_equal(data, values):
@@ -155,7 +155,10 @@ def _checked(plan: NttPlan, values: Words) -> Callable[[], None]:
 def _traced(
     name: str, plan: NttPlan, run: Callable[[], None], transforms: int
 ) -> Callable[[Timeline], None]:
-    """A run as one stage: data read and written once, a product for every two elements a step."""
+    """Trace a run as one stage that reads and writes the data once.
+
+    It counts a product for every two elements and step.
+    """
     count = transforms * plan.size
 
     def traced(timeline: Timeline) -> None:

@@ -1,8 +1,8 @@
-"""Products in fields whose elements fit one word: in registers, and from arrays in memory.
+"""Benchmarks of products in one-word fields: in registers, and from arrays in memory.
 
-Each instance multiplies several elements over and over by a factor; each product is brought below p
-before it is multiplied again. A processor is told in clocks a product and lane, by a clock that is
-measured in turn with the products: a chain of additions and exclusive ors, one clock each.
+Each instance multiplies several elements repeatedly by a factor, and reduces each product below p
+before the next. CPU figures are clocks per product and lane. The clock is measured alternately with
+the products, by a chain of additions and exclusive ors of one clock each.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from quod.kernel import U32, U64, Builder, Pointer, kernel
 from quod.kernel.ir import types
 
 _UNROLLED = 8
-"""Products of each chain that a turn of the loop makes."""
+"""The products of each chain in a turn of the loop."""
 
 _GPU_CHAINS = 4
 _GPU_TURNS = 2000
 _GPU_ROUNDS = 2
 _GPU_ARRAY_BYTES = 1 << 28
 
-# Where a driver ends loops early.
+# For drivers that end loops early.
 _FEW_TURNS = 5
 
 _CPU_CHAINS = 8
@@ -44,10 +44,10 @@ _CPU_ARRAY_BYTES = 1 << 26
 _CPU_ARRAY_TURNS = 1 << 10
 _CLOCK_STEPS = 1 << 19
 _WINDOWS = 40
-"""Short times that are measured for one figure: the least is one in which nothing else ran."""
+"""The number of short measurements for a figure; the minimum is free of interruptions."""
 
 _GPU_LOAD_BYTES = 16
-"""What an instance of a GPU loads at a time; lanes of a processor load one element each."""
+"""The bytes that a GPU instance loads at a time; CPU lanes load one element each."""
 
 
 @kernel
@@ -100,7 +100,7 @@ def clock_steps(k: Builder, x: Pointer[U64], steps: U32) -> None:
 
 
 def cases(modulus: Modulus, device: AnyDevice) -> Iterator[Case]:
-    """Products in registers and from arrays."""
+    """Yield products in registers and from arrays."""
     if in_host_memory(device):
         yield _clocks(modulus, open_processor(strategy=device.strategy, threads=1))
         yield _from_arrays(
@@ -118,7 +118,7 @@ def _what(chains: int) -> str:
 
 
 def _rate(modulus: Modulus, device: AnyDevice) -> Case:
-    """Products a second on all of a GPU."""
+    """Prepare products per second on a whole GPU."""
     turns = _FEW_TURNS if getattr(device, "drops_long_loops", False) else _GPU_TURNS
     groups = _GPU_ROUNDS * device.resident_lanes // device.lanes
     count = groups * device.lanes
@@ -144,7 +144,7 @@ def _rate(modulus: Modulus, device: AnyDevice) -> Case:
 
 
 def _clocks(modulus: Modulus, device: HostDevice) -> Case:
-    """Clocks of one thread for a product in one lane."""
+    """Prepare clocks per product and lane of one thread."""
     compiled = device.compile(
         canonical_products, lanes=_CPU_LANES, modulus=modulus, chains=_CPU_CHAINS
     )
@@ -170,7 +170,10 @@ def _clocks(modulus: Modulus, device: HostDevice) -> Case:
 
 
 def seconds_of_products(modulus: Modulus, device: HostDevice, count: int) -> Callable[[], Seconds]:
-    """How long so many products in registers take all threads of a processor, from fewer."""
+    """Return a function that estimates the time of `count` products in registers.
+
+    It times at most `count` products on all CPU threads, and scales.
+    """
     compiled = device.compile(
         canonical_products, lanes=_CPU_LANES, modulus=modulus, chains=_CPU_CHAINS
     )
@@ -190,7 +193,7 @@ def seconds_of_products(modulus: Modulus, device: HostDevice, count: int) -> Cal
 def _from_arrays(
     modulus: Modulus, device: AnyDevice, nbytes: int, *, lanes: int, each: int, turns: int
 ) -> Case:
-    """Bytes read and written a second by products of two arrays, by all of a device."""
+    """Prepare bytes read and written per second by products of two arrays on a whole device."""
     compiled = device.compile(array_products, lanes=lanes, modulus=modulus, each=each)
     count = nbytes // modulus.bytes
     groups = count // (each * lanes * turns)
@@ -236,7 +239,7 @@ def _seconds(run: Callable[[], object]) -> float:
 def _check(
     modulus: Modulus, instances: int, chains: int, launch: Callable[[Words, int], object]
 ) -> None:
-    """Compares one turn with integers."""
+    """Check one turn against integers."""
     stored = random_elements(modulus, instances * (chains + 1), seed=2)
     before = words_to_integers(modulus, stored)
     launch(stored, 1)

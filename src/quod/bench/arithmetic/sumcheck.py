@@ -1,4 +1,7 @@
-"""Sumchecks of products, from tables in memory to the last message, transcript included."""
+"""Benchmarks of product sumchecks, from tables in memory to the last message.
+
+They include the transcript.
+"""
 
 from __future__ import annotations
 
@@ -29,11 +32,11 @@ from quod.transcript.messages import ProofReader
 from quod.transcript.transcript import START, Transcript
 
 _BLOCK = 1 << 18
-"""The host makes no more entries of a table: larger ones are filled with copies."""
+"""The entries that the host draws; larger tables repeat them."""
 
 
 def field_of(name: str) -> FieldSpec:
-    """The field of a name; InputError for a name of none."""
+    """Return a field by name; raises InputError for an unknown one."""
     found = NAMED.get(name) or EXTENSIONS.get(name)
     if found is None:
         raise InputError(f"{name!r} is not a field; there are {', '.join((*NAMED, *EXTENSIONS))}")
@@ -44,9 +47,10 @@ def cases(
     device: str, field: FieldSpec, sizes: Sequence[int], *, factors: int, batch: int,
     in_base: int, weighted: bool,
 ) -> Iterator[Case]:  # fmt: skip
-    """Cases for each size 2**k: `batch` products of `factors` tables, proven side by side.
+    """Yield batches of `batch` products of `factors` tables, for each size 2**k.
 
-    The first `in_base` tables are of the prime field; the sums are `weighted` by eq of a point.
+    in_base: the number of first tables in the prime field.
+    weighted: weight the sums by eq of a point.
     """
     found = open_device(device)
     if in_base and isinstance(field, Modulus):
@@ -79,7 +83,7 @@ def cases(
 
 
 def prepared(device: AnyDevice, plan: SumcheckPlan) -> Callable[..., None]:
-    """The sumchecks of a plan over random tables; the first proof is checked here."""
+    """Return a function that proves a plan over random tables; checks the first proof."""
     field, shape, batch, n = plan.field, plan.shape, plan.batch, plan.log2_size
     in_prime = _filled(device, field.modulus, shape.in_base * batch << n)
     extended = _filled(device, field, (shape.tables - shape.in_base) * batch << n)
@@ -128,7 +132,7 @@ def prepared(device: AnyDevice, plan: SumcheckPlan) -> Callable[..., None]:
 
 
 def _filled(device: AnyDevice, field: FieldSpec, entries: int) -> Buffer | None:
-    """So many random elements in device memory, those of one block over and over."""
+    """Allocate random elements in device memory, repeating one block."""
     if not entries:
         return None
     block = random_elements(field, min(entries, _BLOCK), seed=entries)
@@ -141,7 +145,7 @@ def _filled(device: AnyDevice, field: FieldSpec, entries: int) -> Buffer | None:
 def _check(
     plan: SumcheckPlan, claim: PlainElement, point: list[Plain] | None, sent: Words
 ) -> None:  # fmt: skip
-    """The first proof of a batch, as a verifier checks it."""
+    """Verify the first proof of a batch."""
     field, shape, n = plan.field, plan.shape, plan.log2_size
     each = n * shape.degree * field.words
     reader = ProofReader(sent[:each].astype("<u4").tobytes(), Transcript(START))

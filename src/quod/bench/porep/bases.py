@@ -1,7 +1,7 @@
-"""The bases of a key of a `PartitionCircuit`, computed into a device's memory from a secret.
+"""The bases of a `PartitionCircuit`'s key, computed in device memory from a secret.
 
-The key is laid out as `quod.groth16.setup` has it, and equal to what that makes: but the scalars of
-a wire's points come from a formula, a lane a wire, and nothing of them leaves the device.
+The result equals the key that `quod.groth16.setup` makes. But the scalars of a wire's points come
+from a formula, one lane per wire, and never leave the device.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from quod.groth16.lagrange import lagrange_into
 from quod.groth16.setup import Secret
 from quod.msm.fixed_base import FixedBase
 
-# Wires whose scalars are computed at a time.
+# The number of wires whose scalars are computed at a time.
 _CHUNK = 1 << 22
 
 
 def counts(circuit: PartitionCircuit) -> dict[str, tuple[int, int]]:
-    """Of each MSM the degree of its group and its number of bases."""
+    """Return the group degree and the number of bases of each MSM."""
     return {
         "A": (1, circuit.used),
         "B1": (1, circuit.used_in_b),
@@ -39,7 +39,7 @@ def counts(circuit: PartitionCircuit) -> dict[str, tuple[int, int]]:
 
 
 def base_bytes(circuit: PartitionCircuit) -> dict[str, int]:
-    """Device memory of the bases of each MSM."""
+    """Return the bytes of device memory of each MSM's bases."""
     return {
         name: count * 8 * group_of(circuit, degree).point_words
         for name, (degree, count) in counts(circuit).items()
@@ -47,13 +47,18 @@ def base_bytes(circuit: PartitionCircuit) -> dict[str, int]:
 
 
 def group_of(circuit: PartitionCircuit, degree: int) -> Group:
-    """G1 or G2."""
+    """Return G1 (degree 1) or G2 (degree 2)."""
     return GROUPS[f"{circuit.curve}.g{degree}"]
 
 
 @frozen(eq=False)
 class PartitionPoints:
-    """A key: `bases` by MSM in device memory, single points by name, and those of `ic`."""
+    """The points of a key.
+
+    bases: by MSM, in device memory.
+    single: single points by name.
+    ic: the points of the public inputs.
+    """
 
     bases: dict[str, Buffer]
     single: dict[str, Point]
@@ -61,7 +66,7 @@ class PartitionPoints:
 
 
 class _Maker:
-    """Scalars of bases, and their points."""
+    """Computes scalars of bases, and multiplies them by the generators."""
 
     def __init__(self, device: AnyDevice, circuit: PartitionCircuit, secret: Secret) -> None:
         self._device, self._circuit, self._secret = device, circuit, secret
@@ -72,7 +77,7 @@ class _Maker:
         self._room = room
 
     def lagrange(self, shift: int, scale: int) -> None:
-        """`values` become scale times the Lagrange polynomials of a coset, at tau."""
+        """Set `values` to `scale` times the Lagrange polynomials of a coset, evaluated at tau."""
         fr, log2 = self._circuit.fr, self._circuit.log2_domain
         n = 1 << log2
         factor = self._secret.lagrange_scale(fr, n, shift) * scale
@@ -82,7 +87,7 @@ class _Maker:
         )  # fmt: skip
 
     def quotient(self) -> None:
-        """`values` become the scalars of H."""
+        """Set `values` to the scalars of H."""
         fr, log2 = self._circuit.fr, self._circuit.log2_domain
         shift = quotient_coset_shift(fr, "snarkjs", log2)
         self.lagrange(shift, self._secret.quotient_scale(fr, 1 << log2, shift))
@@ -90,7 +95,10 @@ class _Maker:
     def points(
         self, table: FixedBase, out: Buffer, weights: tuple[int, int, int], first: int, stride: int
     ) -> None:
-        """The points of wires first, first + stride, ...; weights are of their a, b and c."""
+        """Compute the points of wires first, first + stride, ... into `out`.
+
+        weights: the factors of their a, b and c.
+        """
         device, circuit = self._device, self._circuit
         point = 8 * table.group.point_words
         count = out.nbytes // point
@@ -109,7 +117,7 @@ class _Maker:
 def make_points(
     device: AnyDevice, circuit: PartitionCircuit, seed: int, timeline: Timeline
 ) -> PartitionPoints:
-    """The key of a seed, INSECURE as all are. DeviceError if there is too little memory."""
+    """Make the INSECURE key of a seed; raises DeviceError if there is too little memory."""
     fr = circuit.fr
     secret = Secret.from_seed(seed, fr, 1 << circuit.log2_domain)
     maker = _Maker(device, circuit, secret)

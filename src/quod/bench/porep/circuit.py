@@ -1,16 +1,16 @@
-"""A circuit of any size whose witness is mostly bits, in the shape of a partition of PoRep.
+"""A circuit of any size in the shape of a PoRep partition: most witness values are bits.
 
-Wires come in blocks of `width` behind the constant and one public input; each row makes a wire of
-the next block from wires of its own:
+After the constant and one public input, wires come in blocks of `width`. Each row makes a wire of
+the next block from wires of its own block:
 
     bits      2x * y = x + y - out, so that out = x xor y
-    quiet     the same, of bits that are all 0
-    full      x * y = out, of values as good as random
+    quiet     the same for bits that are all 0
+    full      x * y = out, for pseudo-random values
 
-A row has `terms` entries in A, the first of them x; the others are of quiet wires, which add
-nothing. In B it has one, and only every third wire is in B at all. Which wires a row takes follows
-from its number by products modulo the size of its range, and the rows of a wire by their inverses:
-so matrices, and the column sums that a key is made of, come from a formula, entry by entry.
+A row has `terms` entries in A: x, and quiet wires, which add nothing. It has one entry in B, and
+    only every third wire occurs in B at all. A row's wires follow from its index by multiplication
+    modulo the size of its range, and the rows of a wire by the inverse. So matrices, and the column
+    sums that make a key, come from a formula entry by entry.
 """
 
 from __future__ import annotations
@@ -32,29 +32,29 @@ from quod.frozen import frozen
 Places64 = NDArray[np.int64]
 
 FIRST = 2
-"""Wires before those of blocks: the constant and the public input."""
+"""The number of wires before the blocks: the constant and the public input."""
 
-# The circuit of a partition of PoRep for sectors of 32 GiB: constraints, the share of wires that A
-# leaves out, entries of A a row (309 M in all, up to a whole number).
+# A PoRep partition of a 32 GiB sector: constraints, the share of wires not in A, and entries of A
+# per row (309 M in all, rounded to a whole number).
 POREP_CONSTRAINTS, POREP_LOG2_DOMAIN = 130_278_869, 27
 _UNUSED, _TERMS = 0.003, 3
 
-# Blocks of small circuits have some full wires, too.
+# Blocks of small circuits need some full wires, too.
 _LEAST_WIDTH = 300
 
-# Every so many wires one is in B; and rows that such a wire is in.
+# One in so many wires is in B, in as many rows.
 B_STRIDE = 3
 
-# The share of a block's wires that are bits which are all zero.
+# The inverse share of a block's wires that are zero bits.
 _QUIET = 8
 
-# Below this products of a factor and a place have 32 bits.
+# Below this, the product of a factor and an index fits 32 bits.
 _MOST_FACTOR = 1 << 12
 
 
 @frozen
 class Places:
-    """A permutation of the places below `size`: place u goes to factor * u + shift."""
+    """A permutation of the indices below `size`: u maps to factor * u + shift modulo `size`."""
 
     size: int
     factor: int
@@ -62,7 +62,7 @@ class Places:
 
     @classmethod
     def number(cls, which: int, size: int) -> Places:
-        """One of many."""
+        """Return permutation number `which` of the indices below `size`."""
         factor = max(1, min(size - 1, _MOST_FACTOR) * (50 + 7 * which) // 100)
         while gcd(factor, size) != 1:
             factor -= 1
@@ -70,13 +70,13 @@ class Places:
 
     @property
     def inverse(self) -> int:
-        """What brings v - shift back."""
+        """The inverse of `factor` modulo `size`."""
         return pow(self.factor, -1, self.size)
 
 
 @frozen
 class Range:
-    """Wires start to start + size - 1 of each block, all of one kind."""
+    """Wires start to start + size - 1 of each block; `full` tells whether they are full."""
 
     start: int
     size: int
@@ -88,7 +88,7 @@ class Range:
 
     @property
     def y(self) -> Places:
-        """Among every third wire."""
+        """The permutation of wires y, among every third wire."""
         return Places.number(2, self.size // B_STRIDE)
 
 
@@ -96,8 +96,8 @@ class Range:
 class PartitionCircuit:
     """A circuit of `constraints` rows over a curve's scalar field, in blocks of `width` wires.
 
-    Of each block `full` wires are as good as random, the others 0 or 1; both are multiples of 3. It
-    is what `quod.groth16.setup.make_key` takes. InputError for sizes that do not go together.
+    `full` wires of a block are pseudo-random, the others 0 or 1; both numbers are multiples of 3.
+    An argument of `quod.groth16.setup.make_key`. Raises InputError for inconsistent sizes.
     """
 
     curve: str
@@ -127,7 +127,7 @@ class PartitionCircuit:
     def like_porep(
         cls, log2_domain: int = POREP_LOG2_DOMAIN, *, bits: int = 99, curve: str = "bls12_381"
     ) -> PartitionCircuit:
-        """A partition of PoRep, scaled to a domain; `bits` percent of its values are 0 or 1."""
+        """Build a PoRep partition scaled to a domain; `bits` percent of its values are 0 or 1."""
         if not 9 <= log2_domain <= 27 or not 50 <= bits <= 99:
             raise InputError(
                 f"a domain of 2**{log2_domain} with {bits} % of bits is none: domains are 2**9 to "
@@ -145,12 +145,12 @@ class PartitionCircuit:
 
     @cached_property
     def path(self) -> str:
-        """What errors call the circuit."""
+        """The name of the circuit in errors."""
         return f"a partition of {self.constraints} constraints over {self.curve}"
 
     @cached_property
     def public(self) -> int:
-        """Public inputs."""
+        """The number of public inputs."""
         return FIRST - 1
 
     @property
@@ -159,45 +159,45 @@ class PartitionCircuit:
 
     @property
     def blocks(self) -> int:
-        """Blocks that rows take wires from."""
+        """The number of blocks whose wires are inputs of rows."""
         return -(-self.constraints // self.width)
 
     @property
     def used(self) -> int:
-        """Wires up to the last block that rows take wires from: those that A may have."""
+        """The number of wires that A may contain: those up to the last input block."""
         return FIRST + self.blocks * self.width
 
     @property
     def used_in_b(self) -> int:
-        """Wires that B may have: wire 2 + 3q for q below this."""
+        """The number of wires that B may contain: wires 2 + 3q for q below this."""
         return self.blocks * self.width // B_STRIDE
 
     @property
     def log2_domain(self) -> int:
-        """Of the domain of its key: one row more for the constant and the public input each."""
+        """The log2 of its key's domain, with a row each for the constant and the public input."""
         return (self.constraints + self.public).bit_length()
 
     @property
     def quiet(self) -> Range:
-        """The bits that are all zero."""
+        """The range of the zero bits."""
         return Range(self.full, B_STRIDE * (self.width // _QUIET // B_STRIDE), False)
 
     @property
     def ranges(self) -> tuple[Range, Range, Range]:
-        """Full, quiet and other wires of a block."""
+        """The ranges of full, quiet and other wires of a block."""
         end = self.full + self.quiet.size
         return Range(0, self.full, True), self.quiet, Range(end, self.width - end, False)
 
     @property
     def extras(self) -> tuple[tuple[Places, int], ...]:
-        """Of each entry of A behind the first: which quiet wire it is of, and its coefficient."""
+        """The permutation of quiet wires, and the coefficient, of each further entry of A."""
         size = self.quiet.size
         return tuple((Places.number(2 + k, size), 3 + (1 << 20 * k)) for k in range(1, self.terms))
 
     # --- on the host, for circuits of a few thousand rows
 
     def _rows(self) -> tuple[Places64, Places64, Places64]:
-        """Of each row its block's first wire, its place in the block, and which range it is in."""
+        """Return per row the first wire of its block, its index in the block and its range."""
         block, place = np.divmod(np.arange(self.constraints, dtype=np.int64), self.width)
         return FIRST + block * self.width, place, self._which(place)
 
@@ -224,7 +224,7 @@ class PartitionCircuit:
 
     @cached_property
     def matrices(self) -> tuple[SparseMatrix, SparseMatrix, SparseMatrix]:
-        """A, B and C; wires that a row does not have in C are there with 0."""
+        """The matrices A, B and C; C has explicit zeros."""
         first, place, which = self._rows()
         x, y = self._inputs
         full = np.array([own.full for own in self.ranges])[which]
@@ -252,7 +252,7 @@ class PartitionCircuit:
         return SparseMatrix(starts, columns.reshape(-1), words[place])
 
     def inputs(self, seed: int = 1) -> Words:
-        """The wires up to the first block, drawn from `seed`: the rest follows from them."""
+        """Draw the wires up to the first block from `seed`; the others follow from them."""
         rng, fr = np.random.default_rng(seed), self.fr
         values = np.zeros((FIRST + self.width, fr.words), np.uint32)
         values[0, 0] = 1
@@ -260,14 +260,14 @@ class PartitionCircuit:
         values[1] = rng.integers(0, 1 << 16, fr.words)
         block = values[FIRST:]
         block[: self.full] = rng.integers(0, 1 << 32, (self.full, fr.words), np.uint32)
-        # Below any of the fields' moduli, and so is the public input.
+        # This keeps it below all moduli, as the next line does for the public input.
         block[: self.full, -1] >>= 16
         values[1, -1] = 0
         block[bits.start :, 0] = rng.integers(0, 2, bits.size)
         return values
 
     def witness(self, *, seed: int = 1) -> Witness:
-        """A witness, computed by the host block by block."""
+        """Compute a witness on the host, block by block."""
         values = np.zeros((self.wires, self.fr.words), np.uint32)
         given = self.inputs(seed)
         values[: len(given)] = given

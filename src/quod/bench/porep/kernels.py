@@ -1,4 +1,4 @@
-"""Witness, matrices and column sums of a `PartitionCircuit`, entry by entry from its formula."""
+"""The witness, matrices and column sums of a `PartitionCircuit`, computed from its formula."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from quod.kernel.ir.value import Value
 
 
 class _Kind:
-    """Which range a place of a block is in, and the numbers that go with it."""
+    """The range of an index in a block, and the numbers of that range."""
 
     def __init__(self, k: Builder, circuit: PartitionCircuit, place: Value) -> None:
         self._k, self._circuit, self._place = k, circuit, place
@@ -28,20 +28,20 @@ class _Kind:
         self.own = place - self.start
 
     def of(self, full: int, quiet: int, bits: int) -> Value:
-        """The number of the range."""
+        """Select the number of the index's range."""
         k = self._k
         other = k.select(self.is_quiet, k.constant(quiet, types.u32), bits)
         found: Value = k.select(self.full, full, other)
         return found
 
     def forward(self, which: str) -> Value:
-        """Where the permutation `which` brings the place, within its range."""
+        """Apply the permutation `which` to the index within its range."""
         own = [getattr(one, which) for one in self._circuit.ranges]
         size, factor, shift = self._columns(own)
         return (self.own * factor + shift) % size
 
     def back(self, which: str, place: Value) -> tuple[Value, Value]:
-        """What the permutation brings to `place` of the range, and its size."""
+        """Invert the permutation at `place` of the range; return the preimage and the size."""
         own = [getattr(one, which) for one in self._circuit.ranges]
         size, _, shift = self._columns(own)
         inverse = self.of(*(one.inverse for one in own))
@@ -56,14 +56,14 @@ class _Kind:
 
 
 def _times(a: Value, b: Value | int, size: Value | int) -> Value:
-    """a * b modulo `size`, of numbers whose product has more than 32 bits."""
+    """Compute a * b modulo `size` in 64 bits."""
     wide = b.cast(types.u64) if isinstance(b, Value) else b
     modulus = size.cast(types.u64) if isinstance(size, Value) else size
     return (a.cast(types.u64) * wide % modulus).cast(types.u32)
 
 
 def _inputs(circuit: PartitionCircuit, row: Value, kind: _Kind) -> tuple[Value, Value, Value]:
-    """The first wire of a row's block, and its wires x and y."""
+    """Return the first wire of a row's block, and its wires x and y."""
     first = row - row % circuit.width + FIRST
     own = first + kind.start
     return first, own + kind.forward("x"), own + kind.forward("y") * B_STRIDE
@@ -132,7 +132,7 @@ def partition_rows(
 
 
 def _stored(k: Builder, modulus: Modulus, value: int) -> list[Value]:
-    """The words of a coefficient: times the radix squared."""
+    """Return the words of a coefficient times the squared Montgomery radix."""
     stored = value * modulus.montgomery_radix**2 % modulus.value
     words = (stored >> 32 * place & 0xFFFFFFFF for place in range(modulus.words))
     return [k.constant(word, types.u32) for word in words]
@@ -160,7 +160,7 @@ def partition_columns(
     zero = f.carried(f.raw_constant(0, f.memory_exponent))
 
     def term(row: Value, exists: Value) -> Any:
-        """The value of a row, or nothing."""
+        """Return the value of a row, or zero."""
         within = exists & (row < rows)
         value = f.carried(f.load(lagrange, k.select(within, row, 0), linear=True))
         return f.select(within, value, zero)
@@ -195,7 +195,7 @@ def _sum_of_y(
     k: Builder, f: PrimeField, circuit: PartitionCircuit, kind: _Kind, block: Value, term: Any,
     exists: Value,
 ) -> Any:  # fmt: skip
-    """Over the rows that have the wire in B."""
+    """Sum over the rows with the wire in B."""
     u, size = kind.back("y", kind.own // B_STRIDE)
     there = exists & (kind.own % B_STRIDE == 0)
     row = block + kind.start + u
@@ -209,7 +209,7 @@ def _sum_of_extras(
     k: Builder, f: PrimeField, circuit: PartitionCircuit, kind: _Kind, block: Value, term: Any,
     exists: Value, zero: Any,
 ) -> Any:  # fmt: skip
-    """Over the rows that have the wire, a quiet one, behind their first entry of A."""
+    """Sum over the rows with the wire, a quiet one, after their first entry of A."""
     total = zero
     for own, coefficient in circuit.extras:
         start = _times(kind.own + (own.size - own.shift), own.inverse, own.size)

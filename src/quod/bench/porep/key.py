@@ -1,4 +1,4 @@
-"""A proving key of a `PartitionCircuit` that is made in a device's memory and stays there."""
+"""A proving key of a `PartitionCircuit`, made in a device's memory and kept there."""
 
 from __future__ import annotations
 
@@ -33,27 +33,26 @@ from quod.groth16.verifier import VerifyingKey
 
 @frozen
 class _Source:
-    """See `quod.groth16.prover.KeySource`: the key is in no file."""
+    """A `quod.groth16.prover.KeySource` without a file."""
 
     path: str
     public: int
     fr: Modulus
 
     def check_unchanged(self) -> None:
-        """Nobody else writes to it."""
+        """Do nothing: there is no file that could change."""
 
 
 class PartitionKey:
-    """An INSECURE key, for measurements: whoever knows `seed` can forge proofs for it.
+    """An INSECURE key for measurements: with `seed` anyone can forge proofs for it.
 
-    It is the key that `quod.groth16.setup.make_key` makes of the same circuit and seed, but is
-    never on the host. Proofs are made as `ProvingKey` makes them, and verified before they are
-    given out. Witnesses go through page-locked memory of the key's; if they are `pinned`, which is
-    to say in page-locked memory themselves (`device.pinned`), they are not copied before.
-    With a `share` only so much of the bases' bytes stays on the device, and blocks of the others
-    pass through it as `mode` says (`StreamedSums`).
-    DeviceError, with the sum, if the device has too little memory; InputError for a device that
-    computes in host memory.
+    It equals the key that `quod.groth16.setup.make_key` makes of the circuit and seed, but never
+    exists on the host. Proofs are made as by `ProvingKey`, and verified before they are returned.
+    pinned: witnesses are in page-locked memory (`device.pinned`); otherwise they are copied there.
+    share: the share of the bases' bytes that stays on the device; blocks of the others are streamed
+        as `mode` says (see `StreamedSums`).
+    Raises DeviceError with the parts if the device has too little memory, InputError for a device
+    that computes in host memory.
     """
 
     def __init__(
@@ -113,14 +112,14 @@ class PartitionKey:
 
     @property
     def peak_bytes(self) -> int:
-        """None: the key holds what its proofs need."""
+        """0, as the key already holds the memory of its proofs."""
         return 0
 
     def _points(self, *names: str) -> tuple[Point, ...]:
         return tuple(self._single[name] for name in names)
 
     def _digest(self, ic: list[Point]) -> bytes:
-        """As `ProvingKey.digest`."""
+        """Compute the digest as `ProvingKey.digest` does."""
         found = hashlib.blake2b(self.curve.encode())
         for name in ("alpha_g1", "beta_g1", "beta_g2", "gamma_g2", "delta_g1", "delta_g2"):
             group = self.groups[name.endswith("g2")]
@@ -154,9 +153,9 @@ class PartitionKey:
 def device_witness(
     device: AnyDevice, circuit: PartitionCircuit, seed: int = 1, *, pinned: bool = False
 ) -> Witness:
-    """What `circuit.witness` gives, computed by a device with memory of its own.
+    """Compute `circuit.witness` on a device with memory of its own.
 
-    Its values are in page-locked memory if they are to be `pinned`.
+    With `pinned` its values are in page-locked memory.
     """
     size = circuit.fr.bytes
     wires = device.allocate(circuit.wires * size, zero=False)

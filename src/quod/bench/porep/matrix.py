@@ -1,4 +1,4 @@
-"""The matrices of a `PartitionCircuit` in device memory, made there."""
+"""The matrices of a `PartitionCircuit`, made in device memory."""
 
 from __future__ import annotations
 
@@ -12,18 +12,15 @@ from quod.device.runtime.stream import RecordingStream
 from quod.frozen import frozen
 from quod.groth16.gpu.matrix import BUNDLE, Pieces
 
-# Of each row: its element and how many entries it has.
+# Per row: its element and its number of entries.
 _ROW_BYTES = 8
-# Of a bundle of rows: where it begins.
+# Per bundle of rows: its offset.
 _BUNDLE_BYTES = 8
 
 
 @frozen(eq=False)
 class PartitionMatrix:
-    """A above B, and the rows of A that tie the constant and the public input to themselves.
-
-    See `quod.groth16.gpu.quotient.RecordedMatrix`.
-    """
+    """A above B, and the rows of A that fix the constant and the public input."""
 
     device: AnyDevice
     circuit: PartitionCircuit
@@ -31,7 +28,7 @@ class PartitionMatrix:
 
     @classmethod
     def made(cls, device: AnyDevice, circuit: PartitionCircuit) -> PartitionMatrix:
-        """Made by the device; DeviceError if there is too little memory."""
+        """Make the matrices on the device; raises DeviceError if there is too little memory."""
         domain = 1 << circuit.log2_domain
         return cls(
             device,
@@ -45,7 +42,7 @@ class PartitionMatrix:
 
     @staticmethod
     def bytes_of(circuit: PartitionCircuit) -> int:
-        """Device memory that it takes, all but a few words."""
+        """Return its bytes of device memory, except for a few words."""
         rows, entry = circuit.constraints, 4 + circuit.fr.bytes
         each = 2 * (_ROW_BYTES + _BUNDLE_BYTES // BUNDLE) + (circuit.terms + 1) * entry
         return rows * each
@@ -62,7 +59,7 @@ class PartitionMatrix:
         circuit, size = self.circuit, self.circuit.fr.bytes
         domain = 1 << circuit.log2_domain
         for first in (0, domain):
-            # Transforms have used up what was there.
+            # Transforms have overwritten it.
             rest = out.slice((first + circuit.constraints) * size, (first + domain) * size)
             recording.fill(rest, label="A·w, B·w")
         for part in self.parts:
@@ -88,7 +85,7 @@ def _rows(device: AnyDevice, circuit: PartitionCircuit, offset: int, *, is_a: bo
 
 
 def _ties(device: AnyDevice, circuit: PartitionCircuit) -> Pieces:
-    """Rows behind the constraints: 1 times the constant, 1 times the public input."""
+    """Make the rows after the constraints: 1 times the constant, 1 times the public input."""
     fr = circuit.fr
     own = np.arange(FIRST, dtype=np.uint32)
     indices = np.zeros(BUNDLE, np.uint32)

@@ -1,4 +1,4 @@
-"""What a partition takes of a device's memory, part by part, before any of it is taken."""
+"""A memory estimate of a partition on a device, part by part."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from quod.msm.gpu.run.workspace import workspace_bytes
 from quod.ntt import NttPlan
 
 TAIL = {"B2": "B", "A": "A", "B1": "B", "C": "C"}
-"""The MSMs over the witness, and the split that each goes by."""
+"""The MSMs over the witness, and the scalar split of each."""
 
 # Witnesses on the device: one is copied while another is proved.
 WITNESSES = 2
 
-# Inverse transforms and those to the coset have tables of their own.
+# Inverse transforms and coset transforms have separate tables.
 _DIRECTIONS = 2
 
 
 @frozen
 class PartitionMemory:
-    """The parts of a partition's memory on a device; the sizes of its sums."""
+    """The memory of a partition on a device, and the shapes of its MSMs."""
 
     device: AnyDevice
     circuit: PartitionCircuit
@@ -41,13 +41,13 @@ class PartitionMemory:
         return plain_plan(self.device, group, 1 << self.circuit.log2_domain)
 
     def sums(self, name: str, room: int) -> MostlyBits:
-        """The shape of one of the sums over the witness, with room for so many full scalars."""
+        """Return the shape of an MSM over the witness, with room for `room` full scalars."""
         degree, count = counts(self.circuit)[name]
         return MostlyBits(self.device, group_of(self.circuit, degree), count, room)
 
     @cached_property
     def rooms(self) -> dict[str, int]:
-        """Full scalars of each split that a witness of the circuit has."""
+        """The room for full scalars of each split, for a witness of the circuit."""
         circuit = self.circuit
         blocks = -(-circuit.wires // circuit.width)
         # The constant is 1, the public input is not.
@@ -57,13 +57,13 @@ class PartitionMemory:
 
     @cached_property
     def workspace(self) -> int:
-        """The workspace that the sums over the witness share."""
+        """The bytes of the workspace shared by the MSMs over the witness."""
         rooms = self.rooms
         return max(self.sums(name, rooms[own]).workspace_bytes for name, own in TAIL.items())
 
     @cached_property
     def parts(self) -> dict[str, int]:
-        """Bytes by what they are for."""
+        """The bytes of each part."""
         circuit, device = self.circuit, self.device
         element, domain = circuit.fr.bytes, 1 << circuit.log2_domain
         transforms = NttPlan(device, circuit.fr, circuit.log2_domain, family="snarkjs")
@@ -82,11 +82,11 @@ class PartitionMemory:
 
     @property
     def nbytes(self) -> int:
-        """All of it."""
+        """The sum of the parts."""
         return sum(self.parts.values())
 
     def check(self) -> None:
-        """DeviceError, with the sum, unless all of it is within the device's budget."""
+        """Raise DeviceError with the parts if they exceed the device's budget."""
         budget = self.device.memory_budget
         if self.nbytes > budget:
             listed = ", ".join(f"{name} {bytes_text(size)}" for name, size in self.parts.items())

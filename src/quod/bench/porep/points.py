@@ -1,4 +1,4 @@
-"""What the sums of a partition have in common, however its key is held."""
+"""The common part of resident and streamed sums of a partition."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from quod.msm.gpu.run.record_buckets import RecordedMsm
 
 
 class PartitionSum(SummedPoints):
-    """Points that are each a sum of recorded MSMs."""
+    """Points that are sums of recorded MSMs."""
 
     def __init__(
         self, circuit: PartitionCircuit, recorded: Mapping[str, list[RecordedMsm]]
@@ -26,7 +26,7 @@ class PartitionSum(SummedPoints):
 
 
 def wires_of_b(device: AnyDevice, circuit: PartitionCircuit) -> Buffer:
-    """The wire of each base of B."""
+    """Upload the wire of each base of B."""
     wires = np.arange(circuit.used_in_b, dtype=np.uint32)
     wires *= B_STRIDE
     wires += FIRST

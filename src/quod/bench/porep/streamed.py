@@ -1,15 +1,15 @@
-"""A partition whose key does not stay in a device's memory: blocks of bases pass through it.
+"""A partition whose key is streamed: blocks of bases pass through device memory.
 
     copies   | H0 | A0 | C0 | H1 | A1 | ...
     sums     B2, B1, quotient | H0 | A0 | C0 | H1 | ...
 
-The bases of A, C and H are cut into blocks, an MSM each. Blocks stay on the device as far as a
-share of the key's bytes allows; the others lie in page-locked memory and are copied to a ring of
-buffers. Long blocks (H) and short ones take turns, so that copies find work to hide behind.
+The bases of A, C and H are cut into blocks with an MSM each. As many blocks stay on the device as a
+share of the key's bytes allows. The others are in page-locked memory and are copied to a ring of
+buffers. Long blocks (H) and short ones alternate, so that computation hides the copies.
 
-Copies and sums are recordings of their own, ordered by events: a copy waits for the one before it
-and for the sums of the block whose place in the ring it takes, sums for the copy of their bases.
-How the host goes about it is the `Mode`; what is copied and computed is the same in all of them.
+Copies and MSMs are separate recordings, ordered by events: a copy waits for the copy before it and
+    for the MSM of the block whose buffer it reuses, an MSM for the copy of its bases. The `Mode`
+    decides how the host submits them; all modes copy and compute the same.
 """
 
 from __future__ import annotations
@@ -50,28 +50,28 @@ from quod.msm.gpu.run.workspace import Workspace, workspace_bytes
 from quod.msm.gpu.sort.infinity_mask import find_infinity_mask
 
 Mode = Literal["synchronous", "pre-staged", "deferred"]
-"""How blocks come to the device.
+"""The schedule of copies.
 
 ==================  ===========================================================================
-``synchronous``     copied when they are wanted: the host waits for the copy, then for the sums
-``pre-staged``      copied ahead, as far as the ring goes; the host waits for each of both
-``deferred``        all is submitted at once, one event a copy; the host waits for the end
+``synchronous``     copied when needed: the host waits for the copy, then for the MSM
+``pre-staged``      copied ahead, as far as the ring allows; the host waits for each copy and MSM
+``deferred``        all is submitted at once, one event per copy; the host waits for the end
 ==================  ===========================================================================
 """
 
 BLOCK = 1 << 23
-"""Bases of a block."""
+"""The number of bases in a block."""
 
 RING = 3
-"""Blocks on their way or in use."""
+"""The number of blocks being copied or in use."""
 
-# The MSMs that are cut into blocks, the long one first.
+# The MSMs cut into blocks, the long one first.
 _CUT = ("H", "A", "C")
 
 
 @frozen(eq=False)
 class _Block:
-    """Bases start to stop - 1 of an MSM: on the device, or on the host and in a ring's place."""
+    """Bases start to stop - 1 of an MSM: on the device, or on the host and in a ring buffer."""
 
     name: str
     start: int
@@ -87,7 +87,7 @@ class _Block:
 
 @frozen(eq=False)
 class _Step:
-    """The sums of a block, or of what stays, and the copy before them."""
+    """The MSMs of a block, or of resident bases, and the copy before them."""
 
     copy: Recording | None
     sums: Recording
@@ -95,7 +95,7 @@ class _Step:
 
 @frozen(eq=False)
 class _Program:
-    """All steps of a proof for some numbers of full scalars."""
+    """All steps of a proof for certain numbers of full scalars."""
 
     steps: tuple[_Step, ...]
     early: PartitionSum
@@ -103,9 +103,9 @@ class _Program:
 
 
 def room_for_blocks(circuit: PartitionCircuit, share: float, block: int) -> int:
-    """Bytes of blocks that may stay, beside what always does: the bases of B, and the ring.
+    """Return the bytes of blocks that may stay, besides the bases of B and the ring.
 
-    DeviceError if there is not even room for these.
+    Raises DeviceError if the share has no room for B and the ring.
     """
     whole = base_bytes(circuit)
     size = block * 8 * group_of(circuit, 1).point_words
@@ -120,10 +120,10 @@ def room_for_blocks(circuit: PartitionCircuit, share: float, block: int) -> int:
 
 
 class StreamedSums:
-    """See `ResidentKey`: one proof at a time, of which `share` of the bases' bytes may stay.
+    """A `ResidentKey` for one proof at a time, with `share` of the bases' bytes resident.
 
-    `bases` are those of the whole key in device memory; what does not stay is moved to the host.
-    DeviceError if the share has no room for what always stays, B and the ring.
+    bases: those of the whole key in device memory; blocks that do not stay move to the host.
+    Raises DeviceError if the share has no room for B and the ring.
     """
 
     peak_bytes = 0
@@ -160,7 +160,10 @@ class StreamedSums:
         return find_infinity_mask(self.device, bases.nbytes // (8 * words), words, bases)
 
     def _cut(self, bases: dict[str, Buffer], block: int, left: int) -> Iterator[_Block]:
-        """The blocks of all MSMs in turn; the last ones stay, for the first hide behind B."""
+        """Cut all MSMs into alternating blocks.
+
+        The last blocks stay, as B hides the copies of the first.
+        """
         point = 8 * group_of(self.circuit, 1).point_words
         ranges = [
             [
@@ -194,7 +197,7 @@ class StreamedSums:
             yield _Block(name, start, stop, target, host, mask)
 
     def prepare(self) -> None:
-        """The slot is there."""
+        """Do nothing: the slot exists."""
 
     def start(self, witness: Words | Buffer, beside: Tasks, context: ProofContext) -> GpuSums:
         return GpuSums.started(self._slots, witness, beside, context)
@@ -204,7 +207,7 @@ class StreamedSums:
 
 
 class _Slot:
-    """See `SumSlot`."""
+    """A `SumSlot` for streamed keys."""
 
     def __init__(self, key: StreamedSums) -> None:
         self._key, self.runner = key, key.runner
@@ -230,7 +233,7 @@ class _Slot:
         self._program: _Program | None = None
 
     def _scalars(self, name: str, start: int, count: int) -> Buffer:
-        """The witness's values for a block of bases; for B, which has indices, all of them."""
+        """Return the scalars of a block of bases; for B, which has indices, the whole witness."""
         if name == "B":
             return self._witness
         size = self._key.circuit.fr.bytes
@@ -255,7 +258,7 @@ class _Slot:
         """See `SumSlot`."""
         timeline = context.timeline if context.is_timed else None
         running: list[SubmittedStream] = []
-        # Copies that nobody has come to yet.
+        # Copies that no step has waited for yet.
         waiting: list[SubmittedStream] = []
 
         def submit(recording: Recording, name: str) -> SubmittedStream:
@@ -295,12 +298,12 @@ class _Slot:
                 running.pop(0).wait()
             first.set(None)
         except BaseException as error:
-            # None of them may reach the ring when it is the next proof's.
+            # No copy may reach the ring while the next proof uses it.
             end_after(error, first, [*running, *waiting])
             raise
 
     def _go_on(self, stream: SubmittedStream, running: list[SubmittedStream]) -> None:
-        """Waits for what was submitted, now or at the end."""
+        """Wait for a submission now, or at the end if the mode is deferred."""
         if self._key.mode == "deferred":
             running.append(stream)
         else:
@@ -360,7 +363,7 @@ class _Slot:
 
 
 class _Chain:
-    """Steps that follow one another; the copies of their bases follow one another, too."""
+    """A sequence of steps, and of the copies of their bases."""
 
     def __init__(self, device: AnyDevice) -> None:
         self._device = device
@@ -371,7 +374,7 @@ class _Chain:
 
     @contextmanager
     def step(self, block: _Block | None = None) -> Iterator[RecordingStream]:
-        """The recording of the next step, which takes a block of bases."""
+        """Record the next step, which uses a block of bases."""
         sums, copy = self._device.stream("sums").record(), None
         if self._summed is not None:
             sums.wait_for(self._summed)

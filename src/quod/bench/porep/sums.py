@@ -1,11 +1,11 @@
-"""The sums of a proof of a partition, in a device's memory: see `ResidentKey`.
+"""The MSMs of a partition's proof, with the key in device memory: see `ResidentKey`.
 
     witness ─┬─ A·w, B·w, quotient, MSM over h
              └─ splits into ones and others ── sums over a, b (G1), b (G2), c
 
-Both ways are recordings that run beside each other. The splits belong to the upload: they are
-submitted once the witness is there, so that those of the next witness run beside the sums of the
-present one. What the splits found decides which recording of the sums over the witness is run.
+Both paths are concurrent recordings. The splits are submitted with the upload, so that those of the
+next witness run concurrently with the present MSMs. Their counts decide which recording of the MSMs
+over the witness is replayed.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _EARLY = ("B2", "A", "B1")
 
 @frozen(eq=False)
 class _Tail:
-    """The sums over the witness for some numbers of full scalars, recorded."""
+    """The recorded MSMs over the witness for certain numbers of full scalars."""
 
     recording: Recording
     msms: tuple[RecordedMsm, ...]
@@ -56,7 +56,7 @@ class _Tail:
 
 
 class PartitionSums:
-    """The matrices, bases and workspaces of a key, and its slots."""
+    """The matrices, bases and workspaces of a key, and its pipeline slots."""
 
     witness_device: AnyDevice | None = None
     batches: SumBatches | None = None
@@ -87,7 +87,7 @@ class PartitionSums:
 
     @property
     def peak_bytes(self) -> int:
-        """None: the key holds what its proofs need."""
+        """0, as the key already holds the memory of its proofs."""
         return 0
 
     @property
@@ -111,14 +111,14 @@ class PartitionSums:
 
 
 class _Slot:
-    """What a proof in progress has to itself; see `SumSlot`."""
+    """The state of a proof in progress; see `SumSlot`."""
 
     def __init__(self, key: PartitionSums, copiers: Copiers | None) -> None:
         self.runner = key.runner
         self._key, device, circuit = key, key.device, key.circuit
         self._device = device
         size = circuit.wires * circuit.fr.bytes
-        # Without copiers, witnesses are in page-locked memory already.
+        # Without copiers, witnesses are already in page-locked memory.
         self._upload = None if copiers is None else UploadBuffer(device, size, copiers)
         if self._upload is None:
             self._witness = device.allocate(size, zero=False)
@@ -160,7 +160,7 @@ class _Slot:
         shapes = {name: key.memory.sums(name, rooms[own]) for name, own in TAIL.items()}
         needed = max(shape.workspace_bytes for shape in shapes.values())
         if needed > key.workspace.nbytes:
-            # A witness with more full values than the circuit's own.
+            # The witness has more full values than the circuit's own.
             key.workspace = Workspace(self._device, needed)
         recorded: dict[str, list[RecordedMsm]] = {}
         for name, own in TAIL.items():
@@ -188,7 +188,7 @@ class _Slot:
         return self._tail.late
 
     def upload(self, witness: Words | Buffer, *, pinned: bool = False) -> None:
-        """Brings the witness to the device, and begins its splits."""
+        """Upload the witness and start its splits."""
         self._drop_begun()
         if self._upload is None:
             self._device.upload(np.ascontiguousarray(witness), into=self._witness)
@@ -214,10 +214,10 @@ class _Slot:
             if tail is None:
                 tail = self._tails[tuple(rooms.values())] = self._record_tail(rooms)
             self._tail = tail
-            # That over h was told before it was begun, and may be done.
+            # The MSM over h was announced before its start, and may be done.
             for msm in tail.msms:
                 msm.expect()
-            # Steps that are timed run one after the other.
+            # Timed steps run one after the other.
             replay(self._device, tail.recording, followed, context).wait()
             first.set(None)
             if followed is not None:
@@ -228,7 +228,7 @@ class _Slot:
             raise
 
     def _drop_begun(self) -> None:
-        """Splits of a proof that was given up before it was run."""
+        """Wait for the splits of a proof that was abandoned before it ran."""
         begun, self._begun = self._begun, None
         if begun is not None:
             with suppress(DeviceError):

@@ -1,4 +1,4 @@
-"""The first phase of ceremonies: a contribution, the preparation, and what checks both."""
+"""Benchmarks of a ceremony's first phase: contribution, preparation and verification."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STEPS = ("contribute", "prepare", "verify")
 
 
 def cases(device: str, curve: str, sizes: list[int], steps: list[str]) -> Iterator[Case]:
-    """Each step in process, files included, then as a process beside snarkjs's."""
+    """Yield each step in process, including files, then as a process with snarkjs as peer."""
     from quod.ceremony import contribute, new_powers, prepare, verify
 
     with tempfile.TemporaryDirectory(prefix="quod-bench-ceremony-") as folder:

@@ -1,4 +1,4 @@
-"""Proofs of circuits in Python: synthesis, and from a note to the proof with the key resident."""
+"""Benchmarks of circuits in Python: synthesis, and inputs to proof with the key resident."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SEED = bytes(range(32))
 
 
 def circuit_cases(device: str, name: str) -> Iterator[Case]:
-    """Witnesses of a circuit, once and of a batch, and proofs with a key for tests."""
+    """Yield witnesses of a circuit, single and batched, and proofs with a test key."""
     from quod.device import open_device
     from quod.device.protocol import in_host_memory
     from quod.groth16 import ProvingKey
@@ -59,7 +59,7 @@ def circuit_cases(device: str, name: str) -> Iterator[Case]:
             unit="ms/witness",
             operations=_RESIDENT,
         )
-    # Through WebGPU the kernels of the set-up would be compiled for a single use.
+    # Through WebGPU the set-up kernels would be compiled for a single use.
     short = opened.machine(opened.lanes).has(Capability.SHORT_KERNELS)
     made = make_key(circuit, _KEY_SEED, device=open_device("cpu") if short else opened)
     key = ProvingKey(made, opened)
@@ -79,7 +79,7 @@ def circuit_cases(device: str, name: str) -> Iterator[Case]:
 
 
 def process_cases(device: str, parameters: Path) -> Iterator[Case]:
-    """From a note to its Output with the ceremony's parameters, by the command."""
+    """Yield the command's time from a note to its Output, with the ceremony's parameters."""
     circuit = _chosen(CIRCUITS[0])[0]
     with tempfile.TemporaryDirectory(prefix="quod-bench-") as directory:
         note, output = (Path(directory) / name for name in ("note.json", "output.json"))

@@ -1,4 +1,4 @@
-"""Commitments, from a table in memory to the last message, and what verifies them."""
+"""Benchmarks of commitments, from a table in memory to the last message, and verification."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _TAU = 1 << 200
 def cases(
     device: str, scheme: str, field: str | None, sizes: Sequence[int], *, claims: int
 ) -> Iterator[Case]:
-    """For each size 2**k: a commitment, what opens `claims` claims, the verifier of both."""
+    """Yield for each size 2**k a commitment, the opening of `claims` claims, and verification."""
     found, made = open_device(device), _scheme(scheme, max(sizes, default=1))
     own = field_of(field or _FIELDS.get(scheme, _FIELD))
     for log2_size in sizes:
@@ -41,7 +41,7 @@ def cases(
 
 
 def _scheme(name: str, log2_size: int) -> Scheme:
-    """A scheme; HyperKZG with powers of a known tau, which cost what those of others do."""
+    """Return a scheme; HyperKZG with powers of a known tau, which cost the same as others."""
     if name != WITH_POWERS:
         return scheme_named(name)
     from quod.commitment import HyperKzg, ReferenceString
@@ -57,7 +57,7 @@ def _of_size(
     drawn = words_to_elements(field, random_elements(field, count * log2_size, seed=count))
     points = [drawn[at : at + log2_size] for at in range(0, count * log2_size, log2_size)]
     claims = [Claim(tuple(point), _value(device, field, table, point)) for point in points]
-    # Ligero's tells a timeline of its stages.
+    # Ligero's committer records its stages in a timeline.
     committer: Any = scheme.committer(device, field, log2_size, allow_bits=0)
     traces = {"timeline"} <= set(committer.commit.__annotations__)
 
@@ -112,7 +112,7 @@ def _begun() -> Transcript:
 
 
 def _value(device: AnyDevice, field: FieldSpec, table: Any, point: Sequence[Plain]) -> Plain:
-    """A table's polynomial at a point."""
+    """Evaluate a table's polynomial at a point."""
     shape = Shape(field, SumOfProducts.product(1), 0 if isinstance(field, Modulus) else 1, True)
     run = SumcheckRun(device, shape, len(point))
     run.set_table(0, table)

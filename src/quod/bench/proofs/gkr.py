@@ -1,4 +1,4 @@
-"""Proofs of layered circuits by GKR, from inputs on the host to the last byte, and verification."""
+"""Benchmarks of GKR proofs, from inputs on the host to the last byte, and verification."""
 
 from __future__ import annotations
 
@@ -28,21 +28,22 @@ from quod.layered.gadgets.keccak import STATE, keccak_f
 from quod.layered.program import Program
 
 Draw = Callable[[int], tuple[Words, Any]]
-"""Random inputs of so many instances, and the public ones."""
+"""Draws random inputs for a number of instances, and their public inputs."""
 
 PRODUCTS_OF_KECCAK = 11_000_000
-"""Of M31 in a proof of one Keccak-f, by the least known count for provers gate by gate."""
+"""M31 products in a proof of one Keccak-f: the smallest known count of gate-by-gate provers."""
 
 
 def cases(
     device: str, field: FieldSpec, circuit: str, instances: Sequence[int], *, batch: int,
     commitment: str, reduction: Reduction, proofs: int | None = None, threads: int | None = None,
 ) -> Iterator[Case]:  # fmt: skip
-    """Cases for each number of instances: so many `proofs`, `batch` at a time and as many if None,
-    and the verification of a batch.
+    """Yield proofs and their verification for each number of instances.
 
-    `threads` is how many of a processor compute. Beside proofs of Keccak-f the peer "products" is
-    `PRODUCTS_OF_KECCAK` products in registers an instance, by as many threads.
+    proofs: the number of proofs, computed `batch` at a time; default: `batch`.
+    threads: the number of CPU threads.
+    For Keccak-f the peer "products" computes `PRODUCTS_OF_KECCAK` products per instance in
+    registers, on the same threads.
     """
     found = open_device(device, threads=threads)
     made, draw = CIRCUITS[circuit](field.modulus)
@@ -95,7 +96,7 @@ def cases(
 def _products(
     device: AnyDevice, circuit: str, field: Modulus, instances: int
 ) -> tuple[dict[str, Callable[[], object]], dict[str, str]]:
-    """The peer "products", or why there is none."""
+    """Return the peer "products", or the reason for its absence."""
     if circuit != "keccak" or field.modulus.name != "m31":
         return {}, {"products": "they are those of Keccak-f over M31"}
     if not in_host_memory(device):
@@ -105,7 +106,7 @@ def _products(
 
 @cache
 def keccak(field: Modulus) -> tuple[LayeredCircuit, Draw]:
-    """One Keccak-f[1600] an instance, whose result is asserted to be signs."""
+    """Build a circuit of one Keccak-f[1600] per instance, with the result asserted to be signs."""
     program = Program(field)
     state = keccak_f(program, program.inputs("state", STATE))
     for number, value in enumerate(state):
@@ -127,14 +128,14 @@ _LAYERS, _LOG_SIZE = 16, 16
 
 @cache
 def wide(field: Modulus) -> tuple[LayeredCircuit, Draw]:
-    """2^20 products in 16 layers of 2^16 values, at random, and as many sums; the last is 0."""
+    """Build 16 random layers of 2^16 values with 2^20 products and as many sums; the last is 0."""
     kinds = dict.fromkeys(("add", "multiply"), 1 << _LOG_SIZE)
     return _with_draw(random_layers(field, _LAYERS, _LOG_SIZE, kinds))
 
 
 @cache
 def small(field: Modulus) -> tuple[LayeredCircuit, Draw]:
-    """2^12 gates in ten layers of 2^8 values, at random, half of them products; the last is 0."""
+    """Build ten random layers of 2^8 values with 2^12 gates, half products; the last is 0."""
     kinds = dict.fromkeys(("add", "multiply"), 205)
     return _with_draw(random_layers(field, 10, 8, kinds))
 
@@ -142,8 +143,10 @@ def small(field: Modulus) -> tuple[LayeredCircuit, Draw]:
 def random_layers(
     field: Modulus, layers: int, log_size: int, kinds: Mapping[str, int]
 ) -> LayeredCircuit:
-    """Layers of 2**log_size values and so many gates of some kinds at random, and a last one that
-    has no gates, and is to be 0."""
+    """Build layers of 2**log_size values with random gates.
+
+    kinds: the number of gates per layer by kind. The last layer has no gates and must be 0.
+    """
     generator = np.random.default_rng(1)
 
     def gates(kind: str, count: int) -> Gates:
@@ -175,7 +178,7 @@ _DEPTH = 16
 
 @cache
 def merkle_paths(field: Modulus) -> tuple[LayeredCircuit, Draw]:
-    """A leaf of a tree of 2^16 an instance, whose path gives the root."""
+    """Build the path circuit of one leaf per instance in a tree of 2^16 leaves."""
     layout = path_circuit(_DEPTH)
     if field != layout.circuit.field:
         raise InputError(f"the tree's hash is over {layout.circuit.field.name}, not {field.name}")
@@ -191,4 +194,4 @@ def merkle_paths(field: Modulus) -> tuple[LayeredCircuit, Draw]:
 
 
 CIRCUITS = {"keccak": keccak, "wide": wide, "small": small, "merkle-paths": merkle_paths}
-"""The circuits that are measured, by name."""
+"""The benchmark circuits by name."""

@@ -1,9 +1,9 @@
-"""What a GPU prover of layered circuits gains by each of its measures, one after the other.
+"""A study of the GPU prover of layered circuits: the gain of each optimisation.
 
-The tables of a layer by a lock an entry, by atomic sums, and by sorted runs; the rounds of
-sumchecks in two passes over memory each, in one, and in shared memory; proofs one after the other,
-on streams, side by side, and with the host's work beside the device's. All ways of one thing give
-the same, which is looked at before anything is measured.
+Tables of a layer use locks, atomic sums or sorted runs. Sumcheck rounds take two passes over
+memory, one pass, or shared memory. Proofs run one by one, on streams, in batches, and with host
+work concurrent with the device. All variants must give the same result, which is checked before
+they are measured.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from quod.sumcheck.shape import Shape
 from quod.sumcheck.structs import InputTables, SumcheckMemory, SumcheckSizes
 from quod.sumcheck.tables import Folded, fold
 
-# Words of a sum that is not reduced.
+# The words of an unreduced sum.
 _SUM_WORDS = 2
 
 
@@ -55,7 +55,7 @@ def _gate(
     k: Builder, mixed: MixedField, i: Any, log_size: Any, count: Any, gates: Any, below: Any,
     weights: Any,
 ) -> tuple[Any, Any]:  # fmt: skip
-    """The entry that gate i of all proofs adds to, and what it adds."""
+    """Return the entry to which gate i of all proofs adds, and the summand."""
     proof, gate = i // count, i % count
     x, y, z = k.load(gates, gate * 3, 3)
     value = mixed.base.carried(mixed.base.load(below, (proof << log_size) + y))
@@ -152,7 +152,7 @@ def fold_tables(
 
 
 class _Study:
-    """Recordings on one device, for challenges of a field."""
+    """Recordings of the variants on one device, with challenges from a field."""
 
     def __init__(self, device: AnyDevice, field: FieldSpec, proofs: int, log_size: int) -> None:
         if field.modulus.words > 1 or field.modulus.montgomery_radix != 1:
@@ -180,7 +180,7 @@ class _Study:
     def _cases(
         self, what: str, ways: dict[str, Recording], result: Buffer, again: Callable[[], None]
     ) -> Iterator[Case]:
-        """Those of ways that leave the same in `result`; `again` sets what they change before."""
+        """Yield the variants, which must leave the same `result`; `again` resets their inputs."""
         wanted: Words | None = None
         for way, recording in ways.items():
             again()
@@ -203,7 +203,7 @@ class _Study:
     # --- tables of a layer
 
     def tables(self) -> Iterator[Case]:
-        """Those of the first sumcheck of a layer of products, two an entry."""
+        """Yield tables of a layer's first sumcheck, with two products per entry."""
         device, field, log_size = self._device, self._field, self._log_size
         count, entries = 2 << log_size, self._proofs << log_size
         circuit = random_layers(field.modulus, 1, log_size, {"multiply": count})
@@ -245,7 +245,7 @@ class _Study:
     # --- rounds
 
     def rounds(self) -> Iterator[Case]:
-        """All rounds of sumchecks over products of two tables, all tables in the extension."""
+        """Yield all rounds of sumchecks of products of two tables, all in the extension field."""
         device, field, batch, n = self._device, self._field, self._proofs, self._log_size
         shape = Shape(field, SumOfProducts.product(2), 0, False)
         tables = device.upload(random_elements(field, 2 * batch << n, seed=3))
@@ -320,7 +320,7 @@ class _Study:
     # --- whole proofs
 
     def schedules(self, circuit: LayeredCircuit, name: str, proofs: int) -> Iterator[Case]:
-        """Proofs with one launch for all of them, and with launches of their own."""
+        """Yield proofs batched in one launch, and proofs with launches of their own."""
         device, field = self._device, self._field
         key = VerifyingKey.of(circuit, field, allow_bits=0)
         gates = TwoPhaseGates(device, circuit, field)
@@ -375,7 +375,7 @@ class _Study:
                 yield Case(parameters, partial(run, *arguments), "us/proof", operations=proofs)
 
     def pipelines(self, proofs: int) -> Iterator[Case]:
-        """Batches of Keccak-f one after the other, and with the host's work beside the device's."""
+        """Yield batches of Keccak-f, with and without host work concurrent with the device."""
         circuit, draw = keccak(self._field.modulus)
         key = VerifyingKey.of(circuit, self._field, allow_bits=0)
         inputs, batch = [draw(1)[0]] * proofs, max(1, proofs // 8)
@@ -397,9 +397,13 @@ def study_cases(
     device: DeviceChoice, field: FieldSpec, *, proofs: int = 1024, log_size: int = 11,
     fused: int = 64, log_gates: int = 12,
 ) -> Iterator[Case]:  # fmt: skip
-    """Tables and rounds of so many proofs, in layers of 2**log_size values; `fused` proofs of ten
-    layers with 2**log_gates gates in all, and in each; batches of as many proofs of Keccak-f as
-    there are tables of."""
+    """Yield the whole study.
+
+    proofs, log_size: the number of proofs, and the log2 of values per layer, for tables and rounds;
+        `proofs` also for the pipelines of Keccak-f.
+    fused: the number of proofs in the schedules of ten layers.
+    log_gates: the log2 of gates of those circuits, in all and then per layer.
+    """
     study = _Study(resolve_device(device), field, proofs, log_size)
     yield from study.tables()
     yield from study.rounds()

@@ -1,7 +1,6 @@
-"""Proofs and verification with the key resident.
+"""Benchmarks of Groth16 proofs and verification with the key resident.
 
-The peer is a library in a process of its own that has the key in memory, as this one has; whole
-processes are compared by `quod bench process`.
+The peer is a library in a process with the key in memory; `bench process` compares whole processes.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ if TYPE_CHECKING:
 
 _KEY_SEED = 1
 
-# Proofs of a run that measures how many there are in a while.
+# The number of batches in a throughput run.
 _MANY = 4
 
 
 def cases(device: str, zkey: Path, witness: Path) -> Iterator[Case]:
-    """What there is to measure about one key and witness; `device` as for `quod groth16 prove`."""
+    """Yield proofs and verification for a key and witness; `device` as in `quod groth16 prove`."""
     from quod.formats import Zkey, public_to_json, write_all_atomically
     from quod.formats.names import circuit_name
     from quod.groth16 import ProvingKey
@@ -42,7 +41,7 @@ def cases(device: str, zkey: Path, witness: Path) -> Iterator[Case]:
         "curve": opened.curve,
         "constraints": opened.constraints,
     }
-    # Timings are none of anybody's proofs.
+    # Nobody relies on the proofs of a benchmark.
     key = ProvingKey.from_zkey(zkey, device=device, allow_insecure=True)
     if key.weakness is not None:
         warn(f"{zkey}: anyone can forge proofs for this key: {key.weakness.reason}")
@@ -87,10 +86,10 @@ def chain_cases(
     against: str | None = None,
     also: Sequence[str] = (),
 ) -> Iterator[Case]:
-    """Proofs of chains of products, with keys made for them in memory.
+    """Yield proofs of chains of products, with keys made in memory.
 
-    The peer may be ``cuda``: Quod itself, by the other way to an NVIDIA GPU. With devices `also`,
-    one proof is spread over all of them, and jobs of the key are shared out among them.
+    against: the peer "cuda" is Quod through CUDA instead of WebGPU.
+    also: further devices, on which one proof is spread, and then the key's jobs.
     """
     from quod.bench.chain import ChainCircuit
     from quod.device import open_device
@@ -98,7 +97,7 @@ def chain_cases(
     from quod.groth16.setup import make_key
 
     opened = open_device(device)
-    # Through WebGPU the kernels of the set-up would be compiled for a single use.
+    # Through WebGPU the set-up kernels would be compiled for a single use.
     short = opened.machine(opened.lanes).has(Capability.SHORT_KERNELS)
     maker = open_device("cpu") if short else opened
     for constraints in sizes:
@@ -141,7 +140,7 @@ def chain_cases(
 def _spread(
     key: ProvingKey, devices: list[AnyDevice], witness: Witness, circuit: dict[str, Parameter]
 ) -> Iterator[Case]:
-    """One proof on all devices; then as many jobs on each, each with the whole key."""
+    """Yield one proof on all devices, then as many jobs on each device with the whole key."""
     from quod.groth16 import ProvingKey
     from quod.groth16.gpu.multi_gpu import SeveralGpuKey
 
@@ -184,7 +183,7 @@ def _traced(key: ProvingKey, witness: Witness, timeline: Timeline) -> None:
 
 
 def _together(key: ProvingKey) -> tuple[int, int]:
-    """How many witnesses are proved together, and how many proofs to measure."""
+    """Return the batch size and the number of proofs to measure."""
     batches = key.resident.batches
     together = 1 if batches is None else batches.most
     return together, _MANY * together

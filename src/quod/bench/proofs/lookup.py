@@ -1,4 +1,4 @@
-"""Lookups, from columns in memory to the last message, transcript included."""
+"""Benchmarks of lookups, from columns in memory to the last message, with the transcript."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from quod.transcript.transcript import Transcript
 def cases(
     device: str, field: FieldSpec, sizes: Sequence[int], *, columns: int, bits: int, width: int
 ) -> Iterator[Case]:
-    """Cases for each size 2**k: `columns` of so many rows, all values below 2**bits.
+    """Yield lookups of `columns` columns with 2**k values below 2**bits, for each size 2**k.
 
-    With a `width` above 1 rows and the 2**bits entries of a table are tuples of so many elements.
+    width: above 1, rows and the 2**bits entries of a table are tuples of so many elements.
     """
     found = open_device(device)
     for log2_size in sizes:
@@ -43,7 +43,7 @@ def cases(
 def drawn(
     device: AnyDevice, field: FieldSpec, columns: int, log2_size: int, bits: int, width: int
 ) -> Given:
-    """Random rows of a range, or of a table of tuples: multiples of their number."""
+    """Draw random rows of a range, or of a table of tuples (multiples of their number)."""
     generator = np.random.default_rng(log2_size)
 
     def row(numbers: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[Words]:
@@ -55,7 +55,7 @@ def drawn(
 
 
 def prepared(device: AnyDevice, given: Given) -> Callable[..., None]:
-    """A proof of lookups that are in memory; the first one is checked here."""
+    """Return a function that proves lookups in memory; verifies the first proof."""
     run = LookupRun(device, given.statement)
     run.set_values(given.columns, given.entries(device), given.counted(device))
 
@@ -73,7 +73,7 @@ def prepared(device: AnyDevice, given: Given) -> Callable[..., None]:
 
 
 def _transcript() -> Transcript:
-    """A transcript with a dummy commitment: the time of commitments is not measured."""
+    """Create a transcript with a dummy commitment: commitments are not measured."""
     transcript = Transcript()
     transcript.absorb(Label.COMMITMENT, b"quod bench lookup")
     return transcript

@@ -1,7 +1,7 @@
-"""Partitions of PoRep's shape: one proof, and several of one job following each other.
+"""Benchmarks of PoRep-shaped partitions: one proof, and several of one job in sequence.
 
-The key is made where it is used, in the memory of a device, or by the host for a device that
-computes there. Proofs are verified before they are given out, as all are.
+The key is made in the memory of the device, or by the host for a device that computes there. Proofs
+are verified before they are returned, as always.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from quod.groth16 import ProvingKey
 
 KEY_SEED = 1
-"""Of the keys that are measured."""
+"""The seed of the measured keys."""
 
-# Streams of a proof whose steps compute.
+# The streams of a proof that compute.
 _TRACKS = ("proof", "sums")
 
-# The GPU that a plan is for where there is none: an H200, and what of its memory plans count on.
+# The GPU that plans assume without one: an H200, and its usable memory.
 _LANES, _RESIDENT, _MULTIPROCESSORS = 128, 132 * 2048, 132
 _BUDGET = int(0.92 * (139 << 30))
 
@@ -38,8 +38,10 @@ def cases(
     device: str, log2_domain: int, bits: int, proofs: int, *, pageable: bool, quiet: bool,
     recorder: KernelRecorder | None = None,
 ) -> Iterator[Case]:  # fmt: skip
-    """One proof, and `proofs` in a row, each; with a `recorder` which share of these the copies
-    take beside which nothing is computed."""
+    """Yield one proof, and `proofs` proofs in sequence.
+
+    recorder: also measures the share of time in which copies run and no kernel does.
+    """
     from quod.bench.porep.circuit import PartitionCircuit
     from quod.bench.porep.key import PartitionKey, device_witness
     from quod.device import open_device
@@ -95,7 +97,7 @@ def _in_a_row(key: ProvingKey | PartitionKey, witnesses: list[Witness]) -> None:
 
 
 def _not_hidden(job: Callable[[], None], recorder: KernelRecorder) -> float:
-    """Percent of a job's time: the first upload, beside which there is nothing, is in it."""
+    """Return the exposed share of copies in percent; it includes the first upload."""
     recorder.begin()
     begin = perf_counter()
     job()
@@ -112,7 +114,10 @@ def _traced(
 
 
 def gpu_figures(timeline: Timeline) -> dict[str, float]:
-    """Milliseconds of a partition's steps, which were timed one by one, as cuzk names them."""
+    """Return the milliseconds of a partition's steps under cuzk's names.
+
+    The steps must have been timed one by one.
+    """
     found = dict.fromkeys(("ntt_msm_h_ms", "batch_add_ms", "tail_msm_ms"), 0.0)
     for stage in timeline.rows():
         name = stage.name
@@ -129,7 +134,7 @@ def gpu_figures(timeline: Timeline) -> dict[str, float]:
 
 
 def plan(log2_domain: int, bits: int, *, as_json: bool) -> None:
-    """Prints what the memory of a partition goes to, on one H200; none is needed."""
+    """Print the memory parts of a partition on one H200, which need not exist."""
     from quod.bench.porep.circuit import PartitionCircuit
     from quod.bench.porep.memory import PartitionMemory
     from quod.device.emulated.device import EmulatedDevice

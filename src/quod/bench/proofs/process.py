@@ -1,4 +1,4 @@
-"""Whole processes: how long Quod takes to start, the first proof ever, and a proof's memory."""
+"""Benchmarks of whole processes: start-up, the first proof, and the memory of a proof."""
 
 from __future__ import annotations
 
@@ -29,19 +29,22 @@ from quod.errors import (
 if TYPE_CHECKING:
     from quod.groth16 import ProvingKey
 
-# What Quod cannot start without.
+# The libraries that every start of Quod loads.
 _LIBRARIES = "import numpy, llvmlite.binding"
 
 
 _LEAST_RUNS = 3
 _BUDGET_OF_START = 0.060
 _BUDGET_OF_PROOF = 1.5
-"""What a whole process may take: Python, NumPy and llvmlite starting, so many seconds more, and so
-many times the proof with the key resident."""
+"""The time budget of a whole process, a sum of three parts.
+
+They are the start of Python, NumPy and llvmlite, `_BUDGET_OF_START` seconds, and `_BUDGET_OF_PROOF`
+times a proof with the key resident.
+"""
 
 
 def cases(device: str, zkey: Path, witness: Path) -> Iterator[Case]:
-    """Start-up, and proofs by the command with one key and witness, within a budget."""
+    """Yield start-up times, and proofs by the command with one key and witness."""
     from quod.formats import Zkey
     from quod.formats.names import circuit_name
 
@@ -92,7 +95,7 @@ def cases(device: str, zkey: Path, witness: Path) -> Iterator[Case]:
             reads=True,
         )
         run_python(*prove)
-        # Keys of tests are measured as well.
+        # Test keys are measured as well.
         allowed = "--insecure-test-key"
         export = ["-m", "quod", "zkey", "export", "verificationkey", allowed]
         run_python(*export, str(zkey), str(files.vkey))
@@ -110,7 +113,7 @@ def cases(device: str, zkey: Path, witness: Path) -> Iterator[Case]:
 
 
 class Timed:
-    """A run that remembers how long it took each time."""
+    """A run that records its durations."""
 
     def __init__(self, run: Callable[[], object]) -> None:
         self._run = run
@@ -123,9 +126,9 @@ class Timed:
 
     @property
     def median(self) -> float:
-        """Seconds; the first run, which may have compiled, does not count.
+        """The median in seconds, without the first run, which may compile.
 
-        Measured now if it was not, since its own row was kept.
+        Runs until there are enough durations, if its own row was not measured.
         """
         while len(self._seconds) < 1 + _LEAST_RUNS:
             self()
@@ -133,7 +136,7 @@ class Timed:
 
 
 def _resident(device: str, zkey: Path, witness: Path) -> Callable[[], object]:
-    """Proofs by this process; the key is opened for the first one."""
+    """Return a function that proves in this process and opens the key on its first call."""
     opened: list[ProvingKey] = []
 
     def run() -> None:
@@ -147,7 +150,7 @@ def _resident(device: str, zkey: Path, witness: Path) -> Callable[[], object]:
 
 
 def chain_cases(device: str, curve: str, sizes: Sequence[int]) -> Iterator[Case]:
-    """What the kernels of a proof take to compile, for chains of products of these sizes."""
+    """Yield the compile time of a proof's kernels, for chains of products of these sizes."""
     for constraints in sizes:
         yield Case(
             {
@@ -169,10 +172,9 @@ def _compile_seconds(device: str, curve: str, constraints: int) -> float:
 
 
 def print_compile_seconds(device: str, curve: str, constraints: int) -> None:
-    """How much longer the first opening of a key takes than the next, each with a proof.
+    """Print how much longer the first key opening and proof take than the second.
 
-    That is the time that kernels take to be traced and compiled, and limbs to be chosen. The key is
-    made before, by the processor.
+    This is the time to trace and compile kernels and to choose limbs. The CPU makes the key before.
     """
     from quod.bench.chain import ChainCircuit
     from quod.device.discovery import open_device
@@ -192,8 +194,8 @@ def print_compile_seconds(device: str, curve: str, constraints: int) -> None:
     print(seconds[0] - seconds[1])
 
 
-# A process counts what the one that started it had in memory as its own peak, so the peak is read
-# by a process that has next to nothing.
+# A process inherits its parent's memory as its own peak, so a nearly empty process reads the peak
+# of the measured one.
 _PEAK = """
 import os, subprocess, sys
 with open(os.devnull, "w") as nowhere:
@@ -204,25 +206,24 @@ os._exit(os.waitstatus_to_exitcode(status) & 255)
 """
 
 
-# Quod's own, and those in which drivers keep what they have compiled: NVIDIA's for CUDA and for
-# Vulkan, and Mesa's.
+# Quod's own cache and the compile caches of drivers: NVIDIA's for CUDA and Vulkan, and Mesa's.
 _CACHES = (
     "QUOD_CACHE_DIR", "CUDA_CACHE_PATH", "__GL_SHADER_DISK_CACHE_PATH", "MESA_SHADER_CACHE_DIR",
 )  # fmt: skip
 
 
 def peak_bytes(*arguments: str) -> int:
-    """The peak resident memory of a Python process, run to its end."""
+    """Run a Python process; return its peak resident memory in bytes."""
     relay = [sys.executable, "-S", "-c", _PEAK, sys.executable, *arguments]
     return int(_run(relay, arguments, None))
 
 
 def run_python(*arguments: str, cache: str | None = None) -> str:
-    """Runs Python to its end; what it has printed."""
+    """Run Python; return its output."""
     return _run([sys.executable, *arguments], arguments, cache)
 
 
-# What a command that is measured ends with, the bench ends with as well.
+# A failing command's exit code becomes the bench's.
 _ERRORS = (
     InputError, MismatchError, OutputError, VerificationError, DeviceError, KernelError,
     InsecureKeyError,
@@ -231,7 +232,7 @@ _ERRORS = (
 
 def _run(command: list[str], arguments: tuple[str, ...], cache: str | None) -> str:
     environment = dict(os.environ)
-    # A package that pip has installed has its bytecode; a checkout keeps it after the first run.
+    # Installed packages have bytecode, and a checkout keeps it after the first run.
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     if cache is not None:
         environment |= dict.fromkeys(_CACHES, cache)

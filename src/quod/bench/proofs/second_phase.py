@@ -1,4 +1,4 @@
-"""The second phase of a ceremony, file to file: keys from powers of tau, and contributions."""
+"""Benchmarks of a ceremony's second phase: keys from powers of tau, and contributions."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _SEED = 1
 
 
 STEPS = ("setup", "memory", "contribute", "verify")
-"""`memory` is what a process of `quod groth16 setup` has resident at most."""
+"""The steps; `memory` is the peak resident memory of `quod groth16 setup`."""
 
 
 def cases(device: str, curve: str, powers: Sequence[int], steps: Sequence[str]) -> Iterator[Case]:
-    """These steps for chains that fill domains of 2**power; what one needs is made before."""
+    """Yield steps for chains that fill domains of 2**power, after preparing their inputs."""
     from quod.bench.chain import ChainCircuit
     from quod.formats import write_r1cs
     from quod.groth16.phase2 import contribute, new_key, verify_from_r1cs, write_known_powers
@@ -79,7 +79,7 @@ def cases(device: str, curve: str, powers: Sequence[int], steps: Sequence[str]) 
 
 
 def _peak(r1cs: str, ptau: str, zkey: str, device: str) -> float:
-    """Megabytes."""
+    """Return the peak memory in megabytes."""
     words = ["groth16", "setup", r1cs, ptau, zkey, "--device", device, "--force", "--quiet"]
     return peak_bytes("-m", "quod", *words) / 1e6
 

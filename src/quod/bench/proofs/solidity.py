@@ -1,4 +1,4 @@
-"""Gas of contracts that verify proofs, which no machine changes: ours, and beside it snarkjs's."""
+"""Gas of verifier contracts, Quod's and snarkjs's; independent of the machine."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ _HARDFORK = "prague"
 
 
 def cases(curve: str) -> Iterator[Case]:
-    """Execution gas of `verifyProof` for a valid proof of one public input, precompiles warm as in
-    a transaction; with the optimizer of solc and without."""
+    """Yield the gas of `verifyProof` and of deployment, with and without solc's optimizer.
+
+    `verifyProof` gets a valid proof with one public input; precompiles are warm.
+    """
     from quod.bench.chain import ChainCircuit
     from quod.groth16 import ProvingKey
     from quod.groth16.encodings.solidity import solidity_calldata, solidity_verifier

@@ -1,6 +1,6 @@
-"""A partition whose key passes through the device: figures of each way of copying, and a picture.
+"""Benchmarks of a partition with a streamed key: each mode of copying, and a figure.
 
-What is copied and computed is the same in all: `quod.bench.porep.streamed.Mode`.
+All modes copy and compute the same: see `quod.bench.porep.streamed.Mode`.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _TRACKS = ("copies", "sums")
 def cases(
     device: str, log2_domain: int, bits: int, share: float, picture: Path | None, *, quiet: bool
 ) -> Iterator[Case]:
-    """One proof with a key of which a share stays, in each mode; then with all of it resident."""
+    """Yield a proof with a share of the key resident, in each mode, then with all of it."""
     from quod.bench.porep.circuit import PartitionCircuit
     from quod.bench.porep.key import PartitionKey, device_witness
     from quod.bench.porep.streamed import BLOCK, Mode
     from quod.device import open_device
 
-    # Streams that share one of few connections wait for one another's events.
+    # Streams that share a hardware connection wait for one another's events.
     os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
     circuit = PartitionCircuit.like_porep(log2_domain, bits=bits)
     opened = open_device(device)
@@ -63,7 +63,7 @@ def cases(
         held = [key]
         yield Case(shape | more, partial(_prove, held, witness))
         key.close()
-        # Whoever keeps the case does not keep the key, which takes a good part of the device.
+        # The case must not keep the key alive, which takes much of the device.
         held.clear()
         del key
         gc.collect()
@@ -76,7 +76,10 @@ def _prove(held: list[PartitionKey], witness: Witness) -> None:
 
 
 def copy_figures(stages: Sequence[Stage]) -> dict[str, float]:
-    """Copies of bases, and how long the device computed nothing: milliseconds, GB, GB/s."""
+    """Return the amount and rate of copied bases, and the device's idle time, by name.
+
+    Units are in the names: GB, ms and GB/s.
+    """
     copies = [stage for stage in stages if stage.track == "copies" and stage.bytes]
     computing = _times(stages, "sums")
     if not computing or not copies:
@@ -96,13 +99,13 @@ def copy_figures(stages: Sequence[Stage]) -> dict[str, float]:
 
 
 def _times(stages: Sequence[Stage], track: str) -> list[tuple[int, int]]:
-    """The times, in nanoseconds, in which at least one of the stages of a track ran."""
+    """Return the intervals, in nanoseconds, in which a stage of the track ran."""
     return union((one.begin_ns, one.end_ns or one.begin_ns) for one in stages if one.track == track)
 
 
 def draw(path: Path, modes: dict[str, list[Stage]]) -> None:
-    """Lanes of copies and sums, one pair a mode, on one scale of time."""
-    # Not pyplot: it would look for a display.
+    """Draw copies and sums as a pair of lanes for each mode, on one time axis."""
+    # pyplot would look for a display.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

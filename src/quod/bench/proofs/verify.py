@@ -1,4 +1,4 @@
-"""Many proofs verified together, with the key resident, against one by one in the same run."""
+"""Benchmarks of batch verification with the key resident, against one by one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ _MOST_BYTES = 256 << 20
 
 
 def cases(device: str, vkey: Path, public: Path, proof: Path) -> Iterator[Case]:
-    """Proofs in memory and, of bellman, from their bytes; `InputError` if one does not hold."""
+    """Yield batches of proofs in memory and, for bellman, of encoded proofs.
+
+    Raises InputError if a proof is invalid.
+    """
     from quod.cli.groth16.commands import verifying_key_in
     from quod.cli.groth16.verify_batch import read_lists
     from quod.groth16 import Proof, verify_batch

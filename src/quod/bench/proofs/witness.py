@@ -1,4 +1,4 @@
-"""Witnesses from inputs by circom's wasm: what a job takes once the calculator is compiled."""
+"""Benchmarks of circom's witness calculators, compiled before."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _JOBS = 64
 
 
 def cases(wasm: Path, inputs: Path, threads: list[int]) -> Iterator[Case]:
-    """Opening a calculator that was compiled before, one witness, and many by several threads.
+    """Yield opening a compiled calculator, one witness, and many witnesses by threads.
 
-    Inputs are read from JSON each time, as those of a job are.
+    Inputs are parsed from JSON each time, as for a job.
     """
     calculator = WitnessCalculator.open(wasm)
     given = read_json(inputs, CIRCUIT_INPUT)

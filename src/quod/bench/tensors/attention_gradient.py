@@ -1,7 +1,7 @@
-"""Gradients of attention, of queries, keys and values at once, beside those of PyTorch.
+"""Benchmarks of attention gradients for queries, keys and values, against PyTorch.
 
-Both have the result and what the forward pass keeps; that is not measured. Calls follow each other
-without the host in between: here they are one graph, PyTorch's are queued on a stream.
+The forward pass is not measured: its result and what it keeps are given. Calls follow each other
+    without the host: Quod's are one graph, PyTorch's are queued on a stream.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Shape = tuple[int, ...]
 def cases(
     device: str, against: str | None, kinds: list[str], shapes: list[str], dtype: str
 ) -> Iterator[Case]:
-    """A case for each kind and shape BxHxTxD."""
+    """Yield a case for each kind and shape BxHxTxD."""
     if unknown := set(kinds) - set(KINDS):
         raise InputError(f"{min(unknown)!r} is no kind; there are {', '.join(KINDS)}")
     if dtype not in DTYPES:
@@ -66,7 +66,7 @@ def _case(
     recorder = recorder_of(device, stream)
     for _ in range(calls):
         attention_backward(recorder, slopes, q, k, v, y, sums, causal=causal, out=results)
-        # Two kernels of a call may run beside each other, but not beside the next call's.
+        # Kernels of one call may run concurrently, but not with the next call's.
         stream.event("call")
     recorded = stream.finish().recording
 
@@ -78,7 +78,7 @@ def _case(
     device.download(out[0], found)
     _check(arrays, found, dtype, causal=causal)
 
-    # Five products of queries by keys, of which a causal one is half.
+    # Five products of queries by keys, half of each if causal.
     flop = 10 * math.prod(shape) * shape[2] // (2 if causal else 1)
     parameters: dict[str, Parameter] = {
         "kind": "causal" if causal else "full", "shape": "x".join(map(str, shape)),
@@ -92,12 +92,12 @@ def _case(
 
 
 def _normal(random: np.random.Generator, shape: Shape, dtype: str) -> Any:
-    """Normal numbers: zeros and constants are faster than what users have."""
+    """Draw normal numbers: zeros and constants would be unrealistically fast."""
     return of_dtype(random.standard_normal(shape, np.float32), dtype)
 
 
 def _check(arrays: list[Any], found: Any, dtype: str, *, causal: bool) -> None:
-    """QuodError unless some rows of the gradient of queries are right."""
+    """Raise QuodError unless some rows of the gradient of queries are right."""
     shape = found.shape
     scale, unit = 1 / math.sqrt(shape[3]), {"f32": 2.0**-20, "f16": 2.0**-9, "bf16": 2.0**-6}[dtype]
     places = np.random.default_rng(1).integers(0, (shape[0], shape[1], shape[2]), (_LOOKED_AT, 3))
@@ -111,7 +111,7 @@ def _check(arrays: list[Any], found: Any, dtype: str, *, causal: bool) -> None:
         of_weights = v @ slope[row]
         terms = weights * (of_weights - weights @ of_weights)
         exact = scale * terms @ k
-        # What is summed, and what rounding of the weights and their gradients makes of it.
+        # The size of the sum, which bounds the rounding of the weights and their gradients.
         size = scale * (weights * (np.abs(of_weights) + np.abs(weights @ of_weights))) @ np.abs(k)
         error = np.abs(numbers(found[batch, head, row]) - exact)
         if not (error <= 8 * unit * (size + np.abs(exact))).all():

@@ -1,8 +1,8 @@
-"""Functions of tensors: many calls in one submission, each of other memory, one after the other.
+"""Benchmarks of tensor functions: many sequential calls on different memory in a submission.
 
-A GPU's cache would keep the tensors of one call, and a launch takes longer than small ones: calls
-go round among so many tensors that no cache has them all, and are one graph. So are those of
-PyTorch (`tensor_peers`). The result of the first call is checked against float64 before.
+A GPU's cache would hold the tensors of one call, and a launch takes longer than a small call. So
+calls cycle through more tensors than any cache holds, and are one graph, as are PyTorch's
+(`quod.bench.peers.tensors`). The first result is checked against float64.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from quod.kernel.ops import float8
 Array = NDArray[Any]
 
 _CACHES = 1 << 28
-"""Bytes that no cache has."""
+"""A number of bytes larger than any cache."""
 _MOST_SETS = 256
 _MOVED, _LEAST_CALLS, _MOST_CALLS = 1 << 30, 16, 1024
-"""A submission to a GPU moves so much, by so many calls, that what submitting costs is little."""
+"""The bytes moved and the bounds on calls of a GPU submission, to make its overhead negligible."""
 
 _POOL = (1 << 22) - 3
-"""Random numbers that tensors take turns of: no power of two, lest rows be alike."""
+"""The size of the pool of random numbers; not a power of two, so that rows differ."""
 _ROWS_CHECKED = 64
 
 DTYPES = {"f32": np.float32, "f16": np.float16, "bf16": np.uint16}
-"""Of what NumPy has no name for, the bits."""
+"""The NumPy types of elements; types without one are stored as bits."""
 _RESULTS = {**DTYPES, "tf32": np.float32, "int8": np.int32, "e4m3": np.uint16}
 _UNITS = {
     "f32": 2.0**-23, "f16": 2.0**-10, "bf16": 2.0**-7, "tf32": 2.0**-23, "int8": 0.0,
@@ -56,7 +56,7 @@ def cases(
     device: str, against: str | None, subject: str, kinds: list[str] | None, shapes: list[str],
     dtype: str, threads: int | None,
 ) -> Iterator[Case]:  # fmt: skip
-    """A case for each kind and shape; InputError for those that there are not."""
+    """Yield a case for each kind and shape; raises InputError for an unknown one."""
     rows = OPERATIONS[subject]
     for kind in kinds or []:
         if kind not in rows:
@@ -95,7 +95,7 @@ def _case(
     count = min(_MOST_SETS, -(-_CACHES // moved))
     data += [tensors.of(operation) for _ in range(count - 1)]
     beside = [] if operation.stored else [empty.reshape(of_output)]
-    # What is stored to is no data of the peer's, on a processor too.
+    # Copied, as results must not overwrite the peer's data, on a CPU either.
     memory = [[device.upload(array.copy()) for array in (*arrays, *beside)] for arrays in data]
     check = _checked(operation, data[0], of_output, dtype)
 
@@ -130,7 +130,7 @@ def _case(
 
 
 class _Random:
-    """Tensors of random numbers for calls of a shape."""
+    """Random tensors for calls of a shape."""
 
     def __init__(self, generator: np.random.Generator, shape: Shape, dtype: str) -> None:
         self._generator, self._classes = generator, shape[-1]
@@ -146,7 +146,7 @@ class _Random:
         self.size = np.dtype(_RESULTS[dtype]).itemsize
 
     def of(self, operation: Operation) -> list[Array]:
-        """One call's."""
+        """Draw the tensors of one call."""
         shapes = operation.inputs(self._shape)
         kinds = operation.kinds or ("numbers",) * len(shapes)
         return [self._tensor(*each) for each in zip(kinds, shapes, strict=True)]
@@ -160,13 +160,13 @@ class _Random:
             return np.full(of, self._shape[-2], np.int32)
         pool, first = self._pools[kind], -int(self._generator.integers(_POOL)) % _POOL
         if math.prod(of) <= _POOL:
-            # A part of what is rolled would keep all of it.
+            # A view of the rolled array would keep all of it.
             return pool.take(np.arange(first, first + math.prod(of)), mode="wrap").reshape(of)
         return np.resize(np.roll(pool, -first), of)
 
 
 class _Doubles:
-    """An array whose parts are float64 once they are taken."""
+    """An array whose slices are converted to float64."""
 
     def __init__(self, array: Array) -> None:
         self._array = array
@@ -180,14 +180,14 @@ class _Doubles:
 
 
 def of_dtype(normal: NDArray[np.float32], dtype: str) -> Array:
-    """Numbers of f32 as a type has them; of bf16 the bits, cut off."""
+    """Convert f32 numbers to a type; bf16 as truncated bits."""
     if dtype == "bf16":
         return (normal.view(np.uint32) >> 16).astype(np.uint16)
     return normal.astype(_RESULTS[dtype])
 
 
 def numbers(array: Array) -> Array:
-    """Elements as float64, bf16 and e4m3 from their bits."""
+    """Convert elements to float64; bf16 and e4m3 from their bits."""
     if array.dtype == np.uint8:
         array = float8.values_of(e4m3, array)
     if array.dtype == np.uint16:
@@ -199,7 +199,10 @@ Check = Callable[[str, Array, float], None]
 
 
 def _checked(operation: Operation, data: list[Array], shape: Shape, dtype: str) -> Check:
-    """What raises QuodError unless rows of a result are right; a peer's may be further off."""
+    """Return a function that raises QuodError unless sampled rows of a result are right.
+
+    Its last argument is a factor on the error bound, for peers.
+    """
     count = math.prod(shape[:-1])
     random = np.random.default_rng(1).integers(count, size=_ROWS_CHECKED)
     rows = np.unique([0, count - 1, *random])
@@ -222,7 +225,7 @@ def _checked(operation: Operation, data: list[Array], shape: Shape, dtype: str) 
 
 
 class _Recorder:
-    """A device whose launches are noted; all else is the device's."""
+    """A device that collects launches and delegates everything else."""
 
     def __init__(self, device: AnyDevice, stream: RecordingStream) -> None:
         self._device, self._stream = device, stream
@@ -235,7 +238,7 @@ class _Recorder:
         self._launches.append((kernel, groups, arguments))
 
     def record(self, moved: int, multiply_adds: int) -> None:
-        """The launches since the last time, of which the largest has the work of all."""
+        """Record the collected launches; the largest one is credited with all work."""
         largest = max(groups for _, groups, _ in self._launches)
         for kernel, groups, arguments in self._launches:
             work = (moved, multiply_adds) if groups == largest else (0, 0)
@@ -245,7 +248,7 @@ class _Recorder:
 
 
 def _behind(number: int, step: Step) -> Step:
-    """The step of that number behind the one before it, which it overlaps if it may."""
+    """Order a step after the one before it, overlapping it if possible."""
     before = (number - 1,) if number else ()
     if not isinstance(step, Launch):
         return replace(step, after=before)
@@ -258,7 +261,7 @@ def _recorded(
     device: AnyDevice, call: Callable[..., None], memory: list[list[Any]], calls: int,
     work: tuple[int, int],
 ) -> Callable[..., None]:  # fmt: skip
-    """One submission of so many calls, one after the other as in a model."""
+    """Record `calls` sequential calls as one submission, as in a model."""
     stream = device.stream("tensors").record()
     recorder = _Recorder(device, stream)
     for number in range(calls):

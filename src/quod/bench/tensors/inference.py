@@ -1,6 +1,6 @@
-"""Verified inference: proofs of what a perceptron of 8-bit weights finds, and their verification.
+"""Benchmarks of verified inference: proofs for a perceptron with 8-bit weights.
 
-Weights are random unless a model is given: what a proof takes does not depend on them.
+Weights are random unless a model is given: the cost of a proof does not depend on them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from quod.inference import Layer, Perceptron, Prover, verify
 
 
 def cases(device: str, model: Path | None, widths: list[int], images: int) -> Iterator[Case]:
-    """A case each for proofs, checked before they are given away, their size, and the verifier."""
+    """Yield the time of a proof, including its self-check, its size, and its verification."""
     generator = np.random.default_rng(images)
     perceptron = random_perceptron(widths, generator) if model is None else Perceptron.open(model)
     prover = Prover(open_device(device), perceptron)
@@ -37,7 +37,7 @@ def cases(device: str, model: Path | None, widths: list[int], images: int) -> It
 
 
 def random_perceptron(widths: list[int], generator: np.random.Generator) -> Perceptron:
-    """Layers whose activations are seldom all 0 or all 127; InputError for widths that are none."""
+    """Make layers whose activations are seldom all 0 or all 127; raises InputError."""
     shapes = list(pairwise(widths))
     return Perceptron(
         tuple(

@@ -1,6 +1,6 @@
-"""What `quod bench` measures of tensors: a row each, with its peers and what it is checked against.
+"""The tensor functions that `quod bench` measures, with their peers and references.
 
-A new subject is a row here, its kinds by name, and a line in `tensor_subjects`.
+A new subject is a row in `OPERATIONS`, with its kinds by name, and a line in `subjects`.
 """
 
 from __future__ import annotations
@@ -37,23 +37,25 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Operation:
-    """One function of tensors.
+    """A tensor function.
 
-    Of a shape with these `axes` it takes tensors of the shapes `inputs` and gives one of `output`.
-    `run` is Quod's, of a device, the tensors and ``out=``; `torch` is that of PyTorch, of the
-    module and the tensors. `exact` gives these rows of the result, of arrays of any type, and
-    `error` how far f32 may be off there, in units of 2^-22; `between` are the sizes there of what
-    is rounded to a type of 16 bits on the way. Rows are along all axes but the last. `flop` are the
-    operations where they are the limit, not memory. NumPy is a peer, by `exact`, where it is no
-    stranger to the function.
-
-    Tensors are numbers of the type that is asked for, unless `kinds` says for each that they are
-    "f32", "squares", of f32 as well, "classes" of the last axis, an "order" of all numbers from 0
-    on, or "lengths", which are the axis before the last. Those whose places are `stored`
-    are changed in place: the first is the result, and `run` takes no ``out=``. `f32_alone` is why
-    PyTorch is no peer for other types. A function of one type has it as its `own`: "tf32", f32 of
-    which 10 bits behind the point count, "int8", whose result is int32, or "e4m3", whose result is
-    bf16.
+    axes: the number of axes of its shape.
+    inputs, output: the shapes of its tensors.
+    run: Quod's function, of a device, the tensors and ``out=``.
+    torch: PyTorch's, of the module and the tensors.
+    exact: given rows of the result, for arrays of any type. Rows are along all axes but the last.
+    error: the error bound of f32 there, in units of 2^-22.
+    between: the sizes there of intermediate values rounded to a 16-bit type.
+    flop: the operations, if they and not memory are the limit.
+    numpy: whether NumPy is a peer, with `exact`.
+    kinds: per tensor "numbers" of the requested type (the default), "f32", "squares" (of f32),
+        "classes" of the last axis, an "order" (a permutation from 0 on), or "lengths" (the axis
+        before the last).
+    stored: indices of tensors changed in place; the first is the result, and `run` takes no
+        ``out=``.
+    f32_alone: the reason why PyTorch is no peer for other types.
+    own: the only type of the function: "tf32" (f32 with 10 fraction bits), "int8" (with int32
+        results) or "e4m3" (with bf16 results).
     """
 
     axes: int
@@ -111,7 +113,7 @@ def _tf32_of_torch(torch: Any, a: Any, b: Any) -> Any:
 
 @lru_cache(maxsize=1)
 def _one_on(device: Any) -> Any:
-    """A scale of PyTorch on a device of its, made before calls are recorded."""
+    """Return a scale of 1 on a PyTorch device, made before calls are recorded."""
     return import_module("torch").ones((), device=device)
 
 
@@ -125,7 +127,7 @@ def _float8(*, fast: bool) -> Operation:
     return _gemm(
         "nt", own="e4m3", numpy=False, torch=of_torch,
         run=partial(gemm_fp8, transpose_b=True, dtype="e4m3", fast_accumulation=fast),
-        # Tensor cores add up with some 14 bits.
+        # Tensor cores accumulate with about 14 bits.
         error=lambda rows, a, b: (np.abs(a[rows]) @ np.abs(b[:].T)) * 2**12,
     )  # fmt: skip
 
@@ -133,7 +135,7 @@ def _float8(*, fast: bool) -> Operation:
 _SHORT_PRODUCTS = {
     "tf32": _gemm(
         "nt", own="tf32", run=partial(gemm, transpose_b=True, tf32=True), torch=_tf32_of_torch,
-        # Each factor is rounded toward zero to 10 bits behind the point.
+        # Each factor is truncated to 10 fraction bits.
         error=lambda rows, a, b: (np.abs(a[rows]) @ np.abs(b[:].T)) * 2 * 2**12,
         numpy=False,
     ),
@@ -143,11 +145,11 @@ _SHORT_PRODUCTS = {
     ),
     "e4m3": _float8(fast=False), "e4m3-fast": _float8(fast=True),
 }  # fmt: skip
-"""Lines of both operands are along K, as tensor cores take them."""
+"""Kinds of short types. Rows of both operands are along K, as tensor cores require."""
 
 
 def _heads(rows: Any, q: Any, causal: bool) -> Any:
-    """Head, query and how many keys it sees, of each row."""
+    """Yield head, query and number of visible keys of each row."""
     tokens = q.shape[-2]
     if isinstance(rows, slice):
         rows = range(*rows.indices(math.prod(q.shape[:-1])))
@@ -157,7 +159,7 @@ def _heads(rows: Any, q: Any, causal: bool) -> Any:
 
 
 def _attention_of(rows: Any, q: Any, k: Any, v: Any, *, causal: bool) -> Any:
-    """The result row by row, as no tensor of queries by keys is to be made of many."""
+    """Compute the result row by row, without a large tensor of queries by keys."""
     found = []
     for head, query, seen in _heads(rows, q, causal):
         logits = k[head][:seen] @ q[head][query] / math.sqrt(q.shape[-1])
@@ -167,7 +169,7 @@ def _attention_of(rows: Any, q: Any, k: Any, v: Any, *, causal: bool) -> Any:
 
 
 def _attention_sizes(rows: Any, q: Any, k: Any, v: Any, *, causal: bool) -> Any:
-    """The same with the values' sizes."""
+    """Compute attention with absolute values of v."""
     return _attention_of(rows, q, k, np.abs(v[:]), causal=causal)
 
 
@@ -179,7 +181,7 @@ def _attention_error(rows: Any, q: Any, k: Any, v: Any, *, causal: bool) -> Any:
 
 
 def attention_of_torch(torch: Any, q: Any, k: Any, v: Any, *, causal: bool) -> Any:
-    """cuDNN's where it has the type, the fastest that PyTorch comes with."""
+    """Run PyTorch's attention, with cuDNN, its fastest backend, if that has the type."""
     names = ("CUDNN_ATTENTION", "FLASH_ATTENTION", "EFFICIENT_ATTENTION", "MATH")
     kinds = [getattr(torch.nn.attention.SDPBackend, name) for name in names]
     with torch.nn.attention.sdpa_kernel(kinds, set_priority=True):
@@ -199,11 +201,11 @@ def _attention(*, causal: bool) -> Operation:
 
 
 _PAGE = 16
-"""Keys of a page."""
+"""The number of keys in a page."""
 
 
 def _decode(rows: Any, q: Any, k: Any, v: Any, *, sizes: bool = False) -> Any:
-    """One query of each head; with `sizes` what weights its values' sizes give."""
+    """Attend with one query per head; with `sizes`, over absolute values."""
     found, shared_by = [], q.shape[1] // k.shape[1]
     for row in rows:
         sequence, head = divmod(int(row), q.shape[1])
@@ -215,7 +217,7 @@ def _decode(rows: Any, q: Any, k: Any, v: Any, *, sizes: bool = False) -> Any:
 
 
 def _in_order(pages: Any, table: Any, lengths: Any) -> Any:
-    """The keys of all sequences, one after the other."""
+    """Gather the keys of all sequences from their pages."""
     found = pages[table[:].astype(np.int64)].swapaxes(1, 2)
     keys = found.reshape(*found.shape[:2], -1, found.shape[-1])
     return keys[:, :, : int(lengths[:].max())]
@@ -272,7 +274,7 @@ def _rms_norm(rows: Any, x: Any, weight: Any) -> Any:
 
 
 def _norm_error(rows: Any, x: Any, weight: Any, *bias: Any) -> Any:
-    """The bound of the tests for elements that are about 1; the result is off by a digit or two."""
+    """The error bound of the tests for elements of about 1."""
     spread = 8 * (np.abs(x[rows]) + math.log2(x[rows].shape[-1]) + 4)
     return spread * np.abs(weight[:]) + sum(np.abs(one[:]) for one in bias)
 
@@ -331,7 +333,7 @@ def _first_step(torch: Any, where: Any) -> Any:
 
 
 def _adamw_of_torch(torch: Any, *given: Any) -> Any:
-    # The kernel of torch.optim.AdamW(fused=True), without what counts the steps.
+    # The kernel of torch.optim.AdamW(fused=True), without its step counter.
     torch._fused_adamw_(
         *([one] for one in given), [], [_first_step(torch, given[0].device)], lr=1e-3, beta1=0.9,
         beta2=0.999, weight_decay=0.01, eps=1e-8, amsgrad=False, maximize=False,
@@ -340,7 +342,7 @@ def _adamw_of_torch(torch: Any, *given: Any) -> Any:
 
 
 def _adamw_change(first: Any, gradient: Any, second: Any) -> Any:
-    """The first step's, but for the decay."""
+    """Compute the change of the first step without weight decay."""
     mean, square = 0.9 * first + 0.1 * gradient, 0.999 * second + 0.001 * gradient**2
     return 1e-3 * (mean / 0.1) / (np.sqrt(square / 0.001) + 1e-8)
 
@@ -410,4 +412,4 @@ OPERATIONS: Mapping[str, Mapping[str, Operation]] = {
         ),
     },
 }  # fmt: skip
-"""By subject and kind."""
+"""The functions by subject and kind."""

@@ -1,8 +1,8 @@
-"""Quantised weights times many rows: a chain of different matrices, each fed by the one before.
+"""Benchmarks of quantised weights times many rows: a chain of different matrices.
 
-Prompts of a language model are such products. The peer takes the same blocks apart by Quod's own
-kernel, into f32, and multiplies by cuBLAS in the type of the rows: what one does without a product
-that takes blocks apart on the way.
+Each product's result is the next one's input, as for prompts of a language model. The peer
+dequantises the blocks with Quod's kernel into f32 and multiplies with cuBLAS in the type of the
+rows, the alternative to a fused product.
 """
 
 from __future__ import annotations
@@ -32,8 +32,10 @@ def cases(
     device: str, type_name: str, size: int, matrices: int, rows: int, dtype: str, activations: str,
     plan: str | None = None, workspaces: int = 1,
 ) -> Iterator[Case]:  # fmt: skip
-    """A chain of `matrices` of `size` rows and columns, by `rows` rows of a type. Where weights are
-    stored, products take memory of so many `workspaces` in turn."""
+    """Yield a chain of `matrices` square matrices of `size`, times `rows` rows of a type.
+
+    workspaces: the number of buffers for stored weights, used in turn.
+    """
     check_matrix(type_name, size)
     if dtype not in DTYPES:
         raise InputError(f"{dtype!r} is no type of rows; there are {', '.join(DTYPES)}")
@@ -73,7 +75,7 @@ def cases(
 
 
 def _check(matrix: QuantisedMatrix, blocks: Any, x: Any, how: dict[str, Any]) -> None:
-    """QuodError unless a product is that of the reference."""
+    """Raise QuodError unless a product equals that of the reference."""
     values = dequantise(matrix.type_name, blocks[:_LOOKED_AT]).astype(np.float64)
     found = numbers(matrix.multiply(x, **how))[:, :_LOOKED_AT]
     given = numbers(x)
@@ -86,7 +88,7 @@ def _check(matrix: QuantisedMatrix, blocks: Any, x: Any, how: dict[str, Any]) ->
 def _taken_apart(
     device: AnyDevice, type_name: str, data: list[Any], rows: int, dtype: str
 ) -> tuple[dict[str, Callable[[], object]], dict[str, str]]:
-    """The peer, or why there is none."""
+    """Return the peer, or the reason for its absence."""
     try:
         torch: Any = import_module("torch")
     except ImportError:

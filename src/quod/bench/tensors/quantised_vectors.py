@@ -1,8 +1,8 @@
-"""Quantised weights times vectors: a chain of different matrices, each fed by the one before.
+"""Benchmarks of quantised weights times vectors: a chain of different matrices.
 
-One matrix would stay in a GPU's cache, and its product takes less than a launch; a chain is a step
-of decoding in a language model. The peer is a copy within the device's memory that moves as many
-bytes, so that the ratio is the share of the copy rate.
+Each product's result is the next one's input, as in a decoding step of a language model. A single
+matrix would stay in a GPU's cache, and its product takes less than a launch. The peer copies as
+many bytes within the device's memory, so the ratio is the share of the copy rate.
 """
 
 from __future__ import annotations
@@ -32,8 +32,10 @@ def cases(
     device: str, type_name: str, size: int, matrices: int, layout: dict[str, int],
     activations: str = EXACT,
 ) -> Iterator[Case]:  # fmt: skip
-    """A chain of `matrices` of `size` rows and columns. For exact activations `layout` changes that
-    of the device's FMA units."""
+    """Yield a chain of `matrices` square matrices of `size`.
+
+    layout: for exact activations, overrides of the device's layout for FMA units.
+    """
     check_matrix(type_name, size)
     opened = open_device(device)
     own = replace(layout_for(opened, type_name), **layout) if layout else None
@@ -66,7 +68,7 @@ def _shown(layout: ProductLayout | CoreLayout) -> dict[str, Parameter]:
 
 
 def check_matrix(type_name: str, size: int) -> None:
-    """InputError unless there are such blocks, and so many columns are whole ones."""
+    """Raise InputError unless the block type exists and divides the columns."""
     if type_name not in BLOCK_TYPES:
         raise InputError(f"{type_name!r} is no type of blocks; there are {', '.join(BLOCK_TYPES)}")
     elements = QUANTISED_TYPES[type_name].elements
@@ -75,11 +77,11 @@ def check_matrix(type_name: str, size: int) -> None:
 
 
 def random_matrix(type_name: str, size: int, seed: int) -> NDArray[np.uint8]:
-    """Blocks of random integers, scaled so that a product is about as long as its vector."""
+    """Draw random blocks, scaled so that a product is about as long as its vector."""
     generator, kind = np.random.default_rng(seed), QUANTISED_TYPES[type_name]
     blocks = generator.integers(0, 256, (size, size // kind.elements, kind.bytes), np.uint8)
     fields = kind.scales
-    # Minima of the scale by the mean of the integers centre the values on zero.
+    # Minima of the scale times the mean integer centre the values on zero.
     scales = np.array([1] if fields.centre is None else [1, fields.centre], np.float64)
 
     def scaled(by: float) -> None:
@@ -95,10 +97,10 @@ def random_matrix(type_name: str, size: int, seed: int) -> NDArray[np.uint8]:
 def _check(
     matrix: QuantisedMatrix, blocks: NDArray[np.uint8], x: NDArray[np.float32], activations: str
 ) -> None:
-    """QuodError unless a product is that of the reference."""
+    """Raise QuodError unless a product equals that of the reference."""
     values = dequantise(matrix.type_name, blocks[:_ROWS_LOOKED_AT]).astype(np.float64)
     found = matrix.multiply(x, activations=activations)[:_ROWS_LOOKED_AT]
-    # Nothing that is summed is above it, nor what a minimum takes off.
+    # An upper bound of all summands and minima.
     size = np.abs(values).max() * np.abs(x).sum()
     most = 1e-5 if activations == EXACT else 1e-2
     if not (np.abs(found - values @ x) <= most * size).all():
@@ -108,7 +110,7 @@ def _check(
 def _chained(
     device: AnyDevice, chain: list[QuantisedMatrix], x: NDArray[np.float32], activations: str
 ) -> Callable[..., None]:
-    """One submission of all products, each of the vector that the one before gave."""
+    """Record all products as one submission; check that the final vector is finite."""
     first = device.upload(x)
     between = [device.upload(np.zeros_like(x)) for _ in range(2)]
     recording, given = device.stream("quant").record(), first

@@ -1,6 +1,6 @@
-"""The subjects of tensors: one command each, with the options that all of them have; inference.
+"""The benchmark subjects of tensors, one command each, and verified inference.
 
-What is measured of tensors are rows of `quod.bench.tensors.operations`, by subject and kind.
+The functions measured are rows of `quod.bench.tensors.operations`, by subject and kind.
 """
 
 from __future__ import annotations
