@@ -1,4 +1,4 @@
-"""``python -m quod`` is the quod command."""
+"""The quod command as ``python -m quod``."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class KernelRow:
 
 
 def kernels() -> list[KernelRow]:
-    """All registered kernels, in the order of their names."""
+    """Return all registered kernels, sorted by name."""
     _load()
     return [
         KernelRow(

@@ -1,7 +1,7 @@
-"""Every error that Quod raises on purpose, with the exit code that its command line gives it.
+"""The errors that Quod raises deliberately, with the exit codes of its command line.
 
-The message of an error is one line that says what is wrong and what to do. The exit codes are
-documented in docs/cli.md and tested.
+A message is one line that says what is wrong and what to do. The exit codes are documented in
+docs/cli.md and tested.
 """
 
 from __future__ import annotations
@@ -10,16 +10,15 @@ import os
 
 
 class QuodError(Exception):
-    """Base of all errors with a known cause."""
+    """The base class of all errors with a known cause."""
 
     exit_code = 1
 
 
 class InputError(QuodError):
-    """A file or value that came from outside is malformed.
+    """A file or value from outside is malformed.
 
-    `path` names the file, `section` the part of it and `offset` the byte at which it went wrong;
-    whichever is unknown is None.
+    path, section, offset: the file, the part of it and the byte of the error; None if unknown.
     """
 
     exit_code = 3
@@ -44,21 +43,25 @@ class InputError(QuodError):
 
 
 class MismatchError(InputError):
-    """Two inputs, each well formed, do not belong together (a witness of another circuit, say)."""
+    """Two well-formed inputs do not belong together, such as a witness of another circuit."""
 
     exit_code = 4
 
 
 class OutputError(QuodError):
-    """A result could not be written; no unfinished file is left, but for what can be gone on with
-    (`quod.formats.resumable`)."""
+    """A result could not be written.
+
+    No partial file is left, except one that a later run can resume (`quod.formats.resumable`).
+    """
 
     exit_code = 5
 
 
 class VerificationError(QuodError):
-    """A proof did not verify, or a witness fails constraints; raised by the prover's self-check and
-    by the commands that verify or check."""
+    """A proof did not verify, or a witness fails constraints.
+
+    Raised by the prover's self-check and by commands that verify or check.
+    """
 
     exit_code = 6
 
@@ -70,26 +73,26 @@ class DeviceError(QuodError):
 
 
 class KernelError(QuodError):
-    """A kernel is wrong: its source, its types, or its launch. Names the user's file and line."""
+    """A kernel's source, types or launch are wrong; names the user's file and line."""
 
     exit_code = 8
 
 
 class InsecureKeyError(QuodError):
-    """Anyone can forge proofs for a key: it had no contribution, or its secret is known."""
+    """Anyone can forge proofs for a key: nobody contributed to it, or its secret is known."""
 
     exit_code = 9
 
 
 class ServiceError(QuodError):
-    """The proving service refused a request; `status` is the code of gRPC that says so."""
+    """The proving service refused a request; `status` is the name of the gRPC code."""
 
     exit_code = 10
     status = "FAILED_PRECONDITION"
 
 
 class TryAgainError(ServiceError):
-    """The service refused a request for now; `retry_seconds` says when to ask again."""
+    """The service refused a request for now; retry it after `retry_seconds`."""
 
     exit_code = 11
     status = "UNAVAILABLE"
@@ -100,6 +103,6 @@ class TryAgainError(ServiceError):
 
 
 class RegressionError(QuodError):
-    """A measured figure is worse than its baseline by more than what is allowed, or has none."""
+    """A measured figure is missing in its baseline, or worse by more than the tolerance."""
 
     exit_code = 12

@@ -8,5 +8,5 @@ from __future__ import annotations
 
 
 def installation(extra: str) -> str:
-    """The command that installs an extra, and the folder to run it in."""
+    """Return the command that installs an extra, and the folder to run it in."""
     return f"run `pip install '.[{extra}]'` in a checkout of Quod"

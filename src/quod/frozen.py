@@ -1,10 +1,9 @@
-"""Immutable records: what `dataclasses.dataclass(frozen=True)` gives, without compiling anything.
+"""Immutable records like `dataclasses.dataclass(frozen=True)`, without compiling code.
 
-`dataclass` writes five functions for each class and compiles them when the class is made. A small
-proof's process makes sixty such classes, which took a tenth of its time. Here all classes share
-their functions. Records are declared, compared, hashed, shown and type-checked as dataclasses are
-(PEP 681), but for private fields, which are not shown; they have no slots, and no fields that are
-made by a factory or given by name only.
+`dataclass` writes and compiles five functions for each class. A small proof's process creates sixty
+such classes, which took a tenth of its time. Here all classes share their functions. Records are
+declared, compared, hashed, shown and type-checked as dataclasses (PEP 681), except that private
+fields are not shown. There are no slots, default factories or keyword-only fields.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ def frozen(cls: type[T], /) -> type[T]: ...
 def frozen(*, eq: bool = True) -> Callable[[type[T]], type[T]]: ...
 @dataclass_transform(frozen_default=True)
 def frozen(cls: type[T] | None = None, /, *, eq: bool = True) -> Any:
-    """Makes a record of a class whose annotated names are its fields.
+    """Make a record of a class whose annotated names are its fields.
 
-    Without `eq` it is compared as its base is, by default equal to itself alone. `__post_init__` is
-    called after the fields are set, and what a class defines itself is kept, also in what bases say
-    of themselves (`__repr__`).
+    eq: compare by the fields; otherwise comparison is inherited, by default identity.
+    `__post_init__` runs after the fields are set. Methods that the class defines are kept, and so
+    is an inherited `__repr__`.
     """
     if cls is None:
         return lambda decorated: _made(decorated, eq)
@@ -42,9 +41,9 @@ def frozen(cls: type[T] | None = None, /, *, eq: bool = True) -> Any:
 
 
 def fields_of(record: object) -> dict[str, Any]:
-    """The fields of a record or dataclass and their values, in the order of their declaration.
+    """Return the fields of a record or dataclass with their values, in order of declaration.
 
-    TypeError for anything else.
+    Raises TypeError for anything else.
     """
     names = field_names(type(record))
     if names is None:
@@ -53,7 +52,7 @@ def fields_of(record: object) -> dict[str, Any]:
 
 
 def field_names(cls: type) -> tuple[str, ...] | None:
-    """The names of the fields of a class of records or of a dataclass; None for another class."""
+    """Return the field names of a record class or dataclass; None for another class."""
     if hasattr(cls, "__dataclass_fields__"):
         import dataclasses
 
@@ -62,7 +61,7 @@ def field_names(cls: type) -> tuple[str, ...] | None:
 
 
 def replace(record: R, /, **changes: Any) -> R:
-    """A record like another but for some fields; TypeError for a name that is no field."""
+    """Return a copy of a record with some fields changed; raises TypeError for an unknown name."""
     cls = type(record)
     if hasattr(cls.__init__, _DEFAULTS) and changes.keys() <= set(names := field_names(cls) or ()):
         values = vars(record) | changes
@@ -90,12 +89,12 @@ def _made(cls: type[T], eq: bool) -> type[T]:
 
 
 class _SignatureOfFields:
-    """What `inspect.signature` and `help` show of a class: its fields, not that it takes any."""
+    """The signature for `inspect.signature` and `help`: the fields instead of `*values`."""
 
     def __get__(self, record: object, cls: type) -> Signature:
         defaults = getattr(getattr(cls, "__init__"), _DEFAULTS, None)  # noqa: B009
         if record is not None or defaults is None:
-            # A class with a call of its own, which tells itself.
+            # A class with its own `__init__` has its own signature.
             raise AttributeError("__signature__")
         from inspect import Parameter, Signature
 
@@ -142,7 +141,7 @@ def _methods(cls: type, names: tuple[str, ...]) -> Iterator[tuple[str, Callable[
 
 
 def _compared(cls: type, names: tuple[str, ...]) -> dict[str, Callable[..., Any]]:
-    # Of one name it would give the value itself.
+    # With a single name, attrgetter returns the value instead of a tuple.
     values_of = operator.attrgetter(*names) if len(names) > 1 else _values_of(names)
 
     def __eq__(self: Any, other: object) -> Any:
@@ -172,7 +171,7 @@ def _arranged(
     cls: type, names: tuple[str, ...], defaults: dict[str, Any], values: tuple[Any, ...],
     named: dict[str, Any],
 ) -> tuple[Any, ...]:  # fmt: skip
-    """A value for each field, in their order; TypeError if the call has too few or others."""
+    """Arrange arguments in field order; raises TypeError for missing or unexpected ones."""
     call, count = f"{cls.__name__}()", len(values)
     if count > len(names):
         raise TypeError(f"{call} takes {len(names)} arguments but {count} were given")

@@ -1,4 +1,4 @@
-"""Tables of what has a name, and which name somebody may have meant."""
+"""Tables by name, whose errors suggest the intended name."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ T = TypeVar("T")
 
 
 def nearest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """The name that was probably meant: one that begins so, else the most similar; None if none is.
+    """Return the name that was probably intended, or None.
 
-    `cutoff` is how similar it must be, from 0 to 1.
+    Prefers similar names that begin with `name`.
+    cutoff: the required similarity, from 0 to 1.
     """
-    # Only somebody who erred waits for it.
+    # Loaded only after an error, as it takes time.
     import difflib
 
     close = difflib.get_close_matches(name, list(names), n=3, cutoff=cutoff)
@@ -25,10 +26,11 @@ def nearest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
 
 
 class NameTable(dict[str, T]):
-    """A dictionary by name whose error says which name may have been meant.
+    """A dictionary by name whose error for an unknown name suggests the intended one.
 
-    `place` is what the table is called and `what` it holds, ``a field``; `elsewhere` gives, for a
-    name that other tables have, where it is.
+    place: the name of the table in messages.
+    what: the kind of its values, such as ``a field``.
+    elsewhere: returns a hint for names that are in other tables.
     """
 
     def __init__(
@@ -42,7 +44,7 @@ class NameTable(dict[str, T]):
         raise unknown_name(self._place, self._what, name, self, self._elsewhere)
 
     def __reduce__(self) -> tuple[type[dict[str, T]], tuple[dict[str, T]]]:
-        # Copies are ordinary dictionaries.
+        # Copies and pickles are ordinary dictionaries.
         return dict, (dict(self),)
 
 
@@ -50,7 +52,7 @@ def unknown_name(
     place: str, what: str, name: object, names: Iterable[str],
     elsewhere: Callable[[str], str | None] = lambda name: None,
 ) -> InputError:  # fmt: skip
-    """The error for a name that a table has not; see `NameTable`."""
+    """Create the error for a name that is missing in a table; see `NameTable`."""
     names = list(names)
     if not isinstance(name, str):
         return InputError(f"{what} has a name (str) in {place}, not {type(name).__name__}")

@@ -1,8 +1,8 @@
-"""The least number of security bits, which every prover and verifier with error terms enforces.
+"""The minimum security level of all provers and verifiers with error terms.
 
-Bits are minus the logarithm, to the base 2, of the probability that one attempt at a false proof is
-accepted, with challenges drawn at random. A prover that derives its own challenges from a hash can
-make as many attempts as it pays for. The work of these attempts (grinding) adds no bits.
+The bits are -log2 of the probability that one attempt at a false proof is accepted, with random
+challenges. A prover that derives its own challenges from a hash can make as many attempts as it
+pays for. The work of these attempts (grinding) adds no bits.
 """
 
 from __future__ import annotations
@@ -15,27 +15,28 @@ from quod.errors import InputError
 from quod.validation import whole_number
 
 LEAST_BITS = 100
-"""Provers and verifiers refuse fewer bits, unless the caller lowers the bound with `allow_bits`."""
+"""The default minimum, which callers lower with `allow_bits`."""
 
 MOST_BITS = 256
-"""The bits of a proof without error terms: as many as a digest has."""
+"""The bits of a proof without error terms: the size of a digest."""
 
 
 def bits_of(terms: Iterable[Fraction]) -> int:
-    """Minus the logarithm of the sum of error terms, rounded down; 0 for a sum beyond 1."""
+    """Return -log2 of the sum of error terms, rounded down; 0 for a sum of 1 or more."""
     total = sum(terms, Fraction(0))
     if not total:
         return MOST_BITS
-    # In integers, as small sums may be below all floats.
+    # Computed in integers, as small sums may underflow floats.
     return min(MOST_BITS, math.floor(1 / total).bit_length() - 1) if total < 1 else 0
 
 
 def check_bits(
     what: str, terms: Mapping[str, Fraction], allow_bits: object, *, remedy: str = "say"
 ) -> None:
-    """InputError if error terms leave fewer bits than `allow_bits`.
+    """Raise InputError if the error terms leave fewer bits than `allow_bits`.
 
-    `what` is the subject of the message, `remedy` the verb before the parameter that allows fewer.
+    what: the subject of the message.
+    remedy: the verb before the parameter that allows fewer bits.
     """
     asked_for = whole_number("allow_bits", allow_bits, 0)
     bits = bits_of(terms.values())

@@ -1,8 +1,8 @@
-"""JSON whose nesting is counted before the parser, which recurses on the C stack, sees it.
+"""JSON with a limit on nesting, checked before the recursive parser runs.
 
-Python's own bound is the recursion limit, which other libraries raise beyond the size of the stack.
-Two equal keys in an object are refused, because Python takes the last one and other parsers the
-first. Values for another parser can stay text, and values can be counted before they are created.
+Python's own limit is the recursion limit, which other libraries raise beyond the C stack's size.
+Duplicate keys are refused, because Python keeps the last one and other parsers the first. Values
+for another parser can stay text, and values can be counted before they are created.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 MOST_DEPTH = 32
 
-# One string is one match, which holds up all threads: it takes steps of runs, not of characters.
+# Possessive runs: matching a long string blocks all threads, so it must not step by characters.
 _TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{]|[\]}]', re.DOTALL)
 _COLON = re.compile(r"[ \t\n\r]*:[ \t\n\r]*")
 _SCALAR = re.compile(r"[^,\]}\[{\"]*")
@@ -40,7 +40,7 @@ def load(
     spans = _scan(text, raw)
     plain = text
     if spans:
-        # A number stands for each of these values.
+        # Each of these values is replaced by a number.
         ends = [0, *(end for _, end in spans)]
         begins = [*(begin for begin, _ in spans), len(text)]
         plain = "".join(
@@ -75,7 +75,7 @@ def load(
 def _scan(text: str, raw: Collection[str]) -> list[tuple[int, int]]:
     """Check the nesting of a text, and find the spans of the values of the keys `raw`."""
     keys = {f'"{key}"' for key in raw}
-    # As deep as it has brackets at most: of most documents nothing need be looked at.
+    # The depth is at most the number of brackets, so most documents need no scan.
     deep = text.count("[") + text.count("{") > MOST_DEPTH
     if not deep and not any(key in text for key in keys):
         return []

@@ -1,4 +1,4 @@
-"""What tests of circuits say about them."""
+"""Assertions for tests of circuits."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ __all__ = ["assert_fails", "assert_satisfied"]
 
 
 def assert_satisfied(circuit: Circuit, inputs: Inputs) -> Witness:
-    """The witness for these inputs; AssertionError with every constraint that it does not satisfy.
+    """Return the witness for these inputs.
 
-    InputError for inputs that are not the circuit's.
+    Raises AssertionError with every constraint that it fails, InputError for inputs that are not
+    the circuit's.
     """
     witness = circuit.witness(inputs, check=False)
     if failures := circuit.check(witness):
@@ -24,10 +25,10 @@ def assert_satisfied(circuit: Circuit, inputs: Inputs) -> Witness:
 
 
 def assert_fails(circuit: Circuit, inputs: Inputs, name: str = "") -> None:
-    """AssertionError unless these inputs fail a constraint; with `name` one of that namespace.
+    """Raise AssertionError unless these inputs fail a constraint.
 
-    A constraint of a namespace within counts as well. InputError for inputs that are not the
-    circuit's.
+    name: a namespace that must contain the constraint, directly or nested.
+    Raises InputError for inputs that are not the circuit's.
     """
     failures = circuit.check(circuit.witness(inputs, check=False))
     if not failures:

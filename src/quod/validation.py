@@ -1,8 +1,8 @@
-"""Validators of arguments: whole numbers, truth values, names, classes, arrays, bytes, paths.
+"""Validators of arguments: whole numbers, booleans, names, classes, arrays, bytes, paths.
 
-A call puts arguments through these where untrusted or foreign data enters: files, HTTP, gRPC, the
-command line, native pointers and their sizes, and everything that a verifier reads. Values inside
-are then plain `int`, `bool` and `str`, and a mistake is an error that names the argument.
+They run where untrusted or foreign data enters: files, HTTP, gRPC, the command line, native
+    pointers and their sizes, and everything that a verifier reads. Inside, values are plain `int`,
+    `bool` and `str`. A mistake raises an error that names the argument.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ def whole_number(
     name: str, value: object, low: int | None = None, high: int | None = None, *,
     error: type[QuodError] = InputError,
 ) -> int:  # fmt: skip
-    """A whole number from `low` to `high`, each of which may be left open, as a plain int.
+    """Return a whole number in the closed range from `low` to `high` as a plain int.
 
-    Integers of other libraries are such (`__index__`). Truth values, floats and text are none, even
-    where they equal one. Else raises `error`, which names the argument, the range and the value.
+    None leaves a bound open. Integers of other libraries (`__index__`) are accepted; booleans,
+    floats and text are not. Raises `error` with the argument, the range and the value.
     """
     number = value if type(value) is int else _index(value)
     if number is None or (low is not None and number < low) or (high is not None and number > high):
@@ -48,12 +48,12 @@ def whole_number_or_none(
     name: str, value: object, low: int | None = None, high: int | None = None, *,
     error: type[QuodError] = InputError,
 ) -> int | None:  # fmt: skip
-    """The same where None says that somebody else chooses."""
+    """Return a whole number as `whole_number` does, or None."""
     return None if value is None else whole_number(name, value, low, high, error=error)
 
 
 def flag(name: str, value: object, *, error: type[QuodError] = InputError) -> bool:
-    """True or False itself: text, numbers and arrays are refused, of which "no" would mean yes."""
+    """Return True or False; refuses all other values, as bool("no") is True."""
     if value is True or value is False:
         return value
     raise error(f"{name} must be True or False, not {shown(value)}")
@@ -62,7 +62,7 @@ def flag(name: str, value: object, *, error: type[QuodError] = InputError) -> bo
 def choice(
     name: str, value: object, choices: Sequence[str], *, error: type[QuodError] = InputError
 ) -> str:
-    """One of some words; raises `error` with all of them for anything else."""
+    """Return one of some words; raises `error` with all of them for anything else."""
     if isinstance(value, str) and value in choices:
         return value
     *others, last = choices
@@ -71,8 +71,10 @@ def choice(
 
 
 def member(name: str, value: object, kind: type[E]) -> E:
-    """The member of an enumeration that a word is the value of; InputError with all of these for
-    anything else."""
+    """Return the member of an enumeration with this value.
+
+    Raises InputError with all values for anything else.
+    """
     known = {each.value: each for each in kind}
     if isinstance(value, str) and value in known:
         return known[value]
@@ -82,7 +84,7 @@ def member(name: str, value: object, kind: type[E]) -> E:
 def instance(
     name: str, value: object, kind: type[T], remedy: str, *, error: type[QuodError] = InputError
 ) -> T:
-    """A value of a class; else raises `error`, which says with `remedy` where one comes from."""
+    """Return a value of a class; raises `error` with `remedy` for anything else."""
     if isinstance(value, kind):
         return value
     given = f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
@@ -90,10 +92,10 @@ def instance(
 
 
 def in_order(name: str, value: object) -> Iterable[Any]:
-    """What has items in an order, which are not looked at.
+    """Return an ordered iterable; its items are not checked.
 
-    InputError for text and bytes, which would give their characters, mappings, which would give
-    their keys, and sets, which have no order.
+    Raises InputError for text and bytes (iterated by characters), mappings (by keys) and sets
+    (unordered).
     """
     if not isinstance(value, Iterable) or isinstance(
         value, str | bytes | bytearray | memoryview | Mapping | Set
@@ -103,8 +105,11 @@ def in_order(name: str, value: object) -> Iterable[Any]:
 
 
 def plain_array(name: str, value: object) -> np.ndarray[Any, Any]:
-    """An array of NumPy's own class in the same memory, whatever its own class computes otherwise,
-    such as `numpy.matrix`; InputError for lists and for arrays with a mask."""
+    """Return an array as a plain `numpy.ndarray` that shares its memory.
+
+    Subclasses such as `numpy.matrix` change operators. Raises InputError for lists and masked
+    arrays.
+    """
     if not isinstance(value, _numpy("ndarray")):
         raise InputError(f"{name} must be a NumPy array, not {shown_kind(value)}")
     if is_masked(value):
@@ -115,7 +120,7 @@ def plain_array(name: str, value: object) -> np.ndarray[Any, Any]:
 
 
 def exact_bytes(name: str, value: object, size: int | None = None) -> bytes:
-    """Bytes, of one length if it is given. Nothing of them is in the message."""
+    """Return bytes, of the given length if any; messages do not show them."""
     if not isinstance(value, bytes):
         raise InputError(f"{name} must be bytes, not {shown_kind(value)}")
     if size is not None and len(value) != size:
@@ -124,21 +129,20 @@ def exact_bytes(name: str, value: object, size: int | None = None) -> bytes:
 
 
 def check_function(name: str, value: object) -> None:
-    """InputError for what cannot be called, and for classes."""
+    """Raise InputError unless the value is callable and not a class."""
     if not callable(value) or isinstance(value, type):
         raise InputError(f"{name} is a function, not {shown_kind(value)}")
 
 
 def plain_bytes(name: str, value: object) -> bytes:
-    """A copy of bytes, which may be of a kind that changes; InputError for anything else, such as
-    text, lists and arrays."""
+    """Return a copy of bytes, a bytearray or a memoryview; raises InputError for anything else."""
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value)
     raise InputError(f"{name} is bytes, not {shown_kind(value)}")
 
 
 def file_path(value: object) -> str:
-    """The path of a file as text; InputError for what names none, such as a number or bytes."""
+    """Return the path of a file as text; raises InputError for numbers, bytes and the like."""
     if isinstance(value, (str, os.PathLike)):
         path: object = os.fspath(value)
         if isinstance(path, str):
@@ -147,7 +151,7 @@ def file_path(value: object) -> str:
 
 
 def offers(value: object, attribute: str) -> bool:
-    """Whether a value has an attribute; what it raises when it is asked is a no, but for ours."""
+    """Report whether a value has an attribute; errors count as no, except Quod's own."""
     try:
         return hasattr(value, attribute)
     except QuodError:
@@ -157,18 +161,18 @@ def offers(value: object, attribute: str) -> bool:
 
 
 def is_device(value: object) -> bool:
-    """Whether a value is a device that is open: neither a class of them, nor else what compiles."""
+    """Report whether a value is a device, not a class of devices."""
     own = not isinstance(value, type)
     return own and all(offers(value, name) for name in ("compile", "launch"))
 
 
 def is_masked(array: object) -> bool:
-    """Whether an array says that some of its numbers do not count, which nothing here heeds."""
+    """Report whether an array has a mask, which Quod's functions would ignore."""
     return type(array) not in _numpy("ndarray") and hasattr(array, "mask")
 
 
 def shown(value: object) -> str:
-    """A value for a message: short, on one line, and without trusting what it says of itself."""
+    """Describe a value for a message: short, on one line, without calling foreign code."""
     if type(value) is int and value.bit_length() > 4 * _SHOWN:
         return f"a number of {value.bit_length()} bits"
     if type(value) in _SHORT or isinstance(value, _numpy("generic")):
@@ -178,12 +182,12 @@ def shown(value: object) -> str:
 
 
 def shown_kind(value: object) -> str:
-    """The kind of a value for a message."""
+    """Return the type of a value for a message."""
     return "None" if value is None else f"a {type(value).__name__}"
 
 
 def _numpy(name: str) -> tuple[type, ...]:
-    """A class of NumPy; nothing is of it where NumPy is not loaded, which clients need not do."""
+    """Return a NumPy class, or no class if NumPy is not loaded, as in clients."""
     kind = getattr(sys.modules.get("numpy"), name, None)
     return () if kind is None else (kind,)
 
@@ -192,15 +196,15 @@ def _index(value: object) -> int | None:
     if isinstance(value, bool):
         return None
     try:
-        # Of a subclass of int, too, the number alone.
+        # Converts subclasses of int as well.
         return int.__index__(operator.index(value))  # type: ignore[arg-type]
     except Exception:
-        # What an object of others raises when it is asked.
+        # Any error of a foreign object.
         return None
 
 
 def _power(number: int) -> str:
-    """A bound as people read it: 2**31 - 1 rather than its digits."""
+    """Format a bound, as a power of two if possible: 2**31 - 1."""
     for more, sign in ((0, ""), (1, " - 1")):
         power = number + more
         if power >> 16 and power & (power - 1) == 0:
