@@ -10,12 +10,12 @@ __all__ = ["main"]
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and leave the process."""
     try:
-        # Half of a short command's time; Ctrl-C may come meanwhile.
+        # This import takes half of a short command's time, and Ctrl-C may arrive meanwhile.
         from quod.cli import entry
 
         entry.main(arguments)
     except KeyboardInterrupt:
-        # Before a command began, or once it was over.
+        # Before a command has started or after it has ended.
         import os
 
         os.write(2, b"quod: interrupted\n")

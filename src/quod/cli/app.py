@@ -1,4 +1,4 @@
-"""The command line in typer's form."""
+"""The typer application of the command line."""
 
 from __future__ import annotations
 

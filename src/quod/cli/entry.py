@@ -1,6 +1,6 @@
-"""From the process's arguments to its exit code: every way in which a command can end.
+"""The entry point, from arguments to exit code, and all ways in which a command can end.
 
-Nothing here imports the numeric parts of Quod; commands do, when they run.
+Nothing here imports the numeric parts of Quod; commands do so when they run.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ EXIT_INTERNAL = 70  # EX_SOFTWARE of sysexits.h
 EXIT_INTERRUPTED = 130  # 128 + SIGINT
 EXIT_BROKEN_PIPE = 141  # 128 + SIGPIPE
 
-# Commands that users wait for, with the modules that have functions of their names.
+# Frequent short commands, with the modules of their functions, which skip typer.
 _QUICK = {
     ("groth16", "prove"): "quod.cli.groth16.commands",
     ("groth16", "verify"): "quod.cli.groth16.commands",
@@ -37,19 +37,19 @@ _QUICK = {
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and leave the process."""
-    # They end it like Ctrl-C, so that unfinished output files are removed.
+    # Both signals end the process like Ctrl-C, so that partial output files are removed.
     signal.signal(signal.SIGTERM, _terminate)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as under nohup
         signal.signal(signal.SIGHUP, _terminate)
     warnings.showwarning = warn_of
     prepare_streams()
-    # Imports make a hundred thousand objects that stay; looking for cycles among them takes 40 ms.
+    # Imports create a hundred thousand permanent objects, whose cycle collection takes 40 ms.
     gc.set_threshold(100_000, 20, 20)
     # NumPy's OpenBLAS, which nothing here calls, would start a thread for each core.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     words = sys.argv[1:] if arguments is None else list(arguments)
     code = guard.run_guarded(lambda: run(words)) if memory_limit() is not None else run(words)
-    # Outputs are complete by now; taking the interpreter and its threads down costs 30 ms.
+    # Outputs are complete; shutting the interpreter and its threads down would take 30 ms.
     os._exit(code)
 
 
@@ -60,13 +60,13 @@ def run(arguments: Sequence[str]) -> int:
         sys.stdout.flush()
         return code
     except (BrokenPipeError, ReaderLeft):
-        # Whoever read our output has left; the interpreter must not try to flush it again.
+        # The reader has gone; the interpreter must not flush the output again.
         discard_results()
         return EXIT_BROKEN_PIPE
     except KeyboardInterrupt:
         return _interrupted()
     except SystemExit as leaving:
-        # A signal that ends the process.
+        # Raised by the signal handler.
         return leaving.code if isinstance(leaving.code, int) else EXIT_INTERNAL
     except QuodError as error:
         left = isinstance(error.__cause__, BrokenPipeError)
@@ -112,7 +112,7 @@ def _dispatch(arguments: Sequence[str]) -> int:
 
 
 def _run_quickly(arguments: Sequence[str]) -> bool:
-    """Runs one of `_QUICK`, if its words are plain; False if typer must see them."""
+    """Run a command of `_QUICK`; return False if typer must parse its words."""
     group, name, *words = [*arguments[:2], *([""] * (2 - len(arguments[:2]))), *arguments[2:]]
     if (group, name) not in _QUICK:
         return False
@@ -126,7 +126,7 @@ def _run_quickly(arguments: Sequence[str]) -> bool:
     try:
         command(**values)
     except WrongUsage:
-        # Nothing has been done yet; typer says it beside the usage.
+        # No work has been done yet; typer reports the error with the usage.
         return False
     return True
 
@@ -152,7 +152,7 @@ def _interrupted() -> int:
 
 def _terminate(number: int, _frame: FrameType | None) -> None:
     if number == signal.SIGHUP:
-        # Under a guard both the terminal and the guard send it; the second must not disturb.
+        # Under a guard both the terminal and the guard send it; ignore the second.
         signal.signal(number, signal.SIG_IGN)
     sys.exit(128 + number)
 

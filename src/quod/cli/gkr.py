@@ -250,7 +250,8 @@ def prove(
     note(f"Note: {NOT_ZERO_KNOWLEDGE}.", quiet=quiet)
 
 
-# Gates of all instances above which it takes longer to verify in Python than to compile kernels.
+# The number of gates (all instances) above which verification in Python takes longer than compiling
+# kernels.
 _LARGE = 1 << 15
 
 
@@ -334,7 +335,7 @@ _OPTIONS = {
 
 @contextmanager
 def _options_named() -> Iterator[None]:
-    """What errors advise, in the words of the command line."""
+    """Replace parameter names in errors by option names."""
     try:
         yield
     except InputError as error:
@@ -347,7 +348,7 @@ def _options_named() -> Iterator[None]:
 
 
 def _fails_so_too(key: VerifyingKey) -> str:
-    """What a proof does not say of its key, so that nothing tells which of them is wrong."""
+    """Describe a key for errors, as a proof does not identify its own key."""
     return (
         f"one made with another key does not fit either: this key is of {key.field.name} by "
         f"{key.reduction.value}, {key.commitment.name}, {key.hash.value}"
@@ -366,8 +367,10 @@ def _circuit_and_scheme(
     path: Path, field: str | None, commitment: str, ptau: Path | None, *, insecure: bool,
     recursive: bool,
 ) -> tuple[LayeredCircuit, FieldSpec, Scheme]:  # fmt: skip
-    """The circuit, the field of challenges and the commitment that options name; trees are of the
-    hash that challenges are of."""
+    """Read the circuit, the challenge field and the commitment scheme that the options name.
+
+    Trees use the hash of the challenges.
+    """
     from quod.commitment.scheme_names import parameters_of, scheme_named, scheme_with_powers
     from quod.gkr.files.key import field_named
     from quod.gkr.security import usual_challenges

@@ -1,7 +1,7 @@
-"""Commands under a limit on memory (`ulimit -v`), where native code ends the process by itself.
+"""The guard of commands under a memory limit (`ulimit -v`).
 
-LLVM, OpenBLAS and the C library end the process when an allocation fails. Where there is a limit,
-the command runs in a process of its own, whose end is told as what it is.
+LLVM, OpenBLAS and the C library abort the process when an allocation fails. Under a limit the
+command therefore runs in a child process, whose abort is reported as lack of memory.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ def _but_of_memory(hook: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def run_guarded(run: Callable[[], int]) -> int:
-    """The exit code of `run`, which another process calls; that of `DeviceError` if it aborts."""
+    """Call `run` in a child process; return its exit code, `DeviceError`'s if it aborts."""
     reading, writing = os.pipe()
     passed_on = {signal.SIGTERM}
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         passed_on.add(signal.SIGHUP)
-    # Blocked here from before the other process begins, and taken one by one: a handler would run
-    # too late for a signal that comes just before this process sleeps.
+    # Blocked before the fork and received one by one: a handler would miss a signal that arrives
+    # just before this process sleeps.
     blocked = passed_on | {signal.SIGINT, signal.SIGCHLD}
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
     child = os.fork()
     if child == 0:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, blocked)
-        # What native code prints when it aborts is left out: the line below says it.
+        # The output of an aborting library is discarded; the message below replaces it.
         errors = os.dup(2)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         prepare_streams(errors)
-        # Nor do threads, whose errors come with their results, tell that they ran out of it.
+        # Threads report MemoryError with their results, so it is not printed here.
         threading.excepthook = _but_of_memory(threading.excepthook)
         sys.unraisablehook = _but_of_memory(sys.unraisablehook)
         code = run()

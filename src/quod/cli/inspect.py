@@ -14,7 +14,7 @@ _LONGEST_LINE = 76
 
 
 def inspect(
-    # Whether it may be read is asked by reading it, which says so as every command does.
+    # The command reads it and reports unreadable files as other commands do.
     file: Annotated[Path, Argument("FILE", "Any file Quod can read.", readable=False)],
     as_json: AsJson = False,
 ) -> None:
@@ -29,7 +29,7 @@ def inspect(
     from quod.gkr.files.describe import describe_file
     from quod.inference.files.describe import describe_file as describe_inference
 
-    # Once, for a pipe can be read only once.
+    # Read once, as a pipe cannot be read again.
     data, name = contents(file), os.fspath(file)
     found = describe_file(data, name) or describe_inference(data, name)
     if found is None:
@@ -42,7 +42,7 @@ def inspect(
 
 
 def show_found(found: Mapping[str, object]) -> None:
-    """What was found, a line for each thing."""
+    """Print a description, one line for each field."""
     width = max(map(len, found)) + 2
     for key, value in found.items():
         label = key.replace("_", " ").ljust(width)
@@ -57,7 +57,7 @@ def show_found(found: Mapping[str, object]) -> None:
 
 
 def _weakness(data: memoryview, name: str, kind: str) -> dict[str, object]:
-    """Whether anyone can forge proofs for a key of Groth16, as far as it shows that."""
+    """Report whether a Groth16 key is known to be insecure, and why."""
     from quod.formats import Zkey, parse_verification_key
     from quod.formats.iden3 import Iden3File
     from quod.formats.zkey import file as zkey
@@ -92,6 +92,6 @@ def _shown(value: object) -> str:
 
 
 def _shortened(text: str) -> str:
-    """A text on one line, of which the middle is left out where it is long: files have any."""
+    """Shorten untrusted text to one line by omitting its middle."""
     text = one_line(text)
     return text if len(text) <= _LONGEST_LINE else f"{text[:32]}…{text[-32:]}"

@@ -43,7 +43,7 @@ NOWHERE = "unix:data/grpc.sock"
 
 @contextmanager
 def connect(server: str, token_file: Path | None, certificate: Path | None) -> Iterator[Client]:
-    """A client; the token is never on the command line, which others can see."""
+    """Connect to a server; the token is never on the command line, which others can see."""
     try:
         from quod.service.client import Client
     except ImportError as error:
@@ -201,7 +201,7 @@ def _described(job: RemoteJob) -> dict[str, Any]:
 
 
 def _for_people(found: dict[str, Any]) -> dict[str, Any]:
-    """Times as clocks show them, and of results how many there are."""
+    """Format a job for people: local times, and the number of results."""
     from datetime import datetime
 
     shown = dict(found)
@@ -217,7 +217,7 @@ def _for_people(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _short(status: dict[str, Any]) -> dict[str, Any]:
-    """A status for people: of the document of operators its counts."""
+    """Shorten a status for people: only the counts of the operators' document."""
     document = status.pop("document")
     if document is not None:
         queue = document["queue"]

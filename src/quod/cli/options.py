@@ -1,4 +1,4 @@
-"""Commands, options and groups in typer's form, for what `quick` does not parse."""
+"""The conversion of commands, options and groups to typer, unless `quick` parses them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from quod.cli.parameters import Argument, Group, Option, WrongUsage
 
 
 def typer_form(declared: Argument | Option) -> Any:
-    """An option or argument as typer declares it."""
+    """Convert an option or argument to typer's declaration."""
     if isinstance(declared, Argument):
         return typer.Argument(
             metavar=declared.metavar, help=declared.help, readable=declared.readable
@@ -27,7 +27,7 @@ def typer_form(declared: Argument | Option) -> Any:
 
 
 def _callback(check: Callable[[Any], None]) -> Callable[[Any], Any]:
-    """A check as typer's callback, whose error names the option."""
+    """Convert a check to a typer callback, whose error names the option."""
 
     def callback(value: Any) -> Any:
         with _usage_errors():
@@ -47,7 +47,7 @@ def _usage_errors() -> Iterator[None]:
 
 
 def typer_command(command: Callable[..., None]) -> Callable[..., None]:
-    """A command whose parameters are declared as in `parameters`, for typer."""
+    """Convert a command, whose parameters are declared as in `parameters`, for typer."""
 
     @functools.wraps(command)
     def call(**values: Any) -> None:
@@ -65,14 +65,14 @@ def typer_command(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def typer_group(group: Group) -> typer.Typer:
-    """A group with its commands and groups, for typer."""
+    """Convert a group with its commands and subgroups for typer."""
     app = typer.Typer(help=group.help, no_args_is_help=True)
     add_commands(app, group)
     return app
 
 
 def add_commands(app: typer.Typer, group: Group) -> None:
-    """Register the commands and groups of a group with an application of typer."""
+    """Register the commands and groups of a group with a typer application."""
     for name, command in group.commands.items():
         if isinstance(command, Group):
             app.add_typer(typer_group(command), name=name)

@@ -1,4 +1,4 @@
-"""What is looked at before any work: whether its results could be kept."""
+"""Checks of output files before any work."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def check_outputs(
 
     seen: dict[str, Path] = {}
     for path in inputs:
-        # Who reads it says what is wrong with it.
+        # Reading it reports the error.
         with suppress(OSError):
             seen |= _replaced(path)
     for path in outputs:
@@ -41,15 +41,14 @@ def check_outputs(
 
 
 def _replaced(path: Path) -> dict[str, Path]:
-    """The file that is meant, by its real path; devices such as /dev/null, and pipes, are none, for
-    they may be named twice."""
+    """Return the file by its real path; empty for devices and pipes, which may be named twice."""
     if path.exists() and not path.is_file() and not path.is_dir():
         return {}
     return {os.path.realpath(path): path}
 
 
 def _check_writable(path: Path) -> None:
-    # The write itself decides; this only spares the user a proof that could not be kept.
+    # The write itself decides; this check only avoids work whose result cannot be kept.
     if path.is_dir():
         raise OutputError(f"{path}: could not be written (is a directory); name a file")
     if path.exists() and not path.is_file():

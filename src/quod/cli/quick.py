@@ -1,7 +1,7 @@
-"""The way in for commands that are over in a moment: no library for command lines is loaded.
+"""A minimal parser for very short commands, which avoids loading typer.
 
-What it takes is a part of what typer takes, with the same meaning. Anything else (a request for
-help, a mistake, an unusual way to write an option) is typer's to answer.
+It accepts a subset of typer's syntax with the same meaning. Everything else (requests for help,
+mistakes, unusual spellings of options) is left to typer.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from quod.cli.parameters import Argument, Option
 
 
 def parse(command: Callable[..., None], words: Sequence[str]) -> dict[str, Any] | None:
-    """The arguments to call a command with; None where typer must look at the words."""
+    """Parse the arguments of a command; None if typer must parse the words."""
     hints = get_type_hints(command, include_extras=True)
     places: list[str] = []
     options: dict[str, tuple[str, bool | None]] = {}
@@ -54,7 +54,7 @@ def _dashed(name: str) -> str:
 def _given(
     words: Sequence[str], places: Sequence[str], options: Mapping[str, tuple[str, bool | None]]
 ) -> dict[str, str | bool] | None:
-    """The parameters that are given, by name: flags as they set them, others as text."""
+    """Return the given parameters by name, flags as booleans, others as text; or None."""
     given: dict[str, str | bool] = {}
     arguments: list[str] = []
     rest = iter(words)
@@ -85,7 +85,7 @@ def _given(
 
 
 def _converted(hint: Any, text: str) -> Any:
-    """The value of a parameter of this type; None for text that typer must look at."""
+    """Convert text to a parameter's type; None if typer must parse it."""
     base = get_args(hint)[0]
     kind = next((part for part in get_args(base) if part is not NoneType), base)
     if not text:

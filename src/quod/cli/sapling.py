@@ -139,7 +139,7 @@ def write_circuit(
 
 
 def _inputs(path: Path, asset: str | None) -> Inputs:
-    """What a circuit takes for a note, for one of an asset that of MASP."""
+    """Read a note as inputs of the Sapling circuit, or with an asset of the MASP circuit."""
     from quod.errors import InputError
     from quod.zcash.files import read_note
     from quod.zcash.masp import asset_identifier, masp_output_inputs

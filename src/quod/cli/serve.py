@@ -109,13 +109,13 @@ def _run(config: Config) -> None:
 
 
 def _add_keys(config: Config, given: list[str], allow_insecure: bool) -> None:
-    """Registers keys; makes the repository if it is that of the data."""
+    """Register keys; create the repository if it is inside the data folder."""
     from quod.service.keys import KeyRepository
     from quod.service.queue.opening import own_folder
 
     if not given and config.keys is not None:
         return
-    # Before the keys within it, which others may read.
+    # Created before the keys inside it, which others may read.
     own_folder(config.data)
     repository = KeyRepository(config.keys_folder, create=True)
     for one in given:

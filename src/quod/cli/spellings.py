@@ -1,6 +1,6 @@
-"""snarkjs's other names for commands that Quod has too: short ones, and those of its beginnings.
+"""snarkjs's aliases of commands that Quod has too: short names and historical ones.
 
-They are rewritten before anything else looks at the words, and no help names them.
+They are rewritten before any other parsing, and help does not list them.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ _OF: Mapping[str, str] = {
 SHORT: Mapping[str, tuple[str, ...]] = {
     short: tuple(name.split()) for name, shorts in _OF.items() for short in shorts.split()
 }
-"""The words that a short name stands for."""
+"""The words of each short name."""
 
 PAIRS: Mapping[tuple[str, str], tuple[str, str]] = {
     ("zksnark", "proof"): ("groth16", "prove"),
     ("witness", "verify"): ("wtns", "check"),
 }
-"""Two words that were others once."""
+"""Commands of two words with historical names."""
 
 OLD: Mapping[str, tuple[str, Sequence[tuple[str, str]]]] = {
     "info": ("r1cs info", [("r r1cs", "circuit.r1cs")]),
@@ -82,15 +82,17 @@ OLD: Mapping[str, tuple[str, Sequence[tuple[str, str]]]] = {
         [("pub public", "public.json"), ("p proof", "proof.json")],
     ),
 }
-"""Commands of one word whose files came by options, each with the names of the options and the file
-where it is left out."""
+"""Historical commands of one word whose files were options.
+
+Each has its present name, and for each file the option's names and the default file.
+"""
 
 _CEREMONIES = ("powersoftau", "zkey", "groth16")
 _VALUED = ("-n=", "-name=", "-e=", "-entropy=")
 
 
 def own_words(words: Sequence[str]) -> list[str]:
-    """The words of a command line in Quod's spelling; those that are so already, as they are."""
+    """Rewrite a command line to Quod's spelling."""
     if not words:
         return []
     first, rest = words[0], list(words[1:])
@@ -105,7 +107,7 @@ def own_words(words: Sequence[str]) -> list[str]:
 
 
 def _options(words: list[str]) -> list[str]:
-    """Options with one dash and an equals sign, of which other programs make a value "=x"."""
+    """Rewrite options such as -n=x, which other parsers would read as the value "=x"."""
     found = []
     for word in words:
         if word.startswith(_VALUED):

@@ -24,7 +24,7 @@ MemoryLimit = Annotated[
 
 
 def limits_of(seconds: float, memory: int) -> WitnessLimits:
-    """What a calculator may take, `memory` in MiB."""
+    """Build the limits of a calculator; `memory` is in MiB."""
     from quod.witness import WitnessLimits
 
     return WitnessLimits(seconds=seconds, memory_bytes=memory << 20)
@@ -52,7 +52,7 @@ def calculate(
     given = read_json(inputs, CIRCUIT_INPUT)
     calculator = WitnessCalculator.open(wasm, limits=limits)
     found = calculator.calculate(given, where=os.fspath(inputs))
-    # What no prover would take is not written.
+    # A witness that no prover would accept is not written.
     calculator.checked(found)
     write_atomically(out, found, private=True)
     note(

@@ -41,21 +41,21 @@ MaxHashes = Annotated[
 
 
 class Contribution(Protocol):
-    """What verifiers of both phases give of one, beside its hash."""
+    """A contribution, as verifiers of both phases return it with its hash."""
 
     @property
     def details(self) -> Details: ...
 
 
 def in_words(digest: bytes) -> str:
-    """A hash as ceremonies show it: words of eight hexadecimal digits."""
+    """Format a hash as ceremonies show it, in words of eight hexadecimal digits."""
     return " ".join(digest[at : at + 4].hex() for at in range(0, len(digest), 4))
 
 
 def show_contributions(found: Sequence[tuple[Contribution, bytes]]) -> None:
     """Show each contributor and hash on a line, then that names are not authenticated."""
     for number, (one, digest) in enumerate(found, start=1):
-        # A name is a stranger's: it must not begin a line that looks like one of ours.
+        # A name is untrusted: it must not start a line that looks like Quod's.
         show(one_line(f"{number} {one.details.described}: {in_words(digest)}"))
     show("Names are not authenticated: no hash covers them, so anyone may have changed them.")
 
@@ -63,7 +63,7 @@ def show_contributions(found: Sequence[tuple[Contribution, bytes]]) -> None:
 def contributions_json(
     found: Sequence[tuple[Contribution, bytes]], digest_name: str
 ) -> list[dict[str, object]]:
-    """The same for programs; `digest_name` is what the hash is called."""
+    """Build the JSON of contributors and hashes; `digest_name` is the key of the hash."""
     return [
         {
             "name": one.details.name,
@@ -79,9 +79,10 @@ def contributing_commands(
     steps: Callable[[], tuple[Callable[..., Any], Callable[..., Any]]],
     show_receipt: Callable[[Any, Path, bool], None],
 ) -> tuple[Callable[..., None], Callable[..., None]]:
-    """Return both commands; `steps` returns the function of each, once one of them runs.
+    """Return both commands.
 
-    `show_receipt` shows what came of it, given the output and whether to be quiet.
+    steps: returns the function of each command; called when a command runs.
+    show_receipt: prints the result, given the output and whether to be quiet.
     """
 
     def contribute(

@@ -181,7 +181,7 @@ def verify(
 
 
 def _two_files(files: list[Path]) -> tuple[Path, Path]:
-    """The two, after snarkjs's word for what is prepared; `WrongUsage` otherwise."""
+    """Return the two files, without snarkjs's word "phase2"; raises WrongUsage otherwise."""
     named = files[1:] if len(files) == 3 and str(files[0]) == "phase2" else files
     if len(named) != 2:
         raise WrongUsage("name the powers of tau and the file to write, two files")

@@ -1,8 +1,8 @@
-"""A progress display that follows a timeline: one line for each stage at work.
+"""A progress display that follows a timeline, with a line for each running stage.
 
-It appears only on a terminal, and only once the work has taken a moment, so that short commands
-pay nothing for it. Kernels that are compiled, which they are once a machine, have a stage of their
-own; off a terminal one line tells of them.
+It appears only on a terminal, and only after a delay, so that it costs short commands nothing.
+Compiling kernels, which happens once per machine, has a stage of its own; off a terminal it is
+reported in one line.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ DELAY_SECONDS = 0.15
 REFRESH_SECONDS = 0.08
 MOST_LINES = 8
 COMPILING_SECONDS = 0.5
-"""After so long it is said off a terminal, too."""
+"""The delay after which compilation is also reported off a terminal."""
 
 
 @contextmanager
 def followed_timeline(*, quiet: bool) -> Iterator[Timeline]:
-    """A timeline whose stages are shown on standard error while the body runs.
+    """Yield a timeline whose stages are shown on standard error.
 
-    Nothing is shown if `quiet`; off a terminal, only that kernels are compiled.
+    Shows nothing if `quiet`; off a terminal shows only that kernels are compiled.
     """
     if quiet or not sys.stderr.isatty():
         timeline = Timeline()
@@ -50,9 +50,10 @@ def followed_timeline(*, quiet: bool) -> Iterator[Timeline]:
 
 
 class _Compiling:
-    """What the compiler does as stages of a timeline: called with how many kernels are done of all.
+    """Records compilation as stages of a timeline.
 
-    They are no stages of a thread, for several compile at once, and others wait meanwhile.
+    Called with the numbers of kernels done and in all. The stages belong to no thread, as several
+    threads compile and others wait.
     """
 
     def __init__(
@@ -77,7 +78,7 @@ class _Compiling:
         stage.progress(done, total)
         if not self._is_told and now - self._first_ns > COMPILING_SECONDS * 1e9:
             self._is_told = True
-            # Whoever reads it may have gone; the proof is none the worse.
+            # The reader may have gone, which does not affect the proof.
             with suppress(OSError, ValueError):
                 note(f"{self._name}: {done} of {total}")
         if done == total:
@@ -88,14 +89,14 @@ class _Compiling:
 
 
 def _compiling_text() -> str:
-    # A command that finds its kernels in the cache does not need this module.
+    # Not needed if all kernels are in the cache.
     from quod.device.cache.compile_notice import compiling_text
 
     return compiling_text()
 
 
 class ProgressDisplay:
-    """The listener: workers only note what is open; one thread of its own draws."""
+    """A listener of timelines: workers record open stages, and its own thread draws them."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -104,11 +105,11 @@ class ProgressDisplay:
         self._thread = threading.Thread(target=self._draw, name="progress", daemon=True)
 
     def start(self) -> None:
-        """Begin to follow."""
+        """Start the drawing thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Take the display off the terminal."""
+        """Stop the drawing thread and remove the display."""
         self._over.set()
         self._thread.join()
 
@@ -118,7 +119,7 @@ class ProgressDisplay:
             self._open.append(stage)
 
     def progress(self, stage: Stage) -> None:
-        """Nothing to note: the stage holds its own numbers."""
+        """Do nothing: the stage holds its own numbers."""
 
     def end(self, stage: Stage) -> None:
         """See `quod.device.runtime.timeline.Listener`."""
@@ -126,7 +127,7 @@ class ProgressDisplay:
             self._open.remove(stage)
 
     def leaves(self) -> list[Stage]:
-        """The stages at work: open ones with no open stage inside."""
+        """Return the open stages without open inner stages."""
         with self._lock:
             parents = {id(stage.parent) for stage in self._open}
             return [stage for stage in self._open if id(stage) not in parents][:MOST_LINES]
@@ -173,7 +174,7 @@ class ProgressDisplay:
 
 
 def path_of(stage: Stage) -> str:
-    """The names from the outermost stage down to `stage`."""
+    """Join the names from the outermost stage to `stage`."""
     names = [stage.name]
     while stage.parent is not None:
         stage = stage.parent

@@ -1,7 +1,7 @@
-"""Standard streams that are always open, and writes to them that fail as they should.
+"""Standard streams that are always open, with distinct handling of failed writes.
 
-Results that cannot be written are an error of their own; remarks on standard error that nobody can
-read are lost, and change nothing about the work.
+A failed write of results is an error. A failed write to standard error is ignored and does not
+affect the work.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 class ReaderLeft(Exception):
-    """Whoever read standard output has closed it: `quod kernel emit ... | head`.
+    """The reader of standard output has closed it, as in `quod kernel emit ... | head`.
 
-    Not an OSError, which Typer would take for its own.
+    Not an OSError, which typer would handle itself.
     """
 
 
 class _Results(io.FileIO):
-    """Standard output. Writes raise `ReaderLeft`, or `OutputError` for a full disk, say."""
+    """Standard output; failed writes raise `ReaderLeft` or OutputError (a full disk)."""
 
     def write(self, data: ReadableBuffer, /) -> int:
         try:
@@ -40,7 +40,7 @@ class _Results(io.FileIO):
 
 
 class _Remarks(io.FileIO):
-    """Standard error. What cannot be written is lost."""
+    """Standard error; failed writes are ignored."""
 
     def write(self, data: ReadableBuffer, /) -> int:
         try:
@@ -50,15 +50,15 @@ class _Remarks(io.FileIO):
 
 
 def prepare_streams(errors: int = 2) -> None:
-    """Opens the standard streams that are closed on nothing, and sets `sys.stdout` and `stderr`.
+    """Open closed standard streams on /dev/null, and set `sys.stdout` and `sys.stderr`.
 
-    `errors` is the descriptor to which standard error goes.
+    errors: the descriptor of standard error.
     """
     for number in (0, 1, 2):
         try:
             os.fstat(number)
         except OSError:
-            # Else the next file to be opened, a result perhaps, would be taken for the stream.
+            # Otherwise the next opened file, such as a result, would become the stream.
             opened = os.open(os.devnull, os.O_RDWR)
             if opened != number:
                 os.dup2(opened, number)
@@ -70,14 +70,14 @@ def prepare_streams(errors: int = 2) -> None:
 
 
 def discard_results() -> None:
-    """What is still to be written to standard output goes nowhere: it cannot be written."""
+    """Discard buffered standard output, which cannot be written."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.close(nowhere)
 
 
 def _text(raw: io.FileIO, before: TextIO | None) -> io.TextIOWrapper:
-    # What the encoding lacks is escaped; it is no reason to fail.
+    # Characters that the encoding lacks are escaped instead of failing.
     return io.TextIOWrapper(
         io.BufferedWriter(raw), encoding=before.encoding if before else None,
         errors="backslashreplace", line_buffering=isinstance(raw, _Remarks) or raw.isatty(),

@@ -1,4 +1,4 @@
-"""What a user sees: results on standard output, everything else on standard error."""
+"""The output of commands: results on standard output, everything else on standard error."""
 
 from __future__ import annotations
 
@@ -20,38 +20,39 @@ if TYPE_CHECKING:
     from quod.device.runtime.timeline import Row, Timeline
 
 
-# Codes that move the cursor, ring or reorder text; lone surrogates stand for bytes of file names.
+# Codes that move the cursor, ring the bell or reorder text, and lone surrogates, which stand for
+# bytes of file names.
 _UNPRINTABLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 
 
 _UNBROKEN = 1 << 30
-"""Columns; rich takes no more of them than a table needs."""
+"""A width in columns beyond any table; rich uses only what a table needs."""
 
 
 def printable(text: str) -> str:
-    """Text for a terminal: all but lines and tabs that is no character to be read is escaped.
+    """Escape all unprintable characters except line breaks and tabs.
 
-    What this module shows goes through it once, so that names and contents of files give a
-    terminal no commands.
+    All output of this module passes through it once, so that names and contents of files cannot
+    control the terminal.
     """
     return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def one_line(text: str) -> str:
-    """The same for what is said on one line: a name with a line break in it must not begin one."""
+    """Escape all unprintable characters, so that a name with a line break cannot start a line."""
     return printable(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def show(text: str) -> None:
-    """A result, on standard output. Raises `ReaderLeft` and `OutputError`, see `streams`."""
+    """Print a result on standard output; raises `ReaderLeft` and OutputError, see `streams`."""
     sys.stdout.write(printable(text if text.endswith("\n") else text + "\n"))
     sys.stdout.flush()
 
 
 def show_beside(out: str | os.PathLike[str], text: str) -> None:
-    """A result beside the file `out`: on standard error if that went to standard output."""
+    """Print a result that accompanies `out`, on standard error if `out` is standard output."""
     from quod.formats.target_path import follow
 
     if follow(os.fspath(out)) == 1:
@@ -61,35 +62,35 @@ def show_beside(out: str | os.PathLike[str], text: str) -> None:
 
 
 def show_valid(*, quiet: bool, what: str = "the proof is valid") -> None:
-    """That a proof is valid, unless `quiet`; whether it can be written does not matter."""
+    """Print that a proof is valid unless `quiet`; a failed write is only a warning."""
     if quiet:
         return
     try:
         show(f"OK: {what}.")
     except (OutputError, ReaderLeft):
-        # The exit code says it.
+        # The exit code reports it.
         discard_results()
         warn(f"{what}, but standard output could not be written")
 
 
 def show_json(value: Any) -> None:
-    """A result for programs, on standard output."""
+    """Print a result as JSON on standard output."""
     show(json.dumps(value, indent=1))
 
 
 def note(text: str, *, quiet: bool = False) -> None:
-    """A line about what happened, on standard error unless `quiet`."""
+    """Print a remark on standard error unless `quiet`."""
     if not quiet:
         print(one_line(text), file=sys.stderr)
 
 
 def warn(text: str) -> None:
-    """A warning; `--quiet` does not hide it."""
+    """Print a warning, which `--quiet` does not hide."""
     note(f"quod: warning: {text}")
 
 
 def fail(text: str) -> None:
-    """Why the command ends, as one line; `--quiet` does not hide it."""
+    """Print the reason for a failure in one line, which `--quiet` does not hide."""
     note(f"quod: {' '.join(text.split())}")
 
 
@@ -97,7 +98,7 @@ def warn_of(
     message: Warning | str, category: type[Warning], filename: str, lineno: int,
     file: TextIO | None = None, line: str | None = None,
 ) -> None:  # fmt: skip
-    """What Python's `warnings` call: Quod's own warnings are a line like any other."""
+    """Print a warning of Python's `warnings`; Quod's own ones in one line."""
     if issubclass(category, UserWarning) and file is None:
         warn(str(message))
     else:
@@ -113,7 +114,7 @@ def show_table(
     title: str | None = None,
     stderr: bool = False,
 ) -> None:
-    """A table of plain text cells; the columns named in `right` hold numbers."""
+    """Print a table of plain text cells; the columns in `right` are right-aligned."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -139,9 +140,9 @@ _NUMBERED = re.compile(r"(layer|chunk) \d+: ")
 
 
 def show_timings(timeline: Timeline, limits: Limits | None = None, *, stderr: bool = True) -> None:
-    """The stage table of a timeline; with `limits`, how near to them each stage came.
+    """Print the stages of a timeline; with `limits`, how near each stage came to them.
 
-    Layers and chunks are put together: a circuit may have thousands, each with a dozen stages.
+    Layers and chunks are merged: a circuit may have thousands, each with a dozen stages.
     """
     rows = [
         (
@@ -166,7 +167,7 @@ def show_timings(timeline: Timeline, limits: Limits | None = None, *, stderr: bo
 
 
 def _of_limit(row: Row, limits: Limits | None) -> str:
-    """The share of the limit that a stage meets first, and which one it is."""
+    """Return the share that a stage reaches of its tighter limit, and the limit's name."""
     if limits is None or not row.busy or not (row.bytes or row.multiply_adds):
         return ""
     share = limits.least_seconds(row.bytes, row.multiply_adds) / row.busy
@@ -177,6 +178,6 @@ def _console(*, stderr: bool) -> Console:
     from rich.console import Console
 
     stream = sys.stderr if stderr else sys.stdout
-    # Off a terminal a table is for a file or a program: no line is broken.
+    # Off a terminal, lines of a table are never wrapped.
     width = None if stream.isatty() else _UNBROKEN
     return Console(file=stream, highlight=False, width=width)

@@ -1,6 +1,6 @@
 """quod groth16: prove, verify, and keys.
 
-Proofs take a fraction of a second, so what these functions import when they run is held to a list
+Proofs take a fraction of a second, so the imports of these functions are limited to a list
 (tests/test_import_time.py), and `quick` calls `prove` and `verify` without typer.
 """
 
@@ -100,7 +100,7 @@ def prove_to(
     trace: Path | None,
     quiet: bool,
 ) -> None:
-    """Opens a key, makes a proof of a witness for it, and writes it with its public inputs."""
+    """Open a key, prove a witness, and write the proof and its public inputs."""
     if seed is not None:
         warn("--seed fixes the proof's blinding: whoever knows the seed can learn from the proof")
 
@@ -175,7 +175,7 @@ def verify(
 def verifying_key_in(
     path: Path, device: str, arkworks: str | None = None, *, allow_insecure: bool
 ) -> VerifyingKey:
-    """The key in a file of snarkjs, of bellman or of arkworks over a curve."""
+    """Read a verifying key of snarkjs, bellman or (over a curve) arkworks."""
     from quod.formats.source import begins_as_text
     from quod.groth16 import VerifyingKey
 
@@ -199,13 +199,13 @@ def _proof_in(path: Path, curve: str, arkworks: str | None) -> Proof:
         from quod.groth16.encodings import arkworks as ark
 
         return ark.read_proof(path, curve, check_subgroup=False)
-    # Once, for a pipe can be read only once.
+    # Read once, as a pipe cannot be read again.
     content, name = read_json(path, PROOF), str(path)
     if is_text(content):
         return Proof.from_json_text(content, curve=curve, name=name)
     from quod.groth16.encodings.bellman import proof_from_bytes
 
-    # Verification looks at subgroups.
+    # Verification checks subgroups.
     return proof_from_bytes(content, check_subgroup=False, name=name)
 
 

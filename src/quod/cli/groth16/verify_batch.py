@@ -13,15 +13,15 @@ from quod.formats.strict_json import PROOFS, read_json
 from quod.groth16 import Proof, Verdict, VerifyingKey, verify_batch
 from quod.wording import counted
 
-# Of those that are not valid an error names so many.
+# The number of invalid proofs that an error names.
 _NAMED = 20
 
 
 def verify_lists(key: VerifyingKey, public: Path, proof: Path, *, quiet: bool) -> None:
-    """Verify each proof of a list for the public inputs at its place of another.
+    """Verify each proof of a list for the public inputs at the same index of another list.
 
-    `VerificationError` says which are not valid, after a warning for each that is malformed;
-    `InputError` and `MismatchError` for files that are no such lists, or of different lengths.
+    Raises VerificationError with the invalid ones, after a warning for each malformed one;
+    InputError and MismatchError for malformed lists or lists of different lengths.
     """
     inputs, proofs = read_lists(key, public, proof)
     errors: dict[int, InputError] = {}
@@ -52,7 +52,7 @@ def verify_lists(key: VerifyingKey, public: Path, proof: Path, *, quiet: bool) -
 def read_lists(
     key: VerifyingKey, public: Path, proof: Path
 ) -> tuple[list[tuple[int, ...] | InputError], list[Proof | InputError]]:
-    """The public inputs and the proofs of two files, as many of each; or their errors."""
+    """Read equally many public inputs and proofs from two files; malformed ones as errors."""
     inputs, proofs = read_publics(public, curve=key.curve), _proofs(key, proof)
     if len(inputs) != len(proofs):
         raise MismatchError(
@@ -65,7 +65,7 @@ def read_lists(
 
 
 def _proofs(key: VerifyingKey, path: Path) -> list[Proof | InputError]:
-    # Once, for a pipe can be read only once.
+    # Read once, as a pipe cannot be read again.
     content, name = read_json(path, PROOFS), str(path)
     if is_text(content):
         return [

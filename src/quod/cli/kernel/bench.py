@@ -1,4 +1,4 @@
-"""What `quod kernel bench` does: times a kernel with arguments of given sizes."""
+"""The implementation of `quod kernel bench`: times a kernel with arguments of given sizes."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _MOST_RUNS = 1000
 
 @frozen
 class Timing:
-    """Seconds of a launch: the median and the least of some.
+    """The duration of a launch: the median and minimum in seconds.
 
-    `bytes` are those of its arrays, of one that is stored to twice.
+    bytes: the bytes of its arrays, counting stored arrays twice.
     """
 
     kernel: str
@@ -45,11 +45,12 @@ class Timing:
 def bench(
     name: str, sizes: Sequence[str], device_name: str, *, zeros: bool, seconds: float
 ) -> Timing:
-    """Launches a kernel that `find` knows again and again, for at least so many seconds.
+    """Launch a kernel repeatedly for at least `seconds` seconds; return its timing.
 
-    `sizes` has ``parameter=number`` for each parameter: of an array how many elements it has. A
-    field of a struct is ``parameter_field``.
-    InputError for another, or one too few.
+    name: a name for `find`.
+    sizes: ``parameter=number`` for each parameter, for an array its number of elements. A field of
+        a struct is ``parameter_field``.
+    Raises InputError for unknown or missing parameters.
     """
     found = find(name)
     given = _numbers(name, without_structs(found.definition.parameters), sizes)
@@ -123,7 +124,7 @@ def _array(pointer: PointerType, count: int, random: np.random.Generator | None)
 def _times(
     device: AnyDevice, run: Launcher[Any], arguments: list[Any], seconds: float
 ) -> list[float]:
-    """Seconds of each launch, after one that is not counted."""
+    """Return the seconds of each launch after a warm-up launch."""
     run(*arguments)
     times: list[float] = []
     end = time.perf_counter() + seconds
@@ -135,7 +136,7 @@ def _times(
 
 
 def print_timing(found: Timing) -> None:
-    """A table on standard output."""
+    """Print a timing as a table on standard output."""
     rate = found.bytes / found.median_seconds / 1e9
     rows = [
         ("kernel", f"{found.kernel}, workgroups of {found.workgroup}, on {found.device}"),
@@ -147,5 +148,5 @@ def print_timing(found: Timing) -> None:
 
 
 def as_json(found: Timing) -> None:
-    """The same for programs."""
+    """Print a timing as JSON."""
     show_json(fields_of(found))

@@ -1,4 +1,4 @@
-"""What `quod kernel build` does: registered kernels to cubins, in a folder that is shipped."""
+"""The implementation of `quod kernel build`: registered kernels to a folder of cubins."""
 
 from __future__ import annotations
 
@@ -27,13 +27,12 @@ from quod.frozen import frozen
 from quod.kernel.registry import RegisteredKernel
 
 ARCHITECTURES = ("sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a")
-"""What is made unless told otherwise, by the names that devices ask for: data centres and desks
-since 2020."""
+"""The default architectures by the names that devices request: GPUs since 2020."""
 
 
 @frozen
 class Skipped:
-    """A kernel that could not be made for an architecture."""
+    """A kernel that could not be built for an architecture."""
 
     kernel: str
     arch: str
@@ -42,7 +41,7 @@ class Skipped:
 
 @frozen
 class Built:
-    """What was made of each architecture, and what was not."""
+    """The result of a build: entries per architecture, and skipped kernels."""
 
     toolchain: str
     made: dict[str, list[Entry]]
@@ -60,12 +59,13 @@ def build(
     out: Path, architectures: Sequence[str], patterns: Sequence[str],
     follow: Callable[[str], None] = lambda text: None,
 ) -> Built:  # fmt: skip
-    """Makes a folder that was not there with the kernels whose names match; with no pattern all but
-    those that are for processors alone.
+    """Build the kernels that match a pattern into a new folder.
 
-    In a pattern ``*`` is any text and ``?`` any character. The folder is there whole or not at all,
-    and with no kernel made it is not. `follow` hears of each kernel. Raises InputError for an
-    architecture or kernel that is none, `AssemblerMissing`, and OutputError.
+    Without patterns, builds all kernels that are not for CPUs alone. In a pattern ``*`` is any text
+    and ``?`` any character. The folder is created completely or not at all, and not if no kernel
+    was built.
+    follow: called for each kernel.
+    Raises InputError for an unknown architecture or kernel, `AssemblerMissing`, and OutputError.
     """
     for arch in architectures:
         architecture(arch)
@@ -104,11 +104,11 @@ def build(
 
 
 def matching(patterns: Sequence[str]) -> list[str]:
-    """The registered names that match a pattern; InputError for one that none does."""
+    """Return the registered names that match; raises InputError for a pattern without match."""
     names = [row.name for row in kernels()]
     found: dict[str, None] = {} if patterns else dict.fromkeys(names)
     for pattern in patterns:
-        # Names have brackets of their own.
+        # Brackets are part of kernel names.
         matched = fnmatch.filter(names, pattern.replace("[", "[[]"))
         if not matched:
             if ".py:" in pattern or set("*?") & set(pattern):
@@ -131,7 +131,7 @@ def _traced(kernel: RegisteredKernel, arch: str) -> _Task | KernelError:
 
 
 def _is_for_processors(kernel: RegisteredKernel, tasks: Iterable[_Task | KernelError]) -> bool:
-    """Whether it could be traced for no architecture, and is for no NVIDIA GPU at all."""
+    """Report whether a kernel is for CPUs alone: not traceable for any architecture."""
     none = all(isinstance(task, KernelError) for task in tasks)
     return none and not is_written_for(kernel, "ptx")
 
@@ -139,7 +139,7 @@ def _is_for_processors(kernel: RegisteredKernel, tasks: Iterable[_Task | KernelE
 def _assembled(
     task: _Task | KernelError, arch: str, toolchain: str, cache: CompileCache
 ) -> bytes | KernelError:
-    """The cubin, which the cache keeps so that a build that was interrupted goes on."""
+    """Return the cubin; the cache lets an interrupted build resume."""
     if not isinstance(task, _Task):
         return task
     key = key_of("cubin", task.module.text, toolchain, arch)
@@ -148,7 +148,7 @@ def _assembled(
         try:
             code, _ = assemble(task.module.text, arch)
             if task.module.moves_registers:
-                # Which its linker leaves out: the driver loads the text.
+                # The linker ignores them, so the driver must compile the text.
                 code = task.module.text.encode() + b"\0"
         except KernelError as error:
             return error
@@ -158,12 +158,12 @@ def _assembled(
 
 @contextmanager
 def _new_folder(out: Path) -> Iterator[Path]:
-    """A folder beside `out`, which takes its name in the end and is removed after a failure."""
+    """Yield a temporary folder that is renamed to `out`, or removed after a failure."""
     if os.path.lexists(out):
         raise OutputError(f"{out}: is there already; name a folder that is not, or remove it")
     folder = out.parent / f".quod-{os.urandom(8).hex()}.tmp"
     try:
-        # None but the owner may write it, or no device takes code from it.
+        # Devices accept code only from folders that others cannot write.
         os.mkdir(folder, 0o755)
         yield folder
         os.rename(folder, out)
@@ -185,7 +185,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def as_json(built: Built) -> None:
-    """What was made and what not, on standard output."""
+    """Print a build as JSON."""
     show_json(
         {
             "toolchain": built.toolchain,
@@ -201,7 +201,7 @@ def as_json(built: Built) -> None:
 
 
 def print_built(built: Built) -> None:
-    """The same as tables."""
+    """Print a build as tables."""
     show_table(
         ("arch", "made", "skipped", "MB"),
         [
@@ -222,7 +222,7 @@ def print_built(built: Built) -> None:
 
 
 def check_all_made(built: Built) -> None:
-    """KernelError unless all that was asked for was made."""
+    """Raise KernelError unless all requested kernels were built."""
     made = sum(map(len, built.made.values()))
     if built.skipped:
         raise KernelError(

@@ -12,9 +12,9 @@ from quod.codegen.targets import TARGETS
 
 _NAME = "A name that `list` shows, or path.py:name, a kernel of a file, which is imported."
 
-# mypy wants the members written out.
+# mypy requires literal members.
 Form = StrEnum("Form", ["ir", *TARGETS])  # type: ignore[misc]
-"""Forms in which a kernel can be printed."""
+"""The forms in which a kernel can be printed."""
 
 _IR = Form("ir")
 

@@ -1,4 +1,4 @@
-"""What `quod kernel analyze` prints: tables for people, JSON for programs."""
+"""The output of `quod kernel analyze`: tables for people, JSON for programs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ H200 = Limits(
     MEASURED_BANDWIDTH["NVIDIA H200"], MULTIPLY_ADDS_A_CLOCK * 132 * 1.98e9,
     "an H200: 132 multiprocessors at 1980 MHz",
 )  # fmt: skip
-"""What the roofline is drawn for; no GPU needs to be there."""
+"""The device of the roofline; it need not be present."""
 
 _REGISTERS = 65536  # of a multiprocessor
 _MOST_WARPS = 64
@@ -26,7 +26,7 @@ _MOST_WARPS = 64
 
 @frozen
 class Report:
-    """An analysis beside what the assembler says; `missing` says why it says nothing."""
+    """An analysis, and the assembler's figures; `missing` is the reason if there are none."""
 
     name: str
     arch: str
@@ -36,7 +36,7 @@ class Report:
 
     @property
     def warps(self) -> int | None:
-        """Warps whose registers a multiprocessor has room for."""
+        """The number of warps whose registers fit a multiprocessor."""
         if self.assembled is None:
             return None
         granules = -(-self.assembled.registers // 8) * 8
@@ -45,7 +45,7 @@ class Report:
 
 
 def report(name: str, arch: str, workgroup: int | None = None) -> Report:
-    """Analyses a kernel that `find` knows and has it assembled, if nvJitLink is there."""
+    """Analyse a kernel by name, and assemble it if nvJitLink is installed."""
     found = find(name)
     size = workgroup or found.definition.workgroup or DEFAULT_WORKGROUP_SIZE
     machine = ptx_machine(size, arch)
@@ -100,7 +100,7 @@ _KINDS = (
 
 
 def print_report(found: Report) -> None:
-    """Tables on standard output."""
+    """Print a report as tables on standard output."""
     show_table(("", ""), _summary(found))
     analysis = found.analysis
     if analysis.findings:
@@ -130,7 +130,7 @@ def print_report(found: Report) -> None:
 
 
 def as_json(found: Report) -> None:
-    """The same for programs."""
+    """Print a report as JSON."""
     analysis = found.analysis
     points = analysis.roofline(H200.bytes_per_second, H200.multiply_adds_per_second)
     result: dict[str, Any] = {
