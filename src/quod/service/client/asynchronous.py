@@ -95,8 +95,7 @@ class AsyncClient(wire.Connection):
         return await self._do(wire.cancel(job))
 
     async def jobs(self, most: int = 50, before: str = "") -> list[RemoteJob]:
-        """Return the newest jobs of this client, without results, older than job `before` if given.
-        """
+        """Return this client's newest jobs, without results, older than job `before` if given."""
         return await self._do(wire.jobs(most, before))
 
     async def status(self) -> ServerStatus:

@@ -95,8 +95,7 @@ class Client(wire.Connection):
         return self._do(wire.cancel(job))
 
     def jobs(self, most: int = 50, before: str = "") -> list[RemoteJob]:
-        """Return the newest jobs of this client, without results, older than job `before` if given.
-        """
+        """Return this client's newest jobs, without results, older than job `before` if given."""
         return self._do(wire.jobs(most, before))
 
     def status(self) -> ServerStatus:

@@ -313,8 +313,7 @@ class KeyCache(Generic[Held, Ready]):
     def _detach(
         self, entry: _Entry[Held, Ready], *, to_host: bool
     ) -> tuple[tuple[Held | None, Ready | None], dict[Tier, int]]:
-        """Detach a key from the device or from memory; return the objects to close and their bytes.
-        """
+        """Detach a key from the device or from memory; return the objects to close and bytes."""
         before = {tier: entry.bytes(tier) for tier in _BUDGETED}
         gone = (None if to_host else entry.held, entry.ready)
         entry.evictions += 1
@@ -392,8 +391,7 @@ class KeyCache(Generic[Held, Ready]):
     def _make_room(
         self, load: _Load, elsewhere: Collection[str]
     ) -> list[tuple[Held | None, Ready | None]]:
-        """Evict the fewest keys necessary, least recently used first; reserve the room of the load.
-        """
+        """Evict as few keys as possible, least recently used first; reserve the load's room."""
         idle = sorted(
             (key not in elsewhere, entry.used, key)
             for key, entry in self._entries.items() if entry.idle

@@ -123,8 +123,7 @@ class Folder:
         self.sync()
 
     def move(self, name: str, target: Folder, target_name: str) -> None:
-        """Rename a file or folder; raises an OSError if the target is a folder that is not empty.
-        """
+        """Rename a file or folder; raises OSError if the target is a folder with entries."""
         os.rename(name, target_name, src_dir_fd=self.descriptor, dst_dir_fd=target.descriptor)
         target.sync()
         self.sync()
@@ -148,8 +147,7 @@ class Folder:
         os.fsync(self.descriptor)
 
     def lock(self, *, wait: bool) -> bool:
-        """Lock the folder until it is closed; without `wait`, return False if it is already locked.
-        """
+        """Lock the folder until it is closed; without `wait`, return False if it is locked."""
         try:
             fcntl.flock(self.descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError:

@@ -115,8 +115,7 @@ class JobQueue:
         return outcome
 
     def submit_many(self, submissions: Sequence[Submission]) -> list[Job | ServiceError]:
-        """Submit jobs with one commit; return for each the job or the error that concerns it alone.
-        """
+        """Submit jobs with one commit; return for each the job or its own error."""
         return self.begin_submit(submissions).result()
 
     def begin_submit(
@@ -297,8 +296,7 @@ class JobQueue:
     def begin_finish(
         self, results: Sequence[tuple[Lease, bytes]]
     ) -> Callable[[], list[QuodError | None]]:
-        """Begin to finish several partitions; call the returned function to wait for the outcome.
-        """
+        """Begin to finish several partitions; the returned function waits for the outcome."""
         put: list[Future[Job | ServiceError] | QuodError] = []
         for one in checked_list("the results", results):
             try:

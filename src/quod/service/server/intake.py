@@ -69,8 +69,7 @@ class Intake:
         return message
 
     async def body(self, request: Request, reservation: Reservation) -> bytearray:
-        """Receive the body of an HTTP request into one buffer, allocated at its announced length.
-        """
+        """Receive the body of an HTTP request in a buffer allocated at its announced length."""
         most = self.limits.message_bytes
         length = announced_length(request, most)
         await reservation.wait(_COPIES * (most if length is None else length))

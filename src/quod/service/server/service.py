@@ -354,8 +354,7 @@ class ProvingService:
         return await loop.run_in_executor(self._threads, work)
 
     async def _in_turn(self, client: Client, work: Callable[[], T]) -> T:
-        """Run a long read in a thread, one at a time for each client, so that others find threads.
-        """
+        """Run a long read in a thread, one per client at a time, so that others find threads."""
         async with self._turns[client.name]:
             return await self.read(work)
 

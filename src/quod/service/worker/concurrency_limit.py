@@ -27,8 +27,7 @@ class Permits:
         return self._limit
 
     def take(self, most: int, timeout: float) -> int:
-        """Take up to `most` permits, waiting up to `timeout` seconds for one; return their number.
-        """
+        """Take up to `most` permits, waiting up to `timeout` seconds; return their number."""
         with self._changed:
             self._changed.wait_for(lambda: self._room >= WHOLE, timeout)
             return self._take(most, WHOLE)

@@ -62,8 +62,7 @@ def running(tx: Transaction, most: int) -> list[Job]:
 
 
 def results(tx: Transaction, job_id: str, client: str | None) -> list[bytes]:
-    """Return the results of the partitions in order; raises ServiceError unless the job succeeded.
-    """
+    """Return the partitions' results in order; raises ServiceError unless the job succeeded."""
     job = find_job(tx, job_id, client)
     state = JobState(job.state)
     if state is not JobState.SUCCEEDED:
