@@ -100,7 +100,7 @@ def _scan(text: str, raw: Collection[str]) -> list[tuple[int, int]]:
                     begin = -1
             continue
         if begin >= 0 and depth <= outer:
-            # The end of a string or of brackets. Other text is not JSON, and the parser refuses it.
+            # The end of a string or of brackets. The parser refuses other text.
             if start >= begin and text[begin] in '"[{':
                 spans.append((begin, end))
             begin = -1

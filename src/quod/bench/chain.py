@@ -24,10 +24,10 @@ from quod.frozen import frozen
 from quod.kernel import U32, U64, Builder, Pointer, kernel
 from quod.kernel.ir import types
 
-# Chains are computed beside one another.
+# The number of chains, which are computed concurrently.
 _CHAINS = 4096
 
-# Wires before those of the chains: the constant and the public input.
+# The wires before the chains: the constant and the public input.
 _FIRST = 2
 
 
@@ -149,5 +149,5 @@ def _integers(modulus: Modulus, elements: Words) -> Words:
     """Convert a few elements from Montgomery form to integers, as words."""
     back = pow(modulus.montgomery_radix, -1, modulus.value)
     plain = [int.from_bytes(row.tobytes(), "little") * back for row in elements]
-    # `from_integers` multiplies by the radix.
+    # `from_integers` multiplies by the radix again.
     return from_integers(modulus, [value * back for value in plain])

@@ -14,7 +14,7 @@ from quod.wording import alternatives
 
 
 class RootGroup(typer.core.TyperGroup):
-    """Lists commands in the order of the tree, and suggests subcommands for an unknown word."""
+    """The root command: lists commands in the tree's order and suggests known ones."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """The names of all commands, in the order of the help."""

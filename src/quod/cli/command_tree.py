@@ -1,4 +1,4 @@
-"""The tree of commands. Each group has its own module, and imports its work when it runs."""
+"""The tree of commands. Each group has its own module, which imports lazily."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from quod.cli.groth16 import fullprove
 from quod.cli.kernel import commands as kernel
 from quod.cli.parameters import Group
 
-# By how often users need them; the root's help has this order.
+# Ordered by frequency of use, as in the root's help.
 COMMANDS = Group(
     "Prove and verify on whatever processor is there.",
     {

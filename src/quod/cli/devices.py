@@ -1,4 +1,4 @@
-"""quod devices: what is there to compute on."""
+"""quod devices: the list of devices."""
 
 from __future__ import annotations
 
@@ -50,5 +50,5 @@ def devices(as_json: AsJson = False) -> None:
 
 
 def _joined(features: tuple[str, ...]) -> str:
-    """Features as one text; with commas where some are of several words."""
+    """Join features by spaces, or by commas if one has several words."""
     return (", " if any(" " in feature for feature in features) else " ").join(features)

@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     prepare_streams()
     # Imports create a hundred thousand permanent objects, whose cycle collection takes 40 ms.
     gc.set_threshold(100_000, 20, 20)
-    # NumPy's OpenBLAS, which nothing here calls, would start a thread for each core.
+    # NumPy's unused OpenBLAS would start a thread for each core.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     words = sys.argv[1:] if arguments is None else list(arguments)
     code = guard.run_guarded(lambda: run(words)) if memory_limit() is not None else run(words)
@@ -91,7 +91,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _dispatch(arguments: Sequence[str]) -> int:
     if list(arguments) == ["--version"]:
-        # Asked for by scripts; answered before the command line is built.
+        # Scripts use it, so it is answered before the command line is built.
         print(f"quod {__version__}")
         return 0
     arguments = own_words(arguments)

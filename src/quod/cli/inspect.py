@@ -1,4 +1,4 @@
-"""quod inspect: what a file is."""
+"""quod inspect: descriptions of files."""
 
 from __future__ import annotations
 

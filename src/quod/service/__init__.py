@@ -1,1 +1,1 @@
-"""The proving service: its queue (`quod.service.queue`) and its keys (`quod.service.keys`)."""
+"""The proving service: server, workers, queue, keys, and clients."""

@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 
 class LineFormatter(logging.Formatter):
-    """Formats a record as one line of JSON or text."""
+    """A formatter of records as one line of JSON or text."""
 
     def __init__(self, *, as_json: bool) -> None:
         super().__init__()

@@ -142,7 +142,7 @@ def _expected(device: AnyDevice, group: Group, scalars: Words, logarithms: Words
     device.launch(
         add, -(-columns // device.lanes), columns, count // columns, products, sums
     )  # fmt: skip
-    # Each product lacks a factor of the Montgomery radix.
+    # Each Montgomery product lacks a factor of the radix.
     total = sum(words_to_integers(modulus, sums)) * modulus.montgomery_radix % modulus.value
     return affine_group(group).multiply(total, group.parameters.generator)
 

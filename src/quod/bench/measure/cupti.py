@@ -93,7 +93,7 @@ def recorder_of(device: str, *, processes: bool = False) -> KernelRecorder:
 
 
 class KernelRecorder:
-    """Records the kernels and host copies of this process from `begin` to `end`.
+    """A recorder of this process's kernels and host copies from `begin` to `end`.
 
     Only one recorder may be active at a time.
     """
@@ -135,7 +135,7 @@ class KernelRecorder:
         if status:
             raise DeviceError(f"CUPTI does not record kernels: {name} gives {status}")
 
-    # --- what the library calls, from threads of its own
+    # --- callbacks of the library, on threads of its own
 
     def _request(self, buffer: Any, size: Any, most: Any) -> None:
         own = ctypes.create_string_buffer(_BUFFER_BYTES + _ALIGNMENT)

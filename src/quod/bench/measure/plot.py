@@ -236,7 +236,7 @@ def _bars(figures: Roofline) -> list[StageFigures]:
 
 
 def _draw_stages(axes: Axes, bars: Sequence[StageFigures], colours: dict[str, str]) -> None:
-    # A gap before each series.
+    # Leaves a gap before each series.
     order = {series: 0.8 * number for number, series in enumerate(colours)}
     places = [number + order[stage.series] for number, stage in enumerate(bars)]
     taken = [1e3 * stage.seconds for stage in bars]

@@ -10,7 +10,7 @@ from quod.device.runtime.timeline import Timeline
 
 
 class Traced:
-    """Runs cases with a timeline if an output needs it.
+    """Runs of cases with a timeline, if an output needs it.
 
     floats: the float type of the multiply-adds, if they are floats.
     Raises before any work if the plot cannot be drawn.

@@ -66,7 +66,7 @@ class PartitionPoints:
 
 
 class _Maker:
-    """Computes scalars of bases, and multiplies them by the generators."""
+    """The computation of the bases' scalars and points."""
 
     def __init__(self, device: AnyDevice, circuit: PartitionCircuit, secret: Secret) -> None:
         self._device, self._circuit, self._secret = device, circuit, secret

@@ -84,7 +84,7 @@ def partition_wires(
         with k.if_(kind.full):
             enter = f.constant(circuit.fr.montgomery_radix)
             leave = f.constant(pow(circuit.fr.montgomery_radix, -1, circuit.fr.value))
-            # Words of a canonical value are those of it over the radix in Montgomery form.
+            # A canonical value has the words of value / radix in Montgomery form.
             product = (f.load(wires, x) * enter) * (f.load(wires, y) * enter)
             f.store(wires, out, product * leave)
         with k.if_(~kind.full):
@@ -170,7 +170,7 @@ def partition_columns(
         tied = wire < FIRST
         own = k.select(tied, 0, wire - FIRST)
         place = own % circuit.width
-        # The row of the block's place 0.
+        # The row of the block's index 0.
         block = own - place
         kind = _Kind(k, circuit, place)
         always = ~tied

@@ -28,7 +28,7 @@ from quod.layered.gadgets.keccak import STATE, keccak_f
 from quod.layered.program import Program
 
 Draw = Callable[[int], tuple[Words, Any]]
-"""Draws random inputs for a number of instances, and their public inputs."""
+"""A function from a number of instances to random inputs and their public inputs."""
 
 PRODUCTS_OF_KECCAK = 11_000_000
 """M31 products in a proof of one Keccak-f: the smallest known count of gate-by-gate provers."""

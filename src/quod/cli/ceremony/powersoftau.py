@@ -1,4 +1,4 @@
-"""quod powersoftau: the first phase of a ceremony, whose files snarkjs reads and writes as well."""
+"""quod powersoftau: the first phase of a ceremony, in snarkjs's file format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""quod zkey: the second phase of a ceremony, and what can be taken out of a proving key."""
+"""quod zkey: the second phase of a ceremony, and exports of proving keys."""
 
 from __future__ import annotations
 

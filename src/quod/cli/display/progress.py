@@ -50,7 +50,7 @@ def followed_timeline(*, quiet: bool) -> Iterator[Timeline]:
 
 
 class _Compiling:
-    """Records compilation as stages of a timeline.
+    """A recorder of compilation as stages of a timeline.
 
     Called with the numbers of kernels done and in all. The stages belong to no thread, as several
     threads compile and others wait.

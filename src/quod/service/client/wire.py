@@ -202,7 +202,7 @@ def told(error: Any, address: str) -> QuodError:
         return error_of(found)
     code, message = error.code(), " ".join((error.details() or "").split())
     if code in _NO_ANSWER:
-        # The text before the last colon says how gRPC tried to connect.
+        # The text before the last colon describes gRPC's connection attempts.
         reason = message.rpartition(": ")[2]
         return UnavailableError(
             f"the server at {address} does not answer ({reason})", retry_seconds=_RETRY_SECONDS

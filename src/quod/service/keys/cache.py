@@ -62,7 +62,7 @@ class _StoppedError(Exception):
 
 
 class _Waiter:
-    """Wakes a waiting caller when its `Cancellation` is cancelled."""
+    """A waiting caller, woken when its `Cancellation` is cancelled."""
 
     def __init__(self, changed: threading.Condition) -> None:
         self._changed = changed
@@ -252,7 +252,7 @@ class KeyCache(Generic[Held, Ready]):
                 self._changed.wait(left)
         except BaseException:
             if load.done and load.error is None:
-                # Ctrl-C came after the lease was given.
+                # Ctrl-C arrived after the lease was granted.
                 self._entries[load.key].leases -= 1
             elif not load.done:
                 self._leave(load)
@@ -347,7 +347,7 @@ class KeyCache(Generic[Held, Ready]):
         with self._changed:
             self._take_back(freed)
 
-    # --- the thread that loads
+    # --- the loading thread
 
     def _run(self) -> None:
         while True:

@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 
 class RegisteredCalculators:
-    """Computes witnesses with the calculators of a repository's keys. Thread-safe.
+    """A cache of the calculators of a repository's keys; a call computes a witness. Thread-safe.
 
     most: the number of calculators kept, least recently used evicted first.
     warm: keys whose calculators a background thread prepares; its errors are logged, and raised

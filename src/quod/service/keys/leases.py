@@ -15,7 +15,7 @@ Ready = TypeVar("Ready")
 
 
 class Loader(Protocol[Held, Ready]):
-    """Loads keys, given by identity. All methods but `needs` are called by one thread.
+    """A loader of keys, given by identity. All methods but `needs` are called by one thread.
 
     `stop` raises once no caller wants the key any more; long operations call it regularly.
     """
@@ -29,10 +29,7 @@ class Loader(Protocol[Held, Ready]):
     def prepare(
         self, key: str, held: Held, needs: Needs, stop: Callable[[], None]
     ) -> tuple[Ready, Needs]:
-        """Load a held key to the prover's memory; return it with its actual memory needs.
-
-        They are at most `needs`.
-        """
+        """Load a held key to the prover's memory; return it with its memory, at most `needs`."""
 
     def close(self, ready: Ready) -> None:
         """Release the resources of a loaded key other than its memory."""

@@ -84,7 +84,7 @@ class KeyRepository:
             with self._inner(name):
                 pass
 
-    # --- looking
+    # --- queries
 
     def resolve(self, key: object) -> str:
         """Return the identity of a key; raises NotFoundError if there is none."""
@@ -173,7 +173,7 @@ class KeyRepository:
                     found.append(f"{shown(name)} in {_NAMES}: {error}")
         return found
 
-    # --- changing
+    # --- changes
 
     def add(
         self,
@@ -244,7 +244,7 @@ class KeyRepository:
         with told(self.path):
             return self._cut_off(delete=True)
 
-    # --- reading
+    # --- content
 
     def read_zkey(self, key: str, stop: Callable[[], None] = lambda: None) -> memoryview:
         """Read a zkey into memory, so that later changes of the file have no effect.
@@ -280,7 +280,7 @@ class KeyRepository:
             _check_digest(folder, name, expected, hashlib.sha256(content).hexdigest())
             return content
 
-    # --- within
+    # --- helpers
 
     @contextmanager
     def _root(self) -> Iterator[Folder]:

@@ -36,7 +36,7 @@ _syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
 
 
 class SpoolWriter:
-    """Writes one payload in chunks."""
+    """A writer of one payload in chunks."""
 
     def __init__(self, name: str, descriptor: int) -> None:
         self.name = name

@@ -99,7 +99,7 @@ class JobQueue:
         """
         return self._store.most_body if self._sweeper.row_bytes < MOST_ROW_BYTES else 0
 
-    # What clients want.
+    # --- clients
 
     def submit(self, submission: Submission) -> Job:
         """Submit a job; return it once it is on disk.
@@ -236,7 +236,7 @@ class JobQueue:
         number, _ = number_of(job)
         return self._store.signals.subscribe(end_of(number), cast(Callback, callback))
 
-    # What workers do.
+    # --- workers
 
     def claim(
         self, worker: str, *, keys: Sequence[str] | None = None, most: int = 1, wait: float = 0.0,
@@ -336,7 +336,7 @@ class JobQueue:
         """Release a partition without counting an attempt, as a worker that stops does."""
         return self._settle(Report(_lease(lease), Outcome.RELEASED))
 
-    # What operators look at and do.
+    # --- operators
 
     def attempts(self, job: str) -> list[Attempt]:
         """Return all attempts at a job: workers, times and outcomes."""

@@ -66,7 +66,7 @@ OPERATIONS: dict[str, Callable[..., Sequence[Any]]] = {
 
 
 class Sweeper:
-    """Runs sweeps on request, and periodically if an interval is set."""
+    """The runner of sweeps, on request and periodically if an interval is set."""
 
     def __init__(self, store: Store, spool: Spool, rules: Rules, writer: Writer) -> None:
         self._store, self._spool, self._rules, self._writer = store, spool, rules, writer

@@ -92,7 +92,7 @@ class Submission:
         checked_name("the idempotency key", self.idempotency_key, empty=True)
         payload: object = self.payload
         if not isinstance(payload, str):
-            # It may be the witness itself, of which no error says anything.
+            # It may be the witness itself, which no error may show.
             kind = shown_kind(payload)
             raise InputError(f"the payload must be what spool.write gives for it, not {kind}")
         checked_name("the payload", self.payload, empty=True)

@@ -7,7 +7,7 @@ microseconds since 1970. A released migration is never changed: add a new one.
 from __future__ import annotations
 
 APPLICATION_ID = 0x51756F64
-"""Marks an SQLite file as a Quod queue ("Quod")."""
+"""The application id that marks an SQLite file as a Quod queue ("Quod")."""
 
 _FIRST = (
     # state: JobState. identity: client and idempotency key in one column, so that no index of the
@@ -26,7 +26,7 @@ _FIRST = (
     "CREATE INDEX job_deadline ON job (deadline) WHERE state < 2 AND deadline IS NOT NULL",
     "CREATE INDEX job_keep ON job (keep_until) WHERE keep_until IS NOT NULL",
     "CREATE INDEX job_open ON job (number, payload) WHERE state < 2",
-    # state: PartState. renewals rise under one token: who watches a lease compares them.
+    # state: PartState. renewals increase under one token; the reaper compares them.
     """CREATE TABLE part (
         job BIGINT NOT NULL, partition BIGINT NOT NULL, key TEXT NOT NULL, priority BIGINT NOT NULL,
         state BIGINT NOT NULL, token BIGINT NOT NULL, attempts BIGINT NOT NULL,

@@ -29,7 +29,7 @@ from quod.service.queue.stores.store import Store, UndoneError
 from quod.service.queue.transaction import Transaction
 
 Operation = Callable[[Transaction, Sequence[Any]], Sequence[Any]]
-"""Executes calls of one kind: returns outcomes for a list of arguments, in order."""
+"""A function that executes calls of one kind: from arguments to outcomes, in order."""
 
 _WITHDRAW, _LOOK = "withdraw", "look"
 """Messages to the writer that are not operations."""
@@ -64,7 +64,7 @@ class Call:
 
 
 class Writer:
-    """Runs the operations of a queue in its own thread."""
+    """A thread that runs the operations of a queue."""
 
     def __init__(self, store: Store, spool: Spool, operations: Mapping[str, Operation]) -> None:
         self._store, self._spool, self._operations = store, spool, operations

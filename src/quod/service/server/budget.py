@@ -136,7 +136,7 @@ class RequestBudget:
             if turn.done() and not turn.cancelled():
                 self.give_back(owner, nbytes)
             elif entry in self._waiting:
-                # Bytes that came back since the turn was cancelled have removed it.
+                # A return of bytes since the cancellation may have removed the entry.
                 self._waiting.remove(entry)
             if isinstance(error, TimeoutError):
                 raise self._full(owner) from None

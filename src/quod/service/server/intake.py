@@ -27,7 +27,7 @@ MOST_VALUES: Final = 1 << 16
 PIECE_BYTES: Final = 256 << 10
 """The memory of an HTTP upload at a time, with the buffers of its connection."""
 
-# A JSON body is in memory as the requests that it holds and as their payloads in the queue.
+# A JSON body is in memory twice: as parsed requests and as payloads in the queue.
 _COPIES: Final = 2
 
 # Parsing fewer bytes takes less time than waking a thread.
@@ -35,7 +35,7 @@ _INLINE_BYTES: Final = 16 << 10
 
 
 class Intake:
-    """Reads and parses bodies. Not thread-safe: use it in the thread of one event loop."""
+    """The reader and parser of bodies. Not thread-safe: use it in one event loop's thread."""
 
     def __init__(self, limits: RequestLimits) -> None:
         self.limits = limits

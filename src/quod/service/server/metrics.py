@@ -71,7 +71,7 @@ class Metrics:
 
 
 class _State(Collector):
-    """Collects the state of queue and workers at a scrape."""
+    """A collector of the state of queue and workers at a scrape."""
 
     def __init__(self, queue: JobQueue, pool: WorkerPool) -> None:
         self._queue, self._pool = queue, pool

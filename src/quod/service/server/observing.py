@@ -31,7 +31,7 @@ class Tracer(Protocol):
 
 
 class Observer:
-    """Reports each event to metrics, log and traces."""
+    """The reporter of events to metrics, log and traces."""
 
     def __init__(self, metrics: Metrics, tracer: Tracer | None = None) -> None:
         self.metrics, self._tracer = metrics, tracer

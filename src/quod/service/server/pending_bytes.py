@@ -40,7 +40,7 @@ class PendingBytes:
                 )
         free = limits.payload_bytes - of_all
         if of_client and of_client + nbytes > free:
-            # As for jobs: there is room for the first upload of any other client.
+            # As for jobs, this leaves room for the first upload of any other client.
             raise QueueFullError(
                 f"the queue's limit of bytes is {limits.payload_bytes}, and {free} are free: the "
                 f"client has {of_client}, with uploads under way, and gets more when it has less "

@@ -19,10 +19,10 @@ _OWN = f"/{SERVICE}/"
 
 
 class PublicCalls(grpc.aio.ServerInterceptor):
-    """Bounds the calls of all services but `quod.v1.Prover`, which has its own admission control.
+    """An interceptor that bounds the calls of all services but `quod.v1.Prover`.
 
-    grpcio receives the request of a unary call before its handler runs. So this turns each call
-    into one with a stream of requests, and reads one of them.
+    That service has its own admission control. grpcio receives the request of a unary call before
+    its handler runs, so this turns each call into one with a stream of requests, and reads one.
     """
 
     def __init__(self, intake: Intake) -> None:

@@ -295,7 +295,7 @@ def rich_status(refusal: Refusal) -> status_pb2.Status:
 def at_end(context: Context, work: Callable[[], None]) -> None:
     """Call `work` once a call has ended, whether or not its answer was read."""
 
-    # The stubs name a class that is no protocol.
+    # The stubs name a concrete class.
     context.add_done_callback(lambda _: work())  # type: ignore[arg-type]
 
 

@@ -57,7 +57,7 @@ async def run(
     ending: asyncio.Event, hurried: asyncio.Event,
 ) -> bool:  # fmt: skip
     """Serve until `ending` is set, then drain, unless `hurried` is set as well."""
-    # Standard error is for the log.
+    # Standard error is reserved for the log.
     compilations.notify(False)
     async with AsyncExitStack() as stack:
         queue = await asyncio.to_thread(

@@ -41,7 +41,7 @@ from quod.service.worker.pools.pool import WorkerPool
 T = TypeVar("T")
 
 Submit = Callable[[Callable[[Job], None]], Coroutine[Any, Any, Job]]
-"""Submits a job; calls its argument as `JobQueue.begin_submit` calls `taken`."""
+"""A function that submits a job; calls its argument as `begin_submit` calls `taken`."""
 
 _READERS = 8
 _NEWEST_JOBS = 200
@@ -85,7 +85,7 @@ class ProvingService:
         pool.watch(self.activity.record)
         pool.watch(observer.stage)
 
-    # --- what clients want
+    # --- calls of clients
 
     async def submit(
         self, client: Client, request: WholeRequest, taken: Callable[[Job], None] | None = None
@@ -235,7 +235,7 @@ class ProvingService:
             if own is None or key.identity in own or not own.isdisjoint(key.names)
         ]  # fmt: skip
 
-    # --- what operators want
+    # --- calls of operators
 
     async def preload(self, client: Client, key: str, worker: str, timeout: float | None) -> None:
         """Load a key on all workers or one."""
@@ -295,7 +295,7 @@ class ProvingService:
 
         return await self.read(read)
 
-    # --- its own state
+    # --- the server's state
 
     @property
     def ready(self) -> bool:
@@ -362,7 +362,7 @@ class ProvingService:
         """Run a short read of the queue; inline for a file, where no writer delays it."""
         return work() if self._in_file else await self.read(work)
 
-    # --- within
+    # --- helpers
 
     def _take_work(self) -> None:
         if self._draining:

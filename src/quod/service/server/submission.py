@@ -75,7 +75,7 @@ def read_submissions(
 
 
 class Submitter:
-    """Submits jobs; for the event loop's thread, which never waits for a sync.
+    """The submission of jobs, for the event loop's thread, which never waits for a sync.
 
     A completely received request is submitted even if its client disconnects meanwhile.
     """

@@ -21,7 +21,7 @@ NAME = "the witness"
 """The name of a witness in messages, instead of the client's file name."""
 
 Calculate = Callable[[str, bytes], bytes]
-"""Computes a .wtns file from a key's identity and inputs as JSON."""
+"""A function from a key's identity and inputs as JSON to a .wtns file."""
 
 
 def witness_of(

@@ -40,7 +40,7 @@ _log = logging.getLogger(__name__)
 
 
 class Worker:
-    """Claims and proves partitions from `start` until `close`. Thread-safe.
+    """A worker, which claims and proves partitions from `start` to `close`. Thread-safe.
 
     open_keys: opens the keys on the device, again after the device was lost.
     record: called for each finished stage.
@@ -73,7 +73,7 @@ class Worker:
         self._closing = self._lost = self._claiming = False
         self._thread = threading.Thread(target=self._run, name=f"quod-worker {name}")
 
-    # --- what a pool does with it
+    # --- the interface to pools
 
     def start(self) -> None:
         """Start the worker's thread."""
@@ -136,7 +136,7 @@ class Worker:
         if self._thread.ident is not None:
             self._thread.join()
 
-    # --- its life
+    # --- the lifecycle
 
     def _run(self) -> None:
         backoff = _BACKOFF_SECONDS
@@ -303,7 +303,7 @@ class Worker:
             keys.device, most, self.settings.buffers, self.settings.work_bytes // 2
         )
 
-    # --- how work ends
+    # --- the end of work
 
     def _works(self) -> list[Work]:
         with self._changed:
@@ -414,7 +414,7 @@ class Worker:
         if work.stage in (Stage.UPLOAD, Stage.PROVE):
             self._device_hangs()
 
-    # --- what it looks like
+    # --- the status
 
     def _state(self, working: bool) -> WorkerState:
         if self._quarantined:

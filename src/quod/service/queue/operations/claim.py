@@ -26,7 +26,7 @@ from quod.service.queue.transaction import Row, Transaction
 
 
 class KeyChooser(Protocol):
-    """Chooses the keys of a worker that can take any. Only the writer thread calls it."""
+    """A choice of keys for a worker that can take any. Only the writer thread calls it."""
 
     def choose(
         self, worker: str, waiting: Callable[[], Sequence[str]], waited: Callable[[str], float]

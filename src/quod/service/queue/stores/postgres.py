@@ -236,7 +236,7 @@ class PostgresStore:
                 "the disk of the database is full", retry_seconds=RETRY_SECONDS_OF_A_FULL_DISK
             ) from error
         except (errors.IntegrityError, errors.DataError):
-            raise  # a mistake of ours, and told as one
+            raise  # a defect of Quod, reported as one
         except psycopg.Error as error:
             raise UnavailableError(
                 f"the database of the queue cannot be used: {_line(error)}",

@@ -36,7 +36,7 @@ _HEADERS: Final = (
 
 
 class Guard:
-    """Refuses requests to other hosts, from other origins, and of other content types."""
+    """Middleware that refuses requests to other hosts, from other origins or of other types."""
 
     def __init__(self, app: ASGIApp, hosts: frozenset[str]) -> None:
         self._app, self._hosts = app, hosts
@@ -84,7 +84,7 @@ def content_type(request: HTTPConnection) -> str:
 
 
 class Observed:
-    """Reports each answered request to the observer."""
+    """Middleware that reports each answered request to the observer."""
 
     def __init__(self, app: ASGIApp, observer: Observer) -> None:
         self._app, self._observer = app, observer

@@ -58,7 +58,7 @@ class ClusterMember:
         self._closing = self._draining = False
         self._thread = threading.Thread(target=self._run, name=f"quod-cluster {name}")
 
-    # --- what a pool does with it
+    # --- the interface to pools
 
     def start(self) -> None:
         self._thread.start()
@@ -107,7 +107,7 @@ class ClusterMember:
         if self._thread.ident is not None:
             self._thread.join()
 
-    # --- its life
+    # --- the lifecycle
 
     def _run(self) -> None:
         backoff = _BACKOFF_SECONDS

@@ -19,7 +19,7 @@ from quod.service.worker.pools.pool import WorkerState, WorkerStatus
 _LOOK_SECONDS = 0.02
 # Seconds for which assigned keys count before the worker reports them.
 _GIVEN_SECONDS = 1.0
-# A first proof with a key takes more than its load: kernels, page-locked memory.
+# The first proof with a key costs more than its load: kernels and page-locked memory.
 LEAST_COST_SECONDS = 1.0
 # Seconds for which work with an unloaded key waits for the worker with the most room.
 _GRACE_SECONDS = 0.5

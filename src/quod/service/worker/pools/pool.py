@@ -24,7 +24,7 @@ class WorkerState(StrEnum):
     READY = "ready"
     BUSY = "busy"
     DRAINING = "draining"
-    """It finishes claimed work and claims no more."""
+    """The worker finishes claimed work and claims no more."""
     QUARANTINED = "quarantined"
     """Its device computed a proof that does not verify; an operator must check it."""
     DEAD = "dead"

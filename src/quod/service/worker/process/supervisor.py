@@ -76,7 +76,7 @@ class Supervisor:
         self._closing = self._draining = False
         self._thread = threading.Thread(target=self._run, name=f"quod-supervisor {name}")
 
-    # --- what a pool does with it
+    # --- the interface to pools
 
     def start(self) -> None:
         self._thread.start()
@@ -149,7 +149,7 @@ class Supervisor:
     def _is_closing(self) -> bool:
         return self._closing
 
-    # --- its life
+    # --- the lifecycle
 
     def _run(self) -> None:
         backoff = _BACKOFF_SECONDS
@@ -269,7 +269,7 @@ class Supervisor:
                 _log.info("a lease could not be given back: %s", error)
             self._forget(lease)
 
-    # --- what the process asks
+    # --- calls of the process
 
     def _handlers(self) -> dict[str, Callable[[dict[str, Any], bytes], object]]:
         return {
