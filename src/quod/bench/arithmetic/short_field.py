@@ -172,7 +172,7 @@ def _clocks(modulus: Modulus, device: HostDevice) -> Case:
 def seconds_of_products(modulus: Modulus, device: HostDevice, count: int) -> Callable[[], Seconds]:
     """Return a function that estimates the time of `count` products in registers.
 
-    It times at most `count` products on all CPU threads, and scales.
+    It times a limited number of turns on all CPU threads, and scales.
     """
     compiled = device.compile(
         canonical_products, lanes=_CPU_LANES, modulus=modulus, chains=_CPU_CHAINS

@@ -20,7 +20,11 @@ _BUNDLE_BYTES = 8
 
 @frozen(eq=False)
 class PartitionMatrix:
-    """A above B, and the rows of A that fix the constant and the public input."""
+    """A `RecordedMatrix`: A above B, and the rows that tie the two first wires to themselves.
+
+    See `quod.groth16.gpu.quotient.RecordedMatrix`. The two wires are the constant and the public
+    input.
+    """
 
     device: AnyDevice
     circuit: PartitionCircuit

@@ -131,7 +131,7 @@ def _traced(kernel: RegisteredKernel, arch: str) -> _Task | KernelError:
 
 
 def _is_for_processors(kernel: RegisteredKernel, tasks: Iterable[_Task | KernelError]) -> bool:
-    """Report whether a kernel is for CPUs alone: not traceable for any architecture."""
+    """Report whether a kernel is for CPUs alone: no architecture traces it, nor is it for PTX."""
     none = all(isinstance(task, KernelError) for task in tasks)
     return none and not is_written_for(kernel, "ptx")
 

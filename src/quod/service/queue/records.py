@@ -149,7 +149,7 @@ class Lease:
     token: increases with every lease of the partition; calls with an older token are refused.
     attempt: counts from 1.
     payload: the name that `JobQueue.open_payload` reads.
-    body: the payload itself if it was submitted in the same transaction, else empty.
+    body: the payload itself if at hand, as after a submission in the same transaction; or empty.
     """
 
     job: str

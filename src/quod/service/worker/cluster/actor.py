@@ -38,7 +38,7 @@ class Place:
 class ClusterWorker:
     """An actor with a worker; its calls return JSON frames (see `quod.service.encoding`).
 
-    Pickling would lose the attributes of Quod's errors.
+    Quod's errors do not survive pickling.
     """
 
     def __init__(self, name: str, place: Place, settings: WorkerSettings) -> None:
