@@ -1,8 +1,8 @@
-/** Lanes of a worker: its stages over the last minute, and where its device did not prove. */
+/** Lanes of a worker: its stages over the last minute, and the idle times of its device. */
 
 /** @typedef {{ worker: string, job: string, partition: number, stage: string, begin: number, end: number }} Stage */
 
-/** In the order of a proof; a lane each. */
+/** The stages in the order of a proof, with a lane each. */
 export const KINDS = ["witness", "key", "upload", "prove", "check"];
 /** Seconds. */
 export const WINDOW = 60;
@@ -13,14 +13,14 @@ const LANE = TALL + 3;
 /** @type {Record<string, string>} */
 const colours = {};
 
-/** Takes the colours of the style sheet, which those of the reader's system decide. */
+/** Read the colours of the style sheet, which follow the reader's colour scheme. */
 export function readColours() {
   const style = getComputedStyle(document.documentElement);
   for (const name of [...KINDS, "idle", "track", "soft"]) colours[name] = style.getPropertyValue(`--${name}`).trim();
 }
 
 /**
- * Draws the minute before `end`. What is red is time in which nothing was proven, since `started`.
+ * Draw the minute before `end`. Red marks time since `started` in which the device did not prove.
  * @param {HTMLCanvasElement} canvas @param {Stage[]} stages @param {number} started @param {number} end
  */
 export function draw(canvas, stages, started, end) {
@@ -56,7 +56,7 @@ export function draw(canvas, stages, started, end) {
     let drawn = -1;
     for (const one of own) {
       const [from, to] = [Math.max(one.begin, begin), Math.min(one.end, end)];
-      // Of thousands a second most fall where one is drawn already.
+      // With thousands of stages a second, most fall on a pixel that is drawn already.
       if (x(to) <= drawn) continue;
       block(from, to, y);
       drawn = Math.max(x(to), x(from) + 0.75);

@@ -1,5 +1,5 @@
 /**
- * The operator's page: the document of `GET /status` once a second, and the stages as they end
+ * The operator's page: the document of `GET /status` once a second, and finished stages
  * (`GET /status/stages`). The token is kept in this tab alone.
  */
 
@@ -7,7 +7,7 @@ import { draw, KINDS, readColours, stageAt, WINDOW } from "./lanes.js";
 
 /** @typedef {import("./lanes.js").Stage} Stage */
 
-/** Stages are told this long after they end, at most; the lanes end so long ago. */
+/** The maximum delay of stages after their end, by which the lanes lag. */
 const DELAY = 1.25;
 const POLL = 1000;
 const FRAME = 100;
@@ -97,7 +97,7 @@ async function request(path, signal) {
 /** @param {number} ms */
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
-/** Ends the wait for a token; `entered` is true if one came while the last was tried. */
+/** End the wait for a token; `entered` is true if one arrived while the last was tried. */
 let wake = () => {};
 let entered = false;
 
@@ -113,7 +113,7 @@ async function poll() {
       state.refused = refused;
       by("access").hidden = !refused;
       const text = error instanceof Error ? error.message : String(error);
-      // Without a token nothing went wrong: the form asks for one.
+      // A missing token is no error: the form asks for one.
       const asks = refused && !sessionStorage.getItem("token");
       trouble(asks ? "" : refused ? text : `The server cannot be reached (${text}); trying again.`);
       if (asks) pill(by("state"), "token needed");
@@ -136,7 +136,7 @@ async function follow() {
     try {
       if (state.document) await stream();
     } catch {
-      // Whatever it is, `poll` tells it.
+      // `poll` reports the error.
     }
     await pause(POLL);
   }
@@ -158,7 +158,7 @@ async function stream() {
       if (!data) continue;
       const number = Number(fields.get("id"));
       if (number < state.after) {
-        // Another server: its numbers begin anew.
+        // The server was restarted: its numbers start again.
         state.after = 0;
         await reader.cancel();
         return;
@@ -179,7 +179,7 @@ function add(one) {
   state.seen.delete(`${one.worker} ${one.job} ${one.stage}`);
 }
 
-/** Forgets what is not shown any more. */
+/** Delete stages that are no longer shown. */
 function forget() {
   const before = now() - WINDOW - DELAY;
   for (const [worker, list] of state.byWorker) {
@@ -220,7 +220,7 @@ function take(found) {
   if (by("job").open && state.selected) void showJob();
 }
 
-// --- what is shown
+// --- display
 
 const MOODS = new Map(Object.entries({
   ready: "good", busy: "good", succeeded: "good", draining: "warn", starting: "warn", cancelled: "warn",
@@ -234,7 +234,7 @@ function pill(node, word) {
 }
 
 /**
- * Rows by key, in their order; those that stay are kept.
+ * Update the rows of a table by key, in order, reusing existing rows.
  * @param {Element} body @param {any[]} items @param {(item: any) => string} key
  * @param {() => Element} make @param {(row: any, item: any) => void} fill
  */
