@@ -2,10 +2,10 @@
 //
 // node evm.mjs PACKAGES < jobs.json > results.json, where PACKAGES is the folder whose node_modules
 // has solc and @ethereumjs/evm. A job is {"source", "contract", "optimizer", "hardfork", "calls",
-// "imports", "via_ir"}, the last two optional: other sources by name, and the compiler's newer way. A
-// call is {"function", "data", "gas"}: a function's name, or "" for none, hexadecimal, the most gas.
+// "imports", "via_ir"}; the last two are optional: other sources by name, and the IR pipeline. A
+// call is {"function", "data", "gas"}: a function's name or "", hexadecimal data, the gas limit.
 // A result is {"warnings", "methods", "code_bytes", "deploy_gas", "calls"}, where a call is
-// {"returned", "gas", "error"}: execution gas, as a transaction has it beside its 21,000 and its
+// {"returned", "gas", "error"}: execution gas, as in a transaction without its base 21,000 and
 // calldata, so that precompiles are warm.
 import { createRequire } from "node:module";
 import { join } from "node:path";
@@ -13,7 +13,7 @@ import { pathToFileURL } from "node:url";
 import { readFileSync } from "node:fs";
 
 const require = createRequire(join(process.argv[2], "package.json"));
-// The package of modules, which require.resolve would not choose.
+// The ES modules of the package, which require.resolve would not choose.
 const load = (name) => {
   const found = require.resolve(name).replace("/dist/cjs/", "/dist/esm/");
   return import(pathToFileURL(found).href);

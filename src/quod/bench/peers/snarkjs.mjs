@@ -1,9 +1,9 @@
-// snarkjs as a library, for Quod to measure: one process, the key and the witness in memory.
+// snarkjs as a library, measured by Quod: one process with the key and the witness in memory.
 //
 //   node snarkjs.mjs FOLDER_OF_SNARKJS ZKEY WTNS VKEY PUBLIC PROOF
 //
-// Reads "prove" or "verify" from standard input, a line each, does it, and answers with a line:
-// "done", or "failed: " and why. The first line says "ready".
+// Reads lines "prove" or "verify" from standard input and answers each with a line:
+// "done", or "failed: " and the reason. The first line of output is "ready".
 
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -21,7 +21,7 @@ const work = {
     },
 };
 
-await work.prove();  // has compiled what is run by now
+await work.prove();  // compiles everything
 console.log("ready");
 for await (const line of createInterface({ input: process.stdin })) {
     try {

@@ -1,9 +1,9 @@
-// snarkjs as a library, for Quod to measure: functions that work on files.
+// snarkjs as a library, measured by Quod: functions that work on files.
 //
 //   node snarkjs_calls.mjs FOLDER_OF_SNARKJS
 //
-// Reads JSON from standard input, a line each: the name of a function, such as "zKey.newZKey", and
-// its arguments. Answers with a line: "done", or "failed: " and why. The first line says "ready".
+// Reads JSON lines from standard input: the name of a function, such as "zKey.newZKey", and
+// its arguments. Answers with "done", or "failed: " and the reason. Prints "ready" first.
 
 import { createRequire } from "node:module";
 import { createInterface } from "node:readline";
