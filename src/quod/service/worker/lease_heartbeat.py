@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 class Keeper:
-    """A thread that renews the leases of the works `in_hand` returns.
+    """A thread that renews the leases of the partitions `in_hand` returns.
 
     patience: the seconds after which a stage counts as hung.
     hung: called for work that hangs.

@@ -27,13 +27,14 @@ _log = logging.getLogger(__name__)
 class Step:
     """A step of the pipeline.
 
-    do: processes a group; works that have ended do not continue.
+    do: processes a group; partitions that have ended do not continue.
     threads: the number of groups processed at a time.
-    room: the number of works that may wait for the step.
-    together: for the step that forms batches. It waits until the device can take a work, calls its
-        second argument for the number of works that could start with it, and returns the maximum
-        batch size. This step starts no more groups than the next step has threads, as started work
-        holds device memory. Retried work runs alone, without a call of `together`.
+    room: the number of partitions that may wait for the step.
+    together: for the step that forms batches. It waits until the device can take a partition, calls
+        its second argument for the number of partitions that could start with it, and returns the
+        maximum batch size. The step starts no more groups than the next step has threads, as
+        started groups hold device memory. A retried partition runs alone, without a call of
+        `together`.
     """
 
     name: str
@@ -46,7 +47,7 @@ class Step:
 class Line:
     """A pipeline of steps.
 
-    failed: ends a work whose step raised; must not raise itself.
+    failed: ends a partition whose step raised; must not raise itself.
     """
 
     def __init__(
@@ -84,7 +85,7 @@ class Line:
     def _run(self) -> None:
         while (found := self._next()) is not None:
             self._carry(*found)
-            # Otherwise ended work would stay alive until the next work.
+            # Otherwise an ended partition would stay alive until the next one.
             del found
 
     def _next(self) -> tuple[int, Group] | None:
@@ -120,7 +121,7 @@ class Line:
             at += 1
 
     def _step(self, at: int, group: Group) -> Group:
-        """Process a group in a step; return the works that continue."""
+        """Process a group in a step; return the partitions that continue."""
         step, begins = self._steps[at], self._begun.get(at)
         if begins is not None:
             begins.enter(group[0])
@@ -173,7 +174,7 @@ class Line:
 def _gathered(
     first: Work, source: Waiting, together: Callable[[Work, Callable[[], int]], int]
 ) -> Group:
-    """Form a batch of a work and waiting works with the same key.
+    """Form a batch of a partition and waiting partitions with the same key.
 
     Work that cannot be batched does not wait for others.
     """
@@ -186,7 +187,7 @@ def _gathered(
 class _Begun:
     """The groups that one step has started and the next has not finished.
 
-    There are at most `most`, or one retried work alone.
+    There are at most `most`, or one retried partition alone.
     """
 
     def __init__(self, most: int) -> None:
@@ -204,13 +205,13 @@ class _Begun:
             self._count += 1
 
     def _has_room(self, first: Work) -> bool:
-        """Cancelled work, which may hang, does not keep other work from being retried."""
+        """A cancelled partition, which may hang, does not block retries of others."""
         wanted = [work for work in self._works if not work.gone]
         in_company = not wanted or not any(work.tried for work in (first, *wanted))
         return in_company and self._count < self._most
 
     def join(self, others: Group) -> None:
-        """Add the works batched with the last one."""
+        """Add the partitions batched with the last one."""
         with self._changed:
             self._works += others
 

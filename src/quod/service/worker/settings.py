@@ -80,7 +80,7 @@ class WorkerSettings:
 
     @property
     def buffers(self) -> int:
-        """The number of witness buffers: for works that wait for keys, and others."""
+        """The number of witness buffers: for partitions that wait for keys, and others."""
         return 2 * self.ahead + 2
 
     @property

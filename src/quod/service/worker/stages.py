@@ -34,7 +34,7 @@ _READERS = 2
 class Stages:
     """The context of the stages.
 
-    computed, done, failed: called as a work progresses.
+    computed, done, failed: called as a partition progresses.
     faulty: called if the device computed a wrong proof.
     tell: calls the queue, with retries while it does not answer.
     together: the batch size by key, recorded when a key is leased.
@@ -136,7 +136,7 @@ class Stages:
         return key.most_together
 
     def begin_group(self, group: Group) -> None:
-        """Start one work, or a batch."""
+        """Start one partition, or a batch."""
         self._each(_enter(Stage.UPLOAD))(group)
         wanted = [work for work in group if not work.ended]
         if len(wanted) == 1:
@@ -269,5 +269,5 @@ def _computed_at(work: Work) -> int:
 
 
 def _enter(stage: Stage) -> Callable[[Work], None]:
-    """Return a step that moves a work to a stage."""
+    """Return a step that moves a partition to a stage."""
     return lambda work: work.enter(stage)

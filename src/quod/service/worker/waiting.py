@@ -1,4 +1,4 @@
-"""A bounded FIFO queue of works before a step."""
+"""A bounded FIFO queue of partitions before a step."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from quod.service.worker.concurrency_limit import WHOLE
 from quod.service.worker.work import Work
 
 Group = Sequence[Work]
-"""A batch of works with one key, or a single work."""
+"""A batch of partitions with one key, or a single partition."""
 
 
 class Waiting:
-    """A queue for `room` whole works, or more works that take only a part of a permit."""
+    """A queue for `room` whole partitions, or more partitions that take only a part of a permit."""
 
     def __init__(self, room: int) -> None:
         self._room = max(1, room) * WHOLE
@@ -28,7 +28,7 @@ class Waiting:
     def put(self, group: Group) -> None:
         """Enqueue a group, waiting for room."""
         with self._changed:
-            # A whole work does not wait until no parts are in use.
+            # A whole partition does not wait until no parts are in use.
             self._changed.wait_for(lambda: self._used < self._room)
             self._used += self._size(group)
             self._groups.append(group)
@@ -39,12 +39,12 @@ class Waiting:
             return self._took(self._groups.popleft()) if self._groups else None
 
     def count_like(self, work: Work) -> int:
-        """Count the waiting works that can be batched with this one."""
+        """Count the waiting partitions that can be batched with this one."""
         with self._changed:
             return sum(len(group) for group in self._groups if self._is_like(work, group))
 
     def more_like(self, work: Work, most: int) -> list[Work]:
-        """Dequeue up to `most` works that can be batched with this one, without waiting."""
+        """Dequeue up to `most` partitions that can be batched with this one, without waiting."""
         found: list[Work] = []
         with self._changed:
             for group in tuple(self._groups):

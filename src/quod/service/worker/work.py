@@ -75,9 +75,9 @@ class Work:
         return self.lease.attempt > 1
 
     def goes_with(self, other: Work) -> bool:
-        """Report whether two works can be batched: same key, and first leases both.
+        """Report whether two partitions can be batched: same key, and first leases both.
 
-        A retried work may be the cause of an earlier failure.
+        A retried partition may be the cause of an earlier failure.
         """
         if self.key is None or other.key is None or self.key.value is not other.key.value:
             return False

@@ -89,7 +89,7 @@ class Worker:
 
     @property
     def in_hand(self) -> int:
-        """The number of claimed works that have not ended."""
+        """The number of claimed partitions that have not ended."""
         return len(self._in_hand)
 
     def status(self) -> WorkerStatus:
@@ -211,7 +211,7 @@ class Worker:
         if len(works) < count:
             # No other work waits.
             return
-        # Waiting work with keys whose proofs are batched joins these works.
+        # Waiting work with keys whose proofs are batched joins these partitions.
         for key, part in {work.lease.key: work.part for work in works}.items():
             if more := self._permits.take_parts(WHOLE // part - 1, part):
                 self._put(line, keys, self._claimed(keys, [key], more, part))
@@ -225,7 +225,7 @@ class Worker:
                 self._failed(work, error)
 
     def _parts(self, keys: ResidentKeys) -> dict[str, int]:
-        """The parts of a permit that a work takes, for each loaded key."""
+        """The parts of a permit that a partition takes, for each loaded key."""
         there = [one.key for one in keys.status().keys if one.ready]
         return {key: max(1, WHOLE // self._together.get(key, 1)) for key in there}
 
@@ -266,7 +266,7 @@ class Worker:
     def _wanted(self, keys: ResidentKeys) -> tuple[list[str] | None, int]:
         """The keys to claim work for (None: any), and the maximum number of partitions.
 
-        Work whose key is not loaded waits for it. Once `ahead` such works wait, only work with
+        Work whose key is not loaded waits for it. Once `ahead` such partitions wait, only work with
         loaded keys is claimed, and only while a key is loading. While a load waits for room nothing
         is claimed, as keys in use would never make room.
         """
@@ -287,7 +287,7 @@ class Worker:
         work.most_bytes = read
         if read:
             work.buffers = self._buffers
-            # Works of a batch do not wait for buffers: batches copy them once more anyway.
+            # Partitions of a batch do not wait for buffers: batches copy them once more anyway.
             grouped = work.part < WHOLE
             work.buffer = self._buffers.take(read, given_up=lambda: work.gone or grouped)
         # A witness in a buffer needs no further memory.
@@ -310,7 +310,7 @@ class Worker:
             return list(self._in_hand.values())
 
     def _computed(self, work: Work) -> None:
-        """Release the permit of a computed work."""
+        """Release the permit of a computed partition."""
         permitted, work.permitted = work.permitted, 0
         if permitted:
             self._permits.give_back(permitted)
@@ -320,7 +320,7 @@ class Worker:
         self._end(work, proofs=1)
 
     def _failed(self, work: Work, error: BaseException) -> None:
-        """End a failed work; a failing report does not affect other works of its batch."""
+        """End a failed partition; an error of the report does not affect others of its batch."""
         keys = self._keys
         lost = keys is not None and keys.device.space.is_lost
         failure = failure_of(error, work.stage, device_is_lost=lost)
@@ -362,7 +362,7 @@ class Worker:
         else:
             if fault is Fault.MEMORY:
                 self._permits.shrink(work.limit)
-            # A batch is computed as one, and its error concerns all of its works.
+            # A batch is computed as one, and its error concerns all of its partitions.
             of_all = fault is not Fault.REQUEST or work.stage is Stage.PROVE
             if work.together and of_all:
                 # Any of them may be the cause, so each is retried alone.

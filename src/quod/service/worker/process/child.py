@@ -42,9 +42,9 @@ Opener = Callable[[KeyRepository, WorkerSettings], Callable[[], ResidentKeys]]
 class Records:
     """Finished stages that were not yet sent to the server.
 
-    If several works are held, a stage near the device is sent at once: should this process die, the
-        server must know which work was on the device. Other stages are sent after results, before a
-        lease is released, or with the status, so that they delay nothing.
+    If several partitions are held, a stage near the device is sent at once: should this process
+        die, the server must know which partition was on the device. Other stages are sent after
+        results, before a lease is released, or with the status, so that they delay nothing.
     """
 
     def __init__(self, channel: Channel, in_hand: Callable[[], int]) -> None:
