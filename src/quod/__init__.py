@@ -1,4 +1,4 @@
-"""Quod proves statements on whatever processor is there.
+"""Proofs and verification on GPUs and CPUs, with kernels written in Python.
 
     import quod
 

@@ -1,1 +1,1 @@
-"""Programs and libraries that Quod is measured against."""
+"""Peers: programs and libraries that Quod is compared with."""

@@ -1,1 +1,1 @@
-"""Commands on the kernels that Quod is made of."""
+"""Commands on Quod's kernels."""

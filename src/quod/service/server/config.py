@@ -91,7 +91,7 @@ class Listen(_Section):
     grpc: tuple[Address, ...] = ("unix:grpc.sock",)
     http: tuple[Address, ...] = ("unix:http.sock",)
     hosts: tuple[str, ...] = ()
-    """Additional values of the HTTP header `Host`, beside the listening addresses."""
+    """Additional values of the HTTP header `Host`, besides the listening addresses."""
 
     connections: Positive = 1000
     """The limit of open connections, for each HTTP address and for all gRPC addresses together.

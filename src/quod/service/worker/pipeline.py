@@ -1,9 +1,9 @@
 """A pipeline: steps with a number of threads each, and bounded queues between them.
 
-A thread that has done a step continues with its work at the next step if nothing waits there and it
-has a free place. So a single work is carried through by one thread without any wake-up. Otherwise
-the work enters the next queue, and a full queue blocks the thread. This back-pressure reaches the
-claims in the end.
+A thread that has done a step continues with its group at the next step if that has a free slot and
+nothing waits there. So a single partition is carried through by one thread without any wake-up.
+Otherwise the group enters the next queue, and a full queue blocks the thread. This back-pressure
+reaches the claims in the end.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class Line:
             at: _Begun(steps[at + 1].threads)
             for at, step in enumerate(steps) if step.together is not None
         }  # fmt: skip
-        # The places limit the threads at each step. As their sum is the number of threads, a thread
-        # is free for any work that waits at a step with a free place.
+        # Slots limit the threads at each step. As their sum is the number of threads, a thread
+        # is free for any group that waits at a step with a free slot.
         self._places = [step.threads for step in steps]
         self._changed = threading.Condition()
         self._busy, self._closing = 0, False
@@ -89,7 +89,7 @@ class Line:
             del found
 
     def _next(self) -> tuple[int, Group] | None:
-        """Wait for a group at a step with a free place, take the place; later steps first."""
+        """Wait for a group at a step with a free slot, take the slot; later steps first."""
         with self._changed:
             while True:
                 for at in reversed(range(len(self._steps))):
@@ -140,12 +140,12 @@ class Line:
         try:
             self._failed(work, error)
         except BaseException:
-            # Frees its place, and lets the pipeline close.
+            # Frees its slot, and lets the pipeline close.
             work.ended = True
             _log.exception("a work could not be ended")
 
     def _enter(self, at: int) -> bool:
-        """Take a place at a step if one is free and nothing waits there."""
+        """Take a slot of a step if one is free and nothing waits there."""
         with self._changed:
             if not self._places[at] or self._queues[at]:
                 return False
@@ -153,7 +153,7 @@ class Line:
             return True
 
     def _leave(self, at: int, *, busy: bool) -> None:
-        """Free a place and notify waiting threads."""
+        """Free a slot and notify waiting threads."""
         with self._changed:
             self._places[at] += 1
             self._busy -= not busy

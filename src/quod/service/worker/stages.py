@@ -70,7 +70,7 @@ class Stages:
         ]
 
     def _each(self, *steps: Callable[[Work], None]) -> Callable[[Group], None]:
-        """Run each step for all works of a group before the next step.
+        """Run each step for all partitions of a group before the next step.
 
         A failing work does not affect the others.
         """

@@ -1,4 +1,4 @@
-"""The health checks, open to anybody: liveness and readiness."""
+"""The health checks, without authentication: liveness and readiness."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Pools of workers, and which worker takes which key."""
+"""Pools of workers, and the placement of keys on them."""
