@@ -369,7 +369,7 @@ def _circuit_and_scheme(
 ) -> tuple[LayeredCircuit, FieldSpec, Scheme]:  # fmt: skip
     """Read the circuit, the challenge field and the commitment scheme that the options name.
 
-    Trees use the hash of the challenges.
+    With `recursive`, trees use the hash for verifiers in circuits.
     """
     from quod.commitment.scheme_names import parameters_of, scheme_named, scheme_with_powers
     from quod.gkr.files.key import field_named

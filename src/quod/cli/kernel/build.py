@@ -148,7 +148,7 @@ def _assembled(
         try:
             code, _ = assemble(task.module.text, arch)
             if task.module.moves_registers:
-                # The linker ignores them, so the driver must compile the text.
+                # The linker drops such instructions, so the driver must compile the text.
                 code = task.module.text.encode() + b"\0"
         except KernelError as error:
             return error
