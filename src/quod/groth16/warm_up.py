@@ -4,7 +4,6 @@ On the CPU these kernels take as long to compile as all other kernels of a proof
 needed last.
 """
 
-
 from __future__ import annotations
 
 from quod.curve.group import Group

@@ -30,7 +30,7 @@ class Module(Protocol):
         """Add a constant array to the module; return its name."""
 
     def needs_mask(self, function: Function) -> bool:
-        """Return whether a function has memory accesses or loops, which inactive lanes must skip."""
+        """Return whether a function has accesses or loops, which inactive lanes must skip."""
 
     def function(self, function: Function, varying: tuple[bool, ...], masked: bool) -> str:
         """Return the LLVM name of a device function for one pattern of varying arguments."""
@@ -167,8 +167,7 @@ class BodyEmitter:
 
     @property
     def first_lanes(self) -> ChainMap[Value, str]:
-        """The scalars known to equal lane 0 of values; additions hold in this region and nested ones.
-        """
+        """Scalars equal to lane 0 of values; additions hold in this region and nested ones."""
         return ChainMap(*reversed(self._firsts))
 
     def splat_text(self, operand: str, scalar: str) -> str:

@@ -21,8 +21,7 @@ _WIDEST = 16  # bytes of the widest access of a lane
 
 @frozen(eq=False)
 class Access:
-    """One load, store, atomic or copy, with the lanes' byte addresses and the mask of active lanes.
-    """
+    """One load, store, atomic or copy, with the lanes' byte addresses and active lanes."""
 
     verb: AccessKind
     space: Literal["global", "shared"]
