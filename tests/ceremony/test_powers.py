@@ -287,10 +287,9 @@ def test_an_interrupted_contribution_leaves_nothing(
     assert not powers[0].any()
 
 
-def test_names_and_texts_that_are_none(tmp_path: Path) -> None:
-    for given in ({"name": 5}, {"text": b"x"}, {"name": "\ud800"}):
-        with pytest.raises(InputError):
-            contribute(PTAU["bn254"], tmp_path / "x.ptau", **given)  # type: ignore[arg-type]
+def test_a_name_that_is_no_text_writes_nothing(tmp_path: Path) -> None:
+    with pytest.raises(InputError):
+        contribute(PTAU["bn254"], tmp_path / "x.ptau", name="\ud800")
     assert os.listdir(tmp_path) == []
 
 
