@@ -1,4 +1,4 @@
-"""Emitters: a traced kernel to the text of one target, one folder a target (`targets`).
+"""Code generation from traced kernels, with one folder per target (`targets`).
 
 The names below load on first use (PEP 562).
 """

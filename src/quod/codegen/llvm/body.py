@@ -30,7 +30,7 @@ class Module(Protocol):
         """Add a constant array to the module; return its name."""
 
     def needs_mask(self, function: Function) -> bool:
-        """Return whether a function has accesses or loops, which inactive lanes must skip."""
+        """Return whether a function accesses memory or loops, so that it needs a mask."""
 
     def function(self, function: Function, varying: tuple[bool, ...], masked: bool) -> str:
         """Return the LLVM name of a device function for one pattern of varying arguments."""
@@ -167,7 +167,7 @@ class BodyEmitter:
 
     @property
     def first_lanes(self) -> ChainMap[Value, str]:
-        """Scalars equal to lane 0 of values; additions hold in this region and nested ones."""
+        """The scalars equal to lane 0 of values; additions hold in this region and nested ones."""
         return ChainMap(*reversed(self._firsts))
 
     def splat_text(self, operand: str, scalar: str) -> str:

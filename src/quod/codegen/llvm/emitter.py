@@ -93,7 +93,7 @@ class ModuleEmitter:
         return "\n\n".join([header + declarations, *tables, *self._bodies, entry]) + "\n"
 
     def needs_mask(self, function: Function) -> bool:
-        """Return whether a function has accesses or loops, which inactive lanes must skip."""
+        """Return whether a function accesses memory or loops, so that it needs a mask."""
         if id(function) not in self._masked:
             self._masked[id(function)] = any(
                 op.definition.reaches_memory

@@ -1,7 +1,7 @@
-"""The body of one WGSL function, as the rules of ops write it: names, expressions and lines.
+"""The emitter of one WGSL function body: names, expressions and lines, written by the ops' rules.
 
-Values that are used once are written where they are used; others are named. Carried values of loops
-are the only variables.
+Values used once are inlined into the expression that uses them; others are named with `let`.
+Results of branches and carried values of loops are variables.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from quod.kernel.ir.value import Value
 from quod.kernel.machine import Machine
 
 LEVELS = {"atom": 10, "product": 8, "sum": 7, "shift": 6, "compare": 5, "bits": 4}
-"""How strongly kinds of expressions bind. WGSL shifts and masks atoms only."""
+"""The precedence of kinds of expressions. Operands of WGSL shifts and bit ops must be atoms."""
 
-# Expressions of more text or depth are named: parsers recur into them.
+# Expressions with more text or depth are named, as parsers recurse into them.
 _MOST_TEXT = 240
 _MOST_DEPTH = 20
 
 
 class Lines:
-    """Lines of text, each with the Python line that it came from."""
+    """Lines of text, each with its Python line."""
 
     def __init__(self, location: Location | None = None) -> None:
         self.texts: list[str] = []
@@ -43,40 +43,40 @@ class Lines:
 
 
 class Module(Protocol):
-    """What bodies and rules ask of the module that they write for."""
+    """The interface of the module that bodies and rules emit into."""
 
     machine: Machine
     watches_loops: bool
-    """Whether it notes that a driver has ended a loop."""
+    """True if the module reports loops ended early by the driver."""
     exchanges_storage: bool
-    """Whether instances may read from a buffer what others have stored there."""
+    """True if instances may read values from a buffer that others have stored there."""
     arrays: dict[Value, tuple[str, str]]
-    """The name of each array, and what comes before an index in it."""
+    """The name of each array, and the text to prefix to an index into it."""
     atomic: set[Value]
     """The arrays whose elements are atomic."""
 
     def helper(self, name: str, text: str) -> str:
-        """A function of the module that a rule needs; gives its name."""
+        """Add a helper function to the module, once; return its name."""
 
     def function(self, function: Function, arrays: Sequence[Value]) -> str:
-        """The name of a device function that is called."""
+        """Return the name of a called device function."""
 
     def needs_ids(self, function: Function) -> bool:
-        """Whether a function that has been written must be told where its instance is."""
+        """Return whether an emitted function takes the instance's indices as parameters."""
 
     def packed(self, scalars: Sequence[Value]) -> dict[Value, None]:
-        """The parameters, all words, that go in one array."""
+        """Select the parameters, all of u32, to pass in one array."""
 
 
 class BodyEmitter:
-    """The statements of one function, by the rules that it is given."""
+    """The statements of one function, emitted by a table of rules."""
 
     def __init__(self, module: Module, rules: Rules[Rule]) -> None:
         self.module = module
         self.lines = Lines()
         self.names: dict[Value, str] = {}
         self.uses_ids = False
-        """Whether a rule has written `local_id` or `group_id`."""
+        """True once a rule has used `local_id` or `group_id`."""
         self._rules = rules
         self._level: dict[Value, int] = {}
         self._depth: dict[Value, int] = {}
@@ -92,7 +92,7 @@ class BodyEmitter:
         self.lines.add(self._indent + text)
 
     def add_inside(self, text: str) -> None:
-        """Appends a line of a region that has been written."""
+        """Append a line, indented as part of an inner region."""
         self.add(f"  {text}")
 
     def fresh(self) -> str:
@@ -100,13 +100,14 @@ class BodyEmitter:
         return f"v{self._next}"
 
     def let(self, text: str) -> str:
-        """Appends a name for an expression, and gives it."""
+        """Bind an expression to a new name with `let`; return the name."""
         name = self.fresh()
         self.add(f"let {name} = {text};")
         return name
 
     def text_of(self, value: Value, level: int = 0) -> str:
-        """A value as part of an expression that binds its parts with strength `level`."""
+        """The text of a value inside an expression of precedence `level`, in parentheses if needed.
+        """
         constant = value.constant
         if constant is not None:
             return constant_text(constant, value.type)
@@ -114,7 +115,7 @@ class BodyEmitter:
         return f"({text})" if self._level.get(value, LEVELS["atom"]) < level else text
 
     def define(self, value: Value, text: str, level: int = LEVELS["atom"]) -> None:
-        """Lets a value be an expression: named, unless it is used once and near."""
+        """Define a value as an expression: named, unless it is used once in the same region."""
         op = value.op
         depth = 1 + max((self._depth.get(o, 0) for o in op.operands), default=0) if op else 1
         used_once = self._uses[value] == 1 and self._home.get(value) is self._block
@@ -125,26 +126,26 @@ class BodyEmitter:
         self.names[value] = self.let(text)
 
     def name(self, value: Value) -> None:
-        """Names a value that is an expression so far."""
+        """Name a value that is an inlined expression so far."""
         if value.constant is None and self._level.get(value, LEVELS["atom"]) < LEVELS["atom"]:
             self.names[value] = self.let(self.names[value])
             self._level.pop(value)
 
     def is_read(self, value: Value) -> bool:
-        """Whether anything in the region that is being written uses a value."""
+        """Return whether a value is used in the region that is being emitted."""
         return self._uses[value] > 0
 
     def index(self, array: Value, at: str) -> str:
-        """An element of an array, by a text that is an atom or a sum."""
+        """The text of an array element; `at` is an atom or a sum."""
         name, before = self.module.arrays[array]
         return f"{name}[{before}{at}]"
 
     # --- statements
 
     def emit_block(self, block: Block, then: Block | None = None) -> None:
-        """Writes the ops of a region; the values that it yields are then known.
+        """Emit the ops of a region; its yielded values are available afterwards.
 
-        The region `then` comes behind it, and reads them too.
+        The region `then`, emitted next, may use its values as well.
         """
         self._count_uses(block)
         if then is not None:
@@ -162,13 +163,13 @@ class BodyEmitter:
                 self._uses[operand] += 1
                 self._home[operand] = block
             for region in op.regions:
-                # What is used in a region is not written into it from outside.
+                # A value used in an inner region is not inlined into it from outside.
                 for inner in walk(region):
                     for operand in inner.operands:
                         self._uses[operand] += 2
 
     def region(self, block: Block, then: Block | None = None) -> None:
-        """Writes a region further inside, as `emit_block` does."""
+        """Emit an indented region, as `emit_block` does."""
         before = self._indent
         self._indent += "  "
         saved = self._uses
@@ -178,12 +179,12 @@ class BodyEmitter:
         self._indent = before
 
     def emit_call(self, op: Op) -> None:
-        """A call of a device function."""
+        """Emit the call of a device function."""
         function: Function = op.attributes["function"]
         arrays = [o for o in op.operands if isinstance(o.type, PointerType)]
         scalars = [o for o in op.operands if not isinstance(o.type, PointerType)]
         name = self.module.function(function, arrays)
-        # Two operands may be one value, and the parameters never are.
+        # Operands may repeat a value, but parameters are distinct.
         own = [a for a in function.block.arguments if not isinstance(a.type, PointerType)]
         packed = self.module.packed(own)
         texts = dict(zip(own, map(self.text_of, scalars), strict=True))
@@ -204,14 +205,14 @@ class BodyEmitter:
 
 
 Rule = Callable[[BodyEmitter, Op], None]
-"""Writes one op."""
+"""The emitter of one op."""
 
 Expression = Callable[[BodyEmitter, Op], tuple[str, int]]
-"""The text of an op that computes one value, and how strongly it binds."""
+"""The emitter of a pure op as an expression: its text and precedence."""
 
 
 def rule_by(expression: Expression) -> Rule:
-    """The rule of an op that is an expression."""
+    """Make the rule of an op that is an expression."""
 
     def rule(body: BodyEmitter, op: Op) -> None:
         text, level = expression(body, op)

@@ -1,4 +1,4 @@
-"""WGSL control flow: its branches and loops, with variables for results and carried values."""
+"""WGSL rules of control flow, with variables for results of branches and carried values."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from quod.kernel.ir.passes import is_without_effect
 from quod.kernel.ir.value import Value
 
 CUT_SHORT = "cut_short"
-"""The variable that says whether a driver has ended a loop."""
+"""The variable that is set if the driver has ended a loop early."""
 
 _NAME = re.compile(r"v\d+(\.m\d+)?|a\d+|\d+u|true|false")
-"""What keeps its value while variables are set, unless it is one of them."""
+"""Texts that need no copy in a parallel assignment, unless they are among its targets."""
 
 
 def _if(body: BodyEmitter, op: Op) -> None:
     condition = body.text_of(op.operands[0])
-    # SwiftShader's compiler takes twice as long for each result in a row that nothing reads.
+    # SwiftShader's compile time doubles with each unused result in a chain of branches.
     read = [i for i, result in enumerate(op.results) if body.is_read(result)]
     results = [body.fresh() for _ in read]
     for name, i in zip(results, read, strict=True):
@@ -42,7 +42,7 @@ def _side(body: BodyEmitter, region: Block, results: Sequence[str], read: Sequen
 
 
 def _assign(body: BodyEmitter, targets: Sequence[str], values: Sequence[Value]) -> None:
-    """Sets variables all at once: none is read after another was set."""
+    """Assign variables in parallel: all values are read before any variable is set."""
     texts = [body.text_of(value) for value in values]
     pairs = [(t, text) for t, text in zip(targets, texts, strict=True) if t != text]
     if len(pairs) > 1:
@@ -101,7 +101,8 @@ def _while(body: BodyEmitter, op: Op) -> None:
     _assign(body, variables, region.yielded)
     body.add("}")
     if body.module.watches_loops:
-        # Compilers know that a flag is set where a loop ends by itself, but not that it does.
+        # Evaluate the condition again instead of setting a flag at the regular exit: compilers
+        # assume that this exit is taken, and would replace the flag by a constant.
         if not is_without_effect(head):
             raise KernelError(
                 f"{op.location}: what a while loop does before its condition has an effect, "

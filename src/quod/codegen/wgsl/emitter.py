@@ -1,8 +1,8 @@
-"""From lowered IR to WGSL, the language of WebGPU's shaders (W3C, "WebGPU Shading Language").
+"""Emission of WGSL (W3C, "WebGPU Shading Language") from lowered IR.
 
-Here a module is put together: parameters, memory, device functions and the kernel itself; a
-`BodyEmitter` holds the statements of each. Device functions stay functions: drivers compile them
-once, or inline them themselves.
+This module assembles a WGSL module: parameters, memory, device functions and the kernel itself; a
+`BodyEmitter` emits the statements of each. Device functions stay functions: inlining is left to
+drivers.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from quod.kernel.machine import Capability, Machine
 from quod.kernel.ops.scalar import SUBGROUP
 
 TABLES = (rules.RULES, subgroups.RULES, memory.RULES, control.RULES)
-"""How each op is written."""
+"""The tables of rules, one rule per op."""
 
 RULES = Rules("WGSL", TABLES, LACKING)
 """The rule of each op, and the reason for each op without one."""
 
-# WGSL allows 255 parameters of a function; one more is kept for none.
+# WGSL allows 255 parameters of a function; this leaves some margin.
 _MOST_PARAMETERS = 250
 
 _SPACES: dict[Space, str] = {"shared": "workgroup", "private": "private"}
-"""What WGSL calls the memory that variables are in."""
+"""The WGSL address spaces of declared arrays."""
 
 _HEADER_LANES = "@builtin(local_invocation_index) local_id: u32"
 _HEADER_GROUP = "@builtin(workgroup_id) group: vec3<u32>"
@@ -45,7 +45,7 @@ _HEADER_GRID = "@builtin(num_workgroups) grid: vec3<u32>"
 
 
 def emit(kernel: Kernel, machine: Machine) -> str:
-    """The WGSL of a traced kernel, as Tint takes it."""
+    """Emit the WGSL of a traced kernel in Tint's dialect."""
     return translate(kernel, machine, dialect="tint").text
 
 
@@ -56,10 +56,10 @@ def translate(
     dialect: Dialect,
     bindings: Sequence[Binding] | None = None,
 ) -> WgslModule:
-    """The WGSL of a traced kernel.
+    """Emit the WGSL of a traced kernel.
 
-    `bindings` has a row for each pointer parameter, in order, by default a binding each.
-    KernelError for what WGSL does not have, such as 64-bit floating point numbers.
+    `bindings` has a row per pointer parameter, in order; by default each has its own binding.
+    KernelError for features that WGSL lacks, such as 64-bit floats.
     """
     lowered = lower(kernel, machine)
     pointers = [
@@ -74,7 +74,7 @@ def translate(
 
 
 class ModuleEmitter:
-    """Writes one module."""
+    """The emitter of one WGSL module."""
 
     def __init__(
         self, source: Kernel, lowered: LoweredKernel, machine: Machine, dialect: Dialect,
@@ -87,10 +87,10 @@ class ModuleEmitter:
         self._kernel = lowered.kernel
         self._rows = rows
         self.arrays: dict[Value, tuple[str, str]] = {}
-        """The name of each array, and what comes before an index in it."""
+        """The name of each array, and the text to prefix to an index into it."""
         self.atomic: set[Value] = set(lowered.atomic)
         self.exchanges_storage = _exchanges_storage(lowered, rows)
-        """Whether instances may read from a buffer what others have stored there."""
+        """True if instances may read values from a buffer that others have stored there."""
         self.structures: dict[tuple[str, ...], str] = {}
         self.helpers: dict[str, str] = {}
         self.function_names: dict[int, str] = {}
@@ -111,7 +111,7 @@ class ModuleEmitter:
             lines.extend(text)
         lines.add(f"@compute @workgroup_size({self.source.workgroup_size}, 1, 1)")
         lines.add(f"fn main({_HEADER_LANES}, {_HEADER_GROUP}, {_HEADER_GRID}) {{")
-        # A grid in two dimensions may have some too many.
+        # A launch spread over two dimensions may have surplus workgroups.
         lines.add("  let group_id = group.y * grid.x + group.x;")
         lines.add("  if (group_id >= parameters.words[0].x) { return; }")
         lines.extend(body.lines)
@@ -125,7 +125,7 @@ class ModuleEmitter:
         )  # fmt: skip
 
     def _parameters(self) -> tuple[list[Field], dict[Value, str]]:
-        """The fields of the parameter block, and how the lowered scalars are read from it."""
+        """The fields of the parameter block, and the text that reads each lowered scalar."""
         fields: list[Field] = []
         names: dict[Value, str] = {}
         word = 1
@@ -207,16 +207,16 @@ class ModuleEmitter:
             lines.add(text)
 
     def structure(self, members: tuple[str, ...]) -> str:
-        """The name of a structure with these members, m0 and so on."""
+        """Declare a structure with members m0, m1, ... of these types, once; return its name."""
         return self.structures.setdefault(members, f"Values{len(self.structures)}")
 
     def helper(self, name: str, text: str) -> str:
-        """A function of the module that a rule needs; gives its name."""
+        """Add a helper function to the module, once; return its name."""
         self.helpers.setdefault(name, text)
         return name
 
     def function(self, function: Function, arrays: Sequence[Value]) -> str:
-        """The name of a device function, which is written when it is called first."""
+        """Return the name of a device function, emitting it at its first call."""
         key = id(function)
         if key not in self.function_names:
             clean = "".join(c if c.isascii() and c.isalnum() else "_" for c in function.name)
@@ -262,12 +262,12 @@ class ModuleEmitter:
         self._function_texts.append(lines)
 
     def needs_ids(self, function: Function) -> bool:
-        """Whether a function that has been written must be told where its instance is."""
+        """Return whether an emitted function takes the instance's indices as parameters."""
         return id(function) in self._placed
 
     @staticmethod
     def packed(scalars: Sequence[Value]) -> dict[Value, None]:
-        """The parameters, all words, that go in one array, where there are too many for WGSL."""
+        """Select the parameters of u32 to pass in one array, if there are too many for WGSL."""
         if len(scalars) <= _MOST_PARAMETERS:
             return {}
         return {value: None for value in scalars if value.type is types.u32}

@@ -1,4 +1,4 @@
-"""The capabilities that WGSL has no instructions for, and why."""
+"""The capabilities that WGSL lacks, with the reason."""
 
 from __future__ import annotations
 
@@ -19,4 +19,4 @@ LACKING: Mapping[Capability, str] = {
     Capability.TILE_COPIES: PLAIN_COPIES,
     Capability.WARPGROUPS: "its matrices are of one subgroup; add products up",
 }
-"""The reason by capability: the ops of these have no rule."""
+"""The reasons by capability; ops that need one have no rule."""

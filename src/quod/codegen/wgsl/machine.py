@@ -1,10 +1,10 @@
-"""What kernels in WGSL may count on, and the machine that they are traced for.
+"""Limits and features of WGSL targets, and the machine of each.
 
-Two strengths. ``portable`` is what every implementation of WebGPU has (its section "Limits"):
-no 64-bit integers, no subgroups, 16 KiB of workgroup memory, 256 instances a workgroup, eight
-storage buffers of at most 128 MiB each. What kernels use beyond that is made of it: 64-bit numbers
-are pairs of words, and subgroups exchange values through workgroup memory. ``extended`` is what one
-adapter offers.
+There are two levels. ``portable`` is the minimum of all WebGPU implementations (section "Limits" of
+the specification): no 64-bit integers, no subgroups, 16 KiB of workgroup memory, workgroups of 256,
+eight storage buffers of at most 128 MiB each. Other features are emulated: 64-bit numbers are pairs
+of words, and subgroups exchange values through workgroup memory. ``extended`` uses the features of
+one adapter.
 """
 
 from __future__ import annotations
@@ -14,21 +14,22 @@ from quod.kernel.machine import Capability, Machine
 
 DEFAULT_WORKGROUP_SIZE = 64
 DEFAULT_LIMBS = "13:rolled"
-"""Rolled, because drivers copy a product to wherever it is called."""
+"""Rolled loops, because drivers inline products at each call."""
 EMULATED_SUBGROUP_SIZE = 32
-"""Instances a subgroup where subgroups go through workgroup memory."""
+"""The size of subgroups emulated with workgroup memory."""
 
 _KIB = 1024
 
 
 @frozen
 class WgslLimits:
-    """What an adapter allows; the defaults are those of the specification.
+    """The limits of an adapter; the defaults are those of the specification.
 
-    `buffer_bytes` is the most a buffer may have, `binding_bytes` the most of it that a kernel
-    reaches through one binding, `storage_buffers` how many bindings there are, and
-    `binding_alignment` what they begin at a multiple of. A dispatch has up to
-    `groups_per_dimension` workgroups in each of its dimensions.
+    buffer_bytes: the maximum size of a buffer.
+    binding_bytes: the maximum size of one binding.
+    storage_buffers: the maximum number of storage bindings.
+    binding_alignment: the alignment of a binding's offset in bytes.
+    groups_per_dimension: the maximum workgroups of a dispatch per dimension.
     """
 
     buffer_bytes: int = 256 * _KIB * _KIB
@@ -42,12 +43,13 @@ class WgslLimits:
 
 @frozen
 class WgslTarget:
-    """What kernels are traced for: limits, and what there is beyond the portable.
+    """A WGSL target: limits, and features beyond the portable ones.
 
-    `u64`: there are 64-bit integers (naga's ``u64``). `subgroup_size` is the size of real
-    subgroups, or 0 where they are emulated. `limbs` says how field elements are held; see
-    `quod.field.strategies.limb_choice`. `watched_loops`: the driver may end a loop early, which
-    kernels are to notice and report.
+    limits: of the adapter.
+    u64: native 64-bit integers are available (naga's ``u64``).
+    subgroup_size: the size of native subgroups; 0 if they are emulated.
+    limbs: the representation of field elements; see `quod.field.strategies.limb_choice`.
+    watched_loops: the driver may end a loop early, which kernels must detect and report.
     """
 
     limits: WgslLimits = WgslLimits()
@@ -57,9 +59,9 @@ class WgslTarget:
     watched_loops: bool = False
 
     def machine(self, workgroup_size: int = DEFAULT_WORKGROUP_SIZE) -> Machine:
-        """The machine of so many instances a workgroup.
+        """Return the machine for a workgroup size.
 
-        Its limit of workgroup memory leaves room for what emulated subgroups and `uniform` take.
+        Its limit of workgroup memory leaves room for emulated subgroups and `uniform`.
         """
         features = {
             Capability.SUBGROUPS, Capability.SHORT_KERNELS, Capability.WORD_STORES,

@@ -1,4 +1,4 @@
-"""WGSL rules of the ops that touch memory: arrays of words."""
+"""WGSL rules of the ops that access memory, as arrays of words."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from quod.kernel.ir.nodes import Op
 from quod.kernel.ir.value import Value
 
 _LAST_INDEX = 0xFFFF_FFFE
-"""The largest constant index that naga takes; it is beyond every binding."""
+"""The largest constant index that naga accepts; it is beyond any binding."""
 
 
 def _declared(body: BodyEmitter, op: Op) -> None:
-    """An array, which stands at the head of the module."""
+    """Emit nothing: arrays are declared at module scope."""
 
 
 def _load(body: BodyEmitter, op: Op) -> None:
@@ -23,10 +23,10 @@ def _load(body: BodyEmitter, op: Op) -> None:
 
 
 def _places(body: BodyEmitter, at: Value, count: int) -> list[str]:
-    """The texts of `count` indices from one on."""
+    """The texts of `count` consecutive indices."""
     constant = at.constant
     if constant is not None:
-        # An index in a branch that is never taken may be any; naga refuses the last.
+        # Unreachable code may have any constant index, of which naga rejects the largest.
         return [f"{min(int(constant) + i, _LAST_INDEX)}u" for i in range(count)]
     if count > 1:
         body.name(at)
@@ -44,7 +44,7 @@ def _store(body: BodyEmitter, op: Op) -> None:
 
 
 def _atomic(function: str) -> Rule:
-    """One of WGSL's atomic functions."""
+    """Make a rule of one of WGSL's atomic functions."""
 
     def rule(body: BodyEmitter, op: Op) -> None:
         array, at, value = op.operands
@@ -56,7 +56,7 @@ def _atomic(function: str) -> Rule:
 
 
 def _compare_exchange(body: BodyEmitter, op: Op) -> None:
-    """The weak exchange may fail for no reason: ask again while the old value is expected."""
+    """Emit a compare-exchange, retried as WGSL's weak one may fail spuriously."""
     array, at, *values = op.operands
     element = body.index(array, _places(body, at, 1)[0])
     expected, value = (body.text_of(one) for one in values)

@@ -1,4 +1,4 @@
-"""A kernel as WGSL, and what its launch needs to know."""
+"""A kernel as WGSL, with the bindings and parameter block of its launch."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from quod.kernel.ir.nodes import Location
 from quod.kernel.ir.types import Type
 
 WATCH_WORD = 4
-"""The word of ``watch``, in bind group 1, that a kernel sets whose loops a driver has ended early.
+"""The word of ``watch``, in bind group 1, that a kernel sets if the driver has ended a loop early.
 
-Only kernels for a machine with ``watched_loops`` have that.
+Only kernels for a machine with ``watched_loops`` have it.
 """
 
 Dialect = Literal["naga", "tint"]
-"""Whose WGSL: naga's (wgpu) or Tint's (Chromium, Dawn). They differ in extensions."""
+"""The dialect of WGSL: naga's (wgpu) or Tint's (Chromium, Dawn), which differ in extensions."""
 
 
 @frozen
 class Binding:
-    """How one pointer parameter reaches its memory.
+    """The storage binding of one pointer parameter.
 
-    Storage binding `number` is a range of a buffer; with `offset` the memory begins somewhere in
-    it, at a place in 32-bit words that the launch gives. Parameters with one number share a range.
+    number: the index of the storage binding; parameters with equal numbers share it.
+    offset: True if the launch passes the offset of the memory in the binding, in 32-bit words.
     """
 
     number: int
@@ -35,7 +35,7 @@ class Binding:
 
 @frozen
 class Field:
-    """Part of the block of parameters: the offset or the value of kernel parameter `parameter`.
+    """A field of the parameter block: the value or offset of kernel parameter `parameter`.
 
     It begins at 32-bit word `word`.
     """
@@ -70,12 +70,15 @@ class WgslModule:
     lines: tuple[Location | None, ...]
 
     def source_of(self, line: int) -> Location | None:
-        """The Python line that a line of the text came from, counted from 1."""
+        """The Python line of a line of the text, numbered from 1."""
         return self.lines[line - 1] if 1 <= line <= len(self.lines) else None
 
     def pack(self, groups: int, values: Sequence[int | float]) -> bytes:
-        """The block of parameters: `values` has a number a kernel parameter, of pointers their
-        offset in words, which counts for nothing where there is no field for it."""
+        """Pack the parameter block of a launch.
+
+        `values` has one number per kernel parameter. For a pointer it is the offset in words, which
+        is ignored if the block has no field for it.
+        """
         words = bytearray(4 * self.parameter_words)
         struct.pack_into("<I", words, 0, groups)
         for field in self.fields:

@@ -1,4 +1,4 @@
-"""WGSL rules of the ops that compute values: an expression, and how strongly it binds."""
+"""WGSL rules of the ops that only compute, as expressions with their precedence."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _infix(sign: str, level: int, left: int, right: int) -> Expression:
 
 
 def function(name: str) -> Expression:
-    """A call of one of WGSL's functions with the operands."""
+    """Make a rule that calls one of WGSL's functions with the operands."""
 
     def rule(body: BodyEmitter, op: Op) -> tuple[str, int]:
         return f"{name}({_arguments([body.text_of(o) for o in op.operands])})", _ATOM
@@ -29,9 +29,9 @@ def function(name: str) -> Expression:
 
 
 def _arguments(texts: list[str]) -> str:
-    """Arguments of a call, of which a comparison is not taken for the begin of a template.
+    """Join the arguments of a call so that no comparison is parsed as a template list.
 
-    WGSL takes a name, `<` and a later `>` outside of parentheses for one, as in f(a < b, c > d).
+    WGSL parses a name, `<` and a later `>` outside parentheses as one, as in f(a < b, c > d).
     """
     closed = False
     for at in reversed(range(len(texts))):
@@ -42,7 +42,7 @@ def _arguments(texts: list[str]) -> str:
 
 
 def _stands_open(text: str, sign: str) -> bool:
-    """Whether a sign is in a text outside of all parentheses; << and <= are none."""
+    """Return whether `<` or `>` occurs in a text outside parentheses, not as << or <=."""
     depth = 0
     for at, character in enumerate(text):
         depth += (character in "([") - (character in ")]")
@@ -66,7 +66,7 @@ def _compare(sign: str) -> Expression:
 
 def _differs(body: BodyEmitter, op: Op) -> tuple[str, int]:
     if op.operands[0].type is types.f32:
-        # naga makes an ordered comparison of !=, which NaN fails.
+        # naga compiles != to an ordered comparison, which is false for NaN.
         return f"(!({_compare('==')(body, op)[0]}))", _ATOM
     return _compare("!=")(body, op)
 
@@ -104,7 +104,10 @@ def _shift(sign: str) -> Expression:
 
 
 def _divide(sign: str) -> Expression:
-    """By zero WGSL gives the dividend, we all ones; remainders agree once the divisor is not 0."""
+    """Make a rule of division; for unsigned division by zero, the op's results are emitted.
+
+    The quotient is all ones, where WGSL returns the dividend; the remainder is the dividend.
+    """
 
     def rule(body: BodyEmitter, op: Op) -> tuple[str, int]:
         a, b = op.operands
@@ -127,7 +130,7 @@ def _divide(sign: str) -> Expression:
 
 
 def _signed_division(body: BodyEmitter, op: Op) -> tuple[str, int]:
-    """Rounded down, where WGSL rounds toward zero."""
+    """Emit floor division; WGSL's rounds toward zero."""
     type_ = op.operands[0].type
     kind = type_text(type_)
     least, minus, zero, one = (constant_text(n, type_) for n in (-1 << type_.bits - 1, -1, 0, 1))
@@ -148,12 +151,15 @@ def _signed_division(body: BodyEmitter, op: Op) -> tuple[str, int]:
 
 
 def _extreme(name: str) -> Expression:
-    """Of floats NaN wins, and -0 is below +0; a compiler might drop a test by comparison."""
+    """Make a min or max rule; for floats NaN propagates and -0 is below +0.
+
+    Floats are compared by their bits, as compilers may optimise tests for NaN away.
+    """
 
     def rule(body: BodyEmitter, op: Op) -> tuple[str, int]:
         if op.operands[0].type is not types.f32:
             return function(name)(body, op)
-        # Floats in the order of their bits, as unsigned integers: the sign set is below.
+        # Order floats by their bits as unsigned integers, with negative ones below.
         helper = body.module.helper(
             f"{name}_f32",
             f"fn {name}_f32(a: f32, b: f32) -> f32 {{\n"
@@ -191,7 +197,7 @@ def _convert(body: BodyEmitter, op: Op) -> tuple[str, int]:
     if source is types.f32 and target.is_integer:
         return f"{_from_float(body, target)}({text})", _ATOM
     if source is types.i32 and target in (types.u64, types.i64):
-        # By way of the type that keeps the sign.
+        # Convert via the type that preserves the sign.
         wide = f"i64({text})"
         return (wide if target is types.i64 else f"bitcast<u64>({wide})"), _ATOM
     if {source, target} <= {types.u32, types.i32, types.u64, types.i64}:
@@ -206,7 +212,7 @@ def _convert(body: BodyEmitter, op: Op) -> tuple[str, int]:
 
 
 def _from_float(body: BodyEmitter, target: Type) -> str:
-    """A function for numbers toward zero: the nearest end of the range if out of it, 0 for NaN."""
+    """Add the helper for float-to-integer conversion: toward zero, saturating, 0 for NaN."""
     signed = target is types.i32
     kind = "i32" if signed else "u32"
     least, most = ("-2147483648", "2147483648") if signed else ("0", "4294967296")
@@ -228,7 +234,8 @@ def _bitcast(body: BodyEmitter, op: Op) -> tuple[str, int]:
 
 
 def _dot4(body: BodyEmitter, op: Op) -> tuple[str, int]:
-    """Not dot4I8Packed: implementations need not have it, and wgpu does not say whether it does."""
+    """Emit a dot product of bytes without dot4I8Packed, which is optional and not reported by wgpu.
+    """
     terms = " + ".join(
         f"(bitcast<i32>(a << {shift}u) >> 24u) * (bitcast<i32>(b << {shift}u) >> 24u)"
         for shift in (24, 16, 8, 0)

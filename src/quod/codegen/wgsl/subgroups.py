@@ -1,4 +1,4 @@
-"""WGSL rules of where an instance is, and of what the instances of a workgroup do together."""
+"""WGSL rules of instance indices, barriers and subgroup ops."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def _text(text: str) -> Expression:
 
 
 def _own(text: str) -> Expression:
-    """What functions are told as a parameter."""
+    """Make a rule for an index of the instance, which device functions take as a parameter."""
 
     def rule(body: BodyEmitter, op: Op) -> tuple[str, int]:
         body.uses_ids = True
@@ -51,7 +51,7 @@ PLACES: dict[str, Expression] = {
     "workgroup_id": _own("group_id"),
     "num_workgroups": _text("parameters.words[0].x"),
 }
-"""Where an instance is."""
+"""The rules of the indices of an instance."""
 
 _EXPRESSIONS: dict[str, Expression] = {
     **PLACES,

@@ -1,4 +1,4 @@
-"""How WGSL names the types of values, and writes constants of them."""
+"""WGSL names of types, and WGSL constants."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _TYPES = {
 
 
 def type_text(type_: Type) -> str:
-    """A type as WGSL names it."""
+    """The WGSL name of a type."""
     return _TYPES[type_]
 
 
 def constant_text(number: int | float | bool, type_: Type) -> str:
-    """A constant as WGSL writes it."""
+    """Format a constant in WGSL."""
     match type_:
         case types.bool_:
             return "true" if number else "false"
@@ -32,7 +32,7 @@ def constant_text(number: int | float | bool, type_: Type) -> str:
         case types.i32:
             return f"{int(number)}i" if number >= 0 else f"i32({int(number)})"
         case types.i64:
-            # The least number has no literal.
+            # The smallest i64 has no literal.
             return f"{int(number)}li" if number >= 0 else f"(-{-(int(number) + 1)}li - 1li)"
         case types.f32:
             return _float_text(float(number))
@@ -43,6 +43,6 @@ def _float_text(number: float) -> str:
     if math.isfinite(number) and not (number == 0 and math.copysign(1, number) < 0):
         text = repr(float(number))
         return f"{text}f" if number >= 0 else f"({text}f)"
-    # Not known to be constant, as WGSL has no constant infinity or NaN.
+    # Written so that compilers do not see a constant: WGSL forbids constant infinities and NaN.
     bits = struct.unpack("<I", struct.pack("<f", number))[0]
     return f"bitcast<f32>({bits}u | (parameters.words[0].x & 0u))"

@@ -1,15 +1,15 @@
-"""What WGSL has no word for, made of what it has: before a kernel is written as WGSL.
+"""Lowering of kernels to the subset of the IR that WGSL can express.
 
-WGSL knows 32-bit numbers, arrays of them at the outermost level, and no pointer that a value could
-be. So the lowered kernel, which is IR like any other,
+WGSL has 32-bit numbers, arrays at module scope, and no pointers as first-class values. In the
+lowered kernel, which is ordinary IR:
 
-- holds a 64-bit integer as two 32-bit halves, or as WGSL's own where the machine has ``u64``;
-- reaches memory through its parameters, shared and private arrays alone, as arrays of u32, with an
-  index in words that gathers all pointer arithmetic;
-- makes narrow stores of atomic additions, and carries of comparisons;
-- exchanges values of a subgroup through shared memory where the machine has ``slow_subgroup``.
+- a 64-bit integer is two 32-bit halves, or native if the machine has ``u64``;
+- memory is arrays of u32 (parameters, shared and private arrays), accessed by an index in words
+  that includes all pointer arithmetic;
+- narrow stores are atomic additions, and carries are comparisons;
+- subgroups exchange values through shared memory if the machine has ``slow_subgroup``.
 
-Device functions are lowered once for each choice of arrays that their pointers may be in.
+Device functions are specialised by the arrays that their pointers refer to.
 """
 
 from quod.codegen.wgsl.lowering.kernel import LoweredKernel, lower

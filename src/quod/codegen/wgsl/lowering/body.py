@@ -1,4 +1,4 @@
-"""What the rules of lowering share: the new kernel, and what stands in it for each value."""
+"""The state shared by the lowering rules: the lowered kernel and the lowered form of values."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ WORD_BITS = 32
 
 @frozen(eq=False)
 class Place:
-    """A pointer: the array it points into, a parameter or one declared, and an offset in it.
+    """A lowered pointer: an array (a parameter or declared) and an offset into it.
 
-    The offset counts elements, or 32-bit words where elements are as wide or wider.
+    The offset counts elements, or 32-bit words if elements have at least 32 bits.
     """
 
     array: Value
@@ -40,40 +40,40 @@ Lowered = Value | Wide | Place
 
 
 def begins(lowered: Lowered) -> bool:
-    """Whether it is a pointer to the begin of an array: functions know its offset, zero."""
+    """Return whether a value is a pointer to the start of an array, passed without an offset."""
     return isinstance(lowered, Place) and lowered.offset.constant == 0
 
 
 class Lowering:
-    """One kernel that is being lowered, by the rules that it is given."""
+    """The state of lowering one kernel by a table of rules."""
 
     def __init__(self, kernel: Kernel, machine: Machine, rules: Mapping[str, Rule]) -> None:
         self.source = kernel
         self.machine = machine
         self.rules = rules
         self.k = Builder(machine)
-        """What the new kernel is written to."""
+        """The builder of the lowered kernel."""
         self.tracer = tracer_of(self.k)
         self.wide = WideArithmetic(self.k, native=machine.has(Capability.U64))
         self.values: dict[Value, Lowered] = {}
         self.functions: dict[Hashable, Function] = {}
-        """The lowered functions, by the old one and the arrays that it is given."""
+        """The lowered functions, by the original one and the arrays passed to it."""
         self.roots: dict[Value, Value] = {}
-        """The kernel's own arrays that the parameters of functions are."""
+        """The kernel's array behind each array parameter of a function."""
         self.plain: dict[int, bool] = {}
-        """Whether WGSL can say a function as it is, where that is known."""
+        """Cached by function id: True if WGSL can express the function without lowering."""
         self.exchanging: dict[int, bool] = {}
-        """Whether a function exchanges values through shared memory, where that is known."""
+        """Cached by function id: True if the function exchanges values through shared memory."""
         self.atomic: set[Value] = set()
         self.exchange: Value | None = None
-        """Shared memory for values of emulated subgroups, a word an instance."""
+        """Shared memory for values of emulated subgroups, one word per instance."""
         self.votes: Value | None = None
-        """Shared memory for ballots of emulated subgroups, a word a subgroup."""
+        """Shared memory for ballots of emulated subgroups, one word per subgroup."""
 
     # --- regions
 
     def block(self, block: Block) -> list[Value]:
-        """Lowers the ops of a region but its yield; gives the parts of what it yields."""
+        """Lower the ops of a region except its yield; return the parts of its yielded values."""
         for op in block.ops:
             if op.name == "yield":
                 return self.flat(op.operands)
@@ -82,7 +82,7 @@ class Lowering:
         return []
 
     def flat(self, values: Sequence[Value]) -> list[Value]:
-        """The values that stand for some, of places their offsets."""
+        """Flatten values to their lowered parts; a pointer becomes its offset."""
         flat: list[Value] = []
         for value in values:
             lowered = self.values[value]
@@ -100,7 +100,7 @@ class Lowering:
     def bind(
         self, values: Sequence[Value], parts: Sequence[Value], like: Sequence[Lowered | None]
     ) -> None:
-        """Lets values stand for parts; places are in the arrays of those that they are `like`."""
+        """Bind values to their lowered parts; pointers refer to the arrays of those in `like`."""
         at = 0
         for value, model in zip(values, like, strict=True):
             count = len(self._part_types(value))
@@ -113,11 +113,11 @@ class Lowering:
                 self.values[value] = self.wide.joined(value.type, own)
 
     def lowered(self, values: Sequence[Value]) -> list[Lowered]:
-        """What stands for each of some values."""
+        """The lowered forms of values."""
         return [self.values[value] for value in values]
 
     def check_same_arrays(self, a: Sequence[Lowered | None], b: Sequence[Lowered], op: Op) -> None:
-        """KernelError unless the pointers of both are in the same arrays."""
+        """Raise KernelError unless corresponding pointers refer to the same arrays."""
         for one, other in zip(a, b, strict=True):
             if isinstance(one, Place) and isinstance(other, Place):
                 if one.array is not other.array or one.unit != other.unit:
@@ -127,19 +127,19 @@ class Lowering:
                     )
 
     def types_of(self, values: Sequence[Value]) -> list[Type]:
-        """The types of the parts of some values."""
+        """The types of the parts of values."""
         return [type_ for value in values for type_ in self._part_types(value)]
 
     # --- single ops
 
     def value(self, value: Value) -> Value:
-        """What stands for a value that is neither wide nor a pointer."""
+        """The lowered form of a value that is neither wide nor a pointer."""
         lowered = self.values[value]
         assert isinstance(lowered, Value)
         return lowered
 
     def place(self, value: Value) -> Place:
-        """Where a pointer points."""
+        """The lowered form of a pointer."""
         lowered = self.values[value]
         assert isinstance(lowered, Place)
         return lowered
@@ -148,11 +148,11 @@ class Lowering:
         return self.k.constant(0, types.u32)
 
     def root(self, array: Value) -> Value:
-        """The kernel's own array that a function's parameter is."""
+        """The kernel's array behind a function's array parameter."""
         return self.roots.get(array, array)
 
     def record_atomic(self, place: Place) -> None:
-        """Notes that an array is changed atomically."""
+        """Record that an array is changed atomically."""
         self.atomic.add(self.root(place.array))
 
     def _op(self, op: Op) -> None:
@@ -165,4 +165,4 @@ class Lowering:
 
 
 Rule = Callable[[Lowering, Op], None]
-"""Lowers one op."""
+"""The lowering of one op."""

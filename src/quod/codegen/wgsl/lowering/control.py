@@ -48,7 +48,7 @@ def _for(lowering: Lowering, op: Op) -> None:
 
 
 def _wide_for(lowering: Lowering, op: Op) -> None:
-    """A loop whose index has two halves, as a `while`."""
+    """Lower a loop with a wide index to a `while` loop."""
     tracer, wide = lowering.tracer, lowering.wide
     (region,) = op.regions
     type_ = op.operands[0].type

@@ -1,4 +1,4 @@
-"""Lowering of device functions, once for each choice of arrays that their pointers may be in."""
+"""Lowering of device functions, specialised by the arrays that their pointers refer to."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from quod.kernel.ir.value import Value
 
 _PLAIN_TYPES = frozenset({types.bool_, types.u32, types.i32, types.f32})
 _WRITTEN = rules.RULES.keys() | subgroups.PLACES.keys()
-"""The ops that WGSL writes as they are traced."""
+"""The ops that WGSL can express without lowering."""
 
 
 def _call(lowering: Lowering, op: Op) -> None:
@@ -48,7 +48,8 @@ def _call(lowering: Lowering, op: Op) -> None:
 
 
 def _is_plain(lowering: Lowering, function: Function) -> bool:
-    """Whether WGSL can say a function as it is. Products of field elements are such."""
+    """Return whether WGSL can express a function without lowering, as products of field elements.
+    """
     if id(function) not in lowering.plain:
         values = [*function.block.arguments]
         plain = True
@@ -73,7 +74,7 @@ def _lower_function(
     arrays: Sequence[Value],
     op: Op,
 ) -> Function:
-    """The function with its arrays first: within it they are parameters of its own."""
+    """Lower a function; its arrays become its first parameters."""
     k = lowering.k
     if any(isinstance(value.type, PointerType) for value in function.block.yielded):
         raise KernelError(f"{op.location}: a function that gives a pointer; give an index")

@@ -1,4 +1,4 @@
-"""A traced kernel as one that WGSL can say."""
+"""Lowering of a traced kernel to one that WGSL can express."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from quod.kernel.ir.value import Value
 from quod.kernel.machine import Machine
 
 RULES = control.RULES | functions.RULES | memory.RULES | subgroups.RULES
-"""How ops are lowered that do more than compute values from values."""
+"""The lowering rules of ops that do more than compute."""
 
 
 @frozen(eq=False)
 class LoweredKernel:
-    """The kernel as WGSL can say it.
+    """A lowered kernel.
 
-    Of each parameter of the original there is one here, of a u64 two or one. `atomic` are the
-    arrays that are changed atomically, parameters and results of `shared`; `roots` says which of
-    these the parameters of functions are.
+    kernel: the IR; each original parameter is one parameter, or two for a u64 in halves.
+    atomic: the arrays that are changed atomically: parameters and shared arrays.
+    roots: the kernel's array behind each array parameter of a function.
     """
 
     kernel: Kernel
@@ -33,12 +33,12 @@ class LoweredKernel:
     roots: Mapping[Value, Value]
 
     def root(self, array: Value) -> Value:
-        """The kernel's own array that a function's parameter is."""
+        """The kernel's array behind a function's array parameter."""
         return self.roots.get(array, array)
 
 
 def lower(kernel: Kernel, machine: Machine) -> LoweredKernel:
-    """Lowers a traced kernel; KernelError for what WGSL cannot express."""
+    """Lower a traced kernel; KernelError for features that WGSL cannot express."""
     lowering = Lowering(kernel, machine, RULES)
     k, tracer, source = lowering.k, lowering.tracer, lowering.source
     tracer.location = source.location

@@ -1,4 +1,4 @@
-"""Lowering of memory: arrays of words, reached with an index that gathers pointer arithmetic."""
+"""Lowering of memory accesses to arrays of words and indices."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from quod.kernel.ops.scalar import ATOMICS
 
 
 def _declared(lowering: Lowering, op: Op) -> None:
-    """Shared or private memory, or a table."""
+    """Lower the declaration of a shared or private array or of a table."""
     pointer = op.results[0].type
     assert isinstance(pointer, PointerType)
     nbytes = pointer.element.bytes * int(op.attributes["count"])
@@ -27,7 +27,7 @@ def _declared(lowering: Lowering, op: Op) -> None:
         declare = lowering.k.shared if space == "shared" else lowering.k.private
         array = declare(types.u32, words)
         if space == "private" and pointer.element.bytes < WORD_BYTES:
-            # A store of part of a word reads the rest of it.
+            # A store of part of a word reads the word, so it must be initialised.
             with lowering.k.range(0, words) as loop:
                 array[loop.index] = 0
     lowering.values[op.results[0]] = Place(array, lowering.zero(), pointer.element)
@@ -45,7 +45,7 @@ def _pointer_cast(lowering: Lowering, op: Op) -> None:
 
 
 def _units(lowering: Lowering, place: Place, index: Value) -> Value:
-    """The place of an element in units, from the index of a pointer."""
+    """The offset of an element at an index from a pointer, in the pointer's units."""
     low = lowering.wide.low(lowering.values[index])
     factor = max(1, place.element.bytes // WORD_BYTES)
     return place.offset + low * factor
@@ -73,7 +73,7 @@ def _load(lowering: Lowering, op: Op) -> None:
 
 
 def _narrow(lowering: Lowering, place: Place, at: Value) -> tuple[Value, Value, int]:
-    """The word of a narrow element, its shift in it, and its mask there."""
+    """Return the word index of a narrow element, its shift in the word, and its unshifted mask."""
     bits = 8 * place.unit
     per_word = WORD_BYTES // place.unit
     return at // per_word, (at % per_word) * bits, (1 << bits) - 1
@@ -84,7 +84,7 @@ def _narrow_load(lowering: Lowering, place: Place, at: Value) -> Value:
     word, shift, mask = _narrow(lowering, place, at)
     loaded = k.load(place.array, word)[0]
     if element.kind == "signed":
-        # To the top of the word, and down again with the sign.
+        # Sign-extend by a shift to the top of the word and an arithmetic shift back.
         return k.bitcast(loaded << (WORD_BITS - element.bits - shift), types.i32) >> (
             WORD_BITS - element.bits
         )
@@ -109,7 +109,8 @@ def _store(lowering: Lowering, op: Op) -> None:
             if types.is_private(place.array.type):
                 k.store(place.array, word, before + change)
             else:
-                # Others may change the rest of the word meanwhile: add what changes this part.
+                # Other instances may change the rest of the word concurrently, so the difference of
+                # this part is added atomically.
                 k.atomic_add(place.array, word, change)
         return
     words = [word for value in given for word in lowering.wide.to_words(value)]
@@ -135,7 +136,7 @@ def _fence(lowering: Lowering, op: Op) -> None:
 
 
 def _copy_async(lowering: Lowering, op: Op) -> None:
-    """A plain copy: it is there earlier than it has to be."""
+    """Lower an asynchronous copy to a synchronous one."""
     target, source = lowering.place(op.operands[0]), lowering.place(op.operands[2])
     words = int(op.attributes["count"]) * target.element.bytes // WORD_BYTES
     to, start = _units(lowering, target, op.operands[1]), _units(lowering, source, op.operands[3])
@@ -146,7 +147,7 @@ def _copy_async(lowering: Lowering, op: Op) -> None:
 
 
 def _waited(lowering: Lowering, op: Op) -> None:
-    """A hint, or a wait for what is there already."""
+    """Drop a hint, or a wait for a copy that is already done."""
 
 
 RULES: dict[str, Rule] = {

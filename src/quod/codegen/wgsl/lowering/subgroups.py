@@ -1,4 +1,4 @@
-"""Lowering of what the instances of a workgroup do together."""
+"""Lowering of barriers and subgroup ops."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from quod.kernel.ops.scalar import COMBINING, SUBGROUP, distances
 
 
 def declare_exchange(lowering: Lowering) -> None:
-    """Shared memory for values of emulated subgroups, where there are any."""
+    """Declare the shared memory of emulated subgroups, if the kernel uses them."""
     if not lowering.machine.has(Capability.SLOW_SUBGROUPS):
         return
     blocks = (lowering.source.block, *(function.block for function in lowering.source.functions))
@@ -28,7 +28,7 @@ def declare_exchange(lowering: Lowering) -> None:
 
 
 def exchanges(lowering: Lowering, function: Function) -> bool:
-    """Whether a function moves values between instances through shared memory."""
+    """Return whether a function exchanges values between instances through shared memory."""
     if lowering.exchange is None and lowering.votes is None:
         return False
     if id(function) not in lowering.exchanging:
@@ -56,14 +56,14 @@ def _shuffle(lowering: Lowering, op: Op) -> None:
 
 
 def _moved(lowering: Lowering, type_: Type, number: Lowered, lane: Value) -> Number:
-    """A number of the lane of the same subgroup, which counts modulo the subgroup's size."""
+    """Read a number from a lane of the same subgroup, modulo the subgroup's size."""
     k, exchange = lowering.k, lowering.exchange
     words = lowering.wide.to_words(number)
     if exchange is None:
         return lowering.wide.from_words(type_, [k.emit("shuffle", (w, lane)) for w in words])
     own = k.local_id()
     size = k.workgroup_size
-    # As many lanes as there are, where the subgroup is larger than the workgroup.
+    # If the subgroup is larger than the workgroup, only the workgroup's lanes exist.
     other = k.minimum(k.subgroup_id() * k.subgroup_size + lane % k.subgroup_size, size - 1)
 
     def through_memory(word: Value) -> Value:
@@ -77,7 +77,7 @@ def _moved(lowering: Lowering, type_: Type, number: Lowered, lane: Value) -> Num
 
 
 def _combined(lowering: Lowering, op: Op) -> None:
-    """Words by WGSL's own function, where there are subgroups; all else by pairs."""
+    """Lower a reduction: WGSL's function for words if it has subgroups, else a butterfly."""
     k, type_ = lowering.k, op.results[0].type
     number = lowering.values[op.operands[0]]
     if lowering.exchange is None and type_ in (types.u32, types.i32):
@@ -119,7 +119,7 @@ def _ballot(lowering: Lowering, op: Op) -> None:
 
 
 def _left_out(lowering: Lowering, op: Op) -> None:
-    """Only devices that interpret kernels print and check."""
+    """Drop the op: only interpreted kernels print and check assertions."""
 
 
 RULES: dict[str, Rule] = {
