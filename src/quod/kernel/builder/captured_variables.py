@@ -280,7 +280,7 @@ def _frozen(value: Any) -> Any:
 
 
 class _Freezer:
-    """Takes a snapshot of one value; repeated objects become references, so cycles terminate."""
+    """The snapshot of one value; repeated objects become references, so cycles terminate."""
 
     def __init__(self) -> None:
         self._met: dict[int, int] = {}

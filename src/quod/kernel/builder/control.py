@@ -53,7 +53,7 @@ class Regions(Protocol):
 
 
 def check_condition(condition: Value) -> None:
-    """TraceError unless the condition is a kernel value of type bool."""
+    """Raise TraceError unless the condition is a kernel value of type bool."""
     if not isinstance(condition, Value):
         raise TraceError(
             "this condition is known while the kernel is traced; use Python's own `if`"
@@ -76,7 +76,7 @@ class Form(ABC):
 
     @abstractmethod
     def _begin(self) -> None:
-        """Opens the region."""
+        """Open the region."""
 
     def _enter(self) -> None:
         if self._is_entered:
@@ -122,7 +122,7 @@ class Form(ABC):
         raise self.never_entered()
 
     def _check_place(self, what: str) -> None:
-        """Raises unless the innermost region is the form's own."""
+        """Raise TraceError unless the innermost region is the form's own."""
         if not self._is_entered:
             raise self.never_entered()
         if self._region is not self._tracer.innermost:

@@ -136,7 +136,7 @@ class Buffer:
     def store(
         self, offsets: Array, lanes: Array, element: Type, values: list[Array], place: Place
     ) -> None:
-        """Stores one array an element to the places after each lane's offset."""
+        """Store consecutive elements from each lane's offset on; `values` has an array for each."""
         if not self._writeable:
             raise place.error(int(lanes[0]), f"stores to {self.name}, which is read-only")
         first = self.locate(offsets, lanes, element, len(values), "stores to", place)
@@ -210,7 +210,7 @@ def _last_store(indices: list[Array], index: int) -> int:
 
 
 def _added_in_turn(words: Array, places: Array, values: Array) -> Array:
-    """Adds to places, some of them the same, in the order of the values; gives what each found."""
+    """Add values to words, in order, with repeated indices; return the old value for each."""
     order = np.argsort(places, kind="stable")
     places, values = places[order], values[order]
     starts = np.flatnonzero(np.concatenate(([True], places[1:] != places[:-1])))

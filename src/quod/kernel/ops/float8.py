@@ -23,7 +23,7 @@ NAN = 0x7F
 
 @frozen
 class _Format:
-    """A type's digits behind the point, its bias, and the bits of its greatest number."""
+    """A type's mantissa bits, exponent bias, and the bits of its largest number."""
 
     digits: int
     bias: int
@@ -55,18 +55,18 @@ def _values(element: Type) -> Array:
 
 
 def greatest(element: Type) -> float:
-    """The greatest number of a type of 8 bits."""
+    """The largest number of an 8-bit float type."""
     return float(np.nanmax(_sizes(element)[np.isfinite(_sizes(element))]))
 
 
 def values_of(element: Type, bits: Array) -> Array:
-    """The f32 that such bits are, in an array of uint8."""
+    """Decode an array of uint8 to f32."""
     found: Array = _values(element)[bits]
     return found
 
 
 def nearest(element: Type, numbers: Array) -> Array:
-    """The bits, in uint8, of what is nearest to each f32: ties to even, saturated."""
+    """Encode f32 to uint8, rounding to nearest even and saturating."""
     sizes = _sizes(element)[np.isfinite(_sizes(element))]
     middles = (sizes[1:] + sizes[:-1]) / np.float32(2)
     size = np.abs(numbers)
@@ -78,14 +78,14 @@ def nearest(element: Type, numbers: Array) -> Array:
 
 
 def pack(element: Type, low: Array, high: Array) -> Array:
-    """Two numbers as elements in the low half of each word."""
+    """Pack two numbers as elements into the low half of each word."""
     words = [nearest(element, each).astype(np.uint32) for each in (low, high)]
     result: Array = words[0] | words[1] << np.uint32(8)
     return result
 
 
 def unpack_e4m3(words: Array) -> Array:
-    """The two e4m3 in the low half of each word as two f16 in a word; 0x7fff of NaN."""
+    """Unpack the two e4m3 in the low half of each word to two f16 in a word; NaN is 0x7fff."""
     found = np.zeros(len(words), np.uint32)
     for shift in map(np.uint32, (0, 8)):
         numbers = values_of(e4m3, (words >> shift).astype(np.uint8)).astype(np.float16)

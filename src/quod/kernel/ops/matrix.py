@@ -13,7 +13,7 @@ from quod.kernel.ops.table import define
 
 
 def define_matrix_ops() -> None:
-    """Adds the rows."""
+    """Add the rows to the op table."""
     row = partial(
         define, "Matrices of a subgroup", capability=Capability.TENSOR_CORES, together=True,
         effect="read", access="load", type_rule="load_matrices", varies="always", cost="memory",

@@ -478,7 +478,7 @@ SUBGROUP = tuple(name for name, row in OPS.items() if row.capability is Capabili
 """The ops that need subgroups."""
 
 COMBINING = tuple(name for name, row in OPS.items() if row.combines)
-"""The ops that make one value of a subgroup's."""
+"""The names of the subgroup reductions."""
 
 TOGETHER = tuple(name for name, row in OPS.items() if row.together)
-"""The ops that stand only where every instance of the workgroup comes."""
+"""The ops that are legal only where all instances of the workgroup reach them."""

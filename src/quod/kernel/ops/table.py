@@ -15,12 +15,12 @@ _DEFAULTS = {name: getattr(OpDefinition, name, None) for name in field_names(OpD
 def define(
     group: str, name: str, signature: str, doc: str, evaluate: Evaluate | None = None, **traits: Any
 ) -> None:
-    """Adds a row; traits of one capital letter are the types of a variable."""
+    """Add a row; traits named by one capital letter are the types of that type variable."""
     operands, _, results = signature.partition("->")
     variables = {key: traits.pop(key) for key in [*traits] if len(key) == 1}
     own = {
         "name": name, "operands": tuple(operands.split()), "results": tuple(results.split()),
         "doc": doc, "variables": variables, "evaluate": evaluate, "group": group,
     }  # fmt: skip
-    # By position: named values would be arranged first, at the start of every process.
+    # Positional arguments are faster than keywords, and this runs at the start of each process.
     OPS[name] = OpDefinition(*(_DEFAULTS | own | traits).values())

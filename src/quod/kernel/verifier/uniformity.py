@@ -31,7 +31,7 @@ class Uniformity:
         return value in self.varying
 
     def visit(self, block: Block) -> None:
-        """Adds the varying values that the region defines."""
+        """Add the varying values that the region defines."""
         varying = self.varying
         for op in block.ops:
             # The fast path: most ops only compute.
@@ -69,7 +69,7 @@ class Uniformity:
         self.varying.update(values)
 
     def _mark_where(self, values: Iterable[Value], sources: Iterable[Value]) -> None:
-        """Marks each value whose source varies."""
+        """Mark each value whose source varies."""
         pairs = zip(values, sources, strict=True)
         self._mark([value for value, source in pairs if source in self.varying])
 
@@ -118,7 +118,7 @@ class Uniformity:
     def _repeat_until_stable(
         self, regions: tuple[Block, ...], arguments: tuple[Value, ...], initial: tuple[Value, ...]
     ) -> None:
-        """Visits a loop until the set of its varying carried values stops growing."""
+        """Visit a loop until the set of its varying carried values stops growing."""
         self._mark_where(arguments, initial)
         while True:
             before = len(self.varying)

@@ -1,7 +1,7 @@
-"""Executes PTX text with NumPy, all lanes of a workgroup at once.
+"""An interpreter of PTX text with NumPy, for all lanes of a workgroup at once.
 
-Written from the PTX ISA and not from the emitter's tables, so that a mistake of the emitter shows
-as a difference from the kernel's own interpreter.
+It is written from the PTX ISA, independently of the emitter's tables, so that emitter bugs show up
+as differences from the kernel interpreter.
 """
 
 from quod.codegen.ptx.interpreter.execute import interpret_ptx

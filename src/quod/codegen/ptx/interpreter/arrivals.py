@@ -1,4 +1,4 @@
-"""Named barriers of one workgroup: who has come to each, and who may go on."""
+"""The named barriers of one workgroup: arrivals, and the lanes that can continue."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from quod.kernel.interpreter.clocks import Clocks
 
 
 class Place(Protocol):
-    """A place in the text that may begin with a named barrier."""
+    """A program position that may begin with a named barrier."""
 
     @property
     def together(self) -> Instruction | None: ...
@@ -26,7 +26,7 @@ class Place(Protocol):
 
 
 class Meetings:
-    """The named barriers while lanes run; `pending` are the lanes of each place that wait there."""
+    """The state of the named barriers; `pending` maps positions to the lanes that wait there."""
 
     def __init__(self, places: Sequence[Place], memory: Memory, clocks: Clocks) -> None:
         self._places = places
@@ -46,9 +46,9 @@ class Meetings:
         return bool(np.count_nonzero(self._here(named.number, pending)) >= named.count)
 
     def come(self, at: int, mask: Array, pending: Mapping[int, Array]) -> None:
-        """Lanes that stood at a place, and stand at no other, come to its barrier and go on.
+        """Let the lanes of a position arrive at its barrier and continue.
 
-        InterpreterError if they come twice, or would wait for ever.
+        InterpreterError if they arrive twice, or would wait for ever.
         """
         place = self._places[at]
         named, instruction = place.named, place.together
@@ -68,7 +68,7 @@ class Meetings:
         here = self._here(named.number, pending) | mask
         is_last = np.count_nonzero(here) == named.count
         knows = True
-        # Who waits comes when the last one does: it has done nothing since it stands there.
+        # Waiting lanes arrive together with the last ones; they have done nothing in between.
         for who, waits in (mask, named.waits), *((pending[place], True) for place in waiting):
             if is_last or not waits:
                 knows &= self._clocks.come(named.number, who, waits=waits)
@@ -87,7 +87,7 @@ class Meetings:
             self._come[named.number] = before | mask
 
     def _waiting(self, number: int, pending: Mapping[int, Array]) -> list[int]:
-        """The places where lanes wait for a barrier."""
+        """The positions at which lanes wait for a barrier."""
         found = ((at, self._places[at].named) for at in pending if at not in self._free)
         return [at for at, named in found if named and named.waits and named.number == number]
 

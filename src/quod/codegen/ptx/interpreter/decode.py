@@ -1,9 +1,9 @@
-"""Instructions to steps: each becomes a closure over the slots of its registers.
+"""Decoding of instructions to steps: closures over the slots of their registers.
 
-A frame is a list: what runs (some workgroups), the condition code with what it means, then
-registers, special registers and constants, an array over all lanes each. Arrays are never changed
-in place, so a move is an assignment. A step exists in two forms: `alone`, when all lanes that are
-left take it together, replaces a register; `masked` keeps what other lanes hold there.
+A frame is a list: the running workgroups, the condition code with its kind, then registers, special
+registers and constants, each an array over all lanes. Arrays are never changed in place, so a move
+is an assignment. A step has two forms: `alone` replaces a register, if all remaining lanes take the
+step together; `masked` preserves the values of other lanes.
 """
 
 from __future__ import annotations
@@ -288,7 +288,7 @@ def _unusable(instruction: Instruction, found: str | None, wanted: str) -> Inter
 
 
 def effect(act: Callable[[Any, Frame, Array], None]) -> Code:
-    """A step that looks to the mask itself, in either form; `act` is given the run first."""
+    """Make a step that handles the mask itself, in either form; `act` gets the run first."""
 
     def step(frame: Frame, mask: Array) -> None:
         act(frame[RUN], frame, mask)
@@ -297,7 +297,7 @@ def effect(act: Callable[[Any, Frame, Array], None]) -> Code:
 
 
 def guarded(code: Code, predicate: int, negated: bool) -> Code:
-    """A step for the lanes whose predicate holds."""
+    """Restrict a step to the lanes whose predicate holds."""
 
     def step(frame: Frame, mask: Array) -> None:
         holds = mask & ~frame[predicate] if negated else mask & frame[predicate]

@@ -27,16 +27,16 @@ class Run(Protocol):
     first_of_warp: Array
 
     def wait_for_launches(self) -> None:
-        """Instances wait for the launches before this one."""
+        """Wait for the preceding launches."""
 
     def move_registers(self, instruction: Instruction, count: int, mask: Array) -> None:
-        """Instances have so many registers from here on."""
+        """Set the register count of the instances in a mask."""
 
     def touched(self, numbers: Array, mask: Array) -> Array:
-        """Which warps or workgroups, by the number of each lane's, have a lane in a mask."""
+        """Mark the warps or workgroups with a lane in a mask; `numbers` has each lane's index."""
 
     def instance(self, mask: Array) -> int:
-        """The number, in its workgroup, of the first lane of a mask."""
+        """The index in its workgroup of the first lane of a mask."""
 
 
 Decoder = Callable[[Instruction, Operands], Code]
@@ -76,7 +76,7 @@ def parts_of(text: str, count: int, instruction: Instruction) -> list[str]:
 
 
 def address_in(base: Array, offset: np.uint64) -> Array:
-    """An address as 64 bits; one that a register of 32 bits holds wraps there."""
+    """Add an offset to an address; addresses in 32-bit registers wrap at 32 bits."""
     if base.dtype == np.uint32:
         return (base + offset.astype(np.uint32)).astype(np.uint64)
     address: Array = base + offset

@@ -1,7 +1,7 @@
-"""Runs decoded PTX: blocks of steps, each for the lanes that stand there.
+"""Execution of decoded PTX: blocks of steps, each for the lanes at its position.
 
-Of the places where lanes stand, the first in the text runs next, so lanes that took different ways
-meet again behind them. Lanes that wait for others (a barrier, a shuffle) let those run first.
+Of all positions with pending lanes, the first in the text runs next, so divergent lanes reconverge.
+Lanes that wait for others (at a barrier or shuffle) let those run first.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Argument = Array | int | float | bool | np.generic
 
 
 class Run:
-    """Workgroups `first` to `first + count - 1` while they run in step."""
+    """Workgroups `first` to `first + count - 1` while they run in lockstep."""
 
     def __init__(
         self, program: Program, first: int, count: int, groups: int, buffers: dict[int, Buffer],
@@ -74,26 +74,26 @@ class Run:
             self._special[name] = np.zeros(self._size, np.uint32)
 
     def wait_for_launches(self) -> None:
-        """Instances wait for the launches before this one."""
+        """Wait for the preceding launches."""
         if self._waiting is not None:
             self._waiting()
 
     def move_registers(self, instruction: Instruction, count: int, mask: Array) -> None:
-        """Instances have so many registers from here on."""
+        """Set the register count of the instances in a mask."""
         self.registers.move(instruction, count, mask)
 
     def touched(self, numbers: Array, mask: Array) -> Array:
-        """Which of the warps or workgroups, by the number of each lane's, have a lane in a mask."""
+        """Mark the warps or workgroups with a lane in a mask; `numbers` has each lane's index."""
         result = np.zeros(int(numbers[-1]) + 1, np.bool_)
         result[numbers[mask]] = True
         return result
 
     def instance(self, mask: Array) -> int:
-        """The number, in its workgroup, of the first lane of a mask."""
+        """The index in its workgroup of the first lane of a mask."""
         return int(np.argmax(mask)) % (self._size // self._count)
 
     def frame(self, decoded: Decoded) -> Frame:
-        """A new frame for one run of a routine."""
+        """Create a frame for one run of a routine."""
         key = id(decoded)
         if key not in self._templates:
             self._templates[key] = [
@@ -107,7 +107,7 @@ class Run:
         return frame
 
     def run(self, decoded: Decoded, frame: Frame, mask: Array) -> None:
-        """Runs a routine for the lanes of a mask until all have left it."""
+        """Run a routine for the lanes of a mask until all have left it."""
         blocks = decoded.blocks
         pending: dict[int, Array] = {0: mask}
         # Registers of lanes that have left a function hold its results; those of an entry nothing.
@@ -168,7 +168,7 @@ class Run:
             )
 
     def _next(self, blocks: list[Block], pending: dict[int, Array], frame: Frame) -> int:
-        """The first place in the text whose lanes, or some of them, need not wait for others."""
+        """The first block with lanes that can run without waiting for others."""
         order = sorted(pending)
         for number in order:
             poll = blocks[number].poll
@@ -217,17 +217,18 @@ def interpret_ptx(
     groups_at_once: int = 1, block_limit: int = 1 << 28,
     waiting: Callable[[], None] | None = None, addresses: Mapping[int, int] | None = None,
 ) -> None:  # fmt: skip
-    """Runs `groups` workgroups of the one entry of a PTX text.
+    """Run `groups` workgroups of the single entry of a PTX text.
 
-    A pointer parameter takes a C-contiguous NumPy array, which the kernel reads and changes; any
-    other takes a number. `dynamic_shared` is the bytes of shared memory that the launch gives,
-    which the `.extern` array has. InterpreterError, naming the line of the text, for what the PTX
-    ISA leaves undefined, for an instruction that Quod does not write, and for a kernel that runs
-    more than `block_limit` basic blocks.
+    A pointer parameter takes a C-contiguous NumPy array, which the kernel reads and changes in
+    place; other parameters take numbers. InterpreterError, naming the line of the text, for
+    undefined behaviour, for an instruction that Quod does not emit, and for a kernel that runs more
+    than `block_limit` basic blocks.
 
-    With `groups_at_once` so many workgroups run in step, which is faster. It suits kernels whose
-    workgroups do not wait for one another. `waiting` is called wherever instances wait for the
-    launches before this one. `addresses` are those of arguments' memory that tensor maps say.
+    dynamic_shared: bytes of the `.extern` shared array.
+    groups_at_once: workgroups that run in lockstep; more is faster, but only for kernels whose
+        workgroups do not wait for one another.
+    waiting: called where instances wait for preceding launches.
+    addresses: the addresses of arguments' memory in tensor maps.
     """
     program = _program(text)
     entry = program.entry

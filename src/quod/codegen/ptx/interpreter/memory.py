@@ -1,7 +1,7 @@
-"""Addresses of the PTX interpreter: 64-bit numbers that stand for a buffer and a byte in it.
+"""Memory of the PTX interpreter, with 64-bit addresses that encode a buffer and a byte offset.
 
-Each argument's array lies at an address of its own, far from the others, so that an access beyond
-it is seen. Shared memory is one buffer for all arrays that the text declares.
+The arrays of arguments are far apart, so that accesses out of bounds are detected. Shared memory is
+one buffer for all arrays that the text declares.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class Memory:
         self, instruction: Instruction, space: str, addresses: Array, mask: Array,
         bits: int, count: int, constant: bool,
     ) -> list[Array]:  # fmt: skip
-        """`count` words of `bits` bits for each lane; what other lanes get is 0."""
+        """Load `count` words of `bits` bits for each lane; inactive lanes get 0."""
         lanes = np.flatnonzero(mask)
         place, element = self.place(instruction.location), _ELEMENTS[bits]
         results = [np.zeros(len(mask), f"u{bits // 8}") for _ in range(count)]
@@ -144,7 +144,7 @@ class Memory:
         return results
 
     def load_rows(self, instruction: Instruction, addresses: Array, mask: Array) -> Array:
-        """The 16 bytes of a matrix's row, as words, of each lane of the mask."""
+        """Load the 16 bytes of a matrix row, as words, for each lane in the mask."""
         lanes = np.flatnonzero(mask)
         offsets = addresses[lanes].astype(np.int64) - SHARED_START
         self._inside(instruction, offsets, lanes)
@@ -153,7 +153,7 @@ class Memory:
     def store_rows(
         self, instruction: Instruction, addresses: Array, mask: Array, rows: Array
     ) -> None:
-        """Stores the 16 bytes of a matrix's row where each lane of the mask points."""
+        """Store the 16 bytes of a matrix row at the address of each lane in the mask."""
         lanes = np.flatnonzero(mask)
         offsets = addresses[lanes].astype(np.int64) - SHARED_START
         self._inside(instruction, offsets, lanes)
@@ -163,7 +163,7 @@ class Memory:
         self, instruction: Instruction, space: str, addresses: Array, mask: Array,
         bits: int, values: list[Array],
     ) -> None:  # fmt: skip
-        """Stores words of `bits` bits for each lane."""
+        """Store words of `bits` bits for each lane."""
         lanes = np.flatnonzero(mask)
         place = self.place(instruction.location)
         for number, buffer, who, offsets in self._each(instruction, space, addresses[lanes], lanes):
@@ -175,7 +175,7 @@ class Memory:
         self, instruction: Instruction, space: str, name: str, addresses: Array, mask: Array,
         bits: int, values: list[Array],
     ) -> Array:  # fmt: skip
-        """Changes one word for each lane in turn; gives what each found."""
+        """Change one word atomically for each lane in turn; return the old values."""
         lanes = np.flatnonzero(mask)
         before = np.zeros(len(mask), f"u{bits // 8}")
         place = self.place(instruction.location)
@@ -201,7 +201,7 @@ class Memory:
     def begin_copy(
         self, instruction: Instruction, to: Array, start: Array, mask: Array, size: int, read: Array
     ) -> None:
-        """Copies `size` bytes, from global memory to shared memory, for each lane.
+        """Start a copy of `size` bytes from global to shared memory for each lane.
 
         Lanes that do not `read` get zeros.
         """

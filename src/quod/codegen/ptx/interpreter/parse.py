@@ -79,7 +79,7 @@ class Module:
 
 
 _INSTRUCTION = re.compile(r"(?:@(!?)(%?[\w$]+)\s+)?([a-z][\w.:]*)\s*(.*)", re.DOTALL)
-# Brackets without an end take all that follows, so that nothing is looked at twice.
+# An unclosed bracket matches the rest of the text, so that the match never backtracks.
 _OPERAND = re.compile(r"\{[^}]*(?:\}|\Z)|\[[^\]]*(?:\]|\Z)|\([^)]*(?:\)|\Z)|[^,\s{\[(][^,]*")
 _LABEL = re.compile(r"\s*([A-Za-z_$%][\w$]*)\s*:(?!:)")
 _ROUTINE = re.compile(
@@ -228,14 +228,14 @@ class _Parser:
         return Parameter(name, type_, int(type_[1:]) // 8 * self._number(count or "1", line))
 
     def _body(self, routine: Routine, held: str, begun: int) -> str:
-        """Takes what is complete of `held` into the routine; gives the rest."""
+        """Parse the complete statements of `held` into the routine; return the rest."""
         *complete, rest = held.split(";")
         for statement in complete:
             self._statement(routine, self._labelled(routine, statement.strip(), begun), begun)
         return self._labelled(routine, rest.strip(), begun)
 
     def _labelled(self, routine: Routine, text: str, line: int) -> str:
-        """Takes the labels that a text begins with; gives what they stand before."""
+        """Record the labels at the start of a text; return the text after them."""
         at = 0
         while label := _LABEL.match(text, at):
             if label[1] in routine.labels:

@@ -1,4 +1,4 @@
-"""A text as blocks of steps, which begin where lanes may part, meet or wait for others."""
+"""Decoded PTX as blocks of steps; blocks begin where lanes diverge, reconverge or wait."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from quod.codegen.ptx.interpreter.tiles import Poll, copy_tile, mbarrier, produc
 from quod.kernel.interpreter.memory import Buffer
 
 END = -1
-"""The place of lanes that have left a routine."""
+"""The position of lanes that have left a routine."""
 _IGNORED = ("nanosleep",)
 
 
@@ -67,10 +67,10 @@ class Caller(Run, Protocol):
     """The interface of running workgroups that calls use; see `execute.Run`."""
 
     def frame(self, decoded: Decoded) -> Frame:
-        """A new frame for one run of a routine."""
+        """Create a frame for one run of a routine."""
 
     def run(self, decoded: Decoded, frame: Frame, mask: Array) -> None:
-        """Runs a routine for the lanes of a mask until all have left it."""
+        """Run a routine for the lanes of a mask until all have left it."""
 
 
 def _granule(module: Module) -> int:

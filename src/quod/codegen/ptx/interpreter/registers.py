@@ -1,4 +1,4 @@
-"""Registers that warps of one workgroup move between them while they run."""
+"""The registers that the warps of a workgroup redistribute at run time (setmaxnreg)."""
 
 from __future__ import annotations
 
@@ -21,8 +21,11 @@ class Registers:
         self._last: Instruction | None = None
 
     def move(self, instruction: Instruction, count: int, mask: Array) -> None:
-        """Instances have so many from here on; InterpreterError if that is the other way than the
-        instruction says, or if assemblers leave it out."""
+        """Set the register count of the instances in a mask.
+
+        InterpreterError if ``inc`` would lower it or ``dec`` raise it, or if the assembler would
+        drop the instruction because the entry has no ``.minnctapersm``.
+        """
         if not self._is_known:
             raise instruction.error("is left out, as the entry has no .minnctapersm")
         wrong = self._of < count if instruction.opcode[1] == "dec" else self._of > count
@@ -35,7 +38,7 @@ class Registers:
         self._last = instruction
 
     def check(self) -> None:
-        """InterpreterError if some are still waited for, or a warpgroup has come in part."""
+        """Raise InterpreterError if the counts exceed the supply or differ in a warpgroup."""
         if self._last is None:
             return
         total = self._of.reshape(-1, self._width).sum(axis=1)

@@ -30,7 +30,7 @@ _MAP_WORDS = 5
 
 @dataclass(frozen=True, slots=True)
 class Poll:
-    """An instruction that asks whether a phase of an mbarrier has ended."""
+    """An instruction that tests if a phase of an mbarrier has ended."""
 
     instruction: Instruction
     base: int
@@ -77,7 +77,7 @@ class Tiles:
     # --- mbarriers
 
     def make(self, instruction: Instruction, address: int, lane: int, count: int) -> None:
-        """An instance makes an mbarrier."""
+        """Initialise an mbarrier."""
         if address in self._barriers or address % 8:
             raise self.error(instruction, lane, f"makes an mbarrier at {address}, which is none")
         place = self.memory.place(instruction.location)
@@ -86,7 +86,7 @@ class Tiles:
         made.clock = self.clocks.begin_mbarrier(lane)
 
     def barrier(self, instruction: Instruction, address: int, lanes: Array) -> Mbarrier:
-        """The mbarrier at an address, which some instances must know of."""
+        """Look up the mbarrier at an address, whose initialisation must be visible to the lanes."""
         found = self._barriers.get(address)
         if found is None:
             raise self.error(instruction, int(lanes[0]), f"has no mbarrier at {address}")
@@ -97,7 +97,7 @@ class Tiles:
         return found
 
     def arrive(self, instruction: Instruction, address: int, lane: int, nbytes: int) -> None:
-        """An instance arrives for its warp, and says how many bytes come."""
+        """Record an arrival for a warp, with the bytes that the phase expects."""
         own = np.array([lane])
         barrier = self.barrier(instruction, address, own)
         if not barrier.missing:
@@ -119,7 +119,7 @@ class Tiles:
         return barrier.ended % 2 != parity
 
     def over(self, poll: Poll, frame: Frame, mask: Array) -> Array:
-        """The lanes of a mask whose phases have ended."""
+        """Select the lanes of a mask whose phases have ended."""
         found = np.zeros(len(mask), np.bool_)
         for address, parity, who in poll.asked(frame, mask):
             if self._has_ended(poll, address, parity, np.flatnonzero(who)):
@@ -127,14 +127,14 @@ class Tiles:
         return found
 
     def never(self, poll: Poll, frame: Frame, mask: Array) -> InterpreterError:
-        """The error of lanes that wait for what does not come."""
+        """The error for lanes whose phase can never end."""
         address, _, who = next(iter(poll.asked(frame, mask)))
         lanes = np.flatnonzero(who)
         barrier = self.barrier(poll.instruction, address, lanes)
         return self.error(poll.instruction, int(lanes[0]), f"waits for ever: {barrier.lacking()}")
 
     def learn(self, poll: Poll, frame: Frame, mask: Array) -> None:
-        """Lanes have seen that their phases have ended: what was copied is there."""
+        """Record that lanes have observed the end of their phases, which makes copies visible."""
         for address, _, who in poll.asked(frame, mask):
             lanes = np.flatnonzero(who)
             barrier = self.barrier(poll.instruction, address, lanes)
@@ -150,7 +150,7 @@ class Tiles:
         self, instruction: Instruction, lane: int, to: int, tensor_map: int,
         start: tuple[int, int, int], address: int,
     ) -> None:  # fmt: skip
-        """An instance begins to copy a tile from an element, line and plane on."""
+        """Start the copy of a tile that begins at an element, line and plane."""
         place = self.memory.place(instruction.location)
         words = self._words(instruction, lane, tensor_map)
         data = self._tile(instruction, lane, words, start)
@@ -183,7 +183,7 @@ class Tiles:
     def _tile(
         self, instruction: Instruction, lane: int, words: list[int], start: tuple[int, int, int]
     ) -> Array:
-        """The bytes of a tile as they are in shared memory."""
+        """Read a tile; return its bytes in the swizzled order of shared memory."""
         length, height, planes, lines, address = words
         x, y = start[0] + np.arange(COLUMNS), start[1] + np.arange(lines)[:, None]
         inside = (x >= 0) & (x < length) & (y >= 0) & (y < height) & (0 <= start[2] < planes)
@@ -207,7 +207,7 @@ class Tiles:
     # --- products
 
     def warpgroups(self, instruction: Instruction, mask: Array) -> list[int]:
-        """The warpgroups of a mask, of each of which all instances are there."""
+        """The warpgroups in a mask; InterpreterError for an incomplete one."""
         if len(mask) % WARPGROUP:
             raise instruction.error("is of warpgroups, and the workgroup is not")
         rows = mask.reshape(-1, WARPGROUP)
@@ -250,7 +250,7 @@ class Tiles:
         self._committed[self.warpgroups(instruction, mask)] += 1
 
     def wait(self, instruction: Instruction, mask: Array, pending: int) -> None:
-        """All groups of products but so many are done."""
+        """Complete all groups of products but the last `pending`."""
         here, going = self.warpgroups(instruction, mask), []
         for reading in self._readings:
             own = reading.lane // WARPGROUP
@@ -262,8 +262,11 @@ class Tiles:
         self._readings = going
 
     def check(self) -> None:
-        """InterpreterError for a copy to memory of a workgroup that has ended, or for a last phase
-        of an mbarrier that may end before those have seen the one before who wait for it."""
+        """Raise InterpreterError for copies that no instance has waited for.
+
+        Also for an mbarrier whose last phase may end before all waits for the previous one are
+        done.
+        """
         for barrier in self._barriers.values():
             for copy in barrier.copies:
                 raise self.memory.place(copy.location).error(
