@@ -1,8 +1,8 @@
-"""Floats of 8 bits in NumPy, which has none: their values, and the ones nearest to numbers.
+"""Conversions between 8-bit floats and f32 in NumPy, which lacks these types.
 
-Source: OCP 8-bit Floating Point Specification (OFP8), revision 1.0, 2023. A number beyond the
-greatest becomes that one, infinities too, and NaN has the bits 0x7f, as NVIDIA's instructions give
-them (PTX ISA 9.0, "cvt", `.satfinite`).
+Numbers out of range, including infinities, saturate to the largest number, and NaN becomes 0x7f, as
+in NVIDIA's instructions (PTX ISA 9.0, "cvt", `.satfinite`). Source: OCP 8-bit Floating Point
+Specification (OFP8), revision 1.0, 2023.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from quod.kernel.ir.types import Type, e4m3
 Array = np.ndarray[Any, Any]
 
 NAN = 0x7F
-"""The bits of the NaN that results are."""
+"""The bits of NaN results."""
 
 
 @frozen
@@ -35,7 +35,7 @@ _E4M3, _E5M2 = _Format(3, 7, 0x7E), _Format(2, 15, 0x7B)
 
 @functools.cache
 def _sizes(element: Type) -> Array:
-    """The values of the bits from 0 to 0x7f, in f32."""
+    """The f32 values of the bit patterns 0 to 0x7f."""
     of = _E4M3 if element is e4m3 else _E5M2
     bits = np.arange(128)
     exponent, digits = bits >> of.digits, bits & ((1 << of.digits) - 1)

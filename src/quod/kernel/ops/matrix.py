@@ -1,4 +1,4 @@
-"""Rows of the op table: matrices that the registers of a subgroup hold together.
+"""Rows of the op table: matrix fragments in the registers of a subgroup.
 
 Source: PTX ISA 9.0, "ldmatrix", "stmatrix" and "mma".
 """

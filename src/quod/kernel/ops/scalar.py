@@ -1,9 +1,9 @@
 """The op table: the single source for the tracer, the verifier, the interpreter and the docs.
 
-A row says of an op everything that is not a target's: operand and result types, traits, a sentence
-of documentation and, if it computes values from values alone, its meaning as a NumPy function over
-all lanes. Whoever treats ops asks the row and keeps no list of names; each target has one rule for
-each op. tests/kernel/test_op_table.py holds it so; docs/extending.md adds an op as an example.
+A row has all target-independent properties of an op: operand and result types, traits, a sentence
+of documentation and, for ops that only compute, a NumPy function over all lanes. Other code reads
+the row's traits instead of keeping lists of op names; each target has one rule per op.
+tests/kernel/test_op_table.py enforces this; docs/extending.md adds an op as an example.
 """
 
 from __future__ import annotations

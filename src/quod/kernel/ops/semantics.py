@@ -37,7 +37,7 @@ NUMPY_TYPES: dict[Type, type[np.generic]] = {
     types.cc: np.bool_,
 }
 
-# Where the high halves of 64-bit words are among their 32-bit halves.
+# The index of the high half among the 32-bit halves of a 64-bit word.
 _HIGH_HALVES = slice(1 if sys.byteorder == "little" else 0, None, 2)
 _MASK32 = np.uint64(0xFFFFFFFF)
 _MASK52 = np.uint64((1 << 52) - 1)
@@ -83,7 +83,7 @@ def multiply_add_52_high(c: Array, a: Array, b: Array) -> Array:
 
 
 def shift_amount(a: Array, n: Array) -> Array:
-    """Shift amounts count modulo the width of what is shifted."""
+    """Reduce shift amounts modulo the width of the shifted numbers."""
     result: Array = n.astype(a.dtype) & a.dtype.type(_bits(a) - 1)
     return result
 
@@ -273,7 +273,7 @@ def pack_bf16(low: Array, high: Array) -> Array:
     return result
 
 
-# --- floats of 8 bits; what knows them is loaded for kernels that have some
+# --- floats of 8 bits; their module is loaded only for kernels that use them
 
 
 def unpack_e4m3(words: Array) -> Array:
@@ -308,7 +308,7 @@ def _float_to_integer(a: Array, target: np.dtype[Any]) -> Array:
 
 
 def convert(a: Array, target: Type) -> Array:
-    """A number as another scalar type.
+    """Convert numbers to another scalar type.
 
     Integer to integer: the low bits, extended by the sign of the source. Integer to float and
     float to float: to nearest even. Float to integer: toward zero, the nearest end of the range if

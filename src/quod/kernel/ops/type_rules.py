@@ -144,7 +144,7 @@ def atomic(op: Op) -> None:
 
 
 def copy_async(op: Op) -> None:
-    """A copy, perhaps with the condition that it is made on."""
+    """Check an asynchronous copy, with an optional condition."""
     _counts(op, len(op.definition.operands), 0)
     shared, to, source, start, *condition = types_of(op.operands)
     if any(kind is not types.bool_ for kind in condition):
@@ -221,7 +221,7 @@ def _expect(op: Op, wanted: Sequence[Type]) -> None:
 
 
 _APART = range(0, 1 << 16, 256)
-"""Words between parts of a matrix in shared memory, as tensor cores take them."""
+"""The valid distances in words between blocks of a matrix in shared memory."""
 
 
 def cluster_barrier(op: Op) -> None:
@@ -276,7 +276,7 @@ def mma_rows(op: Op) -> None:
 
 
 def _product(op: Op, of_a: Sequence[Type], tiles: str, elements: Sequence[str]) -> None:
-    """A product whose second factor is in shared memory, and the others of `tiles`."""
+    """Check a product; `of_a` are the types of A's operands, `tiles` names the factors in tiles."""
     element = op.attributes.get("element")
     if element not in elements:
         raise _fail(op, f"products are of {alternatives(elements)}, not of {element}")
@@ -313,7 +313,7 @@ def prefetch(op: Op) -> None:
 
 
 def array(op: Op) -> None:
-    """An array in the memory that the op is named after."""
+    """Check the declaration of an array in the memory space that the op is named after."""
     _counts(op, 0, 1)
     result, count = op.results[0].type, op.attributes.get("count")
     if not isinstance(result, PointerType) or result.space != op.definition.declares:
@@ -341,7 +341,7 @@ _DIGITS = "0123456789abcdef"
 
 
 def _pointer_of(op: Op) -> PointerType:
-    """The pointer that an op gives."""
+    """The type of the pointer that an op returns."""
     result = op.results[0].type
     assert isinstance(result, PointerType)
     return result

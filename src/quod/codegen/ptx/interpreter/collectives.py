@@ -1,4 +1,4 @@
-"""One decoder for each instruction that lanes execute together: barriers, shuffles, matrices."""
+"""Decoders of the collective instructions: barriers, shuffles and matrices."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WARP = 0xFFFF_FFFF
 
 @dataclass(frozen=True, slots=True)
 class NamedBarrier:
-    """An instruction that names a barrier and how many instances come to it."""
+    """An instruction on a named barrier: its number, instance count, and whether it waits."""
 
     number: int
     count: int
@@ -53,7 +53,7 @@ def _named_barrier(instruction: Instruction, named: NamedBarrier) -> Code:
 
 
 def barrier(instruction: Instruction, operands: Operands) -> Code:
-    """bar.sync 0: every instance that has not ended waits here. Others are named ones."""
+    """bar.sync 0, at which all instances that have not ended wait, and named barriers."""
     known = {("bar", "sync"), ("barrier", "sync"), ("barrier", "sync", "aligned")}
     if instruction.opcode == ("bar", "warp", "sync"):
         return _warp_barrier(instruction, operands)
@@ -88,7 +88,7 @@ def _warp_barrier(instruction: Instruction, operands: Operands) -> Code:
 
 
 def _check_members(instruction: Instruction, run: Run, members: Array, mask: Array) -> None:
-    """All lanes that a member mask names, of those that have not ended, are here."""
+    """Raise InterpreterError unless all live lanes of a member mask execute the instruction."""
     place = run.memory.place(instruction.location)
     outside = mask & ((members >> run.lanes & np.uint32(1)) == 0)
     if outside.any():
@@ -104,7 +104,7 @@ def _check_members(instruction: Instruction, run: Run, members: Array, mask: Arr
 
 
 def move_registers(instruction: Instruction, operands: Operands) -> Code:
-    """setmaxnreg: warps give registers up, or get some."""
+    """setmaxnreg: change the register count of warps."""
     match instruction.opcode[1:]:
         case ("inc" | "dec", "sync", "aligned", "u32"):
             operands.count(1)
@@ -313,7 +313,7 @@ def multiply_matrices(instruction: Instruction, operands: Operands) -> Code:
 
 
 def _spread(values: Array, mask: Array) -> Array:
-    """Values of the lanes of a mask at their places among all."""
+    """Scatter values of the lanes in a mask to an array over all lanes."""
     found = np.zeros(len(mask), values.dtype)
     found[mask] = values
     return found

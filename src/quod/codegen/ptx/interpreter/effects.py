@@ -1,4 +1,4 @@
-"""One decoder for each instruction that reaches memory or other launches."""
+"""Decoders of the instructions that access memory or other launches."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _MEMORY_TYPES = re.compile(r"[busf](8|16|32|64)")
 
 
 def _where_to(instruction: Instruction, spaces: tuple[str, ...]) -> tuple[str, int, str, set[str]]:
-    """Space, words, type and the modifiers that only order or hint."""
+    """Parse an opcode to space, word count, type, and modifiers that only order or hint."""
     space, count, type_ = "", 1, instruction.opcode[-1]
     hints = set()
     for part in instruction.opcode[1:-1]:
@@ -68,7 +68,7 @@ def _where_to(instruction: Instruction, spaces: tuple[str, ...]) -> tuple[str, i
 
 
 def parts_of(text: str, count: int, instruction: Instruction) -> list[str]:
-    """The registers of a vector operand, or the one register."""
+    """Split a vector operand into registers; a single register is returned alone."""
     parts = elements(text) if text[0] == "{" else [text]
     if len(parts) != count:
         raise instruction.error(f"moves {count} words, and {text} are {len(parts)}")
@@ -142,7 +142,7 @@ _ATOMICS = {
 
 
 def atomic(instruction: Instruction, operands: Operands) -> Code:
-    """atom, and red, which gives nothing."""
+    """atom, and red, which returns nothing."""
     *opcode, operation, type_ = instruction.opcode
     shorter = Instruction((*opcode, type_), instruction.operands, None, False, instruction.location)
     space, count, _, _ = _where_to(shorter, ("global", "shared"))
@@ -220,7 +220,7 @@ def fence(instruction: Instruction, operands: Operands) -> Code:
             operands.count(0)
             return _nothing(instruction, operands)
         case ("proxy", "tensormap:generic", "acquire", "sys"):
-            # Maps are as they were when the launch began.
+            # Tensor maps do not change during a launch, so no fence is needed.
             operands.count(2)
             return _nothing(instruction, operands)
     operands.count(0)
@@ -230,7 +230,7 @@ def fence(instruction: Instruction, operands: Operands) -> Code:
 
 
 def prefetch(instruction: Instruction, operands: Operands) -> Code:
-    """A hint; what it names need not be there."""
+    """prefetch: a hint, whose address need not be valid."""
     if instruction.opcode[1:] not in (("global", "L1"), ("global", "L2")):
         raise instruction.error("is no hint that is known here")
     operands.count(1)
@@ -239,7 +239,7 @@ def prefetch(instruction: Instruction, operands: Operands) -> Code:
 
 
 def grid_control(instruction: Instruction, operands: Operands) -> Code:
-    """griddepcontrol: launches before this one have ended once it waits, at the latest."""
+    """griddepcontrol: preceding launches have ended after the wait."""
     operands.count(0)
     match instruction.opcode[1:]:
         case ("wait",):

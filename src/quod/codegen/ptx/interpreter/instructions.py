@@ -1,4 +1,4 @@
-"""One decoder for each instruction that computes: opcode and operands to a step."""
+"""Decoders of the instructions that compute, from opcode and operands to a step."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _plain(instruction: Instruction, operands: Operands) -> Code:
     allowed, make = arithmetic.ELEMENTWISE[name]
     type_, modifiers = _type_of(instruction, allowed)
     _refuse(instruction, modifiers)
-    # A count of bits is 32 bits wide, like the numbers that say where a bit field lies.
+    # Bit counts are 32 bits wide, as are the position and length of a bit field.
     result = "u32" if name in ("clz", "popc") else type_
     texts = instruction.operands
     operands.count(len(texts) if len(texts) > 1 else 2)
@@ -165,7 +165,7 @@ _APPROXIMATED = {"ex2": power_of_two, "rcp": reciprocal, "rsqrt": inverse_square
 
 
 def _approximate(instruction: Instruction, operands: Operands) -> Code:
-    """ex2, rcp and rsqrt, which there are only as approximations: here they are rounded."""
+    """ex2, rcp and rsqrt: approximations on GPUs, correctly rounded here."""
     name, *modifiers = instruction.opcode
     function = _APPROXIMATED[name]
     if modifiers == ["approx", "ftz", "f32"] and name == "ex2":

@@ -19,7 +19,7 @@ from quod.kernel.ops.semantics import Array
 
 _ELEMENTS: dict[int, Type] = {8: types.u8, 16: types.u16, 32: types.u32, 64: types.u64}
 _REACH = np.uint64(40)
-"""Bits of an address within its buffer; the bits above are the buffer's number, from 1 on."""
+"""The bits of an address for the offset; higher bits are the buffer's number, from 1 on."""
 
 SHARED_START = 1024
 """The base address of shared and of private memory, so that 0 is not a valid address."""
@@ -34,9 +34,9 @@ def global_address(number: int) -> int:
 
 
 def shared_layout(arrays: list[SharedArray]) -> tuple[dict[str, int], int]:
-    """The address of each shared array, and the bytes of all whose size is known.
+    """Return the address of each shared array, and the total bytes of those of known size.
 
-    The one whose size the launch says is the last.
+    The array whose size the launch determines comes last.
     """
     addresses: dict[str, int] = {}
     end = SHARED_START
@@ -105,7 +105,7 @@ class Memory:
     def _aligned(
         name: str, offsets: Array, lanes: Array, size: int, count: int, place: Place
     ) -> None:
-        """A vector access begins at a multiple of all its bytes."""
+        """Raise InterpreterError for a vector access that is not aligned to its full size."""
         unaligned = offsets % (size * count) != 0
         if count > 1 and unaligned.any():
             at = int(np.argmax(unaligned))

@@ -79,7 +79,7 @@ class Module:
 
 
 _INSTRUCTION = re.compile(r"(?:@(!?)(%?[\w$]+)\s+)?([a-z][\w.:]*)\s*(.*)", re.DOTALL)
-# An unclosed bracket matches the rest of the text, so that the match never backtracks.
+# An unclosed bracket matches the rest of the text, so that no text is scanned twice.
 _OPERAND = re.compile(r"\{[^}]*(?:\}|\Z)|\[[^\]]*(?:\]|\Z)|\([^)]*(?:\)|\Z)|[^,\s{\[(][^,]*")
 _LABEL = re.compile(r"\s*([A-Za-z_$%][\w$]*)\s*:(?!:)")
 _ROUTINE = re.compile(
@@ -98,7 +98,7 @@ _PARAMETER = re.compile(
 )
 _NAME = re.compile(r"[%\w$]+")
 _RANGE = re.compile(r"(%?[\w$]+)<(\d+)>")
-# Numbers of a declaration: sizes, counts and alignments.
+# The maximum digits of the sizes, counts and alignments in declarations.
 _MOST_DIGITS = 10
 # Of what is wrong, which quotes the text.
 _LONGEST_MESSAGE = 200

@@ -317,7 +317,7 @@ def mbarrier(instruction: Instruction, operands: Operands) -> Code:
 
 
 def _try_wait(poll: Poll, operands: Operands) -> Code:
-    """Those alone come here whose phase has ended; see `execute.Run`."""
+    """Make the code of a poll, which only lanes with an ended phase reach; see `execute.Run`."""
     to = operands.target(poll.instruction.operands[0], "pred")
 
     def act(run: Run, frame: Frame, mask: Array) -> None:
