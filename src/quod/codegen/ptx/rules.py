@@ -154,7 +154,7 @@ def _extreme(name: str) -> Rule:
 
 
 def _extreme_by_comparison(body: BodyEmitter, op: Op, name: str) -> None:
-    """Emit min or max by comparison. Equal floats may differ in a zero's sign; a sum keeps NaN."""
+    """Emit min or max by comparison; equal floats differ only in zero's sign, a sum keeps NaN."""
     (result,), (a, b) = op.results, op.operands
     kind, register = suffix(result.type), register_kind(result.type)
     x, y = body.register(a), body.register(b)
@@ -188,7 +188,7 @@ def _mul_wide(body: BodyEmitter, op: Op) -> None:
 
 
 def _madd52(high: bool) -> Rule:
-    """Make a 52-bit multiply-add; bits 52 to 103 are the high word, one factor shifted by 12."""
+    """Make a 52-bit multiply-add; a factor shifted by 12 puts bits 52 to 103 in the high word."""
 
     def rule(body: BodyEmitter, op: Op) -> None:
         c, a, b = (body.get(operand) for operand in op.operands)

@@ -121,7 +121,7 @@ def _combined(body: BodyEmitter, op: Op) -> None:
 
 
 def _from_lane(body: BodyEmitter, type_: Type, source: str, lane: str | int, members: str) -> str:
-    """Emit a shuffle: from the lane in a register, or, for an int, at that xor distance."""
+    """Emit a shuffle from the lane in a register or, for an int, at that xor distance."""
     mode = "bfly" if isinstance(lane, int) else "idx"
     kind, bits = register_kind(type_), type_.bits
     words = [source]

@@ -35,7 +35,7 @@ def _first_of_warp(body: BodyEmitter) -> str:
 
 
 def _gather_warp(body: BodyEmitter) -> None:
-    """Emit a warp barrier: earlier accesses of the warp precede an arrival of its threads."""
+    """Emit a warp barrier: the warp's earlier accesses precede an arrival of one thread."""
     tell_tiles(body)
     body.line("bar.warp.sync 0xffffffff;")
 
@@ -123,7 +123,7 @@ def _mma_begin(body: BodyEmitter, op: Op) -> None:
 
 
 def _descriptor(body: BodyEmitter, pointer: Value, index: Value, *, along: bool, apart: int) -> str:
-    """Emit the wgmma descriptor of a matrix: start, leading and stride offsets in 16 bytes."""
+    """Emit a matrix's wgmma descriptor: start, leading and stride offsets in 16-byte units."""
     register, offset = address_of(body, pointer, index).parts()
     # Higher bits hold the workgroup's rank in its cluster.
     within = body.shared_result("r", "and.b32", f"{register}, {_WINDOW - 1}")

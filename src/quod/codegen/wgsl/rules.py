@@ -234,8 +234,7 @@ def _bitcast(body: BodyEmitter, op: Op) -> tuple[str, int]:
 
 
 def _dot4(body: BodyEmitter, op: Op) -> tuple[str, int]:
-    """Emit a dot product of bytes without dot4I8Packed, which is optional and not reported by wgpu.
-    """
+    """Emit a dot product of bytes; dot4I8Packed is optional, and wgpu does not report it."""
     terms = " + ".join(
         f"(bitcast<i32>(a << {shift}u) >> 24u) * (bitcast<i32>(b << {shift}u) >> 24u)"
         for shift in (24, 16, 8, 0)

@@ -82,7 +82,7 @@ class Accesses(ABC):
 
     @abstractmethod
     def barrier(self, groups: Array | None, *, products_only: bool) -> None:
-        """Record a barrier of some workgroups, or all; `products_only` orders products' loads."""
+        """Record a barrier of some workgroups, or all; `products_only` orders products alone."""
 
 
 class _Record:

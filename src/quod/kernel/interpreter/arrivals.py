@@ -74,7 +74,7 @@ def number_of(op: Op, run: Run, frame: Frame, slot: int, crowd: Crowd) -> int:
 
 
 def places_of(op: Op, run: Run, frame: Frame, slot: int, crowd: Crowd) -> tuple[int, Array]:
-    """A pointer operand as one buffer number and a byte offset per instance."""
+    """A pointer operand as buffer number, which must not differ, and byte offset per instance."""
     pointers = frame[slot]
     assert isinstance(pointers, Pointers)
     if isinstance(pointers.buffer, int):

@@ -155,7 +155,7 @@ class _Record:
             )
 
     def unordered(self, places: Array, lanes: Array, *, by_itself: bool = False) -> Array:
-        """Mark units with accesses, by others or any, not ordered before the lanes."""
+        """Mark units with accesses by another instance, or any, not ordered before the lanes'."""
         if self._is_empty:
             return np.zeros(places.shape, np.bool_)
         known = self._clocks.known[self._clocks.subgroup_of[lanes]].T

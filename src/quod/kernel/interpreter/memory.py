@@ -359,7 +359,7 @@ class SharedBuffer(Buffer):
             )
 
     def tile(self, offsets: Array, lane: int, place: Place) -> Array:
-        """Read 16-bit elements at byte offsets, for a product of `lane`'s warpgroup."""
+        """Read 16-bit elements at byte offsets, for a product of instances from `lane` on."""
         flat = offsets.reshape(-1)
         indices = self.locate(flat, np.full(len(flat), lane), types.u16, 1, "multiplies", place)
         self.read_tile(offsets, lane, place)

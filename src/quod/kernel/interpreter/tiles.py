@@ -59,7 +59,7 @@ def _barrier(op: Op, run: Run, frame: Frame, operands: Sequence[int], crowd: Cro
 
 
 def _of_crowds(op: Op, act: Callable[[Frame, Run, Crowd], None], *, by_first: bool = True) -> Step:
-    """Make a step that runs once per crowd; with `by_first`, only for those with lane 0."""
+    """Make a step that runs once per crowd, with `by_first` only if it has its first lane."""
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
         for crowd in crowds_of(op, run, mask):

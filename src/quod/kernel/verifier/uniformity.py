@@ -59,7 +59,7 @@ class Uniformity:
         return self._inner[key]
 
     def diverges(self, op: Op) -> bool:
-        """Return whether instances of a workgroup may take different paths through its regions."""
+        """Return whether instances of a workgroup may diverge at an op with regions."""
         return bool(op.regions) and self._any(op.conditions)
 
     def _any(self, values: Iterable[Value]) -> bool:

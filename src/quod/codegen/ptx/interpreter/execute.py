@@ -184,7 +184,7 @@ class Run:
         return order[0]
 
     def _all_here(self, instruction: Instruction, mask: Array, named: NamedBarrier | None) -> bool:
-        """Return whether a mask has all live lanes of the warps or workgroups it needs."""
+        """Return whether a mask has all live lanes of its warps, warpgroups or workgroups."""
         missing = self.live & ~mask
         of_warp = named is not None or (
             instruction.opcode[0] not in ("bar", "barrier") or "warp" in instruction.opcode

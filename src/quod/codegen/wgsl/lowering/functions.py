@@ -48,8 +48,7 @@ def _call(lowering: Lowering, op: Op) -> None:
 
 
 def _is_plain(lowering: Lowering, function: Function) -> bool:
-    """Return whether WGSL can express a function without lowering, as products of field elements.
-    """
+    """Return whether WGSL can express a function as it is, such as a field multiplication."""
     if id(function) not in lowering.plain:
         values = [*function.block.arguments]
         plain = True
