@@ -38,11 +38,11 @@ class AffineGroup(Generic[C]):
         return f.add(f.multiply(f.add(f.square(x), self.a), x), self.b)
 
     def contains(self, point: tuple[C, C] | None) -> bool:
-        """Whether the point is on the curve; infinity is. Coordinates must be below p."""
+        """Return whether the point is on the curve; infinity is. Coordinates must be below p."""
         return point is None or self.field.square(point[1]) == self.right_side(point[0])
 
     def in_subgroup(self, point: tuple[C, C] | None) -> bool:
-        """Whether a point on the curve has prime order or is infinity, by an endomorphism."""
+        """Test by an endomorphism whether a point on the curve has prime order or is infinity."""
         return point is None or self.subgroup_test(self, point)
 
     def negate(self, point: tuple[C, C] | None) -> tuple[C, C] | None:

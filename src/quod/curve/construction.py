@@ -1,4 +1,4 @@
-"""How curves are made: checked, as their maker gives them, or known already."""
+"""Construction of curves, with or without checks of their parameters."""
 
 from __future__ import annotations
 

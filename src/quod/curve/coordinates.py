@@ -48,7 +48,7 @@ class Coordinates(ABC, Generic[C]):
 
     @abstractmethod
     def is_larger(self, a: C) -> bool:
-        """Whether a > -a, in Fq2 by the coefficient of u first: the sign bit of encodings."""
+        """Return whether a > -a, in Fq2 by the coefficient of u first: the encodings' sign bit."""
 
     @abstractmethod
     def is_odd(self, a: C) -> bool:
@@ -65,7 +65,7 @@ class Coordinates(ABC, Generic[C]):
     @property
     @abstractmethod
     def degree(self) -> int:
-        """How many integers an element consists of."""
+        """Number of integers of an element."""
 
     def negate(self, a: C) -> C:
         """-a."""

@@ -31,7 +31,7 @@ class Family(Enum):
 
 
 class Twist(Enum):
-    """How G2 sits in E(Fq12): y^2 = x^3 + b/xi (D, divide) or y^2 = x^3 + b*xi (M, multiply)."""
+    """The sextic twist of G2: y^2 = x^3 + b/xi (D, divide) or y^2 = x^3 + b*xi (M, multiply)."""
 
     D = "d"
     M = "m"

@@ -36,7 +36,7 @@ _MANY_RUNS = 4
 
 
 def tag(label: int, *, are_elements: bool, fill: Any) -> Any:
-    """What is added to the state before the last block of a message, which has `fill` elements."""
+    """Return the domain tag added to the state before a last block of `fill` elements."""
     return fill + (1 + (int(are_elements) << 4) + (label << 5))
 
 
@@ -116,13 +116,13 @@ class AlgebraicHash:
 
     @property
     def _kind(self) -> Any:
-        """Of arrays of elements."""
+        """The dtype of arrays of elements."""
         return np.int64 if self.field.bits < 32 else object
 
     def _side_by_side(
         self, start: Sequence[int], runs: Any, *, are_elements: bool
     ) -> list[list[int]]:
-        """The digests of the rows of an array."""
+        """Return the digests of the rows of an array, computed as a batch."""
         starts = [np.full(len(runs), value, self._kind) for value in start]
         ends = self._after(starts, DIGEST_LABEL, list(runs.T), are_elements=are_elements)
         return [[int(value) for value in row] for row in zip(*ends, strict=True)]

@@ -99,7 +99,7 @@ class ByteHash:
 
     @property
     def has_kernel(self) -> bool:
-        """Whether it has a form inside kernels."""
+        """True if the hash has a kernel form."""
         return self.kernel is not None
 
     def digest(self, data: bytes, *, are_elements: bool = False) -> bytes:

@@ -80,11 +80,13 @@ class HashFunction(Protocol):
 
     @property
     def has_kernel(self) -> bool:
-        """Whether it has a form inside kernels."""
+        """True if the hash has a kernel form."""
 
     def in_kernel(self, k: Builder, *, alone: bool) -> KernelHash:
-        """The form inside a kernel, made at the kernel's top; `alone` gives each instance a state
-        of its own. The hash has one (`has_kernel`)."""
+        """Construct the kernel form at a kernel's top, if `has_kernel`.
+
+        alone: each instance has its own state.
+        """
 
 
 class KernelHash(Protocol):
@@ -92,7 +94,7 @@ class KernelHash(Protocol):
 
     @property
     def is_shared(self) -> bool:
-        """Whether all instances of a workgroup come with one and the same state."""
+        """True if all instances of a workgroup share one state."""
 
     def absorbed(self, state: Words, label: int, message: Sequence[Value]) -> Words:
         """The state after a message of elements."""
@@ -103,4 +105,4 @@ class KernelHash(Protocol):
         """The state after the first `length` words of a message, which `header` stands before."""
 
     def of_run(self, load: Load, words: int, level: Value) -> Words:
-        """The digest of so many words of elements, given by `load`, on a level."""
+        """Return the digest of `words` words of elements, read by `load`, on a level."""

@@ -30,7 +30,7 @@ def moves() -> tuple[tuple[int, int, int], ...]:
 
 @cache
 def round_constants() -> list[int]:
-    """What iota adds to the first lane, round by round."""
+    """Return the constants of iota, which are added to the first lane, for each round."""
     found, register = [], 1
     for _ in range(ROUNDS):
         constant = 0

@@ -39,7 +39,7 @@ class LanePermutation:
 
     @staticmethod
     def serves(k: Builder) -> bool:
-        """Whether lanes exchange words in less time than each computes the whole state."""
+        """Return whether sharing a state over lanes is faster than one state in each lane."""
         machine = k.machine
         if not machine.has(Capability.SUBGROUPS) or machine.has(Capability.SLOW_SUBGROUPS):
             return False

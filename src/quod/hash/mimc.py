@@ -63,13 +63,13 @@ def mimc_sponge(values: Sequence[int], *, key: int = 0, outputs: int = 1) -> lis
 
 @cache
 def mimc7_constants() -> tuple[int, ...]:
-    """What the rounds of MiMC7 add, the first nothing."""
+    """Return the round constants of MiMC7; the first is 0."""
     return (0, *_chain(b"mimc", MIMC7_ROUNDS - 1))
 
 
 @cache
 def mimc_sponge_constants() -> tuple[int, ...]:
-    """What the rounds of MiMCSponge add, the first and the last nothing."""
+    """Return the round constants of MiMCSponge; the first and the last are 0."""
     return (0, *_chain(b"mimcsponge", MIMC_SPONGE_ROUNDS - 2), 0)
 
 

@@ -19,7 +19,7 @@ from quod.validation import whole_number
 
 FULL_ROUNDS = 8
 PARTIAL_ROUNDS = (56, 57, 56, 60, 60, 63, 64, 63, 60, 66, 60, 65, 70, 60, 64, 68)
-"""By the width of the state, from 2 on."""
+"""Partial rounds by the width of the state, from 2 on."""
 
 MOST_INPUTS = len(PARTIAL_ROUNDS)
 _P = BN254_FR.value
@@ -27,7 +27,7 @@ _P = BN254_FR.value
 
 @frozen
 class PoseidonParameters:
-    """Of one width: the constants of each round, and the rows of the matrix that mixes."""
+    """The parameters of one width: round constants by round, and the rows of the MDS matrix."""
 
     width: int
     partial_rounds: int
@@ -35,7 +35,7 @@ class PoseidonParameters:
     matrix: tuple[tuple[int, ...], ...]
 
     def is_full(self, number: int) -> bool:
-        """Whether a round has an S-box in every element, not in the first alone."""
+        """Return whether a round has an S-box in every element instead of only the first."""
         return not FULL_ROUNDS // 2 <= number < FULL_ROUNDS // 2 + self.partial_rounds
 
 

@@ -43,12 +43,12 @@ def sapling_pedersen_point(personalisation: Sequence[int], bits: Sequence[int]) 
 
 
 def pedersen_segment_generator(number: int) -> EdwardsPair:
-    """The generator of the segment of that number, from 0 on."""
+    """Return the generator of segment `number`, counted from 0."""
     return find_group_hash(_PERSONALISATION, number.to_bytes(4, "little"))
 
 
 def note_commitment_randomness_generator() -> EdwardsPair:
-    """What rcm multiplies."""
+    """Return the generator that the randomness rcm of a note commitment multiplies."""
     return find_group_hash(_PERSONALISATION, b"r")
 
 

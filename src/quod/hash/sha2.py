@@ -143,7 +143,7 @@ def _primes(count: int) -> list[int]:
 
 
 def _cube_root(number: int) -> int:
-    """That of an integer, rounded down."""
+    """Return the cube root of an integer, rounded down."""
     low, high = 0, 1 << (number.bit_length() // 3 + 1)
     while high - low > 1:
         middle = (low + high) // 2

@@ -96,7 +96,7 @@ class Sha3(KernelDigest):
         return [self._k.constant(0, types.u64)] * 25
 
     def _digest(self, sponge: Sequence[Value], words: Sequence[Value]) -> State:
-        """What is squeezed after the last words, which have the mark of their end."""
+        """Absorb the last words, which already contain the padding's first bit, and squeeze."""
         zero = self._k.constant(0, types.u32)
         padded = [*words, *[zero] * (-len(words) % RATE_WORDS)]
         padded[-1] = padded[-1] | 0x80000000

@@ -63,7 +63,7 @@ class Hash(Enum):
 
     @property
     def is_algebraic(self) -> bool:
-        """Whether the hash is over a field, and requires `recursive`."""
+        """True if the hash is over a field, and requires `recursive`."""
         return self.field is not None
 
     @property
@@ -78,7 +78,7 @@ class Hash(Enum):
 
     @property
     def has_kernel(self) -> bool:
-        """Whether the hash has a kernel form."""
+        """True if the hash has a kernel form."""
         return self.function.has_kernel
 
     @property
@@ -134,7 +134,7 @@ class Hash(Enum):
         return self.function.in_kernel(k, alone=alone)
 
     def takes(self, field: FieldSpec | None) -> bool:
-        """Whether the hash absorbs elements of a field as elements instead of bytes."""
+        """Return whether the hash absorbs elements of a field as elements instead of bytes."""
         return field is not None and self.field == field.modulus
 
     def check_challenges(self, field: FieldSpec) -> None:

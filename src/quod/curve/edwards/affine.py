@@ -31,7 +31,7 @@ class EdwardsGroup:
     curve: EdwardsCurve
 
     def contains(self, point: EdwardsPair) -> bool:
-        """Whether coordinates are below q and the point is on the curve."""
+        """Return whether coordinates are below q and the point is on the curve."""
         q = self.curve.fq.value
         return all(0 <= part < q for part in point) and self.curve.contains(point)
 
@@ -68,7 +68,7 @@ class EdwardsGroup:
         return self._affine(result)
 
     def multiply_fixed(self, scalar: int, point: EdwardsPair) -> EdwardsPair:
-        """The same for a point that comes often, such as a generator: its multiples are kept."""
+        """Return scalar * point for a frequent point, such as a generator; caches its multiples."""
         if not 0 <= scalar < 1 << self.curve.fq.bits:
             return self.multiply(scalar, point)
         table = _multiples(self, point)
@@ -77,18 +77,18 @@ class EdwardsGroup:
         )
 
     def sum(self, points: Iterable[EdwardsPair]) -> EdwardsPair:
-        """The sum of points, with one inversion; of none the neutral element."""
+        """Return the sum of points with one inversion; without points, the neutral element."""
         result = _NEUTRAL
         for point in points:
             result = self._sum(result, self._extended(point))
         return self._affine(result)
 
     def has_small_order(self, point: EdwardsPair) -> bool:
-        """Whether the order of a point divides the cofactor."""
+        """Return whether the order of a point divides the cofactor."""
         return self.multiply(self.curve.cofactor, point) == (0, 1)
 
     def in_subgroup(self, point: EdwardsPair) -> bool:
-        """Whether a point of the curve is in the subgroup of prime order; the neutral one is."""
+        """Test whether a point of the curve is in the subgroup of prime order, or neutral."""
         return self.multiply(self.curve.fr.value, point) == (0, 1)
 
     def add_montgomery(self, left: EdwardsPair, right: EdwardsPair) -> EdwardsPair:

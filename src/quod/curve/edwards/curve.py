@@ -25,7 +25,7 @@ class MontgomeryForm:
     b: int
 
     def contains(self, point: G1Point) -> bool:
-        """Whether (u, v) is on the curve; infinity, None, is."""
+        """Return whether (u, v) is on the curve; infinity, None, is."""
         if point is None:
             return True
         u, v = point
@@ -72,7 +72,7 @@ class EdwardsCurve:
         check_order(self, self.cofactor, has_order=has_order)
 
     def _has_order_r(self, point: tuple[int, int]) -> bool:
-        """Whether r * point is the neutral element.
+        """Return whether r * point is the neutral element.
 
         add-2008-bbjlp of the Explicit-Formulas Database, which has no exceptional points: each is
         (X/Z, Y/Z).
@@ -112,12 +112,12 @@ class EdwardsCurve:
 
     @cached_property
     def is_complete(self) -> bool:
-        """Whether the addition law takes every pair of points: a is a square and d is none."""
+        """True if the addition law takes every pair of points: a is a square and d is none."""
         q = self.fq.value
         return pow(self.a, (q - 1) // 2, q) == 1 and pow(self.d, (q - 1) // 2, q) == q - 1
 
     def contains(self, point: tuple[int, int]) -> bool:
-        """Whether a point is on the curve."""
+        """Return whether a point is on the curve."""
         x2, y2 = point[0] ** 2, point[1] ** 2
         return (self.a * x2 + y2 - 1 - self.d * x2 * y2) % self.fq.value == 0
 

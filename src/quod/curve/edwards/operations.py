@@ -207,7 +207,7 @@ def sum_points(device: AnyDevice, curve: EdwardsCurve, points: Words) -> Words:
 
 
 def is_on_curve(device: AnyDevice, curve: EdwardsCurve, points: Words) -> NDArray[np.bool_]:
-    """Whether each point is on the curve, with coordinates below the modulus."""
+    """Return whether each point is on the curve, with coordinates below the modulus."""
     points = _points(curve, points)
     found = unwritten(len(points), 1)
     _launch(device, device.compile(edwards_check, curve=curve), len(points), points, found)
@@ -218,7 +218,7 @@ def is_on_curve(device: AnyDevice, curve: EdwardsCurve, points: Words) -> NDArra
 
 
 def is_in_subgroup(device: AnyDevice, curve: EdwardsCurve, points: Words) -> NDArray[np.bool_]:
-    """Whether each point is on the curve and in the subgroup of order r: r * P is neutral."""
+    """Return for each point whether it is on the curve and r * P is the neutral element."""
     order = np.frombuffer(curve.fr.value.to_bytes(curve.fr.bytes, "little"), "<u4")
     product = multiply(device, curve, points, order.astype(np.uint32)[None])
     neutral = from_edwards_points(curve, [(0, 1)])

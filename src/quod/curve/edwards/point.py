@@ -80,7 +80,7 @@ class EdwardsArithmetic:
         return self.carried(EdwardsPoint(f.zero(), f.one(), f.one(), f.zero()))
 
     def equal(self, p: EdwardsPoint, q: EdwardsPoint) -> Value:
-        """Whether two points are equal."""
+        """Return whether two points are equal."""
         f = self.field
         return f.is_zero(p.x * q.z - q.x * p.z) & f.is_zero(p.y * q.z - q.y * p.z)
 

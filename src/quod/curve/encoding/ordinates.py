@@ -38,7 +38,7 @@ def curve_ordinates(
 
 
 def has_quick_roots(group: Group) -> bool:
-    """Whether `ordinates` knows the square roots of a group's coordinates."""
+    """Return whether `ordinates` knows the square roots of a group's coordinates."""
     return group.degree == 1 and group.coordinates.value % 4 == 3
 
 

@@ -36,7 +36,11 @@ from quod.validation import flag, plain_bytes
 
 @frozen
 class _Layout(Generic[C]):
-    """How coordinates lie in bytes: how many to an Fq, in which order of bytes and coefficients."""
+    """The byte layout of coordinates.
+
+    size: bytes of an element of Fq.
+    high_coefficient_first: the order of an extension's coefficients.
+    """
 
     group: AffineGroup[C]
     size: int

@@ -33,14 +33,18 @@ _DIGITS_PER_WORD = 32 // DIGIT_BITS
 
 @frozen
 class ScalarParts:
-    """How the scalars of a group come apart: `basis` spans the vectors that stand for 0."""
+    """The decomposition of a group's scalars into short parts.
+
+    basis: spans the lattice of vectors of parts that represent the scalar 0.
+    order: the order of the group.
+    """
 
     basis: tuple[tuple[int, ...], ...]
     order: int
 
     @property
     def count(self) -> int:
-        """Parts of a scalar."""
+        """Number of parts of a scalar."""
         return len(self.basis)
 
     @property
@@ -57,15 +61,15 @@ class ScalarParts:
 
     @property
     def offset(self) -> int:
-        """What makes, added to a part, each of its digits the digit plus 8."""
+        """The number whose addition to a part adds 8 to each of its digits."""
         return sum(_HALF << (DIGIT_BITS * place) for place in range(self.digits))
 
     def reciprocals(self, shift: int) -> tuple[int, ...]:
-        """How much of each row a scalar takes: products with these, divided by 2**shift."""
+        """Return factors whose products with a scalar, over 2**shift, are coefficients of rows."""
         return _reciprocals(self.basis, shift)
 
     def split(self, scalar: int) -> tuple[int, ...]:
-        """The parts of an integer below the order, signed."""
+        """Split an integer below the order into signed parts."""
         shift = self.order.bit_length() + _GUARD_BITS
         factors = self.reciprocals(shift)
         half = 1 << (shift - 1)

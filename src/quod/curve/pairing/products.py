@@ -79,7 +79,7 @@ def final_kernel(device: AnyDevice) -> tuple[KernelDefinition, int]:
 
 
 def _has_lanes(device: AnyDevice) -> bool:
-    """Whether the lanes of a subgroup share the work."""
+    """Return whether the lanes of a subgroup share the work."""
     return device.machine(device.lanes).has(Capability.IFMA52)
 
 
@@ -143,7 +143,7 @@ def _product_words(device: AnyDevice, curve: PairingCurve, values: Words) -> Wor
 
 
 def _is_cyclotomic(curve: PairingCurve, c: Sequence[int]) -> bool:
-    """Whether a value is in the subgroup of order q^4 - q^2 + 1, as all pairings are; 0 is not.
+    """Test whether a value is in the subgroup of order q^4 - q^2 + 1, like all pairings; 0 is not.
 
     It is where the value to the power q^4 times the value is the value to the power q^2.
     """
@@ -184,7 +184,7 @@ def product_of_values(device: AnyDevice, curve: PairingCurve, values: Words) -> 
 def product_is(
     device: AnyDevice, curve: PairingCurve, values: Words, expected: Fq12Integers
 ) -> bool:
-    """Whether that product is this one."""
+    """Return whether the product of pairings equals a value."""
     found = to_integers(curve.fq, _product_words(device, curve, values))
     if _in_tower(found) == expected:
         return True
@@ -234,5 +234,5 @@ def pairing(device: DeviceChoice, curve: PairingCurve, p: G1Point, q: G2Point) -
 def pairing_product_is_one(
     device: DeviceChoice, curve: PairingCurve, pairs: Iterable[Pair]
 ) -> bool:
-    """Whether the product of e(p, q) over all pairs is 1; see `pairing_product`."""
+    """Return whether the product of e(p, q) over all pairs is 1; see `pairing_product`."""
     return pairing_product(device, curve, pairs) == ONE

@@ -15,7 +15,7 @@ from quod.kernel.builder.builder import Builder
 def sum_arithmetic(
     k: Builder, group: Group, form: Form, *, inlined: bool = False
 ) -> SumArithmetic[Any]:
-    """How a kernel adds bases and sums of that form; for `inlined` see `field_arithmetic`."""
+    """Return the arithmetic of bases and sums of a form; see `field_arithmetic` for `inlined`."""
     if keeps_elements(k, group):
         return PackedEdwardsSums(k, group) if form == "edwards" else PackedWeierstrassSums(k, group)
     if form == "edwards":

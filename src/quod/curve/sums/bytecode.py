@@ -77,7 +77,7 @@ def step(target: str, left: str, right: str, less: str = NOTHING, twice: str = N
 
 
 def keeps_elements(k: Builder, group: Group) -> bool:
-    """Whether a kernel is to be short, and coordinates are limbs that private memory keeps.
+    """Return whether a kernel is to be short, and coordinates are limbs that private memory keeps.
 
     Coordinates of one word are short enough as values.
     """
@@ -116,11 +116,11 @@ class ElementMachine:
 
     @property
     def key(self) -> Hashable:
-        """What a function that is given the memory depends on besides: how slots are used."""
+        """The static key of functions that receive the memory: the field and the slots."""
         return self.base.identity, self._degree, self._names
 
     def within(self, memory: Value) -> ElementMachine:
-        """The same machine in a function that was given its memory."""
+        """Return the machine inside a function that received its memory as `memory`."""
         other = copy.copy(self)
         other.memory = memory
         return other
@@ -128,7 +128,7 @@ class ElementMachine:
     # --- elements and their words
 
     def pack(self, element: Any) -> tuple[Value, ...]:
-        """An element as it lies in a slot."""
+        """Pack an element into the words of a slot."""
         parts = (element,) if self._degree == 1 else element.coefficients
         return tuple(word for part in parts for word in self.base.to_register(part))
 
@@ -170,7 +170,7 @@ class ElementMachine:
         return self.k.load(self.memory, place * self.words + self._place(name), self.words)
 
     def is_zero(self, words: Sequence[Value]) -> Value:
-        """Whether packed words are those of a multiple of p in each coefficient."""
+        """Return whether packed words are those of a multiple of p in each coefficient."""
         k, size, p = self.k, self.words, self.base.p
         found = k.constant(True, types.bool_)
         for part in range(self._degree):
@@ -234,7 +234,7 @@ class ElementMachine:
 
 
 class _Decoder:
-    """What a step's code says; only what some step of the program has is looked for."""
+    """The decoder of a step's code; it only handles cases that occur in the program."""
 
     def __init__(self, machine: ElementMachine, code: Value, program: Sequence[Step]) -> None:
         self._machine = machine
@@ -242,20 +242,20 @@ class _Decoder:
         self._program = program
 
     def _slot(self, place: int) -> Value:
-        """Where the slot begins that the code has in a place."""
+        """Return the first word of the slot in field `place` of the code."""
         slot = self._code >> (_SLOT_BITS * place) & ((1 << _SLOT_BITS) - 1)
         return slot * self._machine.element_words
 
     def target(self) -> Value:
-        """Where the step's target begins."""
+        """Return the first word of the step's target."""
         return self._slot(0)
 
     def left(self, part: Value) -> Element:
-        """A coefficient of the left factor."""
+        """Load a coefficient of the left factor."""
         return self._factor([step.left for step in self._program], 1, 28, part)
 
     def right(self, part: Value) -> Element:
-        """A coefficient of the right factor."""
+        """Load a coefficient of the right factor."""
         return self._factor([step.right for step in self._program], 3, 30, part)
 
     def _factor(self, factors: Sequence[Factor], place: int, flag: int, part: Value) -> Element:

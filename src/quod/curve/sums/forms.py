@@ -1,7 +1,7 @@
-"""How kernels of a GPU's MSM hold bases and sums, and add them.
+"""Bases and sums in the kernels of a GPU's MSM, and their additions.
 
-Two kinds of addition: `add_base`, as cheap as it gets and wrong for some pairs of points, which
-`failed` finds afterwards; and complete ones, which take every pair.
+There are two kinds of addition: `add_base`, the cheapest one, is wrong for some pairs of points,
+which `failed` detects afterwards; complete additions accept every pair.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ Coordinates = tuple[Any, ...]
 P = TypeVar("P")
 
 Form = Literal["weierstrass", "edwards"]
-"""How the bases and sums of a group are held: see `WeierstrassSums` and `EdwardsSums`."""
+"""The coordinates of bases and sums; see `WeierstrassSums` and `EdwardsSums`."""
 
 PRODUCTS_OF_BASE: dict[Form, int] = {"weierstrass": 10, "edwards": 7}
-"""Products of the coordinates' field that adding a base to a sum takes."""
+"""Products in the coordinate field to add a base to a sum."""
 
 PRODUCTS_OF_ADDITION: dict[Form, int] = {"weierstrass": 14, "edwards": 9}
-"""Products that adding two sums takes."""
+"""Products in the coordinate field to add two sums."""
 
 
 def addition_cost(group: Group, form: Form, products: int) -> int:
@@ -75,16 +75,16 @@ class SumArithmetic(ABC, Generic[P]):
     # --- bases
 
     def base_offset(self, entry: Value) -> Value:
-        """Where an entry's base is, counted in 64-bit words."""
+        """Return the offset of an entry's base in 64-bit words."""
         return (entry & INDEX_MASK).cast(types.u64) * self.base_words
 
     def load_base(self, bases: Value, entry: Value) -> tuple[Value, ...]:
-        """The words of an entry's base."""
+        """Load the words of an entry's base."""
         return self.k.load(bases, self.base_offset(entry), self.base_words)
 
     @abstractmethod
     def base(self, words: Sequence[Value], entry: Value) -> Any:
-        """The base of these words, negated if the entry says so."""
+        """Return the base of these words, negated if the entry's sign bit is set."""
 
     # --- the fast kind
 
@@ -98,7 +98,7 @@ class SumArithmetic(ABC, Generic[P]):
 
     @abstractmethod
     def failed(self, total: Coordinates) -> Value | None:
-        """Whether some addition that led here was of a pair that `add_base` does not take.
+        """Return whether some addition that led here was of a pair that `add_base` does not take.
 
         None where there are no such pairs.
         """
@@ -142,11 +142,11 @@ class SumArithmetic(ABC, Generic[P]):
         self.store(room, index, p)
 
     def kept(self, room: Value, index: Operand) -> P:
-        """What `keep` stored."""
+        """Load a sum that `keep` stored."""
         return self.load(room, index)
 
     def of_lane(self, p: P, lane: Value) -> P:
-        """The sum that another lane of the subgroup has."""
+        """Return the sum of another lane of the subgroup."""
         result: P = of_lane(self.k, p, lane)
         return result
 
@@ -216,8 +216,10 @@ class SumArithmetic(ABC, Generic[P]):
         return result
 
     def _sum_through_memory(self, p: P, lanes: int, room: Value) -> P:
-        """What `sum_of_lanes` does, of up to a workgroup's lanes: the upper half gives its sums
-        to the lower one, until one lane is left."""
+        """Compute `sum_of_lanes` of up to a workgroup's lanes through shared memory.
+
+        In each round the upper half passes its sums to the lower half, until one lane is left.
+        """
         k, half = self.k, lanes // 2
         own = k.local_id() % lanes
         first = k.local_id() // lanes * half

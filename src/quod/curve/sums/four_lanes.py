@@ -27,14 +27,15 @@ LANES_PER_SUM = 4
 """Lanes that an addition takes."""
 
 LANES = 32
-"""Instances a workgroup."""
+"""Instances of a workgroup."""
 
 
 @frozen(eq=False)
 class FourLaneSum:
-    """What one lane knows of a sum: its coordinate, and whether the sum is infinity.
+    """The share of one lane in a sum.
 
-    The flag counts on Weierstrass curves only.
+    coordinate: the coordinate of this lane.
+    infinity: the sum is infinity; used on Weierstrass curves only.
     """
 
     coordinate: CoordinateElement
@@ -42,7 +43,7 @@ class FourLaneSum:
 
 
 class FourLaneArithmetic(ABC):
-    """Sums of one form in a kernel whose lanes work four by four."""
+    """Sums of one form in a kernel in which four lanes share each addition."""
 
     def __init__(self, k: Builder, group: Group) -> None:
         if k.workgroup_size > k.subgroup_size:
@@ -60,15 +61,15 @@ class FourLaneArithmetic(ABC):
     # --- lanes
 
     def from_lane(self, item: Any, lane: Value) -> Any:
-        """An element, or a flag, as another lane has it."""
+        """Return an element or a flag of another lane."""
         return of_lane(self.k, item, lane)
 
     def of(self, item: Any, coordinate: int) -> Any:
-        """What the lane for a coordinate has, of the four of this one."""
+        """Return the value of the lane for `coordinate`, among this lane's four."""
         return self.from_lane(item, self.first + coordinate)
 
     def choose(self, *elements: CoordinateElement) -> CoordinateElement:
-        """The element for this lane's coordinate; those left out are as the last one given."""
+        """Return the element for this lane's coordinate; the last one is for all further lanes."""
         chosen = elements[-1]
         for coordinate in reversed(range(len(elements) - 1)):
             chosen = self.field.select(self.own == coordinate, elements[coordinate], chosen)
@@ -265,5 +266,5 @@ class FourLaneEdwards(FourLaneArithmetic):
 
 
 def four_lane_arithmetic(k: Builder, group: Group, form: Form) -> FourLaneArithmetic:
-    """How four lanes together add sums of that form."""
+    """Return the arithmetic of sums of a form with four lanes to an addition."""
     return FourLaneEdwards(k, group) if form == "edwards" else FourLaneWeierstrass(k, group)

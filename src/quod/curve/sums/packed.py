@@ -117,14 +117,14 @@ _ADD_EDWARDS = (
 
 
 class PackedSums(SumArithmetic[Words]):
-    """What both forms share."""
+    """The base class of packed sums of both forms."""
 
     machine: ElementMachine
     group: Group
     coordinates: tuple[str, str, str, str]
-    """The slots of a sum, which follow each other."""
+    """The consecutive slots of a sum."""
     others: tuple[str, str, str, str]
-    """The slots of what is added to it."""
+    """The slots of the addend."""
 
     def _put(self, machine: ElementMachine, names: Sequence[str], words: Words) -> None:
         size = machine.element_words
@@ -135,13 +135,13 @@ class PackedSums(SumArithmetic[Words]):
         return tuple(word for name in self.coordinates for word in machine.get(name))
 
     def _part(self, words: Words, place: int) -> Words:
-        """The words of one coordinate."""
+        """Return the words of one coordinate."""
         size = self.machine.element_words
         return words[place * size : (place + 1) * size]
 
     @property
     def _key(self) -> Hashable:
-        """What the functions depend on, whose arguments are plain words."""
+        """The key of device functions, whose arguments are plain words."""
         return type(self), self.group, self.machine.key
 
     def _pack(self, *elements: Any) -> Words:
@@ -185,7 +185,7 @@ class PackedSums(SumArithmetic[Words]):
 
     @abstractmethod
     def _add(self, k: Builder, memory: Value, p: Words, q: Words) -> Words:
-        """What `add` calls: p + q with the machine's slots in `memory`."""
+        """Compute p + q as the device function of `add`, with the machine's slots in `memory`."""
 
     # --- sums in memory
 
@@ -201,14 +201,14 @@ class PackedSums(SumArithmetic[Words]):
         self.store_slots(sums, index, self.coordinates)
 
     def load_slots(self, array: Value, index: Operand, names: Sequence[str]) -> None:
-        """Fills slots that follow each other with item `index` of an array of so many elements."""
+        """Load item `index` of an array, of `len(names)` elements an item, to consecutive slots."""
         machine, base = self.machine, self.machine.base
         with self._places(index, len(names)) as (part, place):
             words = base.load_words_at(array, place)
             machine.put_part(names[0], part, base.from_words(words))
 
     def store_slots(self, array: Value, index: Operand, names: Sequence[str]) -> None:
-        """What `load_slots` loads."""
+        """Store consecutive slots as item `index` of an array, the inverse of `load_slots`."""
         machine, base = self.machine, self.machine.base
         with self._places(index, len(names)) as (part, place):
             element: Element = machine.get_part(names[0], part)
@@ -216,7 +216,7 @@ class PackedSums(SumArithmetic[Words]):
 
     @contextmanager
     def _places(self, index: Operand, elements: int) -> Iterator[tuple[Value, Value]]:
-        """A loop over the coefficients of item `index`: their numbers, and where they are."""
+        """Loop over the coefficients of item `index`: yields their numbers and word offsets."""
         k, size = self.k, self.group.coordinate_words
         first = k.operand(index, types.u64).cast(types.u64) * (elements * size)
         with k.range(0, elements * self.group.degree) as loop:
@@ -234,7 +234,7 @@ class PackedSums(SumArithmetic[Words]):
 
 
 class PackedWeierstrassSums(PackedSums):
-    """What `WeierstrassSums` is; infinity has zeros for the words of ZZ."""
+    """`WeierstrassSums` as packed words; infinity has zeros for the words of ZZ."""
 
     coordinates = ("x", "y", "zz", "zzz")
     others = ("a", "b", "c", "d")
@@ -298,7 +298,7 @@ class PackedWeierstrassSums(PackedSums):
         return tuple(k.select(is_infinite, 0, word) for word in found)
 
     def is_infinite(self, p: Words) -> Value:
-        """Whether a sum is infinity."""
+        """Return whether a sum is infinity."""
         return self.machine.base.words_are_zero(self._part(p, 2))
 
     def _with_zz(self, p: Words, is_infinite: Value) -> Words:
@@ -352,7 +352,7 @@ class PackedWeierstrassSums(PackedSums):
 
 
 class PackedEdwardsSums(PackedSums):
-    """What `EdwardsSums` is."""
+    """`EdwardsSums` as packed words."""
 
     coordinates = ("x", "y", "z", "t")
     others = ("a", "b", "c", "d")

@@ -56,7 +56,7 @@ def find_finite(
 
 
 def _in_subgroup(k: Builder, curve: PointArithmetic, point: ExtendedPoint) -> Value:
-    """Whether a point on the curve has prime order or is infinity."""
+    """Return whether a point on the curve has prime order or is infinity."""
     if not isinstance(curve.group, PairingGroup):
         return _times_long(k, curve, point, curve.group.scalars.value).infinity
     parameters = curve.group.curve

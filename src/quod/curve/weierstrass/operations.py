@@ -100,9 +100,9 @@ def sum_points(device: AnyDevice, group: Group, points: Words) -> Words:
 
 
 def _sums_of(device: AnyDevice, count: int, *, first: bool) -> int:
-    """How many sums to make of `count` points, in a first round or a further one.
+    """Return the number of partial sums of `count` points, in the first or a further round.
 
-    The sums that a CPU makes are summed by one lane then; a GPU has many lanes, and slow ones.
+    On a CPU one lane adds the partial sums of the first round; a GPU's lanes are many and slow.
     """
     if device.host_memory:
         return min(count, _SUMS_PER_LANE * device.resident_lanes) if first else 1
@@ -137,7 +137,7 @@ def normalise_within(
 
 
 def is_finite(device: AnyDevice, group: Group, points: Words) -> NDArray[np.bool_]:
-    """Whether each point is another than infinity."""
+    """Return whether each point is another than infinity."""
     points = _points(group, points)
     # The answer for a finite point is all its bits in one word, which is 1 for hardly any: those
     # are looked at here.
@@ -150,12 +150,12 @@ def is_finite(device: AnyDevice, group: Group, points: Words) -> NDArray[np.bool
 
 
 def is_on_curve(device: AnyDevice, group: Group, points: Words) -> NDArray[np.bool_]:
-    """Whether each point is on the curve, with coordinates below the modulus; infinity is."""
+    """Return for each point whether it is on the curve with canonical coordinates, or infinity."""
     return np.equal(_check(device, group, points, subgroup=False), ON_CURVE)
 
 
 def is_in_subgroup(device: AnyDevice, group: Group, points: Words) -> NDArray[np.bool_]:
-    """Whether each point is on the curve and in the subgroup of prime order; infinity is."""
+    """Return whether each point is on the curve and in the subgroup of prime order; infinity is."""
     return np.equal(_check(device, group, points, subgroup=True), ON_CURVE)
 
 

@@ -148,7 +148,7 @@ class PointArithmetic:
         return ExtendedPoint(x, y, zz, zzz, infinity)
 
     def equal(self, p: ExtendedPoint, q: ExtendedPoint) -> Value:
-        """Whether two points are equal."""
+        """Return whether two points are equal."""
         f = self.field
         same_x = f.is_zero(p.x * q.zz - q.x * p.zz)
         same_y = f.is_zero(p.y * q.zzz - q.y * p.zzz)
