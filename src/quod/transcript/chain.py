@@ -18,10 +18,10 @@ from quod.transcript.labels import Label
 
 
 class Chain:
-    """Absorbs messages in one kernel, made at its top.
+    """The transcript in one kernel; create it at the kernel's top.
 
-    All instances of a workgroup come, each with a state of its own or, where `is_shared`, all with
-    one and the same. InputError for a hash that has no form inside kernels.
+    All instances of a workgroup must call it, each with its own state, or all with the same state
+    if `is_shared`. Raises InputError for a hash without a kernel form.
     """
 
     def __init__(self, k: Builder, hash: Hash = Hash.SHA3_256) -> None:
@@ -29,34 +29,36 @@ class Chain:
         self.is_shared = self._hash.is_shared
 
     def load(self, memory: Value, place: Value) -> Words:
-        """The state in memory from a place on, counted in 32-bit words."""
+        """Load a state from an offset in 32-bit words."""
         return self._k.load(memory.cast(types.u32), place, STATE_WORDS)
 
     def store(self, memory: Value, place: Value, state: Words) -> None:
-        """Stores a state."""
+        """Store a state at an offset in 32-bit words."""
         self._k.store(memory.cast(types.u32), place, *state)
 
     def absorbed(self, state: Words, label: Label, message: Sequence[Value]) -> Words:
-        """The state after a message of elements (`message_words`)."""
+        """Return the state after a message of elements (`message_words`)."""
         return self._hash.absorbed(state, label, message)
 
 
 class RunHash:
-    """Digests of runs (`Hash.digest_by_runs`) in one kernel, made at its top; each instance has a
-    run of its own, and comes or does not."""
+    """Digests of runs (`Hash.digest_by_runs`) in one kernel; create it at the kernel's top.
+
+    Each instance hashes its own run, and not all instances need to call it.
+    """
 
     def __init__(self, k: Builder, hash: Hash = Hash.SHA3_256) -> None:
         self._k, self._hash = k, hash.in_kernel(k, alone=True)
 
     def __call__(self, load: Load, words: int, level: Value | int) -> Words:
-        """That of so many words, which `load` gives, on a level below 256."""
+        """Return the digest of `words` words, which `load` reads, on a level below 256."""
         if isinstance(level, int):
             level = self._k.constant(level, types.u32)
         return self._hash.of_run(load, words, level)
 
 
 def challenge(f: FieldArithmetic[Any], field: FieldSpec, state: Words) -> Any:
-    """The element of a field that a state stands for."""
+    """Return the challenge of a state, an element of a field."""
     each = challenge_bits(field) // 32
     coefficients = [
         _reduced(f, state[at : at + each]) for at in range(0, each * field.degree, each)
@@ -65,22 +67,22 @@ def challenge(f: FieldArithmetic[Any], field: FieldSpec, state: Words) -> Any:
 
 
 def _reduced(f: Any, words: Words) -> Any:
-    """The integer of 32-bit words modulo p: pieces below p, each times its power of two."""
+    """Reduce the integer of 32-bit words modulo p: chunks below p, each times a power of two."""
     base = getattr(f, "base", f)
     modulus = base.modulus
     piece = modulus.bits - 1
     total, pairs = 32 * len(words), []
     for start in range(0, total, piece):
         packed = _packed(base, words, start, min(start + piece, total))
-        # Read as an element it is that many times too small.
+        # `from_words` divides by the radix, which the weight compensates.
         weight = (modulus.montgomery_radix << start) % modulus.value
-        # Of the second factor, words that are 0 cost nothing: of a short piece most are.
+        # Zero words of a second factor cost nothing; a short chunk has many.
         pairs.append((base.constant(weight), base.from_words(packed)))
     return base.sum_of_products(pairs)
 
 
 def _packed(base: Any, words: Words, start: int, stop: int) -> Words:
-    """The bits of an integer from `start` on, below `stop`, as words of an element in memory."""
+    """Return bits start to stop - 1 of an integer, as words of an element in memory."""
     pieces = [
         _bits(words, at, min(at + 32, stop)) if at < stop else words[0] & 0
         for at in range(start, start + 32 * base.modulus.words, 32)
@@ -94,7 +96,7 @@ def _packed(base: Any, words: Words, start: int, stop: int) -> Words:
 
 
 def _bits(words: Words, start: int, stop: int) -> Value:
-    """At most 32 bits of an integer."""
+    """Return bits start to stop - 1 of an integer, at most 32."""
     place, shift = divmod(start, 32)
     word = words[place] >> shift if shift else words[place]
     if shift and place + 1 < len(words):

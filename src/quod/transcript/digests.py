@@ -1,4 +1,4 @@
-"""Digests of long messages on a device (`Hash.digest_by_runs`), a run an instance."""
+"""Digests of long messages on a device (`Hash.digest_by_runs`); an instance hashes one run."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ def digest_runs(
     k: Builder, runs: U32, level: U32, data: Pointer[U32], digests: Pointer[U32],
     *, hash: Hash, words: int,
 ) -> None:  # fmt: skip
-    """The digests of so many runs of `words` words each, canonical integers as messages have
-    them."""
+    """Compute the digests of `runs` runs of `words` words each, canonical integers."""
     digest = RunHash(k, hash)
     run = k.global_id()
     with k.if_(run < runs):
@@ -33,9 +32,11 @@ def digest_runs(
 
 
 class RecordedDigest:
-    """The levels of the digests of `count` messages of one length, one after the other in a buffer,
-    each of whole runs; what is less than a run is left to the host. Levels have memory of their
-    own."""
+    """The digests of `count` messages of one length, which lie one after the other in a buffer.
+
+    The device computes the levels that consist of whole runs, each in its own memory; the host
+    computes the other levels.
+    """
 
     def __init__(self, device: AnyDevice, hash: Hash, data: Buffer, count: int = 1) -> None:
         self._device, self._hash, self._count = device, hash, count
@@ -46,7 +47,7 @@ class RecordedDigest:
             self._levels.append(device.allocate(4 * words * count))
 
     def record(self, recording: RecordingStream) -> None:
-        """Its launches."""
+        """Record the launches of all levels."""
         words = self._hash.run_words
         for level, (data, digests) in enumerate(
             zip(self._levels[:-1], self._levels[1:], strict=True)
@@ -57,8 +58,10 @@ class RecordedDigest:
             recording.launch(compiled, -(-runs // compiled.lanes), runs, level, data, digests)
 
     def digests(self, field: FieldSpec) -> list[bytes]:
-        """What the host makes of them once the launches are done; DeviceError if they have not
-        written it."""
+        """Return the digests of the messages, after the launches have finished.
+
+        Raises DeviceError if the device wrote no digests.
+        """
         found = np.full(self._levels[-1].nbytes // 4, UNWRITTEN, np.uint32)
         self._device.download(self._levels[-1], found)
         level = len(self._levels) - 1

@@ -12,7 +12,10 @@ from quod.hash.function import DIGEST_BYTES
 
 
 def challenge_bits(field: FieldSpec) -> int:
-    """Bits of a digest that make one coefficient: as many whole 64-bit words as all can have."""
+    """Return the digest bits of one coefficient: the digest's 64-bit words are shared evenly.
+
+    Raises InputError if a digest has too few bits for an element of the field.
+    """
     words = DIGEST_BYTES // 8 // field.degree
     if words == 0 or 64 * words < field.modulus.bits:
         raise InputError(
@@ -23,10 +26,9 @@ def challenge_bits(field: FieldSpec) -> int:
 
 
 def challenge_of(field: FieldSpec, digest: bytes) -> Plain:
-    """The element that a digest stands for.
+    """Derive a challenge from a digest.
 
-    Coefficient i is the little-endian integer of its own run of `challenge_bits` bits, taken
-    modulo p.
+    Coefficient i is the little-endian integer of the i-th run of `challenge_bits` bits, modulo p.
     """
     size = challenge_bits(field) // 8
     return tuple(
@@ -36,14 +38,14 @@ def challenge_of(field: FieldSpec, digest: bytes) -> Plain:
 
 
 def most_likely(field: FieldSpec) -> Fraction:
-    """How likely the likeliest challenge is: above 1/|F| by what does not divide evenly."""
+    """Return the probability of the likeliest challenge, slightly above 1/|F| by the bias mod p."""
     count = 1 << challenge_bits(field)
     modulus: Modulus = field.modulus
     return Fraction(-(-count // modulus.value), count) ** field.degree
 
 
 def describe(field: FieldSpec) -> bytes:
-    """A field as a message: its prime, and the polynomial of each extension over it."""
+    """Encode a field as a message: its prime, and the polynomial of each extension."""
     return _described(field).encode()
 
 

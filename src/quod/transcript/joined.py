@@ -1,8 +1,7 @@
-"""Proofs as bytes, many at a time.
+"""Join the parts of many proofs to bytes in parallel.
 
-Memory that a process has not written yet is asked of the system a page at a time, which takes
-longer than what is copied there: of 61 us for a proof of 92 kB the copy is 10. So threads write
-several proofs side by side.
+Page faults of fresh memory take longer than the copy itself: of 61 us for a proof of 92 kB the copy
+takes 10 us. So several threads write proofs concurrently.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ from quod.device.runtime.concurrent import together
 
 Part = bytes | memoryview
 
-# A thread takes longer to start than a copy of fewer bytes.
+# Starting a thread takes longer than copying fewer bytes.
 _BYTES_A_THREAD = 1 << 20
 _MOST_THREADS = min(8, os.cpu_count() or 1)
 
-# CPython's own way to make bytes: memory that nobody has seen yet is filled, and then given away.
+# CPython allows writing to a new bytes object before anything else refers to it.
 _make = ctypes.pythonapi.PyBytes_FromStringAndSize
 _make.restype, _make.argtypes = ctypes.py_object, [ctypes.c_char_p, ctypes.c_ssize_t]
 _address = ctypes.pythonapi.PyBytes_AsString
@@ -30,7 +29,7 @@ _address.restype, _address.argtypes = ctypes.c_void_p, [ctypes.py_object]
 
 
 def joined(messages: Sequence[Sequence[Part]]) -> list[bytes]:
-    """The parts of each message one after the other."""
+    """Concatenate the parts of each message."""
     sizes = [sum(memoryview(part).nbytes for part in parts) for parts in messages]
     threads = min(_MOST_THREADS, len(messages), sum(sizes) // _BYTES_A_THREAD)
     if threads < 2:
@@ -42,7 +41,7 @@ def joined(messages: Sequence[Sequence[Part]]) -> list[bytes]:
             at = _address(found[number])
             for part in messages[number]:
                 source = np.frombuffer(part, np.uint8)
-                # It leaves the interpreter to others meanwhile.
+                # ctypes releases the interpreter lock during the copy.
                 ctypes.memmove(at, source.ctypes.data, source.nbytes)
                 at += source.nbytes
 
@@ -54,4 +53,4 @@ def joined(messages: Sequence[Sequence[Part]]) -> list[bytes]:
 
 
 def _nothing() -> None:
-    """What stops shares that are at work: they end by themselves."""
+    """Cancel nothing: running shares end by themselves."""

@@ -1,4 +1,4 @@
-"""What messages of a transcript are about: one number each, which no other use shares."""
+"""Labels of transcript messages: one unique number for each kind of message."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from quod.validation import shown_kind
 
 
 class Label(IntEnum):
-    """The first byte of a message's header. A number, once given, is never given again."""
+    """The first byte of a message's header. Numbers are never reused."""
 
     NEXT = 0
-    """Nothing: a further challenge is drawn without a message between."""
+    """An empty message, before a further challenge."""
 
     PROTOCOL = 1
     """The name and version of the protocol, as text."""
@@ -22,22 +22,22 @@ class Label(IntEnum):
     """The field of challenges: its prime and its polynomial."""
 
     PARAMETERS = 3
-    """What else fixes a protocol, such as the form of its polynomial."""
+    """Further parameters of a protocol, such as the form of its polynomial."""
 
     CIRCUIT = 4
     """The digest of a circuit."""
 
     INSTANCES = 5
-    """How many instances a proof is about."""
+    """The number of instances of a proof."""
 
     PUBLIC_INPUT = 6
-    """What prover and verifier know."""
+    """The public input."""
 
     COMMITMENT = 7
-    """What binds the prover to its tables."""
+    """A commitment to the prover's tables."""
 
     CLAIM = 8
-    """What is to be shown: an element."""
+    """The claimed value, an element."""
 
     POINT = 9
     """The coordinates of a point."""
@@ -49,16 +49,16 @@ class Label(IntEnum):
     """Values of polynomials at a point."""
 
     CHAIN = 12
-    """Nothing, over and over, so that the challenge behind it takes long to compute."""
+    """An empty message, repeated as a sequential hash delay before a challenge."""
 
     OPENING = 13
-    """What shows values of a polynomial that was committed to."""
+    """An opening proof of a committed polynomial."""
 
     DIGEST = DIGEST_LABEL
-    """A run of elements of which a digest is made; no message of a transcript."""
+    """A run of elements under a digest; not a message of a transcript."""
 
 
 def check_label(label: object) -> None:
-    """InputError for what is no label."""
+    """Raise InputError unless the argument is a `Label`."""
     if not isinstance(label, Label):
         raise InputError(f"a message has a Label, such as Label.CLAIM, not {shown_kind(label)}")

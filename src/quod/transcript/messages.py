@@ -1,4 +1,4 @@
-"""Proofs as bytes whose every byte is absorbed: to read or to write a message is to absorb it."""
+"""Proofs as bytes; reading or writing a message absorbs it into the transcript."""
 
 from __future__ import annotations
 
@@ -21,54 +21,53 @@ from quod.validation import shown_kind, whole_number
 
 
 class ProofWriter:
-    """Collects the messages of a prover; `transcript` absorbs each."""
+    """A collector of a prover's messages; `transcript` absorbs each one."""
 
     def __init__(self, transcript: Transcript) -> None:
         self.transcript = transcript
         self._parts: list[bytes | memoryview] = []
 
     def elements(self, label: Label, field: FieldSpec, elements: Sequence[Plain]) -> None:
-        """A message of elements of a field."""
+        """Write a message of elements of a field."""
         check_label(label)
         message = encode(field, check_elements(field, "the message", elements))
         self.encoded(label, field, message)
 
     def encoded(self, label: Label, field: FieldSpec, message: bytes) -> None:
-        """A message of elements of a field, each below p, as `quod.transcript.elements.encode` has
-        them."""
+        """Write a message of elements encoded by `quod.field.element_bytes.encode`."""
         self.transcript.absorb(label, message, field)
         self._parts.append(message)
 
     def digested(self, label: Label, field: FieldSpec, message: bytes) -> None:
-        """The same, of which a digest is absorbed."""
+        """Write a message of encoded elements; the transcript absorbs its digest."""
         self.transcript.absorb_digest(label, field, message)
         self._parts.append(message)
 
     def digested_words(self, label: Label, words: Words, digest: bytes) -> int:
-        """The same as words, of which the digest was made elsewhere; `getvalue` reads them, so that
-        they may be set until then. Gives the message's place, for `keep`."""
+        """Write a message of elements as words, absorbing a digest that was computed elsewhere.
+
+        The words are read by `getvalue`, and may be written until then. Returns the message's
+        index, for `keep`.
+        """
         self.transcript.absorb_digested(label, digest)
         self._parts.append(words.data.cast("B"))
         return len(self._parts) - 1
 
     def keep(self, place: int) -> None:
-        """Copies a message that was written as words, which may be set to others from here on.
-
-        Others stay: what they are made of may be on its way.
-        """
+        """Copy message `place`, so that its words may be reused; other messages are not copied."""
         self._parts[place] = bytes(self._parts[place])
 
     def many_elements(self, label: Label, field: FieldSpec, elements: Sequence[Plain]) -> None:
-        """Elements that are absorbed by their runs (`quod.transcript.runs`)."""
+        """Write a message of elements that is absorbed by its runs (`quod.transcript.runs`)."""
         check_label(label)
         message = encode(field, check_elements(field, "the message", elements))
         absorb_runs(self.transcript, label, field, message)
         self._parts.append(message)
 
     def message(self, label: Label, message: bytes, *, absorbed: bytes | None = None) -> None:
-        """A message of bytes that are no field elements, such as digests.
+        """Write a message of bytes that are not field elements, such as digests.
 
-        The transcript may take others in their place, which bind them.
+        absorbed: bytes that bind the message, absorbed in its place.
         """
         self.transcript.absorb(label, message if absorbed is None else absorbed)
         self._parts.append(message)
@@ -76,11 +75,11 @@ class ProofWriter:
     def points(
         self, label: Label, group: Group, points: Sequence[Point], *, compressed: bool = True
     ) -> None:
-        """A message of points of a group."""
+        """Write a message of points of a group."""
         self.message(label, encode_points(group, points, compressed=compressed))
 
     def absorbed(self, message: bytes, state: bytes) -> None:
-        """Messages that a device has absorbed, and the state whose challenge it drew last."""
+        """Write messages that a device has absorbed, and resume the transcript at `state`."""
         self.transcript.resume(state)
         self._parts.append(message)
 
@@ -95,7 +94,7 @@ class ProofWriter:
 
 
 class ProofReader:
-    """Gives the messages of a proof; `transcript` absorbs each, as its prover's did."""
+    """A reader of a proof's messages; `transcript` absorbs each one, as the prover's did."""
 
     def __init__(self, proof: bytes, transcript: Transcript) -> None:
         given: object = proof
@@ -104,23 +103,29 @@ class ProofReader:
         self.transcript = transcript
         self._proof = proof
         self.offset = 0
-        """Where the next message begins."""
+        """Position of the next message."""
 
     def copy(self) -> ProofReader:
-        """Another reader, with a transcript of its own, that goes on from here."""
+        """Return a reader at the same position, with a copy of the transcript."""
         found = ProofReader(self._proof, self.transcript.copy())
         found.offset = self.offset
         return found
 
     def elements(self, label: Label, field: FieldSpec, count: int) -> list[Plain]:
-        """A message of so many elements; InputError if the proof ends before, or one is none."""
+        """Read a message of `count` elements.
+
+        Raises InputError if the proof is too short or an element is invalid.
+        """
         elements, message = self._decoded(label, field, count)
         self.transcript.absorb(label, message, field)
         self.offset += len(message)
         return elements
 
     def element_words(self, label: Label, field: FieldSpec, count: int) -> Words:
-        """The same as words of shape (count, words), of integers below p, for kernels."""
+        """Read a message of elements as canonical words of shape (count, words), for kernels.
+
+        Raises InputError as `elements` does.
+        """
         check_label(label)
         message = self._elements(field, count)
         words = np.frombuffer(message, "<u4").reshape(count, field.words)
@@ -131,8 +136,10 @@ class ProofReader:
         return words
 
     def many_elements(self, label: Label, field: FieldSpec, count: int) -> list[Plain]:
-        """So many elements, absorbed by their runs (`quod.transcript.runs`). InputError as for a
-        message of them."""
+        """Read `count` elements that are absorbed by their runs (`quod.transcript.runs`).
+
+        Raises InputError as `elements` does.
+        """
         elements, message = self._decoded(label, field, count)
         absorb_runs(self.transcript, label, field, message)
         self.offset += len(message)
@@ -146,9 +153,9 @@ class ProofReader:
     def message(
         self, label: Label, size: int, *, absorbed: Callable[[bytes], bytes] | None = None
     ) -> bytes:
-        """A message of so many bytes; InputError if the proof ends before.
+        """Read a message of `size` bytes; raise InputError if the proof is too short.
 
-        `absorbed` gives what the transcript takes in their place.
+        absorbed: returns the bytes that the transcript absorbs in place of the message.
         """
         check_label(label)
         size = whole_number("the bytes", size, 0)
@@ -160,10 +167,10 @@ class ProofReader:
     def points(
         self, label: Label, group: Group, count: int, *, compressed: bool = True
     ) -> list[Point]:
-        """A message of so many points.
+        """Read a message of `count` points.
 
-        InputError if the proof ends before, and for one that is not encoded as a writer does it,
-        not on the curve or not in the subgroup of prime order.
+        Raises InputError if the proof is too short, or a point is not encoded canonically, not on
+        the curve or not in the subgroup of prime order.
         """
         check_label(label)
         count = whole_number("the points", count, 0)
@@ -175,7 +182,7 @@ class ProofReader:
         return points
 
     def _elements(self, field: FieldSpec, count: int) -> bytes:
-        """The bytes of so many elements."""
+        """Return the bytes of `count` elements, without advancing."""
         count = whole_number("the elements", count, 0)
         size = count * element_bytes(field)
         return self._next(size, f"{count} elements of {field.name}, which take {size} bytes")
@@ -189,8 +196,10 @@ class ProofReader:
         return data
 
     def digested_words(self, label: Label, field: Modulus, count: int) -> Words:
-        """So many elements, of which a digest is absorbed: words of shape (count, words), of
-        integers below p. InputError as for a message of them."""
+        """Read `count` elements as canonical words of shape (count, words), absorbing their digest.
+
+        Raises InputError as `elements` does.
+        """
         check_label(label)
         data = self._elements(field, count)
         words = np.frombuffer(data, "<u4").reshape(-1, field.words)
@@ -206,7 +215,7 @@ class ProofReader:
         return words
 
     def end(self) -> None:
-        """InputError if there is more."""
+        """Raise InputError if bytes follow."""
         if self.offset != len(self._proof):
             raise InputError(
                 f"the proof ends here, and {len(self._proof) - self.offset} bytes follow",
