@@ -1,7 +1,7 @@
-"""The sumcheck protocol: what a sum over all corners of a cube is, shown at one point.
+"""The sumcheck protocol: reduce a sum over the Boolean hypercube to values at one point.
 
-`SumOfProducts` is the polynomial, `prove` sums it over tables and proves it on any device, `verify`
-reduces a `Statement` to values of the tables at one point, which remain to be checked.
+`SumOfProducts` is the polynomial. `prove` sums it over tables and proves the sum on any device;
+`verify` reduces a `Statement` to values of the tables at one point, which the caller checks.
 `SumcheckPlan` records batches of sumchecks over tables in device memory. The names below load on
 first use (PEP 562).
 """

@@ -1,4 +1,4 @@
-"""What a loop over entries adds up: elements, or sums of products that are not reduced yet."""
+"""Accumulators of loops over entries: reduced elements, or unreduced sums of products."""
 
 from __future__ import annotations
 
@@ -10,41 +10,41 @@ from quod.sumcheck.mixed import MixedField
 
 
 class Terms(Protocol):
-    """Products of two elements, and elements, to be added up."""
+    """The terms of a sum: products of two elements, and single elements in `alone`."""
 
     products: list[tuple[Any, Any]]
     alone: list[Any]
 
     def total(self) -> Any:
-        """The sum of all."""
+        """Return the sum of all terms."""
 
 
 class Reduced:
-    """Each part of a sum is an element."""
+    """The accumulator of reduced elements."""
 
     def __init__(self, mixed: MixedField) -> None:
         self._mixed = mixed
 
     def begun(self) -> Any:
-        """The sum of nothing, as a loop carries it."""
+        """Return an empty sum, as a loop carries it."""
         f = self._mixed.extended
         return f.carried(f.zero())
 
     def part(self, terms: Terms) -> Any:
-        """What is to be added."""
+        """Convert terms to the argument of `added`."""
         return terms.total()
 
     def added(self, total: Any, part: Any) -> Any:
-        """A sum and a part."""
+        """Add a part to a sum."""
         return self._mixed.extended.carried(self._mixed.add(total, part))
 
     def element(self, total: Any) -> Any:
-        """The element that a sum is."""
+        """Return a sum as an element."""
         return total
 
 
 class Unreduced:
-    """Products are added in the words that a field has for it."""
+    """The accumulator of unreduced products, by the field's `RunningSum`."""
 
     def __init__(self, own: RunningSum) -> None:
         self._own = own
@@ -66,6 +66,6 @@ Running = Reduced | Unreduced
 
 
 def running_sum(mixed: MixedField) -> Running:
-    """How the loops of a kernel add up."""
+    """Return the accumulator for the loops of a kernel."""
     own = mixed.extended.running_sum() if mixed.base is mixed.extended else None
     return Reduced(mixed) if own is None else Unreduced(own)

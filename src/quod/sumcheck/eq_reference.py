@@ -1,4 +1,4 @@
-"""The polynomial eq at points and at the corners of a cube, on plain integers."""
+"""The polynomial eq at points and on the hypercube, on Python integers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from quod.field.spec import FieldSpec
 
 
 def equalities(field: FieldSpec, point: Sequence[Plain]) -> list[PlainElement]:
-    """eq of a point at every corner, the first coordinate's bit the highest."""
+    """Return the eq table of a point: eq at every hypercube point, first coordinate highest."""
     table = [PlainElement.one(field)]
     for coordinate in PlainElement.each(field, point):
         table = [
@@ -23,7 +23,7 @@ def equalities(field: FieldSpec, point: Sequence[Plain]) -> list[PlainElement]:
 
 
 def equality(field: FieldSpec, a: Sequence[Plain], b: Sequence[Plain]) -> PlainElement:
-    """eq of two points: the product of a*b + (1 - a)*(1 - b) over their coordinates."""
+    """Return eq of two points: the product of a*b + (1 - a)*(1 - b) over their coordinates."""
     unit = total = PlainElement.one(field)
     for x, y in zip(PlainElement.each(field, a), PlainElement.each(field, b), strict=True):
         total *= x * y + (unit - x) * (unit - y)

@@ -1,10 +1,10 @@
-"""The polynomial eq, which is 1 where two points of the cube are equal, in two short tables.
+"""The polynomial eq in two short tables, of the lower and the upper variables.
 
-eq(w, x) is the product over all variables of w*x + (1 - w)*(1 - x). While a variable is bound, its
-factor is linear and stands beside the round's polynomial (Gruen, "Some improvements for the PIOP
-for ZeroCheck", eprint 2024/108); of the variables behind it the product is taken from two tables,
-of the lower and of the upper ones. Each is a *pyramid*: entry 2**l + x is eq at x of its last l
-variables, so that one table serves all rounds. Nothing of the size of the cube exists.
+eq(w, x) is the product over all variables of w*x + (1 - w)*(1 - x). The factor of the variable that
+a round binds is linear, and is kept apart from the round's polynomial (Gruen, "Some improvements
+for the PIOP for ZeroCheck", eprint 2024/108). The product over the remaining variables comes from
+the two tables. Each is a *pyramid*: entry 2**l + x is eq at x of its last l variables, so one table
+serves all rounds, and no array has the size of the hypercube.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ from quod.sumcheck.structs import SumcheckSizes
 
 
 def pyramid_entries(log_size: Any, log_low: Any) -> Any:
-    """Entries of both pyramids of a point of log_size coordinates: int, or values of a kernel."""
+    """Return the entries of both pyramids of a point with log_size coordinates.
+
+    The arguments and the result are int, or values of a kernel.
+    """
     one = log_low * 0 + 1
     return (one << (log_low + 1)) + (one << (log_size - log_low))
 
@@ -29,7 +32,7 @@ def pyramid_entries(log_size: Any, log_low: Any) -> Any:
 def invert_points(
     k: Builder, n: U32, points: Pointer[U32], equality: Pointer[U32], *, field: FieldSpec
 ) -> None:
-    """equality[2*i] = points[i] and equality[2*i + 1] = 1/points[i], or 0, for n coordinates."""
+    """Set equality[2*i] = points[i] and equality[2*i + 1] = 1/points[i], or 0 for 0, for i < n."""
     f, i = field_arithmetic(k, field), k.global_id()
     with k.if_(i < n):
         w = f.load(points, i)
@@ -49,10 +52,10 @@ def equality_pyramids(
     *,
     field: FieldSpec,
 ) -> None:
-    """Both pyramids of each of several points, `n` entries in all, from `equality[first]` on.
+    """Fill both pyramids of several points, `n` entries in all, from `equality[first]` on.
 
-    The lower one is of the last log_low coordinates, the upper one of those before them but the
-    first.
+    The lower pyramid is of the last log_low coordinates, the upper one of the coordinates before
+    them except the first.
     """
     f, i = field_arithmetic(k, field), k.global_id()
     with k.if_(i < n):
@@ -76,7 +79,7 @@ class Equality:
     """The tables of one sumcheck inside a kernel."""
 
     def __init__(self, f: Any, memory: Value, sizes: SumcheckSizes, number: Value) -> None:
-        """Of sumcheck `number` of a batch."""
+        """Locate the tables of sumcheck `number` of a batch."""
         self._f, self._memory = f, memory
         log_size, log_low = sizes.log_size, sizes.log_low
         one = f.k.constant(1, log_low.type)
@@ -86,13 +89,13 @@ class Equality:
         self._high = self._low + low
 
     def low(self, rest: Value, index: Value) -> Any:
-        """The lower factor at `index` of the last `rest` variables."""
+        """Load the lower factor at `index` of the last `rest` variables."""
         k = self._f.k
         entry = k.constant(1, rest.type) << k.minimum(rest, self._log_low)
         return self._f.load(self._memory, self._low + entry + (index & (entry - 1)))
 
     def high(self, rest: Value, index: Value) -> Any:
-        """The upper factor there, 1 where there are no upper variables."""
+        """Load the upper factor at `index`, which is 1 without upper variables."""
         k = self._f.k
         levels = k.select(rest > self._log_low, rest - self._log_low, 0)
         entry = k.constant(1, rest.type) << levels
@@ -101,8 +104,7 @@ class Equality:
 
 
 def at_corners(f: Any, start: Any, point: Sequence[Any]) -> list[Any]:
-    """eq of a point at all corners times `start`, inside kernels; the first coordinate's bit is the
-    highest."""
+    """Return `start` times the eq table of a point, in a kernel; first coordinate highest."""
     corners = [start]
     for coordinate in point:
         pairs = [(corner, f.carried(corner * coordinate)) for corner in corners]

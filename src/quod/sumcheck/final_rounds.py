@@ -1,4 +1,4 @@
-"""What the kernels of the last rounds have in common, a workgroup for each sumcheck."""
+"""The common part of the kernels of the final rounds, one workgroup for each sumcheck."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ from quod.sumcheck.workgroup_sums import WorkgroupSums
 
 @frozen
 class FinalForm:
-    """The static part of the kernels of the last rounds.
+    """The static parameters of the kernels of the final rounds.
 
-    The tables are the inputs (`from_inputs`) or folded ones, and the challenges of the `folds`
-    rounds before are still to fold them. A workgroup holds 2**log_capacity entries of each; with
-    `in_place` the first round reads twice as many in device memory.
+    log_capacity: log2 of the entries of a table in shared memory.
+    from_inputs: the tables are the inputs, not folded ones.
+    folds: rounds before whose challenges have not folded the tables yet.
+    in_place: the first round reads twice as many entries in device memory.
     """
 
     shape: Shape
@@ -35,8 +36,10 @@ class FinalForm:
 
 
 class LastRounds:
-    """A workgroup's tables in shared memory, of 2**log_capacity entries, and the other memory, as
-    in `quod.sumcheck.memory`; made at the top of a kernel."""
+    """A workgroup's tables in shared memory, of 2**log_capacity entries, and its other memory.
+
+    Create it at the top of a kernel; see `quod.sumcheck.memory`.
+    """
 
     def __init__(
         self, k: Builder, form: FinalForm, sizes: SumcheckSizes, memory: SumcheckMemory
@@ -57,19 +60,19 @@ class LastRounds:
         self.scales = Scales.of_terms(self.f, shape, memory.equality, sizes, self.sumcheck)
 
     def load(self, table: int, index: Value) -> Any:
-        """An entry in shared memory."""
+        """Load an entry from shared memory."""
         return self.f.load(self.shared, self.place(table, index))
 
     def store(self, table: int, index: Value, element: Any) -> None:
-        """Makes it an entry there."""
+        """Store an entry in shared memory."""
         self.f.store(self.shared, self.place(table, index), element)
 
     def place(self, table: int, index: Value) -> Value:
-        """Where an entry is in it."""
+        """Return the index of an entry in shared memory."""
         return index + table * self._capacity
 
     def finish(self, state: Words, claim: Any) -> None:
-        """Leaves where the last round ended, and sends the tables' values."""
+        """Store the transcript's state, the claim, and the tables' values in the proof."""
         k = self.f.k
         with k.if_(self.local == 0):
             self.own.set_state(self.end.chain, state)

@@ -1,7 +1,7 @@
-"""The last rounds of a sumcheck, or all of them, by one core of a processor.
+"""The final rounds of a sumcheck, or all of them, on one CPU core.
 
-A core has the tables in its cache, and no other one to wait for. It folds entries and evaluates
-what it has folded while that is in registers, as the passes over large tables do.
+A single core has the tables in its cache and waits for no other core. Like the passes over large
+tables, it evaluates folded entries while they are in registers.
 """
 
 from __future__ import annotations
@@ -31,11 +31,10 @@ def finish_alone(
     *,
     form: FinalForm,
 ) -> None:
-    """All rounds from `rounds_before` on, and the tables' values at the point, a workgroup each.
+    """Compute all rounds from `rounds_before` on, and the tables' values at the point.
 
-    Without challenges that are still to fold the tables no round was before, and the first one
-    folds them. So they are folded once where they are, and then have at most 2**log_capacity
-    entries.
+    One workgroup a sumcheck. If no challenges are pending (`folds` is 0), the first round evaluates
+    and folds the inputs. Folded tables have at most 2**log_capacity entries.
     """
     last = LastRounds(k, form, sizes, memory)
     shape, folds, log_size = form.shape, form.folds, sizes.log_size
@@ -50,9 +49,9 @@ def finish_alone(
     size = one << (log_size - rounds_before)
 
     def given(table: int, index: Value) -> Any:
-        """An entry where they are, folded by all challenges but the last."""
+        """Load an entry from device memory, folded by all pending challenges but the last."""
         rest = before[:-1]
-        # What is left to fold by the last one are twice as many.
+        # There are twice as many entries before the last fold.
         own_size = size << min(folds, 1)
         pieces = [tables.load(table, index + own_size * part) for part in range(1 << len(rest))]
         return fold_all(mixed, pieces, rest)
@@ -60,7 +59,7 @@ def finish_alone(
     def added(
         totals: Sequence[Any], corners: list[list[Any]], number: Value, rest: Value, index: Value
     ) -> tuple[Any, ...]:
-        """Sums for a round and what entries at one index add to them."""
+        """Add the entries at one index to a round's sums."""
         weight, at_one = None, None
         if shape.has_point:
             weight, at_one = last.eq.low(rest, index), f.is_zero(weights.coordinate(number))
@@ -74,9 +73,9 @@ def finish_alone(
         )
 
     def over(count: Value, add: Callable[[Sequence[Any], Value], tuple[Any, ...]]) -> list[Any]:
-        """The sums of what `add` adds for all indices below a count.
+        """Run `add` for all indices below a count, and return the sums.
 
-        Full vectors need no masks, which take a third of the time where elements are words.
+        Full vectors are handled without masks, which take a third of the time for one-word fields.
         """
         full, sums = k.constant(0, count.type), nothing
         if lanes > 1 and shape.field.degree == 1 and shape.field.modulus.bits <= 64:
@@ -91,7 +90,7 @@ def finish_alone(
     nothing = tuple(running.begun() for _ in evaluated(shape.degree, 1))
 
     def evaluate(number: Value, entry: Entry) -> tuple[Any, ...]:
-        """A round's values, of entries that stay as they are."""
+        """Return a round's values without folding the entries."""
         rest = log_size - 1 - number
         half = one << rest
 
@@ -107,7 +106,7 @@ def finish_alone(
     def fold_and_evaluate(
         number: Value, entry: Entry, count: Value, challenge: Any
     ) -> tuple[Any, ...]:
-        """Folds twice `count` entries into shared memory; the values of round `number` of these."""
+        """Fold 2 * count entries into shared memory; return the values of round `number`."""
 
         def folded_at(table: int, index: Value) -> Any:
             low, high = (entry(table, index + count * side) for side in range(2))
@@ -131,7 +130,7 @@ def finish_alone(
         return values(results)
 
     def ended(number: Value, state: Words, claim: Any, totals: Sequence[Any]) -> tuple[Any, ...]:
-        """The state of the transcript after a round, the claim and the challenge."""
+        """End a round; return the transcript's state, the claim and the challenge."""
         coefficients = end.coefficients(totals, claim, weights, number)
         message = end.message(coefficients)
         state, challenge = end.absorbed(state, message)

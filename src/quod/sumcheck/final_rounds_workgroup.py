@@ -1,6 +1,6 @@
-"""The last rounds of a sumcheck in one workgroup, its tables in shared memory.
+"""The final rounds of a sumcheck in one workgroup, with its tables in shared memory.
 
-Each round waits for the hash of the one before, and not for the host or another launch.
+Each round waits only for the hash of the round before, not for the host or another launch.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from quod.sumcheck.summands import Summand, evaluated, summands
 from quod.sumcheck.tables import Folded, Inputs, fold, fold_all
 
 Entry = Callable[[int, Value], Any]
-"""An entry of a table by its index."""
+"""A function that loads an entry of a table by its index."""
 
 
 @kernel
@@ -32,10 +32,11 @@ def finish_sumcheck(
     *,
     form: FinalForm,
 ) -> None:
-    """All rounds from `rounds_before` on, and the tables' values at the point, a workgroup each.
+    """Compute all rounds from `rounds_before` on, and the tables' values at the point.
 
-    At least one round is left, on at most 2**log_capacity entries; with `in_place` on twice as
-    many, which the first round reads where they are, and again to fold them into shared memory.
+    One workgroup a sumcheck. There is at least one round, on at most 2**log_capacity entries. With
+    `in_place` there may be twice as many, which the first round reads twice in device memory: to
+    evaluate them, and to fold them into shared memory.
     """
     last = LastRounds(k, form, sizes, memory)
     shape, folds, log_size = form.shape, form.folds, sizes.log_size
@@ -55,7 +56,7 @@ def finish_sumcheck(
         return fold_all(mixed, pieces, before)
 
     def round_of(number: Value, state: Words, claim: Any, entry: Entry) -> tuple[Words, Any]:
-        """A round on such entries, which leaves half as many in shared memory."""
+        """Run a round on entries of `entry`; stores the folded half in shared memory."""
         rest = log_size - 1 - number
         half = one << rest
         at_one = f.is_zero(last.weights.coordinate(number)) if shape.has_point else None
@@ -72,7 +73,7 @@ def finish_sumcheck(
             )  # fmt: skip
             loop.next(tuple(map(running.added, loop.carried, parts)))
         totals = last.sums.totals([running.element(total) for total in loop.results])
-        # Every instance computes all of it, and one stores.
+        # Every instance computes the message redundantly, and one stores it.
         coefficients = end.coefficients(totals, claim, last.weights, number)
         message = end.message(coefficients)
         state, challenge = end.absorbed(state, message)

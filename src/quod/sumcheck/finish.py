@@ -22,7 +22,7 @@ _MOST_AT_ONCE = 4
 
 
 class RoundEnd:
-    """What the prover does with a round's values, inside kernels; made at a kernel's top."""
+    """The end of a prover's round in a kernel; create it at the kernel's top."""
 
     def __init__(self, k: Builder, f: Any, shape: Shape) -> None:
         self._f, self._shape = f, shape
@@ -31,10 +31,10 @@ class RoundEnd:
     def coefficients(
         self, values: Sequence[Any], claim: Any, weights: Weights, round_number: Value
     ) -> list[Any]:
-        """Those of the polynomial beside eq's linear factor, from that of 1 upwards.
+        """Return the coefficients of a round's polynomial without eq's factor, constant term first.
 
-        `values` are those at `evaluated`, the first of them at 1 instead of 0 where the round's
-        coordinate is 0.
+        values: the values at `evaluated`; the first is at 1 instead of 0 if the round's coordinate
+            is 0.
         """
         f, shape = self._f, self._shape
         first, *others = values
@@ -51,9 +51,9 @@ class RoundEnd:
     def first_of_two(
         self, grid: Sequence[Sequence[Any]], weights: Weights, round_number: Value
     ) -> list[Any]:
-        """Those of the first of two rounds; grid[a][b] is the value at places a and b.
+        """Return the coefficients of the first of two rounds; grid[a][b] is the value at a and b.
 
-        The other variable is summed over 0 and 1, which eq weights.
+        The second variable is summed over 0 and 1, weighted by eq.
         """
         f = self._f
         if not self._shape.has_point:
@@ -63,12 +63,12 @@ class RoundEnd:
         return self.all_coefficients(sums)
 
     def second_of_two(self, grid: Sequence[Sequence[Any]], challenge: Any) -> list[Any]:
-        """Those of the second of two rounds, after the challenge of the first."""
+        """Return the coefficients of the second of two rounds, after the first challenge."""
         columns = [self.all_coefficients(column) for column in zip(*grid, strict=True)]
         return self.all_coefficients([self.at(column, challenge) for column in columns])
 
     def all_coefficients(self, values: Sequence[Any]) -> list[Any]:
-        """Those of a polynomial with such values at all `places`."""
+        """Interpolate the coefficients from values at all `places`."""
         rows = coefficient_rows(self._f.modulus, self._shape.degree)
         return [self._combined(row, values) for row in rows]
 
@@ -80,19 +80,19 @@ class RoundEnd:
         return self._f.carried(total)
 
     def message(self, coefficients: Sequence[Any]) -> Words:
-        """The message of a round: all coefficients but the first, which the claim gives."""
+        """Return a round's message: all coefficients but the first, which the claim determines."""
         words: list[Value] = []
         for coefficient in coefficients[1:]:
             words += message_words(self._f, coefficient)
         return tuple(words)
 
     def absorbed(self, state: Words, message: Words) -> tuple[Words, Any]:
-        """The state after a message, and the challenge that it gives."""
+        """Absorb a message; return the state and the challenge."""
         state = self.chain.absorbed(state, Label.ROUND, message)
         return state, self._f.carried(challenge(self._f, self._shape.field, state))
 
     def at(self, coefficients: Sequence[Any], place: Any) -> Any:
-        """The polynomial's value, which is the next claim."""
+        """Return the polynomial's value at a challenge, which is the next claim."""
         *rest, total = coefficients
         for coefficient in reversed(rest):
             total = self._f.carried(total * place + coefficient)
@@ -113,9 +113,10 @@ def finish_rounds(
     depth: int,
     at_once: int,
 ) -> None:
-    """The messages and challenges of `depth` rounds after one pass, a workgroup a sumcheck.
+    """Compute messages and challenges of `depth` rounds after one pass, one workgroup a sumcheck.
 
-    `partial` as in `quod.sumcheck.rounds`, `at_once` of `parts_at_once`.
+    partial: as in `quod.sumcheck.rounds`.
+    at_once: of `parts_at_once`.
     """
     f = field_arithmetic(k, shape.field, inlined=True)
     values = len(evaluated(shape.degree, depth))
@@ -153,14 +154,14 @@ def finish_rounds(
 
 
 def parts_at_once(groups_each: int, lanes: int) -> int:
-    """How many parts of each value an instance loads before it adds them up."""
+    """Return the parts of each value that an instance loads before it adds them."""
     return min(_MOST_AT_ONCE, -(-groups_each // lanes))
 
 
 def added_parts(
     f: Any, partial: Value, first: Value, values: int, groups_each: Value, at_once: int
 ) -> list[Any]:
-    """The parts that an instance adds up, of each value; all of the workgroup come here."""
+    """Return an instance's sum of parts of each value. All instances must call this."""
     k = f.k
     starts = [(first + value) * groups_each for value in range(values)]
     zeros = tuple(f.carried(f.zero()) for _ in starts)
@@ -178,7 +179,7 @@ def added_parts(
 
 
 def _part(f: Any, partial: Value, start: Value, place: Value, count: Value) -> Any:
-    """A part of a sum, 0 for those beyond the last one."""
+    """Load a part of a sum, or 0 beyond the last one."""
     k = f.k
     element = f.load(partial, start + k.minimum(place, count - 1))
     return f.select(place < count, f.carried(element), f.carried(f.zero()))

@@ -1,7 +1,7 @@
-"""Where a round's polynomial is evaluated, and its coefficients from its values there.
+"""Evaluation points of a round's polynomial, and interpolation from its values there.
 
-Infinity stands for the leading coefficient; beside it places with small numbers are the cheapest,
-as a multilinear polynomial there is a sum or two of its values at 0 and 1.
+The value at infinity is the leading coefficient. Small integers are the cheapest other points: a
+multilinear polynomial's value there takes one or two additions of its values at 0 and 1.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _PLACES: tuple[Place, ...] = (0, 1, INFINITY, -1, 2, -2, 3)
 
 
 def places(degree: int) -> tuple[Place, ...]:
-    """Where a polynomial of a degree is evaluated; the claim gives one of the first two."""
+    """Return the evaluation points for a degree; the claim gives the value at 0 or 1."""
     return _PLACES[: degree + 1]
 
 
 def check_degree(modulus: Modulus, degree: int) -> None:
-    """InputError if a field has too few elements to tell polynomials of a degree apart."""
+    """Raise InputError if a field has too few elements for distinct evaluation points."""
     finite = [place for place in places(degree) if place is not INFINITY]
     if len({place % modulus.value for place in finite}) < len(finite):
         raise InputError(
@@ -35,12 +35,12 @@ def check_degree(modulus: Modulus, degree: int) -> None:
 
 
 def at_place(low: Any, high: Any, place: Place) -> Any:
-    """The value at a place of the linear polynomial with these values at 0 and 1."""
+    """Return the value at `place` of the linear polynomial with values low at 0 and high at 1."""
     if place is INFINITY:
         return high - low
     if place in (0, 1):
         return high if place else low
-    # Two terms above zero where that is possible: no negation.
+    # Only positive weights where possible, which avoids negations.
     return _times(high, place) - _times(low, place - 1) if place > 0 else (
         _times(low, 1 - place) - _times(high, -place)
     )  # fmt: skip
@@ -52,7 +52,7 @@ def _times(value: Any, factor: int) -> Any:
 
 @functools.cache
 def coefficient_rows(modulus: Modulus, degree: int) -> tuple[tuple[int, ...], ...]:
-    """row[i]: the weights of the values at `places` whose sum is coefficient i, near zero mod p."""
+    """Return rows[i]: the centred weights of the values at `places` that sum to coefficient i."""
     p = modulus.value
     rows = []
     for place in places(degree):
@@ -65,7 +65,7 @@ def coefficient_rows(modulus: Modulus, degree: int) -> tuple[tuple[int, ...], ..
 
 
 def _inverse(matrix: list[list[int]], p: int) -> list[list[int]]:
-    """The inverse modulo p, by elimination."""
+    """Invert a matrix modulo p by Gaussian elimination."""
     size = len(matrix)
     rows = [row + [int(i == j) for j in range(size)] for i, row in enumerate(matrix)]
     for column in range(size):

@@ -1,12 +1,12 @@
-"""How the small arrays of a batch of sumchecks lie in three buffers.
+"""Layout of the small arrays of a batch of sumchecks in three buffers.
 
-A kernel of WebGPU reaches few buffers, so that what belongs together is one. All arrays are of
-elements of the field of challenges, but for the states of transcripts.
+A WebGPU kernel can bind only few buffers, so related arrays share one. All arrays have elements of
+the field of challenges, except the states of transcripts.
 
-`equality`  the coordinates of the points and their inverses, then pyramids (`Weights`, `Equality`),
-            then what multiplies terms (`Scales`)
+`equality`  the points' coordinates and their inverses, then pyramids (`Weights`, `Equality`), then
+            factors of terms (`Scales`)
 `progress`  claims, challenges, states of transcripts (`Progress`)
-`proof`     messages, as the transcript has them, then values of the tables (`Proof`)
+`proof`     messages in the transcript's form, then values of the tables (`Proof`)
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from quod.transcript.chain import Chain
 
 
 class Progress:
-    """Where a sumcheck of a batch stands, inside kernels."""
+    """The prover state of one sumcheck of a batch, inside kernels."""
 
     def __init__(self, f: Any, memory: Value, batch: Value, number: Value, log_size: Value) -> None:
         self._f, self._memory, self._number = f, memory, number
@@ -38,21 +38,21 @@ class Progress:
         return batch * ((1 + log_size) * field.words + STATE_WORDS)
 
     def claim(self) -> Any:
-        """What the rest of the sum is."""
+        """Load the current claim."""
         return self._f.carried(self._f.load(self._memory, self._number))
 
     def set_claim(self, claim: Any) -> None:
         self._f.store(self._memory, self._number, claim)
 
     def challenge(self, round_number: Value) -> Any:
-        """The challenge of a round."""
+        """Load the challenge of a round."""
         return self._f.carried(self._f.load(self._memory, self._challenges + round_number))
 
     def set_challenge(self, round_number: Value, challenge: Any) -> None:
         self._f.store(self._memory, self._challenges + round_number, challenge)
 
     def state(self, chain: Chain) -> Words:
-        """The state of the transcript."""
+        """Load the state of the transcript."""
         return chain.load(self._memory, self._state_place())
 
     def set_state(self, chain: Chain, state: Words) -> None:
@@ -63,7 +63,7 @@ class Progress:
 
 
 class Proof:
-    """What a sumcheck of a batch sends, inside kernels."""
+    """The proof of one sumcheck of a batch, inside kernels."""
 
     def __init__(
         self, f: Any, memory: Value, batch: Value, number: Value, log_size: Value, degree: int
@@ -77,12 +77,12 @@ class Proof:
         return batch * (log_size * degree + tables) * field.words
 
     def set_message(self, round_number: Value, message: Words) -> None:
-        """The message of a round."""
+        """Store the message of a round."""
         place = (self._number * self._log_size + round_number) * len(message)
         self._f.k.store(self._memory, place, *message)
 
     def set_value(self, table: int, value: Any) -> None:
-        """The value of a table at the point of all challenges."""
+        """Store the value of a table at the point of all challenges."""
         start = self._batch * self._log_size * self._degree
         self._f.store(self._memory, start + table * self._batch + self._number, value)
 
@@ -106,7 +106,7 @@ class Scales:
 
     @staticmethod
     def first(has_point: bool, batch: Any, log_size: Any, log_low: Any) -> Any:
-        """Where those of a batch begin, in elements."""
+        """Return the offset of a batch's factors in `equality`, in elements."""
         if not has_point:
             return 0
         return batch * (2 * log_size + pyramid_entries(log_size, log_low))
@@ -115,7 +115,7 @@ class Scales:
     def of_terms(
         f: Any, shape: Shape, memory: Value, sizes: SumcheckSizes, number: Value
     ) -> list[Any]:
-        """Of sumcheck `number` that of each term, None for none."""
+        """Load the factor of each term of sumcheck `number`; None for a term without one."""
         count = shape.scale_count
         if not count:
             return [None] * len(shape.polynomial.terms)

@@ -1,4 +1,4 @@
-"""The rounds of a batch of sumchecks as launches, from tables in device memory to their values."""
+"""Plans of batches of sumchecks: the launches from tables in device memory to their values."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from quod.transcript.elements import challenge_bits
 from quod.validation import whole_number, whole_number_or_none
 
 _MOST_LOG_CAPACITY = 12
-# What one core does before two others would have been woken.
+# log2 of the entries that one core handles faster than waking other threads takes.
 _LOG_CAPACITY_OF_ONE_CORE = 13
 _LANES = 128
 _TAIL_LANES = 128
@@ -38,21 +38,21 @@ _SHARE_OF_LONG = 0.25
 _UNROLLED_INPUTS = 2
 _GROUPS_A_THREAD = 8
 _LANES_OF_SHORT = 8
-# Workgroups that share a multiprocessor's memory, at least, where each has a sumcheck of its own
-# and there is more than every GPU has.
+# Workgroups that should share a multiprocessor's memory, if each has its own sumcheck and the GPU
+# has more shared memory than the minimum.
 _SIDE_BY_SIDE = 6
 _SIDE_BY_SIDE_OF_LONG = 3
-# Their rounds wait for hashes, which each of its subgroups makes anew.
+# Rounds of such workgroups wait for hashes, which each subgroup computes redundantly.
 _LANES_SIDE_BY_SIDE = 64
 _LEAST_LOG_IN_PLACE = 8
 
 
 @frozen(eq=False)
 class Inputs:
-    """The tables of a batch in device memory.
+    """The tables of a batch in device memory: table by table, each for all sumchecks.
 
-    `base` has those of the prime field, `extended` the others: table after table, in each those of
-    all sumchecks. None for none.
+    base: tables in the prime field, or None.
+    extended: the other tables, or None.
     """
 
     base: Buffer | None
@@ -61,7 +61,12 @@ class Inputs:
 
 @frozen
 class Pass:
-    """A pass over large tables: for `depth` rounds from `first` on, after `folds` challenges."""
+    """A pass over large tables.
+
+    first: its first round.
+    depth: rounds that it evaluates.
+    folds: challenges by which it folds first.
+    """
 
     first: int
     depth: int
@@ -72,20 +77,22 @@ _WHOLE = Pass(0, 1, 0)
 
 
 class SumcheckPlan:
-    """Sumchecks of one shape, `batch` of them side by side, on one device.
+    """A batch of sumchecks of one shape on one device.
 
-    `record` adds their launches to a recording, which reads and writes the buffers of the plan.
-    `progress` holds claims and the states of transcripts, before and after; `proof` the messages.
+    `record` adds their launches to a recording. They read and update claims and transcript states
+    in `progress`, and write messages to `proof`.
     """
 
     def __init__(
         self, device: DeviceChoice, shape: Shape, log2_size: int, *, batch: int = 1,
         log_capacity: int | None = None, depth: int | None = None, in_place: bool | None = None,
     ) -> None:  # fmt: skip
-        """`log_capacity` bounds the entries of a table that the last rounds have in the memory of a
-        workgroup, and `depth` is how many rounds a pass over larger ones is for, 1 or 2. With
-        `in_place` the last rounds begin with twice as many entries, and read them where they are
-        in the first of these, on a GPU. As is fastest if they are None.
+        """Plan a batch of sumchecks; None for the last three arguments chooses the fastest.
+
+        log_capacity: bounds log2 of a table's entries in a workgroup's memory in the final rounds.
+        depth: rounds of a pass over larger tables, 1 or 2.
+        in_place: on a GPU, the final rounds begin with twice as many entries, which the first of
+            them reads in device memory.
         """
         device = resolve_device(device)
         self.device, self.shape = device, shape
@@ -106,11 +113,11 @@ class SumcheckPlan:
                 f"of {device.name}; take fewer tables"
             )
         self.rounds_before = self._rounds_before()
-        """Rounds on tables in the memory of the device; those behind are in one workgroup's."""
+        """Rounds on tables in device memory; the final rounds run in one workgroup."""
 
     def _rounds_before(self) -> int:
         before = max(0, self.log2_size - self._most - self._in_place)
-        # Where there was no round a core folds the inputs for the first time.
+        # A core can evaluate and fold the inputs itself, so a single pass before does not pay.
         is_alone = self.device.host_memory and not self.shape.has_point
         return 0 if is_alone and before <= 1 else before
 
@@ -123,7 +130,7 @@ class SumcheckPlan:
 
     @property
     def _is_long(self) -> bool:
-        """Whether a coefficient is more than one word of any machine."""
+        """True if a coefficient is more than one word of any machine."""
         return self.field.modulus.bits > 64
 
     @property
@@ -132,21 +139,25 @@ class SumcheckPlan:
 
     @property
     def _fills(self) -> bool:
-        """Whether workgroups of a sumcheck each fill a GPU: then the more of them have their tables
-        in a multiprocessor's memory at a time, the more work there is while others wait for their
-        hashes. Alone a sumcheck rather has as many rounds as fit there, without a launch each."""
+        """True if one workgroup a sumcheck fills a GPU.
+
+        Then several workgroups should share a multiprocessor, to hide the latency of hashes. A
+        smaller batch should run as many rounds as fit a workgroup's memory, without launches.
+        """
         return not self.device.host_memory and self.batch >= self.device.multiprocessors
 
     @property
     def _is_quick(self) -> bool:
-        """Whether a processor has an entry of a table in a few instructions: then one core does
-        all rounds on small tables, unless it had to make long pyramids of eq for that."""
+        """True if a CPU computes an entry in few instructions and needs no eq tables.
+
+        Then one core runs all rounds on small tables.
+        """
         is_short = self.field.degree == 1 and not self._is_long
         return self.device.host_memory and is_short and not self.shape.has_point
 
     @property
     def _log_capacity(self) -> int:
-        """That of the kernel of the last rounds, of which there are few, for all sizes."""
+        """`log_capacity` of the final rounds' kernel, rounded up so that few kernels exist."""
         if self._in_place:
             return min(self._most, max(_LEAST_LOG_IN_PLACE, self.log2_size - 1))
         return min(self._most, -(-self.log2_size // 4) * 4)
@@ -181,13 +192,13 @@ class SumcheckPlan:
 
     @property
     def _tail_lanes(self) -> int:
-        """Instances of the workgroups of which each computes a round's message."""
+        """Instances of the workgroups that compute the messages of rounds."""
         short = self._in_place and not self._is_long
         return min(_LANES_SIDE_BY_SIDE if short else _TAIL_LANES, self._lanes)
 
     @property
     def finish_lanes(self) -> int:
-        """Those of the workgroups that end a pass: a hash, which vectors do not make faster."""
+        """Instances of the workgroups that end a pass, mostly by a hash that is not vectorised."""
         is_short = self.device.host_memory and self.field.modulus.bits <= 64
         return 1 if is_short else self._tail_lanes
 
@@ -215,7 +226,7 @@ class SumcheckPlan:
         return found
 
     def _depth_from(self, number: int) -> int:
-        """How many rounds a pass is for: two where elements of the prime field are read."""
+        """Return the rounds of a pass: two for a GPU's first pass over prime field elements."""
         if self._depth is not None:
             return self._depth
         is_short = self.shape.in_base > 0 and self.field.degree > 1
@@ -224,19 +235,19 @@ class SumcheckPlan:
 
     @property
     def _two_rounds_fit(self) -> bool:
-        """Whether workgroups have room to add up the values of two rounds."""
+        """True if workgroups have room to add up the values of two rounds."""
         machine = self.device.machine(self._lanes)
         sums = WorkgroupSums.elements(machine, len(evaluated(self.shape.degree, 2)))
         return sums * self._element_bytes <= machine.shared_bytes_limit
 
     def _entries(self, step: Pass) -> int:
-        """How many indices a pass goes over."""
+        """Return the number of indices of a pass."""
         return 1 << (self.log2_size - step.first - step.depth)
 
     def groups_each(self, step: Pass) -> int:
-        """Workgroups a sumcheck in a pass: no more than have an entry for each instance.
+        """Return the workgroups of a pass for one sumcheck, at most one instance an entry.
 
-        All entries of an instance have the same lower variables, or in blocks the same upper ones.
+        All entries of an instance share the lower variables, or in blocks the upper ones.
         """
         entries, lower = self._entries(step), 1 << self.log_low
         if self._in_blocks:
@@ -247,7 +258,7 @@ class SumcheckPlan:
 
     @property
     def _in_blocks(self) -> bool:
-        """Whether a workgroup's entries are neighbours, which is what a processor's cache wants."""
+        """True if a workgroup's entries are neighbours, which is what a processor's cache wants."""
         return self.device.host_memory
 
     def _form(self, step: Pass) -> PassForm:
@@ -282,14 +293,16 @@ class SumcheckPlan:
 
     @property
     def equality_bytes(self) -> int:
-        """Bytes of what is made of the points."""
+        """Bytes of `equality`: data computed from the points, and factors of terms."""
         entries = self.first_scale + self.batch * self.shape.scale_count
         return max(1, entries) * self._element_bytes
 
     @property
     def first_scale(self) -> int:
-        """Where in `equality` what multiplies the terms begins, in elements: of each sumcheck as
-        many as the shape counts, which the caller writes."""
+        """Offset of the terms' factors in `equality`, in elements.
+
+        The caller writes them, `shape.scale_count` for each sumcheck.
+        """
         found: int = Scales.first(
             self.shape.has_point, self.batch, self.log2_size, self.log_low
         )  # fmt: skip
@@ -315,7 +328,7 @@ class SumcheckPlan:
 
     @property
     def partial_bytes(self) -> int:
-        """Bytes of what workgroups add up."""
+        """Bytes of the workgroups' partial sums."""
         parts = [
             self.groups_each(step) * len(evaluated(self.shape.degree, step.depth))
             for step in self.passes
@@ -324,7 +337,7 @@ class SumcheckPlan:
 
     @property
     def peak_bytes(self) -> int:
-        """Bytes of device memory beside the inputs."""
+        """Bytes of device memory in addition to the inputs."""
         return (
             self.equality_bytes + self.progress_bytes + self.proof_bytes + self.folded_bytes
             + self.partial_bytes
@@ -336,7 +349,7 @@ class SumcheckPlan:
         return self.device.compile(definition, lanes=lanes or self._lanes, **static)
 
     def record_point(self, recording: RecordingStream, points: Buffer, equality: Buffer) -> None:
-        """Makes the tables of eq of `batch` points of log2_size elements each."""
+        """Record the eq tables of `batch` points of log2_size elements each."""
         count = self.batch * self.log2_size
         entries = self.batch * pyramid_entries(self.log2_size, self.log_low)
         lanes = self._lanes
@@ -352,7 +365,7 @@ class SumcheckPlan:
     def record_sum(
         self, recording: RecordingStream, inputs: Inputs, equality: Buffer, partial: Buffer
     ) -> None:
-        """Adds up the polynomial itself: `sum_groups` parts a sumcheck in `partial`."""
+        """Record the sum of the polynomial itself: `sum_groups` parts a sumcheck in `partial`."""
         recording.launch(
             self._compiled(sum_inputs, form=self._form(_WHOLE)), self.batch * self.sum_groups,
             self.sizes, self.sum_groups, self._reached(inputs, equality), equality, partial,
@@ -362,7 +375,7 @@ class SumcheckPlan:
         self, recording: RecordingStream, inputs: Inputs, *, equality: Buffer, progress: Buffer,
         proof: Buffer, folded: Buffer, partial: Buffer,
     ) -> None:  # fmt: skip
-        """All rounds. The inputs stay as they are."""
+        """Record all rounds; the inputs are not modified."""
         tables, sizes, batch = self._reached(inputs, equality), self.sizes, self.batch
         memory = SumcheckMemory(equality, progress, proof)
         for step in self.passes:
@@ -401,11 +414,11 @@ class SumcheckPlan:
         return self._compiled(definition, lanes=self._tail_lanes, form=form)
 
     def _unrolled(self, step: Pass) -> int:
-        """How many entries an instance takes at a time in a pass."""
+        """Return the entries that an instance handles at a time in a pass."""
         entries = self._entries(step)
         most = _UNROLLED_INPUTS if step.first == 0 and step.depth == 1 else 1
         return min(most, max(1, entries // (self.groups_each(step) * self._lanes)))
 
     def _reached(self, inputs: Inputs, other: Buffer) -> InputTables:
-        """The inputs, anything for those that there are none of."""
+        """Return the inputs as kernel arguments; `other` stands in for missing ones."""
         return InputTables(inputs.base or other, inputs.extended or other)

@@ -60,7 +60,7 @@ class SumOfProducts:
 
     @property
     def tables(self) -> int:
-        """How many multilinear polynomials it is of."""
+        """Number of multilinear polynomials."""
         return 1 + max(table for _, tables in self.terms for table in tables)
 
     def __str__(self) -> str:

@@ -133,7 +133,7 @@ def sum_inputs(
 
 
 class _Pass:
-    """What the kernels share, while one is traced."""
+    """The trace of one kernel of a pass."""
 
     rest: Value
     count: Value
@@ -155,9 +155,9 @@ class _Pass:
         self._scales = Scales.of_terms(f, shape, equality, sizes, self.sumcheck)
 
     def begin(self, round_number: Value, depth: int, *, values: int | None = None) -> None:
-        """Says which rounds are ahead, and how many `values` the pass adds up.
+        """Set the pass's first round, its depth and its number of values.
 
-        `rest` is how many variables are behind them, and `count` how many corners those have.
+        Sets `rest`, the variables after these rounds, and `count` = 2**rest.
         """
         self._round, self._depth = round_number, depth
         self.rest = self._log_size - depth - round_number
@@ -166,7 +166,7 @@ class _Pass:
         self._sums = WorkgroupSums(self.k, self.mixed.extended, self._values)
 
     def run(self, corners: Callable[[int, Value], list[Any]], unrolled: int) -> None:
-        """Adds up the summands of all entries; `corners` gives those of a table for one index."""
+        """Add the summands of all entries; `corners` returns a table's entries for one index."""
         shape, at_one = self.shape, None
         if shape.has_point and self._depth == 1:
             at_one = self.mixed.extended.is_zero(self._weights.coordinate(self._round))
@@ -184,7 +184,7 @@ class _Pass:
         self._add_up(unrolled, parts, running)
 
     def run_whole(self, tables: Inputs) -> None:
-        """Adds up the polynomial itself."""
+        """Sum the polynomial itself."""
         mixed, shape, half = self.mixed, self.shape, self.count
         weight = self._weights.coordinate(self._round) if shape.has_point else None
 
@@ -210,11 +210,10 @@ class _Pass:
         self, unrolled: int, parts: Callable[[Sequence[tuple[Value, Any]]], list[Any]],
         running: Running,
     ) -> None:  # fmt: skip
-        """The sums of `parts` over indices below the count, weighted by eq of what is behind.
+        """Sum `parts` over all indices, weighted by eq of the remaining variables, to `partial`.
 
-        `parts` gets `unrolled` indices at a time, which the count allows, each with one factor of
-        its weight; the other one is the same for all of an instance: the upper one in blocks, else
-        the lower one.
+        `parts` receives `unrolled` indices at a time, each with one factor of its weight. The other
+        factor is constant in an instance: the upper one in blocks, else the lower one.
         """
         k, f = self.k, self.mixed.extended
         eq = self._eq if self.shape.has_point else None
@@ -238,8 +237,10 @@ class _Pass:
                 f.store(self._partial, place, total)
 
     def _own_indices(self) -> tuple[Value, Value | None, Value, Any]:
-        """The first index of an instance, what is to be added to it where all of a workgroup count
-        alike, where indices end, and the distance between two."""
+        """Return first index, offset or None, end and stride of an instance's indices.
+
+        With an offset the first index is the same for the whole workgroup.
+        """
         k = self.k
         if self._in_blocks:
             block = self.count // self._groups_each

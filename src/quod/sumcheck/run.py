@@ -1,4 +1,4 @@
-"""One sumcheck over tables in device memory, the host waiting for it."""
+"""One synchronous sumcheck over tables in device memory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,11 @@ from quod.sumcheck.shape import Shape
 
 @frozen(eq=False)
 class Rounds:
-    """What a sumcheck sent, and where it ended: `state` is that of which the last challenge is."""
+    """The messages and challenges of a sumcheck.
+
+    values: the values of the tables at the point of the challenges.
+    state: the transcript's state after the last challenge.
+    """
 
     messages: bytes
     challenges: list[Plain]
@@ -45,7 +49,7 @@ class SumcheckRun:
         device.check_budget("a sumcheck", plan.peak_bytes + sum(sizes))
         self._base, self._extended = (device.allocate(size) if size else None for size in sizes)
         self._equality = device.allocate(plan.equality_bytes)
-        # What no kernel writes is no element.
+        # The sentinel is not an element, so missing writes are detected.
         self._partial = device.upload(np.full(plan.partial_bytes // 4, UNWRITTEN, np.uint32))
         self._point: Buffer | None = None
 
@@ -54,7 +58,7 @@ class SumcheckRun:
         return Inputs(self._base, self._extended)
 
     def table(self, number: int) -> Buffer:
-        """The memory of a table."""
+        """Return the memory of a table."""
         shape = self._plan.shape
         of_base = number < shape.in_base
         memory = self._base if of_base else self._extended
@@ -65,7 +69,7 @@ class SumcheckRun:
         return memory.slice(place * size, (place + 1) * size)
 
     def set_table(self, number: int, values: Words | Buffer) -> None:
-        """Copies the entries of a table, from the host or the device."""
+        """Copy the entries of a table from the host or the device."""
         target = self.table(number)
         if not isinstance(values, Buffer):
             self._device.upload(values, into=target)
@@ -75,11 +79,11 @@ class SumcheckRun:
         recording.finish().run()
 
     def set_point(self, point: Sequence[Plain]) -> None:
-        """The point whose eq weights the sum."""
+        """Set the point whose eq table weights the sum."""
         self._point = self._device.upload(elements_to_words(self._plan.field, point))
 
     def sum(self) -> Plain:
-        """What the sum is."""
+        """Compute the sum over the hypercube."""
         plan, field = self._plan, self._plan.field
         recording = self._device.stream("sum").record()
         if self._point is not None:
@@ -93,7 +97,7 @@ class SumcheckRun:
         return sum(elements, PlainElement.zero(field)).coefficients
 
     def prove(self, claim: Plain, state: bytes, timeline: Timeline | None) -> Rounds:
-        """All rounds, from a claim and the state of a transcript."""
+        """Run all rounds, from a claim and the state of a transcript."""
         recording = self._device.stream("sumcheck").record()
         recorded = self.record(recording)
         recorded.begin(claim, state)
@@ -101,7 +105,7 @@ class SumcheckRun:
         return recorded.rounds()
 
     def record(self, recording: RecordingStream) -> RecordedRounds:
-        """All rounds as launches, of tables that the recording may have made before."""
+        """Record all rounds; earlier work of the recording may write the tables."""
         plan, device = self._plan, self._device
         sent, kept = device.allocate(plan.proof_bytes), device.allocate(plan.progress_bytes)
         plan.record(
@@ -125,7 +129,7 @@ class RecordedRounds:
         self.challenges = challenges
 
     def begin(self, claim: Plain, state: bytes) -> None:
-        """From which claim and which state of a transcript the work goes on when it runs."""
+        """Set the claim and the transcript's state from which the recorded rounds start."""
         plan, field = self._plan, self._plan.field
         progress = np.zeros(plan.progress_bytes // 4, np.uint32)
         progress[: field.words] = elements_to_words(field, [claim]).reshape(-1)
@@ -134,7 +138,10 @@ class RecordedRounds:
         self._device.upload(np.full(plan.proof_bytes // 4, UNWRITTEN, np.uint32), into=self._sent)
 
     def rounds(self) -> Rounds:
-        """What was sent, once the work has been waited for."""
+        """Return the messages and challenges, after the recording has finished.
+
+        Raises DeviceError if the device wrote none.
+        """
         plan, field, device = self._plan, self._plan.field, self._device
         progress = np.zeros(plan.progress_bytes // 4, np.uint32)
         proof = np.full(plan.proof_bytes // 4, UNWRITTEN, np.uint32)
@@ -151,20 +158,20 @@ class RecordedRounds:
 
 
 def _check_made(device: AnyDevice, field: FieldSpec, what: str, words: Words) -> None:
-    """DeviceError unless these are elements."""
+    """Raise DeviceError unless all words are canonical elements."""
     if not canonical(field.modulus, words.reshape(-1, field.modulus.words)).all():
         raise not_written(device, what)
 
 
 def elements_to_words(field: FieldSpec, elements: Sequence[Plain]) -> Words:
-    """Elements in the form of memory."""
+    """Convert elements to their stored form."""
     if isinstance(field, Modulus):
         return from_integers(field, [c for (c,) in elements])
     return from_integers(field, list(elements))
 
 
 def words_to_elements(field: FieldSpec, words: Words) -> list[Plain]:
-    """Elements from the form of memory."""
+    """Convert elements from their stored form."""
     if isinstance(field, Modulus):
         return [(integer,) for integer in to_integers(field, words)]
     return to_integers(field, words)

@@ -1,4 +1,4 @@
-"""What is fixed in the compiled kernels of a sumcheck."""
+"""The static parameters of the kernels of a sumcheck."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from quod.validation import whole_number, whole_number_or_none
 
 @frozen
 class Shape:
-    """The first `in_base` tables hold elements of the prime field, until their first fold, and lie
-    in a buffer of their own.
+    """The shape of a sumcheck.
 
-    `has_point` says that the sum is weighted by eq of a point. `scales` has for each term the
-    number of the element of device memory that multiplies it, or None; empty for none at all.
-    `hash` is that of the transcript.
+    field: the field of challenges.
+    in_base: the first `in_base` tables have elements of the prime field before their first fold,
+        in a separate buffer.
+    has_point: the sum is weighted by eq of a point.
+    scales: for each term the index of its factor in device memory, or None; empty without factors.
+    hash: the hash of the transcript.
     """
 
     field: FieldSpec
@@ -45,7 +47,7 @@ class Shape:
 
     @property
     def scale_count(self) -> int:
-        """Elements that multiply terms."""
+        """Number of factors of terms."""
         return 1 + max((scale for scale in self.scales if scale is not None), default=-1)
 
     @property

@@ -1,8 +1,8 @@
-"""What entries of every table add to the values of a round's polynomial, or of two rounds' at once.
+"""The contributions of table entries to the values of one or two rounds' polynomials.
 
-A pass over the tables looks one or two rounds ahead. Two rounds take the values on a grid, of both
-variables at once (Bagad, Dao, Domb and Thaler, "Speeding up sum-check proving", eprint 2025/1117):
-more products, and one pass over memory instead of two.
+A pass over the tables evaluates one or two rounds. Two rounds take the values on a grid of both
+variables (Bagad, Dao, Domb and Thaler, "Speeding up sum-check proving", eprint 2025/1117): more
+products, but one pass over memory instead of two.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def evaluated(degree: int, depth: int) -> list[Point]:
 
 @frozen(eq=False)
 class Summand:
-    """Of each table its entries at the corners of the variables ahead, and the `weight` of all."""
+    """The entries of each table at the hypercube points of a pass's variables, and their weight."""
 
     corners: list[list[Any]]
     weight: Any = None

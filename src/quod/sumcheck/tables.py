@@ -1,4 +1,4 @@
-"""Where the tables of a sumcheck lie in memory, as the kernels load them."""
+"""The layout of a sumcheck's tables in device memory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Inputs:
         self, mixed: MixedField, shape: Shape, tables: InputTables, sizes: SumcheckSizes,
         number: Value,
     ) -> None:  # fmt: skip
-        """Of sumcheck `number` of a batch, 2**log_size entries each."""
+        """Locate the tables of sumcheck `number` of a batch, of 2**log_size entries each."""
         self._mixed, self._in_base, self._tables = mixed, shape.in_base, tables
         self._batch, self._number, self._log_size = sizes.batch, number, sizes.log_size
 
@@ -41,7 +41,7 @@ class Folded:
     def __init__(
         self, mixed: MixedField, memory: Value, batch: Value, number: Value, log_size: Value
     ) -> None:
-        """Of sumcheck `number` of a batch, in places of 2**log_size entries."""
+        """Locate the tables of sumcheck `number` of a batch, at strides of 2**log_size entries."""
         self._f, self._memory = mixed.extended, memory
         self._batch, self._number, self._log_size = batch, number, log_size
 
@@ -66,8 +66,7 @@ def fold(mixed: MixedField, low: Any, high: Any, challenge: Any) -> Any:
 
 
 def fold_all(mixed: MixedField, pieces: list[Any], challenges: Sequence[Any]) -> Any:
-    """Entries at all corners of some variables folded by a challenge each, the first one's bit the
-    highest."""
+    """Fold entries at all points of some variables by a challenge each, first variable highest."""
     for challenge in challenges:
         half = len(pieces) // 2
         pieces = [

@@ -1,4 +1,4 @@
-"""The verifier of a sumcheck: what is left to check at one point of the tables.
+"""The verifier of a sumcheck, which reduces a claim to values of the tables at one point.
 
 Lund, Fortnow, Karloff and Nisan, "Algebraic methods for interactive proof systems", 1992. The
 protocol is written out in docs/sumcheck.md.
@@ -57,7 +57,7 @@ class Statement:
                 )
 
     def absorb(self, transcript: Transcript) -> None:
-        """Makes all challenges depend on what is shown."""
+        """Absorb the statement, so that all challenges depend on it."""
         transcript.begin(PROTOCOL)
         transcript.absorb(Label.FIELD, describe(self.field))
         form = "eq" if self.point is not None else "plain"
@@ -70,7 +70,7 @@ class Statement:
 
 @frozen
 class Reduced:
-    """What a sumcheck leaves: `values` are those of the tables at `point`, if the claim is true."""
+    """The reduced claim of a sumcheck: the tables have `values` at `point`."""
 
     point: tuple[Plain, ...]
     values: tuple[Plain, ...]
@@ -89,7 +89,7 @@ def error_terms(statement: Statement, *, hash: Hash = Hash.SHA3_256) -> dict[str
 
 
 def check_sumcheck(statement: Statement, transcript: Transcript, allow_bits: int) -> None:
-    """InputError for a transcript that binds no table, and for fewer bits than `allow_bits`."""
+    """Raise InputError if the transcript binds no table, or for fewer bits than `allow_bits`."""
     transcript.check_bound()
     terms = error_terms(statement, hash=transcript.hash)
     check_bits(f"a sumcheck over {statement.field.name}", terms, allow_bits)
@@ -127,7 +127,7 @@ def read_rounds(
     reader: ProofReader, field: FieldSpec, *, degree: int, variables: int,
     claim: PlainElement, point: Sequence[Plain] | None = None,
 ) -> tuple[PlainElement, list[Plain]]:  # fmt: skip
-    """The claim that all rounds leave, and the point of their challenges."""
+    """Read all rounds; return the final claim and the point of their challenges."""
     challenges = []
     half = (field.modulus.value + 1) // 2
     for number in range(variables):

@@ -10,10 +10,10 @@ from quod.kernel.machine import Capability, Machine
 
 
 class WorkgroupSums:
-    """Shared memory in which a workgroup adds up elements of all its instances.
+    """Sums of elements over all instances of a workgroup, through shared memory.
 
-    Made at the top of a kernel, for workgroups of a power of two. A barrier must stand between two
-    uses.
+    Create it at the top of a kernel; the workgroup size is a power of two. Two uses need a barrier
+    in between.
     """
 
     def __init__(self, k: Builder, f: Any, values: int) -> None:
@@ -28,7 +28,7 @@ class WorkgroupSums:
         return values * _stored(machine)
 
     def totals(self, elements: Sequence[Any]) -> list[Any]:
-        """The sums, in every instance; all of the workgroup come here."""
+        """Return the sums in every instance. All instances must call this."""
         elements = self._f.carried_many(elements)
         if _has_shuffles(self._k.machine):
             return self._by_subgroups(elements)
@@ -72,19 +72,19 @@ class WorkgroupSums:
         return list(f.carried_many(sums))
 
     def _of_all(self, element: Any, lane: int) -> Any:
-        """What a lane has, in all: as one value where they are lanes of vectors."""
+        """Broadcast the element of a lane to all lanes."""
         limbs, _, rebuild = element.flatten()
         return rebuild([self._k.shuffle(limb, lane) for limb in limbs])
 
     def _from_lane(self, element: Any, distance: int) -> Any:
-        """The element of the instance so far away, in both directions."""
+        """Return the element of lane lane_id ^ distance."""
         k = self._k
         limbs, _, rebuild = element.flatten()
         lane = k.lane_id() ^ distance
         return rebuild([k.shuffle(limb, lane) for limb in limbs])
 
     def _by_halves(self, elements: Sequence[Any]) -> list[Any]:
-        """The upper half to the lower one, over and over."""
+        """Add the upper half to the lower half until one instance is left."""
         k, f = self._k, self._f
         local, count = k.local_id(), k.workgroup_size
         for value, element in enumerate(elements):
