@@ -38,7 +38,7 @@ class DeviceInfo:
 
 @frozen
 class Options:
-    """What a device is opened with; see `quod.device.discovery.open_device`."""
+    """The options of opening a device; see `quod.device.discovery.open_device`."""
 
     threads: int | None = None
     strategy: str | None = None
@@ -76,7 +76,7 @@ class Backend:
     of_the_processor: bool = False
 
     def why_not(self) -> str | None:
-        """What keeps this machine from computing on all such devices; None where nothing does."""
+        """Return the reason why devices of this kind are unavailable, or None."""
         return self.list()[1]
 
 

@@ -15,7 +15,7 @@ from quod.errors import DeviceError
 from quod.validation import is_device, shown_kind
 
 DeviceChoice = str | AnyDevice
-"""How functions take a device: its name, or one that is open."""
+"""The device argument of functions: a name, or an open device."""
 
 
 def devices() -> list[DeviceInfo]:

@@ -11,7 +11,7 @@ from quod.kernel.ir.types import FLOATS8, PointerType, bf16, e4m3, e5m2
 
 _NUMPY_KINDS = {"u": "integer", "i": "integer", "f": "float", "b": "bool"}
 _BF16_KINDS = "Vu"
-"""Of arrays of bf16: that of ml_dtypes and PyTorch, and u16 with the bits, as NumPy has none."""
+"""Kinds of bf16 arrays: V of ml_dtypes and PyTorch, u with the bits, as NumPy has no bf16."""
 FLOAT8_NAMES = {"float8_e4m3fn": e4m3, "float8_e5m2": e5m2}
 """Floats of 8 bits, by the names that ml_dtypes and PyTorch have for them."""
 

@@ -1,4 +1,4 @@
-"""What the operating system says of this machine: threads, memory, the processor's name."""
+"""Properties of this machine from the operating system: threads, memory, CPU name."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _container_limit() -> int | None:
 
 
 def _container_use() -> int | None:
-    """What the control group holds, without the file cache that it would give back."""
+    """Return the control group's memory use in bytes, without reclaimable file cache."""
     for use, parts, prefix in (
         ("memory.current", "memory.stat", ""),
         ("memory/memory.usage_in_bytes", "memory/memory.stat", "total_"),

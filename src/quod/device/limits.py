@@ -1,4 +1,4 @@
-"""What a device can do at most a second: bytes of its memory, multiply-adds of 32-bit words."""
+"""Throughput limits of devices: bytes of memory and 32-bit multiply-adds a second."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What a device is: the CPU now, other backends beside it.
+"""The interface of devices: the CPU, GPUs and other backends.
 
-device.compile   a kernel definition, with its static arguments, to code
-device.launch    runs it over workgroups and waits
-device.stream    records work, to run beside the caller and again
+device.compile   compile a kernel definition with its static arguments
+device.launch    run it over workgroups, and wait
+device.stream    record work, to run concurrently with the caller and repeatedly
 """
 
 from __future__ import annotations
@@ -75,61 +75,61 @@ class Device(Protocol[Kernel]):
     def kernel_type(self) -> type: ...
 
     def throughput_limits(self) -> Limits | None:
-        """What it can do at most, as far as its driver tells; None where that is not known."""
+        """Return upper bounds of the throughput, or None if the driver does not report them."""
 
     def machine(self, lanes: int) -> Machine:
-        """What kernels of so many lanes are traced for."""
+        """Return the machine that kernels of `lanes` lanes are traced for."""
 
     def compile(
         self, definition: KernelDefinition, *, lanes: int | None = None, **static: Any
     ) -> Kernel:
-        """A kernel for this device; KernelError if it is wrong."""
+        """Compile a kernel for this device; raise KernelError if it is invalid."""
 
     def allocate(self, nbytes: int, *, zero: bool = True) -> Buffer:
-        """Memory of `space`, zeroed unless told not to be; DeviceError if there is too little."""
+        """Allocate memory of `space`, zeroed by default; raise DeviceError if it does not fit."""
 
     def pinned(self, nbytes: int) -> np.ndarray[Any, Any]:
-        """Host memory that copies to and from the device are fastest with, as bytes.
+        """Allocate host memory for the fastest copies to and from the device, as bytes.
 
-        Its content is undefined; it is given back when the array goes.
+        It is uninitialised, and is freed with the array.
         """
 
     def upload(self, array: Array | ForeignArray, *, into: Buffer | None = None) -> Buffer:
-        """Host data as a buffer, or into one of as many bytes, which is given back."""
+        """Upload host data to a new buffer, or to `into` of the same size; return the buffer."""
 
     def download(self, buffer: Buffer, array: Array | ForeignArray) -> None:
-        """A buffer's bytes into a host array."""
+        """Download a buffer's bytes to a host array."""
 
     def foreign_memory(self, value: object) -> Buffer | None:
-        """Memory of `space` that an array of another library is; None where it is none such."""
+        """Return the memory of another library's array in `space`; None for other objects."""
 
     def check_budget(
         self, what: str, needed: int, *, fixed: int = 0, items: int = 0, unit: str = "items"
     ) -> None:
-        """DeviceError if a plan needs more than the budget; says how much fits."""
+        """Raise DeviceError, naming the amount that fits, if a plan exceeds the memory budget."""
 
     def launch(self, kernel: Kernel, groups: Groups, *arguments: LaunchArgument) -> None:
-        """Runs workgroups and waits for them; of a grid of several axes, so many along each.
+        """Run workgroups and wait for them; a grid of several axes has a number for each axis.
 
-        Arrays are arguments as buffers are. A device with memory of its own copies them
-        there and, where the kernel stores through them, back.
+        Arrays are allowed as arguments. A device with its own memory copies them there and, if the
+        kernel stores to them, back.
         """
 
     def stream(self, name: str = "stream") -> IdleStream:
-        """A stream of its own, on which work goes on beside the caller's."""
+        """Return a new stream, whose work runs concurrently with the caller's."""
 
     def submit(
         self, recording: Recording, name: str, *, timeline: Timeline | None, parent: Stage | None
     ) -> Submission:
-        """Begins to run recorded work, shown as `name`; what streams are made of."""
+        """Start recorded work under a name for messages and timelines; streams call this."""
 
     def run(
         self, recording: Recording, name: str, *, timeline: Timeline | None, parent: Stage | None
     ) -> None:
-        """`submit`, and waits; in the caller's thread where that is faster."""
+        """Submit recorded work and wait for it, in the caller's thread if that is faster."""
 
     def close(self) -> None:
-        """Gives back what the device holds, such as threads."""
+        """Release the device's resources, such as threads."""
 
     def __enter__(self) -> Self: ...
 
@@ -138,7 +138,7 @@ class Device(Protocol[Kernel]):
 
 
 AnyDevice = Device[Any]
-"""A device as code takes it that runs on each."""
+"""A device of any kind."""
 
 
 class HostDevice(Device[Any], Protocol):
@@ -148,31 +148,31 @@ class HostDevice(Device[Any], Protocol):
     def threads(self) -> int: ...
 
     def has(self, definition: KernelDefinition, *, lanes: int | None = None, **static: Any) -> bool:
-        """Whether `compile` has nothing to compile, as far as the cache tells by a look."""
+        """Return whether the cache appears to hold the kernel's code already."""
 
     def execute(
         self, kernel: Any, groups: int, slots: Any, arguments: tuple[Argument, ...]
     ) -> None:  # fmt: skip
-        """`launch` of arguments that the kernel's `pack` has made `slots` of before."""
+        """Launch with arguments that the kernel's `pack` has already packed into `slots`."""
 
 
 class RecordingDevice(Device[Any], Protocol):
-    """A device whose recordings run elsewhere: of their memory it knows what is there before."""
+    """A device whose recordings run elsewhere; it tracks memory with constant initial data."""
 
     def is_constant(self, buffer: Buffer) -> bool:
-        """Whether the allocation that a buffer belongs to had data before a recording ran."""
+        """Return whether the buffer's allocation had data before a recording ran."""
 
     def whole(self, buffer: Buffer) -> Buffer:
-        """All of the allocation that a buffer belongs to."""
+        """Return the whole allocation of a buffer."""
 
 
 def in_host_memory(device: AnyDevice) -> TypeGuard[HostDevice]:
-    """Whether work is for the algorithms that compute in the host's memory with its threads."""
+    """Return whether a device computes in host memory with threads of this process."""
     return device.host_memory
 
 
 class OpenedDevice:
-    """What most devices have in common: `with`, how they are shown, nothing out of the ordinary."""
+    """The base class of devices: context management, repr and defaults."""
 
     limbs_are_open = False
     address_alignment = 4
@@ -207,7 +207,7 @@ class OpenedDevice:
 
 
 class ShownKernel:
-    """How compiled kernels are shown; most devices have no launches that overlap."""
+    """The repr of compiled kernels; `early` is None for devices without overlapping launches."""
 
     early: frozenset[int] | None = None
 

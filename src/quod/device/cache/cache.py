@@ -140,7 +140,7 @@ class CompileCache:
             _warn_once(self.folder, f"{error.strerror or error}")
 
     def keeps(self) -> bool:
-        """Whether entries can be kept, as far as is known now; makes the folder if need be."""
+        """Return whether the cache appears writable; creates its folder if necessary."""
         try:
             base = self._open_base(create=True)
             writable = os.access(".", os.W_OK | os.X_OK, dir_fd=base)
@@ -292,7 +292,7 @@ def _write_new(name: str, data: bytes, folder: int | None = None) -> None:
 
 
 def _seal(key: str, content: bytes) -> bytes:
-    """What precedes the content in a file: it fits this key and content only."""
+    """Return the header of an entry's file, which binds its key and content."""
     return _SCHEMA + hashlib.sha256(key.encode() + b"\n" + content).digest()
 
 

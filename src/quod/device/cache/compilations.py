@@ -1,4 +1,4 @@
-"""How many kernels are being compiled and how many are done, for whoever waits for them."""
+"""Counts of kernels being compiled and done, to report progress to waiting callers."""
 
 from __future__ import annotations
 

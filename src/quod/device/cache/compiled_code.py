@@ -22,10 +22,13 @@ _KEY = re.compile(rb"[0-9a-f]{64}")
 
 @frozen
 class KernelFacts:
-    """What a launch must know of a kernel, and the IR tells.
+    """The facts of a kernel that a launch needs, derived from its IR.
 
-    `entry` is its name in the code, `dynamic_shared_bytes` how much of the shared memory the launch
-    has to ask for, `digest` the `text_digest` of what it was compiled from.
+    uses: the pointers that it stores to.
+    shared_bytes: its shared memory.
+    entry: its name in the code.
+    dynamic_shared_bytes: the shared memory that the launch has to request.
+    digest: the `text_digest` of the compiled text.
     """
 
     uses: PointerUses
@@ -43,7 +46,7 @@ class CompiledCode:
     code: bytes
 
     def pack(self) -> bytes:
-        """As bytes for the cache."""
+        """Encode as bytes for the cache."""
         described = json.dumps(
             {
                 "stored": self.facts.uses.stored,
@@ -59,7 +62,7 @@ class CompiledCode:
 
     @classmethod
     def unpack(cls, data: bytes) -> CompiledCode:
-        """What `pack` packed; ValueError, KeyError or struct.error if it did not."""
+        """Decode the bytes of `pack`; raise ValueError, KeyError or struct.error for others."""
         start = _LENGTH.size + _LENGTH.unpack_from(data)[0]
         try:
             read = json.loads(data[_LENGTH.size : start])
@@ -73,8 +76,8 @@ class CompiledCode:
 
 
 def uses_of(read: Mapping[str, Any]) -> PointerUses:
-    """What JSON says of pointers; KeyError or TypeError if it does not."""
-    # Whoever did not write "early" knew no kernels that wait.
+    """Decode pointer uses from JSON; raise KeyError or TypeError if they are invalid."""
+    # Older entries lack "early", and their kernels do not wait.
     early = read.get("early")
     return PointerUses(
         tuple(read["stored"]), tuple(read["atomic"]), None if early is None else tuple(early)

@@ -93,7 +93,7 @@ def read_own(folder: int, name: str, most: int) -> tuple[bytes, float]:
 
 
 def is_own(status: os.stat_result) -> bool:
-    """Whether a file belongs to the user or root, and nobody else may write to it."""
+    """Return whether a file belongs to the user or root, and only its owner may write to it."""
     return _belongs(status) and not status.st_mode & _OTHERS_WRITE
 
 

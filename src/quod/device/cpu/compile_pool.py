@@ -26,9 +26,9 @@ _MOST_HELPERS = 7
 """Each takes about 100 MB and, to start, the time of a kernel."""
 
 _RECHECK_SECONDS = 0.05
-"""How long a kernel waits for this process before it looks for a helper that is free by now.
+"""Seconds that a kernel waits for this process before it checks again for an idle helper.
 
-No condition variable tells: whoever runs out of memory in one keeps its lock.
+Condition variables are avoided, because a thread that runs out of memory in one keeps its lock.
 """
 
 # The same modules as here, wherever they come from.
@@ -89,7 +89,7 @@ class _Helper:
 
 
 class _Places:
-    """Where kernels may be compiled: in this process, one at a time, and in its helpers."""
+    """The compilers of kernels: this process, one kernel at a time, and its helpers."""
 
     def __init__(self) -> None:
         self._process = os.getpid()
@@ -179,7 +179,7 @@ def compile_elsewhere(
 def _request(
     definition: KernelDefinition, machine: Machine, static: Mapping[str, Any]
 ) -> bytes | None:
-    """What a helper is asked; None for a kernel that another process cannot find."""
+    """Return the request for a helper, or None if another process cannot find the kernel."""
     module = sys.modules.get(definition.function.__module__)
     if getattr(module, definition.name, None) is not definition or not _can_start():
         return None
@@ -197,7 +197,7 @@ def _request(
 
 
 def _can_start() -> bool:
-    """Whether there is an interpreter to start: a program that embeds one is none."""
+    """Return whether the executable is a Python interpreter, not a program that embeds one."""
     name = os.path.basename(sys.executable or "").lower()
     return name.startswith(("python", "pypy")) and not getattr(sys, "frozen", False)
 

@@ -84,11 +84,11 @@ class CpuKernel(ShownKernel):
         return (groups.bit_length(), *lengths)
 
     def expected_seconds(self, size: SizeClass) -> float | None:
-        """What launches of this size took; None before the first."""
+        """Return the expected seconds of launches of this size; None before the first."""
         return self._seconds.get(size)
 
     def observe(self, size: SizeClass, seconds: float) -> None:
-        """Notes what a launch took: a rise counts at once, a fall by and by."""
+        """Update the expected seconds: a rise takes effect at once, a fall gradually."""
         if len(self._seconds) >= _SIZE_CLASSES:
             self._seconds.clear()
         before = self._seconds.get(size)
@@ -96,7 +96,7 @@ class CpuKernel(ShownKernel):
 
 
 class KernelText:
-    """What LLVM is given of a kernel, and the key of its code; KernelError if it is wrong."""
+    """The LLVM text of a kernel, and the key of its code; raises KernelError if it is invalid."""
 
     def __init__(
         self, definition: KernelDefinition, machine: Machine, static: Mapping[str, Any]
@@ -123,7 +123,7 @@ class KernelText:
 
 
 def _stack_bytes(kernel: Kernel) -> int:
-    """What the arrays of a workgroup and of its instances take."""
+    """Return the bytes of the arrays of a workgroup and its instances."""
     private = 0
     for op in kernel.block.ops:
         if op.definition.declares == "private":
@@ -136,7 +136,7 @@ def _stack_bytes(kernel: Kernel) -> int:
 def is_known(
     definition: KernelDefinition, machine: Machine, static: Mapping[str, Any], cache: CompileCache
 ) -> bool:
-    """Whether the cache says where the code of a kernel is."""
+    """Return whether the cache has the code of a kernel."""
     known = trace_key(definition, machine, static, toolchain())
     return known is not None and cache.get(known) is not None
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["STRATEGIES", "Argument", "CpuDevice", "CpuKernel"]
 
 STRATEGIES = ("ifma", "scalar")
-"""How field elements are held."""
+"""Strategies of field elements."""
 
 # Shared memory is on a worker's stack (`roomy_thread.STACK_BYTES`).
 _SHARED_BYTES = 4 << 20
@@ -120,7 +120,7 @@ class CpuDevice(OpenedDevice):
         return self.threads
 
     def machine(self, lanes: int) -> Machine:
-        """What kernels of so many lanes are traced for."""
+        """Return the machine that kernels of `lanes` lanes are traced for."""
         features = {Capability.U64, Capability.SUBGROUPS, Capability.VECTOR_LANES}
         if lanes == 8 and self.strategy == "ifma":
             features.add(Capability.IFMA52)
@@ -149,7 +149,7 @@ class CpuDevice(OpenedDevice):
         )  # fmt: skip
 
     def has(self, definition: KernelDefinition, *, lanes: int | None = None, **static: Any) -> bool:
-        """Whether `compile` has nothing to compile, as far as the cache tells by a look."""
+        """Return whether the cache appears to hold the kernel's code already."""
         machine = self.machine(lanes_of(definition, lanes, self.lanes))
         return cpu_compiler.is_known(definition, machine, static, self._cache)
 

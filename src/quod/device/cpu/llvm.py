@@ -102,7 +102,7 @@ class LoadedCode:
 
 
 def _linked(code: bytes, symbol: str, library: str) -> tuple[Any, int]:
-    """What keeps code loaded that LLVM's linker has placed, and the address of a symbol in it."""
+    """Link code by LLVM; return the object that keeps it loaded, and a symbol's address."""
     builder = llvm().JITLibraryBuilder()
     builder.add_object_img(code)
     builder.add_current_process()

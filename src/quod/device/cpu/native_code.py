@@ -37,7 +37,7 @@ _FAILED = ctypes.c_void_p(-1).value
 
 
 class NativeCode(NamedTuple):
-    """What an object file becomes in memory, and where in it the function begins."""
+    """The memory image of an object file, and the offset of the function in it."""
 
     image: bytes
     entry: int

@@ -29,9 +29,11 @@ _TELLING_LINES = (
 
 @frozen
 class HostProcessor:
-    """What code is generated for: LLVM's name of the processor, its features, its triple.
+    """The target of generated code.
 
-    `description` are the features as LLVM is told them (``+avx2,-sve``), `llvm` its version.
+    name: LLVM's name of the CPU.
+    description: the features as an LLVM argument (``+avx2,-sve``).
+    llvm: version of LLVM.
     """
 
     name: str
@@ -119,7 +121,7 @@ def _llvmlite() -> str:
 
 
 def _key() -> str | None:
-    """What the entry is found by; None where the system does not describe its processor."""
+    """Return the cache key of the CPU, or None if the system does not describe it."""
     try:
         with open(_DESCRIPTION, "rb") as file:
             first = file.read(1 << 16).split(b"\n\n")[0].decode("ascii", "replace")

@@ -18,7 +18,7 @@ from quod.device.memory.buffer import host_bytes
 from quod.device.runtime.recording import Copy, Fill, Launch, Recording, Step
 
 Calls = tuple[tuple[Any, ...], ...]
-"""Of a launch what `CpuDevice.execute` takes, of others an array and what it is set to."""
+"""For launches the arguments of `CpuDevice.execute`, for other steps an array and its new value."""
 
 _OF_A_LAUNCH = 5
 

@@ -64,7 +64,7 @@ class Job:
         self._closed = False
         self.cancelled = False
         self.failure: BaseException | None = None
-        """What kept a worker from taking its share: it ran out of memory, say."""
+        """The error that stopped a worker, such as too little memory."""
         self.seconds = 0.0
         """Time that workers spent, added up."""
 

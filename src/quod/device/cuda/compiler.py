@@ -74,7 +74,7 @@ class KernelCode:
                 self._use(shipped, shipped=True)
 
     def _take(self, stored: bytes | None) -> bool:
-        """Whether an entry of the cache is what is looked for; it is used then."""
+        """Use a cache entry if it is valid; return whether it is."""
         if stored is None:
             return False
         try:
@@ -155,7 +155,7 @@ def emit(
 
 
 def facts_of(kernel: Kernel, module: PtxModule) -> KernelFacts:
-    """What a launch must know of a kernel and its PTX."""
+    """Return the launch facts of a kernel and its PTX."""
     return KernelFacts(
         pointer_uses(kernel), kernel.shared_bytes, module.entry, module.dynamic_shared_bytes,
         text_digest(module.text),

@@ -198,18 +198,18 @@ class CudaDevice(OpenedDevice):
         self._discarded.extend(("cuGraphExecDestroy", handle) for handle in handles)
 
     def event_is_passed(self, handle: Any) -> bool:
-        """Whether the GPU has passed an event."""
+        """Return whether the GPU has passed an event."""
         with self.using(lambda: "waiting for an event"):
             return self.driver.is_ready("cuEventQuery", handle)
 
     # --- kernels
 
     def throughput_limits(self) -> Limits | None:
-        """What it can do at most; None where the driver does not tell its memory's clock."""
+        """Return throughput limits, or None if the driver does not report the memory's clock."""
         return limits_of(self.properties)
 
     def machine(self, lanes: int) -> Machine:
-        """What kernels of so many lanes are traced for."""
+        """Return the machine that kernels of `lanes` lanes are traced for."""
         if not 1 <= lanes <= self.properties.largest_workgroup:
             raise DeviceError(
                 f"a workgroup of {self.name} has 1 to {self.properties.largest_workgroup} "
@@ -305,7 +305,7 @@ class CudaDevice(OpenedDevice):
         return target
 
     def foreign_memory(self, value: object) -> Buffer | None:
-        """What has `__cuda_array_interface__` as memory of this GPU; see `cuda.foreign`."""
+        """Return the memory of an object with `__cuda_array_interface__`; see `cuda.foreign`."""
         if isinstance(value, (np.ndarray, Buffer)):
             return None
         from quod.device.cuda.foreign import foreign_memory
@@ -337,7 +337,7 @@ class CudaDevice(OpenedDevice):
         check_budget(what, needed, self.memory_budget, fixed=fixed, items=items, unit=unit)
 
     def memory_statistics(self) -> PoolStatistics:
-        """What of the GPU's memory this device holds and uses."""
+        """Return statistics of the GPU memory that this device reserves and uses."""
         with self.using():
             self._release_finished()
             return self.pool.statistics()

@@ -35,9 +35,10 @@ _NOT_READY = "CUDA_ERROR_NOT_READY"
 
 
 class CudaError(DeviceError):
-    """What the driver refused.
+    """An error of the driver.
 
-    `code` is its name for the reason, such as ``CUDA_ERROR_ILLEGAL_ADDRESS``, `call` the function.
+    call: the driver's function.
+    code: the name of the error, such as ``CUDA_ERROR_ILLEGAL_ADDRESS``.
     """
 
     def __init__(self, call: str, code: str, text: str) -> None:
@@ -48,7 +49,7 @@ class CudaError(DeviceError):
 
     @property
     def is_sticky(self) -> bool:
-        """Whether all that the context is asked from now on fails, too."""
+        """True if all further calls in the context fail as well."""
         return self.code in _STICKY
 
     @property
@@ -99,7 +100,7 @@ class Driver:
         return CudaError(call, name, text)
 
     def is_ready(self, query: str, handle: Any) -> bool:
-        """Whether a stream or event is done; `query` is the driver's function that tells."""
+        """Return whether a stream or event is done, by the driver's function `query`."""
         (code, *_) = getattr(self.api, query)(handle)
         if code == self._success:
             return True

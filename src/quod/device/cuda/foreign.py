@@ -38,7 +38,7 @@ class Gpu(Protocol):
 
 
 class _Described(NamedTuple):
-    """What an array says of itself, in the types that its description asks for."""
+    """The validated description of a foreign array."""
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]

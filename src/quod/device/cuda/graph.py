@@ -250,7 +250,7 @@ class _GraphBuilder:
 
 
 def is_host(memory: Memory) -> bool:
-    """Whether memory is the host's."""
+    """Return whether memory is host memory."""
     return not isinstance(memory, Buffer) or memory.space is HOST
 
 

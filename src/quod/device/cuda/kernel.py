@@ -17,7 +17,7 @@ from quod.kernel.definition import KernelDefinition
 from quod.kernel.machine import Machine
 
 ADDRESS_ALIGNMENT = 16
-"""What all memory given to a kernel begins at a multiple of: the widest load."""
+"""Alignment of kernel arguments in bytes, that of the widest load."""
 
 
 class PackedArguments:

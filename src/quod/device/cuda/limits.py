@@ -13,7 +13,7 @@ from quod.device.cuda.properties import CudaProperties
 from quod.device.limits import Limits
 
 MULTIPLY_ADDS_A_CLOCK = 32
-"""Of one multiprocessor."""
+"""Multiply-adds of one multiprocessor a clock."""
 
 MEASURED_BANDWIDTH = {"NVIDIA H200": 4.3e12}
 """By the driver's name of a GPU: the best of copies of large buffers, bytes read and written."""
@@ -21,8 +21,9 @@ MEASURED_BANDWIDTH = {"NVIDIA H200": 4.3e12}
 FLOP_A_CLOCK = {
     (9, 0): {"f32": 256, "f16": 4096, "bf16": 4096, "tf32": 2048, "int8": 8192, "e4m3": 8192},
 }  # fmt: skip
-"""Of one multiprocessor by compute capability: 128 multiply-adds of f32, and the tensor cores'
-dense products with sums in f32 (NVIDIA, "H100 Tensor Core GPU Architecture", 2022, table 2)."""
+"""Operations of one multiprocessor a clock, by compute capability: 128 multiply-adds of f32, and
+the tensor cores' dense products with sums in f32 (NVIDIA, "H100 Tensor Core GPU Architecture",
+2022, table 2)."""
 
 # What copies reach of the memory's clock times its width; the H200's share.
 _REACHED_BANDWIDTH = 0.88

@@ -48,7 +48,7 @@ class PoolStatistics:
 
     @property
     def fragmentation(self) -> float:
-        """How much of what is free is not in the largest free block: 0 where it is all there."""
+        """Share of the free memory outside of the largest free block."""
         free = self.reserved - self.in_use
         return 1 - self.largest_free / free if free else 0.0
 
@@ -140,7 +140,7 @@ class _Arena:
 
 
 class _Allocation:
-    """What owns a block; the buffers in it refer to it."""
+    """The owner of a block, which its buffers keep alive."""
 
     __slots__ = ("__weakref__",)
 

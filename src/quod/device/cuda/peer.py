@@ -16,7 +16,7 @@ _COPY_BYTES = 1 << 30
 
 
 def open_peer(source: CudaDevice, target: CudaDevice) -> bool:
-    """Whether `source` writes to the memory of `target` by itself, which is then switched on."""
+    """Enable direct writes from `source` to the memory of `target`; return whether that works."""
     if source.ordinal == target.ordinal:
         return True
     with target.using():

@@ -44,7 +44,7 @@ _HEX = re.compile(r"[0-9a-f]{64}")
 def prebuilt_key(
     definition: KernelDefinition, machine: Machine, static: Mapping[str, Any]
 ) -> str | None:
-    """What a kernel is found by without tracing; see `trace_key`. Any assembler's code will do."""
+    """Return the key of a kernel before tracing, for any assembler; see `trace_key`."""
     return trace_key(definition, machine, static, FORMAT)
 
 
@@ -90,7 +90,7 @@ class Entry:
 
     @classmethod
     def parse(cls, document: Any) -> Entry:
-        """What `document` gave; ValueError for anything else."""
+        """Parse the result of `document`; raise ValueError for anything else."""
         try:
             rest = {key: value for key, value in document.items() if key != "seal"}
             if document["seal"] != _seal(rest) or not _HEX.fullmatch(rest["text"]):

@@ -1,4 +1,4 @@
-"""What a GPU is: its name, architecture and limits."""
+"""Properties of a GPU: name, architecture and limits."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class CudaProperties:
 
 
 def count_gpus(driver: Driver) -> int:
-    """How many GPUs the driver shows to this process."""
+    """Return the number of GPUs that are visible to this process."""
     return int(driver.cuDeviceGetCount())
 
 

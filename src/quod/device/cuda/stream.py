@@ -60,10 +60,10 @@ class StreamPool:
 
 
 class Work:
-    """What one stream is given, until that is done; keeps alive what it uses.
+    """The work of one stream, which keeps its resources alive until it is done.
 
-    Whoever begins it says `all_given` when the stream has got everything: before that an empty
-    stream does not mean that the work is done. `finished` is called once it is.
+    The caller calls `all_given` after enqueuing everything; before that an empty stream does not
+    mean that the work is done. `finished` is called once it is done.
     """
 
     def __init__(self, driver: Driver, stream: Any, keep: object,
@@ -77,11 +77,11 @@ class Work:
         self.is_done = False
 
     def all_given(self) -> None:
-        """The stream gets nothing more for this work."""
+        """Mark the work as completely enqueued."""
         self._is_given = True
 
     def is_ready(self) -> bool:
-        """Whether all of it is done; asks the driver. CudaError if it failed."""
+        """Ask the driver whether the work is done; raise CudaError if it failed."""
         if self.is_done or not self._is_given:
             return self.is_done
         if self._driver.is_ready("cuStreamQuery", self.stream):
@@ -89,7 +89,7 @@ class Work:
         return self.is_done
 
     def finish(self) -> None:
-        """Lets go of what it kept."""
+        """Release the resources and call `finished`, once."""
         with self._lock:
             if self.is_done:
                 return

@@ -21,7 +21,7 @@ from quod.errors import DeviceError
 
 
 class Session(Protocol):
-    """What submitted work needs of its GPU; see `quod.device.cuda.device.CudaDevice`."""
+    """The operations of a GPU that submissions use; see `quod.device.cuda.device.CudaDevice`."""
 
     @property
     def driver(self) -> Driver: ...

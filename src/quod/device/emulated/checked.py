@@ -43,7 +43,7 @@ class CheckedCpuDevice(CpuDevice):
         self._checked: KernelTable[InterpretedKernel] = KernelTable()
 
     def machine(self, lanes: int) -> Machine:
-        """What kernels of so many lanes are traced for: they print and check assertions, too."""
+        """Return the machine for kernels of `lanes` lanes, with prints and assertions."""
         usual = super().machine(lanes)
         return replace(usual, features=usual.features | {Capability.CHECKS})
 

@@ -46,8 +46,8 @@ _WGSL = wgsl_machine.WgslTarget(limbs="13")
 
 Executor = Literal["ir", "ptx", "wgsl"]
 EXECUTORS: tuple[str, ...] = get_args(Executor)
-"""What runs a kernel: its IR, the PTX that is emitted for the assembler, or its IR as it is traced
-for portable WGSL."""
+"""The executed form of a kernel: its IR, the PTX emitted for the assembler, or its IR as traced for
+portable WGSL."""
 
 _ADDRESS_ALIGNMENT = 16
 _MOST_EARLY = 6
@@ -125,7 +125,7 @@ class EmulatedDevice(OpenedDevice):
         self.machine(self.lanes)
 
     def machine(self, lanes: int) -> Machine:
-        """What kernels of so many lanes are traced for."""
+        """Return the machine that kernels of `lanes` lanes are traced for."""
         if self.executor == "wgsl":
             return self._wgsl.machine(lanes)
         machine = ptx_machine.ptx_machine(
@@ -186,7 +186,7 @@ class EmulatedDevice(OpenedDevice):
         target.view(np.uint8)[:] = self.bytes_of(buffer)
 
     def bytes_of(self, memory: Memory) -> Array:
-        """What a copy reads or writes: the bytes of a buffer or of an array."""
+        """Return the bytes of a buffer or an array, for copies."""
         if isinstance(memory, Buffer) and memory.space is self.space:
             return self.memory.bytes_of(memory)
         return host_bytes(memory)

@@ -67,7 +67,7 @@ class ExportDevice(EmulatedDevice):
         return compiled
 
     def definition_of(self, compiled: EmulatedKernel) -> KernelDefinition:
-        """What a kernel of this device was traced from."""
+        """Return the definition of a kernel of this device."""
         return self._definitions[compiled]
 
     def allocate(self, nbytes: int, *, zero: bool = True) -> Buffer:
@@ -79,7 +79,7 @@ class ExportDevice(EmulatedDevice):
         return buffer
 
     def is_constant(self, buffer: Buffer) -> bool:
-        """Whether the allocation that a buffer belongs to had data before a recording ran."""
+        """Return whether the buffer's allocation had data before a recording ran."""
         return whole(buffer).address in self._constants
 
     def whole(self, buffer: Buffer) -> Buffer:
@@ -127,7 +127,7 @@ class ExportDevice(EmulatedDevice):
 
 
 def counts_instances(kernel: Kernel) -> bool:
-    """Whether a kernel asks for nothing of workgroups but the number of an instance in the grid."""
+    """Return whether a kernel uses no workgroup operations except its index in the grid."""
     blocks = (kernel.block, *(function.block for function in kernel.functions))
     ops = [op for block in blocks for op in walk(block)]
     if any(

@@ -26,7 +26,7 @@ def byte_count(nbytes: object) -> int:
 
 
 def budget(nbytes: object) -> int | None:
-    """What a device was given as its budget; DeviceError for what is none."""
+    """Check the memory budget of a device; raise DeviceError if it is invalid."""
     return whole_number_or_none("memory_budget", nbytes, 1, error=DeviceError)
 
 
@@ -37,7 +37,7 @@ class OutOfMemory(DeviceError):
 
 
 def ran_out_of_memory(error: BaseException | None) -> bool:
-    """Whether an error, or one that led to it, says that there was too little memory."""
+    """Return whether an error, or one of its causes, means that memory ran out."""
     while error is not None:
         if isinstance(error, MemoryError) or getattr(error, "is_out_of_memory", False):
             return True

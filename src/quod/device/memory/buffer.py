@@ -159,7 +159,7 @@ class Buffer:
         return f"<Buffer of {self._nbytes} bytes: memory of {self._space.name}{gone}{kind}>"
 
     def like(self, array: Buffer) -> Buffer:
-        """The same memory, of the type and shape of another buffer with as many bytes."""
+        """Return this memory with the type and shape of another buffer of the same size."""
         check_same_size(self, array)
         return Buffer(
             self._owner, self._address, self._nbytes, space=self._space,
@@ -175,11 +175,11 @@ class Buffer:
         return np.array(found, dtype=dtype, copy=copy)
 
     def __dlpack__(self, **options: Any) -> Any:
-        """The same for DLPack."""
+        """Return the host memory as a DLPack capsule; raise DeviceError for device memory."""
         return self.__array__().__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """That of the host; DeviceError for memory of a device."""
+        """Return the host's DLPack device; raise DeviceError for device memory."""
         return self.__array__().__dlpack_device__()
 
     @property
@@ -192,17 +192,17 @@ class Buffer:
 
     @property
     def owner(self) -> object:
-        """What keeps the memory, and gives it back."""
+        """The object that keeps the memory alive and frees it."""
         return self._owner
 
     @property
     def space(self) -> Space:
-        """Where the address means something."""
+        """The address space of the memory."""
         return self._space
 
     @property
     def writeable(self) -> bool:
-        """Whether kernels may store to it: not if it wraps an array that is read-only."""
+        """True if kernels may store to the memory; False if it wraps a read-only array."""
         return self._writeable
 
     def view(self, dtype: Any = np.uint32, shape: tuple[int, ...] | None = None) -> Array:
@@ -246,7 +246,7 @@ def host_bytes(memory: Buffer | Array) -> Array:
 
 
 def overlap(one: Buffer | Array, other: Buffer | Array) -> bool:
-    """Whether two pieces of contiguous memory have bytes in common."""
+    """Return whether two contiguous ranges of memory overlap."""
     first, second = (
         piece if isinstance(piece, Buffer) else Buffer.wrap(piece) for piece in (one, other)
     )

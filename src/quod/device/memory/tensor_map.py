@@ -1,4 +1,4 @@
-"""What tells a GPU's copying unit of an array, so that kernels copy tiles of it.
+"""Descriptors of arrays for a GPU's Tensor Memory Accelerator, so that kernels copy tiles.
 
 Source: CUDA driver API, "Tensor Map Object Management".
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from quod.frozen import frozen
 
 MAP_BYTES = 128
-"""Of one map."""
+"""Bytes of one tensor map."""
 COLUMNS = 64
 """Elements of a line of a tile, of 16 bits each."""
 

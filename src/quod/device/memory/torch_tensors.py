@@ -22,7 +22,7 @@ _BESIDE = {
     "Conjugate": "its sign is kept beside its memory; x.resolve_conj() has it there",
     "ZeroTensor": "it is zeros that have no memory; x.clone() has some",
 }
-"""What PyTorch does before an operation sees the elements, by its dispatch keys."""
+"""Transformations that PyTorch applies before an operation sees the elements, by dispatch key."""
 _STANDING = ("Python", "Functionalize", "Batched", "FuncTorchBatched", "FuncTorchGradWrapper")
 """The keys of tensors that stand for others."""
 

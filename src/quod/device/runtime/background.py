@@ -127,7 +127,7 @@ class Background:
 
 
 def _keeps_process() -> bool:
-    """Whether this thread goes on when the main thread has ended, and the process waits for it."""
+    """Return whether the process waits for this thread after the main thread has ended."""
     thread = threading.current_thread()
     return thread is not threading.main_thread() and not thread.daemon
 

@@ -1,4 +1,4 @@
-"""How long a device computes: the union of intervals that may overlap."""
+"""The busy time of a device: the union of intervals that may overlap."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from quod.errors import DeviceError
 
 
 class Cancellable(Protocol):
-    """What can be stopped from another thread, such as a `Job`. A second call does nothing."""
+    """Work that another thread can cancel, such as a `Job`; cancelling twice is harmless."""
 
     def cancel(self) -> None: ...
 

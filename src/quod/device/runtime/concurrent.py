@@ -13,10 +13,10 @@ _NOTHING = object()
 def together(
     tasks: Mapping[str, Callable[[], Any]], threads: int, name: str, stop: Callable[[], None]
 ) -> dict[str, Any]:
-    """What each task gives; so many threads, called `name`, take them in their order.
+    """Run tasks in order on `threads` threads, called `name`, and return their results by key.
 
-    If a task raises, or the wait is interrupted, `stop` is called, no other task is begun, and the
-    error is raised when those at work have ended. MemoryError if a thread ended without a word.
+    If a task raises or the wait is interrupted, calls `stop`, starts no other task, and raises the
+    error when the running tasks have ended. Raises MemoryError if a thread ended silently.
     """
     waiting = deque(tasks.items())
     results: dict[str, Any] = dict.fromkeys(tasks, _NOTHING)

@@ -1,8 +1,7 @@
-"""What a task on another thread will give.
+"""Futures: the results of tasks on other threads.
 
-Futures of the standard library load its logging and others, 4 ms of a process that proves, and
-whoever waits for one waits for ever if its thread ends without a word, as one does that has no
-memory left to say so.
+The standard library's futures import logging and other modules, which takes 4 ms of a proving
+process. A wait for one also hangs if its thread ends silently, as it does when memory runs out.
 """
 
 from __future__ import annotations
@@ -15,21 +14,21 @@ from quod.errors import DeviceError
 
 T = TypeVar("T")
 
-# How often a wait looks whether there is still somebody to wait for.
+# The interval at which a wait checks that the task's thread still exists.
 _LOOK_SECONDS = 0.5
 
 
 class Dropped(DeviceError):
-    """The task was not begun, and will not be."""
+    """The task was dropped before it started."""
 
     def __init__(self) -> None:
         super().__init__("what this needs was not begun, as its key or device was closed before")
 
 
 class Outcome(Generic[T]):
-    """The result of a task, or the error that it raised; for use from any thread.
+    """The result of a task, or its error. Thread-safe.
 
-    `is_lost` tells whether nobody is left to do the task.
+    is_lost: returns whether no thread is left to run the task.
     """
 
     def __init__(self, is_lost: Callable[[], bool] | None = None) -> None:
@@ -45,7 +44,7 @@ class Outcome(Generic[T]):
 
     @classmethod
     def of(cls, result: T) -> Outcome[T]:
-        """That of a task which is done already."""
+        """Return the outcome of a task that is already done."""
         outcome = cls()
         outcome.set(result)
         return outcome
@@ -53,18 +52,18 @@ class Outcome(Generic[T]):
     # --- for whoever does the task
 
     def begin(self) -> bool:
-        """Says that the task begins; False if it has been dropped, and must not."""
+        """Mark the task as started; return False if it was dropped, and must not run."""
         with self._changing:
             self._begun = not self._done
             return self._begun
 
     def set(self, result: T) -> None:
-        """Gives the result to those that wait."""
+        """Set the result and wake all waiters."""
         self._result = result
         self._finish()
 
     def fail(self, error: BaseException) -> None:
-        """Raises an error where the result is asked for."""
+        """Set the error that `result` raises, and wake all waiters."""
         self._error = error
         self._finish()
 
@@ -79,7 +78,7 @@ class Outcome(Generic[T]):
     # --- for whoever wants the result
 
     def drop(self) -> bool:
-        """Has the task not be begun; False if it has been."""
+        """Drop the task before it starts; return False if it has started."""
         with self._changing:
             if self._begun or self._done:
                 return False
@@ -88,17 +87,17 @@ class Outcome(Generic[T]):
         return True
 
     def done(self) -> bool:
-        """Whether there is a result, or an error."""
+        """Return whether there is a result or an error."""
         return self._done
 
     def lost(self) -> bool:
-        """Whether it is not done, and nobody is left to do it."""
+        """Return whether the task is not done and no thread is left to run it."""
         return self._is_lost is not None and self._is_lost() and not self._done
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Waits until there is; False if that takes longer than `timeout` seconds.
+        """Wait for the task; return False after `timeout` seconds.
 
-        MemoryError if there will be none.
+        Raises MemoryError if the task is lost.
         """
         seconds = _LOOK_SECONDS if timeout is None else timeout
         while not self._undone.acquire(timeout=seconds):
@@ -111,7 +110,10 @@ class Outcome(Generic[T]):
         return True
 
     def result(self, timeout: float | None = None) -> T:
-        """What the task gave, once it is done; TimeoutError if that takes longer."""
+        """Wait for the task and return its result, or raise its error.
+
+        Raises TimeoutError after `timeout` seconds.
+        """
         if not self.wait(timeout):
             raise TimeoutError
         if self._error is None:

@@ -1,4 +1,4 @@
-"""What every launch begins with, whatever device it is on."""
+"""Checks at the start of every launch, on all devices."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LOG2_GROUPS_OF_PROCESSOR = 32
 
 
 class Place(Protocol):
-    """What is asked of a device: the class of its kernels, and the memory that they reach."""
+    """The properties of a device that launch checks use: its kernel class and memory space."""
 
     @property
     def name(self) -> str: ...

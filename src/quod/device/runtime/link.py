@@ -80,7 +80,7 @@ class Link:
         return stream.finish().submit()
 
     def bytes_per_second(self, nbytes: int = _PROBE) -> float:
-        """What a copy of so many bytes comes to, the second of two."""
+        """Measure the rate of a copy of `nbytes`, after one copy as warm-up."""
         given, into = (device.allocate(nbytes, zero=False) for device in (self.source, self.target))
         self.copy(given, into)
         begin = perf_counter()

@@ -59,5 +59,5 @@ def overlapped(
 
 
 def _is_due(begun: Sequence[Outcome[R]], ahead: int) -> bool:
-    """Whether the first result is given before another input is begun."""
+    """Return whether to yield the first result before another input is started."""
     return len(begun) > ahead or (len(begun) > 1 and begun[0].done())

@@ -44,7 +44,7 @@ def recorder_of(device: AnyDevice, stream: RecordingStream) -> AnyDevice:
 
 
 class _Recorder:
-    """What `recorder_of` gives."""
+    """The device of `recorder_of`, which records launches instead of running them."""
 
     def __init__(self, device: AnyDevice, stream: RecordingStream) -> None:
         self._device = device

@@ -101,9 +101,9 @@ class _Segment:
 
 
 class Dependencies:
-    """Who used which memory last, while steps are recorded.
+    """The last writer and readers of memory, while steps are recorded.
 
-    Memory is kept as segments that do not overlap, in the order of their addresses.
+    Memory is represented by segments that do not overlap, in order of addresses.
     """
 
     def __init__(self) -> None:
@@ -115,7 +115,7 @@ class Dependencies:
     def add(
         self, step: int, reads: Iterable[Memory] = (), writes: Iterable[Memory] = ()
     ) -> tuple[int, ...]:
-        """Notes what a step uses; gives the steps that it must wait for, in order."""
+        """Add the memory of a step; return the steps that it must wait for, in order."""
         found: set[int] = set()
         for start, stop in _spans(reads):
             first, last = self._cut(start, stop)
@@ -182,7 +182,7 @@ class Dependencies:
 
 
 def _spans(memory: Iterable[Memory]) -> list[tuple[int, int]]:
-    """Where memory is; empty memory is nowhere."""
+    """Return the address ranges of memory, without empty ones."""
     return [(start, stop) for start, stop in map(span, memory) if start < stop]
 
 

@@ -44,9 +44,9 @@ class Staged:
 def begin_launch(
     device: AnyDevice, kernel: StagedKernel, groups: Groups, arguments: tuple[LaunchArgument, ...]
 ) -> tuple[int, Staged, Any]:
-    """How many workgroups, and the arguments in memory of the device and as the kernel packs those.
+    """Check a launch; return its workgroups, the staged arguments, and these packed.
 
-    DeviceError as `adopt` and `check_launch` have it.
+    Raises DeviceError as `adopt` and `check_launch` do.
     """
     count, slots = adopt(device, kernel, groups, arguments)
     check_launch(kernel, count)

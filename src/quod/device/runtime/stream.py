@@ -56,7 +56,7 @@ _STATES_OF = {
 
 
 class Submitter(Owner, Protocol):
-    """What a stream needs of its device; see `quod.device.protocol.Device`."""
+    """The operations of a device that streams use; see `quod.device.protocol.Device`."""
 
     def submit(
         self, recording: Recording, name: str, *, timeline: Timeline | None, parent: Stage | None
@@ -68,7 +68,7 @@ class Submitter(Owner, Protocol):
 
 
 class _Stream:
-    """What the states have in common: each object is good for one state."""
+    """The base class of stream states; each object represents one state."""
 
     state: ClassVar[str]
 
@@ -82,7 +82,7 @@ class _Stream:
         return f"<{type(self).__name__} {self.name!r} on {self._device.name}{used}>"
 
     def is_of(self, device: object) -> bool:
-        """Whether it is a stream of a device, and not of another one of that name."""
+        """Return whether the stream belongs to this very device object."""
         return self._device is device
 
     def _check(self) -> None:
@@ -333,7 +333,7 @@ class SubmittedStream(_Stream):
 
     @property
     def is_done(self) -> bool:
-        """Whether the work has ended, well or not."""
+        """Return whether the work has ended, successfully or not."""
         self._check()
         return self._submission.is_done
 

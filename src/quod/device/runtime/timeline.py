@@ -1,4 +1,4 @@
-"""Where the time of a long step goes: named stages with begin, end, bytes and products.
+"""Timelines of long steps: named stages with begin, end, bytes and products.
 
     timeline = Timeline()
     with timeline.stage("MSM A", bytes=bases.nbytes) as stage:
@@ -53,7 +53,7 @@ class Stage:
 
     @property
     def depth(self) -> int:
-        """How many stages this one is inside of."""
+        """Number of enclosing stages."""
         depth, stage = 0, self.parent
         while stage is not None:
             depth, stage = depth + 1, stage.parent
@@ -81,9 +81,9 @@ class Stage:
 
 
 class Listener(Protocol):
-    """What follows a timeline while it grows, such as a progress bar.
+    """An observer of a timeline, such as a progress bar.
 
-    Called from whichever thread works; must be quick and must not raise.
+    It is called from worker threads, must be quick and must not raise.
     """
 
     def begin(self, stage: Stage) -> None:

@@ -17,7 +17,7 @@ _BACKENDS = ("Vulkan", "Metal", "D3D12")
 
 _GIB = 1 << 30
 DISCRETE_BYTES = 4 * _GIB
-"""What plans may count on of a GPU's own memory, of which WebGPU does not tell the size."""
+"""The assumed memory of a discrete GPU, since WebGPU does not report its size."""
 
 # By the number that the PCI consortium, or Khronos, gave their makers.
 _ONE_SUBGROUP_SIZE = frozenset({0x10DE, 0x106B})
@@ -41,7 +41,7 @@ _LEAST = frozenset({"binding_alignment"})
 
 @frozen
 class AdapterProperties:
-    """What an adapter says of itself.
+    """The properties of an adapter.
 
     `kind` is ``DiscreteGPU``, ``IntegratedGPU``, ``CPU`` (a driver in software) or ``Unknown``,
     `driver` what it calls its driver, `backend` what that is reached through. `subgroup_sizes` are
@@ -60,9 +60,9 @@ class AdapterProperties:
 
     @property
     def has_one_subgroup_size(self) -> bool:
-        """Whether all kernels have subgroups of one size.
+        """True if all kernels have subgroups of one size.
 
-        Where the driver does not tell, NVIDIA's and Apple's GPUs do.
+        If the driver does not report it, that is assumed of NVIDIA's and Apple's GPUs.
         """
         least, most = self.subgroup_sizes
         return least == most and (least > 0 or self.vendor in _ONE_SUBGROUP_SIZE)
@@ -79,23 +79,23 @@ class AdapterProperties:
 
     @property
     def resident_lanes(self) -> int:
-        """How many instances fill the adapter, by its kind."""
+        """Number of instances that fill the adapter, by its kind."""
         if self.is_software:
             return _RESIDENT_LANES_A_THREAD * host.usable_threads()
         return _RESIDENT_LANES[self.kind]
 
     @property
     def default_budget(self) -> int:
-        """How many bytes plans may count on where nobody says: WebGPU does not tell.
+        """Default memory budget in bytes, since WebGPU reports no size of memory.
 
-        4 GiB of a GPU's own memory; of the host's, half of what is free.
+        4 GiB of a discrete GPU's memory; otherwise half of the free host memory.
         """
         if self.kind == "DiscreteGPU":
             return DISCRETE_BYTES
         return max(1, host.available_memory_bytes() // 2)
 
     def notable_features(self) -> tuple[str, ...]:
-        """What decides how fast kernels run and how large they may be, in a few words."""
+        """Describe briefly the features that limit the speed and size of kernels."""
         limits = self.limits
         words = [
             f"binding {bytes_text(limits.binding_bytes)}",

@@ -34,7 +34,7 @@ class Place:
 
 @frozen
 class Range:
-    """What one binding reaches; of no buffer where only empty memory is reached through it."""
+    """The range of one binding; `buffer` is None if all its memory is empty."""
 
     buffer: int | None
     start: int

@@ -1,4 +1,4 @@
-"""How field elements are held on an adapter, as it was measured once and is kept on disk."""
+"""The limbs of field elements on an adapter, measured once and cached on disk."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ U64_LIMBS = "29/64:rolled"
 
 
 def default_limbs(properties: AdapterProperties, *, u64: bool) -> str:
-    """What is taken where nothing was measured."""
+    """Return the limbs of an adapter without a measurement."""
     if properties.is_software:
         return DEFAULT_LIMBS
     return U64_LIMBS if u64 else DEFAULT_LIMBS

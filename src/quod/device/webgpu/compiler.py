@@ -63,7 +63,7 @@ class KernelText:
 
     @classmethod
     def unpack(cls, data: bytes) -> KernelText:
-        """What `pack` packed; ValueError if it did not."""
+        """Decode the bytes of `pack`; raise ValueError for others."""
         try:
             return cls._of(json.loads(data))
         except (KeyError, TypeError, RecursionError) as error:  # JSON, but of something else
@@ -85,7 +85,7 @@ class KernelText:
 
 
 class KernelSource:
-    """Where the texts of one kernel come from, one for each choice of bindings."""
+    """The source of a kernel's WGSL texts, one for each choice of bindings."""
 
     def __init__(
         self, definition: KernelDefinition, machine: Machine, static: Mapping[str, Any],

@@ -177,7 +177,7 @@ class WebGpuDevice(OpenedDevice):
             ) from error
 
     def _limits(self, gpu: Any) -> WgslLimits:
-        """What kernels may count on."""
+        """Return the limits that kernels are compiled for."""
         if self.strength == "portable":
             return WgslLimits()
         limits = adapter_limits(gpu.limits)
@@ -193,26 +193,26 @@ class WebGpuDevice(OpenedDevice):
 
     @property
     def limbs(self) -> str:
-        """How kernels hold field elements from now on."""
+        """The limbs of field elements in kernels compiled from now on."""
         return self.target.limbs
 
     @property
     def limbs_are_open(self) -> bool:  # type: ignore[override]
-        """Whether limbs are worth measuring.
+        """True if limbs should be measured.
 
-        Drivers in software keep what they have: compiling the candidates would take them longer
-        than most work.
+        Software drivers keep the default, because compiling the candidates would take longer than
+        most work.
         """
         return not (self.limbs_are_chosen or self.properties.is_software)
 
     def choose_limbs(self, limbs: str) -> None:
-        """Has kernels hold field elements so, here and in later processes on this adapter."""
+        """Use these limbs from now on, here and in later processes on this adapter."""
         store_limbs(self._cache, self.properties, limbs, u64=self.target.u64)
         self.target = replace(self.target, limbs=limbs)
         self.limbs_are_chosen = True
 
     def machine(self, lanes: int, *, limbs: str | None = None) -> Machine:
-        """What kernels of so many lanes are traced for."""
+        """Return the machine that kernels of `lanes` lanes are traced for."""
         if not 1 <= lanes <= self.limits.largest_workgroup:
             raise DeviceError(
                 f"a workgroup of {self.name} has 1 to {self.limits.largest_workgroup} instances, "

@@ -55,7 +55,7 @@ class Encoding:
 
     @property
     def is_full(self) -> bool:
-        """Whether no more times can be noted."""
+        """True if no further time stamps fit."""
         return self._timed and 2 * len(self._steps) + 2 > MOST_TIMES
 
     @property
@@ -154,7 +154,7 @@ class Parameters:
         self._known: dict[bytes, int] = {}
 
     def add(self, block: bytes) -> int:
-        """Where a block is."""
+        """Add a block, unless it is known, and return its offset."""
         found = self._known.get(block)
         if found is None:
             found = self._known[block] = len(self._blocks)
@@ -163,7 +163,7 @@ class Parameters:
         return found
 
     def buffer(self, session: Session) -> Any:
-        """All of them in a buffer of the driver's."""
+        """Create a uniform buffer of the driver with all blocks."""
         usage = session.native.wgpu.BufferUsage
         size = max(ALIGNMENT, len(self._blocks))
         handle = session.gpu.create_buffer(size=size, usage=usage.UNIFORM | usage.COPY_DST)
@@ -173,7 +173,7 @@ class Parameters:
 
 
 def bind_group(session: Session, uniform: Any, nbytes: int, ranges: Sequence[StorageRange]) -> Any:
-    """What a launch reaches: parameters of so many bytes, and its memory."""
+    """Create the bind group of a launch: `nbytes` of parameters, and its memory ranges."""
     layout, _ = session.compiler.layout(len(ranges))
     entries = [{"binding": 0, "resource": {"buffer": uniform, "offset": 0, "size": nbytes}}]
     for number, row in enumerate(ranges):

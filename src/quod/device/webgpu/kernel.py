@@ -32,7 +32,7 @@ class Variant:
 
 @frozen
 class StorageRange:
-    """What a binding reaches: of an allocation, or of none where all memory is empty."""
+    """The range of a binding; `allocation` is None if all its memory is empty."""
 
     allocation: Allocation | None
     start: int
@@ -41,7 +41,7 @@ class StorageRange:
 
 @frozen(eq=False)
 class PackedLaunch:
-    """The arguments of a launch as WebGPU takes them."""
+    """The arguments of a launch in WebGPU's form."""
 
     variant: Variant
     ranges: tuple[StorageRange, ...]

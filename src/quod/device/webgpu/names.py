@@ -1,4 +1,4 @@
-"""What names of devices mean adapters of WebGPU.
+"""Device names of WebGPU adapters.
 
 ==========================  ======================================================================
 ``webgpu``                  the best adapter
@@ -18,7 +18,7 @@ STRENGTHS: tuple[Strength, ...] = ("portable", "extended")
 
 
 def is_webgpu_name(name: str) -> bool:
-    """Whether a device's name means an adapter of WebGPU, there or not."""
+    """Return whether a device name denotes a WebGPU adapter, present or not."""
     return name == "webgpu" or (name.startswith("webgpu:") and not name.endswith(":"))
 
 

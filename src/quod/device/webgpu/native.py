@@ -22,7 +22,7 @@ from quod.errors import DeviceError
 from quod.extras import installation
 
 READ, WRITE = 1, 2
-"""How memory is mapped (WebGPU, "GPUMapMode")."""
+"""Modes of mapping memory (WebGPU, "GPUMapMode")."""
 
 _BACKENDS = ("Vulkan", "Metal", "DX12")
 _NEEDED = (
@@ -35,7 +35,7 @@ _MESSAGE_LINES = 3
 
 
 class WebGpuError(DeviceError):
-    """What WebGPU refused. `is_out_of_memory` and `is_lost` tell two kinds of it."""
+    """An error of WebGPU, possibly `is_out_of_memory` or `is_lost`."""
 
     def __init__(
         self, message: str, *, is_out_of_memory: bool = False, is_lost: bool = False
@@ -193,7 +193,7 @@ class Native:
             raise WebGpuError(shortened(str(error))) from error
 
     def told(self) -> str:
-        """What the library has reported of a lost device, and not to a caller; then forgotten."""
+        """Return and clear the library's report of a lost device that no caller has received."""
         return self._log.take()
 
 

@@ -1,4 +1,4 @@
-"""What an adapter does that it does not tell: small kernels whose results are known."""
+"""Probes of unreported adapter behaviour, by small kernels with known results."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _regular_size(found: Array) -> int:
 
 
 def _run(session: Session, name: str, text: str, words: int) -> Array:
-    """What one workgroup of a kernel leaves in a zeroed array."""
+    """Run one workgroup of a kernel on a zeroed array, and return the array."""
     memory = session.memory.allocate(4 * words)
     allocation, _ = place_of(memory)
     group: Any = bind_group(

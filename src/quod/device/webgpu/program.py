@@ -109,7 +109,7 @@ class Programs:
         self._known: weakref.WeakKeyDictionary[Recording, Program] = weakref.WeakKeyDictionary()
 
     def of(self, recording: Recording) -> Program:
-        """That of a recording; DeviceError for what WebGPU cannot do."""
+        """Return the program of a recording; raise DeviceError if WebGPU cannot run it."""
         found = self._known.get(recording)
         if found is None:
             with self._lock:

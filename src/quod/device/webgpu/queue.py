@@ -1,9 +1,9 @@
-"""What the GPU is given, in order, and whether it was done: each submission leaves a receipt.
+"""The queue of submissions to the GPU; each submission has a receipt.
 
-The last thing that a submission does is to count itself, in a kernel, and to copy the count to
-memory that the host reaches. That the copy can be read says that the submission is done; that the
-count is right says that kernels ran at all: a driver that has lost the GPU or its memory may go on
-and give zeros. Beside it is whether a driver has ended loops early, where kernels watch for that.
+At its end a submission counts itself in a kernel, and copies the count to memory that the host can
+map. A readable copy shows that the submission is done. A correct count shows that kernels ran: a
+driver that has lost the GPU or its memory may continue and return zeros. The next word tells
+whether a driver ended loops early, if kernels watch for that.
 """
 
 from __future__ import annotations
@@ -84,12 +84,12 @@ class WebGpuQueue:
         return self._state
 
     def count_with(self, pipeline: Any, bind_group: Any) -> None:
-        """The kernel that counts; before that nothing can be submitted."""
+        """Set the counting kernel; it is required before the first submission."""
         self._counter = pipeline, bind_group
 
     @property
     def submissions(self) -> int:
-        """How many there were."""
+        """Number of submissions so far."""
         return self._count
 
     def submit(self, encoder: Any, doing: Callable[[], str], keep: object = None) -> Receipt:
@@ -145,7 +145,7 @@ class WebGpuQueue:
             self._settling.release()
 
     def _is_lost(self) -> bool:
-        """Whether it is this device that was lost: asks it for something."""
+        """Test by a harmless request whether this device was lost."""
         try:
             with self._native.errors():
                 self._device.create_command_encoder().finish()
@@ -212,7 +212,7 @@ class WebGpuQueue:
 
     @property
     def is_idle(self) -> bool:
-        """Whether all that was submitted is done."""
+        """Return whether all submissions are done."""
         return not self._outstanding
 
     def wait(self, ready: Callable[[], bool], stop: Callable[[], bool] | None = None) -> bool:

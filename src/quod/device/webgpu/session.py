@@ -26,12 +26,14 @@ from quod.errors import DeviceError
 
 
 class Session:
-    """What works on one opened adapter; for use from several threads.
+    """The shared state of one opened adapter. Thread-safe.
 
-    `gpu` is the package's device, `limits` what kernels may count on. `tick_nanoseconds` is the
-    length of a tick of the GPU's clock, 0 where it has none. With `synchronous` recorded steps are
-    submitted one by one. `watch` is the group in which kernels tell of loops that the driver ended,
-    None where drivers do not. `nothing` stands where an array is empty.
+    gpu: the package's device.
+    limits: the limits that kernels are compiled for.
+    tick_nanoseconds: length of a tick of the GPU's clock; 0 without a clock.
+    synchronous: submit recorded steps one by one.
+    watch: the bind group in which kernels report loops that the driver ended early, or None.
+    nothing: a buffer that stands in for empty arrays.
     """
 
     def __init__(
@@ -88,7 +90,7 @@ class Session:
 
     @property
     def is_of_this_process(self) -> bool:
-        """Whether no fork lies between."""
+        """True unless the process has forked since the session opened."""
         return os.getpid() == self._process
 
     @contextmanager

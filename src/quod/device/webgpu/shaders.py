@@ -23,7 +23,7 @@ STATE_BYTES = 32
 
 
 def count_words(count: int) -> tuple[int, int, int]:
-    """What `COUNT` stores for the submission of a number, counted from 1."""
+    """Return the words that `COUNT` stores for submission `count`, counted from 1."""
     mask = 0xFFFFFFFF
     return count & mask, ((count & mask) ^ 0x5BD1E995) * 2654435769 & mask, 0x51554F44
 

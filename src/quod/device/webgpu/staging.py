@@ -20,9 +20,9 @@ from quod.device.webgpu.queue import WebGpuQueue
 from quod.errors import DeviceError
 
 CHUNK_BYTES = 8 << 20
-"""Longer copies go in pieces of so many bytes."""
+"""Bytes of the chunks of longer copies."""
 RING_BYTES = 64 << 20
-"""What is kept for each direction."""
+"""Bytes of staging memory that each direction retains."""
 _SMALLEST = 4 << 10
 
 
@@ -159,7 +159,7 @@ class StagingRing:
 
 
 class StagingLease:
-    """What one copy, or one run of a recording, holds of a ring; a context manager."""
+    """The staging buffers of one copy or one run of a recording; a context manager."""
 
     def __init__(self, ring: StagingRing, queue: WebGpuQueue) -> None:
         self._ring = ring

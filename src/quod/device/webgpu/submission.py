@@ -228,7 +228,7 @@ class WebGpuSubmission(BackgroundSubmission):
             self._wait_for_first()
 
     def _doing(self, steps: tuple[int, ...]) -> Callable[[], str]:
-        """What a submission does, for messages."""
+        """Return a function that describes a submission for messages."""
 
         def describe() -> str:
             recorded = [self._recording.steps[step] for step in steps]
