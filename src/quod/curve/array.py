@@ -80,7 +80,7 @@ def check_points_array(group: Group, array: Words, what: str = "points") -> None
 
 
 def check_scalars_array(group: Group, scalars: Words, count: int | None = None) -> None:
-    """InputError unless scalars are uint32 words, `count` of them, each below the order.
+    """Raise InputError unless scalars are uint32 words, `count` of them, each below the order.
 
     Scalars are canonical integers in as many words as `group.scalars` has, not in Montgomery form.
     """

@@ -40,7 +40,7 @@ def unchecked(
 
 
 def check_prime_field(name: str, fq: Modulus) -> None:
-    """InputError for coordinates that are less than a 64-bit word in memory."""
+    """Raise InputError for coordinates that are less than a 64-bit word in memory."""
     if fq.words == 1:
         raise InputError(
             f"the coordinates of {name} have {fq.bits} bits; points in memory are whole 64-bit "

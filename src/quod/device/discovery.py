@@ -43,7 +43,7 @@ def open_device(
     memory_budget: int | None = None,
     checked: bool = False,
 ) -> AnyDevice:
-    """Opens a device by its name.
+    """Open a device by its name.
 
     `threads` is how many threads of a processor compute, by default all that the process may run
     on. `strategy` says the same as the part of its name behind the colon, `memory_budget` how many
@@ -71,7 +71,7 @@ def open_device(
 
 
 def open_processor(*, threads: int | None = None, strategy: str | None = None) -> HostDevice:
-    """Opens this machine's processor; see `open_device`."""
+    """Open this machine's processor; see `open_device`."""
     device = open_device("cpu", threads=threads, strategy=strategy)
     assert in_host_memory(device)
     return device

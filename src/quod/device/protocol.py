@@ -134,7 +134,7 @@ class Device(Protocol[Kernel]):
     def __enter__(self) -> Self: ...
 
     def __exit__(self, *_: object) -> None:
-        """Closes the device."""
+        """Close the device."""
 
 
 AnyDevice = Device[Any]
@@ -189,7 +189,7 @@ class OpenedDevice:
         self: AnyDevice, recording: Recording, name: str, *, timeline: Timeline | None,
         parent: Stage | None,
     ) -> None:  # fmt: skip
-        """Begins to run recorded work, and waits for it; streams call it."""
+        """Start recorded work and wait for it; streams call it."""
         self.submit(recording, name, timeline=timeline, parent=parent).wait()
 
     def __enter__(self) -> Self:

@@ -41,7 +41,7 @@ class Fq12Arithmetic(ABC, Generic[E]):
 
     @abstractmethod
     def function(self, name: str, body: Callable[..., Any], *arguments: Any) -> Any:
-        """Calls a device function on bounded arguments; its results are bounded."""
+        """Call a device function on bounded arguments; its results are bounded."""
 
     @abstractmethod
     def one(self) -> E:
@@ -77,7 +77,7 @@ class Fq12Arithmetic(ABC, Generic[E]):
 
     @abstractmethod
     def store(self, pointer: Value, index: Operand, a: E) -> None:
-        """Stores the canonical form as element `index` of an array."""
+        """Store the canonical form as element `index` of an array."""
 
     def cyclotomic_power(self, a: E, exponent: int) -> E:
         """a**exponent for a in the cyclotomic subgroup and any constant exponent but zero."""
@@ -145,7 +145,7 @@ class TowerField(Fq12Arithmetic[Fq12]):
         return tuple(self.bounded(part) for part in item)
 
     def function(self, name: str, body: Callable[..., Any], *arguments: Any) -> Any:
-        """Calls a device function on bounded arguments; its results are bounded."""
+        """Call a device function on bounded arguments; its results are bounded."""
 
         def bounded_body(k: Builder, *inner: Any) -> Any:
             return self.bounded(body(*inner))
@@ -384,7 +384,7 @@ class TowerField(Fq12Arithmetic[Fq12]):
         return result
 
     def store(self, pointer: Value, index: Operand, a: Fq12) -> None:
-        """Stores the canonical form as element `index` of an array."""
+        """Store the canonical form as element `index` of an array."""
         first = self.k.operand(index, types.u32) * 6
         for place, part in enumerate([*a[0], *a[1]]):
             self.fq2.store(pointer, first + place, part)

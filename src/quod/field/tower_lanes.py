@@ -81,7 +81,7 @@ class LaneTower(Fq12Arithmetic[Fq2]):
         return self._permuted(wrapped, [(lane - steps) % _DEGREE for lane in range(_DEGREE)])
 
     def function(self, name: str, body: Callable[..., Any], *arguments: Any) -> Any:
-        """Calls a device function; see `TowerField.function`."""
+        """Call a device function; see `TowerField.function`."""
         return self.tower.function(f"lanes.{name}", body, *arguments)
 
     def _element(self, name: str, body: Callable[..., Fq2], *arguments: Any) -> Fq2:
@@ -226,7 +226,7 @@ class LaneTower(Fq12Arithmetic[Fq2]):
         return loaded
 
     def store(self, pointer: Value, index: Operand, a: Fq2) -> None:
-        """Stores the canonical form as element `index` of an array."""
+        """Store the canonical form as element `index` of an array."""
         words = self.fq2.to_words(a)
         place = self.k.operand(index, types.u32) * _DEGREE + self._place()
         with self.k.if_(self.lane < _DEGREE):

@@ -165,7 +165,7 @@ class AlgebraicHash:
         return state
 
     def _elements(self, data: bytes) -> list[int]:
-        """InputError for what is none."""
+        """Decode the elements of a message; raise InputError if they are invalid."""
         return [value for (value,) in decode(self.field, data)]
 
     def _bytes(self, values: Sequence[int]) -> bytes:
@@ -173,8 +173,10 @@ class AlgebraicHash:
 
 
 class AlgebraicChain:
-    """Absorbs messages of elements in one kernel, made at its top; each instance has a state of its
-    own, and comes or does not."""
+    """The chain over messages of elements in one kernel; create it at the kernel's top.
+
+    Each instance has its own state, and not all instances need to call it.
+    """
 
     is_shared = False
 

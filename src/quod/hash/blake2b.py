@@ -42,7 +42,7 @@ def compress_blocks(
     blocks: Pointer[U64],
     state: Pointer[U64],
 ) -> None:
-    """Takes `count` blocks into a state, one instance; `before` bytes came before them.
+    """Take `count` blocks into a state, one instance; `before` bytes came before them.
 
     Each block has `taken` bytes of the message. `last` is all ones for the end of it, else 0.
     """
@@ -87,7 +87,7 @@ class Blake2b:
         self.update(data)
 
     def update(self, data: Any) -> Self:
-        """Takes bytes, or the bytes of an array in C order, in."""
+        """Take bytes, or the bytes of an array in C order, in."""
         given = memoryview(data).cast("B")
         # The last block waits until more comes, or the end.
         if self._kept and self._kept + len(given) > BLOCK:

@@ -30,7 +30,7 @@ MOST_BYTES = (1 << 24) - 1
 
 
 def check_length(length: int) -> None:
-    """InputError for a message that is too long."""
+    """Raise InputError for a message that is too long."""
     if length > MOST_BYTES:
         raise InputError(f"a message has at most {MOST_BYTES} bytes, not {length}; take its digest")
 

@@ -147,7 +147,7 @@ class Hash(Enum):
 
 
 def _check_message(data: object) -> None:
-    """InputError for a message that is not bytes."""
+    """Raise InputError for a message that is not bytes."""
     if type(data) is not bytes:
         raise InputError(f"a message is bytes, not {shown_kind(data)}")
 

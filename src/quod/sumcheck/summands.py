@@ -126,7 +126,7 @@ class _Sums:
         self.alone: list[Any] = []
 
     def add_term(self, coefficient: int, factors: list[Any]) -> None:
-        """Adds a product of values of tables."""
+        """Add a product of values of tables."""
         mixed = self._mixed
         if not factors:
             self.alone.append(mixed.base.constant(coefficient))

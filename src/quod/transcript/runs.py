@@ -31,7 +31,7 @@ def messages_of(count: int) -> int:
 
 
 def absorb_runs(transcript: Transcript, label: Label, field: FieldSpec, data: bytes) -> None:
-    """Absorbs the bytes of elements, of which there is at least one."""
+    """Absorb the bytes of elements, of which there is at least one."""
     size = RUN_ELEMENTS * element_bytes(field)
     digests = b""
     for at in range(0, len(data), size):

@@ -74,7 +74,7 @@ class Transcript:
         return transcript
 
     def begin(self, protocol: str) -> None:
-        """Absorbs what comes first: the name of a protocol with its version, and of the hash."""
+        """Absorb what comes first: the name of a protocol with its version, and of the hash."""
         given: object = protocol
         if not isinstance(given, str) or not given.isascii():
             raise InputError(f"a protocol is named by text in ASCII, not {shown_kind(given)}")
@@ -123,7 +123,7 @@ class Transcript:
     def absorb_digest(
         self, label: Label, field: FieldSpec, data: bytes, *, before: bytes = b""
     ) -> None:
-        """Absorbs elements of a field, as `encode` has them, by a digest behind some bytes."""
+        """Absorb elements of a field, as `encode` has them, by a digest behind some bytes."""
         was_bound = self.is_bound
         self.absorb_digested(label, self.hash.digest_by_runs(data, field), before=before)
         if not data:
@@ -131,14 +131,14 @@ class Transcript:
             self.is_bound = was_bound
 
     def absorb_digested(self, label: Label, digest: bytes, *, before: bytes = b"") -> None:
-        """Absorbs elements of which the digest (`Hash.digest_by_runs`) was made elsewhere."""
+        """Absorb elements of which the digest (`Hash.digest_by_runs`) was made elsewhere."""
         check_label(label)
         _check_bytes(before)
         _check_bytes(digest)
         self.absorb(label, self.hash.function.behind(before, digest), self.hash.field)
 
     def absorb_elements(self, label: Label, field: FieldSpec, elements: Sequence[Plain]) -> None:
-        """Absorbs elements of a field as one message."""
+        """Absorb elements of a field as one message."""
         self.absorb(label, encode(field, check_elements(field, "the message", elements)), field)
 
     def challenge(self, field: FieldSpec) -> Plain:

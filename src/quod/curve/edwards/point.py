@@ -63,7 +63,7 @@ class EdwardsArithmetic:
         return self.carried(EdwardsPoint(x, y, f.one(), x * y))
 
     def store(self, pointer: Value, index: Operand, p: EdwardsPoint) -> None:
-        """Stores a point in affine form, with an inversion of its own."""
+        """Store a point in affine form, with an inversion of its own."""
         f = self.field
         inverse = f.inverse(f.carried(p.z))
         place = self.k.operand(index, types.u64).cast(types.u64) * 2

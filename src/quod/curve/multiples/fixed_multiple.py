@@ -80,7 +80,7 @@ class FixedMultiple:
         )  # fmt: skip
 
     def _fill(self, point: ExtendedPoint) -> Coordinate:
-        """Fills the table; what its points are to be divided by, squared and cubed."""
+        """Fill the table; what its points are to be divided by, squared and cubed."""
         k, law, f = self._k, self._law, self._curve.field
         own = law.carried((point.x * point.zz, point.y * point.zzz))
         twice, once, ratio = law.double_sharing((own[0], own[1]))

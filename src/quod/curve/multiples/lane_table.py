@@ -45,7 +45,7 @@ class LaneTable:
         return (row * len(self._types) + part) * self._k.workgroup_size + self._k.local_id()
 
     def store(self, row: Value, item: Any) -> None:
-        """Puts a structure like the template into a row."""
+        """Put a structure like the template into a row."""
         values, key, _ = flatten(item)
         if key != self._key:
             raise ValueError("a row of a table has the static bounds of its template")

@@ -95,7 +95,7 @@ def pairing_product_words(
 
 
 def check_pairing_device(device: AnyDevice) -> None:
-    """DeviceError for a device that computes no pairings."""
+    """Raise DeviceError for a device that computes no pairings."""
     if device.machine(device.lanes).has(Capability.SHORT_KERNELS):
         raise DeviceError(
             f"{device.name} computes no pairings, which a driver of WebGPU takes minutes to "

@@ -146,7 +146,7 @@ class ElementMachine:
         return self._names.index(name) * self.element_words
 
     def put(self, name: str, words: Sequence[Value]) -> None:
-        """Fills a slot."""
+        """Fill a slot."""
         self.k.store(self.memory, self._place(name), *words)
 
     def get(self, name: str) -> tuple[Value, ...]:
@@ -154,7 +154,7 @@ class ElementMachine:
         return self.k.load(self.memory, self._place(name), self.element_words)
 
     def put_part(self, name: str, place: Value, part: Element) -> None:
-        """Fills coefficient `place` of the slots from one on."""
+        """Fill coefficient `place` of the slots from one on."""
         self.put_words(name, place, self.base.to_register(part))
 
     def get_part(self, name: str, place: Value) -> Element:
@@ -162,7 +162,7 @@ class ElementMachine:
         return self.base.from_register(self.get_words(name, place))
 
     def put_words(self, name: str, place: Value, words: Sequence[Value]) -> None:
-        """Fills coefficient `place` of the slots from one on with words."""
+        """Fill coefficient `place` of the slots from one on with words."""
         self.k.store(self.memory, place * self.words + self._place(name), *words)
 
     def get_words(self, name: str, place: Value) -> tuple[Value, ...]:
@@ -187,7 +187,7 @@ class ElementMachine:
     # --- programs
 
     def run(self, program: Sequence[Step], start: Operand = 0, stop: Operand | None = None) -> None:
-        """Runs the steps of a program from one on to before another."""
+        """Run the steps of a program from one on to before another."""
         k = self.k
         codes = [k.constant(step.code(self._names), types.u32) for step in program]
         with k.range(start, len(program) if stop is None else stop) as loop:

@@ -105,7 +105,7 @@ class SumArithmetic(ABC, Generic[P]):
 
     @abstractmethod
     def store_coordinates(self, sums: Value, index: Operand, total: Coordinates) -> None:
-        """Stores a sum that has not failed."""
+        """Store a sum that has not failed."""
 
     # --- the complete kind
 
@@ -135,10 +135,10 @@ class SumArithmetic(ABC, Generic[P]):
 
     @abstractmethod
     def store(self, sums: Value, index: Operand, p: P) -> None:
-        """Stores a sum."""
+        """Store a sum."""
 
     def keep(self, room: Value, index: Operand, p: P) -> None:
-        """Stores a sum in shared memory that has room for sums, in any form."""
+        """Store a sum in shared memory that has room for sums, in any form."""
         self.store(room, index, p)
 
     def kept(self, room: Value, index: Operand) -> P:

@@ -107,7 +107,7 @@ class FourLaneArithmetic(ABC):
         return self._loaded(branch.results)
 
     def store(self, sums: Value, index: Operand, p: FourLaneSum) -> None:
-        """Stores a sum."""
+        """Store a sum."""
         words = self.field.to_words(self._stored(p))
         self.field.store_words_at(sums, self._offset(index), words)
 

@@ -166,7 +166,7 @@ class PackedSums(SumArithmetic[Words]):
 
     @abstractmethod
     def _add_base(self, machine: ElementMachine) -> None:
-        """Runs the program of `add_base`."""
+        """Run the program of `add_base`."""
 
     def add_base(self, total: Words, base: Words) -> Words:
         machine = self.machine

@@ -37,7 +37,7 @@ def normalise_sums(
     one = machine.pack(field.one())
 
     def load(index: Value) -> Value:
-        """Fills the slots of the coordinates, with 1 for ZZZ of infinity; whether it is that."""
+        """Fill the slots of the coordinates, with 1 for ZZZ of infinity; return a flag for it."""
         is_infinite = law.is_infinite(law.load(points, index))
         own = machine.get("zzz")
         machine.put("zzz", [k.select(is_infinite, *pair) for pair in zip(one, own, strict=True)])

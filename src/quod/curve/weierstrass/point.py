@@ -110,7 +110,7 @@ class PointArithmetic:
         return self.carried(ExtendedPoint(x, y, zz, zzz, f.words_are_zero(words[2])))
 
     def store_extended(self, pointer: Value, index: Operand, p: ExtendedPoint) -> None:
-        """Stores an extended point."""
+        """Store an extended point."""
         f, size = self.field, self.group.coordinate_words
         offset = self.k.operand(index, types.u64).cast(types.u64) * (4 * size)
         zz = f.select(p.infinity, f.carried(f.zero()), f.carried(p.zz))

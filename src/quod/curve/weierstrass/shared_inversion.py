@@ -26,7 +26,7 @@ def share_inversion(
     denominator: Callable[[T], Any],
     finish: Callable[[Value, T, Any], None],
 ) -> None:
-    """Calls `finish(i, item, 1/denominator)` for `count` items, the last of an instance first.
+    """Call `finish(i, item, 1/denominator)` for `count` items, the last of an instance first.
 
     Instance i takes items i, i + instances, ..., each of which `load` loads twice; no denominator
     is zero. `prefixes` has room for an element an item.

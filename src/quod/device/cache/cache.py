@@ -116,7 +116,7 @@ class CompileCache:
         return None
 
     def put(self, key: str, content: bytes) -> None:
-        """Stores an entry; where it cannot be, the first time in a process warns."""
+        """Store an entry; the first failure in a process warns."""
         data = _seal(key, content) + content
         if len(data) > self._shard_limit:
             return
@@ -150,12 +150,12 @@ class CompileCache:
             return writable and self.folder not in _warned
 
     def discard(self, key: str) -> None:
-        """Removes an entry, if it is there."""
+        """Remove an entry, if it is there."""
         with contextlib.suppress(OSError), self._within(key[0]) as shard:
             os.unlink(key, dir_fd=shard)
 
     def keep_text(self, name: str, text: str) -> Path | None:
-        """Writes a file for people to read beside the entries; gives where it is.
+        """Write a file for people next to the entries; return its path.
 
         Its name is `name` with something before the suffix that nobody can guess. It is in the
         system's folder for temporary files where the cache cannot be written, and None if that
@@ -236,7 +236,7 @@ class CompileCache:
                 self._room[name] = room
 
     def _trim(self, shard: int) -> int:
-        """Removes what was used longest ago; gives how much may be stored until the next look.
+        """Remove what was used longest ago; gives how much may be stored until the next look.
 
         Other processes store meanwhile, each as much at most.
         """

@@ -147,7 +147,7 @@ class _Places:
         helper.end()
 
     def close(self) -> None:
-        """Ends all helpers."""
+        """End all helpers."""
         for helper in tuple(self._helpers):
             if self._process == os.getpid():
                 self.end(helper)

@@ -181,7 +181,7 @@ class CpuDevice(OpenedDevice):
         return into
 
     def download(self, buffer: Buffer, array: Array | ForeignArray) -> None:
-        """Copies a buffer into a host array of as many bytes, contiguous in C order."""
+        """Copy a buffer into a host array of as many bytes, contiguous in C order."""
         target = Buffer.to_write(array)
         check_same_size(buffer, target)
         target.view(np.uint8)[:] = buffer.view(np.uint8)
@@ -195,7 +195,7 @@ class CpuDevice(OpenedDevice):
     # --- execution
 
     def launch(self, kernel: CpuKernel, groups: Groups, *arguments: LaunchArgument) -> None:
-        """Runs `groups` workgroups and waits for them.
+        """Run `groups` workgroups and wait for them.
 
         Ctrl-C stops the launch, and so does another thread through a `Cancellation`: the
         workgroups that were begun are finished, and what the kernel has stored until then is
@@ -260,7 +260,7 @@ class CpuDevice(OpenedDevice):
     def submit(
         self, recording: Recording, name: str, *, timeline: Timeline | None, parent: Stage | None
     ) -> Submission:
-        """Begins to run recorded work on a thread of its own; streams call it."""
+        """Start recorded work on a new thread; streams call it."""
         from quod.device.cpu.stream import CpuSubmission
 
         return CpuSubmission(self.execute, recording, name, timeline, parent)
@@ -268,7 +268,7 @@ class CpuDevice(OpenedDevice):
     def run(
         self, recording: Recording, name: str, *, timeline: Timeline | None, parent: Stage | None
     ) -> None:
-        """Runs recorded work in the caller's thread; streams call it.
+        """Run recorded work in the caller's thread; streams call it.
 
         To wake another thread and to be woken by it takes as long as several small kernels. A
         timeline has a track of the stream's name, and kernels their stack.
@@ -287,7 +287,7 @@ class CpuDevice(OpenedDevice):
         CpuSubmission(self.execute, recording, name, timeline, parent, here=here).wait()
 
     def close(self) -> None:
-        """Ends the worker threads. The device may be used again; it starts others then."""
+        """End the worker threads. The device may be used again; it starts others then."""
         self._pool.close()
 
 

@@ -15,7 +15,7 @@ Request = tuple[str, str, Machine, dict[str, Any]]
 
 
 def send(stream: IO[bytes], message: Any) -> None:
-    """Writes a message for `receive`."""
+    """Write a message for `receive`."""
     data = pickle.dumps(message)
     stream.write(_LENGTH.pack(len(data)) + data)
     stream.flush()

@@ -69,7 +69,7 @@ class Job:
         """Time that workers spent, added up."""
 
     def run_share(self) -> None:
-        """Takes workgroups until there are none left; what each worker does."""
+        """Run workgroups until none are left, as the body of each worker."""
         with self._lock:
             if self._closed or self.cancelled:
                 return
@@ -112,7 +112,7 @@ class Job:
             self._done.release()
 
     def wait(self, timeout: float = -1) -> bool:
-        """Waits until no worker is at work on the job; False if that takes longer."""
+        """Wait until no worker is at work on the job; False if that takes longer."""
         if not self._done.acquire(timeout=timeout):
             return False
         self._done.release()
@@ -231,7 +231,7 @@ class WorkerPool:
         self._finalizer.atexit = False
 
     def close(self) -> None:
-        """Ends the threads; they are started again when there is more to do."""
+        """End the threads; they are started again when there is more to do."""
         with self._lock:
             finalizer, self._tasks, self._finalizer = self._finalizer, None, None
             if finalizer is not None:

@@ -122,7 +122,7 @@ class KernelCode:
             self._cache.put(self._trace_key, key.encode())
 
     def load(self) -> LoadedCode:
-        """Waits for the code and loads it in the current context.
+        """Wait for the code and load it in the current context.
 
         KernelError if the assembler refuses the text, and DeviceError if the driver is too old for
         it.

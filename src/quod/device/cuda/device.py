@@ -313,7 +313,7 @@ class CudaDevice(OpenedDevice):
         return foreign_memory(self, value)
 
     def download(self, buffer: Buffer, array: Array | ForeignArray) -> None:
-        """Copies a buffer into a host array of as many bytes, contiguous in C order."""
+        """Copy a buffer into a host array of as many bytes, contiguous in C order."""
         target = Buffer.to_write(array)
         check_same_size(buffer, target)
         self._copy("cuMemcpyDtoHAsync", target, buffer, own=buffer)
@@ -345,7 +345,7 @@ class CudaDevice(OpenedDevice):
     # --- execution
 
     def launch(self, kernel: CudaKernel, groups: Groups, *arguments: LaunchArgument) -> None:
-        """Runs `groups` workgroups and waits for them.
+        """Run `groups` workgroups and wait for them.
 
         Arrays are copied to the GPU and, where the kernel stores through them, back. Ctrl-C ends
         the wait; the GPU finishes what it has begun, and what it stores until then is undefined.
@@ -428,7 +428,7 @@ class CudaDevice(OpenedDevice):
     def submit(
         self, recording: Recording, name: str, *, timeline: Timeline | None, parent: Stage | None
     ) -> CudaSubmission:
-        """Begins to run recorded work; streams call it."""
+        """Start recorded work; streams call it."""
         return CudaSubmission(self, recording, name, timeline, parent)
 
     def close(self) -> None:

@@ -119,7 +119,7 @@ def _is_contiguous(size: int, shape: tuple[int, ...], strides: tuple[int, ...] |
 
 
 def _check_own(device: Gpu, address: int, nbytes: int) -> None:
-    """DeviceError unless all the bytes are of one allocation of this GPU."""
+    """Raise DeviceError unless all the bytes are of one allocation of this GPU."""
     last = address + nbytes - 1
     if not 0 < address <= last < 1 << 64:
         raise DeviceError(f"the array is at address {address:#x}, where no GPU has {nbytes} bytes")

@@ -68,7 +68,7 @@ def events_of(steps: Iterable[object]) -> tuple[Mark | Await, ...]:
 
 
 def load_kernels(recording: Recording) -> None:
-    """Waits until the code of all kernels is in the GPU's memory."""
+    """Wait until the code of all kernels is in the GPU's memory."""
     for step in recording.steps:
         if isinstance(step, Launch):
             assert isinstance(step.kernel, CudaKernel)

@@ -101,7 +101,7 @@ class _Arena:
         return block
 
     def release(self, block: _Block) -> None:
-        """Frees a block, joined with its free neighbours."""
+        """Free a block and merge it with free neighbours."""
         before, after = block.before, block.after
         if after is not None and after.is_free:
             self._drop(after)

@@ -18,7 +18,7 @@ _LONGEST_PAUSE = 2e-3
 
 
 def wait_until(ready: Callable[[], bool], timeout: float | None = None) -> bool:
-    """Waits until `ready` says so; False if that takes longer than `timeout` seconds.
+    """Wait until `ready` says so; False if that takes longer than `timeout` seconds.
 
     Python handles Ctrl-C between two questions, which a wait inside the driver would not allow.
     """

@@ -180,7 +180,7 @@ class EmulatedDevice(OpenedDevice):
         return target
 
     def download(self, buffer: Buffer, array: Array | ForeignArray) -> None:
-        """Copies a buffer into a host array of as many bytes, contiguous in C order."""
+        """Copy a buffer into a host array of as many bytes, contiguous in C order."""
         target = Buffer.to_write(array)
         check_same_size(buffer, target)
         target.view(np.uint8)[:] = self.bytes_of(buffer)
@@ -200,7 +200,7 @@ class EmulatedDevice(OpenedDevice):
     # --- execution
 
     def launch(self, kernel: EmulatedKernel, groups: Groups, *arguments: LaunchArgument) -> None:
-        """Runs `groups` workgroups and waits for them; arrays are copied to the device and back."""
+        """Run `groups` workgroups and wait for them; arrays are copied to the device and back."""
         count, staged, _ = begin_launch(self, kernel, groups, arguments)
         self.execute(kernel, count, staged.arguments)
         staged.bring_back(self)
@@ -251,7 +251,7 @@ class EmulatedDevice(OpenedDevice):
     def submit(
         self, recording: Recording, name: str, *, timeline: Timeline | None, parent: Stage | None
     ) -> EmulatedSubmission:
-        """Begins to run recorded work on a thread of its own; streams call it."""
+        """Start recorded work on a new thread; streams call it."""
         with self._lock:
             seed = self._random.random()
         return EmulatedSubmission(self, recording, name, timeline, parent, seed)

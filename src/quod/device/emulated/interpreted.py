@@ -54,7 +54,7 @@ class InterpretedKernel(ShownKernel):
         return text_digest(to_text(self.traced))
 
     def pack(self, arguments: tuple[Argument, ...]) -> Slots:
-        """Checks the arguments of a launch; DeviceError for one that does not fit."""
+        """Check the arguments of a launch; raise DeviceError for one that does not fit."""
         return self.signature.pack(arguments)
 
     def arrays(

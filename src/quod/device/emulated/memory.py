@@ -43,7 +43,7 @@ class EmulatedMemory:
         self._lock = threading.RLock()
 
     def allocate(self, nbytes: int, *, zero: bool) -> Buffer:
-        """DeviceError if less than that is left."""
+        """Raise DeviceError if less than that is left."""
         nbytes = byte_count(nbytes)
         with self._lock:
             if self.in_use + nbytes > self.limit:

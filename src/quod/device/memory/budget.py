@@ -57,7 +57,7 @@ def check_reach(what: str, nbytes: int, most: int) -> None:
 def check_budget(
     what: str, needed: int, budget: int, *, fixed: int = 0, items: int = 0, unit: str = "items"
 ) -> None:
-    """DeviceError if `needed` bytes are more than `budget`; a plan calls it before it starts.
+    """Raise DeviceError if `needed` bytes are more than `budget`; a plan calls it before it starts.
 
     `what` names the work. Where its peak is `fixed` bytes and the rest grows with a number of
     `items`, give both, and the error says how many items fit.

@@ -38,7 +38,7 @@ class Space:
         self._lost = self._lost or why
 
     def check(self) -> None:
-        """DeviceError if its memory is gone."""
+        """Raise DeviceError if the memory was lost."""
         if self._lost is not None:
             raise DeviceError(f"the memory of {self.name} is gone: {self._lost}")
 
@@ -258,7 +258,7 @@ def overlap(one: Buffer | Array, other: Buffer | Array) -> bool:
 
 
 def check_same_size(source: Buffer, target: Buffer) -> None:
-    """DeviceError unless both are buffers, and all bytes of one fit the other exactly."""
+    """Raise DeviceError unless both are buffers, and all bytes of one fit the other exactly."""
     for given in (source, target):
         instance("the memory to copy", given, Buffer, "allocate or upload one", error=DeviceError)
     if source.nbytes != target.nbytes:

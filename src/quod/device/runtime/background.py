@@ -117,7 +117,7 @@ class Background:
         self._waiting = kept
 
     def close(self) -> None:
-        """Waits for the tasks that were begun; the others are dropped."""
+        """Wait for the tasks that have started; drop the others."""
         with self._changed:
             self._drop()
             self._changed.notify_all()

@@ -43,7 +43,7 @@ class Cancellation:
         self.requested = False
 
     def cancel(self) -> None:
-        """Stops what is being done and all that comes after it; may be called more than once."""
+        """Stop what is being done and all that comes after it; may be called more than once."""
         with self._lock:
             self.requested = True
             running = tuple(self._running)
@@ -64,7 +64,7 @@ class Cancellation:
             self._running = [each for each in self._running if each is not running]
 
     def check(self, what: str) -> None:
-        """DeviceError if it was cancelled."""
+        """Raise DeviceError if it was cancelled."""
         if self.requested:
             raise DeviceError(f"{what} was stopped")
 

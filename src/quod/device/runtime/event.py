@@ -37,7 +37,7 @@ class Completion:
         return self._done.wait(timeout)
 
     def call_when_done(self, callback: Callable[[], None]) -> None:
-        """Calls back once it is complete, at once if it is."""
+        """Call back once it is complete, at once if it is."""
         with self._lock:
             if not self._done.is_set():
                 self._callbacks.append(callback)
@@ -72,7 +72,7 @@ class Event:
         return self._completion is not None and self._completion.is_done()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Waits until it is passed; False if that takes longer than `timeout` seconds.
+        """Wait until it is passed; False if that takes longer than `timeout` seconds.
 
         Raises DeviceError if the recording was not submitted, or ended before.
         """

@@ -125,7 +125,7 @@ class Outcome(Generic[T]):
             del self
 
     def then(self, action: Callable[[], object]) -> None:
-        """Calls `action` once the task is done: now, or by the thread that does it."""
+        """Call `action` once the task is done: now, or by the thread that does it."""
         with self._changing:
             if not self._done:
                 self._actions.append(action)

@@ -49,7 +49,7 @@ def _refuse(device: Place, kernel: Any) -> NoReturn:
 
 
 def check_groups(kernel: Compiled, groups: int, log2_groups: int = LOG2_GROUPS) -> None:
-    """DeviceError unless there are 0 to 2**log2_groups - 1 workgroups."""
+    """Raise DeviceError unless there are 0 to 2**log2_groups - 1 workgroups."""
     if not 0 <= groups < 1 << log2_groups:
         raise DeviceError(
             f"kernel {kernel.name} was launched with {groups} workgroups; there may be 0 to "

@@ -71,7 +71,7 @@ class Link:
     def _fill(
         self, given: Buffer, spans: list[tuple[int, int]], number: int
     ) -> SubmittedStream | None:
-        """Begins to bring a span of the buffer to the host, if there is one."""
+        """Begin to bring a span of the buffer to the host, if there is one."""
         if number == len(spans):
             return None
         start, stop = spans[number]

@@ -36,7 +36,7 @@ class Staged:
     stored: tuple[tuple[Buffer, Array], ...]
 
     def bring_back(self, device: AnyDevice) -> None:
-        """Copies what the kernel stored to the arrays."""
+        """Copy what the kernel stored to the arrays."""
         for buffer, array in self.stored:
             device.download(buffer, array)
 
@@ -57,7 +57,7 @@ def begin_launch(
 
 
 def stage(device: AnyDevice, signature: Signature, arguments: Sequence[Argument]) -> Staged:
-    """Uploads the arrays among the arguments; DeviceError for one that does not fit.
+    """Upload the arrays among the arguments; DeviceError for one that does not fit.
 
     Arrays that share memory share it on the device, too.
     """

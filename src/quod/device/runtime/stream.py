@@ -112,12 +112,12 @@ class IdleStream(_Stream):
     state = "idle"
 
     def record(self) -> RecordingStream:
-        """Begins a recording."""
+        """Begin a recording."""
         self._leave("record")
         return RecordingStream(self._device, self.name)
 
     def replay(self, recording: Recording) -> RecordedStream:
-        """Takes a recording that was made before on the same device."""
+        """Take a recording that was made before on the same device."""
         self._check()
         if recording.device != self._device.name:
             raise DeviceError(
@@ -236,7 +236,7 @@ class RecordingStream(_Stream):
         self._steps.append(step)
 
     def fill(self, target: Buffer, word: int = 0, *, label: str = "fill") -> None:
-        """Sets every 32-bit word of a buffer."""
+        """Set every 32-bit word of a buffer."""
         self._check()
         instance("what is filled", target, Buffer, "allocate or upload one", error=DeviceError)
         self._check_reached(target, host=False)
@@ -249,7 +249,7 @@ class RecordingStream(_Stream):
         self._steps.append(step)
 
     def _check_reached(self, memory: Memory, *, host: bool) -> None:
-        """DeviceError unless memory is the device's, or the host's where that is meant."""
+        """Raise DeviceError unless memory is the device's, or the host's where that is meant."""
         buffer = memory if isinstance(memory, Buffer) else Buffer.wrap(memory)
         wanted = HOST if host else self._device.space
         if buffer.space is not wanted:
@@ -280,7 +280,7 @@ class RecordingStream(_Stream):
         self._steps.append(Await(f"wait for {event.name}", after, event=event))
 
     def finish(self) -> RecordedStream:
-        """Ends the recording."""
+        """End the recording."""
         self._leave("finish")
         recording = Recording(self._device.name, tuple(self._steps), self._device.space)
         return RecordedStream(self._device, self.name, recording)
@@ -298,7 +298,7 @@ class RecordedStream(_Stream):
     def submit(
         self, timeline: Timeline | None = None, *, parent: Stage | None = None
     ) -> SubmittedStream:
-        """Begins the work, beside the caller's. Each step is a stage of `timeline`.
+        """Start the work concurrently with the caller. Each step is a stage of `timeline`.
 
         The stages are inside `parent`, or the caller's innermost stage.
         """
@@ -338,12 +338,12 @@ class SubmittedStream(_Stream):
         return self._submission.is_done
 
     def cancel(self) -> None:
-        """Stops the work as soon as possible; `wait` then raises DeviceError."""
+        """Stop the work as soon as possible; `wait` then raises DeviceError."""
         self._check()
         self._submission.cancel()
 
     def wait(self) -> IdleStream:
-        """Waits for the work and raises what went wrong in it. Ctrl-C stops the work."""
+        """Wait for the work and raise its error, if any. Ctrl-C stops the work."""
         self._leave("wait")
         self._submission.wait()
         return IdleStream(self._device, self.name)

@@ -23,7 +23,7 @@ _lock = threading.Lock()
 
 
 def run_in_thread(task: Callable[[], None], name: str) -> None:
-    """Begins a task on a daemon thread of its own for as long as it takes, called `name`."""
+    """Start a task on a new daemon thread called `name`."""
     global _process
     with _lock:
         if _process != os.getpid():
@@ -126,7 +126,7 @@ class BackgroundSubmission(ABC):
             self._finished.set()
 
     def _check(self, label: str) -> None:
-        """DeviceError if the work was cancelled."""
+        """Raise DeviceError if the work was cancelled."""
         self._cancellation.check(f"the work of the stream, at {label},")
 
     def _await(self, completion: Completion, label: str) -> None:

@@ -122,7 +122,7 @@ def required_limits(wanted: WgslLimits) -> dict[str, int]:
 
 
 def check_portable(properties: AdapterProperties) -> None:
-    """DeviceError for an adapter that has less than WebGPU asks of each."""
+    """Raise DeviceError for an adapter that has less than WebGPU asks of each."""
     least = WgslLimits()
     for name, key in _LIMIT_NAMES.items():
         has, wanted = getattr(properties.limits, name), getattr(least, name)

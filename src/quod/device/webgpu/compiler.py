@@ -229,5 +229,5 @@ class PipelineCompiler:
         return KernelError(f"kernel {source}: the driver refuses the WGSL: {error}{origin}{where}")
 
     def close(self) -> None:
-        """Waits for what was begun; the rest is dropped."""
+        """Wait for started compilations; drop the others."""
         self._background.close()

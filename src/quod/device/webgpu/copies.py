@@ -27,7 +27,7 @@ def _doing() -> str:
 
 
 def upload(session: Session, data: Array, target: Buffer) -> None:
-    """Copies bytes of the host; comes back when they have been read, and before they are there."""
+    """Copy bytes of the host; return when they have been read, before the copy has arrived."""
     allocation, start, size = whole_words(target)
     if size <= _SMALL_BYTES:
         padded = np.zeros(size, np.uint8)
@@ -46,7 +46,7 @@ def upload(session: Session, data: Array, target: Buffer) -> None:
 
 
 def download(session: Session, source: Buffer, data: Array) -> None:
-    """Copies to bytes of the host, and waits for them."""
+    """Copy to bytes of the host, and wait for them."""
     allocation, begin, extra = readable_words(source)
     pieces: deque[tuple[Receipt, StagingBuffer, Array]] = deque()
     with session.lease(session.downloads) as lease:

@@ -279,7 +279,7 @@ class WebGpuDevice(OpenedDevice):
         return target
 
     def download(self, buffer: Buffer, array: Array | ForeignArray) -> None:
-        """Copies a buffer into a host array of as many bytes, contiguous in C order."""
+        """Copy a buffer into a host array of as many bytes, contiguous in C order."""
         target = Buffer.to_write(array)
         check_same_size(buffer, target)
         self._check_own(buffer)
@@ -301,7 +301,7 @@ class WebGpuDevice(OpenedDevice):
     # --- execution
 
     def launch(self, kernel: WebGpuKernel, groups: Groups, *arguments: LaunchArgument) -> None:
-        """Runs `groups` workgroups and waits for them.
+        """Run `groups` workgroups and wait for them.
 
         Arrays are copied to the adapter and, where the kernel stores through them, back. Ctrl-C
         ends the wait; the GPU finishes what it has begun, and what it stores until then is
@@ -340,7 +340,7 @@ class WebGpuDevice(OpenedDevice):
     def submit(
         self, recording: Recording, name: str, *, timeline: Timeline | None, parent: Stage | None
     ) -> WebGpuSubmission:
-        """Begins to run recorded work on a thread of its own; streams call it."""
+        """Start recorded work on a new thread; streams call it."""
         self.space.check()
         return WebGpuSubmission(self.session, self._programs, recording, name, timeline, parent)
 

@@ -133,7 +133,7 @@ class Encoding:
         self.count += 1
 
     def finish_times(self, downloads: StagingLease) -> Times | None:
-        """Ends the timing of times, which are read when the work is done."""
+        """End the timing of times, which are read when the work is done."""
         if not self._steps:
             return None
         usage = self._session.native.wgpu.BufferUsage

@@ -152,7 +152,7 @@ class WebGpuKernel(ShownKernel):
         return text_digest("\n".join(sorted(texts)))
 
     def wait_until_compiled(self) -> None:
-        """Waits for the pipelines that were asked for; KernelError if one was refused."""
+        """Wait for the requested pipelines; raise KernelError if one was rejected."""
         for variant in tuple(self._variants.values()):
             variant.pipeline()
 

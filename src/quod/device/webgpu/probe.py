@@ -35,7 +35,7 @@ class Seen:
 
 
 def probe(session: Session, properties: AdapterProperties) -> Seen:
-    """Runs what tells; DeviceError if the adapter does not compute at all."""
+    """Run the probes; raise DeviceError if the adapter does not compute at all."""
     size = 0
     if "subgroup" in session.gpu.features and properties.has_one_subgroup_size:
         found = _run(session, "subgroups", SUBGROUPS, 2 * SUBGROUP_LANES).reshape(-1, 2)

@@ -216,7 +216,7 @@ class WebGpuQueue:
         return not self._outstanding
 
     def wait(self, ready: Callable[[], bool], stop: Callable[[], bool] | None = None) -> bool:
-        """Waits until `ready` says so; False if `stop` does before. Ctrl-C is seen meanwhile.
+        """Wait until `ready` says so; False if `stop` does before. Ctrl-C is seen meanwhile.
 
         DeviceError if the device is given up.
         """

@@ -138,7 +138,7 @@ class Session:
         return StagingLease(ring, self.queue)
 
     def read_download(self, staging: StagingBuffer, start: int, target: Array) -> None:
-        """Copies what a download has put there to host memory; waits for it first."""
+        """Wait for a download into this buffer, and copy its bytes to host memory."""
         mapping = staging.mapping
         assert mapping is not None
         self.queue.wait(lambda: mapping.is_done)
@@ -147,7 +147,7 @@ class Session:
         self.downloads.read(staging, start, target)
 
     def wait_for(self, receipt: Receipt) -> None:
-        """Waits until a submission is done; DeviceError if it failed or was cancelled."""
+        """Wait until a submission is done; raise DeviceError if it failed or was cancelled."""
         stop = cancellation.current()
         stopped = None if stop is None else lambda: stop.requested
         if not self.queue.wait(lambda: receipt.is_done, stopped):

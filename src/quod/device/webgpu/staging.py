@@ -123,18 +123,18 @@ class StagingRing:
         return not full
 
     def write(self, buffer: StagingBuffer, data: Array) -> None:
-        """Puts bytes into a buffer for an upload, and leaves it to the GPU."""
+        """Put bytes into a buffer for an upload, and pass it to the GPU."""
         target = self._native.mapped_bytes(buffer.handle, buffer.nbytes, mode=WRITE)
         target[: data.nbytes] = data
         del target
         self._native.unmap(buffer.handle)
 
     def begin_reading(self, buffer: StagingBuffer) -> None:
-        """Asks for what a download has put there; call it when that was submitted."""
+        """Start mapping a buffer to read a download; call it after its submission."""
         buffer.mapping = self._native.map(buffer.handle, READ, buffer.nbytes)
 
     def read(self, buffer: StagingBuffer, start: int, target: Array) -> None:
-        """Copies bytes from `start` on to host memory."""
+        """Copy bytes from `start` on to host memory."""
         source = self._native.mapped_bytes(buffer.handle, buffer.nbytes, mode=READ)
         target[:] = source[start : start + target.nbytes]
         del source
@@ -207,7 +207,7 @@ class StagingLease:
         self._ring.release(buffer)
 
     def drop(self) -> None:
-        """Ends the use of what is held, of work that was given up; the GPU may still use it."""
+        """End the use of what is held, of work that was given up; the GPU may still use it."""
         while self._held:
             buffer = self._held.pop()
             if not self._queue.is_dead:

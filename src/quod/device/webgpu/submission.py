@@ -244,7 +244,7 @@ class WebGpuSubmission(BackgroundSubmission):
         return describe
 
     def _drain(self) -> None:
-        """Waits for all that was submitted."""
+        """Wait for all that was submitted."""
         while self._flights:
             self._wait_for_first()
 
