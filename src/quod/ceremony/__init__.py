@@ -1,7 +1,7 @@
-"""Ceremonies: powers of tau that many contribute to, and what their second phase shares with them.
+"""Ceremonies: powers of tau with many contributors, and parts shared with the second phase.
 
-Nobody knows a key's secrets unless everyone who contributed to it kept his. docs/ceremony.md says
-how one is held, and what it does not promise. The names below load on first use (PEP 562).
+A key's secrets remain unknown if at least one contributor forgot the own secret. docs/ceremony.md
+describes how to hold one, and its limits. The names below load on first use (PEP 562).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Beacons: contributions whose secret follows from a public value that nobody knew before.
+"""Beacons: contributions whose secret is derived from a previously unknown public value.
 
-The value is hashed 2**n times with SHA-256, so that nobody can try many values; what comes out
-seeds a stream that gives the secrets, as snarkjs has it.
+The value is hashed 2**n times with SHA-256, so that trying many values is infeasible. The result
+seeds the stream from which secrets are drawn, as in snarkjs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,11 @@ _STRETCH = 1 << 16
 
 @frozen
 class Beacon:
-    """The public value, 1 to 255 bytes, and n of the 2**n times that it is hashed."""
+    """A beacon.
+
+    value: the public value, 1 to 255 bytes.
+    exponent: the value is hashed 2**exponent times.
+    """
 
     value: bytes
     exponent: int

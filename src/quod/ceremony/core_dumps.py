@@ -18,12 +18,11 @@ _outside: tuple[tuple[int, int] | None, int] = (None, 0)
 
 @contextlib.contextmanager
 def no_core_dumps() -> Iterator[None]:
-    """Keeps the system from writing this process's memory to a file, should it crash.
+    """Disable core dumps of this process in the body.
 
-    The limit on core files says nothing to a system that pipes them into a program, as many do, so
-    that on Linux the process is not dumpable at all meanwhile; nor may others of the same user look
-    into it. Blocks may be in several threads at once: what was there before comes back after the
-    last one.
+    The limit on core files does not apply to dumps that the system pipes to a handler, so on Linux
+    the process is also made non-dumpable; this also prevents other processes of the user from
+    reading its memory. Threads may enter concurrently: the earlier state returns after the last.
     """
     global _blocks, _outside
     with _lock:
@@ -53,7 +52,7 @@ def forbid_core_dumps() -> None:
 
 
 def _limit(size: int, *, for_good: bool = False) -> tuple[int, int] | None:
-    """Sets the limit on core files and gives what it was; None for a system that has none."""
+    """Set the limit on core files, and return the old one; None on systems without a limit."""
     try:
         import resource
     except ImportError:
@@ -64,7 +63,7 @@ def _limit(size: int, *, for_good: bool = False) -> tuple[int, int] | None:
 
 
 def _dumpable(value: int) -> int:
-    """Sets whether this process may be dumped and gives what it was; only 0 and 1 can be set."""
+    """Set whether this process is dumpable (0 or 1), and return the old value."""
     if sys.platform != "linux":
         return 0
     call = ctypes.CDLL(None, use_errno=True).prctl

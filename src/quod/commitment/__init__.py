@@ -1,8 +1,7 @@
 """Commitments to multilinear polynomials, and proofs of their values at points.
 
-`Scheme` is what all have in common; `Raw` sends the table itself, `Ligero` takes a code and hashes,
-`Hyrax` and `HyperKzg` commit to it in BN254. None hides anything. The names below load on first use
-(PEP 562).
+`Scheme` is the common interface. `Raw` sends the table itself, `Ligero` uses a code and hashes,
+`Hyrax` and `HyperKzg` commit in BN254. None is hiding. The names below load on first use (PEP 562).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Several claims about one polynomial as one, by a sumcheck.
+"""Reduction of several claims about one polynomial to one, by a sumcheck.
 
-Claims (z, v) and (z', v'), ... are shown by the sum over the cube of V(x) * W(x) with
-W(x) = eq(z, x) + a' * eq(z', x) + ..., which is v + a' * v' + ... for all a' only if all of them
-hold. The sumcheck leaves V at one point.
+Claims (z, v), (z', v'), ... are proved by the sum over the hypercube of V(x) * W(x) with
+W(x) = eq(z, x) + a' * eq(z', x) + .... It equals v + a' * v' + ... for all a' only if all claims
+hold. The sumcheck leaves a claim about V at one point.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def weigh_corners(
     *,
     field: FieldSpec,
 ) -> None:
-    """weights[x], for n: the sum over claims of its high factor and its low factor at x."""
+    """weights[x] = the sum over claims of high factor * low factor at x, for x below n."""
     f, x = field_arithmetic(k, field), k.global_id()
     with k.if_(x < n):
         high = x >> log_low
@@ -57,9 +57,9 @@ def shown_as_one(
     device: AnyDevice, field: FieldSpec, log2_size: int, table: Buffer,
     claims: Sequence[Claim], writer: ProofWriter,
 ) -> Claim:  # fmt: skip
-    """The claim that is left of some about a table of elements of `field`, a prime field.
+    """Prove the reduction of claims about a table over a prime field; return the claim left.
 
-    Nothing is sent of one claim, which is absorbed as all are.
+    All claims are absorbed; a single claim needs no message.
     """
     factors = _begun(field, check_claims(field, log2_size, claims), writer.transcript)
     if len(claims) == 1:
@@ -93,7 +93,7 @@ def shown_as_one(
 def read_as_one(
     field: FieldSpec, log2_size: int, claims: Sequence[Claim], reader: ProofReader
 ) -> Claim:
-    """The claim that is left, if the others are true; VerificationError where they are not."""
+    """Verify the reduction and return the claim left; VerificationError if it does not hold."""
     claims = check_claims(field, log2_size, claims)
     factors = _begun(field, claims, reader.transcript)
     if len(claims) == 1:
@@ -111,7 +111,7 @@ def read_as_one(
 
 
 def _begun(field: FieldSpec, claims: Sequence[Claim], transcript: Transcript) -> list[PlainElement]:
-    """Absorbs claims, and draws a factor for each but the first, whose factor is 1.
+    """Absorb claims, and draw a factor for each except the first, whose factor is 1.
 
     InputError for a transcript that binds no table (`Transcript.check_bound`).
     """

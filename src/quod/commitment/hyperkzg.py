@@ -36,10 +36,11 @@ _CURVE = GROUP.curve
 
 @frozen(eq=False)
 class HyperKzg:
-    """A point of BN254 G1; openings have one more and two elements a variable. **Hides nothing.**
+    """HyperKZG in BN254. **Not hiding.**
 
-    Tables are of BN254's scalars, and have at most as many entries as the reference string powers.
-    Binding rests on that nobody knows tau, and on the algebraic group model.
+    A commitment is a point of G1; an opening has one point more and two elements per variable.
+    Tables are over BN254's scalars, with at most as many entries as the reference string has
+    powers. It is binding in the algebraic group model if nobody knows tau.
     """
 
     reference: ReferenceString
@@ -67,9 +68,9 @@ class HyperKzg:
         self, device: DeviceChoice, field: FieldSpec, log2_size: int, *,
         allow_bits: int = LEAST_BITS,
     ) -> HyperKzgCommitter:  # fmt: skip
-        """A prover with its part of the reference string on a device.
+        """Upload the powers for a table to a device, and return a prover.
 
-        InputError where the string has too few powers.
+        InputError if the reference string has too few powers.
         """
         check_scheme_bits(self, field, log2_size, allow_bits)
         return HyperKzgCommitter(
@@ -80,7 +81,7 @@ class HyperKzg:
         self, reader: ProofReader, field: FieldSpec, log2_size: int, *,
         allow_bits: int = LEAST_BITS,
     ) -> HyperKzgCommitment:  # fmt: skip
-        """Reads a commitment; InputError for what is none."""
+        """Read a commitment; InputError for malformed bytes."""
         check_scheme_bits(self, field, log2_size, allow_bits)
         log2_size = group_size(field, log2_size)
         (point,) = reader.points(Label.COMMITMENT, GROUP, 1)
@@ -97,7 +98,7 @@ class HyperKzgCommitment:
     point: Point
 
     def check(self, claims: Sequence[Claim], reader: ProofReader) -> None:
-        """One product of three pairings."""
+        """See `Commitment.check`; takes one product of three pairings."""
         field, n, p = self.field, self.log2_size, self.field.modulus.value
         claim = read_as_one(field, n, claims, reader)
         folds = reader.points(Label.OPENING, GROUP, n - 1)

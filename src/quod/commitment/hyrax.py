@@ -34,16 +34,17 @@ from quod.transcript.messages import ProofReader, ProofWriter
 
 
 def log_rows(log2_size: int) -> int:
-    """The matrix has so many rows, as a logarithm: the first variables; the others are columns."""
+    """The base-2 logarithm of the matrix's rows: the number of leading variables that are rows."""
     return log2_size // 2
 
 
 @frozen
 class Hyrax:
-    """A point of BN254 G1 for each row, then an element of Fr for each column. **Hides nothing.**
+    """Hyrax in BN254. **Not hiding.**
 
-    Tables are of BN254's scalars. The bases are hashed to the curve (`quod.commitment.hyrax_bases`)
-    and those of one size kept in memory. Binding rests on the discrete logarithm in G1.
+    A commitment has a point of G1 per row, an opening an element of Fr per column. Tables are over
+    BN254's scalars. The bases are hashed to the curve (`quod.commitment.hyrax_bases`), and those of
+    one size are kept in memory. It is binding if discrete logarithms in G1 are hard.
     """
 
     name = "hyrax"
@@ -60,7 +61,7 @@ class Hyrax:
         self, device: DeviceChoice, field: FieldSpec, log2_size: int, *,
         allow_bits: int = LEAST_BITS,
     ) -> HyraxCommitter:  # fmt: skip
-        """A prover with its bases on a device."""
+        """Upload the bases to a device, and return a prover."""
         check_scheme_bits(self, field, log2_size, allow_bits)
         return HyraxCommitter(resolve_device(device), group_size(field, log2_size))
 
@@ -68,7 +69,7 @@ class Hyrax:
         self, reader: ProofReader, field: FieldSpec, log2_size: int, *,
         allow_bits: int = LEAST_BITS,
     ) -> HyraxCommitment:  # fmt: skip
-        """Reads the commitments of all rows; InputError for what is none."""
+        """Read the commitments to all rows; InputError for malformed bytes."""
         check_scheme_bits(self, field, log2_size, allow_bits)
         log2_size = group_size(field, log2_size)
         rows = reader.points(Label.COMMITMENT, GROUP, 1 << log_rows(log2_size))
@@ -84,7 +85,7 @@ class HyraxCommitter(GroupCommitter):
         super().__init__(device, log2_size, hashed_bases(self._log_columns), 1 << rows)
 
     def open(self, claims: Sequence[Claim], writer: ProofWriter) -> None:
-        """Sends the weighted sum of all rows."""
+        """Send the weighted sum of all rows."""
         claim, table = self.claim_left(claims, writer)
         weights = equalities(self._field, claim.point[: log_rows(self._log2_size)])
         row = weighted_rows(
@@ -95,14 +96,14 @@ class HyraxCommitter(GroupCommitter):
 
 @frozen
 class HyraxCommitment:
-    """The commitments of all rows, None for that of zeros."""
+    """The commitments to all rows; None for a row of zeros."""
 
     field: FieldSpec
     log2_size: int
     rows: tuple[Point, ...]
 
     def check(self, claims: Sequence[Claim], reader: ProofReader) -> None:
-        """One inner product and one MSM over the bases and the commitments."""
+        """See `Commitment.check`; takes one inner product, and one MSM over bases and rows."""
         field, log_columns = self.field, self.log2_size - log_rows(self.log2_size)
         claim = read_as_one(field, self.log2_size, claims, reader)
         row = reader.elements(Label.OPENING, field, 1 << log_columns)

@@ -1,4 +1,4 @@
-"""No commitment: the table itself, which the verifier evaluates."""
+"""The raw scheme: the proof has the table itself, which the verifier evaluates."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Raw:
 
     @property
     def name(self) -> str:
-        """By which commands know the scheme."""
+        """The scheme's name on the command line."""
         return "raw"
 
     def parameters(self) -> str:
@@ -39,7 +39,7 @@ class Raw:
         return "raw"
 
     def error_terms(self, field: FieldSpec, log2_size: int) -> dict[str, Fraction]:
-        """Nothing goes wrong by chance."""
+        """Return no terms: a false claim is never accepted."""
         check_size(field, log2_size)
         return {}
 
@@ -47,7 +47,7 @@ class Raw:
         self, device: DeviceChoice, field: FieldSpec, log2_size: int, *,
         allow_bits: int = LEAST_BITS,
     ) -> RawCommitter:  # fmt: skip
-        """A prover, with memory for the table where elements are held in another form."""
+        """Return a prover, with memory for canonical elements if memory has another form."""
         check_scheme_bits(self, field, log2_size, allow_bits)
         return RawCommitter(resolve_device(device), field, check_size(field, log2_size))
 
@@ -55,7 +55,7 @@ class Raw:
         self, reader: ProofReader, field: FieldSpec, log2_size: int, *,
         allow_bits: int = LEAST_BITS,
     ) -> RawCommitment:  # fmt: skip
-        """Reads a table; InputError for what is none."""
+        """Read a table; InputError for malformed bytes."""
         check_scheme_bits(self, field, log2_size, allow_bits)
         log2_size = check_size(field, log2_size)
         table = reader.digested_words(Label.COMMITMENT, field.modulus, 1 << log2_size)
@@ -71,7 +71,7 @@ class RawCommitment:
     table: Words
 
     def check(self, claims: Sequence[Claim], reader: ProofReader) -> None:
-        """VerificationError for a claim that is false."""
+        """Raise VerificationError for a false claim."""
         entries = words_to_integers(self.field.modulus, self.table)
         for claim in check_claims(self.field, self.log2_size, claims):
             if evaluated(self.field, entries, claim.point).coefficients != claim.value:
@@ -79,7 +79,7 @@ class RawCommitment:
 
 
 def evaluated(field: FieldSpec, table: Sequence[int], point: Sequence[Plain]) -> PlainElement:
-    """The value at a point of the multilinear polynomial with a table over the prime field."""
+    """Evaluate at a point the multilinear polynomial of a table over the prime field."""
     total = PlainElement.zero(field)
     for weight, entry in zip(equalities(field, point), table, strict=True):
         total += weight * entry

@@ -32,7 +32,7 @@ _PAGE_WORDS = 1 << 10
 def send_elements(
     k: Builder, n: U32, table: Pointer[U32], message: Pointer[U32], *, modulus: Modulus
 ) -> None:
-    """n elements as a message has them: canonical integers, not in Montgomery form."""
+    """Convert n elements to the canonical integers of a message."""
     f, i = field_arithmetic(k, modulus, inlined=True), k.global_id()
     with k.if_(i < n):
         k.store(message, i * modulus.words, *message_words(f, f.load(table, i)))
@@ -77,15 +77,18 @@ class RawCommitter:
         self._message_there: tuple[ProofWriter, int] | None = None
 
     def commit(self, table: Buffer, writer: ProofWriter) -> None:
-        """Sends the table."""
+        """Send the table."""
         check_table(self._field, self._log2_size, table)
         self._keep()
         (place,) = self.commit_each(table, [writer])
         self._message_there = writer, place
 
     def commit_each(self, tables: Buffer, writers: Sequence[ProofWriter]) -> list[int]:
-        """Sends a table by each writer, whose transcripts are of one hash; `tables` are as many as
-        there is memory for, one after the other. Gives the places of the messages."""
+        """Send a table by each writer; return the indices of the messages.
+
+        tables: as many concatenated tables as the committer has memory for.
+        writers: their transcripts must use the same hash.
+        """
         self._arrive()
         hash = writers[0].transcript.hash
         if self._work is None or not self._work[0].is_of(tables, hash):
@@ -103,18 +106,18 @@ class RawCommitter:
         ]
 
     def open(self, claims: Sequence[Claim], writer: ProofWriter) -> None:
-        """Sends nothing but what is on its way; the next table may come then."""
+        """Send nothing, but finish the download of the table, so that the next may follow."""
         check_claims(self._field, self._log2_size, claims)
         self._keep()
 
     def end(self) -> None:
-        """Has what is on its way arrive; claims about raw tables take no further message."""
+        """Finish the downloads; claims about raw tables need no further message."""
         self._arrive()
         if not all_canonical(self._field.modulus, self._words):
             raise not_written(self._device, "a table")
 
     def abandon(self) -> None:
-        """Ends what is on its way and wanted by nobody, so that the tables may be written to."""
+        """Drop unfinished downloads, so that the tables may be written to."""
         with suppress(DeviceError):
             self._arrive()
 
@@ -127,7 +130,7 @@ class RawCommitter:
             self._message_there = None
 
     def _arrive(self) -> None:
-        """Waits for the elements of a table on their way."""
+        """Wait for the download of a table."""
         arriving, self._arriving = self._arriving, None
         if arriving is not None:
             arriving.wait()

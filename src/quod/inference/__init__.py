@@ -1,7 +1,7 @@
 """Verifiable inference: the logits of a perceptron of 8-bit weights, proven for committed weights.
 
-`Perceptron` is read from a GGUF file, `Prover` runs it and proves what it found, `verify` is plain
-Python. The weights are bound, not hidden. The names below load on first use (PEP 562).
+`Perceptron` reads a GGUF file, `Prover` runs it and proves the logits, and `verify` is plain
+Python. The weights are committed to, not hidden. The names below load on first use (PEP 562).
 """
 
 from __future__ import annotations

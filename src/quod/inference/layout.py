@@ -50,32 +50,32 @@ class Places:
 
     @property
     def log_hidden(self) -> int:
-        """The outputs of a hidden layer, padded to the widest."""
+        """Base-2 logarithm of the outputs of a hidden layer, padded to the widest."""
         return log2_up(max(self.widths[1:-1]))
 
     @property
     def log_activations(self) -> int:
-        """The outputs of a hidden layer for all images."""
+        """Base-2 logarithm of the outputs of a hidden layer for all images."""
         return self.log_images + self.log_hidden
 
     def log_rows(self, layer: int) -> int:
-        """The outputs of a layer."""
+        """Base-2 logarithm of the outputs of a layer."""
         return self.log_hidden if layer < self.hidden else log2_up(self.widths[-1])
 
     def log_columns(self, layer: int) -> int:
-        """The inputs of a layer."""
+        """Base-2 logarithm of the inputs of a layer."""
         return self.log_hidden if layer else log2_up(self.widths[0])
 
     # --- what is committed of the activations
 
     @property
     def log_block(self) -> int:
-        """The entries of each column of the committed table of activations."""
+        """Base-2 logarithm of the entries of each column of the committed table."""
         return max(self.log_activations, self.table_bits, LIMB_BITS)
 
     @property
     def log_blocks(self) -> int:
-        """The columns of all layers, and the two of multiplicities."""
+        """Base-2 logarithm of the number of columns, with the two of multiplicities."""
         return log2_up(COLUMNS * self.hidden + 2)
 
     @property
@@ -113,10 +113,10 @@ class Places:
         return tuple(offsets)
 
     def log_weights_of(self, layer: int) -> int:
-        """The weights of a layer."""
+        """Base-2 logarithm of the weights of a layer."""
         return self.log_rows(layer) + self.log_columns(layer)
 
     @property
     def log_weights(self) -> int:
-        """The weights of all layers."""
+        """Base-2 logarithm of the weights of all layers."""
         return log2_up(sum(1 << self.log_weights_of(each) for each in range(self.hidden + 1)))

@@ -1,4 +1,4 @@
-"""Runs a perceptron on a device: products of 8-bit numbers, added up in 32 bits."""
+"""Evaluation of a perceptron on a device: 8-bit products with 32-bit sums."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def dense_sums(
     k: Builder, n: U32, outputs: U32, inputs: U32, weights: Pointer[I8], images: Pointer[I8],
     biases: Pointer[I32], sums: Pointer[I32],
 ) -> None:  # fmt: skip
-    """sums[i], for n: the bias and the products of an image's numbers with an output's weights.
+    """sums[i] = bias + the dot product of an image and an output's weights, for i below n.
 
     The output is i % outputs, the image i // outputs.
     """
@@ -51,9 +51,9 @@ class Activations:
 
 
 def run(device: DeviceChoice, perceptron: Perceptron, images: object) -> Activations:
-    """All activations and the logits of images, whole numbers of 0 to 127, one a row.
+    """Compute all activations and the logits of images; results are equal on every device.
 
-    The same on every device. InputError for other images.
+    images: integers in 0 to 127, a row per image; InputError for other values or shapes.
     """
     device = resolve_device(device)
     values = check_images(images, perceptron.layers[0].inputs)

@@ -78,10 +78,10 @@ class Layer:
 
 @frozen(eq=False)
 class Perceptron:
-    """Layers, each of which takes the outputs of the one before it; at least one is hidden.
+    """A perceptron with at least one hidden layer; it has read-only copies of the arrays.
 
-    InputError for layers that do not fit together, and for rows whose sums could be as large as
-    2**31 or, rescaled, 2**15. It has copies, which are read-only.
+    InputError for layers that do not fit together, and for rows whose sums could reach 2**31 or,
+    rescaled, 2**15.
     """
 
     layers: tuple[Layer, ...]
@@ -112,12 +112,12 @@ class Perceptron:
 
     @property
     def hidden(self) -> tuple[Layer, ...]:
-        """The layers but the last."""
+        """All layers except the last."""
         return self.layers[:-1]
 
     @property
     def table_bits(self) -> int:
-        """Bits of the numbers, with their sign, that a rescaled sum can be."""
+        """Bits, including the sign, of the largest possible rescaled sum."""
         largest = 0
         for layer in self.hidden:
             assert layer.multipliers is not None
@@ -127,7 +127,7 @@ class Perceptron:
 
     @classmethod
     def open(cls, path: Path) -> Perceptron:
-        """Reads a GGUF file; InputError names the tensor that is missing or of another type."""
+        """Read a GGUF file; InputError names a tensor that is missing or of another type."""
         file = Gguf.open(path, owned=True, most_bytes=_MOST_BYTES)
         kind = file.metadata.get(_ARCHITECTURE)
         if not isinstance(kind, str) or kind != _KIND:
@@ -153,7 +153,7 @@ class Perceptron:
             raise InputError(f"{file.path}: {error}") from None
 
     def write(self, path: Path) -> None:
-        """Writes a GGUF file."""
+        """Write a GGUF file."""
         tensors: dict[str, tuple[str, NDArray[Any]]] = {}
         for number, layer in enumerate(self.layers):
             tensors[f"layer.{number}.weight"] = "I8", layer.weights
@@ -176,7 +176,7 @@ def clamped(quotients: Numbers) -> Numbers:
 
 
 def check_images(images: object, inputs: int) -> Numbers:
-    """Images as int64 of shape (images, inputs); InputError for other than numbers of 0 to 127."""
+    """Return images as int64 (images, inputs); InputError for values outside 0 to 127."""
     array = plain_array("the images", images)
     if (
         array.dtype.kind not in "iu"
@@ -222,7 +222,7 @@ def _row(what: str, given: object, count: int, least: int) -> Numbers:
 
 
 def _kept(array: NDArray[T]) -> NDArray[T]:
-    """A copy that stays as it was checked."""
+    """Return a read-only copy."""
     own = np.array(array, order="C")
     own.setflags(write=False)
     return own

@@ -1,7 +1,7 @@
-"""The protocol, told once: what is claimed at which point, and what of it is left to open.
+"""The protocol for both sides: claims and their points, and the claims left to open.
 
-`Side` is the prover, who computes and writes each message, or the verifier, who reads it; either
-draws the same challenges and checks all that is said. The products of matrices are Thaler's ("Time-
+`Side` is the prover, which computes and writes each message, or the verifier, which reads it; both
+draw the same challenges and check all claims. Matrix products are proved as in Thaler ("Time-
 optimal interactive proofs for circuit evaluation", CRYPTO 2013): for random y and b
 
     sum over rows j of eq(y, j) m_j (W x)_j  =  sum over columns k of A(k) X(b, k)
@@ -72,7 +72,7 @@ class Side(Protocol):
 
 
 class Conversation:
-    """One proof."""
+    """One run of the protocol."""
 
     def __init__(self, side: Side, key: VerifyingKey, images: Numbers, logits: Numbers) -> None:
         self._side, self._key, self._images, self._logits = side, key, images, logits
@@ -82,7 +82,7 @@ class Conversation:
         self._weights: list[Claim] = []
 
     def run(self) -> None:
-        """VerificationError for logits that are not shown to be those of the images."""
+        """Run the protocol; VerificationError unless it proves the logits of the images."""
         side, places = self._side, self._places
         layers = range(places.hidden)
         side.commit()
@@ -106,7 +106,10 @@ class Conversation:
         side.open_weights(self._weights)
 
     def _at(self, point: Point, wanted: dict[int, Plain]) -> list[PlainElement]:
-        """The columns' values at a point; they are as wanted, and one claim more is to open."""
+        """Return the columns' values at a point, and add a claim to open.
+
+        VerificationError unless they equal the `wanted` values, by column.
+        """
         places, side = self._places, self._side
         padded = (*[self._zero.coefficients] * (places.log_block - len(point)), *point)
         sent = side.values(padded, 1 << places.log_blocks)
@@ -156,7 +159,7 @@ class Conversation:
         self._weight(last, rows, reduced.point, reduced.values[0])
 
     def _inner(self, layer: int, claim: PlainElement, rows: Point, images: Point) -> Reduced:
-        """The sum over the columns, whose activations are those of the layer before."""
+        """Run the sumcheck over the columns, with the activations of the layer before."""
         places = self._places
         variables = places.log_columns(layer)
         statement = Sumcheck(self._field, PRODUCT, variables, claim.coefficients)
@@ -172,7 +175,7 @@ class Conversation:
         return reduced
 
     def _weight(self, layer: int, rows: Point, columns: Point, weight: Plain) -> None:
-        """A claim about the committed weights."""
+        """Add a claim about the committed weights."""
         places = self._places
         size = places.log_weights_of(layer)
         block, bits = places.weight_offsets[layer] >> size, places.log_weights - size
@@ -182,11 +185,10 @@ class Conversation:
 
 
 def pair_at(field: FieldSpec, point: Point) -> tuple[PlainElement, PlainElement]:
-    """The table of pairs at a point: whole numbers with their sign, from the least, and what they
-    are as activations.
+    """Evaluate the table of pairs at a point: signed integers, ascending, and their activations.
 
-    Entries of the upper half are not negative: those with no bit but the lower seven are what they
-    are, the others 127.
+    Entries of the upper half are not negative: those of up to seven bits are their own activation,
+    the others have 127.
     """
     bits = len(point)
     number = range_at(field, point) - PlainElement.of(field, 1 << (bits - 1))
@@ -199,7 +201,7 @@ def pair_at(field: FieldSpec, point: Point) -> tuple[PlainElement, PlainElement]
 
 
 def matrix_at(field: FieldSpec, numbers: Numbers, rows: Point, columns: Point) -> PlainElement:
-    """The multilinear polynomial of a matrix, its last row repeated, zeros behind its columns."""
+    """Evaluate the multilinear polynomial of a matrix, padded by its last row and zero columns."""
     zero, count = PlainElement.zero(field), len(numbers)
     weights = equalities(field, rows)
     by_row = [*weights[: count - 1], sum(weights[count - 1 :], zero)]
@@ -218,7 +220,7 @@ def matrix_at(field: FieldSpec, numbers: Numbers, rows: Point, columns: Point) -
 def weighted(
     field: FieldSpec, weights: Sequence[PlainElement], values: Iterable[PlainElement | int]
 ) -> PlainElement:
-    """The sum of weights times values, as many as there are of the latter."""
+    """Return the sum of weights times values, for as many weights as there are values."""
     total = PlainElement.zero(field)
     for weight, value in zip(weights, values, strict=False):
         total += weight * value

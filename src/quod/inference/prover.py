@@ -50,20 +50,20 @@ from quod.validation import whole_number
 
 @frozen(eq=False)
 class Inference:
-    """The logits of some images, a row an image, and the proof that they are."""
+    """Logits, a row per image, and their proof."""
 
     logits: Numbers
     proof: bytes
 
 
 class Prover:
-    """Proves inferences of a perceptron, whose weights it has committed to, on a device.
+    """A prover of inferences on a device, which has committed to a perceptron's weights.
 
-    `key` is what verifiers need. It and proofs are checked before they are given away; DeviceError
-    for a device that made wrong ones. With the `key` that an earlier prover made it is not made
-    again: MismatchError for that of another perceptron. A new key takes its challenges from the
-    smallest field with which proofs of up to 4,096 images have `LEAST_BITS`. InputError for a key
-    with fewer bits than `allow_bits`.
+    key: the verifying key. By default it is created, with the smallest field of challenges for
+        which proofs of up to 4,096 images have `LEAST_BITS`; an earlier prover's key is reused.
+    Keys and proofs are verified before they are returned: DeviceError for a device with wrong
+    results. MismatchError for another perceptron's key, and InputError for a key with fewer bits
+    than `allow_bits`.
     """
 
     def __init__(
@@ -122,10 +122,10 @@ class Prover:
             raise lookups.wrong_proof(self.device, error) from None
 
     def prove(self, images: object) -> Inference:
-        """The logits of images, whole numbers from 0 to 127 a row an image, and their proof.
+        """Prove the logits of images: integers in 0 to 127, a row per image.
 
         InputError for other images, and for so many that the proof has fewer bits than the prover
-        allows; DeviceError for a device that made a wrong proof.
+        allows; DeviceError for a device that computed a wrong proof.
         """
         values = check_images(images, self.key.widths[0])
         self.key.check_bits(len(values), self._allow_bits)  # before anything is computed
@@ -142,7 +142,7 @@ class Prover:
 
 
 class _Writer:
-    """The prover's side. `Prover.prove` has checked the bits of all parts together."""
+    """The prover's side; `Prover.prove` has already checked the security bits of the proof."""
 
     def __init__(
         self, prover: Prover, images: Numbers, made: Activations, transcript: Transcript
@@ -177,7 +177,7 @@ class _Writer:
         return found
 
     def proof(self) -> bytes:
-        """All parts, the length before each."""
+        """The bytes of all parts, each preceded by its length."""
         return b"".join(len(part).to_bytes(LENGTH_BYTES, "little") + part for part in self._parts)
 
     def commit(self) -> None:
@@ -308,7 +308,7 @@ class _Writer:
 
 
 def _padded(places: Places, numbers: Numbers, log_columns: int, fill: int) -> Numbers:
-    """Rows of 2**log_columns, and the last one again up to a power of two of them."""
+    """Pad rows to 2**log_columns with `fill`, and repeat the last row up to a power of two."""
     found = np.full((1 << places.log_images, 1 << log_columns), fill, np.int64)
     found[: len(numbers), : numbers.shape[1]] = numbers
     found[len(numbers) :] = found[len(numbers) - 1]

@@ -139,9 +139,11 @@ class VerifyingKey:
         return proven
 
     def check_weights(self, *, allow_bits: int = LEAST_BITS) -> None:
-        """VerificationError unless `root` binds numbers of eight bits; InputError for a malformed
-        `weights_proof`, and if a proof of one image has fewer bits than `allow_bits`. `verify`
-        calls it, once for each key."""
+        """Verify that the committed weights have eight bits; `verify` does so once per key.
+
+        VerificationError unless `weights_proof` proves it. InputError if that is malformed, and if
+        a proof of one image has fewer bits than `allow_bits`.
+        """
         self.check_bits(1, allow_bits)
         _ = self.weights
 
@@ -152,7 +154,7 @@ class VerifyingKey:
 
     @property
     def digest(self) -> bytes:
-        """SHA3-256 of the key but for `weights_proof`."""
+        """SHA3-256 of the key without `weights_proof`."""
         numbers = (*self.widths, self.table_bits)
         parts = [" ".join(map(str, row)) for row in (numbers, *self.biases, *self.multipliers)]
         if self.field != FIELDS[0]:
@@ -168,7 +170,7 @@ def protocol_of(field: FieldSpec) -> str:
 def moved(
     error: InputError, *, by: int = 0, section: str | None = None, path: str | None = None
 ) -> InputError:
-    """An error about part of something, with the part's name and file, and what is before it."""
+    """Return an error about a part, with its section and path, and its offset moved by `by`."""
     if error.offset is None:
         return error if path is None else InputError(str(error), path=path, section=section)
     message = str(error).removeprefix(f"offset {error.offset}: ")
@@ -176,7 +178,7 @@ def moved(
 
 
 def begin(key: VerifyingKey, images: Numbers, logits: Numbers) -> Transcript:
-    """The transcript that all challenges depend on."""
+    """Begin the transcript, with the key, the images and the logits absorbed."""
     transcript = Transcript()
     transcript.begin(protocol_of(key.field))
     transcript.absorb(Label.PARAMETERS, f"{SCHEME.name} {SCHEME.parameters()}".encode())
@@ -189,14 +191,13 @@ def begin(key: VerifyingKey, images: Numbers, logits: Numbers) -> Transcript:
 
 
 def check_public(key: VerifyingKey, images: object, logits: object) -> tuple[Numbers, Numbers]:
-    """Images and their logits; InputError for what is none of the key's."""
+    """Return images and logits as int64; InputError if they do not fit the key."""
     values = check_images(images, key.widths[0])
     return values, check_logits(key, logits, len(values))
 
 
 def check_logits(key: VerifyingKey, logits: object, images: int | None = None) -> Numbers:
-    """Logits as int64; InputError for what is none of the key's, or of other than so many images,
-    of any if that is None."""
+    """Return logits as int64; InputError if they do not fit the key, or the number of images."""
     array = plain_array("the logits", logits)
     rows = "images" if images is None else images
     if (

@@ -21,18 +21,20 @@ from quod.transcript.transcript import Transcript
 from quod.validation import shown_kind
 
 LENGTH_BYTES = 4
-"""Before each part of a proof, little-endian."""
+"""Bytes of the little-endian length before each part of a proof."""
 
 
 def verify(
     key: VerifyingKey, images: object, logits: object, proof: bytes, *,
     allow_bits: int = LEAST_BITS,
 ) -> None:  # fmt: skip
-    """VerificationError unless logits are shown to be those of the images under the key's weights.
+    """Verify that logits are those of the images under the key's committed weights.
 
-    `images` are whole numbers from 0 to 127, a row an image; `logits` a row an image. InputError
-    for other arguments, for malformed bytes, with their offset, and if `error_terms` leave fewer
-    bits than `allow_bits`. A key is checked when it is first used (`VerifyingKey.check_weights`).
+    images: integers in 0 to 127, a row per image.
+    logits: a row per image.
+    VerificationError if the proof does not hold. InputError for other arguments, for malformed
+    bytes, with their offset, and if `error_terms` leave fewer bits than `allow_bits`. A key is
+    checked at its first use (`VerifyingKey.check_weights`).
     """
     values, sums = check_public(key, images, logits)
     key.check_bits(len(values), allow_bits)
@@ -122,13 +124,13 @@ class _Reader:
 
 
 def together(claims: Sequence[Claim]) -> Iterator[Sequence[Claim]]:
-    """Claims as they are opened."""
+    """Yield the claims of each opening."""
     for start in range(0, len(claims), MOST_CLAIMS):
         yield claims[start : start + MOST_CLAIMS]
 
 
 def _parts_of(proof: bytes) -> Iterator[tuple[int, bytes]]:
-    """The parts, and where each begins."""
+    """Yield the offset and the bytes of each part."""
     offset = 0
     while offset < len(proof):
         start = offset + LENGTH_BYTES

@@ -45,7 +45,7 @@ from quod.validation import file_path
 def export_challenge(
     source: Path, target: Path, *, timeline: Timeline | None = None, replace: bool = False
 ) -> bytes:
-    """Writes the challenge of a file to `target`, and gives its hash.
+    """Write the challenge of a file to `target`, and return its hash.
 
     InputError for a damaged or truncated file; VerificationError if its points are not those that
     its last contribution hashed; OutputError for an existing target, unless `replace` is set.
@@ -89,12 +89,12 @@ def import_response(
     timeline: Timeline | None = None,
     replace: bool = False,
 ) -> Receipt:
-    """Writes `source` with the contribution that `response` is to `target`.
+    """Write `source` with the contribution of a response file to `target`.
 
     InputError, with section and offset, for a response of another length, and for points that are
-    none or outside their groups; MismatchError for one of another challenge; VerificationError for
-    one that does not follow. `verify` checks that its points are powers. OutputError for an
-    existing target, unless `replace` is set.
+    malformed or outside their groups; MismatchError for a response to another challenge;
+    VerificationError if its keys do not fit its points. Only `verify` checks that the points are
+    powers. OutputError for an existing target, unless `replace` is set.
     """
     timeline, opened, host = or_null(timeline), resolve_device(device), resolve_device("cpu")
     file, details = PowersOfTau.open(source), Details(name)

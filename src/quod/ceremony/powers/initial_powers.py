@@ -1,4 +1,4 @@
-"""The beginning of a ceremony: powers of a tau of 1, which everyone knows."""
+"""The beginning of a ceremony: powers of tau = 1."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def new_powers(
     report: Callable[[str], None] = lambda _: None,
     replace: bool = False,
 ) -> bytes:
-    """Writes 2**power powers of 1 to `target`; gives the challenge of the first contribution.
+    """Write 2**power powers of 1 to `target`; return the challenge of the first contribution.
 
-    With `resume` it goes on where an earlier run was interrupted, of which files beside `target`
-    tell, and `report` gets a line that says so. The challenge is computed again.
+    With `resume` it continues an interrupted run from partial files next to `target`, and `report`
+    gets a line that says so. The challenge is computed again.
 
     InputError for an unknown curve and for more powers than its field has roots of unity,
     OutputError if the file cannot be written, and for an existing target, unless `replace` is set.

@@ -1,6 +1,6 @@
-"""The second phase's preparation: the powers in Lagrange bases of all domains, a transform each.
+"""Preparation for the second phase: the powers in the Lagrange bases of all domains.
 
-snarkjs calls it `powersoftau prepare phase2`. Nothing of it is secret.
+snarkjs calls it `powersoftau prepare phase2`. It involves no secrets.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ def prepare(
     report: Callable[[str], None] = lambda _: None,
     replace: bool = False,
 ) -> None:
-    """Writes `source` with its Lagrange bases to `target`, byte for byte as snarkjs has them.
+    """Write `source` with its Lagrange bases to `target`, byte for byte as snarkjs does.
 
-    With `resume` it goes on where an earlier run was interrupted, of which files beside `target`
-    tell, and `report` gets a line that says so.
+    With `resume` it continues an interrupted run from partial files next to `target`, and `report`
+    gets a line that says so.
 
     InputError for a file that is damaged, is prepared already, or has points that are infinity or
     not on the curve; DeviceError where the device has too little memory for the largest transform;

@@ -1,4 +1,4 @@
-"""Smaller files from a large one: circuits of less rows need not carry all powers."""
+"""Truncation of a file to fewer powers, for smaller circuits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from quod.validation import shown, whole_number
 
 
 def check_smaller_power(file: PowersOfTau, power: object) -> int:
-    """A power to which a file can be cut; InputError otherwise."""
+    """Return the power; InputError unless a file can be truncated to it."""
     number = whole_number("the power", power)
     if not 1 <= number < file.power:
         raise InputError(
@@ -39,9 +39,9 @@ def truncate(
     timeline: Timeline | None = None,
     replace: bool = False,
 ) -> None:
-    """Writes the first 2**power powers of `source`, and of its Lagrange bases, to `target`.
+    """Write the first 2**power powers of `source`, and of its Lagrange bases, to `target`.
 
-    Contributions stay as they are, so that verifying goes on to work, contributing does not.
+    Contributions are kept, so the result can be verified; it cannot be contributed to.
     InputError for a damaged file, and unless the power is from 1 to below that of the file;
     OutputError for an existing target, unless `replace` is set.
     """

@@ -1,4 +1,4 @@
-"""Contributions to powers of tau: every point times powers of secrets that are forgotten then."""
+"""Contributions to powers of tau: points times powers of secrets, which are then wiped."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def contribute(
     timeline: Timeline | None = None,
     replace: bool = False,
 ) -> Receipt:
-    """Writes `source` with a contribution of secrets that nobody learns to `target`.
+    """Write `source` with a contribution of random secrets to `target`.
 
-    Secrets come from the system; `text` is mixed in. They are overwritten before this returns or
-    raises, and nothing of them is written. InputError for a file that is damaged, has points
-    outside their groups, or was cut from a larger one; OutputError if the result cannot be written,
-    and for an existing target, unless `replace` is set.
+    Secrets come from the system's randomness, with `text` mixed in. They are overwritten before
+    this returns or raises, and never written to a file. InputError for a file that is damaged, has
+    points outside their groups or is truncated; OutputError if the result cannot be written, and
+    for an existing target, unless `replace` is set.
     """
     details = Details(name)
     with no_core_dumps(), ExitStack() as until_wiped:
@@ -74,7 +74,7 @@ def add_beacon(
     timeline: Timeline | None = None,
     replace: bool = False,
 ) -> Receipt:
-    """As `contribute`, with secrets that follow from a public value; see `Beacon`."""
+    """Contribute as `contribute`, with secrets derived from a public value; see `Beacon`."""
     timeline = or_null(timeline)
     details = Details(name, beacon)
     file = PowersOfTau.open(source)
@@ -98,7 +98,7 @@ def _extend(
     *,
     replace: bool,
 ) -> Receipt:
-    """Writes the file with one contribution more."""
+    """Write the file with one more contribution."""
     check_whole(file)
     curve, power = file.curve_parameters, file.power
     earlier = read_contributions(file)

@@ -69,7 +69,8 @@ def verify(
     report: Callable[[str], None] = lambda _: None,
     max_hashes: int = MOST_HASHES,
 ) -> Verified:
-    """Checks a file from its first contribution to its last point.
+    """Verify a file from its first contribution to its last point.
+
 
     With `resume` it skips points that an interrupted run has verified, which the user's cache
     records, and `report` gets a line that says so. No hash covers the names of contributors: anyone

@@ -1,9 +1,9 @@
-"""Parts of a long verification that were found good, for a run that goes on after an interruption.
+"""Records of the verified parts of a long verification, so that an interrupted run can resume.
 
-They are kept in the user's cache, which is trusted with machine code, by the digest of the bytes
-that were looked at and of Quod's own code: whatever becomes of a file, its bytes are what counts.
-They are looked at before their digest is made, so that it is kept only if the file is as it was.
-Short work leaves nothing, and after a verification that ends well the next one looks at all again.
+They are in the user's cache, which is trusted with machine code, keyed by the digests of the
+verified bytes and of Quod's own code. Bytes are verified before they are hashed, and a digest is
+recorded only if the file is unchanged. Short runs record nothing, and after a successful
+verification the next one checks everything again.
 """
 
 from __future__ import annotations

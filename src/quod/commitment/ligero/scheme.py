@@ -55,7 +55,7 @@ class Ligero:
 
     @property
     def name(self) -> str:
-        """By which commands know the scheme."""
+        """The scheme's name on the command line."""
         return "ligero"
 
     def parameters(self) -> str:
@@ -103,7 +103,7 @@ class Ligero:
         self, device: DeviceChoice, field: FieldSpec, log2_size: int, *,
         allow_bits: int = LEAST_BITS,
     ) -> LigeroCommitter:  # fmt: skip
-        """Allocates the memory of a prover; InputError if `error_terms` leave fewer bits."""
+        """Allocate a prover; InputError if `error_terms` leave fewer than `allow_bits` bits."""
         check_scheme_bits(self, field, log2_size, allow_bits)
         return LigeroCommitter(resolve_device(device), self.shape(field, log2_size))
 
@@ -111,9 +111,10 @@ class Ligero:
         self, reader: ProofReader, field: FieldSpec, log2_size: int, *,
         allow_bits: int = LEAST_BITS,
     ) -> LigeroCommitment:  # fmt: skip
-        """Reads a commitment, the root of the tree.
+        """Read a commitment, the root of the tree.
 
-        InputError if the proof ends too early, or if `error_terms` leave fewer bits.
+        InputError if the proof is truncated, or if `error_terms` leave fewer than `allow_bits`
+        bits.
         """
         check_scheme_bits(self, field, log2_size, allow_bits)
         shape = self.shape(field, log2_size)

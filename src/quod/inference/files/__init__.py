@@ -1,1 +1,1 @@
-"""Files of keys and of proven inferences, and what is told about them."""
+"""Files of keys and of proven inferences, and their descriptions."""

@@ -8,7 +8,7 @@ table; the root of the weights' commitment in 32 bytes, and the digest of the ke
 multipliers of the hidden ones as u32. The fourth has the SHA3-256 of the rest of it, the proof that
 the weights are of eight bits.
 
-Provers need no file but the perceptron's: what they have beside the key follows from it.
+A prover needs only the perceptron's file in addition to the key.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _COMMITMENT = f"{SCHEME.name} {SCHEME.parameters()}"
 
 
 def write_verifying_key(path: Path, key: VerifyingKey) -> None:
-    """Write a key atomically. InputError for what is none, and `OutputError`."""
+    """Write a key atomically. InputError for an object that is not a key, and `OutputError`."""
     write_atomically(path, key_writer(key))
 
 
@@ -77,16 +77,16 @@ def _text(text: str) -> bytes:
 
 
 def read_verifying_key(path: Path) -> VerifyingKey:
-    """Read a key; InputError with section and offset for what is none.
+    """Read a key; InputError with section and offset for a malformed file.
 
-    What is read is whole, and no more is said of it: `verify` refuses a key whose proof of the
-    weights is none, and `VerifyingKey.check_weights` does so at once.
+    This does not verify `weights_proof`: `verify` does at the first use of the key, and
+    `VerifyingKey.check_weights` at once.
     """
     return read_parsed(path, _head_of, parse_verifying_key)
 
 
 def parse_verifying_key(data: memoryview, name: str) -> VerifyingKey:
-    """As `read_verifying_key`, for bytes in memory; `name` says in errors where they come from."""
+    """Parse a key as `read_verifying_key`, from bytes; `name` is their source in errors."""
     file, header, field, widths, table_bits = _head_of(data, name)
     root = bytes(header.take(ROOT_BYTES, "the root"))
     at = header.offset

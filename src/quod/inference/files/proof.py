@@ -36,9 +36,13 @@ _MOST_BYTES = 1 << 30
 
 @frozen(eq=False)
 class ProofFile:
-    """The `logits` that a file claims, int64 a row an image, their `proof`, and the digest of the
-    `key` that it says that they are of. None of it is verified. `offset` is where the proof begins
-    in the file."""
+    """The unverified content of a file.
+
+    logits: int64, a row per image.
+    proof: the bytes of the proof.
+    key: the digest of the key that the file claims.
+    offset: the offset of the proof in the file.
+    """
 
     path: str
     key: bytes
@@ -47,7 +51,7 @@ class ProofFile:
     offset: int = 0
 
     def check(self, key: VerifyingKey, images: int) -> None:
-        """MismatchError for an inference under another key, or of other than so many images."""
+        """Raise MismatchError for another key, or another number of images."""
         images = whole_number("the images", images, 1)
         if self.key != key.digest:
             raise MismatchError("the proof is of another key", path=self.path)
@@ -60,8 +64,10 @@ class ProofFile:
             )
 
     def verify(self, key: VerifyingKey, images: object, *, allow_bits: int = LEAST_BITS) -> None:
-        """`check`, and `quod.inference.verify` of what the file claims; raises what they do, of the
-        proof with the file and the place in it."""
+        """Verify the file's logits by `check` and `quod.inference.verify`.
+
+        Raises their errors; errors about the proof have the file's name and offset.
+        """
         values = check_images(images, key.widths[0])
         self.check(key, len(values))
         key.check_weights(allow_bits=allow_bits)
@@ -75,8 +81,10 @@ class ProofFile:
 
 
 def write_proof(path: Path, key: VerifyingKey, logits: object, proof: bytes) -> None:
-    """Write logits and their proof atomically. InputError for what is none of the key's, and
-    `OutputError`."""
+    """Write logits and their proof atomically.
+
+    InputError for logits that do not fit the key, and `OutputError`.
+    """
     write_atomically(path, proof_writer(key, logits, proof))
 
 
@@ -90,12 +98,12 @@ def proof_writer(key: VerifyingKey, logits: object, proof: bytes) -> Callable[[B
 
 
 def read_proof(path: Path) -> ProofFile:
-    """Read logits and their proof; InputError with section and offset for what is none."""
+    """Read logits and their proof; InputError with section and offset for a malformed file."""
     return read_parsed(path, _header, parse_proof)
 
 
 def parse_proof(data: memoryview, name: str) -> ProofFile:
-    """As `read_proof`, for bytes in memory; `name` says in errors where they come from."""
+    """Parse a file as `read_proof`, from bytes; `name` is their source in errors."""
     file, digest, images, outputs = _header(data, name)
     section = file.section(2, "logits")
     start = section.offset
@@ -110,7 +118,7 @@ def parse_proof(data: memoryview, name: str) -> ProofFile:
 
 
 def _header(data: Bytes, name: str) -> tuple[Iden3File, bytes, int, int]:
-    """The container, the digest of the key, and how many images and logits of each there are."""
+    """Return the container, the key's digest, the number of images, and of logits per image."""
     file = Iden3File.parse(data, name, KIND, VERSION)
     check_length(len(data), _MOST_BYTES, "a proof of inferences", name)
     file.check_sections(1, 2, 3)
