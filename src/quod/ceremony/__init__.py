@@ -1,7 +1,8 @@
 """Ceremonies: powers of tau with many contributors, and parts shared with the second phase.
 
-A key's secrets remain unknown if at least one contributor forgot the own secret. docs/ceremony.md
-describes how to hold one, and its limits. The names below load on first use (PEP 562).
+A key's secrets remain unknown if at least one contributor destroyed their secret.
+docs/ceremony.md describes how to hold a ceremony, and its limits. The names below load on first use
+(PEP 562).
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ class RawCommitter:
         self._keep()
 
     def end(self) -> None:
-        """Finish the downloads; claims about raw tables need no further message."""
+        """Finish the downloads; DeviceError if the device has not written all elements."""
         self._arrive()
         if not all_canonical(self._field.modulus, self._words):
             raise not_written(self._device, "a table")
@@ -122,7 +122,7 @@ class RawCommitter:
             self._arrive()
 
     def _keep(self) -> None:
-        """Has the table that `commit` sent last arrive, and its message copied."""
+        """Finish the download of the table that `commit` sent last, and copy its message."""
         if self._message_there is not None:
             writer, place = self._message_there
             self.end()

@@ -1,8 +1,8 @@
-"""Powers of a secret tau in BN254 G1 and G2, of which nobody may know tau.
+"""Reference strings: powers of a secret tau in BN254 G1 and G2.
 
-They come from a ceremony, as a file of powers of tau (`quod.formats.ptau`). Whoever knows tau opens
-a commitment to whatever he likes; that no one does is for the ceremony to see to, and that the
-points are powers of one tau at all is checked here.
+They come from a ceremony, as a file of powers of tau (`quod.formats.ptau`). Anyone who knows tau
+can open a commitment to any value; the ceremony must ensure that nobody does. This module checks
+that the points are powers of one tau.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ GROUP_2 = GROUPS["bn254.g2"]
 _CURVE = GROUP.curve
 
 POWERS_OF_G2 = 4
-"""Powers of tau in G2 that openings are checked with, from the generator on."""
+"""The number of powers of tau in G2 that check openings, including the generator."""
 
 _LEAST = 3
 _RANDOM_BITS = 128
@@ -50,10 +50,12 @@ _ADVICE = (
 
 @frozen(eq=False)
 class ReferenceString:
-    """`powers_g1` are tau**i in G1 as an array of points, `tau_g2` tau to tau**3 in G2, plain.
+    """A reference string.
 
-    `from_ptau` reads and checks them, and there is no other way to a string that is not called
-    insecure. A verifier needs no more of G1 than the first three: `of_verifier` has them.
+    powers_g1: tau**i in G1, as an array of points.
+    tau_g2: tau to tau**3 in G2, as affine integers.
+    `from_ptau` reads and checks one. A verifier needs only the first three powers in G1
+    (`of_verifier`).
     """
 
     powers_g1: Words
@@ -77,12 +79,12 @@ class ReferenceString:
     def from_ptau(
         cls, path: Path, log2_size: int, *, device: DeviceChoice = "cpu", insecure: bool = False
     ) -> ReferenceString:
-        """The first 2**log2_size powers (four at least) of a file, copied and checked.
+        """Read the first 2**log2_size powers (at least four) of a file, and check them.
 
-        They are in their groups, begin with the generators, and are powers of one tau, of which a
-        pairing of random sums tells. InputError for a file that is damaged or has too few powers,
-        MismatchError for one of another curve, InsecureKeyError where tau is known because nobody
-        contributed, unless `insecure` says that it is for tests.
+        Points must be in their groups, begin with the generators, and be powers of one tau, which
+        pairings of random sums check. InputError for a file that is damaged or has too few powers,
+        MismatchError for another curve, and InsecureKeyError if anyone knows tau because nobody
+        contributed, unless `insecure` is set, for tests.
         """
         count = max(1 << _size(log2_size), POWERS_OF_G2)
         insecure = flag("insecure", insecure)

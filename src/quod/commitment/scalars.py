@@ -49,7 +49,7 @@ def combined_errors(field: FieldSpec, log2_size: int) -> dict[str, Fraction]:
 
 
 class GroupCommitter:
-    """Commits to the rows of a table by MSMs over the same bases: see `Committer`.
+    """A `Committer` to the rows of a table, by MSMs over the same bases.
 
     `open` of a scheme begins with `claim_left`.
     """
@@ -70,13 +70,13 @@ class GroupCommitter:
         self._committed: Buffer | None = None
 
     def commit(self, table: Buffer, writer: ProofWriter) -> None:
-        """Sends a point a row."""
+        """Send a point per row."""
         table = check_table(self._field, self._log2_size, table)
         writer.points(Label.COMMITMENT, GROUP, committed(self._bases, table, self._rows))
         self._committed = table
 
     def claim_left(self, claims: Sequence[Claim], writer: ProofWriter) -> tuple[Claim, Buffer]:
-        """The one claim that is left of some, and the table that it is about."""
+        """Reduce claims to one; return it, and the table that it is about."""
         claims = check_claims(self._field, self._log2_size, claims)
         table = self._committed
         if table is None:

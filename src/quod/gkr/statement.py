@@ -77,7 +77,7 @@ class Statement:
         self.absorb_public(transcript)
 
     def absorb_common(self, transcript: Transcript) -> None:
-        """Absorbs what statements of one key and as many instances have in common."""
+        """Absorb the part that statements of one key and number of instances share."""
         key = self.key
         transcript.begin(protocol(key))
         transcript.absorb(Label.FIELD, describe(key.field))
@@ -88,7 +88,7 @@ class Statement:
         transcript.absorb(Label.INSTANCES, self.instances.to_bytes(8, "little"))
 
     def absorb_public(self, transcript: Transcript) -> None:
-        """Absorbs the public inputs, which come last."""
+        """Absorb the public inputs, which come last."""
         data = encode(self.circuit.field, [(value,) for row in self.public for value in row])
         count = self.circuit.public.to_bytes(8, "little")
         transcript.absorb_digest(Label.PUBLIC_INPUT, self.circuit.field, data, before=count)

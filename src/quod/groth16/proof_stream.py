@@ -1,7 +1,7 @@
-"""Proofs of many witnesses: one begun while another is finished, or several made together.
+"""Pipelined and batched proofs of many witnesses.
 
-Where a proof is so small that launches and the host's part of it take longer than the device does,
-several witnesses that come together are proved together (`quod.groth16.batch_prover`).
+If launches and the host's part of a proof take longer than the device's part, witnesses that arrive
+together are proved as a batch (`quod.groth16.batch_prover`).
 """
 
 from __future__ import annotations
@@ -83,14 +83,14 @@ class _Made:
 
 
 _Checking = Callable[[], _Made]
-"""Waits for the self-check of a group."""
+"""A function that waits for the self-check of a batch."""
 
 
 def _in_batches(
     key: KeyInUse, batches: SumBatches, seed: int | None, self_check: bool,
     witnesses: Iterable[AnyWitness],
 ) -> Iterator[tuple[Proof, list[int]]]:  # fmt: skip
-    """One group is computed while another is finished by the host, and a third is verified."""
+    """Prove batches: one is computed while the host finishes another and verifies a third."""
     beside = Background("quod-beside", 1)
     begin = partial(_begun, _Request(key, batches, seed, self_check, beside))
     groups = _groups(witnesses, batches.most)
@@ -107,7 +107,7 @@ def _in_batches(
 
 
 def _groups(witnesses: Iterable[AnyWitness], most: int) -> Iterator[list[AnyWitness]]:
-    """Witnesses that come together, `most` at a time; an error of theirs comes after them."""
+    """Yield groups of up to `most` witnesses that arrive together; then their iterator's error."""
     group: list[AnyWitness] = []
     since = perf_counter()
     failed: Exception | None = None
@@ -126,7 +126,7 @@ def _groups(witnesses: Iterable[AnyWitness], most: int) -> Iterator[list[AnyWitn
 
 
 def _begun(request: _Request, group: Sequence[AnyWitness]) -> Callable[[], _Checking]:
-    """Begins the proofs of a group; gives what waits for them."""
+    """Begin the proofs of a group; return a function that finishes them."""
     if len(group) == 1:
         return _begun_alone(request, group[0], None)
     check_request(request.key, request.seed)
@@ -158,7 +158,7 @@ def _begun_alone(
 
 
 class _Group:
-    """Proofs of several statements, begun when it is made; the error behind them is `failed`."""
+    """A batch in progress; the constructor begins it. `failed` is an error after its proofs."""
 
     def __init__(
         self, request: _Request, statements: list[Statement], failed: Exception | None,
@@ -169,7 +169,7 @@ class _Group:
         self._batch = PendingBatch(request.key, request.batches, statements, beside=request.beside)
 
     def finish(self) -> _Checking:
-        """Waits for the sums, and begins the self-check, which takes a thread of its own."""
+        """Wait for the sums, and begin the self-check in another thread."""
         try:
             proofs = self._batch.compute()
         except InputError:
@@ -179,7 +179,7 @@ class _Group:
         return self._request.key.checks.begin(lambda: self._made(proofs)).result
 
     def _made(self, proofs: Sequence[Proof]) -> _Made:
-        """The proofs before the first that does not verify."""
+        """Return the proofs before the first that does not verify."""
         made: list[tuple[Proof, list[int]]] = []
         unchecked = [Verdict(True)] * len(proofs)
         verdicts = self._batch.verdicts(proofs) if self._checked else unchecked

@@ -6,8 +6,9 @@ With w the witness, (a, b, c, h) the bases of the key and P = A*B - C on the odd
     B  = beta + sum of b_i*w_i + s*delta                           in G2
     C  = sum of c_i*w_i + sum of h_i*P_i + s*A + r*B - r*s*delta   with B in G1
 
-where r and s are random. The last three terms are, with A' and B' for A and B without theirs,
-s*A' + r*B' + r*s*delta: all multiples are of points known before the sum over h, one a lane.
+where r and s are random. With A' and B' for A and B without their terms in delta, the last three
+terms of C are s*A' + r*B' + r*s*delta: multiples of points that are known before the sum over h,
+each computed in a lane.
 """
 
 from __future__ import annotations
@@ -151,10 +152,10 @@ class Statement:
 
 
 class PendingProof:
-    """A proof from its witness on: begun when it is made, while others are finished.
+    """A proof in progress; the constructor begins it while other proofs are finished.
 
-    Either `finish`, or `compute` and then `check` with what it gave: threads of their own may do
-    these, for each proof once. One that is not wanted any more is ended by `close`.
+    Call either `finish`, or `compute` and then `check` with its result, each once and possibly in
+    different threads. `close` ends a proof that is no longer needed.
     """
 
     def __init__(
@@ -185,30 +186,30 @@ class PendingProof:
 
     @property
     def public(self) -> list[int]:
-        """The public inputs, which the witness has."""
+        """The public inputs, from the witness."""
         return self._statement.public
 
     @property
     def spans(self) -> Mapping[str, tuple[int, int]]:
-        """When its witness was copied and its sums were computed; see `ProofContext`."""
+        """The times of the witness's upload and of the sums; see `ProofContext`."""
         return self._context.spans
 
     def finish(self) -> tuple[Proof, list[int]]:
-        """Waits for the sums; gives the proof and its public inputs."""
+        """Wait for the sums, check the proof, and return it with its public inputs."""
         proof = self.compute()
         self.check(proof)
         return proof, self.public
 
     def cancel(self) -> None:
-        """Has `compute` end soon with a DeviceError, where the device can stop what it does."""
+        """Make `compute` end soon with a DeviceError, if the device can stop its work."""
         self._context.cancellation.cancel()
 
     def close(self) -> None:
-        """Gives back what the proof has of its key; nothing is computed any more."""
+        """Release the slot of the key; nothing can be computed afterwards."""
         self._open.close()
 
     def compute(self) -> Proof:
-        """Waits for the sums; a proof that is not checked yet."""
+        """Wait for the sums, and return a proof that is not checked yet."""
         key, timeline = self._key, self._timeline
         with self._open:
             a, b, rest = self._blind(self._sums.early())
@@ -270,7 +271,7 @@ class PendingProof:
     # --- afterwards
 
     def check(self, proof: Proof) -> None:
-        """The verifier's answer to a proof before anyone sees it, if it was asked for."""
+        """Verify a proof if a self-check was requested; VerificationError if it fails."""
         if self._self_check:
             check_answer(
                 self._key, self._statement, self._timeline,
@@ -281,7 +282,7 @@ class PendingProof:
 def check_answer(
     key: KeyInUse, statement: Statement, timeline: Timeline, verify: Callable[[], bool]
 ) -> None:
-    """VerificationError unless `verify` accepts a proof of the statement."""
+    """Raise VerificationError unless `verify` accepts a proof of the statement."""
     path = key.zkey.path
     self_check(
         timeline,
@@ -319,13 +320,16 @@ def blinding(fr: Modulus, seed: int | None, key: bytes, witness: Words) -> tuple
 
 
 def _random(fr: Modulus) -> int:
-    """An integer below r from the system's randomness, as even as 128 bits more make it."""
+    """Draw an integer below r, from 128 bits more than r has, so that its bias is negligible."""
     return int.from_bytes(os.urandom(fr.bytes + 16), "little") % fr.value
 
 
 def _values(key: KeyInUse, witness: Witness) -> tuple[Words | Buffer, Words]:
-    """The witness's values, where the key takes them from, and the first of them with the public
-    ones, once it is clear that they can be meant for this key."""
+    """Return the values in the memory that the key reads, and a host copy of the first ones.
+
+    The first values are the constant 1 and the public inputs. MismatchError for a witness of
+    another curve or number of values.
+    """
     fr, count = key.zkey.fr, key.public + 1
     values: Any = witness
     if _is_beside(values, key):
@@ -344,7 +348,7 @@ def _values(key: KeyInUse, witness: Witness) -> tuple[Words | Buffer, Words]:
 
 
 def _check_fits(key: KeyInUse, witness: Witness | WitnessHeader) -> None:
-    """MismatchError for a witness of another curve or number of values than a key's."""
+    """Raise MismatchError for a witness of another curve or number of values than the key's."""
     if witness.curve != key.curve:
         raise MismatchError(
             f"the witness is over {witness.curve} and the key ({key.zkey.path}) over {key.curve}; "

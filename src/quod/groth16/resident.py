@@ -1,4 +1,4 @@
-"""A proving key where a device computes with it: what the prover asks of it, and its bases."""
+"""The interface of a proving key that is resident on a device, and its bases."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from quod.groth16.context import ProofContext, Tasks
 _WORTH_GATHERING = 0.1
 
 MOST = 32
-"""Witnesses that are proved together: more would be waited for longer than they gain."""
+"""The largest batch of witnesses: waiting for more would cost more time than it saves."""
 
 FindFinite = Callable[[Group, Words], NDArray[np.bool_]]
-"""Which of some points are not infinity."""
+"""A function from points to a mask of those that are not infinity."""
 
 
 @runtime_checkable
@@ -39,49 +39,50 @@ class WitnessInMemory(Protocol):
 
 
 class PendingSums(Protocol):
-    """The sums of a proof while they are computed: `early` comes first, `close` at any end."""
+    """The sums of a proof in progress: call `early`, then `last`, and `close` in any case."""
 
     def early(self) -> dict[str, Any]:
-        """The points A, B1 and B2 by name, and the results of the tasks beside them."""
+        """Return the points A, B1 and B2 by name, and the results of the concurrent tasks."""
 
     def last(self) -> dict[str, Any]:
-        """The points C and H, which may take longer."""
+        """Return the points C and H, which may take longer."""
 
     def close(self) -> None:
-        """Nobody waits for the sums any more."""
+        """Release the slot; the sums are no longer needed."""
 
 
 class SumBatches(Protocol):
-    """Sums of up to `most` witnesses together, where that takes less than one after the other."""
+    """The sums of batches of up to `most` witnesses, where a batch is faster than single proofs."""
 
     @property
     def most(self) -> int: ...
 
     def prepare(self) -> None:
-        """Makes now what the first batch of each size would make; waits for those in progress."""
+        """Allocate and record now for each batch size, after waiting for batches in progress."""
 
     def start(
         self, witnesses: Sequence[Words | Buffer], beside: Tasks, context: ProofContext
     ) -> PendingSums:
-        """`ResidentKey.start` of two witnesses or more.
+        """Begin the sums of two or more witnesses; see `ResidentKey.start`.
 
-        Sums are arrays of a point for each witness, and some behind that are nobody's.
+        Sums are arrays with a point per witness, followed by points of padding.
         """
 
     def wait(self, waiting: Callable[[], int]) -> None:
-        """Waits until those that are `waiting`, one at least, can be begun at once.
+        """Wait until the witnesses that are `waiting`, at least one, can begin at once.
 
-        As long as the device computes, more of them may come: until there are `most`, they wait.
+        While the device computes, fewer than `most` witnesses wait for more to arrive.
         """
 
 
 class ResidentKey(Protocol):
-    """The matrices and bases of a key where a device computes with them.
+    """The matrices and bases of a key in a device's memory.
 
-    `nbytes` are those of the device's memory that it keeps, beside the zkey; `peak_bytes` is a
-    bound on the memory that a proof takes beside them. More proofs at a time than `in_progress`
-    wait for one another. `witness_device` is the one in whose memory a witness may be. `batches`
-    are for proofs so small that several are made together.
+    nbytes: bytes of device memory in addition to the zkey.
+    peak_bytes: an upper bound on the additional bytes of a proof.
+    in_progress: the number of proofs that can be in progress; further ones wait.
+    witness_device: the device whose memory may have the witness.
+    batches: the sums of batches, for small proofs.
     """
 
     @property
@@ -96,17 +97,17 @@ class ResidentKey(Protocol):
     def batches(self) -> SumBatches | None: ...
 
     def prepare(self) -> None:
-        """Lays aside now, page-locked memory above all, what proofs take when they come."""
+        """Allocate now what proofs need, above all page-locked memory."""
 
     def start(self, witness: Words | Buffer, beside: Tasks, context: ProofContext) -> PendingSums:
-        """Begins the sums of a proof; the host does the tasks `beside` meanwhile.
+        """Begin the sums of a proof; the host runs the tasks `beside` concurrently.
 
-        `witness` has shape (variables, words), canonical, and must not change meanwhile; a buffer
-        is memory of `witness_device`.
+        witness: canonical, (variables, words), or a buffer of `witness_device`; it must not change
+            until the sums are computed.
         """
 
     def close(self) -> None:
-        """Ends threads that wait for work."""
+        """Stop the threads that wait for work."""
 
 
 def _not_zero(_: Group, points: Words) -> NDArray[np.bool_]:
@@ -115,11 +116,12 @@ def _not_zero(_: Group, points: Words) -> NDArray[np.bool_]:
 
 @frozen(eq=False)
 class KeyBases:
-    """The points of one MSM of a proof, of which `finite` are worth keeping.
+    """The bases of one MSM of a proof.
 
-    Point i belongs to scalar first + i of a vector. A key has a point at infinity for each variable
-    that a matrix does not use: where those are many, `finite` is what is left without them, and its
-    point i belongs to scalar indices[i].
+    points: all points; point i belongs to scalar first + i of the vector.
+    finite: the points to keep. A key has a point at infinity for each variable that a matrix does
+        not use; if there are many, `finite` omits them.
+    indices: the scalar of each point of `finite`, if points are omitted.
     """
 
     name: str
@@ -134,7 +136,7 @@ class KeyBases:
         cls, name: str, group: Group, points: Words, first: int = 0,
         find_finite: FindFinite = _not_zero,
     ) -> KeyBases:  # fmt: skip
-        """Points of a zkey, from scalar `first` on."""
+        """Select the bases of a zkey's points, whose scalars begin at index `first`."""
         # They may begin at an odd place of the file.
         points = np.require(points, requirements=("C", "A"))
         there = np.flatnonzero(find_finite(group, points))
@@ -144,7 +146,7 @@ class KeyBases:
         return cls(name, group, points, first, points[there], indices)
 
     def scalars(self, vector: Words) -> Words:
-        """The scalars of the bases in `finite` out of all of them."""
+        """Select the scalars of the bases in `finite` from the whole vector."""
         if self.indices is None:
             return vector[self.first : self.first + len(self.finite)]
         return vector[self.indices]

@@ -146,7 +146,7 @@ def generate_key(
 
 
 def write_key(key: Zkey, path: str | PathLike[str]) -> None:
-    """Writes a key that `make_key` made. Raises `OutputError`."""
+    """Write a key from `make_key`. Raises `OutputError`."""
     write_zkey(
         path,
         curve=key.curve,

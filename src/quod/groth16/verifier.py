@@ -11,7 +11,7 @@ beta, gamma and delta may not be infinity, or anything could be proved; an IC ma
 counts for nothing in the circuit, which is for the maker of the circuit to know. Keys for which
 anyone can forge proofs are refused as well (see `quod.groth16.soundness`).
 
-What callers give is copied before it is looked at, so that nobody changes it in between.
+Arguments are copied before they are checked, so that they cannot change in between.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ from quod.validation import flag, in_order
 
 
 class Verification:
-    """A verification of a proof that is still being made: what its first points allow is done then.
+    """The verification of a proof in progress, which uses points as they become available.
 
-    `VerifyingKey.begin` makes it. `start` with the points A and B, then `finish` with C; both check
-    what they get as `VerifyingKey.verify` does, and raise the same errors.
+    `VerifyingKey.begin` returns one. Call `start` with A and B, then `finish` with C; both check
+    points as `VerifyingKey.verify` does, and raise the same errors.
     """
 
     def __init__(self, key: VerifyingKey, inputs: G1Point) -> None:
@@ -73,14 +73,14 @@ class Verification:
         self._values: Words | None = None
 
     def first_pairs(self, a: G1Point, b: G2Point) -> list[Pair]:
-        """The pairs that are known with A and B."""
+        """The pairs that depend only on A and B."""
         return [(a, b), (self._law.negate(self._inputs), self._key.gamma_g2)]
 
     def last_pair(self, c: G1Point) -> Pair:
         return self._law.negate(c), self._key.delta_g2
 
     def start(self, a: G1Point, b: G2Point) -> None:
-        """The points A and B of the proof."""
+        """Compute the Miller values of the pairs of A and B."""
         a, b = self._key._checked_proof(pi_a=a, pi_b=b)
         self._values = self._miller_values(self.first_pairs(a, b))
 
@@ -253,7 +253,7 @@ class VerifyingKey:
         return self._holds(miller_values(self.device, self._parameters, pairs))
 
     def begin(self, public: Iterable[int | str]) -> Verification:
-        """Begins to verify a proof whose points are to come. Raises as `verify` does."""
+        """Begin to verify a proof whose points are not there yet; raises as `verify` does."""
         return self._begin(self._checked_inputs(public))
 
     def _begin(self, inputs: Sequence[int]) -> Verification:

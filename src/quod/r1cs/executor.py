@@ -49,7 +49,7 @@ class ProgramRunner:
 
     @property
     def device(self) -> AnyDevice:
-        """What computes. The processor is asked for each time: one that failed is opened again."""
+        """The device; the CPU is resolved at each access, as a failed one is opened again."""
         return self._given or resolve_device("cpu")
 
     @cached_property
@@ -235,7 +235,7 @@ class RowChecker:
 
     @property
     def device(self) -> AnyDevice:
-        """What computes. The processor is asked for each time: one that failed is opened again."""
+        """The device; the CPU is resolved at each access, as a failed one is opened again."""
         return self._given or resolve_device("cpu")
 
     @cached_property

@@ -50,7 +50,7 @@ class Output:
 
 
 class OutputProver:
-    """Proves Outputs with parameters of bellman, which stay open."""
+    """A prover of Outputs, with parameters of bellman that stay open."""
 
     def __init__(
         self,

@@ -93,7 +93,7 @@ def import_response(
 
     InputError, with section and offset, for a response of another length, and for points that are
     malformed or outside their groups; MismatchError for a response to another challenge;
-    VerificationError if its keys do not fit its points. Only `verify` checks that the points are
+    VerificationError if it does not follow from the challenge. Only `verify` checks that points are
     powers. OutputError for an existing target, unless `replace` is set.
     """
     timeline, opened, host = or_null(timeline), resolve_device(device), resolve_device("cpu")

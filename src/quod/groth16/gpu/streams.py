@@ -77,7 +77,7 @@ class SumRecordings:
         self._recordings = [stream.finish().recording for stream in dict.fromkeys((first, last))]
 
     def run(self, first: Outcome[None], context: ProofContext) -> None:
-        """Computes the sums, and waits for them; `first` is done with the early ones."""
+        """Compute the sums and wait for them; `first` completes once the early sums are there."""
         # Steps that are timed run one after the other.
         followed = context.timeline if context.is_timed else None
         running: list[SubmittedStream] = []

@@ -1,4 +1,4 @@
-"""Data on its way to a GPU: copied to page-locked memory by several threads, and sent on."""
+"""Uploads to a GPU: threads copy data to page-locked memory, from which it is sent."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Copiers:
         self._others = Background("quod-upload", max(1, self.threads - 1), linger=LINGER_SECONDS)
 
     def run(self, work: Callable[[], None], threads: int, own: Callable[[], None]) -> None:
-        """Has up to `threads` threads do `work`, of which the caller's does `own` instead."""
+        """Run `work` on up to `threads` threads; the caller's thread runs `own` instead."""
         others = [self._others.begin(work) for _ in range(threads - 1)]
         try:
             own()
@@ -55,9 +55,9 @@ class Copiers:
 
 
 class UploadBuffer:
-    """Memory for `nbytes` on a GPU, and the page-locked memory before it.
+    """Memory for `nbytes` on a GPU, with page-locked memory for its upload.
 
-    Where all work is done in the order of its submission there is none: the device copies.
+    A device with a single queue has no page-locked memory and copies by itself.
     """
 
     def __init__(self, device: AnyDevice, nbytes: int, copiers: Copiers) -> None:
@@ -75,10 +75,10 @@ class UploadBuffer:
         ]
 
     def fill(self, words: Words | Buffer, *, pinned: bool = False) -> None:
-        """Puts words into `buffer`; what is submitted from then on finds them there.
+        """Upload words to `buffer`; work submitted afterwards reads them.
 
-        Words that are `pinned`, in page-locked memory themselves, are copied from there, and those
-        in the device's memory within it.
+        `pinned` words are in page-locked memory already and sent from there; words in the device's
+        memory are copied on the device.
         """
         if isinstance(words, Buffer):
             copying = self._device.stream("upload").record()
@@ -97,7 +97,7 @@ class UploadBuffer:
         changing = threading.Lock()
 
         def copy_one() -> bool:
-            """Copies the next block, if there is one left."""
+            """Copy the next block, if there is one left."""
             try:
                 block = blocks.popleft()
             except IndexError:
@@ -137,7 +137,7 @@ class UploadBuffer:
 
 
 class JointUploadBuffer:
-    """Memory on a GPU for `most` arrays of `nbytes` each, which are brought there together."""
+    """Memory on a GPU for `most` arrays of `nbytes` each, which are uploaded as one."""
 
     def __init__(self, device: AnyDevice, most: int, nbytes: int) -> None:
         self._device, self._each = device, nbytes
@@ -145,10 +145,9 @@ class JointUploadBuffer:
         self._host = device.pinned(most * nbytes)
 
     def fill(self, arrays: Sequence[Words | Buffer], count: int) -> None:
-        """Puts arrays one behind the other into `buffer`, then zeros as if they were `count`.
+        """Upload concatenated arrays to `buffer`, padded with zeros to `count` arrays.
 
-        What is submitted from then on finds them there. Those in the device's memory are copied
-        within it.
+        Work submitted afterwards reads them. Arrays in the device's memory are copied on the device.
         """
         each, rows = self._each, self._host.reshape(-1, self._each)
         for row, given in zip(rows, arrays):

@@ -36,9 +36,9 @@ class Key(Protocol):
 
 
 def prepare_host(key: Key) -> Background:
-    """Begins it; whoever closes the key closes what this gives.
+    """Begin the warm-up on a thread, which the key's owner must close.
 
-    Errors are left to the proof that needs what failed.
+    Errors are ignored here; they recur in the proof that needs the failed part.
     """
     g1, g2 = key.groups
 

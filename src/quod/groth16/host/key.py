@@ -112,9 +112,9 @@ class HostKey:
 
 
 class HostSums:
-    """The sums of a proof, and what else does not wait for them, computed beside each other.
+    """The sums of a proof, computed concurrently with the independent tasks; see `PendingSums`.
 
-    Each has phases that keep one core busy at most, which the others fill. See `PendingSums`.
+    Each sum has phases with at most one busy core; the other sums use the idle cores.
     """
 
     def __init__(self, key: HostKey, witness: Words, beside: Tasks, context: ProofContext) -> None:
@@ -123,7 +123,7 @@ class HostSums:
         self._late: dict[str, Point] = {}
 
     def early(self) -> dict[str, Any]:
-        """Computes all sums: cores that one of them leaves idle are another's."""
+        """Compute all sums concurrently, and return the early ones with the tasks' results."""
         tasks: dict[str, Callable[[], Any]] = {
             name: functools.partial(self._sum, name) for name in _ORDER
         }

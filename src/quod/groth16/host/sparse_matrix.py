@@ -166,7 +166,7 @@ class SparseMatrix(ABC):
 
     @abstractmethod
     def __init__(self, device: AnyDevice, modulus: Modulus, rows: RowEntries) -> None:
-        """Brings the entries to where the device multiplies them."""
+        """Move the entries to the memory in which the device multiplies them."""
 
     @classmethod
     def from_coefficients(

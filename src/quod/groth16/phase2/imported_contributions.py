@@ -45,10 +45,10 @@ def import_bellman(
     timeline: Timeline | None = None,
     replace: bool = False,
 ) -> KeyReceipt:
-    """Writes the key `source` with what was contributed to it as MPC parameters to `target`.
+    """Write the key `source`, with contributions made to it as MPC parameters, to `target`.
 
-    `name` is the last contributor's. h and l are taken if they are those of `source` divided by
-    what was contributed, by random sums. MismatchError for parameters of another key,
+    `name` is the last contributor's. Random sums check that h and l are those of `source` divided
+    by the contributed secrets. MismatchError for parameters of another key,
     VerificationError for a contribution that does not follow, InputError for files that are damaged
     or have points outside their groups, and where nobody contributed, OutputError for an existing
     target, unless `replace` is set.

@@ -144,7 +144,7 @@ class NewKey:
             self._b, self._c = (WireTerms.of(fr, matrix, system.wires) for matrix in (b, c))
 
     def write(self, parts: Parts) -> None:
-        """Writes the file, from its first byte to its last."""
+        """Write the file from front to back."""
         sections = self.sections()
         self._kept = KeptInFile(parts, places(KIND, VERSION, sections))
         write_planned(parts.file, KIND, VERSION, sections)

@@ -121,7 +121,7 @@ class ContributedKey:
         *,
         replace: bool,
     ) -> KeyReceipt:
-        """Writes the key with one contribution more, whose public key begins with `first`."""
+        """Write the key with one more contribution, whose public key begins with `first`."""
         zkey, curve = self.zkey, self.curve
         deltas = [
             multiple_of(curve, degree, self.plain(degree), secret) for degree in (1, 2)
@@ -157,7 +157,7 @@ class ContributedKey:
         *,
         replace: bool,
     ) -> None:
-        """Writes the key with other deltas, in G1 and G2, points and contributions."""
+        """Write the key with new deltas in G1 and G2, points and contributions."""
         sections = [
             self._copied(1),
             PlannedSection.of(2, *self._header(deltas[0], deltas[1])),

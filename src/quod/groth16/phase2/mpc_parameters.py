@@ -61,7 +61,7 @@ def export_bellman(
     timeline: Timeline | None = None,
     replace: bool = False,
 ) -> None:
-    """Writes the key `source` as MPC parameters to `target`, as ``snarkjs zkey export bellman``.
+    """Write the key `source` as MPC parameters to `target`, as ``snarkjs zkey export bellman``.
 
     InputError for a key that is damaged, has points outside their groups or no transcript;
     DeviceError where the device has too little memory for the transform of h; OutputError if the

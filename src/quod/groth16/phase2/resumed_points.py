@@ -55,7 +55,7 @@ class KeptInFile:
         return self._parts.found(self._places[section] + offset, length)
 
     def keep(self, section: int, offset: int, length: int) -> None:
-        """Has the journal told of them."""
+        """Record the bytes in the journal."""
         self._parts.finish(self._places[section] + offset, length)
 
 

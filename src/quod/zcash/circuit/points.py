@@ -101,7 +101,7 @@ class EdwardsPoint:
         return [*v, u[0]]
 
     def output(self, name: str) -> None:
-        """Makes both coordinates public."""
+        """Make both coordinates public."""
         self.system.output(f"{name}.u", self.u)
         self.system.output(f"{name}.v", self.v)
 
