@@ -113,7 +113,8 @@ def record_quotient(
     recording: RecordingStream, device: AnyDevice, field: Modulus, source: Buffer, count: int,
     stride: int, multiplier: int,
 ) -> tuple[Buffer, int]:  # fmt: skip
-    """Records the quotient of a polynomial of `count` coefficients by X**stride - multiplier.
+    """Record the quotient of a polynomial of `count` coefficients by X**stride - multiplier.
+
 
     Gives its memory and how many coefficients it has; the remainder is left out.
     """

@@ -31,7 +31,14 @@ _ANY_BYTES = 1 << 62
 
 @frozen
 class KeyCounts:
-    """Counts of a key: `domain` is the size of its domain, `entries` are those of its matrices."""
+    """The counts of a key.
+
+    curve: the name of the curve.
+    variables: wires with the constant 1.
+    public: public inputs.
+    domain: the size of the domain.
+    entries: entries of the matrices A and B.
+    """
 
     curve: str
     variables: int
@@ -40,7 +47,7 @@ class KeyCounts:
     entries: int
 
     def bases(self) -> list[KeyBases]:
-        """Bases of as many points, none at infinity, in no memory."""
+        """Placeholder bases of the right sizes without memory; no point is at infinity."""
         found = []
         for name, degree, count in (
             ("B2", 2, self.variables), ("A", 1, self.variables), ("B1", 1, self.variables),
@@ -100,9 +107,9 @@ def device_parts(
 
 
 def _lane_bytes(key: KeyCounts, element: int, batch: int = 1) -> int:
-    """The vectors of a lane: three of the domain, or the products and sums of cut rows.
+    """Bytes of a lane's vectors: three of the domain, or the products and sums of split rows.
 
-    Of a `batch` of witnesses so many times as many, in whole vectors.
+    For a `batch` of witnesses, that many times the bytes, rounded up to whole vectors.
     """
     from quod.groth16.gpu.matrix import DeviceMatrix
 

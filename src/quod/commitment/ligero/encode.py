@@ -1,4 +1,4 @@
-"""Encodes the rows of a matrix: a tile of a word at a time, in the shared memory of a workgroup.
+"""Encoding of a matrix's rows, a tile of a word at a time, in a workgroup's shared memory.
 
 The levels above a tile are done while it is read: each of its elements takes as many of the message
 as there are tiles in one, with weights that are the same all over the tile. So each word is written

@@ -120,7 +120,7 @@ class LigeroCommitter:
     # --- committing
 
     def commit(self, table: Buffer, writer: ProofWriter, timeline: Timeline | None = None) -> None:
-        """Encodes the rows of a table, hashes the columns, and sends the root."""
+        """Encode the rows of a table, hash the columns, and send the root."""
         shape, device = self._shape, self._device
         table = check_table(shape.field, shape.log2_size, table)
         if self._committing is None or not self._committing.is_of(table):
@@ -161,7 +161,7 @@ class LigeroCommitter:
     def open(
         self, claims: Sequence[Claim], writer: ProofWriter, timeline: Timeline | None = None
     ) -> None:
-        """Sends a sumcheck over the upper variables, the rows' combination and columns."""
+        """Send a sumcheck over the row variables, the combination of rows, and opened columns."""
         shape, code = self._shape, self._shape.code
         if self._committing is None:
             raise InputError("no table was committed to; call commit before open")

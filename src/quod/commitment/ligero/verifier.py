@@ -28,9 +28,9 @@ class LigeroCommitment:
     root: bytes
 
     def check(self, claims: Sequence[Claim], reader: ProofReader) -> None:
-        """Reads an opening and checks it.
+        """Read an opening and verify it.
 
-        VerificationError for one that does not show the claims, InputError for what is none.
+        VerificationError if it does not prove the claims, InputError for malformed bytes.
         """
         shape, field = self.shape, self.shape.field
         checked, factors, total = shape.combine(reader.transcript, claims)

@@ -92,7 +92,7 @@ class Verifier:
     def verify(
         self, public: Sequence[object], proof: bytes, *, timeline: Timeline | None = None
     ) -> None:
-        """Checks a proof as `quod.gkr.verify` does, and raises the same."""
+        """Verify a proof as `quod.gkr.verify` does; raises the same errors."""
         (error,) = self.errors([public], [proof], timeline=timeline)
         if error is not None:
             raise error

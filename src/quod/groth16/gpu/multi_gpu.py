@@ -1,14 +1,14 @@
-"""One proof on several GPUs: each has its share of the bases; sums are added up on the host.
+"""One proof on several GPUs: each has a share of the bases; the host adds the partial sums.
 
     first     A·w, B·w, quotient ──┬── its part of H
               its part of A, B, C  │
     others    their part of A, B, C└── their part of H, of scalars that come over a link
 
-Sums over points fall apart into sums over parts of them: nothing passes between devices for them,
-and a device needs no bases but its own. The transforms stay on the first: six of n points are
-a tenth of a proof, and what spreading them saves is less than what it sends. In return the first
-one's share of the points is smaller, so that all end at about the same time; the others have sums
-over the witness to do until the scalars of H come.
+Partial sums over shares of the bases need no communication between devices. The NTTs stay on the
+first device: six of size n are a tenth of a proof, and distributing them would cost more in
+transfers than it saves. The first device's share of the bases is smaller in return, so that all
+devices end at about the same time; the others compute sums over the witness until the scalars of H
+arrive.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def shares(devices: int, transforms: float, sums: float) -> list[float]:
 
 
 def _cost(zkey: Zkey, bases: Sequence[KeyBases]) -> tuple[float, float]:
-    """32-bit multiply-adds of the transforms, and of all sums."""
+    """The numbers of 32-bit multiply-adds of the NTTs, and of all MSMs."""
     transforms = 3 * zkey.domain_size * zkey.log2_domain * product_cost(zkey.fr)
     sums = sum(
         len(own.finite) * _PRODUCTS[own.group.degree] * product_cost(own.group.coordinates)
@@ -74,7 +74,7 @@ def _cost(zkey: Zkey, bases: Sequence[KeyBases]) -> tuple[float, float]:
 
 @frozen(eq=False)
 class _Part:
-    """A device's part of a key: `bounds` say of each MSM which of its finite bases it has."""
+    """A device's share of a key; it has points h_start to h_stop - 1 of H."""
 
     device: AnyDevice
     msms: KeyMsms
@@ -87,10 +87,11 @@ class _Part:
 
 
 class SeveralGpuKey:
-    """See `ResidentKey`. The first of `devices` makes the quotient.
+    """A `ResidentKey` on several GPUs, which compute one proof at a time.
 
-    DeviceError if one has too little memory; each takes `memory_budget` bytes at most. One proof
-    is computed at a time. InputError for less than two devices, or such as compute in host memory.
+    The first of `devices` computes the quotient. Each device takes at most `memory_budget` bytes;
+    DeviceError if one has too little memory. InputError for fewer than two devices, and for devices
+    that compute in host memory.
     """
 
     peak_bytes = 0
@@ -141,7 +142,7 @@ class SeveralGpuKey:
 
     @property
     def links(self) -> list[Link]:
-        """From the first device to each other one."""
+        """The links from the first device to each of the others."""
         return [part.link for part in self.parts if part.link is not None]
 
     def prepare(self) -> None:
@@ -156,7 +157,7 @@ class SeveralGpuKey:
 
 
 def check_devices(devices: Sequence[AnyDevice]) -> None:
-    """InputError unless one proof can be spread over these."""
+    """Raise InputError unless the devices can share one proof."""
     if len(devices) < 2 or len({id(device) for device in devices}) < len(devices):
         raise InputError("devices are at least two, each once; give one as `device` alone")
     for device in devices:
@@ -168,7 +169,7 @@ def check_devices(devices: Sequence[AnyDevice]) -> None:
 
 
 def _slice(whole: KeyBases, begin: float, end: float) -> KeyBases:
-    """A part of the bases: H has its scalars from the part's first one on, others all of them."""
+    """Return a share of the bases; only for H the vector of scalars begins at the share."""
     points = whole.points
     start, stop = round(begin * len(points)), round(end * len(points))
     first = 0 if whole.name == "H" else whole.first + start
@@ -176,7 +177,7 @@ def _slice(whole: KeyBases, begin: float, end: float) -> KeyBases:
 
 
 class _Slot:
-    """See `SumSlot`: on each device a witness, and recordings of its part."""
+    """A `SumSlot` with a witness buffer and recordings on each device."""
 
     def __init__(self, key: SeveralGpuKey) -> None:
         self._key, self.runner = key, key.runner

@@ -1,4 +1,4 @@
-"""From a witness to the scalars of the H bases, on a GPU."""
+"""The quotient on a GPU: from a witness to the scalars of the H bases."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from quod.ntt.quotient import record_coset_quotient, record_quotient_coefficient
 
 
 class RecordedMatrix(Protocol):
-    """A above B on a device; `elements` is how many the products need room for."""
+    """The matrices A and B on a device; `elements` is the number of elements of their products."""
 
     @property
     def elements(self) -> int: ...
@@ -33,10 +33,9 @@ class RecordedMatrix(Protocol):
 
 
 class Quotient:
-    """The matrices of a key, laid out, and room for their products with a witness.
+    """The matrices of a key on a device, and memory for their products with a witness.
 
-    DeviceError if there is too little memory, or if a kernel of the device does not reach all
-    elements of a vector.
+    DeviceError if there is too little memory, or if a kernel cannot address a whole vector.
     """
 
     def __init__(
@@ -80,13 +79,13 @@ class Quotient:
         return cls(device, fr, zkey.log2_domain, matrix, monomial=zkey.monomial)
 
     def beside(self, batch: int = 1) -> Quotient:
-        """Another one of the same matrices, with `batch_bytes` of its own for its vectors."""
+        """Return a quotient with the same matrices and separate vectors for `batch` witnesses."""
         other = copy.copy(self)
         other._products = self._device.allocate(self.batch_bytes(batch), zero=False)
         return other
 
     def batch_bytes(self, batch: int) -> int:
-        """The vectors of so many witnesses; `lane_bytes` are those of one."""
+        """Bytes of the vectors of `batch` witnesses; `lane_bytes` are those of one."""
         if batch == 1:
             return self.lane_bytes
         parts = max(3, -(-self._matrix.elements // self._size))
@@ -94,20 +93,21 @@ class Quotient:
 
     @property
     def nbytes(self) -> int:
-        """Device memory that it takes, the tables of the transforms among it."""
+        """Bytes of device memory, including the tables of the NTTs."""
         tables = self._domain.peak_bytes(batch=3, ordering="NR")
         return self._matrix.nbytes + self._products.nbytes + tables
 
     def record(self, recording: RecordingStream, witness: Buffer, batch: int = 1) -> Buffer:
-        """Records all of it: A*B - C on the odd coset, or (A*B - C)/Z, canonical integers.
+        """Record the quotient; return the scalars A*B - C on the odd coset, or (A*B - C)/Z.
 
-        Of a `batch` of witnesses, one after the other in `witness`, each in its turn.
+        witness: canonical integers; for a `batch`, that many witnesses, concatenated.
+        Scalars are canonical integers, in the same order.
         """
         self.record_products(recording, witness, batch)
         return self.record_transforms(recording, batch)
 
     def record_products(self, recording: RecordingStream, witness: Buffer, batch: int = 1) -> None:
-        """Records A*w, B*w and their product; `witness` holds canonical integers."""
+        """Record A*w, B*w and their product; `witness` holds canonical integers."""
         fr, n, matrix = self._fr, batch * self._size, self._matrix
         if batch == 1:
             matrix.record(recording, witness, self._products)
@@ -122,7 +122,7 @@ class Quotient:
         )  # fmt: skip
 
     def record_transforms(self, recording: RecordingStream, batch: int = 1) -> Buffer:
-        """Records what follows, and gives the scalars."""
+        """Record the NTTs and what follows; return the scalars."""
         a, _, c = self._thirds(batch)
         evaluations = self._products.slice(0, 3 * c.nbytes)
         record = record_quotient_coefficients if self._monomial else record_coset_quotient

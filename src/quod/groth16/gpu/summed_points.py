@@ -12,12 +12,12 @@ from quod.msm.gpu.run.record_buckets import RecordedMsm
 
 
 class SummedPoints:
-    """Points that are each the sum of MSMs, on one device or several. See `FinishedPoints`."""
+    """`FinishedPoints` that are each the sum of MSMs, on one or several devices."""
 
     def __init__(
         self, groups: Mapping[str, Group], recorded: Mapping[str, Sequence[RecordedMsm | None]]
     ) -> None:
-        """`groups` are those of the points in `recorded`, by name."""
+        """Collect recorded MSMs by the name of their point; `groups` has each point's group."""
         self._groups, self._names = groups, list(recorded)
         self._points = RecordedPoints(
             {

@@ -147,7 +147,7 @@ class JointUploadBuffer:
     def fill(self, arrays: Sequence[Words | Buffer], count: int) -> None:
         """Upload concatenated arrays to `buffer`, padded with zeros to `count` arrays.
 
-        Work submitted afterwards reads them. Arrays in the device's memory are copied on the device.
+        Work submitted afterwards reads them. Arrays in device memory are copied on the device.
         """
         each, rows = self._each, self._host.reshape(-1, self._each)
         for row, given in zip(rows, arrays):

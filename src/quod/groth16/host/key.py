@@ -89,7 +89,7 @@ class HostKey:
         return sum(sorted(sums.values())[-_AT_ONCE:])
 
     def _sum_bytes(self, name: str) -> int:
-        """A bound on what an MSM takes, with the scalars that are gathered for it."""
+        """An upper bound on the bytes of an MSM, including its gathered scalars."""
         own, msms = self._bases[name], self._msms[name]
         gathered = 0 if own.indices is None else len(msms) * own.group.scalars.bytes
         return gathered + msms.peak_bytes()
@@ -98,17 +98,17 @@ class HostKey:
         return HostSums(self, np.ascontiguousarray(witness), beside, context)
 
     def computing(self) -> threading.Lock:
-        """Held by a proof: one after another has all of the device."""
+        """The lock that a proof holds while it computes, as each uses the whole device."""
         if self._process != os.getpid():
             # Whoever held it when the process was forked is not there to give it back.
             self._turn, self._process = threading.Lock(), os.getpid()
         return self._turn
 
     def prepare(self) -> None:
-        """Nothing is laid aside for proofs here."""
+        """Do nothing: proofs need no memory in advance."""
 
     def close(self) -> None:
-        """Nothing waits for work here."""
+        """Do nothing: no thread waits for work."""
 
 
 class HostSums:
@@ -136,7 +136,7 @@ class HostSums:
         return self._late
 
     def close(self) -> None:
-        """Nothing is left to be released."""
+        """Do nothing: there is nothing to release."""
 
     def _sum(self, name: str) -> Point:
         bases, msms = self._key._bases[name], self._key._msms[name]
@@ -176,5 +176,5 @@ class HostSums:
 
 
 def _own_bytes(array: NDArray[Any], source: NDArray[Any]) -> int:
-    """The bytes of an array, if it is not in the memory of another."""
+    """The bytes of an array, or 0 if it shares the memory of `source`."""
     return 0 if np.may_share_memory(array, source) else array.nbytes

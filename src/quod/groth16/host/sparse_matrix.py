@@ -82,10 +82,9 @@ def sparse_rows(
 def safe_entries(
     coefficients: Coefficients, domain_size: int, variables: int, *, owned: bool
 ) -> Coefficients:
-    """The entries of A and B, none outside the matrices, in memory that nobody else writes to.
+    """Return the entries of A and B in private memory; InputError for one outside the matrices.
 
-    They are copied unless `owned` says that they are in such memory already, and checked after
-    that. Raises `InputError`.
+    They are copied unless they are `owned`, that is, in private memory already, and then checked.
     """
     words = np.ascontiguousarray(coefficients).view(np.uint32)
     words = words.reshape(len(coefficients), coefficients.dtype.itemsize // 4)
@@ -107,7 +106,8 @@ def safe_entries(
 def row_and_order(
     coefficients: Coefficients, domain_size: int
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Row ``domain_size * matrix + constraint`` of each entry, and its place as snarkjs sorts."""
+    """Return each entry's row, ``domain_size * matrix + constraint``, and snarkjs's sort key."""
+
     matrix, constraint = coefficients["matrix"], coefficients["constraint"]
     # In 32 bits where they do: this is done for every key that is opened.
     number = np.uint32 if domain_size <= 1 << 30 else np.uint64
@@ -146,7 +146,7 @@ class RowEntries:
         height: int,
         index_word: int,
     ) -> RowEntries:
-        """Brings entries into their order; those of one row, of the number `row`, have one."""
+        """Sort entries by `order`; entries of equal order form a row, whose number is in `row`."""
         if np.any(order[1:] < order[:-1]):
             permutation = np.argsort(order, kind="stable")
             coefficients = taken(coefficients, permutation)
@@ -212,7 +212,7 @@ class SparseMatrix(ABC):
 
 
 class HostMatrix(SparseMatrix):
-    """A matrix for a processor, which reads the entries where they are."""
+    """A matrix for a CPU, which reads the entries in place."""
 
     def __init__(self, device: AnyDevice, modulus: Modulus, rows: RowEntries) -> None:
         self.device, self.modulus, self.height = device, modulus, rows.height
@@ -229,7 +229,7 @@ class HostMatrix(SparseMatrix):
 
     @property
     def nonzeros(self) -> int:
-        """Entries of all rows."""
+        """The number of entries of all rows."""
         return len(self.entries) // (HEAD_WORDS + self.modulus.words)
 
     def multiply(self, vector: Words, out: Words) -> None:
@@ -253,7 +253,7 @@ class HostMatrix(SparseMatrix):
 
 
 def _by_length(lengths: NDArray[np.int64]) -> NDArray[np.intp]:
-    """The rows from the longest on: no thread is left alone with a long one at the end."""
+    """Return the rows, longest first, so that no thread ends with a long row alone."""
     longest = int(lengths.max(initial=0))
     shortness = longest - lengths
     # Numbers of few bits are sorted by radix.

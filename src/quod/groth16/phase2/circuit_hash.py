@@ -35,7 +35,7 @@ CHUNK = 1 << 14
 
 
 class CircuitHash:
-    """Takes points in the order of the module's docstring."""
+    """The hash of a circuit; feed points in the order of the module's docstring."""
 
     def __init__(self, curve: str) -> None:
         self._groups = {degree: GROUPS[f"{curve}.g{degree}"] for degree in (1, 2)}

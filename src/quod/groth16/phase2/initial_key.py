@@ -43,7 +43,7 @@ Combined = list[tuple[WireTerms, Words]]
 _ROWS = 1 << 16
 
 WINDOW = 1 << 16
-"""Wires whose points are made together, and stay if the run is interrupted."""
+"""Wires whose points are computed together, and are kept if the run is interrupted."""
 
 
 def new_key(
@@ -57,10 +57,10 @@ def new_key(
     report: Callable[[str], None] = lambda _: None,
     replace: bool = False,
 ) -> bytes:
-    """Write the key of a circuit before any contribution, and give its circuit hash, 64 bytes.
+    """Write the key of a circuit before any contribution; return its circuit hash, 64 bytes.
 
-    With `resume` it goes on where an earlier run was interrupted, of which files beside `zkey`
-    tell, and `report` gets a line that says so. What is there is hashed again.
+    With `resume` it continues an interrupted run from partial files next to `zkey`, and `report`
+    gets a line that says so. Existing points are hashed again.
 
     Raises `InputError` for damaged files, powers that are not prepared, cut short or too few for
     the circuit, and points that are not on their curves; `MismatchError` for powers over another
@@ -120,7 +120,7 @@ def open_inputs(
 
 
 class NewKey:
-    """A key that is made while it is written."""
+    """A new key, computed section by section while it is written."""
 
     def __init__(
         self,

@@ -53,7 +53,7 @@ _DIVIDED = ("c", "h")
 
 @frozen
 class VerifiedKey:
-    """A key that follows from what it says it does, each contribution with its hash."""
+    """A verified key: its curve, its circuit hash, and each contribution with its hash."""
 
     curve: str
     circuit_hash: bytes

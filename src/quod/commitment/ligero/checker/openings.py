@@ -41,10 +41,10 @@ from quod.transcript.messages import ProofReader
 
 
 class OpeningChecker:
-    """Memory on a device to check openings of one shape.
+    """A verifier of openings of one shape on a device, with its memory.
 
-    It reads what the plain verifier reads and takes what that takes. Why an opening is refused, the
-    plain verifier says, which is asked then.
+    It accepts the same openings as the reference verifier, which is run on a rejected opening to
+    report the reason.
     """
 
     def __init__(self, device: DeviceChoice, shape: LigeroShape) -> None:
@@ -84,9 +84,9 @@ class OpeningChecker:
         self, commitment: LigeroCommitment, claims: Sequence[Claim], reader: ProofReader,
         timeline: Timeline | None = None,
     ) -> None:  # fmt: skip
-        """Reads an opening and checks it as `commitment.check` does, and raises the same.
+        """Read an opening and verify it as `commitment.check` does; raises the same errors.
 
-        DeviceError if the device has not done what it was told to.
+        DeviceError if the device has not written all results.
         """
         again = reader.copy()
         if not self._passes(commitment, claims, reader, timeline):

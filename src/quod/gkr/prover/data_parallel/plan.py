@@ -190,7 +190,7 @@ class DataParallelPlan(BatchPlan):
 
 
 class _LayerRecorder:
-    """Records the way from the claim about a layer to that about the one below."""
+    """Record the reduction of the claim about a layer to a claim about the layer below."""
 
     def __init__(self, plan: DataParallelPlan, recording: RecordingStream, steps: Layer) -> None:
         self._plan, self._recording = plan, recording

@@ -117,7 +117,7 @@ class TwoPhasePlan(BatchPlan):
 
 
 class _LayerRecorder:
-    """Records the sumchecks of one layer."""
+    """Record the sumchecks of one layer."""
 
     def __init__(self, plan: TwoPhasePlan, recording: RecordingStream, steps: Layer) -> None:
         self._plan, self._recording, self._steps = plan, recording, steps
