@@ -1,4 +1,4 @@
-"""The bases of Hyrax: points of BN254 G1 between which nobody knows a relation.
+"""The bases of Hyrax: points of BN254 G1 without a known relation between them.
 
 Base i is hashed to the curve, by trying until it succeeds: for the attempts a = 0, 1, 2, ... take
 the SHA3-256 of `LABEL`, i in 8 bytes and a in 4, little-endian, as a little-endian integer. Its

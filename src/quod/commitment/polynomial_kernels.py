@@ -18,7 +18,7 @@ from quod.kernel import U32, Builder, Pointer, kernel
 from quod.kernel.ir.value import Value
 
 LENGTH = 64
-"""Coefficients that an instance goes through one after the other."""
+"""The number of coefficients that an instance processes in sequence."""
 
 
 @frozen
@@ -114,7 +114,6 @@ def record_quotient(
     stride: int, multiplier: int,
 ) -> tuple[Buffer, int]:  # fmt: skip
     """Record the quotient of a polynomial of `count` coefficients by X**stride - multiplier.
-
 
     Gives its memory and how many coefficients it has; the remainder is left out.
     """

@@ -94,7 +94,7 @@ def parameters_of(scheme: Scheme) -> dict[str, Any]:
 
 
 def check_secret(scheme: Scheme) -> None:
-    """InsecureKeyError for a scheme whose powers of tau nobody contributed to."""
+    """Raise InsecureKeyError for a scheme whose powers of tau have no contribution."""
     reference: ReferenceString | None = getattr(scheme, "reference", None)
     if reference is not None and reference.is_known:
         raise InsecureKeyError(

@@ -356,7 +356,6 @@ class ProvingKey:
         from the rest of the key's budget. A witness in memory must not change before its proof is
         returned. An error of `prove`, or of the iterable of witnesses, is raised after the proofs
         of all earlier witnesses.
-
         """
         # A process that proves once does not load it.
         from quod.groth16.proof_stream import prove_many
@@ -365,7 +364,6 @@ class ProvingKey:
 
     def close(self) -> None:
         """Stop the threads that wait for the next proof; the key cannot prove afterwards."""
-
         if self._warm_up is not None:
             self._warm_up.close()
         self.resident.close()

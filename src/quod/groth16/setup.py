@@ -303,7 +303,7 @@ def _scalars(
 
 
 def _digest(points: dict[str, Words]) -> bytes:
-    """Over the digests of all arrays by name, which are computed beside each other."""
+    """Hash the digests of all arrays by name, which are computed concurrently."""
 
     def of(name: str) -> bytes:
         return hashlib.blake2b(np.ascontiguousarray(points[name]).data).digest()

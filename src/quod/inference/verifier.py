@@ -116,7 +116,6 @@ class _Reader:
 
     def _fail(self, message: str) -> NoReturn:
         """Raise InputError at the end of the last part; the offset counts from its start."""
-
         raise InputError(message, offset=self._end - self.start)
 
     def _reader(self) -> ProofReader:

@@ -77,7 +77,6 @@ def gates_of(
 
     known: the public inputs and challenges, which may be coefficients.
     """
-
     for product, coefficient in terms.items():
         if coefficient == 1 and len(product) in (1, 2):
             for place, number in enumerate(product):

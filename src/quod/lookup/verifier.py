@@ -134,7 +134,6 @@ def settled(statement: Statement, sums: Sums, values: Sequence[Plain]) -> Reduce
     split = statement.log_columns
     weights = equalities(field, sums.lookups.point[:split])
     # Columns are padded to a power of two by denominators of 1.
-
     denominators = [_denominator(sums, PlainElement.each(field, row)) for row in columns]
     denominators += [PlainElement.one(field)] * (len(weights) - len(columns))
     total = PlainElement.zero(field)
@@ -163,7 +162,6 @@ def range_at(field: FieldSpec, point: Sequence[Plain]) -> PlainElement:
 
 def _denominator(sums: Sums, row: Sequence[PlainElement]) -> PlainElement:
     """Return alpha - the sum of a row's elements times powers of beta."""
-
     total = sums.alpha
     for power, element in zip(sums.powers, row, strict=True):
         total -= power * element

@@ -447,7 +447,6 @@ class ConstraintSystem:
 
     def _solve(self) -> None:
         """Record that the last row determines its new wire, if it has one in one place."""
-
         row = len(self.row_paths) - 1
         found = [
             (wire, side)

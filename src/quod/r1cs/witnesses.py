@@ -163,11 +163,9 @@ class WitnessProgram:
 
     def failing(self, witnesses: Words) -> list[list[int]]:
         """Return the rows that fail, for each witness as `values` returns it."""
-
         return _places(self.checker.failing(witnesses))
 
 
 def _places(failing: NDArray[np.bool_]) -> list[list[int]]:
     """Return, per row, the indices at which the mask is true."""
-
     return [np.flatnonzero(one).tolist() for one in failing]

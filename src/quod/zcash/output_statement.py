@@ -42,7 +42,6 @@ class OutputStatement:
     @classmethod
     def from_bytes(cls, cv: bytes, epk: bytes, cmu: bytes) -> OutputStatement:
         """Decode three fields of 32 bytes; InputError names a field that consensus rejects."""
-
         points = (_decoded("cv", cv), _decoded("epk", epk))
         return cls(*points, int.from_bytes(exact_bytes("cmu", cmu, 32), "little"))
 

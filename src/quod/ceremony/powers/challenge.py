@@ -57,7 +57,7 @@ def computed_challenge(device: AnyDevice, curve: PairingCurve, power: int) -> by
 def challenge_after(
     device: AnyDevice, curve: PairingCurve, response: bytes, points: Windows
 ) -> bytes:
-    """The challenge for whoever is next: of a response's hash and all points, uncompressed."""
+    """The challenge of the next contributor: the hash of a response's hash and all points."""
     hasher = hashlib.blake2b(response)
     for section in SECTIONS:
         for window in points(section):

@@ -71,7 +71,6 @@ def verify(
 ) -> Verified:
     """Verify a file from its first contribution to its last point.
 
-
     With `resume` it skips points that an interrupted run has verified, which the user's cache
     records, and `report` gets a line that says so. No hash covers the names of contributors: anyone
     may have changed them.

@@ -79,7 +79,7 @@ class _Committing:
 
 
 class LigeroCommitter:
-    """The memory for tables of one size, one after the other."""
+    """A Ligero prover for tables of one size, one after the other, with its device memory."""
 
     def __init__(self, device: AnyDevice, shape: LigeroShape) -> None:
         self._device, self._shape = device, shape

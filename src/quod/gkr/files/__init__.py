@@ -1,1 +1,1 @@
-"""Files of keys, inputs and proofs, and what is told about them."""
+"""Files of keys, inputs and proofs, and their descriptions."""

@@ -92,7 +92,7 @@ def proof_writer(key: VerifyingKey, instances: int, proof: bytes) -> Callable[[B
 
 
 def read_proof(path: Path) -> ProofFile:
-    """Read a proof; InputError with section and offset for what is none."""
+    """Read a proof; InputError with section and offset for a malformed file."""
     return read_parsed(path, _header, parse_proof)
 
 

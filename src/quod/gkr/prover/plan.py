@@ -117,7 +117,7 @@ class BatchPlan(ABC):
                 f"2^{max(self.sizes)} values each, which is too many at once; prove fewer at a time"
             )
         self.peak_bytes = sum(sizes.values()) + sum(levels)
-        """Bytes of device memory beside the circuit."""
+        """Bytes of device memory in addition to the circuit."""
         device.check_budget("these proofs", self.peak_bytes)
         self.memory = {name: device.allocate(size) for name, size in sizes.items()}
         """Buffers that layers share."""

@@ -467,7 +467,6 @@ class DeviceMatrix(SparseMatrix):
         out: products interleaved in chunks of `part` rows (`place_of_each`), with memory for
             `vectors` times `elements` rounded up to a multiple of `part`.
         """
-
         for run in self._runs:
             run.record_each(
                 recording, self._device, self._modulus, vectors, stride, part, vector, out

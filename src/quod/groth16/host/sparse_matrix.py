@@ -107,7 +107,6 @@ def row_and_order(
     coefficients: Coefficients, domain_size: int
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return each entry's row, ``domain_size * matrix + constraint``, and snarkjs's sort key."""
-
     matrix, constraint = coefficients["matrix"], coefficients["constraint"]
     # In 32 bits where they do: this is done for every key that is opened.
     number = np.uint32 if domain_size <= 1 << 30 else np.uint64

@@ -59,7 +59,7 @@ class CircuitHash:
         domain_size: int,
         report: Callable[[int, int], None],
     ) -> None:
-        """The powers in place of h; `report` is told how many are done of all."""
+        """Hash the powers in place of h; `report` gets the number done and the total."""
         group, points = self._groups[1], ptau.tau_g1
         self.count(domain_size - 1)
         hashed = domain_size - 1 if domain_size <= CHUNK else domain_size

@@ -61,12 +61,12 @@ def contribute(
     timeline: Timeline | None = None,
     replace: bool = False,
 ) -> KeyReceipt:
-    """Write the key `source` with a contribution of a secret that nobody learns to `target`.
+    """Write the key `source` with a contribution of a random secret to `target`.
 
-    The secret comes from the system; `text` is mixed in. It is overwritten before this returns or
-    raises, and nothing of it is written. InputError for a key that is damaged, has points outside
-    their groups or no transcript; OutputError if the result cannot be written, and for an existing
-    target, unless `replace` is set.
+    The secret comes from the system's randomness, with `text` mixed in. It is overwritten before
+    this returns or raises, and never written to a file. InputError for a key that is damaged, has
+    points outside their groups or no transcript; OutputError if the result cannot be written, and
+    for an existing target, unless `replace` is set.
     """
     details = Details(name)
     with no_core_dumps():
@@ -89,7 +89,7 @@ def add_beacon(
     timeline: Timeline | None = None,
     replace: bool = False,
 ) -> KeyReceipt:
-    """As `contribute`, with a secret that follows from a public value; see `Beacon`."""
+    """Contribute as `contribute`, with a secret derived from a public value; see `Beacon`."""
     timeline = or_null(timeline)
     details = Details(name, beacon)
     key = ContributedKey(source)

@@ -82,7 +82,6 @@ class Template:
 
     def _values(self, *inputs: int) -> list[int]:
         """The values of the outputs, and of the wires after the inputs."""
-
         values = list(in_order("what a template's calculator gives", self._calculate(list(inputs))))
         first = 1 + self.outputs
         if len(values) != self._file.wires:

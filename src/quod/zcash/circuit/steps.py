@@ -52,7 +52,6 @@ def ephemeral_key_and_recipient(system: ConstraintSystem, base: EdwardsPoint) ->
 
 def commit_note(system: ConstraintSystem, personalisation: bytes, note: Sequence[Boolean]) -> None:
     """Make u of the note's commitment public, with generators hashed under a personalisation."""
-
     hashed = named(
         system, "note content hash", pedersen, system, NOTE_COMMITMENT, note, personalisation
     )

@@ -186,7 +186,7 @@ class OpeningChecker:
         return is_root and bool((verdicts == PASSED).all())
 
     def _recorded(self, claims: int) -> Recording:
-        """All launches behind the leaves, for so many claims."""
+        """Record all launches after the hashing of leaves, for `claims` claims."""
         shape, code, memory = self._shape, self._shape.code, self._memory
         recording = self.device.stream("opening").record()
         for name in ("corners", "upper", "factors"):

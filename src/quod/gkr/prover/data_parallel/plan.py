@@ -75,7 +75,7 @@ class DataParallelPlan(BatchPlan):
         return self._sumchecks[degree]
 
     def rounds(self, number: int) -> Rounds:
-        """The rounds of a layer, none of a linear one."""
+        """The rounds of a layer; a linear layer has none."""
         (sumcheck,) = self.protocol.layer(number).sumchecks
         return sumcheck.rounds
 
