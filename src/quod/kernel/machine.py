@@ -10,7 +10,7 @@ from quod.frozen import frozen
 from quod.names import nearest
 
 DEFAULT_SHARED_BYTES = 48 * 1024
-"""Shared memory that every CUDA device gives a workgroup without asking."""
+"""The shared memory of a workgroup on all CUDA devices without a special request, in bytes."""
 
 
 class Capability(StrEnum):

@@ -87,9 +87,6 @@ def test_devices_that_are_none(made: Make) -> None:
         ProvingKey.from_zkey(path, devices=[gpu])
     with pytest.raises(InputError, match="at least two, each once"):
         ProvingKey.from_zkey(path, devices=[gpu, gpu])
-    for wrong in ("cpu", {gpu}, 2):
-        with pytest.raises(InputError, match="devices must be a list, not a"):
-            ProvingKey.from_zkey(path, devices=wrong)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="cpu is none of several devices"):
         ProvingKey.from_zkey(path, devices=[gpu, "cpu"])
 

@@ -106,7 +106,7 @@ class BodyEmitter:
         return name
 
     def text_of(self, value: Value, level: int = 0) -> str:
-        """The text of a value in an expression of precedence `level`, with parentheses if needed."""
+        """The text of a value in an expression of precedence `level`, parenthesised if needed."""
         constant = value.constant
         if constant is not None:
             return constant_text(constant, value.type)

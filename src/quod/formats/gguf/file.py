@@ -234,7 +234,7 @@ def _alignment(metadata: Mapping[str, MetadataValue], reader: SectionReader) -> 
 
 
 class _Tensors:
-    """The descriptions of tensors: type, shape, and offsets of the description and the data."""
+    """Descriptions of tensors: type, shape, position of the offset field, offset of the data."""
 
     def __init__(self, reader: SectionReader, alignment: int) -> None:
         self._reader = reader

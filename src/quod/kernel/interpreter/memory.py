@@ -163,7 +163,7 @@ class Buffer:
         self, name: str, offsets: Array, lanes: Array, element: Type, values: list[Array],
         place: Place,
     ) -> Array:  # fmt: skip
-        """Changes places for one lane after the other; gives what each found."""
+        """Change elements atomically, for one lane after the other; return the old values."""
         verb = "adds to" if name == "atomic_add" else "changes"
         if not self._writeable:
             raise place.error(int(lanes[0]), f"{verb} {self.name}, which is read-only")

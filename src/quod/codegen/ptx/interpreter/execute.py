@@ -176,7 +176,7 @@ class Run:
                 continue
             instruction, named = blocks[number].together, blocks[number].named
             if instruction is None or self._all_here(instruction, pending[number], named):
-                # What follows is of places of the entry, as functions name no barriers.
+                # Functions have no named barriers, so these blocks are the entry's.
                 if named is None or self._meetings is None:
                     return number
                 if self._meetings.may_go(number, pending):

@@ -40,7 +40,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class SharedArray:
-    """An array in shared memory; `size` in bytes, None where the launch says it."""
+    """An array in shared memory; `size` in bytes, None if the launch determines it."""
 
     name: str
     size: int | None
@@ -57,7 +57,7 @@ class Routine:
     results: list[Parameter] = field(default_factory=list)
     workgroup_size: int = 0
     resident: int = 0
-    """Workgroups of it that a multiprocessor is to have room for, if the text says so."""
+    """The workgroups per multiprocessor that `.minnctapersm` requests, or 0."""
     registers: dict[str, tuple[str, int | None]] = field(default_factory=dict)
     """Type by name; for a range such as %r<9>, by prefix with the count of its registers."""
     passed: dict[str, Parameter] = field(default_factory=dict)
@@ -102,7 +102,7 @@ _RANGE = re.compile(r"(%?[\w$]+)<(\d+)>")
 _MOST_DIGITS = 10
 # Of what is wrong, which quotes the text.
 _LONGEST_MESSAGE = 200
-# What calls pass is declared in one scope; PTX has no use for more within each other.
+# The maximum nesting of scopes: the parameters of a call are declared in one.
 _MOST_SCOPES = 8
 _CLOSING = {"{": "}", "[": "]", "(": ")"}
 
@@ -148,7 +148,7 @@ class _Parser:
             elif line in ("{", "}") and len(held) > 1:
                 raise self._error("a statement has no semicolon", begun)
             elif line == "{":
-                # What a call passes is declared in a scope of its own.
+                # The parameters of a call are declared in a scope of their own.
                 if len(self._scopes) == _MOST_SCOPES:
                     raise self._error("there are too many scopes within each other", number)
                 self._scopes.append({})
