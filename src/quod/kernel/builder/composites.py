@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
 from quod.errors import DeviceError
-from quod.kernel.builder.structs import free_name, slots_of, without_structs
+from quod.kernel.builder.structs import free_name, join_slots, slots_of, without_structs
 from quod.kernel.errors import TraceError
 from quod.kernel.ir.nodes import Location
 from quod.kernel.ir.types import PointerType, Type, u32
@@ -33,22 +33,23 @@ class Declared(Protocol):
 
 def resolved(definition: Declared, static: Mapping[str, Any]) -> dict[str, ParameterType]:
     """Return the parameters for static arguments; TraceError if a needed one is missing."""
-    known = (getattr(definition.function, "__kwdefaults__", None) or {}) | dict(static)
-    found: dict[str, ParameterType] = {}
+    defaults = getattr(definition.function, "__kwdefaults__", None) or {}
+    arguments = defaults | dict(static)
+    parameters: dict[str, ParameterType] = {}
     for name, type_ in definition.parameters.items():
         try:
-            found[name] = type_.resolved(known) if isinstance(type_, Composite) else type_
+            parameters[name] = type_.resolved(arguments) if isinstance(type_, Composite) else type_
         except ValueError as error:
             raise TraceError(f"parameter {name} {error}", definition.location) from None
-    return found
+    return parameters
 
 
 def slots(parameters: Mapping[str, ParameterType], axes: int = 1) -> dict[str, Type]:
     """The slots of parameters, followed by the workgroup counts of all axes but the last."""
-    found = slots_of(parameters)
+    slots = slots_of(parameters)
     for axis in range(axes - 1):
-        found[free_name(f"grid_{axis}", found)] = u32
-    return found
+        slots[free_name(f"grid_{axis}", slots)] = u32
+    return slots
 
 
 def are_numbers(parameters: Mapping[str, ParameterType]) -> list[bool]:
@@ -64,16 +65,17 @@ def pointers_of(
     location: Location,
 ) -> tuple[str, ...]:  # fmt: skip
     """The slots of some parameters that are pointers; TraceError for a parameter without one."""
-    rest, found = iter(slots.items()), {}
+    remaining, pointers = iter(slots.items()), {}
     for name, type_ in parameters.items():
         count = len(type_.slots) if isinstance(type_, Composite) else 1
-        found[name] = [own for own, kind in islice(rest, count) if isinstance(kind, PointerType)]
+        part = islice(remaining, count)
+        pointers[name] = [slot for slot, kind in part if isinstance(kind, PointerType)]
     for name in names:
-        if not found[name]:
+        if not pointers[name]:
             raise TraceError(
                 f"parameter {name} is {parameters[name]}, and arrays alone are constant", location
             )
-    return tuple(own for name in parameters if name in names for own in found[name])
+    return tuple(slot for name in parameters if name in names for slot in pointers[name])
 
 
 def joined(
@@ -83,16 +85,12 @@ def joined(
     location: Location,
 ) -> tuple[Any, ...]:
     """Assemble the arguments of a kernel's function from one value per slot."""
-    given, rest = [], iter(values)
+    remaining = iter(values)
     tracer.location = location
-    for type_ in parameters.values():
-        if isinstance(type_, Composite):
-            given.append(type_.joined(tracer.builder, [next(rest) for _ in type_.slots]))
-        else:
-            given.append(next(rest))
-    tracer.grid = tuple(rest)
+    arguments = join_slots(tracer.builder, parameters, remaining)
+    tracer.grid = tuple(remaining)
     tracer.location = None
-    return tuple(given)
+    return tuple(arguments)
 
 
 def split(kernel: Compiled, groups: Any, arguments: Sequence[Any]) -> tuple[int, tuple[Any, ...]]:
@@ -106,33 +104,33 @@ def split(kernel: Compiled, groups: Any, arguments: Sequence[Any]) -> tuple[int,
             f"kernel {kernel.name} takes {len(parameters)} arguments ({', '.join(parameters)}), "
             f"not {len(arguments)}"
         )
-    found: list[Any] = []
+    values: list[Any] = []
     for (name, type_), argument in zip(parameters.items(), arguments, strict=True):
         # isinstance of an abstract class is slower, and this runs at each launch.
         if isinstance(type_, Type):
-            found.append(argument)
+            values.append(argument)
             continue
         try:
-            found += type_.split(argument)
+            values += type_.split(argument)
         except ValueError as error:
             raise DeviceError(f"argument {name} of kernel {kernel.name} {error}") from None
-    axes = 1 + len(kernel.slots) - len(found)
+    axes = 1 + len(kernel.slots) - len(values)
     if axes == 1 and type(groups) is int and 0 <= groups <= 0xFFFFFFFF:
-        return groups, tuple(found)
+        return groups, tuple(values)
     extents = _extents(kernel, groups, axes)
-    return math.prod(extents), (*found, *extents[:-1])
+    return math.prod(extents), (*values, *extents[:-1])
 
 
 def _extents(kernel: Compiled, groups: Any, axes: int) -> tuple[int, ...]:
     """The number of workgroups along each axis."""
-    given = groups if isinstance(groups, tuple) else (groups,)
+    counts = groups if isinstance(groups, tuple) else (groups,)
     try:
-        extents = tuple(whole_number("it", one, 0, 0xFFFFFFFF, error=DeviceError) for one in given)
+        extents = tuple(whole_number("it", n, 0, 0xFFFFFFFF, error=DeviceError) for n in counts)
     except DeviceError:
         extents = ()
     if len(extents) != axes:
         wanted = "a whole number" if axes == 1 else f"{axes} whole numbers, one an axis"
-        asked = ", ".join(map(shown, given))
+        asked = ", ".join(map(shown, counts))
         raise DeviceError(
             f"kernel {kernel.name} was launched with {asked} workgroups; give {wanted}"
         )

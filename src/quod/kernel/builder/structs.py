@@ -91,13 +91,7 @@ class StructType(Composite):
         return not any(self._composites())
 
     def joined(self, k: Any, numbers: Sequence[Value]) -> Struct:
-        values = iter(numbers)
-        return self.struct(*[
-            type_.joined(k, list(islice(values, len(type_.slots))))
-            if isinstance(type_, Composite)
-            else next(values)
-            for type_ in self.fields.values()
-        ])  # fmt: skip
+        return self.struct(*join_slots(k, self.fields, iter(numbers)))
 
     def _composites(self) -> Iterator[tuple[str, Composite]]:
         for name, type_ in self.fields.items():
@@ -132,6 +126,18 @@ def slots_of(parameters: Mapping[str, ParameterType]) -> dict[str, Type]:
         else:
             slots[name] = type_
     return slots
+
+
+def join_slots(
+    k: Any, parameters: Mapping[str, ParameterType], values: Iterator[Value]
+) -> list[Any]:  # fmt: skip
+    """Assemble one value per parameter or field from the next values, one per slot."""
+    return [
+        type_.joined(k, list(islice(values, len(type_.slots))))
+        if isinstance(type_, Composite)
+        else next(values)
+        for type_ in parameters.values()
+    ]
 
 
 def without_structs(parameters: Mapping[str, ParameterType]) -> dict[str, ParameterType]:
