@@ -84,10 +84,10 @@ def shown_as_one(
     )  # fmt: skip
     recording.finish().run()
     total = _sum(field, factors, claims)
-    found = run.prove(total.coefficients, writer.transcript.state, None)
-    writer.absorbed(found.messages, found.state)
-    writer.elements(Label.VALUES, field, found.values[:1])
-    return Claim(tuple(found.challenges), found.values[0])
+    rounds = run.prove(total.coefficients, writer.transcript.state, None)
+    writer.absorbed(rounds.messages, rounds.state)
+    writer.elements(Label.VALUES, field, rounds.values[:1])
+    return Claim(tuple(rounds.challenges), rounds.values[0])
 
 
 def read_as_one(

@@ -134,16 +134,17 @@ def _record(
     if chunks > stride:
         values, carries = (device.allocate(chunks * field.bytes) for _ in range(2))
         above = chunks
-        own = device.compile(chunk_values, field=field, chunking=chunking)
+        kernel = device.compile(chunk_values, field=field, chunking=chunking)
         recording.launch(
-            own, -(-chunks // own.lanes), chunks, count, power, source, values, label="quotient"
+            kernel, -(-chunks // kernel.lanes), chunks, count, power, source, values,
+            label="quotient",
         )  # fmt: skip
         further = pow(multiplier, chunking.length, field.value)
         _record(
             recording, device, field, values, chunks, stride, further, carries, quotient=False
         )  # fmt: skip
-    own = device.compile(chunk_recurrence, field=field, chunking=chunking, quotient=quotient)
+    kernel = device.compile(chunk_recurrence, field=field, chunking=chunking, quotient=quotient)
     recording.launch(
-        own, -(-chunks // own.lanes), chunks, count, above, power, carries, source, target,
+        kernel, -(-chunks // kernel.lanes), chunks, count, above, power, carries, source, target,
         label="quotient",
     )  # fmt: skip

@@ -83,9 +83,9 @@ def prove(
     statement = Statement(field, polynomial, log2_size, claim, point)
     start = transcript.copy()
     statement.absorb(start)
-    found = run.prove(claim, start.state, timeline)
-    values = [found.values[renamed[table]] for table in range(polynomial.tables)]
-    data = found.messages + encode(field, values)
+    rounds = run.prove(claim, start.state, timeline)
+    values = [rounds.values[renamed[table]] for table in range(polynomial.tables)]
+    data = rounds.messages + encode(field, values)
     try:
         reduced = verify(statement, data, transcript=transcript, allow_bits=allow_bits)
     except (VerificationError, InputError) as error:

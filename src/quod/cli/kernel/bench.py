@@ -52,15 +52,15 @@ def bench(
         a struct is ``parameter_field``.
     Raises InputError for unknown or missing parameters.
     """
-    found = find(name)
-    given = _numbers(name, without_structs(found.definition.parameters), sizes)
+    kernel = find(name)
+    numbers = _numbers(name, without_structs(kernel.definition.parameters), sizes)
     with open_device(device_name) as device:
-        run: Launcher[Any] = found.definition.on(device, **found.static)
+        run: Launcher[Any] = kernel.definition.on(device, **kernel.static)
         random = None if zeros else np.random.default_rng(1)
         arrays = {
             parameter: _array(
                 type_,
-                whole_number(f"{parameter}, a number of elements,", given[parameter], 0),
+                whole_number(f"{parameter}, a number of elements,", numbers[parameter], 0),
                 random,
             )
             for parameter, type_ in without_structs(run.kernel.parameters).items()
@@ -68,7 +68,7 @@ def bench(
         }
         values = iter([
             device.upload(arrays[parameter]) if parameter in arrays else number
-            for parameter, number in given.items()
+            for parameter, number in numbers.items()
         ])  # fmt: skip
         arguments = with_structs(run.kernel.parameters, values)
         times = _times(device, run, arguments, seconds)

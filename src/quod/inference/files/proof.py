@@ -90,10 +90,10 @@ def write_proof(path: Path, key: VerifyingKey, logits: object, proof: bytes) -> 
 
 def proof_writer(key: VerifyingKey, logits: object, proof: bytes) -> Callable[[BinaryIO], None]:
     """Return a function that writes logits and their proof to an open file."""
-    found = check_logits(key, logits)
+    checked = check_logits(key, logits)
     data = exact_bytes("the proof", proof)
-    shape = len(found).to_bytes(8, "little") + little_u32(found.shape[1])
-    parts: list[list[Buffer]] = [[key.digest, shape], [found.astype("<i4")], [data]]
+    shape = len(checked).to_bytes(8, "little") + little_u32(checked.shape[1])
+    parts: list[list[Buffer]] = [[key.digest, shape], [checked.astype("<i4")], [data]]
     return iden3_writer(KIND, VERSION, enumerate(parts, 1))
 
 
