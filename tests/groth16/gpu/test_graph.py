@@ -84,7 +84,7 @@ def launch(device: ExportDevice, step: Launch) -> None:
     assert isinstance(step.kernel, EmulatedKernel)
     kernel = traced(step.kernel, device.definition_of(step.kernel))
     given = []
-    for type_, argument in zip(step.kernel.parameters.values(), step.arguments, strict=True):
+    for type_, argument in zip(step.kernel.slots.values(), step.arguments, strict=True):
         if isinstance(type_, PointerType):
             assert isinstance(argument, Buffer)
             given.append(device.bytes_of(argument).view(NUMPY_TYPES[type_.element]))
