@@ -2,6 +2,9 @@
 
 A single core has the tables in its cache and waits for no other core. Like the passes over large
 tables, it evaluates folded entries while they are in registers.
+
+Arithmetic of extensions is in functions: it appears three times, and LLVM's time rises with the
+square of the length of a block of vector products (a minute for a layer of GKR over goldilocks.2).
 """
 
 from __future__ import annotations
@@ -48,6 +51,19 @@ def finish_alone(
     before = [own.challenge(rounds_before - folds + number) for number in range(folds)]
     size = one << (log_size - rounds_before)
 
+    inline = shape.field.degree == 1
+
+    def fold_pair(_: Builder, low: Any, high: Any, challenge: Any) -> Any:
+        return f.carried(fold(mixed, low, high, challenge))
+
+    def add_summand(
+        _: Builder, totals: Sequence[Any], corners: list[list[Any]], weight: Any, at_one: Any,
+        scales: Sequence[Any],
+    ) -> list[Any]:  # fmt: skip
+        item = Summand(corners, weight)
+        parts = summands(mixed, shape.polynomial, [item], 1, scales, running, at_one)
+        return list(map(running.added, totals, parts))
+
     def given(table: int, index: Value) -> Any:
         """Load an entry from device memory, folded by all pending challenges but the last."""
         rest = before[:-1]
@@ -63,9 +79,10 @@ def finish_alone(
         weight, at_one = None, None
         if shape.has_point:
             weight, at_one = last.eq.low(rest, index), f.is_zero(weights.coordinate(number))
-        items = [Summand(corners, weight)]
-        parts = summands(mixed, shape.polynomial, items, 1, last.scales, running, at_one)
-        return tuple(map(running.added, totals, parts))
+        totals = k.call(
+            "add_summand", add_summand, totals, corners, weight, at_one, last.scales, inline=inline
+        )
+        return tuple(totals)
 
     def values(results: Sequence[Any]) -> tuple[Any, ...]:
         return tuple(
@@ -110,7 +127,7 @@ def finish_alone(
 
         def folded_at(table: int, index: Value) -> Any:
             low, high = (entry(table, index + count * side) for side in range(2))
-            return f.carried(fold(mixed, low, high, challenge))
+            return k.call("fold", fold_pair, low, high, challenge, inline=inline)
 
         half, rest = count >> 1, log_size - 1 - number
 
