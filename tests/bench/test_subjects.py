@@ -165,6 +165,7 @@ def forget_sums(
         table[k.global_id()] = k.constant(1, u32)
 
 
+@pytest.mark.thorough
 def test_ways_of_the_study_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that do not are errors, and before anything is measured."""
     device, field = open_device("cpu"), EXTENSIONS["m31.3"]

@@ -242,6 +242,7 @@ def test_sizes_that_were_refused(profile: Profile, name: str, count: int) -> Non
     GpuEngine(device, group, points_of(group, count), MsmOptions()).session(count, 1, None)
 
 
+@pytest.mark.crossed("kind", "profile")
 @pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_size_is_laid_out(kind: str, profile: Profile) -> None:

@@ -19,6 +19,7 @@ from quod.field.strategies.limbs64 import Limbs64
 from quod.field.strategy import prime_field
 from quod.kernel import U64, Builder, Machine, Pointer, TraceError, kernel
 from quod.kernel.interpreter.interpreter import interpret
+from tests.support.thorough import one_and_others
 
 Make = Callable[[Builder, Modulus], PrimeField]
 
@@ -47,15 +48,12 @@ M31, BABY_BEAR, GOLDILOCKS = (1 << 31) - 1, 15 * (1 << 27) + 1, (1 << 64) - (1 <
 SECP256K1 = (1 << 256) - (1 << 32) - 977
 NAMED = {"m31": M31, "baby_bear": BABY_BEAR, "goldilocks": GOLDILOCKS, "secp256k1": SECP256K1}
 
+ALIKE = ("12", "14", "15", "16", "29/64", "13:rows")
+"""Strategies of widths that differ little from another's; they run in `make test-all`."""
+
 each_strategy = pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(
-            name,
-            marks=pytest.mark.thorough if name in ("12", "14", "15", "29/64", "13:rows") else (),
-        )
-        for name in STRATEGIES
-    ],
+    one_and_others(STRATEGIES, always=[name for name in STRATEGIES if name not in ALIKE]),
 )
 """Limbs of sizes between those of others have no code of their own: `make test-all` runs them."""
 

@@ -168,6 +168,7 @@ def test_operations(device: CpuDevice, curve: PairingCurve, operations: tuple[st
     check(curve, operations, x, y, given[-1])
 
 
+@pytest.mark.thorough
 def test_interpreter_agrees() -> None:
     curve = CURVES["bn254"]
     operations = ("multiply", "frobenius1", "cyclotomic_square")

@@ -84,6 +84,7 @@ def test_a_proof(files: tuple[Path, Path, Path], circuit: Circuit, device: AnyDe
     key.close()
 
 
+@pytest.mark.thorough
 def test_the_proof_on_a_gpu_is_that_of_the_cpu(
     files: tuple[Path, Path, Path], gpu_device: AnyDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -68,6 +68,7 @@ def test_a_seed_gives_the_same_files(folder: Path) -> None:
     assert entry.run(VERIFY) == 0
 
 
+@pytest.mark.thorough
 def test_a_gpu_writes_the_same_files(
     folder: Path, gpu_device: AnyDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -325,7 +325,12 @@ def test_offsets_are_those_of_the_proof(
 
 # The claims of six widths take one opening more than those of three.
 @pytest.mark.parametrize(
-    "widths", [(2, 2, 2), (2,) * 6, pytest.param((2,) * 10, marks=pytest.mark.thorough)]
+    "widths",
+    [
+        (2, 2, 2),
+        pytest.param((2,) * 6, marks=pytest.mark.thorough),
+        pytest.param((2,) * 10, marks=pytest.mark.thorough),
+    ],
 )
 def test_every_opening_is_among_the_errors(
     widths: tuple[int, ...], monkeypatch: pytest.MonkeyPatch

@@ -27,6 +27,7 @@ from quod.field.roots import root_of_unity
 from quod.ntt import NttPlan, Ordering, coset_quotient, ntt
 from quod.ntt.gpu.schedule import Tuning
 from tests.reference import ntt as reference
+from tests.support.thorough import one_and_others
 
 TOY = Modulus("toy.17", 17)
 FULL_32 = Modulus("full_32", 3 * (1 << 30) + 1)
@@ -48,7 +49,11 @@ CASES: list[tuple[Ordering, bool, int | None]] = [
 
 SMALL = Tuning(log_tile=5, log_elements=2, most_levels=3, resident=0)
 
-each_field = pytest.mark.parametrize("modulus", FIELDS, ids=lambda modulus: modulus.name)
+each_field = pytest.mark.parametrize(
+    "modulus",
+    one_and_others(FIELDS, always=[field for field in FIELDS if field not in OF_SHARED_CODE]),
+    ids=lambda modulus: modulus.name,
+)
 
 
 def check(
@@ -93,12 +98,7 @@ def test_on_the_processor(device: AnyDevice, modulus: Modulus) -> None:
         check(device, modulus, uniform(modulus, 5 << log2_size), batch=5)
 
 
-@pytest.mark.parametrize(
-    "modulus",
-    [pytest.param(modulus, marks=pytest.mark.thorough if modulus in OF_SHARED_CODE else ())
-     for modulus in FIELDS],
-    ids=lambda part: getattr(part, "name", part),
-)  # fmt: skip
+@each_field
 def test_in_passes(gpu_device: AnyDevice, modulus: Modulus) -> None:
     for log2_size in sizes(modulus, 1, 2, 6, 7):
         check(gpu_device, modulus, uniform(modulus, 1 << log2_size), tuning=SMALL)

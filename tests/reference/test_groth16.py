@@ -17,13 +17,14 @@ from tests.reference.circom import (
 )
 from tests.reference.curve import g1_of
 from tests.reference.groth16 import prove, verify, verifying_key
+from tests.support.thorough import one_and_others
 
 pytestmark = pytest.mark.fixtures
 SMALL = ["bn254-multiplier2", "bls12_381-multiplier2"]
 EACH = [*SMALL, "bn254-poseidon", "bls12_381-poseidon"]
 
 
-@pytest.mark.parametrize("name", EACH)
+@pytest.mark.parametrize("name", one_and_others(EACH))
 def test_proves_what_snarkjs_keys_ask_for(shared_fixtures: Path, name: str) -> None:
     folder = shared_fixtures / "circom" / name
     key = read_zkey(folder / "circuit.zkey")

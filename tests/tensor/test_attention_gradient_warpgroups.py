@@ -128,7 +128,7 @@ def test_what_suits_warpgroups() -> None:
 
 @pytest.mark.parametrize(
     ("kernel", "plan"),
-    [*product(KERNELS, PLANS), *(("queries", plan) for plan in CAUSAL_PLANS)],
+    one_and_others([*product(KERNELS, PLANS), *(("queries", plan) for plan in CAUSAL_PLANS)]),
 )
 def test_nobody_waits_for_sums(plan: WarpgroupGradientPlan, kernel: str) -> None:
     """Remarks C75xx are of products that the assembler put one after the other."""

@@ -136,6 +136,7 @@ class Block(torch.nn.Module):  # type: ignore[misc]
         return ops.cross_entropy(ops.linear(x, self.table), tokens[:, 1:])
 
 
+@pytest.mark.thorough
 def test_a_compiled_model_of_dynamic_length() -> None:
     """One graph for all lengths, and the bits of calls that nobody compiled."""
     # Loading it takes seconds, which no other test needs.

@@ -27,6 +27,7 @@ def cases() -> Any:
     return sweep_cases
 
 
+@pytest.mark.thorough
 def test_a_short_sweep(tool: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page, state = tmp_path / "sweep.md", tmp_path / "state.jsonl"
     arguments = [*BRIEF, "--cases", "16", "--resume", str(state), "--table", str(page)]

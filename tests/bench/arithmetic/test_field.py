@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from quod.device.webgpu.device import WebGpuDevice
 
 
+@pytest.mark.thorough
 def test_cases_of_the_limbs_that_were_asked_for(webgpu_device: WebGpuDevice) -> None:
     cases = cases_of(webgpu_device.name, ["bn254.fr"], ["15:rolled"])
     found = [(case.parameters["what"], case.parameters["limbs"], case.run()) for case in cases]

@@ -94,6 +94,7 @@ def test_the_bytes_are_those_of_one_after_the_other(
     assert list(key.prove_many([*files[1][:-1], there], seed=9)) == expected
 
 
+@pytest.mark.thorough
 def test_a_group_that_is_not_full(
     files: tuple[Path, list[Path]], expected: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -154,6 +155,7 @@ def test_proofs_that_are_begun_together(
     assert len(key.resident.batches._slots._free) >= free  # type: ignore[union-attr]
 
 
+@pytest.mark.thorough
 def test_what_is_prepared_is_not_made_for_a_proof(
     files: tuple[Path, list[Path]], expected: Made, key: ProvingKey,
     monkeypatch: pytest.MonkeyPatch,

@@ -339,6 +339,7 @@ def test_a_device_that_computes_wrongly(tmp_path: Path) -> None:
 # --- several at a time
 
 
+@pytest.mark.thorough
 def test_lanes_share_bases_and_nothing_that_is_written_to(tmp_path: Path) -> None:
     circuit = recurrence("bn254", 2)
     generate_key(circuit.write_r1cs(tmp_path / "c.r1cs"), tmp_path / "c.zkey", 1)

@@ -37,7 +37,7 @@ def scalars_of(name: str, r: int, count: int) -> list[int]:
     ("name", "indexed"),
     [
         ("a witness", True),
-        ("zeros", False),
+        pytest.param("zeros", False, marks=pytest.mark.thorough),
         pytest.param("ones", False, marks=pytest.mark.thorough),
         pytest.param("uniform", True, marks=pytest.mark.thorough),
         pytest.param("one other", True, marks=pytest.mark.thorough),

@@ -15,6 +15,7 @@ from tests.conftest import need_backend
 from tests.service.worker.conftest import SECONDS, WITNESS, Bench, eventually
 
 
+@pytest.mark.thorough
 def test_lanes_of_an_interpreted_gpu(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     # Multiples take an interpreter long.
     monkeypatch.setattr(bases, "_MULTIPLES", (1,))
