@@ -1,4 +1,4 @@
-"""`benchmarks/run.py`: what it runs, and that a failure keeps nothing else from being measured."""
+"""`benchmarks/run.py` measures despite failures; `benchmarks/report.py` writes the pages."""
 
 from __future__ import annotations
 
@@ -21,16 +21,27 @@ from tests.support.selection import runs_all
 FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 
 
-@pytest.fixture
-def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The script as a module."""
+def module_of(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Import a script of benchmarks as a module."""
     monkeypatch.syspath_prepend(FOLDER)
-    spec = importlib.util.spec_from_file_location("benchmarks_run", FOLDER / "run.py")
+    spec = importlib.util.spec_from_file_location(f"benchmarks_{name}", FOLDER / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The runner as a module."""
+    return module_of("run", monkeypatch)
+
+
+@pytest.fixture
+def report(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The generator of the pages as a module."""
+    return module_of("report", monkeypatch)
 
 
 def test_webgpu_is_measured_portable_as_well(script: ModuleType) -> None:
@@ -201,3 +212,65 @@ def test_every_command_is_understood(
     for on, subject, arguments in wanted:
         assert entry.run(["bench", subject, *arguments, "--device", on]) == 0, capsys.readouterr()
     assert ran == [subject for _, subject, _ in wanted]
+
+
+@pytest.fixture
+def recorded(report: ModuleType) -> dict[str, Any]:
+    """The recorded results, by the names of their files."""
+    return {path.stem: report.load_results(path) for path in (FOLDER / "results").glob("*.json")}
+
+
+def test_each_line_of_the_selection_selects_one_row(
+    report: ModuleType, recorded: dict[str, Any]
+) -> None:
+    lines = [line for section in report.SELECTION.values() for line in section]
+    rows = [report.selected_row(line, recorded) for line in lines]
+    assert len({json.dumps(row) for row in rows}) == len(rows)
+    page = report.pages(recorded)[report.PAGE]
+    assert page.count("\n| ") == len(rows) + 2 * len(report.SELECTION) + len(recorded) + 1
+    for name in {line.place.machine for line in lines}:
+        assert f"(benchmarks/{name}.md)" in page
+
+
+def test_the_tables_have_all_rows(report: ModuleType, recorded: dict[str, Any]) -> None:
+    pages = report.pages(recorded)
+    for name, result in recorded.items():
+        text = pages[report.TABLES / f"{name}.md"]
+        for row in result["rows"]:
+            assert f"| {' | '.join(report.cells(row))} |\n" in text
+            assert f"    {row['command']}\n" in text
+
+
+@pytest.mark.parametrize("number", [0, 2])
+def test_a_selection_of_no_row_or_of_several(report: ModuleType, number: int) -> None:
+    place = SimpleNamespace(machine="one", device="cpu")
+    line = SimpleNamespace(
+        computation="NTT", place=place, subject="ntt", peer="", parameters={"log2": 1}
+    )
+    with pytest.raises(SystemExit, match=f"'NTT' of ntt on one, cpu, selects {number} rows"):
+        report.selected_row(line, {"one": {"rows": [row("a")] * number}})
+
+
+def test_a_selected_row(report: ModuleType) -> None:
+    place = SimpleNamespace(machine="one", device="cpu")
+    line = SimpleNamespace(
+        computation="NTT of 2^{log2}", place=place, subject="ntt", peer="lib", parameters={}
+    )
+    told = {"peer": "library", "peer_median": 3.0, "ratio": 3.0, "commit": "0123456789abcdef+"}
+    results = {
+        "one": {"machine": {"processor": "A", "threads": 2}, "rows": [row("a"), row("a") | told]}
+    }
+    assert report.selected_cells(line, results) == [
+        "NTT of 2^1", "A, 2 threads", "cpu", "1.00 ms", "library", "3.00 ms", "3.00x",
+        "0123456789ab+",
+    ]  # fmt: skip
+
+
+def test_pages_that_differ_from_the_results(report: ModuleType, tmp_path: Path) -> None:
+    tables = tmp_path / report.TABLES
+    tables.mkdir()
+    for name, text in (("same", "a"), ("changed", "b"), ("left", "c")):
+        (tables / f"{name}.md").write_text(text)
+    names = ("changed", "left", "missing")
+    texts = {report.TABLES / f"{name}.md": "a" for name in ("same", "changed", "missing")}
+    assert report.stale_pages(texts, tmp_path) == [report.TABLES / f"{name}.md" for name in names]
