@@ -24,8 +24,8 @@ help:
 	@echo "make test-vulkan  what runs through WebGPU, on the GPU of this machine"
 	@echo "make sweep-cuda  random sizes on the NVIDIA GPU of this machine, for seven minutes"
 	@echo "make sweep-vulkan  the same through WebGPU, for three"
-	@echo "make lint    ruff, mypy, the import contracts and a report of what is said twice"
-	@echo "make format  let ruff mend what it can"
+	@echo "make lint    ruff, mypy, import contracts, duplicated code, and words of code and pages"
+	@echo "make format  format and fix Python with ruff, and wrap Markdown pages"
 	@echo "make bench   measure, and record the figures in benchmarks/results"
 	@echo "make bench-cuda  the same on the NVIDIA GPU of this machine"
 	@echo "make bench-vulkan  the same through WebGPU"
@@ -59,10 +59,12 @@ lint: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m tools.duplicates
+	$(BIN)/python -m tools.words
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	$(BIN)/python -m tools.wrap
 
 unit: export QUOD_TEST_NODE := required
 unit: export QUOD_TEST_WEBGPU := required

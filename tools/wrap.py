@@ -1,0 +1,122 @@
+"""Wrap the prose of Markdown pages at 100 columns: `python -m tools.wrap [PAGE...]`.
+
+Paragraphs are wrapped, those of list items and quotes with their indent. Code, tables, headings,
+HTML and link definitions stay as they are; code spans and targets of links are not broken.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from markdown_it import MarkdownIt
+
+ROOT = Path(__file__).resolve().parents[1]
+WIDTH = 100
+
+GENERATED = ("docs/benchmarks.md", "docs/kernel-ops.md")
+"""Pages that programs write."""
+
+_PARSER = MarkdownIt().enable("table")
+
+_WORD = re.compile(r"(?:(?<!`)(`+)(?!`).+?(?<!`)\1(?!`)|\]\([^()]*\)|\S)+")
+
+_BLOCK_START = re.compile(
+    r"[-+*]|\d+[.)]|#+|=+|[-*_]{2,}|[|:-]+|>.*|~~~.*|```.*|</?[A-Za-z].*|<[!?].*"
+)
+"""A word that may start a block other than a paragraph at the start of a line."""
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    """A paragraph of a page.
+
+    first, end: range of its lines, from 0.
+    prefix: indent, list marker and quote marks before its text.
+    text: source text of the paragraph.
+    """
+
+    first: int
+    end: int
+    prefix: str
+    text: str
+
+
+def pages(root: Path) -> list[Path]:
+    """Return the pages that are wrapped: those of the root folder and of docs, not generated."""
+    paths = [*root.glob("*.md"), *(root / "docs").rglob("*.md")]
+    return sorted(path for path in paths if path.relative_to(root).as_posix() not in GENERATED)
+
+
+def words(text: str) -> list[str]:
+    """Split text where a line may break."""
+    parts: list[str] = []
+    for match in _WORD.finditer(text):
+        if parts and _BLOCK_START.fullmatch(match[0]):
+            parts[-1] += " " + match[0]
+        else:
+            parts.append(match[0])
+    return parts
+
+
+def paragraphs(page: str) -> Iterator[Paragraph]:
+    """Yield the paragraphs of a page, without those with hard line breaks or tabs."""
+    lines = page.split("\n")
+    for outer, token in pairwise(_PARSER.parse(page)):
+        if outer.type == "paragraph_open" and token.map:
+            first = lines[token.map[0]].rstrip()
+            start = token.content.split("\n")[0].rstrip()
+            fixed = any(child.type == "hardbreak" for child in token.children or ())
+            if first.endswith(start) and "\t" not in first and not fixed:
+                yield Paragraph(*token.map, first.removesuffix(start), token.content)
+
+
+def fill(paragraph: Paragraph) -> list[str]:
+    """Return the lines of a paragraph, each as full as possible."""
+    first, *rest = words(re.sub(r"\s*\n\s*", " ", paragraph.text))
+    lines = [paragraph.prefix + first]
+    for word in rest:
+        if len(lines[-1]) + 1 + len(word) <= WIDTH:
+            lines[-1] += " " + word
+        else:
+            lines.append(re.sub("[^>]", " ", paragraph.prefix) + word)
+    return lines
+
+
+def wrap(page: str) -> str:
+    """Return a page with its paragraphs wrapped."""
+    lines = page.split("\n")
+    for paragraph in reversed(list(paragraphs(page))):
+        lines[paragraph.first : paragraph.end] = fill(paragraph)
+    return "\n".join(lines)
+
+
+def rendered(page: str) -> str:
+    """Return a page's HTML with each run of white space as one space."""
+    return " ".join(_PARSER.render(page).split())
+
+
+def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
+    """Wrap pages in place; return 1 if that would change what one renders as."""
+    parser = argparse.ArgumentParser(description="Wrap the prose of Markdown pages.")
+    parser.add_argument("pages", nargs="*", type=Path, help="default: the pages of the repository")
+    status = 0
+    for path in parser.parse_args(arguments).pages or pages(root):
+        page = path.read_text()
+        wrapped = wrap(page)
+        if rendered(wrapped) != rendered(page):
+            print(f"{path}: not wrapped, as the page would render differently")
+            status = 1
+        elif wrapped != page:
+            path.write_text(wrapped)
+            print(f"{path}: wrapped")
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
