@@ -226,7 +226,8 @@ def compare(
     by_folder: dict[str, list[Hit]] = defaultdict(list)
     for hit in hits:
         by_folder[folder_of(hit.file)].append(hit)
-    risen, fallen = [], []
+    risen: list[str] = []
+    fallen: list[str] = []
     for folder in sorted({*by_folder, *allowed}):
         count, most = len(by_folder[folder]), allowed.get(folder, 0)
         if count > most:

@@ -34,12 +34,7 @@ _BLOCK_START = re.compile(
 
 @dataclass(frozen=True)
 class Paragraph:
-    """A paragraph of a page.
-
-    first, end: range of its lines, from 0.
-    prefix: indent, list marker and quote marks before its text.
-    text: source text of the paragraph.
-    """
+    """Lines from first to end, the indent and marks before the text, and the text."""
 
     first: int
     end: int
@@ -69,11 +64,11 @@ def paragraphs(page: str) -> Iterator[Paragraph]:
     lines = page.split("\n")
     for outer, token in pairwise(_PARSER.parse(page)):
         if outer.type == "paragraph_open" and token.map:
-            first = lines[token.map[0]].rstrip()
-            start = token.content.split("\n")[0].rstrip()
-            fixed = any(child.type == "hardbreak" for child in token.children or ())
-            if first.endswith(start) and "\t" not in first and not fixed:
-                yield Paragraph(*token.map, first.removesuffix(start), token.content)
+            first, end = token.map
+            line, start = lines[first].rstrip(), token.content.split("\n")[0].rstrip()
+            breaks = any(child.type == "hardbreak" for child in token.children or ())
+            if line.endswith(start) and "\t" not in line and not breaks:
+                yield Paragraph(first, end, line.removesuffix(start), token.content)
 
 
 def fill(paragraph: Paragraph) -> list[str]:
@@ -109,12 +104,14 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
     for path in parser.parse_args(arguments).pages or pages(root):
         page = path.read_text()
         wrapped = wrap(page)
-        if rendered(wrapped) != rendered(page):
-            print(f"{path}: not wrapped, as the page would render differently")
-            status = 1
-        elif wrapped != page:
+        if wrapped == page:
+            continue
+        if rendered(wrapped) == rendered(page):
             path.write_text(wrapped)
             print(f"{path}: wrapped")
+        else:
+            print(f"{path}: not wrapped, as the page would render differently")
+            status = 1
     return status
 
 
