@@ -62,7 +62,11 @@ class PendingBatch:
                 self._timeline, opening.enter_context(self._timeline.stage("sums")), meter
             )
             self._sums = opening.enter_context(
-                closing(batches.start([own.values for own in statements], tasks, self.context))
+                closing(
+                    batches.start(
+                        [statement.values for statement in statements], tasks, self.context
+                    )
+                )
             )
             self._open = opening.pop_all()
 
@@ -94,13 +98,15 @@ class PendingBatch:
             sums: dict[str, Any] = self._sums.early()
             r_delta, rs_delta, s_delta = sums["delta"]
             # Additions that do not wait for one another are one launch.
-            known = np.repeat(from_points(g1, [key.alpha_g1, key.beta_g1]), count, axis=0)
-            bare = self._add(0, known, np.concatenate([sums["A"][:count], sums["B1"][:count]]))
+            alpha_beta = np.repeat(from_points(g1, [key.alpha_g1, key.beta_g1]), count, axis=0)
+            bare = self._add(0, alpha_beta, np.concatenate([sums["A"][:count], sums["B1"][:count]]))
             bare_b = self._add(1, _repeated(g2, key.beta_g2, count), sums["B2"][:count])
             b = self._add(1, bare_b, s_delta)
-            factors = [own.s for own in self.statements] + [own.r for own in self.statements]
+            factors = [statement.s for statement in self.statements] + [
+                statement.r for statement in self.statements
+            ]
             scaled = self._multiply(0, bare, factors)
-            a, rest = np.split(
+            a, blinding_term = np.split(
                 self._add(
                     0, np.concatenate([bare[:count], scaled[:count]]),
                     np.concatenate([r_delta, scaled[count:]]),
@@ -108,12 +114,12 @@ class PendingBatch:
             )  # fmt: skip
             late: dict[str, Any] = self._sums.last()
         parts = self._add(
-            0, np.concatenate([late["C"][:count], rest]),
+            0, np.concatenate([late["C"][:count], blinding_term]),
             np.concatenate([late["H"][:count], rs_delta]),
         )  # fmt: skip
         c = self._add(0, *np.split(parts, 2))
         points = zip(to_points(g1, a), to_points(g2, b), to_points(g1, c), strict=True)
-        return [Proof(key.curve, *own) for own in points]
+        return [Proof(key.curve, *abc) for abc in points]
 
     # --- what `quod.groth16.prover` does for one proof, with arrays of points
 
@@ -121,9 +127,9 @@ class PendingBatch:
         """r*delta and r*s*delta in G1, s*delta in G2."""
         key, statements = self.key, self.statements
         order = key.zkey.fr.value
-        r, s = ([getattr(own, name) for own in statements] for name in ("r", "s"))
+        r, s = ([getattr(statement, name) for statement in statements] for name in ("r", "s"))
         both = self._multiply(0, _repeated(key.groups[0], key.delta_g1, 2 * len(r)), [
-            *r, *(own.r * own.s % order for own in statements),
+            *r, *(statement.r * statement.s % order for statement in statements),
         ])  # fmt: skip
         third = self._multiply(1, _repeated(key.groups[1], key.delta_g2, len(s)), s)
         return both[: len(r)], both[len(r) :], third
@@ -132,9 +138,9 @@ class PendingBatch:
         return operations.add(self.key.host, self.key.groups[group], a, b)
 
     def _multiply(self, group: int, points: Words, factors: Sequence[int]) -> Words:
-        own = self.key.groups[group]
-        words = integers_to_words(own.scalars, factors)
-        return operations.multiply(self.key.host, own, points, words)
+        group_law = self.key.groups[group]
+        words = integers_to_words(group_law.scalars, factors)
+        return operations.multiply(self.key.host, group_law, points, words)
 
 
 def _repeated(group: Any, point: Any, count: int) -> Words:
@@ -158,12 +164,12 @@ class _Once(Generic[T]):
     def result(self) -> T:
         with self._lock:
             if self._outcome is None:
-                made: Outcome[T] = Outcome()
+                outcome: Outcome[T] = Outcome()
                 try:
-                    made.set(self._make())
+                    outcome.set(self._make())
                 except BaseException as error:
-                    made.fail(error)
-                self._outcome = made
+                    outcome.fail(error)
+                self._outcome = outcome
         return self._outcome.result()
 
 
@@ -258,22 +264,24 @@ def begin_together(
             f"{len(witnesses)} witnesses are not proved together with {key.zkey.path}: "
             f"give up to {most} (most_together)"
         )
-    begun: dict[int, Begun] = {}
+    pending: dict[int, Begun] = {}
     statements: dict[int, Statement] = {}
     for place, witness in enumerate(witnesses):
         try:
             statements[place] = _statement(key, witness)
         except Exception as error:
-            begun[place] = error
+            pending[place] = error
     try:
         if batches is None or len(statements) < 2:
-            begun |= {place: begin(key, witnesses[place], meter=meter) for place in statements}
+            pending |= {place: begin(key, witnesses[place], meter=meter) for place in statements}
         else:
             shared = _Shared(PendingBatch(key, batches, [*statements.values()], meter=meter))
-            begun |= {place: OneOfBatch(shared, own) for own, place in enumerate(statements)}
+            pending |= {
+                place: OneOfBatch(shared, position) for position, place in enumerate(statements)
+            }
     except Exception as error:
-        begun |= dict.fromkeys(statements, error)
-    return [begun[place] for place in range(len(witnesses))]
+        pending |= dict.fromkeys(statements, error)
+    return [pending[place] for place in range(len(witnesses))]
 
 
 def _statement(key: KeyInUse, witness: Witness) -> Statement:

@@ -86,11 +86,11 @@ def verify_batch(claims: Iterable[Claim]) -> list[Verdict]:
 
 def _coefficients(count: int) -> list[int]:
     """Draw `count` random nonzero numbers of 128 bits."""
-    found: list[int] = []
-    while len(found) < count:
+    coefficients: list[int] = []
+    while len(coefficients) < count:
         if drawn := int.from_bytes(os.urandom(_COEFFICIENT_BYTES), "little"):
-            found.append(drawn)
-    return found
+            coefficients.append(drawn)
+    return coefficients
 
 
 def _verify(claims: Iterable[Claim], draw: Callable[[int], list[int]]) -> list[Verdict]:
@@ -151,15 +151,15 @@ class _Batch:
         for member in self.members:
             place.setdefault(id(member.key), len(place))
         self.members.sort(key=lambda member: place[id(member.key)])
-        found = self._check_points()
+        verdicts = self._check_points()
         if self.members:
             self._draw(draw(len(self.members)))
             bad = self._bad()
-            found |= {
+            verdicts |= {
                 member.index: Verdict(position not in bad)
                 for position, member in enumerate(self.members)
             }
-        return found
+        return verdicts
 
     # --- the checks of single verification
 
@@ -168,23 +168,23 @@ class _Batch:
 
         Two launches check all points; the check of a single proof then gives a bad one's error.
         """
-        found: dict[int, Verdict] = {}
+        malformed: dict[int, Verdict] = {}
         points: list[list[Point]] = []
         kept: list[_Member] = []
         for member in self.members:
-            if (own := _copied(member.proof, self._curve.fq.value)) is None:
-                found[member.index] = self._malformed(member)
+            if (copies := _copied(member.proof, self._curve.fq.value)) is None:
+                malformed[member.index] = self._malformed(member)
             else:
-                points.append(own)
+                points.append(copies)
                 kept.append(member)
         self._a, self._b, self._c = (
-            from_points(group, [own[place] for own in points])
+            from_points(group, [triple[place] for triple in points])
             for place, group in enumerate((self._g1, self._g2, self._g1))
         )
         count = len(kept)
         if not count:
             self.members = []
-            return found
+            return malformed
         both = operations.is_in_subgroup(
             self._device, self._g1, np.concatenate([self._a, self._c])
         )  # fmt: skip
@@ -192,10 +192,10 @@ class _Batch:
         good &= both[:count] & both[count:]
         for position in np.flatnonzero(~good):
             member = kept[position]
-            found[member.index] = self._malformed(member)
+            malformed[member.index] = self._malformed(member)
         self._a, self._b, self._c = self._a[good], self._b[good], self._c[good]
         self.members = [member for member, is_good in zip(kept, good) if is_good]
-        return found
+        return malformed
 
     def _malformed(self, member: _Member) -> Verdict:
         try:
@@ -230,13 +230,13 @@ class _Batch:
         bad: set[int] = set()
         tested = 1
         while suspicious:
-            bad |= {own[0] for own in suspicious if len(own) == 1}
-            suspicious, found = [own for own in suspicious if len(own) > 1], len(suspicious)
-            many = found == tested >= _TELLING
-            if many or all(len(own) <= _FEW for own in suspicious):
-                singles = [range(at, at + 1) for own in suspicious for at in own]
-                return bad | {own[0] for own in self._failing(singles)}
-            halves = [(own[: len(own) // 2], own[len(own) // 2 :]) for own in suspicious]
+            bad |= {block[0] for block in suspicious if len(block) == 1}
+            suspicious, failed = [block for block in suspicious if len(block) > 1], len(suspicious)
+            many = failed == tested >= _TELLING
+            if many or all(len(block) <= _FEW for block in suspicious):
+                singles = [range(at, at + 1) for block in suspicious for at in block]
+                return bad | {block[0] for block in self._failing(singles)}
+            halves = [(block[: len(block) // 2], block[len(block) // 2 :]) for block in suspicious]
             tested = 2 * len(halves)
             first = self._failing([left for left, _ in halves])
             # What is wrong with a block whose first half holds is in the second.
@@ -250,17 +250,17 @@ class _Batch:
         if not blocks:
             return []
         shared = self._shared_pairs(blocks)
-        pairs = [pair for own in shared for pair in own]
+        pairs = [pair for of_block in shared for pair in of_block]
         values = miller_values(self._device, self._curve, pairs)
-        ends = np.cumsum([len(own) for own in shared])
+        ends = np.cumsum([len(of_block) for of_block in shared])
 
         def holds(number: int) -> bool:
             block, last = blocks[number], int(ends[number])
-            own = (
+            factors = (
                 self._values[block.start : block.stop],
                 values[last - len(shared[number]) : last],
             )
-            return product_is(self._device, self._curve, np.concatenate(own), ONE)
+            return product_is(self._device, self._curve, np.concatenate(factors), ONE)
 
         if len(blocks) == 1:
             answers = {"0": holds(0)}
@@ -275,29 +275,29 @@ class _Batch:
         r = self._curve.fr.value
         keys = [list(self._by_key(block)) for block in blocks]
         sums: list[tuple[Sequence[Point], list[int]]] = []
-        for key, own in (one for found in keys for one in found):
-            z = [self._z[at] for at in own]
-            columns = zip(*([1, *self.members[at].inputs] for at in own), strict=True)
+        for key, positions in (members_of_key for of_block in keys for members_of_key in of_block):
+            z = [self._z[at] for at in positions]
+            columns = zip(*([1, *self.members[at].inputs] for at in positions), strict=True)
             scalars = [-sum(map(operator.mul, z, column)) % r for column in columns]
             sums += [(key.ic, scalars), ((key.alpha_g1,), scalars[:1])]
         combined = iter(sums_of_multiples(self._device, self._g1, sums))
         return [
             [
                 pair
-                for key, own in found
+                for key, positions in of_block
                 for pair in (
                     (next(combined), key.gamma_g2),
                     (next(combined), key.beta_g2),
-                    (self._law.negate(self._sum_of_c(own)), key.delta_g2),
+                    (self._law.negate(self._sum_of_c(positions)), key.delta_g2),
                 )
             ]
-            for found in keys
+            for of_block in keys
         ]
 
-    def _sum_of_c(self, own: range) -> Point:
+    def _sum_of_c(self, positions: range) -> Point:
         """The sum of z_i*C_i over a range of members."""
-        points = self._scaled_c[own.start : own.stop]
-        if len(own) > _FEW_POINTS:
+        points = self._scaled_c[positions.start : positions.stop]
+        if len(positions) > _FEW_POINTS:
             points = operations.sum_points(self._device, self._g1, points)[None]
         return functools.reduce(self._law.add, to_points(self._g1, points), None)
 
@@ -312,12 +312,12 @@ class _Batch:
 
 def _copied(proof: Proof, q: int) -> list[Point] | None:
     """Copies of A, B and C; None unless all are finite with coordinates below q."""
-    own = (("pi_a", proof.a, 1), ("pi_b", proof.b, 2), ("pi_c", proof.c, 1))
+    named_points = (("pi_a", proof.a, 1), ("pi_b", proof.b, 2), ("pi_c", proof.c, 1))
     try:
-        points = [plain_point(point, degree, name) for name, point, degree in own]
+        points = [plain_point(point, degree, name) for name, point, degree in named_points]
     except InputError:
         return None
-    for (_, _, degree), point in zip(own, points, strict=True):
+    for (_, _, degree), point in zip(named_points, points, strict=True):
         flat = () if point is None else point if degree == 1 else (*point[0], *point[1])
         # All zero is infinity in an array.
         if not any(flat) or any(not 0 <= value < q for value in flat):

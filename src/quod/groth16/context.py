@@ -73,8 +73,8 @@ class ProofContext:
             with self.cancellation:
                 return task()
 
-        own = {name: functools.partial(guarded, task) for name, task in tasks.items()}
-        return together(own, at_once, "quod-proof", self.cancellation.cancel)
+        guarded_tasks = {name: functools.partial(guarded, task) for name, task in tasks.items()}
+        return together(guarded_tasks, at_once, "quod-proof", self.cancellation.cancel)
 
 
 def self_check(

@@ -74,7 +74,7 @@ class ProvingKey:
         memory_budget = whole_number_or_none("memory_budget", memory_budget, 1)
         lanes = whole_number("lanes", lanes, 1, MOST_LANES)
         together = whole_number_or_none("together", together, 1, MOST)
-        several = [] if devices is None else [resolve_device(own) for own in devices]
+        several = [] if devices is None else [resolve_device(choice) for choice in devices]
         self.device = several[0] if several else resolve_device(device)
         self.curve = zkey.curve
         self.variables = zkey.variables
@@ -375,7 +375,7 @@ class ProvingKey:
 
 def _digest(zkey: Zkey) -> bytes:
     """See `ProvingKey.digest`: the points are hashed as a zkey has them."""
-    found = hashlib.blake2b(zkey.curve.encode())
+    hasher = hashlib.blake2b(zkey.curve.encode())
     for name in ("alpha_g1", "beta_g1", "beta_g2", "gamma_g2", "delta_g1", "delta_g2", "ic"):
-        found.update(np.ascontiguousarray(getattr(zkey, name)).data)
-    return found.digest()
+        hasher.update(np.ascontiguousarray(getattr(zkey, name)).data)
+    return hasher.digest()

@@ -48,20 +48,22 @@ class KeyCounts:
 
     def bases(self) -> list[KeyBases]:
         """Placeholder bases of the right sizes without memory; no point is at infinity."""
-        found = []
+        key_bases = []
         for name, degree, count in (
             ("B2", 2, self.variables), ("A", 1, self.variables), ("B1", 1, self.variables),
             ("C", 1, self.variables - self.public - 1), ("H", 1, self.domain),
         ):  # fmt: skip
             group = GROUPS[f"{self.curve}.g{degree}"]
             points = np.broadcast_to(np.zeros((1, *group.shape), np.uint32), (count, *group.shape))
-            found.append(KeyBases(name, group, points, 0, points, None))
-        return found
+            key_bases.append(KeyBases(name, group, points, 0, points, None))
+        return key_bases
 
 
 def host_parts(key: KeyCounts) -> dict[str, int]:
     """Bytes of host memory, by purpose, of a key that proves on the host; without its file."""
-    bases = sum(one.points.nbytes + _BASE * len(one.points) for one in key.bases())
+    bases = sum(
+        key_bases.points.nbytes + _BASE * len(key_bases.points) for key_bases in key.bases()
+    )
     return {"matrices": _matrices(key), "bases": bases}
 
 
@@ -96,13 +98,13 @@ def device_parts(
                 break
     if memory is None:
         memory = MsmMemory.fitting(device, bases, _ANY_BYTES, workspaces=(1,), copies=(1,))
-    more = 0 if memory.streamed else (lanes - 1) * sum(memory.workspaces)
-    parts["bases and sums"] = memory.nbytes(device) + more
+    lane_workspaces = 0 if memory.streamed else (lanes - 1) * sum(memory.workspaces)
+    parts["bases and sums"] = memory.nbytes(device) + lane_workspaces
     if not memory.streamed:
-        left = most - sum(parts.values())
+        batch_budget = most - sum(parts.values())
         needed = _batch_bytes(key, device, memory, bases, element, together)
-        if found := [nbytes for nbytes in needed if nbytes <= left]:
-            parts["batches"] = max(found)
+        if fitting := [nbytes for nbytes in needed if nbytes <= batch_budget]:
+            parts["batches"] = max(fitting)
     return parts
 
 

@@ -37,15 +37,15 @@ def sums_of_multiples(
 ) -> list[Point]:
     """Return `sum_of_multiples` of each pair; one launch computes the multiples of short sums."""
     law = affine_group(group)
-    short = [own for own in sums if len(own[0]) <= _FEW]
-    points = [point for own, _ in short for point in own]
-    scalars = [scalar for _, own in short for scalar in own]
-    found = iter(multiples(device, group, points, scalars) if points else ())
+    short = [pair for pair in sums if len(pair[0]) <= _FEW]
+    points = [point for summands, _ in short for point in summands]
+    scalars = [scalar for _, factors in short for scalar in factors]
+    products = iter(multiples(device, group, points, scalars) if points else ())
 
     def total(points: Sequence[Point], scalars: Sequence[int]) -> Point:
         if len(points) <= _FEW:
-            return functools.reduce(law.add, (next(found) for _ in points), None)
+            return functools.reduce(law.add, (next(products) for _ in points), None)
         words = integers_to_words(group.scalars, scalars)
         return msm(device, group, from_points(group, points), words)
 
-    return [total(*own) for own in sums]
+    return [total(*pair) for pair in sums]

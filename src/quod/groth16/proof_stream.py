@@ -43,8 +43,8 @@ def prove_many(
     self_check: bool = True,
 ) -> Iterator[tuple[Proof, list[int]]]:
     """See `ProvingKey.prove_many`."""
-    given: object = witnesses
-    if not isinstance(given, Iterable) or isinstance(given, (str, bytes, Mapping)):
+    source: object = witnesses
+    if not isinstance(source, Iterable) or isinstance(source, (str, bytes, Mapping)):
         raise InputError(f"witnesses come in a list or the like, not {shown(witnesses)}")
     batches = key.resident.batches
     if batches is None:
@@ -98,10 +98,10 @@ def _in_batches(
     try:
         with closing(finished):  # type: ignore[type-var]
             for checking in finished:
-                made = checking()
-                yield from made.proofs
-                if made.error is not None:
-                    raise made.error
+                finished_batch = checking()
+                yield from finished_batch.proofs
+                if finished_batch.error is not None:
+                    raise finished_batch.error
     finally:
         beside.close()
 
@@ -112,8 +112,8 @@ def _groups(witnesses: Iterable[AnyWitness], most: int) -> Iterator[list[AnyWitn
     since = perf_counter()
     failed: Exception | None = None
     try:
-        for one in witnesses:
-            group.append(one)
+        for witness in witnesses:
+            group.append(witness)
             if len(group) == most or perf_counter() - since > _PATIENCE:
                 yield group
                 group, since = [], perf_counter()
@@ -151,8 +151,8 @@ def _begun_alone(
     pending = begin(request.key, witness, seed=request.seed, self_check=request.self_check)
 
     def finish() -> _Checking:
-        made = _Made([pending.finish()], failed)
-        return lambda: made
+        proved = _Made([pending.finish()], failed)
+        return lambda: proved
 
     return finish
 
@@ -180,22 +180,22 @@ class _Group:
 
     def _made(self, proofs: Sequence[Proof]) -> _Made:
         """Return the proofs before the first that does not verify."""
-        made: list[tuple[Proof, list[int]]] = []
+        proved: list[tuple[Proof, list[int]]] = []
         unchecked = [Verdict(True)] * len(proofs)
         verdicts = self._batch.verdicts(proofs) if self._checked else unchecked
         for place, (proof, verdict) in enumerate(zip(proofs, verdicts, strict=True)):
             try:
                 self._batch.check(place, verdict)
             except Exception as error:
-                return _Made(made, error)
-            made.append((proof, self._statements[place].public))
-        return _Made(made, self._failed)
+                return _Made(proved, error)
+            proved.append((proof, self._statements[place].public))
+        return _Made(proved, self._failed)
 
     def _one_by_one(self) -> _Made:
-        made: list[tuple[Proof, list[int]]] = []
+        proved: list[tuple[Proof, list[int]]] = []
         for statement in self._statements:
             try:
-                made += _begun_alone(self._request, statement.witness, None)()().proofs
+                proved += _begun_alone(self._request, statement.witness, None)()().proofs
             except Exception as error:
-                return _Made(made, error)
-        return _Made(made, self._failed)
+                return _Made(proved, error)
+        return _Made(proved, self._failed)

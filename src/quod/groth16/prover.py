@@ -147,8 +147,8 @@ class Statement:
             read = witness if isinstance(witness, Witness) else Witness.open(witness, check=fits)
             values, first = _values(key, read)
             public = words_to_integers(fr, first[1:])
-        whole = first if seed is None else read.values
-        return cls(read, values, public, *blinding(fr, seed, key.digest, whole))
+        seed_input = first if seed is None else read.values
+        return cls(read, values, public, *blinding(fr, seed, key.digest, seed_input))
 
 
 class PendingProof:
@@ -212,11 +212,11 @@ class PendingProof:
         """Wait for the sums, and return a proof that is not checked yet."""
         key, timeline = self._key, self._timeline
         with self._open:
-            a, b, rest = self._blind(self._sums.early())
+            a, b, blinding_term = self._blind(self._sums.early())
             late = self._sums.last()
         with timeline.stage("assemble"):
             law = affine_group(key.groups[0])
-            c = functools.reduce(law.add, (late["C"], late["H"], rest))
+            c = functools.reduce(law.add, (late["C"], late["H"], blinding_term))
             return Proof(key.curve, a, b, c)
 
     # --- before the sums over c and h are there
@@ -259,8 +259,8 @@ class PendingProof:
                 )
             factors = [self._statement.s, self._statement.r]
             s_a, r_b = multiples(key.host, key.groups[0], [bare_a, bare_b1], factors)
-            rest = functools.reduce(law1.add, (s_a, r_b, rs_delta))
-        return a, b, rest
+            blinding_term = functools.reduce(law1.add, (s_a, r_b, rs_delta))
+        return a, b, blinding_term
 
     def _verify_first(self, verification: Verification, a: Point, b: Point) -> Verification:
         """Begin the verification with the pairs of A and B, before C is there."""

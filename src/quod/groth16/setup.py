@@ -197,8 +197,8 @@ def make_key(
                 1: {"alpha_g1": secret.alpha, "beta_g1": secret.beta, "delta_g1": secret.delta},
                 2: {"beta_g2": secret.beta, "gamma_g2": secret.gamma, "delta_g2": secret.delta},
             }[degree]
-            found = table.multiply(integers_to_words(fr, single.values()))
-            points.update(zip(single, found))
+            multiples = table.multiply(integers_to_words(fr, single.values()))
+            points.update(zip(single, multiples))
     with timeline.stage("digest"):
         circuit_hash = INSECURE_TAG + _digest(points)
     return Zkey.from_arrays(
@@ -285,7 +285,7 @@ def _scalars(
     leave = pow(fr.montgomery_radix, -1, r)
 
     def combined(first: int, last: int, divisor: int) -> Words:
-        of_a, of_b, of_c = (own * leave % r for own in secret.combination(fr, divisor))
+        of_a, of_b, of_c = (factor * leave % r for factor in secret.combination(fr, divisor))
         return weighted_sum(
             device, fr, (of_a, of_b, of_c), a[first:last], b[first:last], c[first:last]
         )

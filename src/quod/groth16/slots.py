@@ -25,9 +25,9 @@ class Slots(Generic[T]):
         """Return a free slot; create one if the limit allows it, else wait for one."""
         with self._changed:
             if not self._free and self._made < self.most:
-                made = self._make()
+                slot = self._make()
                 self._made += 1
-                return made
+                return slot
             while not self._free:
                 self._changed.wait()
             return self._free.pop()

@@ -106,11 +106,11 @@ def weakness_of(key: Zkey | VerifyingKeyJson) -> Weakness | None:
 
 def key_points(zkey: Zkey) -> dict[str, Any]:
     """alpha_g1, beta_g2, gamma_g2 and delta_g2 of a proving key by these names, plain."""
-    found: dict[str, Point] = {}
+    points: dict[str, Point] = {}
     for name in ("alpha_g1", "beta_g2", "gamma_g2", "delta_g2"):
         words = np.asarray(getattr(zkey, name))
-        (found[name],) = to_points(GROUPS[f"{zkey.curve}.{name[-2:]}"], words[None])
-    return found
+        (points[name],) = to_points(GROUPS[f"{zkey.curve}.{name[-2:]}"], words[None])
+    return points
 
 
 @cache

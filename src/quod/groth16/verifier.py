@@ -151,11 +151,11 @@ class VerifyingKey:
         check_pairing_device(self.device)
         self._check(path)
         if not allow_insecure:
-            found = weakness(
+            insecurity = weakness(
                 self.curve, self.alpha_g1, self.beta_g2, self.gamma_g2, self.delta_g2
             )  # fmt: skip
-            if found is not None:
-                raise found.error(path)
+            if insecurity is not None:
+                raise insecurity.error(path)
 
     def __repr__(self) -> str:
         inputs = len(self.ic) - 1
@@ -215,8 +215,8 @@ class VerifyingKey:
             allow_insecure=allow_insecure,
         )
         # The key's own word, beside what its points show.
-        if not allow_insecure and (found := weakness_of(opened)) is not None:
-            raise found.error(opened.path)
+        if not allow_insecure and (insecurity := weakness_of(opened)) is not None:
+            raise insecurity.error(opened.path)
         return key
 
     @property
@@ -292,9 +292,9 @@ class VerifyingKey:
         values = tuple(islice(in_order("the public inputs", public), self.public + 1))
         if len(values) != self.public:
             count = len(public) if isinstance(public, Sized) else len(values)
-            more = " or more" if not isinstance(public, Sized) and count > self.public else ""
+            or_more = " or more" if not isinstance(public, Sized) and count > self.public else ""
             raise MismatchError(
-                f"the key has {self.public} public inputs and {count}{more} were given; "
+                f"the key has {self.public} public inputs and {count}{or_more} were given; "
                 "use the key and the public inputs of one circuit"
             )
         return [self._checked_input(index, value) for index, value in enumerate(values)]
@@ -329,8 +329,8 @@ class VerifyingKey:
         }
         for degree in (1, 2):
             names = [name for name in points if (name == "pi_b") == (degree == 2)]
-            own = [points[name] for name in names]
-            self._check_points(degree, names, own, "the proof is damaged or forged", None)
+            of_group = [points[name] for name in names]
+            self._check_points(degree, names, of_group, "the proof is damaged or forged", None)
         for name, point in points.items():
             if point is None:
                 raise InputError(f"{name} is the point at infinity; no honest proof has it")

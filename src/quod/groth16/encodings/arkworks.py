@@ -95,10 +95,10 @@ def verifying_key_from_bytes(
 
     def point(part: str, degree: int) -> Any:
         at = reader.offset
-        own = bytes(reader.take(form.size(degree, compressed=compressed), part))
+        encoded = bytes(reader.take(form.size(degree, compressed=compressed), part))
         try:
             # The key checks subgroups of all together.
-            return form.decode(degree, own, compressed=compressed, check_subgroup=False)
+            return form.decode(degree, encoded, compressed=compressed, check_subgroup=False)
         except InputError as error:
             raise InputError(f"{error}; {_SOURCE}", path=name, section=part, offset=at) from None
 

@@ -68,13 +68,13 @@ def proofs_from_bytes(
             offset=len(data) - len(data) % PROOF_BYTES,
         )
     starts = range(0, len(data), PROOF_BYTES)
-    a, b, c = ([data[at + own[2] : at + own[3]] for at in starts] for own in _FORM.parts())
+    a, b, c = ([data[at + part[2] : at + part[3]] for at in starts] for part in _FORM.parts())
     g1, g2 = decompressed(resolve_device(device), [*a, *c], b)
-    found: list[Proof | InputError] = []
+    proofs: list[Proof | InputError] = []
     for number, at in enumerate(starts):
         points = (g1[number], g2[number], g1[len(starts) + number])
-        found.append(_assembled(points, name, at))
-    return found
+        proofs.append(_assembled(points, name, at))
+    return proofs
 
 
 def read_proof(path: str | PathLike[str], *, check_subgroup: bool = True) -> Proof:

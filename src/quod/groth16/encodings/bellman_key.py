@@ -104,10 +104,10 @@ def _densities(
         ("a", int(in_a.sum())),
         ("b_g1", int(in_b.sum())),
     ):
-        found, place = len(parameters.points[name]), parameters.places[name]
-        if found != needed:
+        stored, place = len(parameters.points[name]), parameters.places[name]
+        if stored != needed:
             raise MismatchError(
-                f"there are {found} points and the circuit of {system.path} needs {needed}; use "
+                f"there are {stored} points and the circuit of {system.path} needs {needed}; use "
                 "the parameters and the constraint system of one circuit",
                 path=place.path,
                 section=place.section,
@@ -123,8 +123,8 @@ def _used(matrix: SparseMatrix, wires: int) -> NDArray[np.bool_]:
     places = rows * wires + matrix.column
     order = np.argsort(places, kind="stable")
     _, first, counts = np.unique(places[order], return_index=True, return_counts=True)
-    own = order[first[counts == 1]]
-    used[matrix.column[own[matrix.value[own].any(axis=1)]]] = True
+    single = order[first[counts == 1]]
+    used[matrix.column[single[matrix.value[single].any(axis=1)]]] = True
     # Those that occur twice are few.
     r = BLS12_381.fr.value
     for start, count in zip(first[counts > 1], counts[counts > 1], strict=True):

@@ -66,8 +66,8 @@ def zkey_to_json(zkey: Zkey, file: BinaryIO) -> None:
     file.write(json.dumps(head, indent=1)[:-2].encode())
     _write(file, "IC", _points(zkey, zkey.ic, 1))
     _write(file, "ccoefs", _entries(zkey))
-    for name, (own, degree) in _LISTS.items():
-        items = _points(zkey, getattr(zkey, own), degree)
+    for name, (attribute, degree) in _LISTS.items():
+        items = _points(zkey, getattr(zkey, attribute), degree)
         public = repeat(None, zkey.public + 1)
         _write(file, name, chain(public, items) if name == "C" else items)
     file.write(b"\n}")

@@ -37,10 +37,10 @@ class PointForm:
     def encode(self, degree: int, point: Point, *, compressed: bool) -> bytes:
         """Encode a point."""
         if self.curve is BLS12_381:
-            own = encoding.encode_zcash_g1 if degree == 1 else encoding.encode_zcash_g2
-            return own(point, compressed=compressed)
-        other = encoding.encode_arkworks_g1 if degree == 1 else encoding.encode_arkworks_g2
-        return other(self.curve, point, compressed=compressed)
+            zcash = encoding.encode_zcash_g1 if degree == 1 else encoding.encode_zcash_g2
+            return zcash(point, compressed=compressed)
+        arkworks = encoding.encode_arkworks_g1 if degree == 1 else encoding.encode_arkworks_g2
+        return arkworks(self.curve, point, compressed=compressed)
 
     def decode(
         self, degree: int, data: bytes, *, compressed: bool, check_subgroup: bool = True
@@ -48,10 +48,10 @@ class PointForm:
         """Decode a point; InputError as the decoders of `quod.curve.encoding.points` raise it."""
         how: dict[str, Any] = {"compressed": compressed, "check_subgroup": check_subgroup}
         if self.curve is BLS12_381:
-            own = encoding.decode_zcash_g1 if degree == 1 else encoding.decode_zcash_g2
-            return own(data, **how)
-        other = encoding.decode_arkworks_g1 if degree == 1 else encoding.decode_arkworks_g2
-        return other(self.curve, data, **how)
+            zcash = encoding.decode_zcash_g1 if degree == 1 else encoding.decode_zcash_g2
+            return zcash(data, **how)
+        arkworks = encoding.decode_arkworks_g1 if degree == 1 else encoding.decode_arkworks_g2
+        return arkworks(self.curve, data, **how)
 
     @property
     def proof_bytes(self) -> int:
@@ -60,12 +60,12 @@ class PointForm:
 
     def parts(self, scale: int = 1) -> list[tuple[str, int, int, int]]:
         """Name, degree, begin and end of each point of a proof; `scale` is 2 if uncompressed."""
-        found, at = [], 0
+        points, at = [], 0
         for name, degree in (("pi_a", 1), ("pi_b", 2), ("pi_c", 1)):
             end = at + scale * self.size(degree)
-            found.append((name, degree, at, end))
+            points.append((name, degree, at, end))
             at = end
-        return found
+        return points
 
 
 def encode_proof(form: PointForm, proof: Proof, *, compressed: bool) -> bytes:

@@ -90,7 +90,11 @@ class _Machine:
         elif degree == 1:
             coordinates = list(point)
         else:
-            coordinates = [c for own in point for c in (reversed(own) if self.swapped else own)]
+            coordinates = [
+                c
+                for coordinate in point
+                for c in (reversed(coordinate) if self.swapped else coordinate)
+            ]
         low = (1 << 256) - 1
         if self.coordinate == _WORD:
             return coordinates
@@ -157,21 +161,21 @@ def solidity_verifier(
     `allow_insecure` is set, for tests.
     """
     machine = _machine(key.curve)
-    given: object = name
-    if not isinstance(given, str) or not _NAME.fullmatch(given):
-        raise InputError(f"a contract's name is letters, digits and _, not {shown(given)}")
-    if _TYPE.fullmatch(given) or given in _TAKEN.split():
-        raise InputError(f"a contract cannot be called {given}, a word of Solidity or its own; "
+    contract: object = name
+    if not isinstance(contract, str) or not _NAME.fullmatch(contract):
+        raise InputError(f"a contract's name is letters, digits and _, not {shown(contract)}")
+    if _TYPE.fullmatch(contract) or contract in _TAKEN.split():
+        raise InputError(f"a contract cannot be called {contract}, a word of Solidity or its own; "
                          "take another name")  # fmt: skip
     if key.public > _MOST_INPUTS:
         raise InputError(
             f"a contract takes {_MOST_INPUTS} public inputs at most, for its code may have no more "
             f"than 24,576 bytes, and the key has {key.public}; make a hash of them the only one"
         )
-    found = weakness(key.curve, key.alpha_g1, key.beta_g2, key.gamma_g2, key.delta_g2)
-    if not flag("allow_insecure", allow_insecure) and found is not None:
-        raise found.error()
-    warning = "" if found is None else _INSECURE.format(reason=found.reason)
+    insecurity = weakness(key.curve, key.alpha_g1, key.beta_g2, key.gamma_g2, key.delta_g2)
+    if not flag("allow_insecure", allow_insecure) and insecurity is not None:
+        raise insecurity.error()
+    warning = "" if insecurity is None else _INSECURE.format(reason=insecurity.reason)
     body = "\n".join(f"                {line}" for line in _body(machine, key))
     first = _SELECTOR + machine.pair + machine.g1
     checks = [
@@ -239,19 +243,21 @@ def _parameters(machine: _Machine, key: VerifyingKey) -> str:
     if key.public:
         lists.append(f"[{key.public}]")
         names.append("inputs")
-    return ", ".join(f"uint256{one} calldata /* {name} */" for one, name in zip(lists, names))
+    return ", ".join(
+        f"uint256{array_type} calldata /* {name} */" for array_type, name in zip(lists, names)
+    )
 
 
 def _body(machine: _Machine, key: VerifyingKey) -> Lines:
     pairs = [_FREE + index * machine.pair for index in range(4)]
-    given = machine.pair + machine.g1
+    inputs_offset = machine.pair + machine.g1
     size = 4 * machine.pair
     return [
         "// Pair 0 is A and B. Pair 1 is C, which follows them in the call, and -delta.",
-        f"calldatacopy({_FREE:#x}, {_SELECTOR:#x}, {given:#x})",
+        f"calldatacopy({_FREE:#x}, {_SELECTOR:#x}, {inputs_offset:#x})",
         *_stores(pairs[1] + machine.g1, machine.words(machine.negated(key.delta_g2), 2)),
         "// Pair 2 is IC[0] + inputs[0] * IC[1] + ..., and -gamma.",
-        *machine.accumulate(machine, pairs[2], _SELECTOR + given, key.ic),
+        *machine.accumulate(machine, pairs[2], _SELECTOR + inputs_offset, key.ic),
         *_stores(pairs[2] + machine.g1, machine.words(machine.negated(key.gamma_g2), 2)),
         "// Pair 3 is alpha and -beta.",
         *_stores(pairs[3], machine.words(key.alpha_g1, 1)),
@@ -270,10 +276,10 @@ def _call(precompile: int, start: int, size: int, out: int, out_size: int) -> st
 
 
 def _both(conditions: Sequence[str]) -> str:
-    found = conditions[0]
+    conjunction = conditions[0]
     for condition in conditions[1:]:
-        found = f"and({found}, {condition})"
-    return found
+        conjunction = f"and({conjunction}, {condition})"
+    return conjunction
 
 
 _INSECURE = """///

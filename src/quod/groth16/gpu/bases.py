@@ -87,8 +87,8 @@ class MsmMemory:
         least = _ANY_BYTES
         for choices in (resident, streamed):
             for choice in choices:
-                more = 0 if choice.streamed else (lanes - 1) * sum(choice.workspaces)
-                needed = choice.nbytes(device) + more
+                lane_workspaces = 0 if choice.streamed else (lanes - 1) * sum(choice.workspaces)
+                needed = choice.nbytes(device) + lane_workspaces
                 if needed <= budget:
                     return choice
                 least = min(least, needed)
@@ -126,13 +126,19 @@ class MsmMemory:
         resident: Sequence[KeyBases],
         budget: int,
     ) -> MsmMemory:
-        rest = cls._resident(device, resident, 1, 1)
-        each = (budget - rest.nbytes(device)) // len(streamed)
+        resident_memory = cls._resident(device, resident, 1, 1)
+        each = (budget - resident_memory.nbytes(device)) // len(streamed)
         plans = {
             bases.name: plan_streamed(device, bases.group, len(bases.points), MsmOptions(), each)
             for bases in streamed
         }
-        return cls(1, rest.workspaces, rest.base_bytes, rest.passing_bytes, plans)
+        return cls(
+            1,
+            resident_memory.workspaces,
+            resident_memory.base_bytes,
+            resident_memory.passing_bytes,
+            plans,
+        )
 
     def batch_workspaces(
         self, device: AnyDevice, key: Sequence[KeyBases], batches: Sequence[int]
@@ -143,13 +149,13 @@ class MsmMemory:
         """
         finite = [bases for bases in key if len(bases.finite)]
         plans = [_plan(device, bases, self.multiples) for bases in finite]
-        needed, found = [0] * len(plans), {}
+        needed, by_batch = [0] * len(plans), {}
         for batch in batches:
             for at, (bases, plan) in enumerate(zip(finite, plans, strict=True)):
-                own = workspace_bytes(device, with_batch(plan, len(bases.finite), batch))
-                needed[at] = max(needed[at], own)
-            found[batch] = sum(_shared(sorted(needed, reverse=True), len(self.workspaces)))
-        return found
+                plan_bytes = workspace_bytes(device, with_batch(plan, len(bases.finite), batch))
+                needed[at] = max(needed[at], plan_bytes)
+            by_batch[batch] = sum(_shared(sorted(needed, reverse=True), len(self.workspaces)))
+        return by_batch
 
     def nbytes(self, device: AnyDevice) -> int:
         """Total bytes of device memory."""
@@ -182,14 +188,19 @@ class KeyMsms:
         options = MsmOptions(precompute_factor=memory.multiples)
         self._key = key
         self._streamed = {
-            own.name: (StreamedMsm(device, own.group, own.points), memory.streamed[own.name])
-            for own in key
-            if own.name in memory.streamed
+            bases.name: (
+                StreamedMsm(device, bases.group, bases.points),
+                memory.streamed[bases.name],
+            )
+            for bases in key
+            if bases.name in memory.streamed
         }
         self._resident = {
-            own.name: ResidentMsm(device, own.group, own.finite, options, base_budget=_ANY_BYTES)
-            for own in key
-            if own.name not in memory.streamed and len(own.finite)
+            bases.name: ResidentMsm(
+                device, bases.group, bases.finite, options, base_budget=_ANY_BYTES
+            )
+            for bases in key
+            if bases.name not in memory.streamed and len(bases.finite)
         }
         self._indices = {
             bases.name: device.upload(bases.indices)
@@ -202,17 +213,17 @@ class KeyMsms:
     def _make_workspaces(
         self, sizes: Sequence[int], batches: Sequence[int]
     ) -> dict[str, Workspace]:  # fmt: skip
-        made = [Workspace(self._device, nbytes) for nbytes in sizes]
+        workspaces = [Workspace(self._device, nbytes) for nbytes in sizes]
         # The largest MSM gets the largest workspace, which the fewest MSMs share.
         needed = self._needed(batches)
         order = sorted(needed, key=needed.__getitem__, reverse=True)
-        return {name: made[place % len(made)] for place, name in enumerate(order)}
+        return {name: workspaces[place % len(workspaces)] for place, name in enumerate(order)}
 
     def _needed(self, batches: Sequence[int]) -> dict[str, int]:
         """Bytes of workspace that each MSM needs for the largest of `batches`, by name."""
         return {
-            name: max(own.workspace_bytes(own.plan(batch=batch)) for batch in batches)
-            for name, own in self._resident.items()
+            name: max(msm.workspace_bytes(msm.plan(batch=batch)) for batch in batches)
+            for name, msm in self._resident.items()
         }
 
     def beside(self, batches: Sequence[int] = (1,)) -> KeyMsms:
@@ -230,7 +241,7 @@ class KeyMsms:
         """The largest batch, up to `wanted` vectors, of every MSM; 1 if bases are streamed."""
         if self._streamed:
             return 1
-        return min((own.plan(batch=wanted).batch for own in self._resident.values()), default=1)
+        return min((msm.plan(batch=wanted).batch for msm in self._resident.values()), default=1)
 
     def group(self, name: str) -> Group:
         """The group of an MSM."""
@@ -277,17 +288,17 @@ class KeyMsms:
             vectors, concatenated.
         """
         bases = self._bases(name)
-        own = self._own(bases, scalars)
+        own_scalars = self._own(bases, scalars)
         with recording.part(f"MSM {name}"):
             if name in self._streamed:
                 msm, plan = self._streamed[name]
-                return msm.record(recording, own, plan)
+                return msm.record(recording, own_scalars, plan)
             if name not in self._resident:
                 return None
             indices, resident = self._indices.get(name), self._resident[name]
             return resident.record(
                 recording,
-                scalars if indices is not None else own,
+                scalars if indices is not None else own_scalars,
                 workspace=self._workspaces[name],
                 plan=resident.plan(batch=batch),
                 indices=indices,
@@ -301,10 +312,13 @@ class RecordedPoints:
     def __init__(self, recorded: Mapping[str, RecordedMsm | None]) -> None:
         self._names = list(recorded)
         kinds: dict[object, dict[str, RecordedMsm]] = {}
-        for name, own in recorded.items():
-            if own is not None:
-                kinds.setdefault(own.kind, {})[name] = own
-        self._together = [(list(own), RecordedMsms(list(own.values()))) for own in kinds.values()]
+        for name, msm in recorded.items():
+            if msm is not None:
+                kinds.setdefault(msm.kind, {})[name] = msm
+        self._together = [
+            (list(same_kind), RecordedMsms(list(same_kind.values())))
+            for same_kind in kinds.values()
+        ]
 
     def expect(self) -> None:
         """See `RecordedMsm.expect`."""
@@ -331,10 +345,10 @@ class RecordedVectors(RecordedPoints):
         self._shapes = {name: (batch, *groups[name].shape) for name in recorded}
 
     def finish(self) -> dict[str, Words]:
-        found: dict[str, Words] = {
+        sums: dict[str, Words] = {
             name: np.zeros(shape, np.uint32) for name, shape in self._shapes.items()
         }
         for names, msms in self._together:
             for name, words in zip(names, msms.finish(), strict=True):
-                found[name] = words.view(np.uint32).reshape(self._shapes[name])
-        return found
+                sums[name] = words.view(np.uint32).reshape(self._shapes[name])
+        return sums

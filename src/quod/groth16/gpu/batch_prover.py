@@ -70,10 +70,10 @@ class GpuBatches:
             raise DeviceError("there is no memory for the sums of two witnesses together")
         self.most = most
         self.nbytes = _needed(lane, most, witness_bytes)
-        own = lane.beside(batch_sizes(most))
-        self._runner = own.runner
+        batch_lane = lane.beside(batch_sizes(most))
+        self._runner = batch_lane.runner
         self._alone, self._under_way = alone, under_way
-        self._slots = Slots(lambda: _BatchSlot(device, own, most, witness_bytes), BATCHES)
+        self._slots = Slots(lambda: _BatchSlot(device, batch_lane, most, witness_bytes), BATCHES)
         # Who else takes memory meanwhile must not end proofs that one slot fewer would make.
         self._slots.fill()
         self._preparing = threading.Lock()
@@ -151,12 +151,12 @@ class _BatchSlot:
             self._recorded(size)
 
     def _recorded(self, size: int) -> SumRecordings:
-        found = self._recordings.get(size)
-        if found is None:
+        recordings = self._recordings.get(size)
+        if recordings is None:
             memory = self._witnesses.buffer.slice(0, size * self._witness_bytes)
-            found = SumRecordings(self._device, self._lane, memory, size)
-            self._recordings[size] = found
-        return found
+            recordings = SumRecordings(self._device, self._lane, memory, size)
+            self._recordings[size] = recordings
+        return recordings
 
     def run(self, first: Outcome[None], context: ProofContext) -> None:
         """See `SumSlot`."""

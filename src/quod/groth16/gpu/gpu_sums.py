@@ -92,7 +92,7 @@ class UnderWay:
         return sums
 
     def _left(self) -> list[Outcome[None]]:
-        return [one for one in self._running if not _is_over(one)]
+        return [outcome for outcome in self._running if not _is_over(outcome)]
 
     def _forget(self) -> None:
         with self._lock:
@@ -102,7 +102,7 @@ class UnderWay:
         """Wait for each running sum up to `timeout` seconds; True if all have ended."""
         with self._lock:
             running = self._left()
-        return all(one.wait(timeout) for one in running)
+        return all(outcome.wait(timeout) for outcome in running)
 
 
 def _is_over(running: Outcome[None]) -> bool:
@@ -132,8 +132,8 @@ class GpuSums:
         context: ProofContext,
     ) -> GpuSums:  # fmt: skip
         """Wait for a slot, and begin the sums of a witness or of a batch in it."""
-        given = [witness] if isinstance(witness, np.ndarray | Buffer) else witness
-        nbytes = sum(own.nbytes for own in given)
+        witnesses = [witness] if isinstance(witness, np.ndarray | Buffer) else witness
+        nbytes = sum(values.nbytes for values in witnesses)
         slot: SumSlot = slots.acquire()
         try:
             with context.stage("upload", bytes=2 * nbytes), context.span("upload"):

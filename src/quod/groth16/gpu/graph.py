@@ -71,9 +71,9 @@ def record_proof(zkey: Zkey, device: D) -> ProofGraph[D]:
     quotient = Quotient.of(device, zkey)
     witness = device.allocate(zkey.variables * zkey.fr.bytes, zero=False)
     key = bases_of(zkey, g1, g2)
-    left = device.memory_budget - quotient.nbytes - witness.nbytes
+    sums_budget = device.memory_budget - quotient.nbytes - witness.nbytes
     # Everything runs in order, so that one workspace does. Multiples would have to be fetched.
-    memory = MsmMemory.fitting(device, key, left, workspaces=(1,), copies=(1,))
+    memory = MsmMemory.fitting(device, key, sums_budget, workspaces=(1,), copies=(1,))
     if memory.streamed:
         raise DeviceError(
             f"the bases of {zkey.path} do not fit a memory budget of {device.memory_budget} bytes, "
@@ -129,10 +129,10 @@ def _memory(device: RecordingDevice, stages: list[GraphStage]) -> tuple[tuple[Bu
                     memory = [step.target]
                 case _:
                     raise DeviceError(f"{stage.name} has a step for the host: {step.label}")
-            for own in memory:
-                if isinstance(own, Buffer):
-                    found = device.whole(own)
-                    used[found.address] = found
+            for buffer in memory:
+                if isinstance(buffer, Buffer):
+                    allocation = device.whole(buffer)
+                    used[allocation.address] = allocation
     everything = [used[address] for address in sorted(used)]
-    constants = tuple(own for own in everything if device.is_constant(own))
-    return constants, sum(own.nbytes for own in everything if not device.is_constant(own))
+    constants = tuple(buffer for buffer in everything if device.is_constant(buffer))
+    return constants, sum(buffer.nbytes for buffer in everything if not device.is_constant(buffer))

@@ -92,8 +92,8 @@ class GpuKey:
         self, quotient: Quotient, bases: list[KeyBases], budget: int, lanes: int
     ) -> tuple[MsmMemory, int]:
         """Return the memory of the MSMs within a budget, and the bytes of everything else."""
-        zkey, more = self._zkey, lanes - 1
-        taken = quotient.nbytes + more * quotient.lane_bytes
+        zkey, further_lanes = self._zkey, lanes - 1
+        taken = quotient.nbytes + further_lanes * quotient.lane_bytes
         taken += lanes * _PROOFS * zkey.variables * zkey.fr.bytes
         memory = MsmMemory.fitting(self._device, bases, budget - taken, lanes=lanes)
         return memory, taken

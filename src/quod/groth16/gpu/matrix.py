@@ -262,11 +262,11 @@ class Layout:
             if bounds[-1] >= 1 << 32:
                 raise InputError(f"{bounds[-1]} rows and pieces of rows are more than 2**32 - 1")
             place = np.arange(counts.sum()) - np.repeat(bounds[:-1] - height, counts)
-            whole = np.repeat(lengths[cut], counts)
+            row_lengths = np.repeat(lengths[cut], counts)
             whole_rows = lengths <= PIECE
             targets = np.append(targets[whole_rows], np.arange(height, bounds[-1]))
             starts = np.append(starts[whole_rows], np.repeat(starts[cut], counts) + place * PIECE)
-            lengths = np.append(lengths[whole_rows], np.minimum(PIECE, whole - place * PIECE))
+            lengths = np.append(lengths[whole_rows], np.minimum(PIECE, row_lengths - place * PIECE))
         # Stable, so that neighbouring pieces mostly are neighbouring rows.
         order = np.argsort((PIECE - lengths.astype(np.int64)).astype(np.uint8), kind="stable")
         lengths = lengths[order].astype(np.uint32)
@@ -369,9 +369,9 @@ def _laid_out(
     count, sizes = len(lengths), lengths.astype(np.int64)
     if count < len(layout.lengths):
         # Only the entries of these pieces are brought to the device.
-        own = np.cumsum(sizes) - sizes
-        places = np.arange(sizes.sum()) + np.repeat(first - own, sizes)
-        coefficients, first = taken(coefficients, places), own.astype(np.uint32)
+        piece_starts = np.cumsum(sizes) - sizes
+        places = np.arange(sizes.sum()) + np.repeat(first - piece_starts, sizes)
+        coefficients, first = taken(coefficients, places), piece_starts.astype(np.uint32)
     starts = layout.bundles[bundles] - layout.bundles[bundles.start]
     targets, device_lengths, device_bundles = (
         device.upload(array) for array in (layout.targets[pieces], lengths, starts)

@@ -58,16 +58,18 @@ def shares(devices: int, transforms: float, sums: float) -> list[float]:
     Shares add up to 1.
     """
     first = max(0.0, (transforms + sums) / devices - transforms) / sums if sums else 1 / devices
-    rest = (1 - first) / (devices - 1) if devices > 1 else 0.0
-    return [first, *[rest] * (devices - 1)]
+    other = (1 - first) / (devices - 1) if devices > 1 else 0.0
+    return [first, *[other] * (devices - 1)]
 
 
 def _cost(zkey: Zkey, bases: Sequence[KeyBases]) -> tuple[float, float]:
     """The numbers of 32-bit multiply-adds of the NTTs, and of all MSMs."""
     transforms = 3 * zkey.domain_size * zkey.log2_domain * product_cost(zkey.fr)
     sums = sum(
-        len(own.finite) * _PRODUCTS[own.group.degree] * product_cost(own.group.coordinates)
-        for own in bases
+        len(key_bases.finite)
+        * _PRODUCTS[key_bases.group.degree]
+        * product_cost(key_bases.group.coordinates)
+        for key_bases in bases
     )
     return float(transforms), float(sums)
 
@@ -129,14 +131,14 @@ class SeveralGpuKey:
         memory_budget: int | None,
     ) -> _Part:  # fmt: skip
         first = place == 0
-        own = [_slice(whole, begin, end) for whole in bases]
+        key_slice = [_slice(key_bases, begin, end) for key_bases in bases]
         h_start, h_stop = (round(share * len(self.zkey.h)) for share in (begin, end))
         scalars = _PROOFS * self.zkey.variables * self.zkey.fr.bytes
         scalars += self.quotient.nbytes if first else (h_stop - h_start) * self.zkey.fr.bytes
         budget = min(device.memory_budget, memory_budget or device.memory_budget)
-        memory = MsmMemory.fitting(device, own, budget - scalars)
+        memory = MsmMemory.fitting(device, key_slice, budget - scalars)
         link = None if first else Link(self.quotient.device, device)
-        msms = KeyMsms(device, own, memory)
+        msms = KeyMsms(device, key_slice, memory)
         total = scalars + memory.nbytes(device)
         return _Part(device, msms, total, bool(memory.streamed), h_start, h_stop, link)
 
@@ -168,12 +170,12 @@ def check_devices(devices: Sequence[AnyDevice]) -> None:
             )
 
 
-def _slice(whole: KeyBases, begin: float, end: float) -> KeyBases:
+def _slice(bases: KeyBases, begin: float, end: float) -> KeyBases:
     """Return a share of the bases; only for H the vector of scalars begins at the share."""
-    points = whole.points
+    points = bases.points
     start, stop = round(begin * len(points)), round(end * len(points))
-    first = 0 if whole.name == "H" else whole.first + start
-    return KeyBases.of(whole.name, whole.group, points[start:stop], first)
+    first = 0 if bases.name == "H" else bases.first + start
+    return KeyBases.of(bases.name, bases.group, points[start:stop], first)
 
 
 class _Slot:
@@ -186,12 +188,12 @@ class _Slot:
         first = key.parts[0].device.stream("proof").record()
         self._scalars = key.quotient.record(first, self._witnesses[0].buffer)
         self._quotient = first.finish().recording
-        found: dict[str, list[RecordedMsm | None]] = {name: [] for name in (*_EARLY, *_LATE)}
+        recorded: dict[str, list[RecordedMsm | None]] = {name: [] for name in (*_EARLY, *_LATE)}
         self._sums, self._h, self._received = [], [], []
         for part, witness in zip(key.parts, self._witnesses, strict=True):
             stream = part.device.stream("proof").record()
             for name in (*_EARLY, "C"):
-                found[name].append(part.msms.record(stream, name, witness.buffer))
+                recorded[name].append(part.msms.record(stream, name, witness.buffer))
             self._sums.append(stream.finish().recording)
             element = key.zkey.fr.bytes
             span = part.h_start * element, part.h_stop * element
@@ -200,15 +202,15 @@ class _Slot:
                 words = part.device.allocate(span[1] - span[0], zero=False)
                 self._received.append((part.link, self._scalars.slice(*span), words))
             stream = part.device.stream("proof").record()
-            found["H"].append(part.msms.record(stream, "H", words))
+            recorded["H"].append(part.msms.record(stream, "H", words))
             self._h.append(stream.finish().recording)
-        self.early = SummedPoints(key.groups, {name: found[name] for name in _EARLY})
-        self.late = SummedPoints(key.groups, {name: found[name] for name in _LATE})
+        self.early = SummedPoints(key.groups, {name: recorded[name] for name in _EARLY})
+        self.late = SummedPoints(key.groups, {name: recorded[name] for name in _LATE})
 
     def upload(self, witness: Words | Buffer, *, pinned: bool = False) -> None:
         """See `SumSlot`."""
-        for own in self._witnesses:
-            own.fill(witness, pinned=pinned)
+        for upload_buffer in self._witnesses:
+            upload_buffer.fill(witness, pinned=pinned)
 
     def run(self, first: Outcome[None], context: ProofContext) -> None:
         """See `SumSlot`."""
@@ -230,19 +232,22 @@ class _Slot:
             self.early.expect()
             self.late.expect()
             quotient = begin(parts[0].device, self._quotient)
-            sums = [begin(part.device, own) for part, own in zip(parts, self._sums, strict=True)]
+            sums = [
+                begin(part.device, sum_recording)
+                for part, sum_recording in zip(parts, self._sums, strict=True)
+            ]
             end([quotient])
             links: list[Buffer] = []
-            for part, own in zip(parts, self._h, strict=True):
+            for part, h_recording in zip(parts, self._h, strict=True):
                 if not part.msms.is_apart("H"):
                     # It works in the memory of the sums before it.
                     end([sums[parts.index(part)]])
                 if part.link is not None:
-                    link, given, into = self._received[len(links)]
+                    link, source, into = self._received[len(links)]
                     with context.stage("link", bytes=2 * into.nbytes):
-                        link.copy(given, into)
+                        link.copy(source, into)
                     links.append(into)
-                begin(part.device, own)
+                begin(part.device, h_recording)
             end(sums)
             first.set(None)
             end(list(running))

@@ -21,9 +21,9 @@ class SummedPoints:
         self._groups, self._names = groups, list(recorded)
         self._points = RecordedPoints(
             {
-                f"{name} {place}": one
-                for name, own in recorded.items()
-                for place, one in enumerate(own)
+                f"{name} {place}": msm
+                for name, by_device in recorded.items()
+                for place, msm in enumerate(by_device)
             }
         )
 

@@ -37,17 +37,17 @@ class Copiers:
         self.threads = threads or min(host.usable_threads(), _MOST_THREADS)
         self._others = Background("quod-upload", max(1, self.threads - 1), linger=LINGER_SECONDS)
 
-    def run(self, work: Callable[[], None], threads: int, own: Callable[[], None]) -> None:
-        """Run `work` on up to `threads` threads; the caller's thread runs `own` instead."""
+    def run(self, work: Callable[[], None], threads: int, caller_work: Callable[[], None]) -> None:
+        """Run `work` on up to `threads` threads; the caller's thread runs `caller_work` instead."""
         others = [self._others.begin(work) for _ in range(threads - 1)]
         try:
-            own()
+            caller_work()
         finally:
             # One that has not woken up yet is not waited for.
-            begun = [other for other in others if not other.drop()]
-            for other in begun:
+            started = [other for other in others if not other.drop()]
+            for other in started:
                 other.wait()
-        for other in begun:
+        for other in started:
             other.result()
 
     def close(self) -> None:
@@ -150,17 +150,17 @@ class JointUploadBuffer:
         Work submitted afterwards reads them. Arrays in device memory are copied on the device.
         """
         each, rows = self._each, self._host.reshape(-1, self._each)
-        for row, given in zip(rows, arrays):
-            if not isinstance(given, Buffer):
-                row[:] = np.ascontiguousarray(given).reshape(-1).view(np.uint8)
+        for row, array in zip(rows, arrays):
+            if not isinstance(array, Buffer):
+                row[:] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         rows[len(arrays) : count] = 0
         size = count * each
         self._device.upload(self._host[:size], into=self.buffer.slice(0, size))
-        there = [place for place, given in enumerate(arrays) if isinstance(given, Buffer)]
+        there = [place for place, array in enumerate(arrays) if isinstance(array, Buffer)]
         if there:
             copying = self._device.stream("upload").record()
             for place in there:
-                given = arrays[place]
-                assert isinstance(given, Buffer)
-                copying.copy(given, self.buffer.slice(place * each, (place + 1) * each))
+                array = arrays[place]
+                assert isinstance(array, Buffer)
+                copying.copy(array, self.buffer.slice(place * each, (place + 1) * each))
             copying.finish().run()

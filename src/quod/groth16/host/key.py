@@ -57,9 +57,11 @@ class HostKey:
                 owned=zkey.owned,
             )
         with timeline.stage("bases"):
-            own = bases_of(zkey, g1, g2, functools.partial(is_finite, device))
-            self._bases = {bases.name: bases for bases in own}
-            self._msms = {bases.name: MsmBases(device, bases.group, bases.finite) for bases in own}
+            key_bases = bases_of(zkey, g1, g2, functools.partial(is_finite, device))
+            self._bases = {bases.name: bases for bases in key_bases}
+            self._msms = {
+                bases.name: MsmBases(device, bases.group, bases.finite) for bases in key_bases
+            }
         with timeline.stage("transforms"):
             family: RootFamily = "arkworks" if zkey.monomial else "snarkjs"
             self._domain = NttPlan(device, zkey.fr, zkey.log2_domain, family)
@@ -90,8 +92,8 @@ class HostKey:
 
     def _sum_bytes(self, name: str) -> int:
         """An upper bound on the bytes of an MSM, including its gathered scalars."""
-        own, msms = self._bases[name], self._msms[name]
-        gathered = 0 if own.indices is None else len(msms) * own.group.scalars.bytes
+        bases, msms = self._bases[name], self._msms[name]
+        gathered = 0 if bases.indices is None else len(msms) * bases.group.scalars.bytes
         return gathered + msms.peak_bytes()
 
     def start(self, witness: Words | Buffer, beside: Tasks, context: ProofContext) -> HostSums:

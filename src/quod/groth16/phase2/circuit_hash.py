@@ -134,8 +134,8 @@ def _past_the_end(modulus: Modulus, ptau: PowersOfTau, domain_size: int) -> byte
     r = add(rise, rise)
     v = multiply(x1, i)
     x3 = subtract(subtract(multiply(r, r), j), add(v, v))
-    own = multiply(y1, j)
-    y3 = subtract(multiply(subtract(v, x3), r), add(own, own))
+    y1_j = multiply(y1, j)
+    y3 = subtract(multiply(subtract(v, x3), r), add(y1_j, y1_j))
     z3 = add(run, run)
     # Back to integers and affine coordinates, with ordinary arithmetic.
     if not z3 % p:

@@ -55,13 +55,13 @@ def import_bellman(
     """
     timeline, opened, details = or_null(timeline), resolve_device(device), Details(name)
     key = ContributedKey(source)
-    given = _Parameters(parameters, key)
-    given.check_kept()
-    after, deltas = given.contributions(details, timeline)
+    contributed = _Parameters(parameters, key)
+    contributed.check_kept()
+    after, deltas = contributed.contributions(details, timeline)
     with timeline.stage("l"):
-        private = given.divided(opened, "l", [key.zkey.c], deltas[1])
+        private = contributed.divided(opened, "l", [key.zkey.c], deltas[1])
     with timeline.stage("h"):
-        powers = given.divided(opened, "h", quotient_powers(opened, key.zkey), deltas[1])
+        powers = contributed.divided(opened, "h", quotient_powers(opened, key.zkey), deltas[1])
         h = quotient_points(opened, key.zkey, powers)
     sections = PlannedSection.of(8, private), PlannedSection.of(9, h)
     key.write(target, deltas, *sections, after, replace=replace)
@@ -85,9 +85,9 @@ class _Parameters:
             if name not in VERIFYING_KEY:
                 count = len(getattr(key.zkey, NAMES.get(name, name))) - (name == "h")
                 start = reader.offset
-                found = int.from_bytes(reader.take(4, f"the count of {name}"), "big")
-                if found != count:
-                    self._mismatch(name, f"{name} has {found} points, not {count} as that", start)
+                stored = int.from_bytes(reader.take(4, f"the count of {name}"), "big")
+                if stored != count:
+                    self._mismatch(name, f"{name} has {stored} points, not {count} as that", start)
             size = 8 * group_of(key.curve, degree).point_words * count
             self._places[name] = reader.offset, size
             reader.take(size, name)
@@ -101,11 +101,11 @@ class _Parameters:
             group, (at, _) = group_of(self._key.curve, degree), self._places[name]
             points: Words = getattr(self._key.zkey, name).reshape(-1, *group.shape)
             for first, last in windows(group, len(points)):
-                own = uncompressed(host, group, np.array(points[first:last])).reshape(-1)
-                differs = own != np.frombuffer(self._data, np.uint8, len(own), at)
+                key_bytes = uncompressed(host, group, np.array(points[first:last])).reshape(-1)
+                differs = key_bytes != np.frombuffer(self._data, np.uint8, len(key_bytes), at)
                 if differs.any():
                     self._mismatch(name, f"{name} is not that", at + int(np.argmax(differs)))
-                at += len(own)
+                at += len(key_bytes)
 
     def contributions(self, details: Details, timeline: Timeline) -> tuple[Ceremony, list[Point]]:
         """The ceremony with what was contributed, and the deltas in G1 and G2."""
@@ -113,20 +113,20 @@ class _Parameters:
         start = reader.offset
         if bytes(reader.take(HASH_BYTES, "the circuit hash")) != ceremony.circuit_hash:
             self._mismatch("contributions", "the circuit hash is not that", start)
-        start, known = reader.offset, len(ceremony.contributions)
+        start, in_key = reader.offset, len(ceremony.contributions)
         count = int.from_bytes(reader.take(4, "the number of contributions"), "big")
-        if not known < count <= MOST_CONTRIBUTIONS:
+        if not in_key < count <= MOST_CONTRIBUTIONS:
             reader.fail(
-                f"{count} contributions are not more than the {known} of the key; "
+                f"{count} contributions are not more than the {in_key} of the key; "
                 "take parameters that somebody contributed to",
                 start,
             )
-        for one in ceremony.contributions:
-            data, start = one.public_bytes(curve), reader.offset
+        for contribution in ceremony.contributions:
+            data, start = contribution.public_bytes(curve), reader.offset
             if bytes(reader.take(len(data), "a contribution")) != data:
                 self._mismatch("contributions", "the contributions do not begin with those", start)
-        delta = ceremony.contributions[-1].delta_g1 if known else curve.g1.generator
-        for number in range(known + 1, count + 1):
+        delta = ceremony.contributions[-1].delta_g1 if in_key else curve.g1.generator
+        for number in range(in_key + 1, count + 1):
             added = self._contribution(number, details if number == count else Details(""))
             added.check(self.path, number, curve, ceremony.digest(), delta, timeline)
             ceremony, delta = ceremony.with_one_more(added), added.delta_g1
@@ -144,25 +144,25 @@ class _Parameters:
     def divided(self, device: AnyDevice, name: str, before: Any, delta_g2: Any) -> Words:
         """The points of a part, which are those that come in parts of `before`, divided."""
         curve = self._key.curve
-        group, made = group_of(curve, 1), self._points(name, 1)
+        group, quotients = group_of(curve, 1), self._points(name, 1)
         infinity = NAMES.get(name, name) in MAY_BE_INFINITE
-        bad = first_bad_point(device, group, made, subgroup=True, infinity=infinity)
+        bad = first_bad_point(device, group, quotients, subgroup=True, infinity=infinity)
         if bad is not None:
-            self._refuse(name, f"point {bad[0]} {bad[1]}", bad[0] * made[0].nbytes)
+            self._refuse(name, f"point {bad[0]} {bad[1]}", bad[0] * quotients[0].nbytes)
         law, at = affine_group(group), 0
         totals: list[Any] = [None, None]
         for part in before:
-            sums = random_sums(device, group, made[at : at + len(part)], np.array(part))
-            totals = [law.add(total, one) for total, one in zip(totals, sums, strict=True)]
+            sums = random_sums(device, group, quotients[at : at + len(part)], np.array(part))
+            totals = [law.add(total, summand) for total, summand in zip(totals, sums, strict=True)]
             at += len(part)
         ratio = (self._key.plain(2), delta_g2)
         if totals != [None, None] and not same_ratio(curve, (totals[0], totals[1]), ratio):
             self._differs(f"{name} is not that of the key, divided by what was contributed")
-        return made
+        return quotients
 
     def _contribution(self, number: int, details: Details) -> KeyContribution:
         curve, reader = self._key.curve, self._reader
-        found: list[Any] = []
+        elements: list[Any] = []
         for name, degree in (("delta_g1", 1), ("g1_s", 1), ("g1_sx", 1), ("g2_spx", 2)):
             group, start = group_of(curve, degree), reader.offset
             what = f"contribution {number}: {name}"
@@ -175,17 +175,17 @@ class _Parameters:
             if points is None:
                 fail("has a coordinate that is not below the modulus")
             check_point(group, points, fail)
-            found += to_points(group, points)
+            elements += to_points(group, points)
         transcript = bytes(reader.take(HASH_BYTES, f"contribution {number}: its transcript"))
-        return KeyContribution(found[0], PublicKey(*found[1:]), transcript, details)
+        return KeyContribution(elements[0], PublicKey(*elements[1:]), transcript, details)
 
     def _points(self, name: str, degree: int) -> Words:
         at, size = self._places[name]
         group = group_of(self._key.curve, degree)
-        found = from_uncompressed(resolve_device("cpu"), group, self._data[at : at + size])
-        if found is None:
+        points = from_uncompressed(resolve_device("cpu"), group, self._data[at : at + size])
+        if points is None:
             self._refuse(name, "a coordinate is not below the modulus")
-        return found
+        return points
 
     def _refuse(self, name: str, why: str, within: int = 0) -> NoReturn:
         offset = self._places[name][0] + within

@@ -74,14 +74,14 @@ def new_key(
         powers.check(resolve_device("cpu"))
     with timeline.stage("read constraints"):
         _ = system.matrices
-    made = NewKey(chosen, system, powers, timeline)
+    initial_key = NewKey(chosen, system, powers, timeline)
 
     def check() -> None:
         for file in (system.file, powers.ptau.file):
             file.check_unchanged()
 
     def write(parts: Parts) -> None:
-        made.write(parts)
+        initial_key.write(parts)
         check()
 
     def identity() -> str:
@@ -90,7 +90,7 @@ def new_key(
     write_resumably(
         zkey, Inputs(identity, check), write, resume=resume, report=report, replace=replace
     )
-    return made.hash.digest()
+    return initial_key.hash.digest()
 
 
 def domain_power(constraints: int, public: int) -> int:
@@ -226,20 +226,20 @@ class NewKey:
     def _entries(self, first: int, last: int) -> Buffer:
         matrices = self._system.matrices[:2]
         spans = [(int(m.row_ptr[first]), int(m.row_ptr[last])) for m in matrices]
-        found = np.zeros(
+        entries = np.zeros(
             sum(end - begin for begin, end in spans), coefficient_dtype(self._curve.fr.words)
         )
         at = 0
         for number, (matrix, (begin, end)) in enumerate(zip(matrices, spans)):
-            part = found[at : at + end - begin]
+            part = entries[at : at + end - begin]
             lengths = np.diff(matrix.row_ptr[first : last + 1])
             part["matrix"] = number
             part["constraint"] = np.repeat(np.arange(first, last, dtype=np.uint32), lengths)
             part["signal"] = matrix.column[begin:end]
             part["value"] = matrix.value[begin:end]
             at += end - begin
-        order = np.argsort(found["constraint"] * np.uint64(2) + found["matrix"], kind="stable")
-        return self._stored(found[order])
+        order = np.argsort(entries["constraint"] * np.uint64(2) + entries["matrix"], kind="stable")
+        return self._stored(entries[order])
 
     def _stored(self, entries: NDArray[Any]) -> Buffer:
         """Their bytes, once values are canonical no more but as zkeys have them."""
@@ -268,8 +268,8 @@ class NewKey:
                 place = (identifier, (start - first) * size, (stop - start) * size)
                 data = self._kept.find(*place)
                 if data is None:
-                    made = wire_points(self._device, group, parts, start, stop)
-                    points = np.concatenate([*made])
+                    blocks = wire_points(self._device, group, parts, start, stop)
+                    points = np.concatenate([*blocks])
                 else:
                     points = np.frombuffer(data, "<u4").reshape(-1, *group.shape)
                 self.hash.points(degree, points)

@@ -132,13 +132,13 @@ class Ceremony:
         count = section.u32("the number of contributions")
         if count > MOST_CONTRIBUTIONS:
             section.fail(f"{count} contributions are too many; the file is damaged", start)
-        found = tuple(KeyContribution.read(section, curve, n) for n in range(1, count + 1))
+        contributions = tuple(KeyContribution.read(section, curve, n) for n in range(1, count + 1))
         section.finish()
-        return cls(curve, circuit_hash, found)
+        return cls(curve, circuit_hash, contributions)
 
     def data(self) -> bytes:
         """Section 10."""
-        parts = [one.data(self.curve) for one in self.contributions]
+        parts = [contribution.data(self.curve) for contribution in self.contributions]
         return self.circuit_hash + little_u32(len(parts)) + b"".join(parts)
 
     def digests(self) -> Iterator[Digest]:
@@ -149,8 +149,8 @@ class Ceremony:
         """
         hasher = hashlib.blake2b(self.circuit_hash)
         yield partial(_continued, hasher.copy())
-        for one in self.contributions:
-            hasher.update(one.public_bytes(self.curve))
+        for contribution in self.contributions:
+            hasher.update(contribution.public_bytes(self.curve))
             yield partial(_continued, hasher.copy())
 
     def digest(self) -> Digest:
@@ -181,7 +181,7 @@ def beacon_secret(curve: PairingCurve, stream: ChaChaStream) -> tuple[Secret, G1
 
 
 def _continued(hasher: Any, points: bytes) -> bytes:
-    own = hasher.copy()
-    own.update(points)
-    found: bytes = own.digest()
-    return found
+    continuation = hasher.copy()
+    continuation.update(points)
+    digest: bytes = continuation.digest()
+    return digest

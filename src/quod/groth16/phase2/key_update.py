@@ -196,9 +196,9 @@ class ContributedKey:
         group = group_of(self.curve, 1)
         with timeline.stage(name) as stage:
             for first, last in windows(group, len(points)):
-                own = np.array(points[first:last])
-                self._check(device, name, own, first)
-                yield secret_multiples(device, group, own, inverse.words[None])
+                window = np.array(points[first:last])
+                self._check(device, name, window, first)
+                yield secret_multiples(device, group, window, inverse.words[None])
                 stage.progress(last, len(points))
 
     def _check(self, device: AnyDevice, name: str, points: Words, first: int) -> None:

@@ -93,8 +93,8 @@ def verify_from_r1cs(
         with timeline.stage("check powers"):
             powers.check(resolve_device("cpu"))
         kept = KeptInKey(parts, checked.file, system.file, powers.arrays(), _KEPT)
-        made = NewKey(opened, system, powers, timeline, kept)
-        for section in made.sections():
+        initial_key = NewKey(opened, system, powers, timeline, kept)
+        for section in initial_key.sections():
             pieces = (np.frombuffer(as_bytes(piece), np.uint8) for piece in section.parts())
             if section.identifier == 2:
                 checked.check_header(b"".join(piece.tobytes() for piece in pieces))
@@ -200,11 +200,11 @@ class _Checked:
 
     def check_sizes(self, wires: int, public: int, domain_size: int, path: str) -> None:
         """VerificationError for a key of another circuit."""
-        own = (self._zkey.variables, self._zkey.public, self._zkey.domain_size)
-        if own != (wires, public, domain_size):
+        sizes = (self._zkey.variables, self._zkey.public, self._zkey.domain_size)
+        if sizes != (wires, public, domain_size):
             self._refuse(
-                f"is of another circuit than {path}: {own[0]} variables, {own[1]} public ones and "
-                f"a domain of {own[2]}, not {wires}, {public} and {domain_size}"
+                f"is of another circuit than {path}: {sizes[0]} variables, {sizes[1]} public ones "
+                f"and a domain of {sizes[2]}, not {wires}, {public} and {domain_size}"
             )
 
     def check_contributions(self, max_hashes: int) -> None:
@@ -219,10 +219,12 @@ class _Checked:
         before: G1Point = curve.g1.generator
         digests = self._ceremony.digests()
         with self._timeline.stage("contributions") as stage:
-            for number, one in enumerate(self._ceremony.contributions):
-                one.check(self.file.path, number + 1, curve, next(digests), before, self._timeline)
-                self._hashes.append(one.hash(curve))
-                before = one.delta_g1
+            for number, contribution in enumerate(self._ceremony.contributions):
+                contribution.check(
+                    self.file.path, number + 1, curve, next(digests), before, self._timeline
+                )
+                self._hashes.append(contribution.hash(curve))
+                before = contribution.delta_g1
                 stage.progress(number + 1, len(self._ceremony.contributions))
         if not self._ceremony.contributions:
             self._refuse("nobody contributed to it, so anyone can forge proofs; contribute first")
@@ -251,9 +253,9 @@ class _Checked:
     def _check_block(self, name: str, points: Words, begin: int, end: int, stage: Stage) -> None:
         group = group_of(self._curve, 1)
         for first, last in windows(group, end - begin):
-            own = np.array(points[begin + first : begin + last])
+            window = np.array(points[begin + first : begin + last])
             bad = first_bad_point(
-                self._device, group, own, subgroup=True, infinity=name in MAY_BE_INFINITE
+                self._device, group, window, subgroup=True, infinity=name in MAY_BE_INFINITE
             )
             if bad is not None:
                 self._zkey.refuse(name, begin + first + bad[0], bad[1])
@@ -262,19 +264,19 @@ class _Checked:
     def check_header(self, data: bytes) -> None:
         """VerificationError unless alpha, beta and gamma are those of a header before."""
         deltas = self._zkey.delta_g1.nbytes + self._zkey.delta_g2.nbytes
-        own = _section(self.file, 2).tobytes()
-        if own[:-deltas] == data[:-deltas]:
+        header = _section(self.file, 2).tobytes()
+        if header[:-deltas] == data[:-deltas]:
             return
-        at = len(own) - deltas
+        at = len(header) - deltas
         for name in ("gamma_g2", "beta_g2", "beta_g1", "alpha_g1"):
             end, at = at, at - getattr(self._zkey, name).nbytes
-            if own[at:end] != data[at:end]:
+            if header[at:end] != data[at:end]:
                 self._refuse(f"{name} is not that of the powers of tau")
         self._refuse("its header is not that of the circuit")
 
-    def check_circuit_hash(self, found: bytes) -> None:
+    def check_circuit_hash(self, circuit_hash: bytes) -> None:
         """VerificationError for another circuit hash."""
-        if found != self._ceremony.circuit_hash:
+        if circuit_hash != self._ceremony.circuit_hash:
             self._refuse("its circuit hash is not that of the circuit and the powers of tau")
 
     def compare(self, identifier: int, pieces: Iterator[Any], parts: VerifiedParts) -> None:
@@ -282,9 +284,9 @@ class _Checked:
 
         Of h, which `check_quotient` looks at, the pieces are made and nothing else.
         """
-        own, at = _section(self.file, identifier), 0
+        section, at = _section(self.file, identifier), 0
         for piece in pieces:
-            mine = own[at : at + len(piece)]
+            mine = section[at : at + len(piece)]
             if identifier in _KEPT:
                 self._check_same(identifier, mine, piece, at)
             elif identifier == _PRIVATE and len(piece):
@@ -310,16 +312,16 @@ class _Checked:
             np.ascontiguousarray(data).view("<u4").reshape(-1, *group.shape)
             for data in (mine, piece)
         ]
-        own, before = random_sums(self._device, group, *both)
-        if not self._is_divided(own, before):
+        after, before = random_sums(self._device, group, *both)
+        if not self._is_divided(after, before):
             self._refuse("c is not that of the key before contributions, divided by delta")
 
-    def _is_divided(self, own: Point, before: Point) -> bool:
+    def _is_divided(self, after: Point, before: Point) -> bool:
         """True if delta * own equals the point `before` the contributions."""
-        if own is None and before is None:
+        if after is None and before is None:
             return True
         (delta_g2,) = to_points(group_of(self._curve, 2), self._zkey.delta_g2[None])
-        return same_ratio(self._curve, (own, before), (self._curve.g2.generator, delta_g2))
+        return same_ratio(self._curve, (after, before), (self._curve.g2.generator, delta_g2))
 
     def check_quotient(self, powers: PowersOfTau, parts: VerifiedParts) -> None:
         """VerificationError unless h is that of the powers of tau, whatever is prepared of them."""
@@ -329,6 +331,6 @@ class _Checked:
                 self._refuse("h is not that of the powers of tau, divided by delta")
 
         zkey = self._zkey
-        given = powers.tau_g1[: 2 * zkey.domain_size - 1]
+        tau_powers = powers.tau_g1[: 2 * zkey.domain_size - 1]
         with self._timeline.stage("h of the powers"):
-            parts.once(f"h over {zkey.curve}", check, zkey.h, given, zkey.delta_g2)
+            parts.once(f"h over {zkey.curve}", check, zkey.h, tau_powers, zkey.delta_g2)

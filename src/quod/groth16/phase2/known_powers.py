@@ -42,10 +42,10 @@ def write_known_powers(
     for, `OutputError` if the file cannot be written.
     """
     check_seed(seed)
-    known = curve_named(curve)
-    power = whole_number("power", power, 1, known.fr.two_adicity - 1)
-    made = _KnownPowers(resolve_device(device), known, power, seed)
-    write_atomically(path, lambda file: write_planned(file, KIND, VERSION, made.sections()))
+    pairing_curve = curve_named(curve)
+    power = whole_number("power", power, 1, pairing_curve.fr.two_adicity - 1)
+    powers = _KnownPowers(resolve_device(device), pairing_curve, power, seed)
+    write_atomically(path, lambda file: write_planned(file, KIND, VERSION, powers.sections()))
 
 
 class _KnownPowers:
@@ -70,25 +70,25 @@ class _KnownPowers:
     def sections(self) -> list[PlannedSection]:
         """Those of a prepared file."""
         fq, power = self._curve.fq, self._power
-        whole = 1 << power
+        count_g2 = 1 << power
         beta = integers_to_words(self._curve.fr, [self._secret.beta])
-        found = [
+        planned = [
             PlannedSection.of(
                 1, little_u32(fq.bytes), fq.value.to_bytes(fq.bytes, "little"), little_u32(power),
                 little_u32(power),
             ),
         ]  # fmt: skip
         for number, name in enumerate(self._factors, 2):
-            count = 2 * whole - 1 if name == "tau_g1" else whole
-            found.append(self._points(number, name, [(None, count)]))
-        found.append(PlannedSection.of(6, self._bases[2].multiply(beta)))
-        found.append(PlannedSection.of(7, little_u32(0)))
+            count = 2 * count_g2 - 1 if name == "tau_g1" else count_g2
+            planned.append(self._points(number, name, [(None, count)]))
+        planned.append(PlannedSection.of(6, self._bases[2].multiply(beta)))
+        planned.append(PlannedSection.of(7, little_u32(0)))
         for number, name in enumerate(self._factors, 12):
             last = power + 1 if name == "tau_g1" else power
-            found.append(
+            planned.append(
                 self._points(number, name, [(level, 1 << level) for level in range(last + 1)])
             )
-        return found
+        return planned
 
     def _points(
         self, identifier: int, name: str, levels: list[tuple[int | None, int]]
@@ -109,10 +109,10 @@ class _KnownPowers:
 
     def _powers(self, count: int, base: int | None = None) -> Words:
         fr = self._curve.fr
-        found = np.empty((count, fr.words), np.uint32)
+        powers = np.empty((count, fr.words), np.uint32)
         number = self._secret.tau if base is None else base
-        powers_of(Scalar.of_public(fr, number), None, 0, found)
-        return found
+        powers_of(Scalar.of_public(fr, number), None, 0, powers)
+        return powers
 
     def _lagrange(self, level: int) -> Words:
         """The Lagrange polynomials of 2**level at tau.
@@ -121,15 +121,20 @@ class _KnownPowers:
         """
         fr, n = self._curve.fr, 1 << level
         r, root = fr.value, root_of_unity(fr, "snarkjs", level)
-        found = lagrange_at(
+        lagrange_values = lagrange_at(
             self._device, fr, count=n, root=root, shift=1, point=self._secret.tau,
             scale=self._secret.lagrange_scale(fr, n, 1),
         )  # fmt: skip
         if level <= self._power:
-            return found
+            return lagrange_values
         missing = pow(self._secret.tau, n - 1, r) * pow(n, -1, r) % r
         roots = self._powers(n, root)
         # Canonical numbers taken for Montgomery form stay what they are times a constant.
         return weighted_sum(
-            self._device, fr, (1, r - missing, 0), found, roots, np.zeros_like(found)
+            self._device,
+            fr,
+            (1, r - missing, 0),
+            lagrange_values,
+            roots,
+            np.zeros_like(lagrange_values),
         )

@@ -52,12 +52,12 @@ class LagrangePowers:
                 "is not prepared for the second phase; run `quod powersoftau prepare` on it first",
                 path=ptau.path,
             )
-        own = {name: _level(ptau, name, power) for name in _SECTIONS}
+        levels = {name: _level(ptau, name, power) for name in _SECTIONS}
         twice = _level(ptau, "tau_g1", power + 1)
         # Twice the largest domain of the field is none: snarkjs has the odd places in its half.
         largest = CURVES[ptau.curve].fr.two_adicity
         h = twice[1 << power :] if power == largest else twice[1::2]
-        return cls(ptau, power, h=h, **own)
+        return cls(ptau, power, h=h, **levels)
 
     def check(self, device: AnyDevice) -> None:
         """InputError unless every point that a key is made of is on its curve and not infinity.

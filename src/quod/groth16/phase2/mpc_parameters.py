@@ -98,8 +98,8 @@ def export_bellman(
                     put(output, groups[degree], part)
         output.write(ceremony.circuit_hash)
         output.write(len(ceremony.contributions).to_bytes(4, "big"))
-        for one in ceremony.contributions:
-            output.write(one.public_bytes(curve))
+        for contribution in ceremony.contributions:
+            output.write(contribution.public_bytes(curve))
         zkey.check_unchanged()
 
     write_atomically(target, write, replace=replace)
@@ -139,8 +139,8 @@ def quotient_points(device: AnyDevice, zkey: Zkey, powers: Words) -> Words:
         powers_of(step, scale, first, scalars)
         sums[first:last] = secret_multiples(device, group, powers[first:last], scalars)
     levels = LagrangeLevels(device, group, zkey.log2_domain)
-    ((_, found),) = levels.run(sums, wanted={zkey.log2_domain})
-    return found
+    ((_, h),) = levels.run(sums, wanted={zkey.log2_domain})
+    return h
 
 
 def _check(device: AnyDevice, zkey: Zkey, group: Group, name: str) -> None:

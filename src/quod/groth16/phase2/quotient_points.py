@@ -54,13 +54,13 @@ def quotient_sums(device: AnyDevice, zkey: Zkey, powers: PowersOfTau) -> tuple[P
     host = resolve_device("cpu")
     values = ntt(scaled(host, fr, factors, fr.montgomery_radix), fr, coset=shift)
     values = scaled(host, fr, values, pow(shift, n, fr.value) - 1)
-    own = _sum(device, group, zkey.h, from_montgomery(host, fr, values), None)
+    h_sum = _sum(device, group, zkey.h, from_montgomery(host, fr, values), None)
     upper, lower = (
         _sum(device, group, powers.tau_g1[first : first + n - 1], factors[: n - 1], RANDOM_BITS)
         for first in (n, 0)
     )
     law = affine_group(group)
-    return own, law.add(upper, law.negate(lower))
+    return h_sum, law.add(upper, law.negate(lower))
 
 
 def _sum(device: AnyDevice, group: Group, points: Words, scalars: Words, bits: int | None) -> Point:

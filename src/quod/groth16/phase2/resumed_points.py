@@ -80,8 +80,8 @@ class KeptInKey:
         """The key's own bytes, where they are known to be right."""
         if section not in self._sections:
             return None
-        own = self._own(section, offset, length)
-        return own.data if self._parts.is_known(self._what(section, offset), own) else None
+        stored = self._own(section, offset, length)
+        return stored.data if self._parts.is_known(self._what(section, offset), stored) else None
 
     def keep(self, section: int, offset: int, length: int) -> None:
         """The key's own bytes were compared with those that were made."""
