@@ -219,9 +219,9 @@ def _table(device: AnyDevice, group: Group, base: Words, shape: _Shape) -> Array
 
     low = multiples(range(1, lows + 1)).reshape(shape.windows, 1, lows, *group.shape)
     high = multiples(range(0, highs * lows, lows)).reshape(shape.windows, highs, 1, *group.shape)
-    whole = (shape.windows, highs, lows, *group.shape)
+    shape_of_entries = (shape.windows, highs, lows, *group.shape)
     left, right = (
-        np.broadcast_to(part, whole).reshape(-1, *group.shape) for part in (low, high)
+        np.broadcast_to(part, shape_of_entries).reshape(-1, *group.shape) for part in (low, high)
     )  # fmt: skip
     table: Array = operations.add(device, group, left, right).reshape(-1).view(np.uint64)
     return table

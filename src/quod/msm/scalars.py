@@ -59,13 +59,15 @@ def check_words(group: Group, scalars: np.ndarray[Any, Any]) -> None:
 
     words: 8, or the words of the group's order.
     """
-    own, whole = group.scalars.words, SCALAR_BYTES // 4
+    order_words, padded_words = group.scalars.words, SCALAR_BYTES // 4
     if (
         scalars.dtype != np.uint32
         or scalars.ndim not in (2, 3)
-        or scalars.shape[-1] not in (own, whole)
+        or scalars.shape[-1] not in (order_words, padded_words)
     ):
-        words = f"{whole}" if own == whole else f"{own} or {whole}"
+        words = (
+            f"{padded_words}" if order_words == padded_words else f"{order_words} or {padded_words}"
+        )
         raise InputError(
             f"scalars of {group.name} are uint32 words of shape (n, {words}), or "
             f"(m, n, {words}) for m vectors of them, not {scalars.dtype} of {scalars.shape}"

@@ -122,9 +122,9 @@ class _Accumulator:
         """
         k = self.k
         with k.range(0, sets * CHAINS) as loop:
-            own = self.chunk(first, loop.index)
-            active = own.length > number
-            entry = self.entries[own.start + k.select(active, number, 0)]
+            chunk = self.chunk(first, loop.index)
+            active = chunk.length > number
+            entry = self.entries[chunk.start + k.select(active, number, 0)]
             self.current[self.kind_place(loop.index)] = k.select(active, entry, NO_ENTRY)
             k.prefetch(self.points, self.decoded(entry)[0], self.group.point_words)
 
@@ -168,8 +168,8 @@ class _Accumulator:
         """Set each sum to the first point of its chunk; return whether one is infinity."""
         k, f = self.k, self.f
         with k.range(0, sets * CHAINS, carry=k.constant(False, types.bool_)) as loop:
-            own = self.chunk(first, loop.index)
-            offset, negated = self.decoded(self.entries[own.start])
+            chunk = self.chunk(first, loop.index)
+            offset, negated = self.decoded(self.entries[chunk.start])
             x_words, y_words = self.words(offset)
             self.x.store(loop.index, f.carried(f.from_words(x_words)))
             self.y.store(loop.index, f.carried(self.signed(y_words, negated)))
@@ -286,13 +286,13 @@ class _Accumulator:
             products = f.multiply_many(
                 [*zip(remaining, prefixes, strict=True), *zip(remaining, differences, strict=True)]
             )
-            own = f.fit_many(products[:CHAINS])
+            reciprocals = f.fit_many(products[:CHAINS])
             loaded = [self.entry_of(row) for row in rows]
             active, entries = [row[0] for row in loaded], [row[1:] for row in loaded]
             xs = [self.x.load(row) for row in rows]
             ys = [self.y.load(row) for row in rows]
             rises = [self.signed_y(*entry) - y for entry, y in zip(entries, ys, strict=True)]
-            slopes = f.fit_many(f.multiply_many(list(zip(rises, own, strict=True))))
+            slopes = f.fit_many(f.multiply_many(list(zip(rises, reciprocals, strict=True))))
             squares = f.square_many(slopes)
             new_xs = f.carried_many(
                 [
@@ -309,7 +309,7 @@ class _Accumulator:
                     self.x.store(row, new_xs[chain])
                     self.y.store(row, new_ys[chain])
                 with k.if_(careful & here) as branch:
-                    branch.give(self.repair(row, x, y, own[chain], *entries[chain]))
+                    branch.give(self.repair(row, x, y, reciprocals[chain], *entries[chain]))
                 with branch.otherwise():
                     branch.give(never)
                 infinite = infinite | branch.results
@@ -318,8 +318,8 @@ class _Accumulator:
         return became_infinite
 
     def repair(
-        self, row: Value, x1: CoordinateElement, y1: CoordinateElement, own: CoordinateElement,
-        offset: Value, negated: Value,
+        self, row: Value, x1: CoordinateElement, y1: CoordinateElement,
+        reciprocal: CoordinateElement, offset: Value, negated: Value,
     ) -> Value:  # fmt: skip
         """Store the correct sum of a special case; return whether it cancelled to infinity."""
         memory = (self.points, self.kind, self.x.memory, self.y.memory)
@@ -329,7 +329,7 @@ class _Accumulator:
             row,
             x1,
             y1,
-            own,
+            reciprocal,
             offset,
             negated,
             *memory,
@@ -339,7 +339,7 @@ class _Accumulator:
 
     def _repair(
         self, k: Builder, row: Value, x1: CoordinateElement, y1: CoordinateElement,
-        own: CoordinateElement, offset: Value, negated: Value, points: Value, kinds: Value,
+        reciprocal: CoordinateElement, offset: Value, negated: Value, points: Value, kinds: Value,
         x_memory: Value, y_memory: Value,
     ) -> Value:  # fmt: skip
         f = self.f
@@ -350,7 +350,7 @@ class _Accumulator:
             y2 = self.signed(y_words, negated)
             square = f.square(x1)
             rise = plus_a_times(f, self.group, square + square + square, f.one())
-            slope = f.fit(rise * own)
+            slope = f.fit(rise * reciprocal)
             x = f.square(slope) - (x1 + x1)
             y = slope * (x1 - x) - y1
             zero = f.carried(f.zero())
@@ -364,9 +364,9 @@ class _Accumulator:
     def finish(self, first: Value, rows: Value, targets: Value, results: Value) -> None:
         k, f = self.k, self.f
         with k.range(0, rows) as loop:
-            own = self.chunk(first, loop.index)
-            with k.if_(own.exists):
-                offset = targets[own.position].cast(types.u64) * self.group.point_words
+            chunk = self.chunk(first, loop.index)
+            with k.if_(chunk.exists):
+                offset = targets[chunk.position].cast(types.u64) * self.group.point_words
                 f.store_words_at(results, offset, f.to_words(self.x.load(loop.index)))
                 y_words = f.to_words(self.y.load(loop.index))
                 f.store_words_at(results, offset + self.group.coordinate_words, y_words)

@@ -70,8 +70,8 @@ def _share(k: Builder, count: Value, part: Value, parts: Value) -> tuple[Value, 
 
 def _row(windows: Value, copies: Value, window: Value, copy: Value) -> Value:
     """Return the row of digits that one copy of the bases adds to a window of buckets."""
-    vector, own = window // windows, window % windows
-    return ((vector * copies + copy) * windows + own).cast(types.u64)
+    vector, place = window // windows, window % windows
+    return ((vector * copies + copy) * windows + place).cast(types.u64)
 
 
 @kernel

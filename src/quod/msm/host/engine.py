@@ -72,8 +72,8 @@ class HostEngine:
         results = np.zeros((vectors, self.group.point_words), np.uint64)
         for start in range(0, vectors, plan.batch):
             batch = np.require(scalars[start : start + plan.batch], requirements=("C", "A"))
-            one = plan if len(batch) == plan.batch else replace(plan, batch=len(batch))
-            results[start : start + len(batch)] = _Execution(self, one, timeline).run(batch)
+            batch_plan = plan if len(batch) == plan.batch else replace(plan, batch=len(batch))
+            results[start : start + len(batch)] = _Execution(self, batch_plan, timeline).run(batch)
         return results
 
     def buffer_words(

@@ -37,8 +37,8 @@ class SegmentChunks(Struct):
 
 def _chunk_count(k: Builder, length: Value, longest: Value, chunk_length: Value) -> Value:
     """Return the number of chunks of a segment."""
-    whole = k.minimum(length, 1)
-    return k.select(length > longest, (length + chunk_length - 1) // chunk_length, whole)
+    uncut = k.minimum(length, 1)
+    return k.select(length > longest, (length + chunk_length - 1) // chunk_length, uncut)
 
 
 @kernel
@@ -104,6 +104,6 @@ def cut_segments(
             long.starts[long_count] = target
             long.lengths[long_count] = chunks
             long.owners[long_count] = owner
-        more = k.select(is_long, k.constant(1, u32), 0)
-        loop.next((target + chunks, long_count + more))
+        long_chunks = k.select(is_long, k.constant(1, u32), 0)
+        loop.next((target + chunks, long_count + long_chunks))
     totals[LONG_SEGMENTS] = loop.results[1]

@@ -59,12 +59,12 @@ class Coefficients:
     def of(cls, modulus: Modulus, values: Words) -> Coefficients:
         """Convert canonical values of shape (n, words)."""
         words = np.ascontiguousarray(values).view("<u8")
-        one = _is(words, 1)
+        is_one = _is(words, 1)
         minus_one = _is(words, modulus.value - 1)
-        hard = np.flatnonzero(~(one | minus_one))
+        hard = np.flatnonzero(~(is_one | minus_one))
         negative = minus_one
-        magnitudes, own = _smaller(modulus, words[hard])
-        negative[hard] = own
+        magnitudes, negated = _smaller(modulus, words[hard])
+        negative[hard] = negated
         return cls(negative, hard, magnitudes)
 
     def taken(self, order: Indices) -> Coefficients:
@@ -97,10 +97,10 @@ class Coefficients:
 
 
 def _is(words: NDArray[Any], value: int) -> NDArray[np.bool_]:
-    found = np.ones(len(words), np.bool_)
+    equal = np.ones(len(words), np.bool_)
     for place in range(words.shape[1]):
-        found &= words[:, place] == np.uint64(value >> 64 * place & (1 << 64) - 1)
-    return found
+        equal &= words[:, place] == np.uint64(value >> 64 * place & (1 << 64) - 1)
+    return equal
 
 
 def _smaller(modulus: Modulus, words: NDArray[Any]) -> tuple[Words, NDArray[np.bool_]]:
@@ -108,18 +108,18 @@ def _smaller(modulus: Modulus, words: NDArray[Any]) -> tuple[Words, NDArray[np.b
     opposite = np.empty_like(words)
     borrow = np.zeros(len(words), np.uint64)
     for place in range(words.shape[1]):
-        own = np.uint64(modulus.value >> 64 * place & (1 << 64) - 1)
+        modulus_word = np.uint64(modulus.value >> 64 * place & (1 << 64) - 1)
         less = words[:, place] + borrow
         overflowed = less < borrow
-        opposite[:, place] = own - less
-        borrow = ((less > own) | overflowed).astype(np.uint64)
+        opposite[:, place] = modulus_word - less
+        borrow = ((less > modulus_word) | overflowed).astype(np.uint64)
     negative = np.zeros(len(words), np.bool_)
     equal = np.ones(len(words), np.bool_)
     for place in reversed(range(words.shape[1])):
         negative |= equal & (opposite[:, place] < words[:, place])
         equal &= opposite[:, place] == words[:, place]
-    found = np.where(negative[:, None], opposite, words)
-    return np.ascontiguousarray(found).view(np.uint32), negative
+    magnitudes = np.where(negative[:, None], opposite, words)
+    return np.ascontiguousarray(magnitudes).view(np.uint32), negative
 
 
 @kernel
@@ -208,9 +208,9 @@ def sparse_sums(
     size = np.abs(digit).astype(np.uint32)
     source = np.concatenate([points, _multiples(device, group, points[hard])])
     multiple = len(points) + (size - 2) * np.uint32(len(hard)) + term.astype(np.uint32)
-    own = np.where(size == 1, numbers[hard[term]], multiple)
-    own ^= signs[hard[term]] ^ np.where(digit < 0, np.uint32(SIGN_BIT), np.uint32(0))
-    entries = np.concatenate([(numbers | signs)[unit], own])
+    multiple_entries = np.where(size == 1, numbers[hard[term]], multiple)
+    multiple_entries ^= signs[hard[term]] ^ np.where(digit < 0, np.uint32(SIGN_BIT), np.uint32(0))
+    entries = np.concatenate([(numbers | signs)[unit], multiple_entries])
     keys = np.concatenate(
         [owners[unit].astype(np.int64), owners[hard[term]].astype(np.int64)]
     ) * windows + np.concatenate([np.zeros(int(unit.sum()), np.int64), window])
@@ -281,23 +281,23 @@ def _digits(magnitudes: Words) -> NDArray[np.int8]:
     """Return signed digits of magnitudes, lowest window first, int8 of shape (windows, n)."""
     words = np.ascontiguousarray(magnitudes).view("<u8")
     count = words.shape[1] * 64 // _WINDOW_BITS
-    found = np.empty((count, len(words)), np.int8)
+    digits = np.empty((count, len(words)), np.int8)
     carry = np.zeros(len(words), np.int8)
     mask = np.uint64((1 << _WINDOW_BITS) - 1)
     for window in range(count):
         place, shift = divmod(window * _WINDOW_BITS, 64)
         raw = (words[:, place] >> np.uint64(shift) & mask).astype(np.int8) + carry
         carry = (raw > _LARGEST_DIGIT).astype(np.int8)
-        found[window] = raw - (carry << _WINDOW_BITS)
-    return found
+        digits[window] = raw - (carry << _WINDOW_BITS)
+    return digits
 
 
 def _multiples(device: AnyDevice, group: Group, points: Words) -> Words:
     """Return 2 * P of all points, then 3 * P, up to 8 * P."""
-    found = [operations.double(device, group, points)]
+    by_factor = [operations.double(device, group, points)]
     for _ in range(3, _LARGEST_DIGIT + 1):
-        found.append(operations.add(device, group, found[-1], points))
-    return np.concatenate(found)
+        by_factor.append(operations.add(device, group, by_factor[-1], points))
+    return np.concatenate(by_factor)
 
 
 def segment_sums(
@@ -315,9 +315,9 @@ def segment_sums(
     out = np.zeros((len(starts), *group.shape), np.uint32)
     single = lengths == 1
     places = np.flatnonzero(single)
-    own = entries[starts[places]]
-    out[places] = points[own & np.uint32(INDEX_MASK)]
-    turned = places[(own & np.uint32(SIGN_BIT)) != 0]
+    single_entries = entries[starts[places]]
+    out[places] = points[single_entries & np.uint32(INDEX_MASK)]
+    turned = places[(single_entries & np.uint32(SIGN_BIT)) != 0]
     if len(turned):
         out[turned] = operations.negate(device, group, out[turned])
     places = np.flatnonzero(lengths > 1)
@@ -333,10 +333,10 @@ def _add_up_on_host(
     sums = PointSums(device, group, len(starts), longest=_LONGEST, chunk_length=_PIECE)
     flat = points.reshape(-1).view(np.uint64)
     sums.add_up(flat, _u32(entries), _u32(starts), _u32(lengths))
-    found = np.zeros((len(starts), group.point_words), np.uint64)
+    totals = np.zeros((len(starts), group.point_words), np.uint64)
     there = sums.numbers != NO_POINT
-    found[there] = sums.points.reshape(-1, group.point_words)[sums.numbers[there]]
-    return found.view(np.uint32).reshape(-1, *group.shape)
+    totals[there] = sums.points.reshape(-1, group.point_words)[sums.numbers[there]]
+    return totals.view(np.uint32).reshape(-1, *group.shape)
 
 
 def _add_up_on_device(

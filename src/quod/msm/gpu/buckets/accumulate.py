@@ -179,7 +179,7 @@ def record(
         "inlined": chosen.inlined,
     }  # fmt: skip
     work = ChunkSums(chunks.table, entries, bases, sums, scratch)
-    more: list[Buffer] = []
+    pair_scratch: list[Buffer] = []
     if shape is None:
         compiled = device.compile(accumulate, form=form, **static)
         groups = -(-plan.most_chunks // device.lanes)
@@ -188,12 +188,12 @@ def record(
     else:
         compiled = device.compile(accumulate_affine, slots=shape.slots, **static)
         groups = shape.workgroups
-        more.append(scratch.slice(_retry_bytes(plan), scratch.nbytes))
+        pair_scratch.append(scratch.slice(_retry_bytes(plan), scratch.nbytes))
         moved += plan.most_entries * bytes_of_addition(group)
         products, multiply_adds = PRODUCTS_OF_AFFINE, affine_cost(group)
     recording.fill(scratch.slice(0, 4), label="accumulate")
     recording.launch(
-        compiled, groups, chunks.count, work, *more, label="accumulate", bytes=moved,
+        compiled, groups, chunks.count, work, *pair_scratch, label="accumulate", bytes=moved,
         modmuls=plan.most_entries * products * group.degree,
         multiply_adds=plan.most_entries * multiply_adds,
     )  # fmt: skip

@@ -144,11 +144,11 @@ class _Pairs(ABC):
         """Return the locations of both points of pair i; valid for pair 0 even if `count` is 0."""
 
     @abstractmethod
-    def x(self, found: tuple[Value, Value]) -> Elements:
+    def x(self, pair: tuple[Value, Value]) -> Elements:
         """Load the x coordinates of both points."""
 
     @abstractmethod
-    def y(self, found: tuple[Value, Value]) -> Elements:
+    def y(self, pair: tuple[Value, Value]) -> Elements:
         """Load the y coordinates of both points."""
 
     @abstractmethod
@@ -168,14 +168,14 @@ class _EntryPairs(_Pairs):
         self.count = length >> 1
 
     def find(self, i: Value) -> tuple[Value, Value]:
-        left = self._start + i * 2
-        return self._entries[left], self._entries[self._law.k.minimum(left + 1, self._last)]
+        first = self._start + i * 2
+        return self._entries[first], self._entries[self._law.k.minimum(first + 1, self._last)]
 
-    def x(self, found: tuple[Value, Value]) -> Elements:
-        return self._x(found[0]), self._x(found[1])
+    def x(self, pair: tuple[Value, Value]) -> Elements:
+        return self._x(pair[0]), self._x(pair[1])
 
-    def y(self, found: tuple[Value, Value]) -> Elements:
-        return self._y(found[0]), self._y(found[1])
+    def y(self, pair: tuple[Value, Value]) -> Elements:
+        return self._y(pair[0]), self._y(pair[1])
 
     def _words(self, entry: Value, coordinate: int) -> Sequence[Value]:
         law = self._law
@@ -214,14 +214,14 @@ class _SumPairs(_Pairs):
         self.count = (sums + self._distance - 1) >> level
 
     def find(self, i: Value) -> tuple[Value, Value]:
-        left = self.place(i)
-        return left, self._k.minimum(left + self._distance, self._last)
+        first = self.place(i)
+        return first, self._k.minimum(first + self._distance, self._last)
 
-    def x(self, found: tuple[Value, Value]) -> Elements:
-        return self._places.x(found[0]), self._places.x(found[1])
+    def x(self, pair: tuple[Value, Value]) -> Elements:
+        return self._places.x(pair[0]), self._places.x(pair[1])
 
-    def y(self, found: tuple[Value, Value]) -> Elements:
-        return self._places.y(found[0]), self._places.y(found[1])
+    def y(self, pair: tuple[Value, Value]) -> Elements:
+        return self._places.y(pair[0]), self._places.y(pair[1])
 
     def place(self, i: Value) -> Value:
         return self._first + (i << self._level)
@@ -283,27 +283,27 @@ class _Level:
         last = k.maximum(pairs.count, 1) - 1
 
         def operands(
-            found: tuple[Value, Value], i: Value
+            pair: tuple[Value, Value], i: Value
         ) -> tuple[Elements, Elements, CoordinateElement]:
-            return pairs.x(found), pairs.y(found), places.product(before + i)
+            return pairs.x(pair), pairs.y(pair), places.product(before + i)
 
-        found = pairs.find(last)
-        loaded = operands(found, last) if self._ahead else None
-        with k.range(0, pairs.count, carry=(inverse, found, loaded)) as loop:
-            inverse, found, loaded = loop.carried
+        pair = pairs.find(last)
+        loaded = operands(pair, last) if self._ahead else None
+        with k.range(0, pairs.count, carry=(inverse, pair, loaded)) as loop:
+            inverse, pair, loaded = loop.carried
             i = last - loop.index
             following = k.maximum(i, 1) - 1
-            (x1, x2), (y1, y2), others = loaded or operands(found, i)
-            found = pairs.find(following)
+            (x1, x2), (y1, y2), others = loaded or operands(pair, i)
+            pair = pairs.find(following)
             if self._ahead:
-                loaded = operands(found, following)
-            own = inverse * others
+                loaded = operands(pair, following)
+            reciprocal = inverse * others
             inverse = f.carried(inverse * (x2 - x1))
-            slope = (y2 - y1) * own
+            slope = (y2 - y1) * reciprocal
             x3 = f.carried(f.square(slope) - x1 - x2)
             y3 = f.carried(slope * (x1 - x3) - y1)
             places.store_sum(pairs.place(i), x3, y3)
-            loop.next((inverse, found, loaded))
+            loop.next((inverse, pair, loaded))
         return loop.results[0]
 
 
@@ -336,17 +336,17 @@ def accumulate_affine(
         # Chunks are sorted by falling length, so this is the longest of the remaining ones.
         height = (work.table.lengths[first] + 1) >> 1
         mine = first + k.local_id()
-        left = k.select(mine < chunks, (chunks - mine + (lanes - 1)) // lanes, 0)
+        remaining = k.select(mine < chunks, (chunks - mine + (lanes - 1)) // lanes, 0)
         together = k.constant(slots, types.u32) // height
-        own = k.minimum(together, left)
+        trees = k.minimum(together, remaining)
 
         def entry_pairs(j: Value) -> _EntryPairs:
             rank = mine + j * lanes
             start, length = work.table.starts[rank], work.table.lengths[rank]
             return _EntryPairs(law, work, start, length, j * height)
 
-        failed = _Level(law, places, own, entry_pairs, ahead=ahead).add()
-        with k.range(0, own) as loop:
+        failed = _Level(law, places, trees, entry_pairs, ahead=ahead).add()
+        with k.range(0, trees) as loop:
             entry_pairs(loop.index).keep_single(places)
         with k.while_((k.constant(1, types.u32), failed)) as levels:
             level, failed = levels.carried
@@ -356,10 +356,10 @@ def accumulate_affine(
                 pairs = (work.table.lengths[mine + j * lanes] + 1) >> 1
                 return _SumPairs(k, places, j * height, pairs, level)
 
-            spoilt = _Level(law, places, own, sum_pairs, ahead=ahead).add()
+            spoilt = _Level(law, places, trees, sum_pairs, ahead=ahead).add()
             levels.next((level + 1, failed | spoilt))
         _, failed = levels.results
-        with k.range(0, own) as loop:
+        with k.range(0, trees) as loop:
             rank, place = mine + loop.index * lanes, loop.index * height
             one = f.carried(f.one())
             number = work.table.numbers[rank]

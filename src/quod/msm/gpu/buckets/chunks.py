@@ -51,7 +51,7 @@ class _Cut:
 
         Returns the counters' values before, of the longer and of the shorter length.
         """
-        found = []
+        ranks = []
         for length, number in (
             (self.short + 1, self.longer),
             (self.short, self.chunks - self.longer),
@@ -60,17 +60,17 @@ class _Cut:
                 branch.give(k.atomic_add(table, length, number))
             with branch.otherwise():
                 branch.give(k.constant(0, types.u32))
-            found.append(branch.results)
-        return found[0], found[1]
+            ranks.append(branch.results)
+        return ranks[0], ranks[1]
 
 
 def _own_counts(k: Builder, counts: Value, block_bits: int) -> list[tuple[Value, Value, Value]]:
     """Return (bucket, entries, exists) of an instance's consecutive buckets."""
     size = 1 << block_bits
     each = max(1, size // k.workgroup_size)
-    own = k.local_id() * each
-    exists = own < size
-    first = (k.workgroup_id() << block_bits) + k.select(exists, own, 0)
+    offset = k.local_id() * each
+    exists = offset < size
+    first = (k.workgroup_id() << block_bits) + k.select(exists, offset, 0)
     loaded = k.load(counts, first, each)
     return [(first + i, k.select(exists, count, 0), exists) for i, count in enumerate(loaded)]
 
@@ -98,15 +98,15 @@ def place_buckets(
     scan = Scan(k)
     lengths = k.shared(types.u32, LENGTHS)
     clear(k, lengths, LENGTHS)
-    own = _own_counts(k, counts, block_bits)
-    cuts = [_Cut.of(k, count, longest) for _, count, _ in own]
+    bucket_sizes = _own_counts(k, counts, block_bits)
+    cuts = [_Cut.of(k, count, longest) for _, count, _ in bucket_sizes]
     entries = chunks = k.constant(0, types.u32)
-    for (_, count, _), cut in zip(own, cuts, strict=True):
+    for (_, count, _), cut in zip(bucket_sizes, cuts, strict=True):
         entries, chunks = entries + count, chunks + cut.chunks
     start, _ = scan.exclusive(entries)
     start = start + block_starts[k.workgroup_id() << start_bits]
     chunk, all_chunks = scan.exclusive(chunks)
-    for (bucket, count, exists), cut in zip(own, cuts, strict=True):
+    for (bucket, count, exists), cut in zip(bucket_sizes, cuts, strict=True):
         with k.if_(exists):
             starts[bucket] = start
             cursors[bucket] = start
@@ -238,17 +238,19 @@ def make_chunks(
     many = k.shared(types.u32, k.workgroup_size)
     many_count = k.shared(types.u32, 1)
     clear(k, tally, LENGTHS)
-    own = _own_counts(k, counts, block_bits)
-    cuts = [_Cut.of(k, count, longest) for _, count, _ in own]
+    bucket_sizes = _own_counts(k, counts, block_bits)
+    cuts = [_Cut.of(k, count, longest) for _, count, _ in bucket_sizes]
     k.barrier()
-    found = [cut.tally(k, tally) for cut in cuts]
+    chunk_ranks = [cut.tally(k, tally) for cut in cuts]
     k.barrier()
     with k.range(k.local_id(), LENGTHS, k.workgroup_size) as loop:
         number = tally[loop.index]
         with k.if_(number != 0):
             tally[loop.index] = k.atomic_add(ranks, loop.index, number)
     first = block_first[k.workgroup_id()]
-    for (bucket, _, exists), cut, (longer_rank, short_rank) in zip(own, cuts, found, strict=True):
+    for (bucket, _, exists), cut, (longer_rank, short_rank) in zip(
+        bucket_sizes, cuts, chunk_ranks, strict=True
+    ):
         with k.if_(k.local_id() == 0):
             many_count[0] = 0
         k.barrier()

@@ -74,10 +74,10 @@ def merge_buckets(
         branch.give(nothing, nothing)
     begin, chunks = branch.results
     is_small = chunks <= lanes * _MOST_ROUNDS
-    own = k.select(is_small, chunks, 0)
-    total = _sum_of_lane(k, law, sums, begin, own, lane, lanes)
+    count = k.select(is_small, chunks, 0)
+    total = _sum_of_lane(k, law, sums, begin, count, lane, lanes)
     total = law.sum_of_lanes(total, lanes, room)
-    with k.if_((lane == 0) & (own > 1)):
+    with k.if_((lane == 0) & (count > 1)):
         law.store(sums, begin, total)
     with k.if_((lane == 0) & ~is_small):
         run_count = (chunks + (_RUN - 1)) // _RUN
@@ -282,13 +282,13 @@ def record(
     # Enough workgroups to fill the device, but no more than there can be runs.
     compiled = device.compile(merge_runs, **static)
     most = max(1, device.resident_lanes // (4 * device.lanes))
-    for which, stride, own, own_room in (
+    for which, stride, pairs, pair_room in (
         (_OF_CHUNKS, 1, runs, room),
         (_OF_RUNS, _RUN, run_sums, sum_room),
     ):
-        if own_room:
+        if pair_room:
             recording.launch(
-                compiled, min(own_room, most), counters, which, stride, own, sums, label="merge"
+                compiled, min(pair_room, most), counters, which, stride, pairs, sums, label="merge"
             )  # fmt: skip
 
 

@@ -104,9 +104,9 @@ class Finisher:
         starts = itertools.accumulate(sizes, initial=0)
         firsts, lengths, weights, gaps = (
             np.concatenate(parts).astype(np.uint32)
-            for parts in zip(*((f + s, *rest) for s, (f, *rest) in zip(starts, terms)))
+            for parts in zip(*((f + s, *others) for s, (f, *others) in zip(starts, terms)))
         )  # fmt: skip
-        counts = [len(own[0]) // plan.batch for plan, own in zip(plans, terms)]
+        counts = [len(term_arrays[0]) // plan.batch for plan, term_arrays in zip(plans, terms)]
         per_result = np.repeat(counts, [plan.batch for plan in plans])
         bounds = np.concatenate([[0], np.cumsum(per_result)]).astype(np.uint32)
         self._results = list(itertools.accumulate((plan.batch for plan in plans), initial=0))
@@ -131,11 +131,11 @@ class Finisher:
         (batch, group.point_words); zeros are infinity.
         """
         np.concatenate(lines, out=self._lines)
-        for launch, made in zip(self._launches, (self._sums, self._out), strict=True):
+        for launch, output in zip(self._launches, (self._sums, self._out), strict=True):
             # The arrays still hold the results of the previous call.
-            mark(made)
+            mark(output)
             _host().execute(*launch)
-            check_written(_host(), "the sums of MSMs", made)
+            check_written(_host(), "the sums of MSMs", output)
         return [self._out[start:stop].copy() for start, stop in itertools.pairwise(self._results)]
 
 
@@ -148,7 +148,7 @@ def _terms(plan: GpuMsmPlan) -> tuple[Array, Array, Array, Array]:
     lengths = np.array([1 << vector.bits for vector in vectors])
     starts = plan.all_windows * (np.cumsum(lengths) - lengths)
     places = [plan.window_bits, *(vector.place for vector in vectors)]
-    gaps = [above - own for above, own in itertools.pairwise(places)]
+    gaps = [above - place for above, place in itertools.pairwise(places)]
     # Bucket 0 has weight 1, so the points of the lowest vector weigh 1, 2, ... instead of 0, 1, ...
     weights = [0] * (len(vectors) - 1) + [1]
     windows = np.arange(plan.all_windows).reshape(plan.batch, -1)[:, ::-1].reshape(-1, 1)

@@ -73,13 +73,13 @@ def finish_lines(
             term = k.select(has_term, end - 1 - loop.index, 0)
             above = k.minimum(term + 1, end - 1)
             bit = term % bits
-            with k.if_(is_term) as own:
+            with k.if_(is_term) as operands:
                 # Bucket 0 has weight 1: the lowest bit adds the sum of all buckets once more.
                 additions = k.select(bit == 0, one * 3, 1)
-                own.give((loop.carried, place(above) - place(term), additions))
-            with own.otherwise():
-                own.give((law.kept(room, slot), place(other) - place(begin), one))
-            shifted, doublings, additions = own.results
+                operands.give((loop.carried, place(above) - place(term), additions))
+            with operands.otherwise():
+                operands.give((law.kept(room, slot), place(other) - place(begin), one))
+            shifted, doublings, additions = operands.results
             with k.range(0, doublings, carry=shifted) as doubling:
                 doubling.next(law.double(doubling.carried))
             window = k.workgroup_id() * windows + term // bits

@@ -89,9 +89,9 @@ def rounds_of(plan: GpuMsmPlan) -> Iterator[Round]:
     places = dict(zip(kept, sizes))
     sources = {Vector(plan.window_bits - 1, 0): 0}
     while sources:
-        one = _round(plan, sources, short, places)
-        yield one
-        sources = {job.cut.target: job.target for job in one.jobs if not job.is_short}
+        reduction = _round(plan, sources, short, places)
+        yield reduction
+        sources = {job.cut.target: job.target for job in reduction.jobs if not job.is_short}
 
 
 def _round(
@@ -101,14 +101,14 @@ def _round(
     pairs = [(source, half) for source in sources for half in source.halves(short)]
     lengths = [1 << (source.bits + source.parts - half.bits) for source, half in pairs]
     points = sum(windows * length << half.bits for (_, half), length in zip(pairs, lengths))
-    lanes, own = min(LANES, *lengths), 0
+    lanes, line_length = min(LANES, *lengths), 0
     if points > resident:
         # Enough points for all lanes: one lane a line, so that no lane idles in a tree.
-        lanes, own = 1, max(_LANE_LENGTH, 2 * points // resident)
+        lanes, line_length = 1, max(_LANE_LENGTH, 2 * points // resident)
     jobs: list[Job] = []
     group = kept = 0
     for (source, half), length in zip(pairs, lengths):
-        parts = max(0, length.bit_length() - own.bit_length()) if own else 0
+        parts = max(0, length.bit_length() - line_length.bit_length()) if line_length else 0
         target = replace(half, parts=parts)
         lines = windows << (half.bits + parts)
         cut = Cut(source, target, lines, length >> parts, False, lanes)
@@ -188,8 +188,8 @@ def sum_round(
 def _regions(plan: GpuMsmPlan) -> list[tuple[int, int]]:
     """Return the byte range of each round's sums in scratch memory."""
     regions, start = [], 0
-    for one in rounds_of(plan):
-        size = max(_ALIGNMENT, 8 * plan.sum_words * one.points)
+    for reduction in rounds_of(plan):
+        size = max(_ALIGNMENT, 8 * plan.sum_words * reduction.points)
         regions.append((start, start + size))
         start = -(-(start + size) // _ALIGNMENT) * _ALIGNMENT
     return regions
@@ -197,7 +197,7 @@ def _regions(plan: GpuMsmPlan) -> list[tuple[int, int]]:
 
 def scratch_bytes(plan: GpuMsmPlan) -> int:
     """Return the bytes of scratch memory that `record` needs, with or without `on_device`."""
-    return max(_regions(replace(plan, on_device=own))[-1][1] for own in (False, True))
+    return max(_regions(replace(plan, on_device=on_device))[-1][1] for on_device in (False, True))
 
 
 def record(
@@ -212,15 +212,15 @@ def record(
     """Record the reduction of bucket sums to lines; see `weighted_sums.record`."""
     points, first_places = sums, first_chunk
     products = PRODUCTS_OF_ADDITION[plan.form]
-    for one, (start, stop) in zip(rounds_of(plan), _regions(plan), strict=True):
-        table = device.upload(np.array([job.words for job in one.jobs], np.uint32))
+    for reduction, (start, stop) in zip(rounds_of(plan), _regions(plan), strict=True):
+        table = device.upload(np.array([job.words for job in reduction.jobs], np.uint32))
         compiled = device.compile(sum_round, lanes=LANES, group=plan.group, form=plan.form)
         out = scratch.slice(start, stop)
         recording.launch(
-            compiled, one.groups, len(one.jobs), one.lanes.bit_length() - 1,
+            compiled, reduction.groups, len(reduction.jobs), reduction.lanes.bit_length() - 1,
             int(first_places is not None), table, points, first_places or table, out, lines,
-            label="reduce", bytes=8 * plan.sum_words * one.additions,
-            modmuls=one.additions * products * plan.group.degree,
-            multiply_adds=one.additions * addition_cost(plan.group, plan.form, products),
+            label="reduce", bytes=8 * plan.sum_words * reduction.additions,
+            modmuls=reduction.additions * products * plan.group.degree,
+            multiply_adds=reduction.additions * addition_cost(plan.group, plan.form, products),
         )  # fmt: skip
         points, first_places = out, None

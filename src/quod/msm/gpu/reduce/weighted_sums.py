@@ -127,8 +127,8 @@ def cuts_of(plan: GpuMsmPlan, resident_lanes: int) -> Iterator[Cut]:
                 parts = max(0, min(room, (length // _FOUR_LANES_LENGTH).bit_length() - 1))
                 parts = 0 if length < 4 * _FOUR_LANES_LENGTH else parts
             else:
-                own = max(_LANE_LENGTH, lines * length // few)
-                parts = max(0, length.bit_length() - own.bit_length())
+                lane_length = max(_LANE_LENGTH, lines * length // few)
+                parts = max(0, length.bit_length() - lane_length.bit_length())
             lines, length = lines << parts, length >> parts
             lanes = LANES_PER_SUM * min(LANES // LANES_PER_SUM, length) if by_four_lanes else 1
             target = replace(half, parts=parts)
@@ -157,7 +157,7 @@ class Line:
         exists = number < shape.lines
         one = k.constant(1, types.u32)
         length_bits = bits - kept - parts
-        own = number & ((one << kept) - 1)
+        kept_value = number & ((one << kept) - 1)
         part = (number >> kept) & ((one << parts) - 1)
         vector = number >> (kept + parts)
         is_low = shape.low != 0
@@ -165,7 +165,7 @@ class Line:
         rest_bits = k.select(is_low, 0, shape.width - kept)
         return cls(
             number, exists, k.select(exists, one << length_bits, 0), part << length_bits,
-            (vector << bits) + (own << rest_bits), rest_bits, kept + rest_bits,
+            (vector << bits) + (kept_value << rest_bits), rest_bits, kept + rest_bits,
         )  # fmt: skip
 
     def point(self, place: Value) -> Value:
@@ -265,7 +265,7 @@ def vectors_of(plan: GpuMsmPlan) -> tuple[Vector, ...]:
     def cut(vector: Vector) -> tuple[Vector, ...]:
         if vector.is_short(short):
             return (vector,)
-        return tuple(own for half in vector.halves(short) for own in cut(half))
+        return tuple(part for half in vector.halves(short) for part in cut(half))
 
     return cut(Vector(plan.window_bits - 1, 0))
 
@@ -285,8 +285,8 @@ def scratch_bytes(device: AnyDevice, plan: GpuMsmPlan) -> int:
     """Return the bytes of scratch memory that `record` needs, with or without `on_device`."""
     lines = 0
     for on_device in (False, True):
-        own = replace(plan, on_device=on_device)
-        short, cuts = short_bits(own), cuts_of(own, device.resident_lanes)
+        variant = replace(plan, on_device=on_device)
+        short, cuts = short_bits(variant), cuts_of(variant, device.resident_lanes)
         kept = sum(cut.lines for cut in cuts if not cut.target.is_short(short))
         lines = max(lines, kept)
     return 8 * plan.sum_words * lines
@@ -306,15 +306,15 @@ def record(
     first_chunk: the sum of bucket b is sums[first_chunk[b]]; without it sums[b], zeros if empty.
     lines: the vectors one after the other, each for all windows.
     """
-    made: dict[Vector, Buffer] = {}
+    outputs: dict[Vector, Buffer] = {}
     used = {True: 0, False: 0}
     for cut in cuts_of(plan, device.resident_lanes):
         short = cut.target.is_short(short_bits(plan))
         start, stop = used[short], used[short] + 8 * plan.sum_words * cut.lines
         used[short] = stop
-        gathered = cut.source not in made and first_chunk is not None
-        points = made.get(cut.source, sums)
-        out = made[cut.target] = (lines if short else scratch).slice(start, stop)
+        gathered = cut.source not in outputs and first_chunk is not None
+        points = outputs.get(cut.source, sums)
+        out = outputs[cut.target] = (lines if short else scratch).slice(start, stop)
         static: dict[str, Any] = {"group": plan.group, "form": plan.form, "gathered": gathered}
         if cut.by_four_lanes:
             kernel = device.compile(

@@ -182,51 +182,51 @@ class _Recorder:
         if self._plan.form == "edwards":
             affine = [allocate(together * 2 * element, zero=False) for _ in range(2)]
         for start in range(0, count, together):
-            own = _Slice(start, min(count, start + together), extended, prefixes)
-            points = np.require(self._points[own.start : own.stop], requirements=("C", "A"))
+            chunk = _Slice(start, min(count, start + together), extended, prefixes)
+            points = np.require(self._points[chunk.start : chunk.stop], requirements=("C", "A"))
             if self._plan.form == "edwards":
-                self._edwards(own, points, affine)
+                self._edwards(chunk, points, affine)
             else:
-                self._weierstrass(own, points)
+                self._weierstrass(chunk, points)
 
-    def _room(self, own: _Slice, copy: int) -> Buffer:
+    def _room(self, chunk: _Slice, copy: int) -> Buffer:
         """Return the memory of a slice of one copy of the bases."""
         first, size = copy * len(self._points), 8 * self._plan.base_words
-        return self._bases.slice((first + own.start) * size, (first + own.stop) * size)
+        return self._bases.slice((first + chunk.start) * size, (first + chunk.stop) * size)
 
-    def _weierstrass(self, own: _Slice, points: Array) -> None:
-        source = self._room(own, 0)
+    def _weierstrass(self, chunk: _Slice, points: Array) -> None:
+        source = self._room(chunk, 0)
         self._recording.upload(points, source, label="bases")
         for copy in range(1, self._plan.copies):
-            target = self._room(own, copy)
-            self._multiply(own, source, target)
+            target = self._room(chunk, copy)
+            self._multiply(chunk, source, target)
             source = target
 
-    def _edwards(self, own: _Slice, points: Array, affine: list[Buffer]) -> None:
-        source, target = (room.slice(0, own.count * 2 * self._element) for room in affine)
+    def _edwards(self, chunk: _Slice, points: Array, affine: list[Buffer]) -> None:
+        source, target = (room.slice(0, chunk.count * 2 * self._element) for room in affine)
         self._recording.upload(points, source, label="bases")
         for copy in range(self._plan.copies):
             if copy:
-                self._multiply(own, source, target)
+                self._multiply(chunk, source, target)
                 source, target = target, source
-            instances = self._instances(own.count)
+            instances = self._instances(chunk.count)
             kernel = self._device.compile(to_edwards, group=self._plan.group)
             self._recording.launch(
-                kernel, -(-instances // self._device.lanes), instances, own.count, source,
-                own.prefixes, self._room(own, copy), label="precompute",
-                bytes=own.count * 9 * self._element, modmuls=own.count * _NORMALISING,
-                multiply_adds=own.count * _NORMALISING * self._product,
+                kernel, -(-instances // self._device.lanes), instances, chunk.count, source,
+                chunk.prefixes, self._room(chunk, copy), label="precompute",
+                bytes=chunk.count * 9 * self._element, modmuls=chunk.count * _NORMALISING,
+                multiply_adds=chunk.count * _NORMALISING * self._product,
             )  # fmt: skip
 
-    def _multiply(self, own: _Slice, source: Buffer, target: Buffer) -> None:
+    def _multiply(self, chunk: _Slice, source: Buffer, target: Buffer) -> None:
         """Record the next copy of a slice, from affine points to affine points."""
-        device, plan, count, element = self._device, self._plan, own.count, self._element
+        device, plan, count, element = self._device, self._plan, chunk.count, self._element
         doublings = plan.windows * plan.window_bits
         double = device.compile(
             double_points, group=plan.group, resident=resident_workgroups(plan.group)
         )
         self._recording.launch(
-            double, -(-count // device.lanes), count, doublings, source, own.extended,
+            double, -(-count // device.lanes), count, doublings, source, chunk.extended,
             label="precompute", bytes=count * 6 * element,
             modmuls=count * doublings * _DOUBLING * plan.group.degree,
             multiply_adds=count * doublings * _DOUBLING * self._product,
@@ -234,8 +234,8 @@ class _Recorder:
         instances = self._instances(count)
         normalise = device.compile(normalise_sums, group=plan.group)
         self._recording.launch(
-            normalise, -(-instances // device.lanes), instances, count, own.extended, own.prefixes,
-            target, label="precompute", bytes=count * 12 * element,
+            normalise, -(-instances // device.lanes), instances, count, chunk.extended,
+            chunk.prefixes, target, label="precompute", bytes=count * 12 * element,
             modmuls=count * _NORMALISING * plan.group.degree,
             multiply_adds=count * _NORMALISING * self._product,
         )  # fmt: skip

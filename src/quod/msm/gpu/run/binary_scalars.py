@@ -112,7 +112,7 @@ class ScalarSplit:
         Raises InputError if a scalar is too large.
         """
         check_written(self.device, "which scalars are 0 and 1", self._found)
-        ones, others, word = (int(found) for found in self._found[:3])
+        ones, others, word = (int(counter) for counter in self._found[:3])
         if word != NOT_TOO_LARGE:
             position = position_of_too_large(word)
             raise too_large(self.group, self.group.scalars.value - 1, position)
@@ -176,34 +176,34 @@ class MostlyBits:
         )
 
     def record(
-        self, recording: RecordingStream, own: ScalarSplit, scalars: Buffer, bases: Buffer,
+        self, recording: RecordingStream, separated: ScalarSplit, scalars: Buffer, bases: Buffer,
         workspace: Workspace,
     ) -> tuple[RecordedMsm, RecordedMsm]:  # fmt: skip
         """Record the sum of the bases whose scalar is 1, and the MSM of the others.
 
-        own: a split whose recording has finished, with at most `room` others.
+        separated: a split whose recording has finished, with at most `room` others.
         bases: affine points in device memory, without multiples.
         Returns two MSMs, whose results are to be added.
         """
         arenas = (Arena(self.device, workspace) for _ in range(2))
         with recording.part("ones"):
-            ones = self._record_ones(recording, own, bases, next(arenas))
+            ones = self._record_ones(recording, separated, bases, next(arenas))
         with recording.part("others"):
-            others = self._record_others(recording, own, scalars, bases, next(arenas))
+            others = self._record_others(recording, separated, scalars, bases, next(arenas))
         return ones, others
 
     def _record_ones(
-        self, recording: RecordingStream, own: ScalarSplit, bases: Buffer, arena: Arena
+        self, recording: RecordingStream, separated: ScalarSplit, bases: Buffer, arena: Arena
     ) -> RecordedMsm:
         plan, device = self._ones, self.device
         chunks, sums, scratch, lines = self._take_ones(arena)
         lanes = max(plan.most_chunks, plan.all_buckets + 1)
         recording.launch(
             device.compile(split.cut_evenly), -(-lanes // device.lanes), plan.longest,
-            plan.all_buckets, own.counters, chunks.table, chunks.first_chunk, chunks.count,
+            plan.all_buckets, separated.counters, chunks.table, chunks.first_chunk, chunks.count,
             label="cut",
         )  # fmt: skip
-        accumulate.record(recording, device, plan, bases, own.ones, chunks, sums, scratch)
+        accumulate.record(recording, device, plan, bases, separated.ones, chunks, sums, scratch)
         merge.record(recording, device, plan, chunks, sums, scratch)
         record_unwritten(recording, lines)
         record_lines(recording, device, plan, chunks.first_chunk, sums, lines, scratch)
@@ -214,15 +214,16 @@ class MostlyBits:
         return RecordedMsm(device, plan, host, [Span(nothing, 0, 1)])
 
     def _record_others(
-        self, recording: RecordingStream, own: ScalarSplit, scalars: Buffer, bases: Buffer,
+        self, recording: RecordingStream, separated: ScalarSplit, scalars: Buffer, bases: Buffer,
         arena: Arena,
     ) -> RecordedMsm:  # fmt: skip
         plan, device, room = self._others, self.device, self.room
         words, places, arrays = self._take_others(arena)
-        gather = device.compile(split.gather_scalars, indexed=own.indices is not None)
+        gather = device.compile(split.gather_scalars, indexed=separated.indices is not None)
         recording.launch(
-            gather, -(-room // device.lanes), room, scalars, own.indices or scalars, own.others,
-            own.counters, words, places, label="gather", bytes=2 * room * SCALAR_BYTES,
+            gather, -(-room // device.lanes), room, scalars, separated.indices or scalars,
+            separated.others, separated.counters, words, places, label="gather",
+            bytes=2 * room * SCALAR_BYTES,
         )  # fmt: skip
         source = Scalars(words, room, self.count, 0, places, None, listed=True)
         record_buckets(recording, device, plan, source, bases, arrays)

@@ -54,10 +54,10 @@ def record_blocks(
         recording.download(arrays.too_large, word, label="digits")
         spans.append(Span(word, block.start, block.scalars.stride))
 
-    whole, lines = _record(recording, device, blocks, workspace, None, download)
+    msm_plan, lines = _record(recording, device, blocks, workspace, None, download)
     host = device.pinned(lines.nbytes)
     recording.download(lines, host, label="reduce")
-    return RecordedMsm(device, whole, host, spans)
+    return RecordedMsm(device, msm_plan, host, spans)
 
 
 def record_blocks_to_lines(
@@ -88,20 +88,20 @@ def _record(
     """
     arena, count = Arena(device, workspace), 0
     for block in blocks:
-        own = block.plan
+        block_plan = block.plan
         arena.rewind(0)
-        carried = carried_sums(arena, own)
-        arrays = MsmBuffers.of(device, own, arena)
+        carried = carried_sums(arena, block_plan)
+        arrays = MsmBuffers.of(device, block_plan, arena)
         if flag is not None:
             arrays = replace(arrays, too_large=flag)
-        record_buckets(recording, device, own, block.scalars, block.bases, arrays)
+        record_buckets(recording, device, block_plan, block.scalars, block.bases, arrays)
         merge.record_carry(
-            recording, device, own, arrays.chunks, arrays.sums, carried, begins=not count
+            recording, device, block_plan, arrays.chunks, arrays.sums, carried, begins=not count
         )  # fmt: skip
         after(block, arrays)
-        count += own.count
-    whole = replace(own, count=count)
+        count += block_plan.count
+    msm_plan = replace(block_plan, count=count)
     if flag is None:
         record_unwritten(recording, arrays.lines)
-    record_lines(recording, device, whole, None, carried, arrays.lines, arrays.scratch)
-    return whole, arrays.lines
+    record_lines(recording, device, msm_plan, None, carried, arrays.lines, arrays.scratch)
+    return msm_plan, arrays.lines

@@ -137,7 +137,9 @@ def _planned(
     if options.window_bits is not None:
         widths = range(options.window_bits, options.window_bits + 1)
     for block in _blocks(probe.count, per_base, reach):
-        fitting = [one for width in widths for one in plans(width, block) if fits(one)]
+        fitting = [
+            candidate for width in widths for candidate in plans(width, block) if fits(candidate)
+        ]
         if fitting:
             return min(fitting, key=additions)
     if options.window_bits is not None and per_copy <= reach:
@@ -169,14 +171,16 @@ def _blocks(count: int, per_base: int, reach: int) -> Iterator[int | None]:
 
 def fits(plan: GpuMsmPlan) -> bool:
     """Return whether the sort supports the plan and all its arrays fit a buffer."""
-    own = plan.largest_block
+    block = plan.largest_block
     try:
-        SortShape.of(own)
+        SortShape.of(block)
     except InputError:
         return False
-    sums = 8 * own.sum_words * max(own.most_chunks, own.all_buckets)
-    entries = 4 * (own.most_entries + own.sort.tile)
-    return own.most_entries <= _MOST_ENTRIES and max(sums, entries) <= own.processor.largest_buffer
+    sums = 8 * block.sum_words * max(block.most_chunks, block.all_buckets)
+    entries = 4 * (block.most_entries + block.sort.tile)
+    return (
+        block.most_entries <= _MOST_ENTRIES and max(sums, entries) <= block.processor.largest_buffer
+    )
 
 
 def additions(plan: GpuMsmPlan) -> float:

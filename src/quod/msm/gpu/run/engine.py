@@ -135,9 +135,9 @@ class GpuEngine:
         results = np.zeros((vectors, self.group.point_words), np.uint64)
         batch = self.batch(count, vectors, options)
         for start in range(0, vectors, batch):
-            own = scalars[start : start + batch]
-            session = self.session(count, len(own), options)
-            results[start : start + len(own)] = session.run(own, timeline)
+            chunk = scalars[start : start + batch]
+            session = self.session(count, len(chunk), options)
+            results[start : start + len(chunk)] = session.run(chunk, timeline)
         return results
 
     def buffer_words(
@@ -149,16 +149,16 @@ class GpuEngine:
             device.download(scalars, host)
             return self.words(host, None, timeline)
         results = np.zeros((vectors, self.group.point_words), np.uint64)
-        whole = resident.plan(count, vectors)
-        needed = resident.workspace_bytes(whole)
+        plan = resident.plan(count, vectors)
+        needed = resident.workspace_bytes(plan)
         self._check(count, needed + scalars.nbytes)
         workspace, size = Workspace(device, needed), SCALAR_BYTES * count
-        for start in range(0, vectors, whole.batch):
-            stop = min(start + whole.batch, vectors)
+        for start in range(0, vectors, plan.batch):
+            stop = min(start + plan.batch, vectors)
             recording = device.stream("msm").record()
             recorded = resident.record(
                 recording, scalars.slice(start * size, stop * size), workspace=workspace,
-                plan=with_batch(whole, count, stop - start),
+                plan=with_batch(plan, count, stop - start),
             )  # fmt: skip
             recording.finish().run(timeline)
             results[start:stop] = recorded.finish()
@@ -190,13 +190,13 @@ class GpuEngine:
         """
         key = (count, vectors, options)
         with self._lock:
-            found = self._sessions.get(key)
-            if found is None:
+            session = self._sessions.get(key)
+            if session is None:
                 while len(self._sessions) >= _KEPT:
                     self._sessions.popitem(last=False)
-                found = self._sessions[key] = self._made(count, vectors, options)
+                session = self._sessions[key] = self._made(count, vectors, options)
             self._sessions.move_to_end(key)
-            return found
+            return session
 
     def _made(self, count: int, vectors: int, options: MsmOptions | None) -> Session:
         try:

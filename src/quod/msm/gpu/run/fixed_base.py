@@ -66,8 +66,8 @@ def _bits(k: Builder, scalars: Value, scalar: Value, low: Value, count: int, gro
         return k.select(at <= last, scalars[index], 0)
 
     # Two shifts, because a shift by 64 is undefined.
-    whole = word(place) >> shift | word(place + 1) << 1 << (63 - shift)
-    return (whole & ((1 << count) - 1)).cast(types.u32)
+    window = word(place) >> shift | word(place + 1) << 1 << (63 - shift)
+    return (window & ((1 << count) - 1)).cast(types.u32)
 
 
 class GpuTable:
@@ -91,17 +91,17 @@ class GpuTable:
         if not len(scalars):
             return results
         room = self._room(len(scalars))
-        given = device.allocate(room * group.scalars.bytes, zero=False)
+        scalar_memory = device.allocate(room * group.scalars.bytes, zero=False)
         affine = device.allocate(room * 8 * group.point_words, zero=False)
         scratch = self._scratch(room)
         for start in range(0, len(scalars), room):
             chunk = np.require(scalars[start : start + room], requirements=("C", "A"))
             out = results[start : start + room]
-            device.upload(chunk, into=given.slice(0, chunk.nbytes))
+            device.upload(chunk, into=scalar_memory.slice(0, chunk.nbytes))
             marking = device.stream("table").record()
             marking.fill(affine, UNWRITTEN)
             marking.finish().run()
-            self._multiply_chunk(len(chunk), given, affine, scratch)
+            self._multiply_chunk(len(chunk), scalar_memory, affine, scratch)
             device.download(affine.slice(0, out.nbytes), out)
             check_written(device, "multiples of a point", out)
         return results
@@ -136,11 +136,11 @@ class GpuTable:
         return extended, prefixes
 
     def _multiply_chunk(
-        self, count: int, given: Buffer, affine: Buffer, scratch: tuple[Buffer, Buffer]
+        self, count: int, scalar_memory: Buffer, affine: Buffer, scratch: tuple[Buffer, Buffer]
     ) -> None:
         device, (extended, prefixes) = self._device, scratch
         groups = -(-count // device.lanes)
-        device.launch(self._multiply, groups, count, self._table, given, extended)
+        device.launch(self._multiply, groups, count, self._table, scalar_memory, extended)
         # More points for each inversion save products, but every lane should have work.
         instances = min(count, max(device.resident_lanes, count // 16))
         device.launch(

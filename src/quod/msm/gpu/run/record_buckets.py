@@ -99,16 +99,16 @@ class RecordedMsms:
     def __init__(self, msms: Sequence[RecordedMsm]) -> None:
         self.group = msms[0].plan.group
         self._msms = msms
-        self._finisher = Finisher([own.plan for own in msms])
+        self._finisher = Finisher([msm.plan for msm in msms])
 
     def expect(self) -> None:
         """See `RecordedMsm.expect`."""
-        for own in self._msms:
-            own.expect()
+        for msm in self._msms:
+            msm.expect()
 
     def finish(self) -> list[Array]:
         """Return the result of `RecordedMsm.finish` for each MSM."""
-        return self._finisher.finish([own.checked_lines() for own in self._msms])
+        return self._finisher.finish([msm.checked_lines() for msm in self._msms])
 
 
 def record_buckets(

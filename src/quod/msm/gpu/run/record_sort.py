@@ -114,14 +114,14 @@ def _record_cuts(
     arrays: MsmBuffers,
 ) -> None:
     """Record the starts of buckets, and their chunks."""
-    own = arrays.chunks
+    chunk_arrays = arrays.chunks
     place = device.compile(
         chunks.place_buckets, lanes=chunks.LANES, block_bits=shape.block_bits,
         start_bits=shape.start_bits,
     )  # fmt: skip
     recording.launch(
         place, shape.blocks, plan.longest, arrays.bin_starts, arrays.bucket_counts,
-        arrays.bucket_starts, arrays.bucket_cursors, own.first_chunk, arrays.block_chunks,
+        arrays.bucket_starts, arrays.bucket_cursors, chunk_arrays.first_chunk, arrays.block_chunks,
         arrays.length_counts, label="sort", bytes=16 * plan.all_buckets,
     )  # fmt: skip
     scan = device.compile(
@@ -130,7 +130,7 @@ def _record_cuts(
     )  # fmt: skip
     recording.launch(
         scan, 1, arrays.block_chunks, arrays.length_counts, arrays.block_first, arrays.ranks,
-        own.first_chunk, own.count, label="sort",
+        chunk_arrays.first_chunk, chunk_arrays.count, label="sort",
     )  # fmt: skip
     make = device.compile(
         chunks.make_chunks, lanes=chunks.LANES, block_bits=shape.block_bits,
@@ -138,6 +138,6 @@ def _record_cuts(
     )  # fmt: skip
     recording.launch(
         make, shape.blocks, plan.longest, arrays.bucket_counts, arrays.bucket_starts,
-        arrays.block_first, arrays.ranks, own.table, own.first_chunk, label="sort",
-        bytes=16 * (plan.all_buckets + plan.most_chunks),
+        arrays.block_first, arrays.ranks, chunk_arrays.table, chunk_arrays.first_chunk,
+        label="sort", bytes=16 * (plan.all_buckets + plan.most_chunks),
     )  # fmt: skip

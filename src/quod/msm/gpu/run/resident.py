@@ -253,29 +253,29 @@ class ResidentMsm:
         self, recording: RecordingStream, plan: GpuMsmPlan, scalars: Buffer,
         indices: Buffer | None, stride: int, workspace: Workspace, flag: Buffer | None = None,
     ) -> MsmBuffers:  # fmt: skip
-        (own,) = self.blocks[:1]
+        (bases,) = self.blocks[:1]
         if indices is None:
             scalars = _reached(scalars, 0, plan.count, plan.batch, stride)
-        source = Scalars(scalars, stride, own.count, 0, indices, own.infinity_mask)
+        source = Scalars(scalars, stride, bases.count, 0, indices, bases.infinity_mask)
         arrays = MsmBuffers.of(self.device, plan, Arena(self.device, workspace))
         arrays = arrays if flag is None else replace(arrays, too_large=flag)
-        record_buckets(recording, self.device, plan, source, own.memory, arrays)
+        record_buckets(recording, self.device, plan, source, bases.memory, arrays)
         return arrays
 
     def _blocks(
         self, plan: GpuMsmPlan, scalars: Buffer, indices: Buffer | None, stride: int
     ) -> Iterator[BaseBlock]:
         """Yield the block of each buffer of bases."""
-        for own, count in zip(self.blocks, plan.block_counts):
-            start, stop = own.start, own.start + count
+        for bases, count in zip(self.blocks, plan.block_counts):
+            start, stop = bases.start, bases.start + count
             words, picked = scalars, indices
             if indices is None:
                 words = _reached(scalars, start, count, plan.batch, stride)
             else:
                 picked = indices.slice(4 * start, 4 * stop)
-            source = Scalars(words, stride, own.count, 0, picked, own.infinity_mask)
+            source = Scalars(words, stride, bases.count, 0, picked, bases.infinity_mask)
             first = start if indices is None else 0
-            yield BaseBlock(block_of(plan, count), first, source, own.memory)
+            yield BaseBlock(block_of(plan, count), first, source, bases.memory)
 
     def record_in_blocks(
         self,
@@ -300,8 +300,8 @@ class ResidentMsm:
                 size, stop = plan.count, start + plan.count
                 words = memory.slice(SCALAR_BYTES * start, SCALAR_BYTES * stop)
                 recording.upload(scalars[start:stop], words, label="upload scalars")
-                own = Scalars(words, size, self._count, start, None, bases.infinity_mask)
-                yield BaseBlock(plan, start, own, bases.memory)
+                source = Scalars(words, size, self._count, start, None, bases.infinity_mask)
+                yield BaseBlock(plan, start, source, bases.memory)
                 start = stop
 
         return record_blocks(recording, self.device, uploaded(), workspace)

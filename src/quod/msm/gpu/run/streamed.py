@@ -123,8 +123,12 @@ def _plan_of_blocks(
     if options.window_bits is not None:
         widths = range(options.window_bits, options.window_bits + 1)
     plans = (plan(width) for width in widths)
-    fitting = (one for one in plans if len(one.block.block_counts) == 1 and fits(one.block))
-    return min(fitting, key=lambda one: one.additions, default=None)
+    fitting = (
+        candidate
+        for candidate in plans
+        if len(candidate.block.block_counts) == 1 and fits(candidate.block)
+    )
+    return min(fitting, key=lambda candidate: candidate.additions, default=None)
 
 
 class StreamedMsm:
@@ -159,8 +163,8 @@ class StreamedMsm:
                 record_infinity_mask(
                     recording, device, count, full.base_words, bases, masks[which], some[which]
                 )  # fmt: skip
-                own = scalars.slice(SCALAR_BYTES * start, SCALAR_BYTES * stop)
-                source = Scalars(own, count, count, 0, None, masks[which])
+                words = scalars.slice(SCALAR_BYTES * start, SCALAR_BYTES * stop)
+                source = Scalars(words, count, count, 0, None, masks[which])
                 yield BaseBlock(single, start, source, bases)
 
         workspace = Workspace(device, plan.workspace_bytes(device))

@@ -123,8 +123,8 @@ def scatter_bins(
     for _ in range(rounds):
         partition.clear()
         k.barrier()
-        own = [Item(digit.exists, digit.bucket, digit.entry) for digit in islice(digits, items)]
-        partition.move(own, cursors, 0, write)
+        binned = [Item(digit.exists, digit.bucket, digit.entry) for digit in islice(digits, items)]
+        partition.move(binned, cursors, 0, write)
 
 
 class _Tile:
@@ -193,11 +193,11 @@ def count_buckets(
     k.barrier()
     with k.range(begin, k.minimum(begin + each, tiles), carry=k.constant(0, types.u32)) as loop:
         tile = _Tile(k, loop.index, first_tile, bin_starts, bins, tuning)
-        found = tile.load(own_keys)
+        loaded_keys = tile.load(own_keys)
         bin_ = k.uniform(tile.bin)
         with k.if_(bin_ != k.uniform(loop.carried)):
             flush(loop.carried)
-        for voter, (key, exists) in enumerate(zip(found, tile.exists(), strict=True)):
+        for voter, (key, exists) in enumerate(zip(loaded_keys, tile.exists(), strict=True)):
             tally.count(key, exists, voter)
         loop.next(bin_)
     flush(loop.results)
@@ -232,8 +232,8 @@ def scatter_buckets(
     with k.if_(k.workgroup_id() < k.uniform(first_tile[bins])):
         tile = _Tile(k, k.workgroup_id(), first_tile, bin_starts, bins, tuning)
         partition.clear()
-        found = tile.load(_keys(keys, tuning))
-        loaded = zip(tile.exists(), found, tile.load(binned), strict=True)
+        loaded_keys = tile.load(_keys(keys, tuning))
+        loaded = zip(tile.exists(), loaded_keys, tile.load(binned), strict=True)
         items = [Item(exists, key, entry) for exists, key, entry in loaded]
         k.barrier()
         partition.move(items, cursors, tile.bin << low_bits, write)

@@ -72,14 +72,14 @@ def find_infinity_mask(device: AnyDevice, count: int, words: int, bases: Buffer)
     # Nothing is written if all bases are finite. A second launch, on an infinite base, shows that
     # the kernel has run.
     infinite = device.upload(np.zeros(words, np.uint64))
-    own, probe = (device.allocate(16, zero=False) for _ in range(2))
+    probe_mask, probe = (device.allocate(16, zero=False) for _ in range(2))
     recording = device.stream("bases").record()
     record_infinity_mask(recording, device, count, words, bases, mask, some)
-    record_infinity_mask(recording, device, 1, words, infinite, own, probe)
+    record_infinity_mask(recording, device, 1, words, infinite, probe_mask, probe)
     recording.finish().run()
-    found, ran = np.zeros(4, np.uint32), np.zeros(4, np.uint32)
-    device.download(some, found)
+    any_infinite, ran = np.zeros(4, np.uint32), np.zeros(4, np.uint32)
+    device.download(some, any_infinite)
     device.download(probe, ran)
     if ran[0] != 1:
         raise not_written(device, "which bases are infinite")
-    return mask if found[0] else None
+    return mask if any_infinite[0] else None

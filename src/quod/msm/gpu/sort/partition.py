@@ -138,8 +138,8 @@ class Partition:
         slots.
         """
         k, tally = self._k, self._tally
-        found = []
-        own = k.constant(0, types.u32)
+        counters = []
+        slots = k.constant(0, types.u32)
         for number in range(-(-tally.size // k.workgroup_size)):
             part = k.local_id() + number * k.workgroup_size
             inside = part < tally.size
@@ -148,11 +148,11 @@ class Partition:
                 branch.give(k.atomic_add(cursors, first + part, count))
             with branch.otherwise():
                 branch.give(k.constant(0, types.u32))
-            found.append((part, inside, count, branch.results))
-            own = own + count
-        slot, total = self._scan.exclusive(own)
+            counters.append((part, inside, count, branch.results))
+            slots = slots + count
+        slot, total = self._scan.exclusive(slots)
         distances = []
-        for part, inside, count, place in found:
+        for part, inside, count, place in counters:
             with k.if_(inside):
                 tally.table[part] = slot
             distances.append((part, inside, place - slot))

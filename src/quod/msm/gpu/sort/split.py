@@ -52,13 +52,13 @@ def split_scalars(
     scan, shared = Scan(k), k.shared(types.u32, 2)
     s = k.global_id()
     active = s < count
-    own = k.select(active, s, 0)
-    place = indices[own] if indexed else own
+    position = k.select(active, s, 0)
+    place = indices[position] if indexed else position
     words = k.load(scalars, place.cast(types.u64) * _WORDS, _WORDS)
     with k.if_(active & is_above(k, words, maximum)):
         k.atomic_max(counters, TOO_LARGE, (1 << 32) - 1 - place)
     if masked:
-        active = active & (((marks[own // 32] >> (own % 32)) & 1) == 0)
+        active = active & (((marks[position // 32] >> (position % 32)) & 1) == 0)
     high = words[1]
     for word in words[2:]:
         high = high | word
@@ -66,8 +66,8 @@ def split_scalars(
     is_one = active & is_bit & (words[0] == 1)
     is_other = active & ~is_bit
     kind = k.select(is_other, k.constant(1 << _HALF, types.u32), 0)
-    found = k.select(is_one, 1, kind)
-    before, total = scan.exclusive(found)
+    packed_flags = k.select(is_one, 1, kind)
+    before, total = scan.exclusive(packed_flags)
     low = (1 << _HALF) - 1
     with k.if_(k.local_id() == 0):
         shared[ONES] = k.atomic_add(counters, ONES, total & low)

@@ -55,10 +55,10 @@ class Tally:
         if not self._votes:
             return self._add_own(key, active)
         k, voter = self._k, voter % self._k.subgroup_size
-        found, together, mask = self._add(key, active, voter)
+        before, together, mask = self._add(key, active, voter)
         lower = mask & ((k.constant(1, types.u32) << k.lane_id()) - 1)
-        shared = k.shuffle(found, voter) + k.emit("popcount", (lower,))
-        return k.select(together, shared, found)
+        shared = k.shuffle(before, voter) + k.emit("popcount", (lower,))
+        return k.select(together, shared, before)
 
     def _add_own(self, key: Value, active: Value) -> Value:
         """Add one for this instance alone; return the counter's value before."""
@@ -67,8 +67,8 @@ class Tally:
             branch.give(k.atomic_add(self.table, key, 1))
         with branch.otherwise():
             branch.give(k.constant(0, types.u32))
-        found: Value = branch.results
-        return found
+        before: Value = branch.results
+        return before
 
     def _add(self, key: Value, active: Value, voter: int) -> tuple[Value, Value, Value]:
         """Add one, with the voter adding for all lanes that share its key.
@@ -77,8 +77,8 @@ class Tally:
         it, and the mask of the voter's lanes.
         """
         k = self._k
-        told = k.shuffle(k.select(active, key, NOTHING), voter)
-        together = active & (key == told)
+        voter_key = k.shuffle(k.select(active, key, NOTHING), voter)
+        together = active & (key == voter_key)
         mask = k.ballot(together)
         is_voter = k.lane_id() == voter
         amount = k.select(is_voter, k.emit("popcount", (mask,)), 1)
@@ -86,8 +86,8 @@ class Tally:
             branch.give(k.atomic_add(self.table, key, amount))
         with branch.otherwise():
             branch.give(k.constant(0, types.u32))
-        found: Value = branch.results
-        return found, together, mask
+        before: Value = branch.results
+        return before, together, mask
 
 
 class Scan:
@@ -144,9 +144,9 @@ class Scan:
             first = lane * self._run
             last = k.minimum(first + self._run, k.workgroup_size)
             with k.range(first, last, carry=k.constant(0, types.u32)) as loop:
-                own = self._values[loop.index]
+                addend = self._values[loop.index]
                 self._values[loop.index] = loop.carried
-                loop.next(loop.carried + own)
+                loop.next(loop.carried + addend)
             self._sums[lane] = loop.results
         k.barrier()
         return self._with_runs_before(self._values[lane], lane // self._run)
@@ -167,10 +167,10 @@ class Scan:
             value = load(k.select(inside, index, 0))
             indices.append((index, inside))
             values.append(k.select(inside, value, 0))
-        own = values[0]
+        part_total = values[0]
         for value in values[1:]:
-            own = own + value
-        before, total = self.exclusive(own)
+            part_total = part_total + value
+        before, total = self.exclusive(part_total)
         for (index, inside), value in zip(indices, values, strict=True):
             with k.if_(inside):
                 store(index, before)
