@@ -164,14 +164,14 @@ class LagrangeLevels:
         del padded
         for level in reversed(range(top + 1)):
             if wanted is None or level in wanted:
-                found = self._transform(scaled, work, level)
-                yield level, found[bit_reversed(level)]
+                points_of_level = self._transform(scaled, work, level)
+                yield level, points_of_level[bit_reversed(level)]
             if level:
                 # Double the scale for the next level, on the points that it reads.
                 self._launch(point_doubles, 1 << (level - 1), scaled, scaled)
 
     def _transform(self, source: Buffer, work: Buffer, level: int) -> Words:
-        given = source
+        stage_input = source
         for stage in range(level):
             half, blocks = 1 << (level - stage - 1), 1 << stage
             # The scalar of pair 0 is 1.
@@ -179,11 +179,11 @@ class LagrangeLevels:
                 if pairs:
                     self._launch(
                         point_butterflies, pairs * blocks, blocks, half, first,
-                        1 << (self._top - level + stage), self._factors, given, work,
+                        1 << (self._top - level + stage), self._factors, stage_input, work,
                         multiplied=bool(first),
                     )  # fmt: skip
-            given = work
-        return self._affine(given, 1 << level)
+            stage_input = work
+        return self._affine(stage_input, 1 << level)
 
     def _affine(self, points: Buffer, count: int) -> Words:
         device, group = self._device, self._group

@@ -80,10 +80,10 @@ def _computed(
         return
     device = plan.device
     check_data(evaluations, plan.modulus, plan.log2_size, 3)
-    given = device.upload(evaluations) if isinstance(evaluations, np.ndarray) else evaluations
+    inputs = device.upload(evaluations) if isinstance(evaluations, np.ndarray) else evaluations
     result = device.allocate(out.nbytes, zero=False) if isinstance(out, np.ndarray) else out
     recording = device.stream("quotient").record()
-    record(recording, plan, given, result)
+    record(recording, plan, inputs, result)
     recording.finish().run()
     if isinstance(out, np.ndarray):
         device.download(result, out)
@@ -188,8 +188,8 @@ def _coefficients_on_processor(plan: NttPlan, evaluations: Data, out: Data) -> N
 
 def _last(modulus: Modulus, data: Data) -> int:
     """Return the last element of an array in Montgomery form, as an integer."""
-    (found,) = to_integers(modulus, host_bytes(data).view(np.uint32)[None, -modulus.words :])
-    return found
+    (integer,) = to_integers(modulus, host_bytes(data).view(np.uint32)[None, -modulus.words :])
+    return integer
 
 
 def _shift(plan: NttPlan) -> int:
@@ -207,15 +207,15 @@ def _on_processor(plan: NttPlan, evaluations: Data, out: Data) -> None:
     each = size * modulus.bytes
     parts = [part_of(evaluations, index * each, (index + 1) * each) for index in range(3)]
     # `out` may overlap a part, so a sentinel is impossible: the last scalar is recomputed instead.
-    last = [host_bytes(own).view(np.uint32)[-modulus.words :] for own in (*parts, out)]
+    last = [host_bytes(array).view(np.uint32)[-modulus.words :] for array in (*parts, out)]
     a, b, c = to_integers(modulus, np.stack(last[:3]))
     lanes = lanes_of(plan.device, modulus)
     plan.device.launch(
         plan.device.compile(quotient_scalars, lanes=lanes, modulus=modulus), -(-size // lanes),
         *parts, out, weights, size,
     )  # fmt: skip
-    (found,) = to_integers(modulus, last[3][None])
-    if found != (factors[0] * a * b + factors[1] * c) % p:
+    (scalar,) = to_integers(modulus, last[3][None])
+    if scalar != (factors[0] * a * b + factors[1] * c) % p:
         raise not_written(plan.device, "the scalars of a quotient")
 
 

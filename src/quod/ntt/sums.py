@@ -53,8 +53,8 @@ def check_transform(
     times = n if scaled else 1
     coefficients, spectra = (after, before) if inverse else (before, after)
     for (first, middle), (even, odd) in zip(coefficients, spectra, strict=True):
-        whole = n == 1 or (even - odd - times * shift * middle) % p == 0
-        if not whole or (even + odd - times * first) % p:
+        is_middle_right = n == 1 or (even - odd - times * shift * middle) % p == 0
+        if not is_middle_right or (even + odd - times * first) % p:
             raise not_written(device, "a transform")
 
 
@@ -77,8 +77,8 @@ def bring_back(
         after = unwritten(*runs.shape)
         device.download(buffer, after)
         sides = (
-            known(modulus, own, spectrum=spectrum, reversed_order=order == "R")
-            for own, spectrum, order in zip(
+            known(modulus, side, spectrum=spectrum, reversed_order=order == "R")
+            for side, spectrum, order in zip(
                 (runs, after), (inverse, not inverse), ordering, strict=True
             )
         )

@@ -38,8 +38,8 @@ class TableStore:
             self._kept.move_to_end(key)
             while len(self._kept) > _MOST_TABLES:
                 self._kept.popitem(last=False)
-            found: T = self._kept[key]
-            return found
+            table: T = self._kept[key]
+            return table
 
     def scratch(self, nbytes: int) -> Buffer:
         """Return host memory for the rows of a pass; the caller holds `lock` while it uses it."""

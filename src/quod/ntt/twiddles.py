@@ -106,8 +106,8 @@ def multiplied_by_power(
         chosen = ((exponent >> loop.index) & 1) != 0
         product = f.carried(loop.carried * f.load(powers, loop.index + 2))
         loop.next(f.select(chosen, product, loop.carried))
-    found: Element = loop.results
-    return found
+    product_of_powers: Element = loop.results
+    return product_of_powers
 
 
 def factors_by_squaring(modulus: Modulus, first: int, base: int, step: int, bits: int) -> Words:

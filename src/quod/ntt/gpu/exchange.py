@@ -113,8 +113,8 @@ class Packed:
                     parts.append(word << offset if offset >= 0 else word >> -offset)
             limb = _union(parts) if parts else self._k.constant(0, types.u32)
             # The highest limb takes all remaining bits.
-            whole = bits * j + bits >= _WORD_BITS * self._words
-            limbs.append((limb if whole else limb & ((1 << bits) - 1)).cast(self._f.limb_type))
+            is_highest = bits * j + bits >= _WORD_BITS * self._words
+            limbs.append((limb if is_highest else limb & ((1 << bits) - 1)).cast(self._f.limb_type))
         # Stored elements were normalised.
         maxima = _normal_maxima(self._f, form.bound)
         return Element(self._f, tuple(limbs), form.bound, maxima, form.exponent)

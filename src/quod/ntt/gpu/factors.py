@@ -94,11 +94,11 @@ def factors_of_pass(transform: Transform, log_rows: int, log_stride: int) -> Pas
 
 def powers(base: int, count: int, p: int, first: int = 1) -> list[int]:
     """Return first * base**i modulo p for i below `count`."""
-    found = []
+    result = []
     for _ in range(count):
-        found.append(first)
+        result.append(first)
         first = first * base % p
-    return found
+    return result
 
 
 @kernel

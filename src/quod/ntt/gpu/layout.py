@@ -67,13 +67,13 @@ def arrange(tile: Tile, first: int, levels: int, preferred: Sequence[int]) -> St
 
     The lowest bits of the instance's number are chosen to select different banks.
     """
-    own = [tile.log_columns + first + level for level in range(levels)]
-    others = [bit for bit in (*tile.column_bits, *tile.row_bits) if bit not in own]
+    level_bits = [tile.log_columns + first + level for level in range(levels)]
+    others = [bit for bit in (*tile.column_bits, *tile.row_bits) if bit not in level_bits]
     spare = tile.log_elements - levels
-    registers = own + (others[-spare:] if spare else [])
-    rest = [bit for bit in others if bit not in registers]
-    order = [bit for bit in preferred if bit in rest]
-    order += [bit for bit in rest if bit not in order]
+    registers = level_bits + (others[-spare:] if spare else [])
+    thread_bits = [bit for bit in others if bit not in registers]
+    order = [bit for bit in preferred if bit in thread_bits]
+    order += [bit for bit in thread_bits if bit not in order]
     threads: list[int] = []
     while order and len(threads) < tile.log_banks:
         taken = {bit % tile.log_banks for bit in threads}

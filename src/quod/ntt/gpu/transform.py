@@ -196,8 +196,8 @@ class _Pass:
     def _run_rolled(self, read: _Side, write: _Side) -> None:
         """Trace the steps as a loop, from shared memory to shared memory."""
         k, tile = self.k, self.tile
-        steps, rest = divmod(tile.log_rows, tile.log_elements)
-        if rest or not steps:
+        steps, short_levels = divmod(tile.log_rows, tile.log_elements)
+        if short_levels or not steps:
             raise TraceError(
                 f"{tile.log_rows} levels are no loop of steps of {tile.log_elements} levels"
             )
@@ -295,8 +295,8 @@ class _Pass:
         def weigh(bit: int) -> int:
             return (1 << (bit - self.tile.log_columns)) if self._is_row(bit) and bit < limit else 0
 
-        own = spread(start, step.registers, weigh)
-        position = (gathered(self.k, self.local, step.threads, weigh) + own) << unit
+        register_position = spread(start, step.registers, weigh)
+        position = (gathered(self.k, self.local, step.threads, weigh) + register_position) << unit
         result = elements[:1]
         for digit in range(1, len(elements)):
             power = position * reversed_bits(digit, step.levels)

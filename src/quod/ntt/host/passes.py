@@ -104,8 +104,8 @@ class _Pass:
         self.f = prime_field(k, modulus)
         self.shape = shape
         self.neighbours = shape.lanes == "adjacent"
-        known = shape.log_rows
-        self.log_rows = log_rows if known is None else self._number(known)
+        constant_rows = shape.log_rows
+        self.log_rows = log_rows if constant_rows is None else self._number(constant_rows)
         # Rows at the start of a step leave room for the additions before its first product.
         room = 1 if shape.direction == "ascending" else STEP_LEVELS
         self.limit = max(self.f.p, (1 << self.f.native_exponent) >> room)

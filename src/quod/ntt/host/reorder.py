@@ -151,19 +151,19 @@ def checked(device: AnyDevice, elements: Sequence[StandIn]) -> Iterator[None]:
     Raises DeviceError if a value is not the expected one. An exception inside restores the
     elements.
     """
-    if not all(own.element.flags.writeable for own in elements):
+    if not all(stand_in.element.flags.writeable for stand_in in elements):
         yield  # the launch rejects read-only data
         return
-    were = [own.element.copy() for own in elements]
-    for own in elements:
-        own.element[:] = own.before
+    were = [stand_in.element.copy() for stand_in in elements]
+    for stand_in in elements:
+        stand_in.element[:] = stand_in.before
     try:
         yield
     except BaseException:
-        for own, words in zip(elements, were, strict=True):
-            own.element[:] = words
+        for stand_in, words in zip(elements, were, strict=True):
+            stand_in.element[:] = words
         raise
-    if any((own.element != own.after).any() for own in elements):
+    if any((stand_in.element != stand_in.after).any() for stand_in in elements):
         raise not_written(device, "a transform")
-    for own in elements:
-        own.element[:] = own.result
+    for stand_in in elements:
+        stand_in.element[:] = stand_in.result
