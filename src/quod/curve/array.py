@@ -34,8 +34,8 @@ def from_points(group: Group, points: Iterable[Point]) -> Words:
     modulus = group.coordinates
 
     def coordinates() -> Iterator[int]:
-        for position, given in enumerate(points):
-            point = plain_point(given, group.degree, "point", position)
+        for position, value in enumerate(points):
+            point = plain_point(value, group.degree, "point", position)
             if point is None:
                 yield from [0] * (2 * group.degree)
                 continue
@@ -58,13 +58,13 @@ def to_points(group: Group, array: Words) -> list[Point]:
     flat = elements.to_integers(group.coordinates, array)
     points: list[Point] = []
     for at in range(0, len(flat), 2 * group.degree):
-        own = flat[at : at + 2 * group.degree]
-        if not any(own):
+        flat_point = flat[at : at + 2 * group.degree]
+        if not any(flat_point):
             points.append(None)
         elif group.degree == 1:
-            points.append((own[0], own[1]))
+            points.append((flat_point[0], flat_point[1]))
         else:
-            points.append(((own[0], own[1]), (own[2], own[3])))
+            points.append(((flat_point[0], flat_point[1]), (flat_point[2], flat_point[3])))
     return points
 
 

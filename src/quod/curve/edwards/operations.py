@@ -117,8 +117,8 @@ def edwards_check(
     with k.if_(i < count):
         place = i.cast(types.u64) * 2
         x2, y2 = f.square(f.load(points, place)), f.square(f.load(points, place + 1))
-        left = y2 - x2 if curve.a == -1 else y2 + law.a_times(x2)
-        difference = left - f.one() - x2 * y2 * f.constant(curve.d)
+        conic = y2 - x2 if curve.a == -1 else y2 + law.a_times(x2)
+        difference = conic - f.one() - x2 * y2 * f.constant(curve.d)
         found[i] = k.select(f.is_zero(difference), k.constant(1, types.u32), 0)
 
 
@@ -132,8 +132,8 @@ def from_edwards_points(curve: EdwardsCurve, points: Iterable[tuple[int, int]]) 
     """
 
     def coordinates() -> Iterable[int]:
-        for position, given in enumerate(points):
-            point = plain_point(given, 1, "point", position)
+        for position, value in enumerate(points):
+            point = plain_point(value, 1, "point", position)
             if point is None:
                 raise InputError(f"point {position} is None, and {curve.name} has no infinity")
             yield from point
@@ -209,11 +209,11 @@ def sum_points(device: AnyDevice, curve: EdwardsCurve, points: Words) -> Words:
 def is_on_curve(device: AnyDevice, curve: EdwardsCurve, points: Words) -> NDArray[np.bool_]:
     """Return whether each point is on the curve, with coordinates below the modulus."""
     points = _points(curve, points)
-    found = unwritten(len(points), 1)
-    _launch(device, device.compile(edwards_check, curve=curve), len(points), points, found)
-    check_written(device, "which points are on the curve", found)
+    answers = unwritten(len(points), 1)
+    _launch(device, device.compile(edwards_check, curve=curve), len(points), points, answers)
+    check_written(device, "which points are on the curve", answers)
     below = elements.canonical(curve.fq, points).reshape(len(points), 2).all(axis=1)
-    result: NDArray[np.bool_] = (found[:, 0] == 1) & below
+    result: NDArray[np.bool_] = (answers[:, 0] == 1) & below
     return result
 
 

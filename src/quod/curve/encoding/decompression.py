@@ -45,8 +45,8 @@ def square_roots(device: AnyDevice, modulus: Modulus, integers: Sequence[int]) -
         return []
     out = unwritten(len(integers), modulus.words)
     compiled = device.compile(square_root_candidates, modulus=modulus)
-    given = from_integers(modulus, integers)
-    device.launch(compiled, -(-len(given) // device.lanes), len(given), given, out)
+    squares = from_integers(modulus, integers)
+    device.launch(compiled, -(-len(squares) // device.lanes), len(squares), squares, out)
     check_written(device, "square roots", out)
     roots = to_integers(modulus, out)
     return [root if root * root % p == integer else None for root, integer in zip(roots, integers)]
@@ -116,8 +116,10 @@ def _numbers(data: bytes) -> list[int] | None:
     if data[0] & (_COMPRESSED | _INFINITY) != _COMPRESSED:
         return None
     plain = bytes([data[0] & 0x1F]) + data[1:]
-    found = [int.from_bytes(plain[at : at + _SIZE], "big") for at in range(0, len(plain), _SIZE)]
-    return found if all(number < BLS12_381.fq.value for number in found) else None
+    coordinates = [
+        int.from_bytes(plain[at : at + _SIZE], "big") for at in range(0, len(plain), _SIZE)
+    ]
+    return coordinates if all(number < BLS12_381.fq.value for number in coordinates) else None
 
 
 def _singly(decode: Any, data: bytes) -> Point | InputError:

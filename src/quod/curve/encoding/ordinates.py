@@ -50,14 +50,14 @@ def ordinates(group: Group, xs: Sequence[int]) -> list[int | None]:
     if not xs:
         return []
     device, modulus = resolve_device("cpu"), group.coordinates
-    ys, found = unwritten(len(xs), modulus.words), unwritten(len(xs), 1)
-    own = device.compile(curve_ordinates, group=group)
+    ys, exists = unwritten(len(xs), modulus.words), unwritten(len(xs), 1)
+    kernel = device.compile(curve_ordinates, group=group)
     device.launch(
-        own, -(-len(xs) // own.lanes), len(xs), from_integers(modulus, xs), ys, found
+        kernel, -(-len(xs) // kernel.lanes), len(xs), from_integers(modulus, xs), ys, exists
     )  # fmt: skip
     check_written(device, "coordinates of points", ys)
-    check_written(device, "coordinates of points", found)
-    flags = found[:, 0].tolist()
+    check_written(device, "coordinates of points", exists)
+    flags = exists[:, 0].tolist()
     return [y if flag else None for y, flag in zip(to_integers(modulus, ys), flags, strict=True)]
 
 

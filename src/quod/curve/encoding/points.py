@@ -81,10 +81,10 @@ class _Layout(Generic[C]):
     def taken(self, data: object, coordinates: int) -> bytes:
         """The bytes of so many coordinates, once it is clear that they are such."""
         expected = coordinates * self.coordinate_size
-        given = plain_bytes(f"{self.group.name}: a point", data)
-        if len(given) != expected:
-            raise InputError(f"{self.group.name}: expected {expected} bytes, not {len(given)}")
-        return given
+        encoded = plain_bytes(f"{self.group.name}: a point", data)
+        if len(encoded) != expected:
+            raise InputError(f"{self.group.name}: expected {expected} bytes, not {len(encoded)}")
+        return encoded
 
     def of_point(self, data: object, compressed: bool, check_subgroup: bool) -> bytes:
         """Those of a point, once it is clear how it is to be read."""

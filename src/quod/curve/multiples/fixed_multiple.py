@@ -82,10 +82,10 @@ class FixedMultiple:
     def _fill(self, point: ExtendedPoint) -> Coordinate:
         """Fill the table; what its points are to be divided by, squared and cubed."""
         k, law, f = self._k, self._law, self._curve.field
-        own = law.carried((point.x * point.zz, point.y * point.zzz))
-        twice, once, ratio = law.double_sharing((own[0], own[1]))
+        scaled = law.carried((point.x * point.zz, point.y * point.zzz))
+        twice, once, ratio = law.double_sharing((scaled[0], scaled[1]))
         one = f.carried(f.one())
-        self._store(k.constant(0, types.u32), (own[0], own[1], one))
+        self._store(k.constant(0, types.u32), (scaled[0], scaled[1], one))
         self._store(k.constant(1, types.u32), (*twice, ratio))
         start = twice, once, f.carried(ratio * point.zz)
         with k.range(2, _ROWS, carry=start) as filling:
@@ -114,12 +114,12 @@ class FixedMultiple:
         words = [low | high << 32 for low, high in zip(wide[::2], wide[1::2], strict=True)]
         return self._shifted(words, _WORD_BITS * count - bits)
 
-    def _shifted(self, words: Sequence[Value], by: int = DIGIT_BITS) -> list[Value]:
-        if by == 0:
+    def _shifted(self, words: Sequence[Value], bits: int = DIGIT_BITS) -> list[Value]:
+        if bits == 0:
             return list(words)
         below = [None, *words[:-1]]
         return [
-            word << by if low is None else word << by | low >> (_WORD_BITS - by)
+            word << bits if low is None else word << bits | low >> (_WORD_BITS - bits)
             for word, low in zip(words, below, strict=True)
         ]
 
@@ -138,14 +138,14 @@ class FixedMultiple:
             x, y, _ = self._load(k.maximum(size, 1) - 1)
             return x, y
         kept = self._each // 3 * 2
-        found = [self._memory[part] for part in range(kept)]
+        words = [self._memory[part] for part in range(kept)]
         for row in range(1, _ROWS):
             here = size == row + 1
-            found = [
+            words = [
                 k.select(here, self._memory[row * self._each + part], value)
-                for part, value in enumerate(found)
+                for part, value in enumerate(words)
             ]
-        x, y, _ = self._rebuild([*found, *found[: self._each - kept]])
+        x, y, _ = self._rebuild([*words, *words[: self._each - kept]])
         return x, y
 
     def _moved(self, point: Pair, times: int) -> Pair:

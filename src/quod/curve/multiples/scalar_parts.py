@@ -83,7 +83,11 @@ class ScalarParts:
         """uint32 of shape (n, count * part_words): each digit plus 8, the lowest first."""
         size, split, offset = 4 * self.part_words, self.split, self.offset
         raw = b"".join(
-            [(part + offset).to_bytes(size, "little") for one in scalars for part in split(one)]
+            [
+                (part + offset).to_bytes(size, "little")
+                for scalar in scalars
+                for part in split(scalar)
+            ]
         )
         return np.frombuffer(raw, "<u4").astype(np.uint32).reshape(-1, self.count * self.part_words)
 

@@ -28,16 +28,16 @@ def split_scalar(k: Builder, parts: ScalarParts, scalar: Sequence[Value]) -> lis
         length = shift + -(-factor.bit_length() // _BITS)
         rounded.append(_sum(k, [(wide, abs(factor))], half, length + 1)[shift:])
     count, modulus = parts.part_words, 1 << (_BITS * parts.part_words)
-    found = []
+    digit_words = []
     for at in range(parts.count):
         terms = [
-            (one, (-row[at] if factor > 0 else row[at]) % modulus)
-            for one, factor, row in zip(rounded, factors, parts.basis, strict=True)
+            (quotient, (-row[at] if factor > 0 else row[at]) % modulus)
+            for quotient, factor, row in zip(rounded, factors, parts.basis, strict=True)
         ]
-        own = [(wide, 1)] if at == 0 else []
-        words = _sum(k, own + terms, parts.offset, count)
-        found.append([word.cast(types.u32) for word in words])
-    return found
+        scalar_term = [(wide, 1)] if at == 0 else []
+        words = _sum(k, scalar_term + terms, parts.offset, count)
+        digit_words.append([word.cast(types.u32) for word in words])
+    return digit_words
 
 
 def _sum(
@@ -56,9 +56,9 @@ def _sum(
                 columns[at] = columns[at] + (product & _MASK)
                 if at + 1 < length:
                     columns[at + 1] = columns[at + 1] + (product >> _BITS)
-    carry, found = zero, []
+    carry, low_words = zero, []
     for column in columns:
         total = column + carry
-        found.append(total & _MASK)
+        low_words.append(total & _MASK)
         carry = total >> _BITS
-    return found
+    return low_words

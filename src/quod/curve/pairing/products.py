@@ -114,10 +114,10 @@ def miller_words(device: AnyDevice, curve: PairingCurve, p: Words, q: Words) -> 
     if p.shape != (count, 2, words) or q.shape != (count, 2, 2, words):
         raise ValueError(f"pairs of {curve.name} do not have shapes {p.shape} and {q.shape}")
     values = unwritten(count, 12, words)
-    given = (np.ascontiguousarray(p), np.ascontiguousarray(q))
+    arrays = (np.ascontiguousarray(p), np.ascontiguousarray(q))
     definition, workgroups = miller_kernel(device, count)
     loops = device.compile(definition, curve=curve.name)
-    device.launch(loops, workgroups, count, *given, values)
+    device.launch(loops, workgroups, count, *arrays, values)
     # Marks are above the modulus, so that this sees them too.
     if not canonical(curve.fq, values).all() or not values.any(axis=(1, 2)).all():
         raise not_written(device, "Miller functions")
@@ -153,12 +153,15 @@ def _is_cyclotomic(curve: PairingCurve, c: Sequence[int]) -> bool:
 
     def frobenius(power: int) -> list[Fq2Element]:
         factors = tower.frobenius_coefficients(power)
-        return [tower.multiply(own, factor) for own, factor in zip(value, factors, strict=True)]
+        return [
+            tower.multiply(coefficient, factor)
+            for coefficient, factor in zip(value, factors, strict=True)
+        ]
 
     product = [(0, 0)] * 6
-    for i, own in enumerate(frobenius(4)):
+    for i, image in enumerate(frobenius(4)):
         for j, other in enumerate(value):
-            term = tower.multiply(own, other)
+            term = tower.multiply(image, other)
             if i + j >= 6:
                 term = tower.multiply(term, tower.fq6_non_residue)
             low, high = product[(i + j) % 6]
@@ -185,11 +188,11 @@ def product_is(
     device: AnyDevice, curve: PairingCurve, values: Words, expected: Fq12Integers
 ) -> bool:
     """Return whether the product of pairings equals a value."""
-    found = to_integers(curve.fq, _product_words(device, curve, values))
-    if _in_tower(found) == expected:
+    coefficients = to_integers(curve.fq, _product_words(device, curve, values))
+    if _in_tower(coefficients) == expected:
         return True
     # What is expected is a pairing; another number may be none.
-    if not _is_cyclotomic(curve, found):
+    if not _is_cyclotomic(curve, coefficients):
         raise not_written(device, "a pairing")
     return False
 
@@ -217,13 +220,13 @@ def pairing_product(
 
 def _checked_pairs(pairs: Iterable[Pair]) -> list[Pair]:
     """Each a pair and no more: a third point, or a key of a mapping, would be left out unseen."""
-    found: list[Pair] = []
+    checked: list[Pair] = []
     for position, pair in enumerate(in_order("pairs", pairs)):
         copy = tuple(pair) if type(pair) in (tuple, list) else ()
         if len(copy) != 2:
             raise InputError(f"pair {position} must be a point of G1 and one of G2, and no more")
-        found.append((copy[0], copy[1]))
-    return found
+        checked.append((copy[0], copy[1]))
+    return checked
 
 
 def pairing(device: DeviceChoice, curve: PairingCurve, p: G1Point, q: G2Point) -> Fq12Integers:

@@ -172,17 +172,18 @@ class ElementMachine:
     def is_zero(self, words: Sequence[Value]) -> Value:
         """Return whether packed words are those of a multiple of p in each coefficient."""
         k, size, p = self.k, self.words, self.base.p
-        found = k.constant(True, types.bool_)
+        all_zero = k.constant(True, types.bool_)
         for part in range(self._degree):
-            own = words[part * size : (part + 1) * size]
+            coefficient = words[part * size : (part + 1) * size]
             is_multiple = k.constant(False, types.bool_)
             for multiple in range(0, self.base.carried_bound, p):
                 differences = [
-                    word ^ (multiple >> (32 * place) & 0xFFFFFFFF) for place, word in enumerate(own)
+                    word ^ (multiple >> (32 * place) & 0xFFFFFFFF)
+                    for place, word in enumerate(coefficient)
                 ]
                 is_multiple = is_multiple | self.base.words_are_zero(differences)
-            found = found & is_multiple
-        return found
+            all_zero = all_zero & is_multiple
+        return all_zero
 
     # --- programs
 
@@ -207,14 +208,14 @@ class ElementMachine:
         behind = k.constant(len(self._names) * self.element_words, types.u32)
         # Each coefficient is a sum of two products; slots are read until both are made.
         with k.range(0, 2) as loop:
-            own = loop.index * size
-            straight, crossed = step.right(own), step.right(high - own)
+            word_offset = loop.index * size
+            straight, crossed = step.right(word_offset), step.right(high - word_offset)
             scaled = self.base.times(crossed, self._residue)
             crossed = self.base.select(loop.index == 0, scaled, crossed)
             product = self.base.sum_of_products(
                 [(step.left(low), straight), (step.left(high), crossed)]
             )
-            self._finish(step, own, product, behind)
+            self._finish(step, word_offset, product, behind)
         k.store(self.memory, step.target(), *k.load(self.memory, behind, self.element_words))
 
     @property
@@ -229,8 +230,8 @@ class ElementMachine:
         return self.base.from_register(self.k.load(self.memory, at, self.words))
 
     def _finish(self, step: _Decoder, part: Value, product: Element, out: Value) -> None:
-        made = step.rest(product, part)
-        self.k.store(self.memory, out + part, *self.base.to_register(made))
+        result = step.rest(product, part)
+        self.k.store(self.memory, out + part, *self.base.to_register(result))
 
 
 class _Decoder:
@@ -260,17 +261,17 @@ class _Decoder:
 
     def _factor(self, factors: Sequence[Factor], place: int, flag: int, part: Value) -> Element:
         machine, base = self._machine, self._machine.base
-        made = machine.read(self._slot(place) + part)
+        value = machine.read(self._slot(place) + part)
         if any(factor.doubled for factor in factors):
-            made = base.select(self._flag(flag + 1), base.double(made), made)
+            value = base.select(self._flag(flag + 1), base.double(value), value)
         signs = {factor.minus for factor in factors if factor.second != NOTHING}
         if signs:
             second = machine.read(self._slot(place + 1) + part)
             if len(signs) == 2:
-                made = base.select(self._flag(flag), made - second, made + second)
+                value = base.select(self._flag(flag), value - second, value + second)
             else:
-                made = made - second if True in signs else made + second
-        return made
+                value = value - second if True in signs else value + second
+        return value
 
     def _flag(self, bit: int) -> Value:
         return (self._code >> bit & 1) != 0

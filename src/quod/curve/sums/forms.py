@@ -171,11 +171,11 @@ class SumArithmetic(ABC, Generic[P]):
         if lanes > k.subgroup_size:
             raise TraceError(f"{lanes} lanes are more than a subgroup of {k.subgroup_size} has")
         rounds = lanes.bit_length() - 1
-        own = k.local_id() % lanes
+        lane = k.local_id() % lanes
         with k.range(0, rounds, carry=p) as loop:
             distance = k.constant(1, types.u32) << loop.index
             other = self.of_lane(loop.carried, k.lane_id() ^ distance)
-            loop.next(self._add_where(own % (distance << 1) == 0, loop.carried, lambda: other))
+            loop.next(self._add_where(lane % (distance << 1) == 0, loop.carried, lambda: other))
         result: P = loop.results
         return result
 
@@ -190,21 +190,21 @@ class SumArithmetic(ABC, Generic[P]):
         """
         k, one = self.k, self.k.constant(1, types.u32)
         lanes = one << lane_bits
-        own = k.local_id() & (lanes - 1)
+        lane = k.local_id() & (lanes - 1)
         first = k.local_id() >> lane_bits << lane_bits >> 1
         with k.range(0, terms + lane_bits, carry=self.neutral()) as loop:
             is_own = loop.index < terms
             distance = lanes >> (k.select(is_own, 0, loop.index - terms) + 1)
-            with k.if_(~is_own & (own >= distance) & (own < distance * 2)):
-                self.keep(room, first + (own - distance), loop.carried)
+            with k.if_(~is_own & (lane >= distance) & (lane < distance * 2)):
+                self.keep(room, first + (lane - distance), loop.carried)
             k.barrier()
             with k.if_(is_own) as which:
                 exists, addend = term(loop.index)
                 which.give((exists, addend))
             with which.otherwise():
-                takes = own < distance
+                takes = lane < distance
                 with k.if_(takes) as taken:
-                    taken.give(self.kept(room, first + own))
+                    taken.give(self.kept(room, first + lane))
                 with taken.otherwise():
                     taken.give(loop.carried)
                 which.give((takes, taken.results))
@@ -221,15 +221,15 @@ class SumArithmetic(ABC, Generic[P]):
         In each round the upper half passes its sums to the lower half, until one lane is left.
         """
         k, half = self.k, lanes // 2
-        own = k.local_id() % lanes
+        lane = k.local_id() % lanes
         first = k.local_id() // lanes * half
         with k.range(0, lanes.bit_length() - 1, carry=p) as loop:
             distance = k.constant(half, types.u32) >> loop.index
-            with k.if_((own >= distance) & (own < distance * 2)):
-                self.keep(room, first + (own - distance), loop.carried)
+            with k.if_((lane >= distance) & (lane < distance * 2)):
+                self.keep(room, first + (lane - distance), loop.carried)
             k.barrier()
             total = self._add_where(
-                own < distance, loop.carried, lambda: self.kept(room, first + own)
+                lane < distance, loop.carried, lambda: self.kept(room, first + lane)
             )
             k.barrier()
             loop.next(total)

@@ -178,8 +178,8 @@ class FourLaneWeierstrass(FourLaneArithmetic):
                 (f.select(is_last, zero, f.carried(f.negate(scaled))), cubed),
             ]
         )  # fmt: skip
-        made = f.carried(self.choose(x, f.carried(fourth), third, f.carried(fourth)))
-        made = f.select(q.infinity, mine, f.select(p.infinity, other, made))
+        coordinate_sum = f.carried(self.choose(x, f.carried(fourth), third, f.carried(fourth)))
+        coordinate_sum = f.select(q.infinity, mine, f.select(p.infinity, other, coordinate_sum))
         infinity = p.infinity & q.infinity
         # Lanes 0 and 1 know whether the coordinates are equal.
         vanishes = f.is_zero(difference)
@@ -187,11 +187,11 @@ class FourLaneWeierstrass(FourLaneArithmetic):
         same_y = self.of(vanishes, 1)
         with k.if_(k.uniform(k.any_lane(same_x))) as branch:
             doubled = self._double(mine)
-            coordinate = f.select(same_x, doubled.coordinate, made)
+            coordinate = f.select(same_x, doubled.coordinate, coordinate_sum)
             cancels = doubled.infinity | ~same_y
             branch.give(f.carried(coordinate), infinity | (same_x & cancels))
         with branch.otherwise():
-            branch.give(f.carried(made), infinity)
+            branch.give(f.carried(coordinate_sum), infinity)
         return FourLaneSum(*branch.results)
 
     def _double(self, mine: CoordinateElement) -> FourLaneSum:
@@ -255,8 +255,8 @@ class FourLaneEdwards(FourLaneArithmetic):
         a, b, d = (self.of(first, i) for i in range(3))
         c = self.of(f.carried(first * self._twice_d), 3)
         e, h = f.carried(b - a), f.carried(b + a)
-        less, more = f.carried(d + d - c), f.carried(d + d + c)
-        product = self.choose(e, more, less, e) * self.choose(less, h, more, h)
+        f_, g = f.carried(d + d - c), f.carried(d + d + c)
+        product = self.choose(e, g, f_, e) * self.choose(f_, h, g, h)
         return FourLaneSum(f.carried(product), self._never)
 
     def _factor(self, mine: CoordinateElement) -> CoordinateElement:

@@ -248,8 +248,8 @@ class PackedWeierstrassSums(PackedSums):
         a = group.parameters.a
         has_a = a not in (0, (0, 0))
         self._doubling = _DOUBLE_POINT_WITH_A if has_a else _DOUBLE_POINT
-        more = ("e", "f") if has_a else ()
-        self.machine = ElementMachine(k, self.field, (*self.coordinates, *self.others, *more))
+        slots_of_a = ("e", "f") if has_a else ()
+        self.machine = ElementMachine(k, self.field, (*self.coordinates, *self.others, *slots_of_a))
         if has_a:
             self.machine.put("e", self.machine.pack(self.field.constant(a)))
 
@@ -294,8 +294,8 @@ class PackedWeierstrassSums(PackedSums):
         with k.range(0, 2 * self.group.degree) as loop:
             words = machine.base.to_words(machine.get_part("x", loop.index))
             machine.put_words("x", loop.index, halves(words))
-        found = joined([half for name in ("x", "y") for half in machine.get(name)])
-        return tuple(k.select(is_infinite, 0, word) for word in found)
+        affine = joined([half for name in ("x", "y") for half in machine.get(name)])
+        return tuple(k.select(is_infinite, 0, word) for word in affine)
 
     def is_infinite(self, p: Words) -> Value:
         """Return whether a sum is infinity."""
@@ -398,7 +398,7 @@ class PackedEdwardsSums(PackedSums):
         loaded = super().load(sums, index)
         is_unset = self.machine.base.words_are_zero(self._part(loaded, 2))
         pairs = zip(self.neutral(), loaded, strict=True)
-        return tuple(self.k.select(is_unset, one, word) for one, word in pairs)
+        return tuple(self.k.select(is_unset, neutral_word, word) for neutral_word, word in pairs)
 
     def to_affine_words(self, p: Words) -> Words:
         return self.plain.to_affine_words(

@@ -39,17 +39,17 @@ class JacobianArithmetic:
 
     def double(self, p: Triple) -> Triple:
         """2p; a point of order two gives Z = 0, as does Z = 0."""
-        found: Triple = self._k.call(
+        doubled: Triple = self._k.call(
             f"double_jacobian.{self.group.name}", self._double, *p, key=self.group
         )
-        return found
+        return doubled
 
     def add_affine(self, p: Triple, q: Pair) -> Triple:
         """p + q, of an affine q that is neither p nor -p."""
-        found: Triple = self._k.call(
+        total: Triple = self._k.call(
             f"add_jacobian.{self.group.name}", self._add_affine, *p, *q, key=self.group
         )
-        return found
+        return total
 
     def double_sharing(self, p: Pair) -> tuple[Pair, Pair, Coordinate]:
         """2p and p with the same Z, of an affine p, and that Z."""
@@ -83,8 +83,8 @@ class JacobianArithmetic:
         s = f.times(x * b, 4)
         new_x = f.square(e) - (s + s)
         new_y = f.sum_of_products([(e, s - new_x), (f.times(b, 8), f.negate(b))])
-        made = self.carried((new_x, new_y, y * (z + z)))
-        return made[0], made[1], made[2]
+        point = self.carried((new_x, new_y, y * (z + z)))
+        return point[0], point[1], point[2]
 
     def _add_affine(
         self,
@@ -104,5 +104,5 @@ class JacobianArithmetic:
         v = x * squared
         new_x = f.square(rise) - cubed - (v + v)
         new_y = f.sum_of_products([(rise, v - new_x), (f.negate(y), cubed)])
-        made = self.carried((new_x, new_y, z * run))
-        return made[0], made[1], made[2]
+        point = self.carried((new_x, new_y, z * run))
+        return point[0], point[1], point[2]

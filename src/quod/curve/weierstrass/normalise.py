@@ -39,8 +39,8 @@ def normalise_sums(
     def load(index: Value) -> Value:
         """Fill the slots of the coordinates, with 1 for ZZZ of infinity; return a flag for it."""
         is_infinite = law.is_infinite(law.load(points, index))
-        own = machine.get("zzz")
-        machine.put("zzz", [k.select(is_infinite, *pair) for pair in zip(one, own, strict=True)])
+        zzz = machine.get("zzz")
+        machine.put("zzz", [k.select(is_infinite, *pair) for pair in zip(one, zzz, strict=True)])
         return is_infinite
 
     with k.if_(i < instances):

@@ -141,12 +141,12 @@ def is_finite(device: AnyDevice, group: Group, points: Words) -> NDArray[np.bool
     points = _points(group, points)
     # The answer for a finite point is all its bits in one word, which is 1 for hardly any: those
     # are looked at here.
-    found = np.ones(len(points), np.uint32)
-    _launch(device, device.compile(find_finite, group=group), len(points), points, found)
-    marked = points[found == 1].reshape(-1, 2 * group.point_words)
+    samples = np.ones(len(points), np.uint32)
+    _launch(device, device.compile(find_finite, group=group), len(points), points, samples)
+    marked = points[samples == 1].reshape(-1, 2 * group.point_words)
     if (np.bitwise_or.reduce(marked, axis=1) != 1).any():
         raise not_written(device, "which points are finite")
-    return np.not_equal(found, 0)
+    return np.not_equal(samples, 0)
 
 
 def is_on_curve(device: AnyDevice, group: Group, points: Words) -> NDArray[np.bool_]:
@@ -168,15 +168,15 @@ def first_bad_point(
     infinity unless `infinity` allows it. The zeros of an incomplete file encode infinity: allow it
     only where a correct file has it.
     """
-    found = _check(device, group, points, subgroup=subgroup)
-    bad = np.flatnonzero(found)
+    answers = _check(device, group, points, subgroup=subgroup)
+    bad = np.flatnonzero(answers)
     infinite = np.zeros(0, np.intp) if infinity else infinite_points(points)
     if len(infinite) and (not len(bad) or infinite[0] < bad[0]):
         return int(infinite[0]), "is the point at infinity"
     if not len(bad):
         return None
     place = int(bad[0])
-    if found[place] == OFF_CURVE:
+    if answers[place] == OFF_CURVE:
         return place, "is not on the curve"
     return place, "is not in the subgroup of prime order"
 
@@ -187,12 +187,12 @@ def _check(device: AnyDevice, group: Group, points: Words, *, subgroup: bool) ->
     kernel = device.compile(curve_check, group=group, subgroup=subgroup)
     _launch(device, kernel, len(points), points, answers)
     # The answer that all is well has to be there as much as the others.
-    found: Words = answers[:, 0]
-    if (found > OUTSIDE_SUBGROUP).any():
+    codes: Words = answers[:, 0]
+    if (codes > OUTSIDE_SUBGROUP).any():
         raise not_written(device, "which points are in the group")
     below = canonical(group.coordinates, points).reshape(len(points), 2 * group.degree)
-    found[~below.all(axis=1)] = OFF_CURVE
-    return found
+    codes[~below.all(axis=1)] = OFF_CURVE
+    return codes
 
 
 def _points(group: Group, points: Words) -> Words:

@@ -26,8 +26,8 @@ def curve_add(
     """out[i] = a[i] + b[i], from affine to extended points."""
     curve, i = PointArithmetic(k, group), k.global_id()
     with k.if_(i < count):
-        left = curve.extend(curve.load_affine(a, i))
-        curve.store_extended(out, i, curve.add_affine(left, curve.load_affine(b, i)))
+        summand = curve.extend(curve.load_affine(a, i))
+        curve.store_extended(out, i, curve.add_affine(summand, curve.load_affine(b, i)))
 
 
 @kernel
