@@ -194,13 +194,13 @@ class FieldArithmetic(ABC, Generic[E]):
             for number, other in enumerate(others, 1):
                 word = k.select(words.index == number, k.constant(other, types.u32), word)
             with k.range(0, 32, carry=(words.carried, word)) as bits:
-                total, left = bits.carried
+                total, remaining_bits = bits.carried
                 squared = self.carried(self.square(total))
-                with k.if_(left >> 31 != 0) as branch:
+                with k.if_(remaining_bits >> 31 != 0) as branch:
                     branch.give(self.carried(self.multiply(squared, a)))
                 with branch.otherwise():
                     branch.give(squared)
-                bits.next((branch.results, left << 1))
+                bits.next((branch.results, remaining_bits << 1))
             words.next(bits.results[0])
         result: E = words.results
         return result

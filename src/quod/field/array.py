@@ -91,8 +91,8 @@ def _each(field: FieldSpec, integers: Integers) -> Iterator[tuple[int, int]]:
     """
     several = isinstance(field, Extension)
     kind = f"tuples of {field.degree} int" if several else "int"
-    given: object = integers
-    if not isinstance(given, Iterable) or isinstance(given, _UNORDERED):
+    sequence: object = integers
+    if not isinstance(sequence, Iterable) or isinstance(sequence, _UNORDERED):
         raise InputError(f"a list of {kind} is needed, not {type(integers).__name__}")
     for position, element in enumerate(integers):
         if several:
@@ -128,18 +128,18 @@ def check_words(field: FieldSpec, array: object) -> Words:
 
     The last of several axes must have whole coefficients, so that none spans two rows.
     """
-    given = plain_array("elements", array)
-    row = given.shape[-1] if given.ndim > 1 else 0
+    checked = plain_array("elements", array)
+    row = checked.shape[-1] if checked.ndim > 1 else 0
     if (
-        given.dtype.newbyteorder("=") != np.uint32
-        or given.size % field.words
+        checked.dtype.newbyteorder("=") != np.uint32
+        or checked.size % field.words
         or row % field.modulus.words
     ):
         raise InputError(
             f"elements of {field.name} are {field.words} words of uint32 each, "
-            f"not {given.dtype} of shape {given.shape}"
+            f"not {checked.dtype} of shape {checked.shape}"
         )
-    return given
+    return checked
 
 
 def _raw(field: FieldSpec, array: Words) -> list[int]:
@@ -182,8 +182,8 @@ def to_bytes(modulus: Modulus, array: Words, order: ByteOrder) -> bytes:
 def check_seed(seed: object) -> None:
     """Raise InputError unless the seed is an int of 0 or more."""
     if type(seed) is not int or seed < 0:
-        given = type(seed).__name__ if type(seed) is not int else "a negative one"
-        raise InputError(f"a seed must be an int from 0 on, not {given}")
+        kind = type(seed).__name__ if type(seed) is not int else "a negative one"
+        raise InputError(f"a seed must be an int from 0 on, not {kind}")
 
 
 def random_elements(field: FieldSpec, count: int, seed: int | None = None) -> Words:
@@ -225,15 +225,15 @@ def below(words: int, array: Words, limit: int) -> NDArray[np.bool_]:
     limbs = np.ascontiguousarray(array).reshape(-1, words)
     if words == 1:
         return limbs[:, 0] < limit
-    found = np.zeros(len(limbs), np.bool_)
+    is_below = np.zeros(len(limbs), np.bool_)
     equal = np.ones(len(limbs), np.bool_)
     for place in reversed(range(words)):
         word = limit >> (32 * place) & 0xFFFFFFFF
-        found |= equal & (limbs[:, place] < word)
+        is_below |= equal & (limbs[:, place] < word)
         equal &= limbs[:, place] == word
         if not equal.any():
             break
-    return found
+    return is_below
 
 
 def all_canonical(modulus: Modulus, array: Words) -> bool:
@@ -269,18 +269,18 @@ def from_montgomery(device: AnyDevice, field: FieldSpec, array: Words) -> Words:
 def _mapped(
     device: AnyDevice, definition: KernelDefinition, modulus: Modulus, array: Words
 ) -> Words:
-    given = np.ascontiguousarray(array).reshape(-1, modulus.words)
-    count = len(given)
-    if given.size % 2:
+    source = np.ascontiguousarray(array).reshape(-1, modulus.words)
+    count = len(source)
+    if source.size % 2:
         # The kernels take whole 64-bit words.
-        given = np.concatenate([given, np.zeros((1, 1), np.uint32)])
-    out = unwritten(*given.shape)
+        source = np.concatenate([source, np.zeros((1, 1), np.uint32)])
+    out = unwritten(*source.shape)
     fills_words = modulus.value >> (32 * (modulus.words - 1)) == UNWRITTEN
     if fills_words:
         # The last word of an element may equal the sentinel, but not all of its words.
         out.fill(UNWRITTEN)
     compiled = device.compile(definition, spec=modulus)
-    device.launch(compiled, -(-count // device.lanes), count, given, out)
+    device.launch(compiled, -(-count // device.lanes), count, source, out)
     if not fills_words:
         check_written(device, "elements in another form", out[:count])
     elif (out == UNWRITTEN).all(axis=1).any():

@@ -51,13 +51,13 @@ class ExtensionElement(AnyElement):
     def flatten(self) -> tuple[list[Value], Hashable, Rebuild]:
         """Return the limbs of all coefficients, for loops, branches and functions."""
         field, parts = self.field, [c.flatten() for c in self.coefficients]
-        values = [value for own, _, _ in parts for value in own]
+        values = [value for limbs, _, _ in parts for value in limbs]
 
         def rebuild(values: Sequence[Value]) -> ExtensionElement:
             remaining = iter(values)
             return ExtensionElement(
                 field,
-                tuple(again([next(remaining) for _ in own]) for own, _, again in parts),
+                tuple(again([next(remaining) for _ in limbs]) for limbs, _, again in parts),
             )
 
         keys = tuple(key for _, key, _ in parts)
@@ -109,11 +109,11 @@ class ExtensionField(FieldArithmetic[ExtensionElement]):
         """Raise TraceError unless all elements are of this field."""
         name = self.extension.name
         for a in elements:
-            given: object = a
-            if not isinstance(given, ExtensionElement):
+            argument: object = a
+            if not isinstance(argument, ExtensionElement):
                 raise TraceError(
-                    f"{_kind_of(given)} stands where an element of {name} is computed with; write "
-                    f"{ExtensionElement.beside}, or field.load(pointer, index)"
+                    f"{_kind_of(argument)} stands where an element of {name} is computed with; "
+                    f"write {ExtensionElement.beside}, or field.load(pointer, index)"
                 )
             if a.field is not self and a.field.identity != self.identity:
                 raise TraceError(
@@ -141,28 +141,32 @@ class ExtensionField(FieldArithmetic[ExtensionElement]):
         """
         if isinstance(value, int):
             value = (value, *([0] * (self.degree - 1)))
-        given: object = value
-        if not isinstance(given, tuple) or len(given) != self.degree:
+        coefficients: object = value
+        if not isinstance(coefficients, tuple) or len(coefficients) != self.degree:
             raise TraceError(
                 f"a constant of {self.extension.name} is an integer, or a tuple of {self.degree} "
-                f"integers, not {given!r}"
+                f"integers, not {coefficients!r}"
             )
-        return self.made(*map(self.base.constant, given))
+        return self.made(*map(self.base.constant, coefficients))
 
     def embed(self, a: Element | ExtensionElement) -> ExtensionElement:
         """Embed an element of the prime field, or of the extension below this one."""
-        given: object = a
-        if isinstance(given, Element) and given.field.identity == self.base.identity:
-            own: tuple[Element, ...] = (given,)
-        elif isinstance(given, ExtensionElement) and given.field.extension == self.extension.base:
-            own = given.coefficients
+        argument: object = a
+        if isinstance(argument, Element) and argument.field.identity == self.base.identity:
+            coefficients: tuple[Element, ...] = (argument,)
+        elif (
+            isinstance(argument, ExtensionElement)
+            and argument.field.extension == self.extension.base
+        ):
+            coefficients = argument.coefficients
         else:
             raise TraceError(
-                f"{_kind_of(given)} is not embedded into {self.extension.name}; take an element of "
-                f"{self.modulus.name} or, if that is another field, of {self.extension.base.name}"
+                f"{_kind_of(argument)} is not embedded into {self.extension.name}; take an element "
+                f"of {self.modulus.name} or, if that is another field, "
+                f"of {self.extension.base.name}"
             )
-        zero = self.base.raw_constant(0, own[0].exponent)
-        return self.made(*own, *([zero] * (self.degree - len(own))))
+        zero = self.base.raw_constant(0, coefficients[0].exponent)
+        return self.made(*coefficients, *([zero] * (self.degree - len(coefficients))))
 
     # --- linear operations
 
@@ -260,12 +264,12 @@ class ExtensionField(FieldArithmetic[ExtensionElement]):
     ) -> list[ExtensionElement]:
         coefficients: list[list[tuple[Element, Element]]] = []
         for pairs in sums:
-            own: list[list[tuple[Element, Element]]] = [[] for _ in range(self.degree)]
+            sum_terms: list[list[tuple[Element, Element]]] = [[] for _ in range(self.degree)]
             for a, b in pairs:
                 a, b = self.fit(a), self.fit(b)
                 for place, terms in enumerate(self._terms(_product_forms(self.extension), a, b)):
-                    own[place] += terms
-            coefficients += own
+                    sum_terms[place] += terms
+            coefficients += sum_terms
         return self._elements(self.base.sums_of_products(coefficients))
 
     def _terms(
@@ -275,15 +279,15 @@ class ExtensionField(FieldArithmetic[ExtensionElement]):
         b: ExtensionElement,
     ) -> list[list[tuple[Element, Element]]]:
         """Pair, for each row of forms, the coefficients of a with the forms of b's coefficients."""
-        made: dict[LinearForm, Element] = {}
+        combined: dict[LinearForm, Element] = {}
         rows = []
         for row in forms:
             terms = []
-            for own, form in zip(a.coefficients, row, strict=True):
+            for coefficient, form in zip(a.coefficients, row, strict=True):
                 if any(form):
-                    if form not in made:
-                        made[form] = self._combined(form, b.coefficients)
-                    terms.append((own, made[form]))
+                    if form not in combined:
+                        combined[form] = self._combined(form, b.coefficients)
+                    terms.append((coefficient, combined[form]))
             rows.append(terms)
         return rows
 
@@ -291,9 +295,9 @@ class ExtensionField(FieldArithmetic[ExtensionElement]):
         """Evaluate a linear form with small weights, positive weights first."""
         base = self.base
         terms = [(c, weight) for c, weight in zip(coefficients, form, strict=True) if weight]
-        first, *rest = sorted(terms, key=lambda term: term[1] < 0)
+        first, *others = sorted(terms, key=lambda term: term[1] < 0)
         total = self._weighted(*first)
-        for c, weight in rest:
+        for c, weight in others:
             part = self._weighted(c, abs(weight))
             total = base.subtract(total, part) if weight < 0 else base.add(total, part)
         return total
@@ -421,9 +425,9 @@ class ExtensionField(FieldArithmetic[ExtensionElement]):
         return tuple(word for c in self._parts([a]) for word in self.base.to_words(c))
 
 
-def _kind_of(given: object) -> str:
+def _kind_of(argument: object) -> str:
     """Describe an argument that should be an element of an extension, for messages."""
-    return given._kind() if isinstance(given, AnyElement) else an(type(given).__name__)
+    return argument._kind() if isinstance(argument, AnyElement) else an(type(argument).__name__)
 
 
 def _multiplication_table(extension: Extension) -> tuple[tuple[LinearForm, ...], ...]:

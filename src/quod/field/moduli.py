@@ -37,9 +37,9 @@ class Modulus:
     value: int
 
     def __post_init__(self) -> None:
-        given: tuple[object, object] = (self.name, self.value)
-        if type(given[0]) is not str or type(given[1]) is not int:
-            kinds = " and ".join(type(part).__name__ for part in given)
+        arguments: tuple[object, object] = (self.name, self.value)
+        if type(arguments[0]) is not str or type(arguments[1]) is not int:
+            kinds = " and ".join(type(part).__name__ for part in arguments)
             raise InputError(f"a modulus is made of a name (str) and a prime (int), not {kinds}")
         shown = self.value if self.value.bit_length() <= 64 else f"of {self.bits} bits"
         begin = f"the modulus {shown} of {self.name}"

@@ -33,8 +33,8 @@ _ALL = (M31_2, M31_3, M31_4, BABY_BEAR_4, KOALA_BEAR_4, GOLDILOCKS_2, GOLDILOCKS
 def _elsewhere(name: str) -> str | None:
     if name not in NAMED:
         return None
-    own = [extension.name for extension in _ALL if extension.modulus is NAMED[name]]
-    extensions = f"; its extensions are {', '.join(own)}" if own else ""
+    names = [extension.name for extension in _ALL if extension.modulus is NAMED[name]]
+    extensions = f"; its extensions are {', '.join(names)}" if names else ""
     return f"quod.field.NAMED has it{extensions}"
 
 

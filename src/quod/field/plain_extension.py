@@ -50,13 +50,13 @@ def product(field: Field, a: Plain, b: Plain) -> Plain:
 def product_terms(extension: Extension) -> tuple[tuple[tuple[int, int, int], ...], ...]:
     """Return for each coefficient of a product a*b its terms (t, i, j), meaning t * a_i * b_j."""
     basis, centred = _basis(extension), extension.modulus.centred
-    found: list[list[tuple[int, int, int]]] = [[] for _ in basis]
+    terms: list[list[tuple[int, int, int]]] = [[] for _ in basis]
     for i, a in enumerate(basis):
         for j, b in enumerate(basis):
             for place, t in enumerate(_product_by_definition(extension, a, b)):
                 if t:
-                    found[place].append((centred(t), i, j))
-    return tuple(map(tuple, found))
+                    terms[place].append((centred(t), i, j))
+    return tuple(map(tuple, terms))
 
 
 def _product_by_definition(field: Field, a: Plain, b: Plain) -> Plain:
@@ -143,7 +143,7 @@ def mapped(field: Field, table: Sequence[Plain], a: Plain) -> Plain:
 
 def _basis(field: Field) -> list[Plain]:
     return [
-        tuple(int(place == own) for place in range(field.degree)) for own in range(field.degree)
+        tuple(int(place == index) for place in range(field.degree)) for index in range(field.degree)
     ]
 
 

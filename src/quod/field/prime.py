@@ -129,11 +129,11 @@ class PrimeField(FieldArithmetic[Element]):
     def _check_own(self, *elements: Element) -> None:
         """Raise TraceError unless all elements are of this field."""
         for a in elements:
-            given: object = a
-            if not isinstance(given, Element):
+            argument: object = a
+            if not isinstance(argument, Element):
                 raise TraceError(
-                    f"{an(type(given).__name__)} stands where an element of {self.modulus.name} is "
-                    "computed with; write field.constant(number), or field.load(pointer, index)"
+                    f"{an(type(argument).__name__)} stands where an element of {self.modulus.name} "
+                    "is computed with; write field.constant(number), or field.load(pointer, index)"
                 )
             if a.field is not self and a.field.identity != self.identity:
                 raise TraceError(
@@ -211,11 +211,11 @@ class PrimeField(FieldArithmetic[Element]):
     def _check_pairs(self, pairs: Sequence[tuple[Element, Element]]) -> None:
         """Raise TraceError unless these are pairs of factors whose products can be added."""
         for pair in pairs:
-            given: object = pair
-            if not isinstance(given, (tuple, list)) or len(given) != 2:
+            argument: object = pair
+            if not isinstance(argument, (tuple, list)) or len(argument) != 2:
                 raise TraceError(
                     f"a sum of products in {self.modulus.name} takes pairs of factors, [(a, b), "
-                    f"(c, d)], and {an(type(given).__name__)} is none"
+                    f"(c, d)], and {an(type(argument).__name__)} is none"
                 )
             self._check_own(*pair)
         if not pairs:
@@ -336,11 +336,11 @@ class PrimeField(FieldArithmetic[Element]):
 
     def select(self, condition: Value, a: Element, b: Element) -> Element:
         """`a` where the condition holds, else `b`."""
-        given: object = condition
-        if not isinstance(given, Value):
+        argument: object = condition
+        if not isinstance(argument, Value):
             raise TraceError(
                 f"a condition is a bool of the kernel, as x < y and field.is_zero(a) are, not "
-                f"{given!r}; where Python knows which, write a if known else b"
+                f"{argument!r}; where Python knows which, write a if known else b"
             )
         self._check_same(a, b)
         limbs = tuple(self.k.select(condition, x, y) for x, y in zip(a.limbs, b.limbs, strict=True))

@@ -79,21 +79,21 @@ def _prime_factors(modulus: Modulus) -> list[int]:
     """Return the primes that divide p - 1; raise InputError if they are too hard to find."""
     from quod.field.primality import is_prime
 
-    found, rest, divisor = [2], (modulus.value - 1) >> modulus.two_adicity, 3
-    while divisor < _TRIED_BELOW and divisor * divisor <= rest:
-        if rest % divisor == 0:
-            found.append(divisor)
-            while rest % divisor == 0:
-                rest //= divisor
+    primes, cofactor, divisor = [2], (modulus.value - 1) >> modulus.two_adicity, 3
+    while divisor < _TRIED_BELOW and divisor * divisor <= cofactor:
+        if cofactor % divisor == 0:
+            primes.append(divisor)
+            while cofactor % divisor == 0:
+                cofactor //= divisor
         divisor += 2
-    if rest == 1:
-        return found
-    if not is_prime(rest):
+    if cofactor == 1:
+        return primes
+    if not is_prime(cofactor):
         raise InputError(
             f"no generator of {modulus.name} is known, and its p - 1 is not easily factored; "
             "take the family snarkjs, or give a root"
         )
-    return [*found, rest]
+    return [*primes, cofactor]
 
 
 def root_generator(modulus: Modulus, family: RootFamily) -> int:

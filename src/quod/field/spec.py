@@ -41,9 +41,9 @@ class Extension:
     polynomial: tuple[Coefficient, ...]
 
     def __post_init__(self) -> None:
-        given: tuple[Any, Any] = (self.name, self.base)
-        if type(given[0]) is not str or not isinstance(given[1], Modulus | Extension):
-            kinds = " and ".join(type(part).__name__ for part in given)
+        arguments: tuple[Any, Any] = (self.name, self.base)
+        if type(arguments[0]) is not str or not isinstance(arguments[1], Modulus | Extension):
+            kinds = " and ".join(type(part).__name__ for part in arguments)
             raise InputError(
                 f"an extension is made of a name (str) and a field (Modulus or Extension), and a "
                 f"polynomial, not {kinds}"
@@ -77,11 +77,11 @@ class Extension:
     @classmethod
     def binomial(cls, name: str, base: FieldSpec, degree: int, root: Coefficient) -> Self:
         """Return K[x]/(x^degree - root); raise InputError if that is not a field."""
-        given: object = degree
+        integer: object = degree
         parts = root if isinstance(root, tuple) else (root,)
         if (
-            type(given) is not int
-            or not 2 <= given <= MOST_DEGREE
+            type(integer) is not int
+            or not 2 <= integer <= MOST_DEGREE
             or any(type(part) is not int for part in parts)
         ):
             raise InputError(
@@ -117,8 +117,8 @@ class Extension:
                 f"coefficients ({kind})"
             )
         coefficients: list[Coefficient] = []
-        for place, given in enumerate(polynomial):
-            flat = (given,) if type(given) is int else given
+        for place, coefficient in enumerate(polynomial):
+            flat = (coefficient,) if type(coefficient) is int else coefficient
             if type(flat) is not tuple or any(type(part) is not int for part in flat):
                 raise InputError(f"coefficient {place} of the polynomial of {self.name} is no int")
             if len(flat) not in (1, size):
@@ -126,8 +126,10 @@ class Extension:
                     f"coefficient {place} of the polynomial of {self.name} has {len(flat)} parts; "
                     f"over {self.base.name} coefficients are {kind}"
                 )
-            own = tuple(self.modulus.centred(part) for part in flat)
-            coefficients.append(own[0] if size == 1 else (*own, *([0] * (size - len(own)))))
+            centred = tuple(self.modulus.centred(part) for part in flat)
+            coefficients.append(
+                centred[0] if size == 1 else (*centred, *([0] * (size - len(centred))))
+            )
         return tuple(coefficients)
 
     def _of_base(self, number: int) -> Coefficient:

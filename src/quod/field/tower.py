@@ -281,8 +281,8 @@ class TowerField(Fq12Arithmetic[Fq12]):
         both = self.multiply6(
             self.add6(a[0], a[1]), self.add6(a[0], self.multiply_by_v(a[1]))
         )  # fmt: skip
-        rest = self.add6(cross, self.multiply_by_v(cross))
-        return self.subtract6(both, rest), self.add6(cross, cross)
+        cross_terms = self.add6(cross, self.multiply_by_v(cross))
+        return self.subtract6(both, cross_terms), self.add6(cross, cross)
 
     def inverse(self, a: Fq12) -> Fq12:
         """1/a, and 0 for 0."""
@@ -359,20 +359,21 @@ class TowerField(Fq12Arithmetic[Fq12]):
             cross = x * y
             return (x + y) * (x + xi(y)) - (cross + xi(cross)), fq2.double(cross)
 
-        def less(t: Fq2, r: Fq2) -> Fq2:
+        def thrice_minus_twice(t: Fq2, r: Fq2) -> Fq2:
             """3t - 2r."""
             return fq2.double(t - r) + t
 
-        def more(t: Fq2, r: Fq2) -> Fq2:
+        def thrice_plus_twice(t: Fq2, r: Fq2) -> Fq2:
             """3t + 2r."""
             return fq2.double(t + r) + t
 
         t0, t1 = square4(r0, r1)
         t2, t3 = square4(r2, r3)
         t4, t5 = square4(r4, r5)
-        return (less(t0, r0), less(t2, r4), less(t4, r3)), (
-            more(xi(t5), r2), more(t1, r1), more(t3, r5),
-        )  # fmt: skip
+        return (
+            (thrice_minus_twice(t0, r0), thrice_minus_twice(t2, r4), thrice_minus_twice(t4, r3)),
+            (thrice_plus_twice(xi(t5), r2), thrice_plus_twice(t1, r1), thrice_plus_twice(t3, r5)),
+        )
 
     # --- memory: twelve elements of Fq, in the order of the tower
 

@@ -131,15 +131,15 @@ class LaneTower(Fq12Arithmetic[Fq2]):
         fq2, sums = self.fq2, [_pairs(lane) for lane in range(_DEGREE)]
         terms = []
         for number in range(max(map(len, sums))):
-            own = [pairs[number] if number < len(pairs) else None for pairs in sums]
-            first = self._permuted(a, [0 if pair is None else pair[0] for pair in own])
-            other = self._permuted(a, [0 if pair is None else pair[1] for pair in own])
+            lane_pairs = [pairs[number] if number < len(pairs) else None for pairs in sums]
+            first = self._permuted(a, [0 if pair is None else pair[0] for pair in lane_pairs])
+            other = self._permuted(a, [0 if pair is None else pair[1] for pair in lane_pairs])
             lanes = range(_DEGREE)
-            wraps = [lane for lane in lanes if (pair := own[lane]) and sum(pair) >= _DEGREE]
-            twice = [lane for lane in lanes if (pair := own[lane]) and pair[0] != pair[1]]
+            wraps = [lane for lane in lanes if (pair := lane_pairs[lane]) and sum(pair) >= _DEGREE]
+            twice = [lane for lane in lanes if (pair := lane_pairs[lane]) and pair[0] != pair[1]]
             other = self._chosen(wraps, self.tower.multiply_by_xi(other), other)
             first = self._chosen(twice, fq2.double(first), first)
-            absent = [lane for lane in lanes if own[lane] is None]
+            absent = [lane for lane in lanes if lane_pairs[lane] is None]
             terms.append((self._chosen(absent, fq2.zero(), first) if absent else first, other))
         return fq2.sum_of_products(terms)
 
@@ -156,8 +156,8 @@ class LaneTower(Fq12Arithmetic[Fq2]):
         fq2 = self.fq2
         factors = frobenius_factors(self.tower.spec, self.tower.xi, power)
         factor = fq2.constant(factors[0])
-        for lane, own in enumerate(factors[1:], 1):
-            factor = self._chosen([lane], fq2.constant(own), factor)
+        for lane, lane_factor in enumerate(factors[1:], 1):
+            factor = self._chosen([lane], fq2.constant(lane_factor), factor)
         image = fq2.frobenius(a) if power % 2 else a
         return image * factor
 
@@ -177,10 +177,10 @@ class LaneTower(Fq12Arithmetic[Fq2]):
         left = self._chosen([0], n1, n0)
         right = self._chosen([2], n1, n2)
         minus = -self._chosen([0], xi(right), right)
-        own = bounded(fq2.sum_of_products([(squared, weighed), (left, minus)]))
-        t0, t1, t2 = (self.of(own, lane) for lane in (0, 2, 4))
+        cofactors = bounded(fq2.sum_of_products([(squared, weighed), (left, minus)]))
+        t0, t1, t2 = (self.of(cofactors, lane) for lane in (0, 2, 4))
         determinant = bounded(fq2.sum_of_products([(n0, t0), (xi(n2), t1), (xi(n1), t2)]))
-        inverse = bounded(own * bounded(fq2.inverse(determinant)))
+        inverse = bounded(cofactors * bounded(fq2.inverse(determinant)))
         even = self._chosen([0, 2, 4], inverse, fq2.zero())
         return self.multiply(conjugate, bounded(even))
 
@@ -242,5 +242,5 @@ class LaneTower(Fq12Arithmetic[Fq2]):
 
 def _pairs(total: int) -> list[tuple[int, int]]:
     """Return the pairs i <= j below 6 with i + j = total or total + 6."""
-    found = [(i, j) for i in range(_DEGREE) for j in range(i, _DEGREE)]
-    return [(i, j) for i, j in found if (i + j) % _DEGREE == total]
+    pairs = [(i, j) for i in range(_DEGREE) for j in range(i, _DEGREE)]
+    return [(i, j) for i, j in pairs if (i + j) % _DEGREE == total]

@@ -148,7 +148,10 @@ class Ifma52(SpareLimbs):
                 for pairs in here
             ]  # fmt: skip
             limbs = self._call("products", self._sums_body, factors, key=self.limb_count)
-            results += [self._reduced(pairs, own) for pairs, own in zip(here, limbs, strict=True)]
+            results += [
+                self._reduced(pairs, sum_limbs)
+                for pairs, sum_limbs in zip(here, limbs, strict=True)
+            ]
         return results
 
     def _squares(self, elements: Sequence[Element]) -> list[Element]:
@@ -158,7 +161,10 @@ class Ifma52(SpareLimbs):
             limbs = self._call("squares", self._squares_body, [_unmasked(a) for a in here],
                 key=self.limb_count,
             )  # fmt: skip
-            results += [self._reduced([(a, a)], own) for a, own in zip(here, limbs, strict=True)]
+            results += [
+                self._reduced([(a, a)], square_limbs)
+                for a, square_limbs in zip(here, limbs, strict=True)
+            ]
         return results
 
     def _sums_body(

@@ -60,11 +60,11 @@ class LimbChoice:
                 f"limbs in words of {64 if wide else 32} bits have {low} to {high} bits, not {bits}"
             )
         form = match[3] or ("columns" if wide else "apart" if bits <= _WHOLE_COLUMNS else "rows")
-        for known in get_args(Form):
-            if form == known == "apart" and not wide and bits > _WHOLE_COLUMNS:
+        for candidate in get_args(Form):
+            if form == candidate == "apart" and not wide and bits > _WHOLE_COLUMNS:
                 raise ValueError("products apart from their reduction have limbs of 12 or 13 bits")
-            if form == known:
-                return cls(bits, wide, known)
+            if form == candidate:
+                return cls(bits, wide, candidate)
         raise ValueError(f"{form!r} is none of the forms {', '.join(get_args(Form))}")
 
     def limbs_for(self, modulus: Modulus) -> int:
@@ -77,13 +77,13 @@ class LimbChoice:
         It must nearly reach the last limb, and the radix must exceed that of memory by at most one
         limb.
         """
-        whole = self.bits * self.limbs_for(modulus)
+        total_bits = self.bits * self.limbs_for(modulus)
         # Differences add multiples of the modulus, larger ones the further it falls short. For
         # limbs of 30 bits it must be longer, because they leave only two bits for sums.
         most_short = -5 if self.bits == 30 else 2
         return (
-            whole - 32 * modulus.words <= self.bits
-            and whole - self.bits <= modulus.bits + most_short
+            total_bits - 32 * modulus.words <= self.bits
+            and total_bits - self.bits <= modulus.bits + most_short
         )
 
 

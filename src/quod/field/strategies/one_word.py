@@ -173,9 +173,9 @@ class Word64(OneWord):
         """Add low words with their carries, and high words modulo p."""
         low, total = self._halves(*pairs[0])
         for pair in pairs[1:]:
-            own, above = self._halves(*pair)
+            product_low, above = self._halves(*pair)
             # A product leaves its high word room for a carry.
-            low, high = self._plus(low, own, above.limbs[0])
+            low, high = self._plus(low, product_low, above.limbs[0])
             total = self.add(total, self._made(high, above.bound + 1, 0))
         return self._halved(low, total.limbs[0], total.bound - 1)
 
@@ -234,9 +234,9 @@ class Goldilocks(Word64):
         products = [self._wide(a.limbs[0], b.limbs[0]) for a, b in pairs]
         low, high = products[0]
         top = self._number(0)
-        for own, above in products[1:]:
+        for product_low, above in products[1:]:
             # A product leaves its high word room for a carry.
-            low, above = self._plus(low, own, above)
+            low, above = self._plus(low, product_low, above)
             high, top = self._plus(high, above, top)
         if self._chains is None:
             return self._folded(low, high, top), self.room
@@ -267,8 +267,8 @@ class Goldilocks(Word64):
         # a - (p - b), which is below p where both are.
         a, b = (a, b) if a.bound >= b.bound else (b, a)
         b = self._below(b, self.p)
-        rest = self._made(self._number(self.p) - b.limbs[0], self.p + 1, b.exponent)
-        return self.subtract(a, rest)
+        complement = self._made(self._number(self.p) - b.limbs[0], self.p + 1, b.exponent)
+        return self.subtract(a, complement)
 
     def subtract(self, a: Element, b: Element) -> Element:
         if self._chains is None:
@@ -323,8 +323,8 @@ class Goldilocks(Word64):
         chains, fold = self._chains, self.k.constant(_FOLD, types.u32)
         assert chains is not None
         raised = self.k.emit("mul_wide", (words[2], fold))
-        rest = words[3] ^ _FOLD if len(words) == 4 else fold
-        total, carry = chains.add(words[:2], self._split(raised + rest.cast(types.u64)))
+        addend = words[3] ^ _FOLD if len(words) == 4 else fold
+        total, carry = chains.add(words[:2], self._split(raised + addend.cast(types.u64)))
         unless_carried = self.k.emit("addc", (fold, chains.zero, carry))
         total, borrow = chains.subtract(total, [unless_carried, chains.zero])
         return self._less_where(total, borrow) if len(words) == 4 else total

@@ -138,12 +138,12 @@ class SaturatedLimbs(PrimeField):
             while self.p * 2 * times < a.bound:
                 times *= 2
             amount = self.p * times
-            own = a.limbs[: self._size(a.bound)]
+            used_limbs = a.limbs[: self._size(a.bound)]
             limbs, borrow = with_carry(
-                self.k, "sub", own, self.raw_constant(amount).limbs[: len(own)]
+                self.k, "sub", used_limbs, self.raw_constant(amount).limbs[: len(used_limbs)]
             )
             less = self._is_set(borrow)
-            chosen = [self.k.select(less, x, y) for x, y in zip(own, limbs, strict=True)]
+            chosen = [self.k.select(less, x, y) for x, y in zip(used_limbs, limbs, strict=True)]
             a = self._made(chosen, max(amount, a.bound - amount), a.exponent)
         return a
 

@@ -106,15 +106,15 @@ class SpareLimbs(PrimeField):
         place = bits * (self.limb_count - 1)
         multiple = -(-(b.bound - 1) // p) * p
         while True:
-            limbs, rest = [], multiple
+            limbs, remainder = [], multiple
             for maximum in b.maxima[:-1]:
-                limb = rest & ((1 << bits) - 1)
+                limb = remainder & ((1 << bits) - 1)
                 if limb < maximum:
                     limb += -(-(maximum - limb) >> bits) << bits
                 limbs.append(limb)
-                rest = (rest - limb) >> bits
-            limbs.append(rest)
-            missing = b.maxima[-1] - rest
+                remainder = (remainder - limb) >> bits
+            limbs.append(remainder)
+            missing = b.maxima[-1] - remainder
             if missing <= 0:
                 return multiple, limbs
             # A larger multiple may leave its last limb one lower, so this is repeated.

@@ -230,7 +230,7 @@ class LazyLimbs(SpareLimbs):
     ) -> tuple[Value, ...]:
         """Call a device function that is specialised for a shift."""
         result: tuple[Value, ...] = self._call(
-            what, lambda k, given: body(k, given, shift), tuple(words), key=shift
+            what, lambda k, values: body(k, values, shift), tuple(words), key=shift
         )
         return result
 
@@ -302,14 +302,14 @@ def joined(parts: Sequence[Value]) -> tuple[Value, ...]:
 
 def _gathered(k: Builder, parts: Sequence[Value], width: int, low: int, count: int) -> Value:
     """Return at least `count` bits from bit `low` on of `width`-bit parts; bits below 0 are 0."""
-    found: Value | None = None
+    bits: Value | None = None
     for index, part in enumerate(parts):
         offset = width * index - low
         if offset >= count or offset <= -width:
             continue
         moved = part << offset if offset >= 0 else part >> -offset
-        found = moved if found is None else found | moved
-    return k.constant(0, types.u32) if found is None else found
+        bits = moved if bits is None else bits | moved
+    return k.constant(0, types.u32) if bits is None else bits
 
 
 class Guess:
