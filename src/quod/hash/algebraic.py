@@ -67,8 +67,8 @@ class AlgebraicHash:
         check_length(len(message))
         are_elements = are_elements or not message
         values = self._elements(message) if are_elements else self.of_bytes(message)
-        found = self._after(self._elements(state), label, values, are_elements=are_elements)
-        return self._bytes(found)
+        new_state = self._after(self._elements(state), label, values, are_elements=are_elements)
+        return self._bytes(new_state)
 
     def behind(self, before: bytes, digest: bytes) -> bytes:
         """The elements of a digest, and before it those of some bytes if there are any."""
@@ -107,12 +107,12 @@ class AlgebraicHash:
         columns = [self._elements(run) for run in runs]
         start = [0, level, *[0] * (self.capacity - 2)]
         if len(columns) < _MANY_RUNS:
-            found = [
+            digests = [
                 self._after(start, DIGEST_LABEL, column, are_elements=True) for column in columns
             ]
         else:
-            found = self._side_by_side(start, np.array(columns, self._kind), are_elements=True)
-        return [self._bytes(own) for own in found]
+            digests = self._side_by_side(start, np.array(columns, self._kind), are_elements=True)
+        return [self._bytes(digest) for digest in digests]
 
     @property
     def _kind(self) -> Any:
@@ -136,18 +136,18 @@ class AlgebraicHash:
     def _runs(self, values: list[int], level: int, *, are_elements: bool) -> list[list[int]]:
         """The digest of each run."""
         start = [0, level, *[0] * (self.capacity - 2)]
-        whole = len(values) // RUN_ELEMENTS
-        found: list[list[int]] = []
+        full_runs = len(values) // RUN_ELEMENTS
+        digests: list[list[int]] = []
         at = 0
-        if whole >= _MANY_RUNS:
-            at = whole * RUN_ELEMENTS
-            runs = np.array(values[:at], self._kind).reshape(whole, RUN_ELEMENTS)
-            found = self._side_by_side(start, runs, are_elements=are_elements)
-        while at < len(values) or not found:
+        if full_runs >= _MANY_RUNS:
+            at = full_runs * RUN_ELEMENTS
+            runs = np.array(values[:at], self._kind).reshape(full_runs, RUN_ELEMENTS)
+            digests = self._side_by_side(start, runs, are_elements=are_elements)
+        while at < len(values) or not digests:
             run = values[at : at + RUN_ELEMENTS]
-            found.append(self._after(start, DIGEST_LABEL, run, are_elements=are_elements))
+            digests.append(self._after(start, DIGEST_LABEL, run, are_elements=are_elements))
             at += RUN_ELEMENTS
-        return found
+        return digests
 
     def _after(
         self, state: Sequence[Any], label: int, values: Sequence[Any], *, are_elements: bool
@@ -206,8 +206,8 @@ class AlgebraicChain:
         kept = [k.select(length > place, word, zero) for place, word in enumerate(message)]
         count = length // self._each
         last = k.select(count == 0, zero, (count - 1) // rate)
-        known = tag(0, are_elements=True, fill=count - last * rate)
-        added = self._element([known + ((header >> 24) << 5), zero][: self._each])
+        tag_word = tag(0, are_elements=True, fill=count - last * rate)
+        added = self._element([tag_word + ((header >> 24) << 5), zero][: self._each])
         return self._words(self._over_blocks(self._elements(state), kept, last, added))
 
     def of_run(self, load: Load, words: int, level: Value) -> Words:
@@ -237,8 +237,8 @@ class AlgebraicChain:
         if isinstance(added, int):
             added = f.constant(added)
         if blocks == 1:
-            first, *rest = state
-            return self._after([f.carried(first + added), *rest], message)
+            first, *others = state
+            return self._after([f.carried(first + added), *others], message)
         zero = k.constant(0, types.u32)
         words = [*message, *[zero] * (blocks * block - len(message))]
         last = k.constant(last, types.u32) if isinstance(last, int) else last
@@ -246,10 +246,10 @@ class AlgebraicChain:
             stop = min(start + _LOOPED_BLOCKS, blocks)
             k.store(self._message, 0, *words[start * block : stop * block])
             with k.range(start, k.minimum(last + 1, stop), carry=tuple(state)) as loop:
-                first, *rest = loop.carried
+                first, *others = loop.carried
                 first = f.select(loop.index == last, f.carried(first + added), first)
-                given = k.load(self._message, (loop.index - start) * block, block)
-                loop.next(tuple(self._after([first, *rest], given)))
+                block_words = k.load(self._message, (loop.index - start) * block, block)
+                loop.next(tuple(self._after([first, *others], block_words)))
             state = list(loop.results)
         return state
 
@@ -268,8 +268,8 @@ class AlgebraicChain:
         if f.word_type is types.u64:
             low, high = words
             words = [low.cast(types.u64) | (high.cast(types.u64) << 32)]
-        found = f.from_words(tuple(words))
-        return f.carried(found if self._radix == 1 else found * self._radix)
+        element = f.from_words(tuple(words))
+        return f.carried(element if self._radix == 1 else element * self._radix)
 
     def _words(self, values: Sequence[Any]) -> Words:
         return tuple(word for value in values for word in message_words(self._field, value))

@@ -74,15 +74,17 @@ class _Blake:
             order = ORDER[number % len(ORDER)]
             for at, (a, b, c, d) in enumerate(STEPS):
                 first, second = order[2 * at], order[2 * at + 1]
-                for half, (one, other) in enumerate(((first, second), (second, first))):
-                    v[a] = v[a] + v[b] + (words[one] ^ constants[other]) & mask
+                for half, (word_index, constant_index) in enumerate(
+                    ((first, second), (second, first))
+                ):
+                    v[a] = v[a] + v[b] + (words[word_index] ^ constants[constant_index]) & mask
                     v[d] = self._turned(v[d] ^ v[a], self.turns[2 * half])
                     v[c] = v[c] + v[d] & mask
                     v[b] = self._turned(v[b] ^ v[c], self.turns[2 * half + 1])
         return [part ^ v[at] ^ v[at + 8] for at, part in enumerate(state)]
 
-    def _turned(self, value: int, by: int) -> int:
-        return (value >> by | value << self.word - by) & self._mask
+    def _turned(self, value: int, bits: int) -> int:
+        return (value >> bits | value << self.word - bits) & self._mask
 
 
 @cache

@@ -72,8 +72,8 @@ def _mix(v: list[Value], places: tuple[int, int, int, int], x: Value, y: Value) 
         v[b] = _turned(v[b] ^ v[c], right)
 
 
-def _turned(word: Value, by: int) -> Value:
-    return (word >> by) | (word << (64 - by))
+def _turned(word: Value, bits: int) -> Value:
+    return (word >> bits) | (word << (64 - bits))
 
 
 class Blake2b:
@@ -88,31 +88,31 @@ class Blake2b:
 
     def update(self, data: Any) -> Self:
         """Take bytes, or the bytes of an array in C order, in."""
-        given = memoryview(data).cast("B")
+        view = memoryview(data).cast("B")
         # The last block waits until more comes, or the end.
-        if self._kept and self._kept + len(given) > BLOCK:
+        if self._kept and self._kept + len(view) > BLOCK:
             room = BLOCK - self._kept
-            self._block[self._kept :] = given[:room]
-            given = given[room:]
+            self._block[self._kept :] = view[:room]
+            view = view[room:]
             self._compress(self._block, 1)
             self._kept = 0
-        if len(given) > BLOCK:
-            whole = (len(given) - 1) // BLOCK
-            for at in range(0, whole, _MOST_BLOCKS):
-                count = min(_MOST_BLOCKS, whole - at)
-                self._compress(given[at * BLOCK : (at + count) * BLOCK], count)
-            given = given[whole * BLOCK :]
-        self._block[self._kept : self._kept + len(given)] = given
-        self._kept += len(given)
+        if len(view) > BLOCK:
+            full_blocks = (len(view) - 1) // BLOCK
+            for at in range(0, full_blocks, _MOST_BLOCKS):
+                count = min(_MOST_BLOCKS, full_blocks - at)
+                self._compress(view[at * BLOCK : (at + count) * BLOCK], count)
+            view = view[full_blocks * BLOCK :]
+        self._block[self._kept : self._kept + len(view)] = view
+        self._kept += len(view)
         return self
 
     def copy(self) -> Blake2b:
         """Another hash of the same bytes."""
-        made = Blake2b()
-        made._words = self._words.copy()
-        made._block[:] = self._block
-        made._kept, made._compressed = self._kept, self._compressed
-        return made
+        duplicate = Blake2b()
+        duplicate._words = self._words.copy()
+        duplicate._block[:] = self._block
+        duplicate._kept, duplicate._compressed = self._kept, self._compressed
+        return duplicate
 
     def digest(self) -> bytes:
         """The 64 bytes of the hash; it can go on."""
@@ -139,11 +139,11 @@ class Blake2b:
                 f"a state of BLAKE2b cannot have {compressed} bytes behind it and {kept} in its "
                 "block"
             )
-        made = cls()
-        made._words = words[:8].astype(np.uint64)
-        made._block[:] = state[:BLOCK]
-        made._kept, made._compressed = kept, compressed
-        return made
+        hasher = cls()
+        hasher._words = words[:8].astype(np.uint64)
+        hasher._block[:] = state[:BLOCK]
+        hasher._kept, hasher._compressed = kept, compressed
+        return hasher
 
     def _compress(self, data: Any, count: int, *, taken: int = BLOCK, last: bool = False) -> None:
         device = resolve_device("cpu")
@@ -161,7 +161,7 @@ def blake2b(*parts: Any) -> bytes:
     """The digest of bytes, one after the other; none of them secret."""
     import hashlib
 
-    found = hashlib.blake2b()
+    hasher = hashlib.blake2b()
     for part in parts:
-        found.update(part)
-    return found.digest()
+        hasher.update(part)
+    return hasher.digest()

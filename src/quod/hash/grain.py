@@ -38,14 +38,14 @@ def _stream(start: str, length: int) -> str:
     The recurrence holds for its squares, too: bit n + 80 * 2**k is the sum of the bits
     n + tap * 2**k, of which 18 * 2**k are known at a time.
     """
-    sequence, known, scale = int(start[::-1], 2), _LENGTH, 1
-    while known < length:
-        while 2 * scale * _LENGTH <= known:
+    sequence, computed, scale = int(start[::-1], 2), _LENGTH, 1
+    while computed < length:
+        while 2 * scale * _LENGTH <= computed:
             scale *= 2
-        base, new = known - scale * _LENGTH, 0
+        base, new = computed - scale * _LENGTH, 0
         for tap in _TAPS:
             new ^= sequence >> base + scale * tap
         count = scale * (_LENGTH - max(_TAPS))
-        sequence |= (new & (1 << count) - 1) << known
-        known += count
-    return f"{sequence:0{known}b}"[::-1][:length]
+        sequence |= (new & (1 << count) - 1) << computed
+        computed += count
+    return f"{sequence:0{computed}b}"[::-1][:length]

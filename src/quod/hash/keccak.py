@@ -31,14 +31,14 @@ def moves() -> tuple[tuple[int, int, int], ...]:
 @cache
 def round_constants() -> list[int]:
     """Return the constants of iota, which are added to the first lane, for each round."""
-    found, register = [], 1
+    constants, register = [], 1
     for _ in range(ROUNDS):
         constant = 0
         for power in range(7):
             constant |= (register & 1) << (1 << power) - 1
             register = register << 1 ^ (register >> 7) * 0x171
-        found.append(constant)
-    return found
+        constants.append(constant)
+    return constants
 
 
 def permuted(lanes: Sequence[int]) -> list[int]:
@@ -59,8 +59,8 @@ def permuted(lanes: Sequence[int]) -> list[int]:
     return state
 
 
-def _rotated(lane: int, by: int) -> int:
-    return (lane << by | lane >> (LANE - by)) & _MASK
+def _rotated(lane: int, bits: int) -> int:
+    return (lane << bits | lane >> (LANE - bits)) & _MASK
 
 
 def keccak_256(data: bytes) -> bytes:

@@ -49,30 +49,30 @@ class LanePermutation:
         """The first `count` words of the state after the permutation."""
         k = self._k
         word = k.constant(0, types.u64)
-        for place, given in enumerate(state):
-            if given.constant != 0:
-                word = k.select(self._lane == place, given, word)
+        for place, input_word in enumerate(state):
+            if input_word.constant != 0:
+                word = k.select(self._lane == place, input_word, word)
         with k.range(0, ROUNDS, _ROUNDS_A_TURN, carry=_halves(word)) as rounds:
-            own: Halves = rounds.carried
+            halves: Halves = rounds.carried
             for step in range(_ROUNDS_A_TURN):
-                own = self._round(own, rounds.index + step)
-            rounds.next(own)
+                halves = self._round(halves, rounds.index + step)
+            rounds.next(halves)
         return [_word(self._of_lane(rounds.results, place)) for place in range(count)]
 
-    def _round(self, own: Halves, number: Value) -> Halves:
+    def _round(self, halves: Halves, number: Value) -> Halves:
         """The steps theta, rho and pi, chi, iota."""
         # No load: the lane of that number has it. Other lanes than the first take the last one's 0.
         constant = self._of_lane(self._constants, number | self._none)
-        column = own
+        column = halves
         for lane in self._column:
-            column = _both(column, self._of_lane(own, lane))
+            column = _both(column, self._of_lane(halves, lane))
         before, behind = self._of_lane(column, self._before), self._of_lane(column, self._behind)
-        own = _both(_both(own, before), _turned(behind, 1))
-        low, high = own
+        halves = _both(_both(halves, before), _turned(behind, 1))
+        low, high = halves
         select, is_swapped = self._k.select, self._is_swapped
-        own = select(is_swapped, high, low), select(is_swapped, low, high)
-        own = _turned(own, self._turn)
-        first, second, third = (self._of_lane(own, lane) for lane in self._sources)
+        halves = select(is_swapped, high, low), select(is_swapped, low, high)
+        halves = _turned(halves, self._turn)
+        first, second, third = (self._of_lane(halves, lane) for lane in self._sources)
         first = _both(first, constant)
         low, high = (a ^ (~b & c) for a, b, c in zip(first, second, third, strict=True))
         return low, high
@@ -86,15 +86,15 @@ def _both(a: Sequence[Value], b: Sequence[Value]) -> Halves:
     return a[0] ^ b[0], a[1] ^ b[1]
 
 
-def _turned(halves: Halves, by: Value | int) -> Halves:
+def _turned(halves: Halves, bits: Value | int) -> Halves:
     """The word turned by less than 32 bits; one instruction a half where words can be funnelled."""
     low, high = halves
-    return _upper(high, low, by), _upper(low, high, by)
+    return _upper(high, low, bits), _upper(low, high, bits)
 
 
-def _upper(low: Value, high: Value, by: Value | int) -> Value:
+def _upper(low: Value, high: Value, bits: Value | int) -> Value:
     """The upper half of a word after a shift."""
-    amount = by.cast(types.u64) if isinstance(by, Value) else by
+    amount = bits.cast(types.u64) if isinstance(bits, Value) else bits
     return ((_word((low, high)) << amount) >> 32).cast(types.u32)
 
 
@@ -121,7 +121,7 @@ def _plans() -> list[int]:
     the upper one the three words that steps pi and chi bring there, and the turn, whose last bit
     swaps halves.
     """
-    turns = {at: by for at, by, _ in moves()}
+    turns = {at: turn for at, turn, _ in moves()}
     origin = {target: at for at, _, target in moves()}
     plans = []
     for lane in range(25):

@@ -74,8 +74,8 @@ def mimc_sponge_constants() -> tuple[int, ...]:
 
 
 def _chain(seed: bytes, count: int) -> list[int]:
-    found, link = [], keccak_256(seed)
+    constants, link = [], keccak_256(seed)
     for _ in range(count):
         link = keccak_256(link)
-        found.append(int.from_bytes(link, "big") % _P)
-    return found
+        constants.append(int.from_bytes(link, "big") % _P)
+    return constants

@@ -52,11 +52,11 @@ def permuted(parameters: Poseidon2Parameters, state: Sequence[Any]) -> list[Any]
     for constants in parameters.round_constants:
         if len(constants) == 1:
             first = _power((values[0] + constants[0]) % p, exponent, p)
-            rest = [value % p for value in values[1:]]
-            total = sum(rest, first)
+            others = [value % p for value in values[1:]]
+            total = sum(others, first)
             values = [
                 (total + value * weight) % p
-                for value, weight in zip([first, *rest], diagonal, strict=True)
+                for value, weight in zip([first, *others], diagonal, strict=True)
             ]
         else:
             values = _external([
@@ -116,9 +116,9 @@ class Poseidon2:
                 full.next(tuple(self._external(powers)))
             count = self._parameters.partial_rounds * (1 - number)
             with k.range(0, count, carry=full.results) as partial:
-                first, *rest = partial.carried
+                first, *others = partial.carried
                 powered = self._power(first + f.load(self._partial, partial.index))
-                partial.next(tuple(self._internal([powered, *rest])))
+                partial.next(tuple(self._internal([powered, *others])))
             halves.next(partial.results)
         return list(halves.results)
 
@@ -139,8 +139,8 @@ class Poseidon2:
             a, b, c, d = block
             total = carried(carried(a + b) + carried(c + d))
             mixed += [
-                carried(carried(total + own) + carried(after + after))
-                for own, after in zip(block, (b, c, d, a), strict=True)
+                carried(carried(total + entry) + carried(after + after))
+                for entry, after in zip(block, (b, c, d, a), strict=True)
             ]
         totals = [self._sum(mixed[at::4]) for at in range(4)]
         return [carried(value + totals[at % 4]) for at, value in enumerate(mixed)]

@@ -49,15 +49,19 @@ class Sha256(KernelDigest):
 
     def of_run(self, load: Load, words: int, level: Value) -> tuple[Value, ...]:
         """The digest of so many words, given by `load`, and the byte of a level behind them."""
-        state, whole = self._start(), words // BLOCK_WORDS * BLOCK_WORDS
-        if whole:
-            with self._k.range(0, whole, BLOCK_WORDS, carry=tuple(state)) as blocks:
+        state, full_words = self._start(), words // BLOCK_WORDS * BLOCK_WORDS
+        if full_words:
+            with self._k.range(0, full_words, BLOCK_WORDS, carry=tuple(state)) as blocks:
                 block = [swapped(word) for word in load(blocks.index, BLOCK_WORDS)]
                 blocks.next(tuple(self.after_block(blocks.carried, block)))
             state = list(blocks.results)
-        rest = load(self._k.constant(whole, types.u32), words - whole) if words > whole else ()
+        tail = (
+            load(self._k.constant(full_words, types.u32), words - full_words)
+            if words > full_words
+            else ()
+        )
         end = (level << 24) | 0x800000
-        return self._digest(state, [*map(swapped, rest), end], 32 * words + 8)
+        return self._digest(state, [*map(swapped, tail), end], 32 * words + 8)
 
     def of_prefix(
         self, before: Sequence[Value], message: Sequence[Value], length: Value
@@ -120,7 +124,7 @@ SHA_256 = ByteHash(_reference, 6, lambda k, alone: Sha256(k))
 
 def _turned(word: Value, *turns: int) -> Value:
     """The exclusive or of a word turned right by several numbers of bits."""
-    total, *others = [(word >> by) | (word << (32 - by)) for by in turns]
+    total, *others = [(word >> turn) | (word << (32 - turn)) for turn in turns]
     for other in others:
         total = total ^ other
     return total
@@ -133,13 +137,13 @@ def swapped(word: Value) -> Value:
 
 
 def _primes(count: int) -> list[int]:
-    found: list[int] = []
+    primes: list[int] = []
     number = 2
-    while len(found) < count:
-        if all(number % prime for prime in found):
-            found.append(number)
+    while len(primes) < count:
+        if all(number % prime for prime in primes):
+            primes.append(number)
         number += 1
-    return found
+    return primes
 
 
 def _cube_root(number: int) -> int:

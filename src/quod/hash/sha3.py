@@ -62,14 +62,18 @@ class Sha3(KernelDigest):
 
     def of_run(self, load: Load, words: int, level: Value) -> State:
         """The digest of so many words, given by `load`, and the byte of a level behind them."""
-        sponge, whole = self._start(), words // RATE_WORDS * RATE_WORDS
-        if whole:
-            with self._k.range(0, whole, RATE_WORDS, carry=tuple(sponge)) as blocks:
+        sponge, full_words = self._start(), words // RATE_WORDS * RATE_WORDS
+        if full_words:
+            with self._k.range(0, full_words, RATE_WORDS, carry=tuple(sponge)) as blocks:
                 mixed = with_block(blocks.carried, load(blocks.index, RATE_WORDS))
                 blocks.next(tuple(self._permutation(mixed)))
             sponge = list(blocks.results)
-        rest = load(self._k.constant(whole, types.u32), words - whole) if words > whole else ()
-        return self._digest(sponge, [*rest, level | _MARK << 8])
+        tail = (
+            load(self._k.constant(full_words, types.u32), words - full_words)
+            if words > full_words
+            else ()
+        )
+        return self._digest(sponge, [*tail, level | _MARK << 8])
 
     def of_prefix(self, before: Sequence[Value], message: Sequence[Value], length: Value) -> State:
         """The digest of some words and the first `length` words of a message."""
@@ -129,15 +133,15 @@ def _round(a: State, constant: Value) -> State:
     mixed = [columns[x - 1] ^ _rotated(columns[(x + 1) % 5], 1) for x in range(5)]
     a = tuple(word ^ mixed[place % 5] for place, word in enumerate(a))
     moved = list(a)
-    for at, by, target in moves():
-        moved[target] = _rotated(a[at], by)
-    first, *rest = [
+    for at, rotation, target in moves():
+        moved[target] = _rotated(a[at], rotation)
+    first, *others = [
         moved[x + 5 * y] ^ (~moved[(x + 1) % 5 + 5 * y] & moved[(x + 2) % 5 + 5 * y])
         for y in range(5)
         for x in range(5)
     ]
-    return (first ^ constant, *rest)
+    return (first ^ constant, *others)
 
 
-def _rotated(word: Value, by: int) -> Value:
-    return word if by == 0 else (word << by) | (word >> (64 - by))
+def _rotated(word: Value, bits: int) -> Value:
+    return word if bits == 0 else (word << bits) | (word >> (64 - bits))
