@@ -148,13 +148,15 @@ class WitnessCalculator:
         Raises CalculatorError if they differ.
         """
         functions = {
-            one.name for one in self._module.exports if isinstance(one.type, wasmtime.FuncType)
+            export.name
+            for export in self._module.exports
+            if isinstance(export.type, wasmtime.FuncType)
         }
-        for one in self._module.imports:
-            if isinstance(one.type, wasmtime.MemoryType):
+        for imported in self._module.imports:
+            if isinstance(imported.type, wasmtime.MemoryType):
                 raise self._old("it imports its memory")
-            if one.module != "runtime" or one.name not in _RUNTIME:
-                wanted = shown(f"{one.module}.{one.name}")
+            if imported.module != "runtime" or imported.name not in _RUNTIME:
+                wanted = shown(f"{imported.module}.{imported.name}")
                 raise CalculatorError(
                     f"{self.name}: imports {wanted}, which no calculator of circom needs; give the "
                     ".wasm that circom wrote"

@@ -61,12 +61,12 @@ def _engine_of(process: int) -> wasmtime.Engine:
 @functools.lru_cache(maxsize=1)
 def _made(_process: int) -> wasmtime.Engine:
     # One engine a process, because a fork does not inherit the epoch thread.
-    found = new_engine()
+    process_engine = new_engine()
 
     def count() -> None:
         while True:
             time.sleep(_TICK)
-            found.increment_epoch()
+            process_engine.increment_epoch()
 
     threading.Thread(target=count, name="quod-witness-epochs", daemon=True).start()
-    return found
+    return process_engine

@@ -62,7 +62,9 @@ class Signals:
                 if not isinstance(inner, str) or not inner:
                     self._fail(f"has a name in {shown(name)} that is no text, or empty")
                 self._visit(f"{name}.{inner}", item, depth + 1)
-        elif isinstance(value, list | tuple) and any(isinstance(one, Mapping) for one in value):
+        elif isinstance(value, list | tuple) and any(
+            isinstance(element, Mapping) for element in value
+        ):
             for index, item in enumerate(value):
                 self._visit(f"{name}[{index}]", item, depth + 1)
         elif name in self.numbers:
@@ -72,14 +74,14 @@ class Signals:
             self._list(name, value, numbers, depth)
             self.numbers[name] = numbers
 
-    def _list(self, name: str, value: object, found: list[int], depth: int) -> tuple[int, ...]:
+    def _list(self, name: str, value: object, numbers: list[int], depth: int) -> tuple[int, ...]:
         """Append the numbers of a value; return its shape, which the items of a list must share."""
         if not isinstance(value, list | tuple):
-            found.append(self._number(name, value, len(found)))
+            numbers.append(self._number(name, value, len(numbers)))
             return ()
         if depth > _MOST_DEPTH:
             self._fail(f"is nested too deeply in {shown(name)}")
-        shapes = {self._list(name, one, found, depth + 1) for one in value}
+        shapes = {self._list(name, element, numbers, depth + 1) for element in value}
         if len(shapes) > 1:
             self._fail(f"has lists of different lengths, or numbers beside lists, in {shown(name)}")
         return (len(value), *next(iter(shapes), ()))

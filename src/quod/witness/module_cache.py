@@ -46,10 +46,10 @@ def module_of(
         "circom wasm", version("wasmtime"), CONFIGURATION, platform.machine(),
         hashlib.sha256(wasm).digest(),
     )  # fmt: skip
-    found = kept.get(key)
-    if found is not None:
+    cached = kept.get(key)
+    if cached is not None:
         try:
-            return wasmtime.Module.deserialize(engine(), found)
+            return wasmtime.Module.deserialize(engine(), cached)
         except wasmtime.WasmtimeError:
             # The cached code is for a CPU with other features.
             kept.discard(key)

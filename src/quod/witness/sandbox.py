@@ -66,8 +66,8 @@ class Sandbox:
     def ask(self, function: str, *arguments: int) -> int:
         """Call a function of the circuit that returns a number."""
         with self._told():
-            found = _exported(self._circuit.exports(self.store), function, wasmtime.Func)
-            return int(found(self.store, *arguments))
+            exported = _exported(self._circuit.exports(self.store), function, wasmtime.Func)
+            return int(exported(self.store, *arguments))
 
     def prime(self, words: int) -> int:
         """Return the circuit's prime, which has `words` 32-bit words."""
@@ -77,12 +77,12 @@ class Sandbox:
     def calculate(self, records: bytes, head: bytes, words: int, wires: int) -> bytearray:
         """Compute a witness of `wires` values from input `records`; return it after `head`."""
         size = len(records) + len(head) + 4 * words * wires
-        more = -(-size // PAGE) - 1
+        extra_pages = -(-size // PAGE) - 1
         if size > self._limits.memory_bytes:
             raise self._too_much("memory")
         with self._told():
-            if more > 0:
-                self._memory.grow(self.store, more)
+            if extra_pages > 0:
+                self._memory.grow(self.store, extra_pages)
             self._memory.write(self.store, bytearray(records + head), 0)
         self._run("calculate", len(records), words, len(records) + len(head), wires)
         return self._memory.read(self.store, len(records), size)
@@ -94,7 +94,7 @@ class Sandbox:
     def _run(self, function: str, *arguments: int) -> None:
         with self._told():
             called = _exported(self._glue, function, wasmtime.Func)
-            called(self.store, *(_signed(one) for one in arguments))
+            called(self.store, *(_signed(argument) for argument in arguments))
 
     @contextmanager
     def _told(self) -> Iterator[None]:
@@ -136,8 +136,8 @@ class Sandbox:
     def _lines(self) -> list[tuple[str, int]]:
         messages = _exported(self._runtime, "messages", wasmtime.Memory)
         said = messages.read(self.store, 0, self._kept("end"))
-        found = _LINE.findall(said)[:_MOST_LINES]
-        return [(template.decode(), int(line)) for template, line in found]
+        matches = _LINE.findall(said)[:_MOST_LINES]
+        return [(template.decode(), int(line)) for template, line in matches]
 
     def _kept(self, name: str) -> int:
         return int(_exported(self._runtime, name, wasmtime.Global).value(self.store))
@@ -152,9 +152,9 @@ class Sandbox:
 
 
 def _exported(exports: Mapping[str, object], name: str, kind: type[T]) -> T:
-    found = exports[name]
-    assert isinstance(found, kind)
-    return found
+    export = exports[name]
+    assert isinstance(export, kind)
+    return export
 
 
 def _signed(number: int) -> int:
