@@ -53,13 +53,13 @@ def low_bits(system: BitSystem, signal: Signal | int, count: int | None = None) 
         return strict_bits(system, value)
     most = system.prime.bit_length() - 1
     count = whole_number("the count of bits", count, 1, most)
-    found = [system.hint_bit(value, position) for position in range(count)]
-    for bit in found:
+    bits = [system.hint_bit(value, position) for position in range(count)]
+    for bit in bits:
         system.boolean(bit)
-    system.assert_equal(system.pack(found), value)
+    system.assert_equal(system.pack(bits), value)
     if value.constant is None:
         system.declare_at_most(value, (1 << count) - 1)
-    return found
+    return bits
 
 
 def strict_bits(system: BitSystem, signal: Signal | int) -> list[Signal]:
@@ -72,7 +72,7 @@ def strict_bits(system: BitSystem, signal: Signal | int) -> list[Signal]:
     value = signal_of(system, signal)
     last: Signal | None = None
     run: list[Signal] = []
-    found: list[Signal] = []
+    bits: list[Signal] = []
     most = system.prime - 1
     for position in reversed(range(most.bit_length())):
         if most >> position & 1:
@@ -81,8 +81,8 @@ def strict_bits(system: BitSystem, signal: Signal | int) -> list[Signal]:
             run.append(bit)
         else:
             if run:
-                product, *rest = run + ([] if last is None else [last])
-                for other in rest:
+                product, *others = run + ([] if last is None else [last])
+                for other in others:
                     product = system.multiply(product, other)
                 last, run = product, []
             bit = system.hint_bit(value, position)
@@ -90,7 +90,7 @@ def strict_bits(system: BitSystem, signal: Signal | int) -> list[Signal]:
             system.enforce(system.one - must_be_zero - bit, bit, system.zero)
             # `must_be_zero` is a product of bits.
             system.declare_at_most(bit, 1)
-        found.append(bit)
-    found.reverse()
-    system.enforce(system.zero, system.zero, system.pack(found) - value)
-    return found
+        bits.append(bit)
+    bits.reverse()
+    system.enforce(system.zero, system.zero, system.pack(bits) - value)
+    return bits

@@ -37,9 +37,9 @@ def own_circuit(module: str, name: str, curve: str) -> Circuit:
     curve = curve_named(curve).name
     cache = CompileCache()
     key = key_of("circuit", sources.digest(), module, name, curve)
-    found = kept(cache, key, lambda data: _read(data, module, name, curve))
-    if found is not None:
-        return found
+    cached = kept(cache, key, lambda data: _read(data, module, name, curve))
+    if cached is not None:
+        return cached
     circuit = _traced(module, name, curve)
     circuit.prepare()
     cache.put(key, _written(circuit))
@@ -54,7 +54,14 @@ def _written(circuit: Circuit) -> bytes:
     program, arrays = program_parts(circuit.program.runner.program, circuit.system)
     counts = circuit.counts
     inputs = [
-        [own.name, own.wires, own.bits, own.single, own.public] for own in circuit.inputs.values()
+        [
+            declaration.name,
+            declaration.wires,
+            declaration.bits,
+            declaration.single,
+            declaration.public,
+        ]
+        for declaration in circuit.inputs.values()
     ]
     shape = circuit.shape
     for side in shape.sides:
@@ -69,8 +76,8 @@ def _read(data: bytes, module: str, name: str, curve: str) -> Circuit:
     a, b, c = (Side(*arrays[at : at + 3]) for at in (4, 7, 10))
     program = program_from(facts["program"], arrays[:4], (), curve_named(curve).fr)
     inputs = {
-        own: Input(own, wires, bits=bits, single=single, public=public)
-        for own, wires, bits, single, public in facts["inputs"]
+        name_of_input: Input(name_of_input, wires, bits=bits, single=single, public=public)
+        for name_of_input, wires, bits, single, public in facts["inputs"]
     }
     shape = Shape(coefficients, (a, b, c))
     counts = Counts(*facts["counts"])

@@ -38,29 +38,29 @@ class UnsatisfiedError(InputError):
 
     def __init__(self, failures: list[Failure], constraints: int, where: str = "") -> None:
         self.failures = failures
-        rest = len(failures) - 1
-        more = f", and {rest} more of {constraints} constraints" if rest else ""
-        super().__init__(f"{where}{failures[0]}{more}")
+        others = len(failures) - 1
+        summary = f", and {others} more of {constraints} constraints" if others else ""
+        super().__init__(f"{where}{failures[0]}{summary}")
 
 
 def failing_rows(system: ConstraintSystem, values: list[int]) -> list[int]:
     """Return the rows that fail, for values in the order of `quod.r1cs.witness_program.replay`."""
-    found = []
+    failing = []
     for row in range(len(system.row_paths)):
         a, b, c = _sums(system, row, values)
         if (a * b - c) % system.prime:
-            found.append(row)
-    return found
+            failing.append(row)
+    return failing
 
 
 def failures_of(system: ConstraintSystem, values: list[int], rows: Iterable[int]) -> list[Failure]:
     """Describe constraints that fail: row, namespace, line of code, and the values a, b and c."""
-    found = []
+    failures = []
     for row in rows:
-        a, b, c = (own % system.prime for own in _sums(system, row, values))
+        a, b, c = (total % system.prime for total in _sums(system, row, values))
         code = place(system.row_codes[row], system.row_instructions[row])
-        found.append(Failure(row, path_name(system, system.row_paths[row]), code, a, b, c))
-    return found
+        failures.append(Failure(row, path_name(system, system.row_paths[row]), code, a, b, c))
+    return failures
 
 
 def _sums(system: ConstraintSystem, row: int, values: list[int]) -> list[int]:

@@ -115,8 +115,8 @@ class Circuit:
         `InputError` for inputs that do not fit the circuit. The first witness is computed step by
         step in Python; for a large circuit a compiled program computes later ones (`prepare`).
         """
-        (found,) = self.witnesses([inputs], check=check)
-        return found
+        (witness,) = self.witnesses([inputs], check=check)
+        return witness
 
     def witnesses(
         self, inputs: Sequence[Inputs], *, check: bool = True, device: DeviceChoice | None = None
@@ -128,25 +128,28 @@ class Circuit:
         there, and `values` copies them. A GPU pays for hundreds of inputs; for one it is slower
         than the CPU. Errors about one of several inputs begin with its index, ``inputs[3]``.
         """
-        given = list(inputs)
+        batch = list(inputs)
         where = None if device is None else resolve_device(device)
-        if not given:
+        if not batch:
             return []
         if where is not None and not in_host_memory(where):
-            return self._resident(given, where, check=check)
-        found = self.program.values(given)
+            return self._resident(batch, where, check=check)
+        values = self.program.values(batch)
         if check:
-            self._refuse_failing(self._failing(found), lambda at: found[at])
-        return [Witness(OF_A_CIRCUIT, self.curve, own, own.nbytes) for own in found]
+            self._refuse_failing(self._failing(values), lambda at: values[at])
+        return [
+            Witness(OF_A_CIRCUIT, self.curve, wire_values, wire_values.nbytes)
+            for wire_values in values
+        ]
 
     def _resident(
         self, inputs: Sequence[Inputs], device: AnyDevice, *, check: bool
     ) -> list[Witness]:
-        found, memories = self.program.resident(inputs, device)
+        witnesses, memories = self.program.resident(inputs, device)
         if check:
-            failing = self.program.failing_in(memories, len(found[0]), device)
-            self._refuse_failing(failing, lambda at: found[at].values)
-        return list(found)
+            failing = self.program.failing_in(memories, len(witnesses[0]), device)
+            self._refuse_failing(failing, lambda at: witnesses[at].values)
+        return list(witnesses)
 
     def _refuse_failing(self, failing: list[list[int]], values: Callable[[int], Words]) -> None:
         """Raise UnsatisfiedError for the first witness with failing rows, if there is one."""
@@ -167,8 +170,8 @@ class Circuit:
     def values(self, inputs: Inputs) -> list[int]:
         """Compute a witness as integers, step by step and unchecked; see `witness`."""
         system = self.system
-        given = input_values(system.inputs, inputs, system.prime)
-        return replay.in_order(system, replay.replayed(system, given))
+        wire_values = input_values(system.inputs, inputs, system.prime)
+        return replay.in_order(system, replay.replayed(system, wire_values))
 
     def check(self, witness: Witness | Sequence[int]) -> list[Failure]:
         """Return the constraints that a witness, or its integers, does not satisfy.
@@ -278,12 +281,12 @@ def trace(function: Callable[[ConstraintSystem], object], curve: str = "bn254") 
     """
     check_function("a circuit", function)
     system = ConstraintSystem(curve)
-    found = function(system)
-    if isinstance(found, Generator | Coroutine | AsyncGenerator):
-        if not isinstance(found, AsyncGenerator):
-            found.close()
+    returned = function(system)
+    if isinstance(returned, Generator | Coroutine | AsyncGenerator):
+        if not isinstance(returned, AsyncGenerator):
+            returned.close()
         raise InputError(
-            f"the circuit's function gave {shown_kind(found)} and has not run: it must not await "
-            "or yield"
+            f"the circuit's function gave {shown_kind(returned)} and has not run: it must not "
+            "await or yield"
         )
     return Circuit(system)

@@ -27,12 +27,12 @@ def circuit_hash(matrices: Sequence[SparseMatrix], public: int, wires: int, size
     """
     inputs, constraints = public + 1, matrices[0].rows
     counts = (inputs, wires - inputs, constraints)
-    found = hashlib.blake2s(b"".join(count.to_bytes(8, "big") for count in counts))
+    hasher = hashlib.blake2s(b"".join(count.to_bytes(8, "big") for count in counts))
     streams = [_stream(matrix, inputs, size) for matrix in matrices]
     for row in range(constraints):
         for stream in streams:
-            found.update(stream[row])
-    return found.hexdigest()
+            hasher.update(stream[row])
+    return hasher.hexdigest()
 
 
 def _stream(matrix: SparseMatrix, inputs: int, size: int) -> list[bytes]:
@@ -42,8 +42,8 @@ def _stream(matrix: SparseMatrix, inputs: int, size: int) -> list[bytes]:
     is_input = matrix.column < inputs
     terms["kind"] = np.where(is_input, b"I", b"A")
     terms["number"] = np.where(is_input, matrix.column, matrix.column.astype(np.int64) - inputs)
-    own = np.ascontiguousarray(matrix.value, "<u4").view(np.uint8).reshape(-1, size)
-    terms["value"] = own[:, ::-1]
+    value_bytes = np.ascontiguousarray(matrix.value, "<u4").view(np.uint8).reshape(-1, size)
+    terms["value"] = value_bytes[:, ::-1]
     data, width = terms.tobytes(), kind.itemsize
     return [
         (end - start).to_bytes(8, "big") + data[start * width : end * width]

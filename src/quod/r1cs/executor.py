@@ -104,10 +104,10 @@ class ProgramRunner:
     def _check_written(self, out: Buffer) -> None:
         device, size = self.device, self.modulus.bytes
         look, count = device.compile(count_unwritten, words=self.modulus.words), out.nbytes // size
-        found = unwritten(min(count, _LOOKING), 1)
-        groups = -(-len(found) // device.lanes)
-        device.launch(look, groups, count, len(found), out, found)
-        if found.any():
+        unwritten_counts = unwritten(min(count, _LOOKING), 1)
+        groups = -(-len(unwritten_counts) // device.lanes)
+        device.launch(look, groups, count, len(unwritten_counts), out, unwritten_counts)
+        if unwritten_counts.any():
             raise not_written(device, "witnesses")
 
     @property
@@ -162,10 +162,12 @@ class ProgramRunner:
             check_written(device, "the values of a witness", reached)
             first = last
             if number < len(program.calls):
-                given = self._arguments(program.calls[number], width, values, count)
+                arguments = self._arguments(program.calls[number], width, values, count)
                 for at in np.flatnonzero(flags[:count] == 0).tolist():
                     with said_of(places[at], len(inputs)):
-                        self._call(program.calls[number], given[at], elements, *divmod(at, width))
+                        self._call(
+                            program.calls[number], arguments[at], elements, *divmod(at, width)
+                        )
         self._gather(program.outputs, width, values, out, count)
         divides: NDArray[np.bool_] = flags[:count] != 0
         return divides
@@ -189,7 +191,7 @@ class ProgramRunner:
         program, modulus = self.program, self.modulus
         count = len(program.element_wires)
         elements = np.zeros((groups * width, max(1, program.elements), modulus.words), np.uint32)
-        numbers = [number for own, _ in inputs for number in own]
+        numbers = [number for elements_of_input, _ in inputs for number in elements_of_input]
         if numbers:
             words = integers_to_words(modulus, numbers)
             elements[: len(inputs), :count] = words.reshape(len(inputs), count, modulus.words)
@@ -201,17 +203,17 @@ class ProgramRunner:
 
     def _arguments(self, call: Call, width: int, values: Any, inputs: int) -> Words:
         """The arguments of a hint for each input: (inputs, arguments, words) integers."""
-        given = unwritten(inputs, len(call.arguments), self.modulus.words)
+        arguments = unwritten(inputs, len(call.arguments), self.modulus.words)
         if call.arguments:
             registers = np.array(call.arguments, np.uint32)
-            self._gather(registers, width, values, given, inputs, are_integers=True)
-            check_written(self.device, "the arguments of a hint", given)
-        return given
+            self._gather(registers, width, values, arguments, inputs, are_integers=True)
+            check_written(self.device, "the arguments of a hint", arguments)
+        return arguments
 
-    def _call(self, call: Call, given: Words, elements: Words, group: int, lane: int) -> None:
+    def _call(self, call: Call, arguments: Words, elements: Words, group: int, lane: int) -> None:
         """Call a hint for one input; callers skip inputs that divide by 0."""
         modulus = self.modulus
-        results = hinted(call.hint, words_to_integers(modulus, given), modulus.value)
+        results = hinted(call.hint, words_to_integers(modulus, arguments), modulus.value)
         elements[group, list(call.results), lane] = integers_to_words(modulus, results)
 
 
@@ -230,7 +232,7 @@ class RowChecker:
         self._host_tables = (
             np.concatenate([*ends, starts[-1:]]).astype(np.uint32), _filled(columns),
             _filled(numbers),
-            _filled(from_integers(modulus, [own * radix for own in coefficients])),
+            _filled(from_integers(modulus, [coefficient * radix for coefficient in coefficients])),
         )  # fmt: skip
 
     @property
@@ -256,7 +258,7 @@ class RowChecker:
         witnesses: `count` witnesses of `wires` integers each, in host or device memory.
         """
         device, size = self.device, wires * self.modulus.bytes
-        found = np.empty((count, self.rows), np.bool_)
+        mask = np.empty((count, self.rows), np.bool_)
         compiled = device.compile(failing_rows, modulus=self.modulus)
         for start, stop in _parts(device, count, size):
             failing = unwritten(stop - start, self.rows, 1)
@@ -270,8 +272,8 @@ class RowChecker:
                 *self._tables, part, failing,
             )  # fmt: skip
             check_written(device, "which constraints fail", failing)
-            found[start:stop] = failing[..., 0] != 0
-        return found
+            mask[start:stop] = failing[..., 0] != 0
+        return mask
 
 
 def _most_bytes(device: AnyDevice) -> int:
@@ -307,5 +309,5 @@ def _filled(array: NDArray[np.uint32]) -> NDArray[np.uint32]:
 
 def _by_group(rows: NDArray[np.uint32], groups: int) -> NDArray[np.uint32]:
     """Rearrange a row per input to (group, index, instance)."""
-    own = rows.reshape(groups, -1, *rows.shape[1:])
-    return np.ascontiguousarray(np.swapaxes(own, 1, 2))
+    grouped = rows.reshape(groups, -1, *rows.shape[1:])
+    return np.ascontiguousarray(np.swapaxes(grouped, 1, 2))

@@ -16,39 +16,42 @@ InputNumbers = tuple[list[int], int]
 """Inputs as `checked_inputs` returns them: the elements, and all bits as one integer."""
 
 
-def checked_inputs(declared: Mapping[str, Input], given: Inputs, prime: int) -> InputNumbers:
+def checked_inputs(declared: Mapping[str, Input], inputs: Inputs, prime: int) -> InputNumbers:
     """Validate inputs and return their elements, and the bits of bit inputs as one integer.
 
     The first input's bits are the least significant. InputError for a missing or unknown input, a
     list of the wrong length, a value that is not an integer or not below the prime, and a number
     with more bits than its input.
     """
-    if not isinstance(given, Mapping):
-        raise InputError(f"inputs are a dict of numbers by their names, not {shown_kind(given)}")
-    if given.keys() != declared.keys():
+    if not isinstance(inputs, Mapping):
+        raise InputError(f"inputs are a dict of numbers by their names, not {shown_kind(inputs)}")
+    if inputs.keys() != declared.keys():
         for name in declared:
-            if name not in given:
+            if name not in inputs:
                 raise InputError(f"the input {name!r} is missing; give each of {_listed(declared)}")
-        for name in given:
+        for name in inputs:
             if name not in declared:
                 raise InputError(f"the circuit has no input {name!r}, only {_listed(declared)}")
     elements: list[int] = []
     bits = count = 0
-    for name, own in declared.items():
-        value = given[name]
-        if own.bits:
+    for name, declaration in declared.items():
+        value = inputs[name]
+        if declaration.bits:
             number = whole_number(f"the input {name!r}", value)
-            if number < 0 or number >> len(own.wires):
-                raise InputError(f"the input {name!r} must be a number of {len(own.wires)} bits")
+            if number < 0 or number >> len(declaration.wires):
+                raise InputError(
+                    f"the input {name!r} must be a number of {len(declaration.wires)} bits"
+                )
             bits |= number << count
-            count += len(own.wires)
-        elif own.single:
+            count += len(declaration.wires)
+        elif declaration.single:
             elements.append(_element(f"the input {name!r}", value, prime))
         else:
             numbers = list(in_order(f"the input {name!r}", value))
-            if len(numbers) != len(own.wires):
+            if len(numbers) != len(declaration.wires):
                 raise InputError(
-                    f"the input {name!r} is {len(own.wires)} numbers, and {len(numbers)} are given"
+                    f"the input {name!r} is {len(declaration.wires)} numbers, "
+                    f"and {len(numbers)} are given"
                 )
             for at, number in enumerate(numbers):
                 elements.append(_element(f"number {at} of the input {name!r}", number, prime))
@@ -56,14 +59,14 @@ def checked_inputs(declared: Mapping[str, Input], given: Inputs, prime: int) -> 
 
 
 def all_checked(
-    declared: Mapping[str, Input], given: Sequence[Inputs], prime: int
+    declared: Mapping[str, Input], batch: Sequence[Inputs], prime: int
 ) -> list[InputNumbers]:
     """Validate several sets of inputs; an error names the index of its set."""
-    found = []
-    for at, one in enumerate(given):
-        with said_of(at, len(given)):
-            found.append(checked_inputs(declared, one, prime))
-    return found
+    checked = []
+    for at, inputs in enumerate(batch):
+        with said_of(at, len(batch)):
+            checked.append(checked_inputs(declared, inputs, prime))
+    return checked
 
 
 @contextmanager
@@ -83,18 +86,20 @@ def place_of(at: int, count: int) -> str:
     return f"inputs[{at}]: " if count > 1 else ""
 
 
-def input_values(declared: Mapping[str, Input], given: Inputs, prime: int) -> list[tuple[int, int]]:
+def input_values(
+    declared: Mapping[str, Input], inputs: Inputs, prime: int
+) -> list[tuple[int, int]]:
     """Return pairs of wire and value for all inputs; raises the errors of `checked_inputs`."""
-    elements, bits = checked_inputs(declared, given, prime)
-    rest = iter(elements)
-    found: list[tuple[int, int]] = []
-    for own in declared.values():
-        if own.bits:
-            found += [(wire, bits >> at & 1) for at, wire in enumerate(own.wires)]
-            bits >>= len(own.wires)
+    elements, bits = checked_inputs(declared, inputs, prime)
+    remaining = iter(elements)
+    pairs: list[tuple[int, int]] = []
+    for declaration in declared.values():
+        if declaration.bits:
+            pairs += [(wire, bits >> at & 1) for at, wire in enumerate(declaration.wires)]
+            bits >>= len(declaration.wires)
         else:
-            found += [(wire, next(rest)) for wire in own.wires]
-    return found
+            pairs += [(wire, next(remaining)) for wire in declaration.wires]
+    return pairs
 
 
 def _element(what: str, value: object, prime: int) -> int:

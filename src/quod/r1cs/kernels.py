@@ -52,11 +52,11 @@ class ReplayArrays(Struct):
 
 def _chosen(k: Builder, op: Value, cases: Cases) -> None:
     """Branch to the case of an operation; cases earlier in the list take fewer comparisons."""
-    (own, run), *others = cases
+    (case, run), *others = cases
     if not others:
         run()
         return
-    with k.if_(op == int(own)) as branch:
+    with k.if_(op == int(case)) as branch:
         run()
     with branch.otherwise():
         _chosen(k, op, others)
@@ -112,35 +112,35 @@ def replay_program(
         def linear() -> None:
             with k.range(0, b, carry=f.carried(f.constant(0))) as summed:
                 place, number = k.load(program.terms, (a + summed.index) * 2, 2)
-                own = f.load(program.coefficients, place) * register_of(number)
-                summed.next(f.carried(summed.carried + own))
+                product = f.load(program.coefficients, place) * register_of(number)
+                summed.next(f.carried(summed.carried + product))
             f.store(values, target, summed.results)
 
         def bit() -> None:
             (word,) = k.load(values, place(registers, a) * words + (b >> 6))
-            own = word >> (b & 63).cast(types.u64) & 1
-            f.store(values, target, chosen(own != 0))
+            value = word >> (b & 63).cast(types.u64) & 1
+            f.store(values, target, chosen(value != 0))
 
         def integer() -> None:
             f.store(values, target, register_of(a) * f.constant(inverse))
 
         def guard() -> None:
-            own = register_of(a)
-            is_zero = f.is_zero(own)
+            value = register_of(a)
+            is_zero = f.is_zero(value)
             with k.if_(is_zero & (b != 0)):
                 k.store(arrays.flags, k.global_id(), k.constant(1, types.u32))
-            f.store(values, target, f.select(is_zero, f.one(), own))
+            f.store(values, target, f.select(is_zero, f.one(), value))
 
         def invert() -> None:
             f.store(values, target, f.inverse(register_of(a)))
 
         def unless_zero() -> None:
-            own = register_of(b)
-            f.store(values, target, f.select(f.is_zero(register_of(a)), f.constant(0), own))
+            value = register_of(b)
+            f.store(values, target, f.select(f.is_zero(register_of(a)), f.constant(0), value))
 
         def element() -> None:
-            own = f.load(arrays.elements, place(counts.elements, a))
-            f.store(values, target, own * f.constant(modulus.montgomery_radix))
+            integer = f.load(arrays.elements, place(counts.elements, a))
+            f.store(values, target, integer * f.constant(modulus.montgomery_radix))
 
         def input_bit() -> None:
             (word,) = k.load(arrays.bits, place(counts.bit_words, a >> 5))
@@ -181,8 +181,8 @@ def witness_values(
         (register_,) = k.load(outputs, at - number * wires)
         group = number // width
         place = (group * registers + register_) * width + (number - group * width)
-        own = f.load(values, place)
-        f.store(out, at, own if are_integers else own * f.constant(inverse))
+        value = f.load(values, place)
+        f.store(out, at, value if are_integers else value * f.constant(inverse))
 
 
 @kernel
@@ -233,8 +233,8 @@ def failing_rows(
             with k.range(start, stop, carry=f.carried(f.constant(0))) as loop:
                 (column,) = k.load(columns, loop.index)
                 (which,) = k.load(numbers, loop.index)
-                own = f.load(coefficients, which) * f.load(witness, number * wires + column)
-                loop.next(f.carried(loop.carried + own))
+                product = f.load(coefficients, which) * f.load(witness, number * wires + column)
+                loop.next(f.carried(loop.carried + product))
             sums.append(loop.results)
         a, b, c = sums
         holds = f.is_zero(a * b - c)

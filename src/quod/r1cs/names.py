@@ -24,8 +24,8 @@ def wire_name(system: ConstraintSystem, wire: int) -> str:
     if wire < 0:
         return system.public_names[-wire - 1]
     path = path_name(system, system.wire_paths[wire - 1])
-    own = system.wire_names.get(wire, f"wire {wire}")
-    return f"{path}/{own}" if path else own
+    name = system.wire_names.get(wire, f"wire {wire}")
+    return f"{path}/{name}" if path else name
 
 
 def symbols(system: ConstraintSystem) -> str:

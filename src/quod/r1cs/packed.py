@@ -20,10 +20,10 @@ _KINDS = {"<u4": np.uint32, "<i8": np.int64}
 
 def pack(facts: object, arrays: Sequence[NDArray[Any]]) -> bytes:
     """Serialise facts that JSON can represent, and arrays of uint32 and int64."""
-    little = [np.ascontiguousarray(own, own.dtype.newbyteorder("<")) for own in arrays]
-    kinds = [[own.dtype.str, own.shape] for own in little]
+    little = [np.ascontiguousarray(array, array.dtype.newbyteorder("<")) for array in arrays]
+    kinds = [[array.dtype.str, array.shape] for array in little]
     head = json.dumps([facts, kinds]).encode()
-    return b"".join([_LENGTH.pack(len(head)), head, *(own.tobytes() for own in little)])
+    return b"".join([_LENGTH.pack(len(head)), head, *(array.tobytes() for array in little)])
 
 
 def unpack(data: bytes) -> tuple[Any, list[NDArray[Any]]]:
@@ -37,9 +37,9 @@ def unpack(data: bytes) -> tuple[Any, list[NDArray[Any]]]:
     for kind, shape in kinds:
         native = _KINDS[kind]
         count = int(np.prod(shape, dtype=np.int64))
-        own = np.frombuffer(data, kind, count, start).astype(native)
-        arrays.append(own.reshape(shape))
-        start += count * own.itemsize
+        array = np.frombuffer(data, kind, count, start).astype(native)
+        arrays.append(array.reshape(shape))
+        start += count * array.itemsize
     if start != len(data):
         raise ValueError(f"{len(data) - start} bytes behind the last array")
     return facts, arrays

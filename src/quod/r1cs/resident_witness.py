@@ -65,18 +65,18 @@ class ResidentWitness(Witness):
 
     @cached_property
     def values(self) -> Words:
-        found = self.first(len(self))
+        copy = self.first(len(self))
         # What is written here would not reach the memory.
-        found.flags.writeable = False
-        return found
+        copy.flags.writeable = False
+        return copy
 
     def first(self, count: int) -> Words:
         """Copy the first `count` values to the host; InputError if there are fewer."""
         count = whole_number("the count of values", count, 0, len(self))
-        found = unwritten(count, self._modulus.words)
-        self.device.download(self.memory.slice(0, found.nbytes), found)
-        check_written(self.device, "a copy of a witness", found)
-        return found
+        copy = unwritten(count, self._modulus.words)
+        self.device.download(self.memory.slice(0, copy.nbytes), copy)
+        check_written(self.device, "a copy of a witness", copy)
+        return copy
 
 
 class ResidentWitnesses:
@@ -103,17 +103,17 @@ class ResidentWitnesses:
         """
         memories, divide = self._runner.run_resident(inputs)
         row = sum(memory.nbytes for memory in memories) // len(inputs)
-        found = [
+        witnesses = [
             ResidentWitness(
                 self._curve, self._device, memory.slice(at, at + row), self._modulus
             )
             for memory in memories for at in range(0, memory.nbytes, row)
         ]  # fmt: skip
-        return found, memories, np.flatnonzero(divide).tolist()
+        return witnesses, memories, np.flatnonzero(divide).tolist()
 
     def failing(self, memories: Sequence[Buffer], wires: int) -> NDArray[np.bool_]:
         """Return a mask (witnesses, rows), true where a witness in the buffers fails a row."""
         row = wires * self._modulus.bytes
         return np.concatenate(
-            [self._checker.failing_of(own, own.nbytes // row, wires) for own in memories]
+            [self._checker.failing_of(buffer, buffer.nbytes // row, wires) for buffer in memories]
         )

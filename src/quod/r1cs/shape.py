@@ -67,7 +67,7 @@ def shape_of(system: ConstraintSystem) -> Shape:
     # Coefficients are few, and their words are made once.
     reduced = {value: value % prime for side in system.values for value in side}
     table = {value: at for at, value in enumerate(dict.fromkeys(reduced.values()))}
-    numbers = {value: table[own] for value, own in reduced.items()}
+    numbers = {value: table[residue] for value, residue in reduced.items()}
 
     def side(which: int) -> Side:
         place = np.array(system.columns[which], np.int64)

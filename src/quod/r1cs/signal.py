@@ -175,22 +175,24 @@ def _foreign() -> InputError:
     return InputError("the signals are of two circuits; a circuit has signals of its own only")
 
 
-def _number(system: Tracing, given: object) -> int:
-    if type(given) is not int:
+def _number(system: Tracing, operand: object) -> int:
+    if type(operand) is not int:
         try:
-            given = whole_number("a number", given)
+            operand = whole_number("a number", operand)
         except InputError:
-            raise InputError(f"an operand is a Signal or an int, not {shown_kind(given)}") from None
-    return given % system.prime
+            raise InputError(
+                f"an operand is a Signal or an int, not {shown_kind(operand)}"
+            ) from None
+    return operand % system.prime
 
 
-def signal_of(system: Tracing, given: object) -> Signal:
+def signal_of(system: Tracing, operand: object) -> Signal:
     """Return a signal or an int as a signal of the circuit; InputError for anything else."""
-    if type(given) is Signal:
-        if given.system is not system:
+    if type(operand) is Signal:
+        if operand.system is not system:
             raise _foreign()
-        return given
-    number = _number(system, given)
+        return operand
+    number = _number(system, operand)
     return Signal(system, (ONE,), (number,)) if number else Signal(system, (), ())
 
 
@@ -200,10 +202,10 @@ def merged_terms(
     """Merge the terms of equal wires, and leave out zeros."""
     if len(set(wires)) == len(wires):
         return wires, coefficients
-    found: dict[int, int] = {}
+    sums: dict[int, int] = {}
     for wire, coefficient in zip(wires, coefficients, strict=True):
-        found[wire] = found.get(wire, 0) + coefficient
-    kept = {wire: rest for wire, value in found.items() if (rest := value % prime)}
+        sums[wire] = sums.get(wire, 0) + coefficient
+    kept = {wire: residue for wire, value in sums.items() if (residue := value % prime)}
     return tuple(kept), tuple(kept.values())
 
 
@@ -221,15 +223,15 @@ def weighted_sum(
     wires: list[int] = []
     coefficients: list[int] = []
     prime = system.prime
-    given = list(in_order("the signals", signals))
-    factors = [1] * len(given) if weights is None else list(in_order("the weights", weights))
-    if len(factors) != len(given):
-        raise InputError(f"{len(given)} signals have {len(factors)} weights")
-    for signal, weight in zip(given, factors, strict=True):
-        own, factor = signal_of(system, signal), _number(system, weight)
+    operands = list(in_order("the signals", signals))
+    factors = [1] * len(operands) if weights is None else list(in_order("the weights", weights))
+    if len(factors) != len(operands):
+        raise InputError(f"{len(operands)} signals have {len(factors)} weights")
+    for signal, weight in zip(operands, factors, strict=True):
+        summand, factor = signal_of(system, signal), _number(system, weight)
         if factor:
-            wires.extend(own.wires)
-            coefficients.extend([k * factor % prime for k in own.coefficients])
+            wires.extend(summand.wires)
+            coefficients.extend([k * factor % prime for k in summand.coefficients])
     kept, values = merged_terms(wires, coefficients, prime)
     return Signal(system, tuple(kept), tuple(values), max(_UNMERGED, 2 * len(kept)))
 

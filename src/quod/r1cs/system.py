@@ -313,9 +313,9 @@ class ConstraintSystem:
         The function takes an int below the prime per argument, and returns an int or a sequence of
         int. It is called for each input, which makes it the slowest way to compute wires.
         """
-        given = tuple(self._known(argument) for argument in arguments)
+        operands = tuple(self._known(argument) for argument in arguments)
         wires = [self._new_wire() for _ in range(whole_number("count", count, 1, MOST_WIRES))]
-        self.steps.append(Hint(wires, function, given))
+        self.steps.append(Hint(wires, function, operands))
         return [self._signal(wire) for wire in wires]
 
     def free(self, *signals: Signal) -> None:
@@ -358,10 +358,10 @@ class ConstraintSystem:
 
     def path_of(self, parent: int, name: str) -> int:
         """Return the number of a namespace within another."""
-        known = self._path_numbers.setdefault((parent, name), len(self.paths))
-        if known == len(self.paths):
+        number = self._path_numbers.setdefault((parent, name), len(self.paths))
+        if number == len(self.paths):
             self.paths.append((parent, name))
-        return known
+        return number
 
     # --- inside
 
@@ -371,9 +371,9 @@ class ConstraintSystem:
     def _signals(self, wires: list[int], single: bool) -> Signal | list[Signal]:
         return self._signal(wires[0]) if single else [self._signal(wire) for wire in wires]
 
-    def _known(self, given: Operand) -> Signal:
+    def _known(self, operand: Operand) -> Signal:
         """Return an operand of a computation; InputError for a wire without a value yet."""
-        signal = signal_of(self, given)
+        signal = signal_of(self, operand)
         if self.unknown and not self.unknown.keys().isdisjoint(signal.wires):
             for wire in merged_terms(signal.wires, signal.coefficients, self.prime)[0]:
                 if wire in self.unknown:
@@ -383,9 +383,9 @@ class ConstraintSystem:
                     )
         return signal
 
-    def _bit(self, given: Operand) -> Signal:
+    def _bit(self, operand: Operand) -> Signal:
         """Return an operand that must be a bit; InputError for another constant."""
-        signal = signal_of(self, given)
+        signal = signal_of(self, operand)
         if (number := signal.constant) not in (None, 0, 1):
             raise InputError(f"{self._here()}: {shown(number)} is no bit")
         return signal
@@ -448,14 +448,14 @@ class ConstraintSystem:
     def _solve(self) -> None:
         """Record that the last row determines its new wire, if it has one in one place."""
         row = len(self.row_paths) - 1
-        found = [
+        unknowns = [
             (wire, side)
             for side in range(3)
             for wire in self.row(side, row)[0]
             if wire in self.unknown
         ]
-        if len(found) == 1:
-            ((wire, side),) = found
+        if len(unknowns) == 1:
+            ((wire, side),) = unknowns
             del self.unknown[wire]
             self.steps.append(Solve(wire, row, side))
 

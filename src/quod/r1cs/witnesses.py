@@ -109,24 +109,24 @@ class WitnessProgram:
                 self._known = kept_program(self._circuit.system)
                 if self._known is None:
                     return self._step_by_step(inputs)
-        given = all_checked(self._circuit.inputs, inputs, self._circuit.field.value)
-        found, divide = self.runner.run(given)
+        checked = all_checked(self._circuit.inputs, inputs, self._circuit.field.value)
+        values, divide = self.runner.run(checked)
         for at in np.flatnonzero(divide).tolist():
             # What follows from a quotient by 0 is as the steps say it.
-            found[at] = self._steps_of(inputs, at)
-        return found
+            values[at] = self._steps_of(inputs, at)
+        return values
 
     def resident(
         self, inputs: Sequence[Inputs], device: AnyDevice
     ) -> tuple[list[ResidentWitness], list[Buffer]]:
         """Compute witnesses in a device's memory; return them and the buffers that have them."""
         circuit = self._circuit
-        given = all_checked(circuit.inputs, inputs, circuit.field.value)
-        found, memories, divide = self._on(device).make(given)
+        checked = all_checked(circuit.inputs, inputs, circuit.field.value)
+        witnesses, memories, divide = self._on(device).make(checked)
         for at in divide:
             # What follows from a quotient by 0 is as the steps say it.
-            device.upload(self._steps_of(inputs, at), into=found[at].memory)
-        return found, memories
+            device.upload(self._steps_of(inputs, at), into=witnesses[at].memory)
+        return witnesses, memories
 
     def failing_in(
         self, memories: Sequence[Buffer], wires: int, device: AnyDevice
@@ -136,29 +136,33 @@ class WitnessProgram:
 
     def _on(self, device: AnyDevice) -> ResidentWitnesses:
         circuit = self._circuit
-        known = self._resident.get(device)
-        if known is None:
-            known = ResidentWitnesses(
+        resident = self._resident.get(device)
+        if resident is None:
+            resident = ResidentWitnesses(
                 device, circuit.curve, circuit.field, self._program, circuit.shape
             )
             # Those that were closed are not held on to.
             others = list(self._resident.items())
-            own = {other: made for other, made in others if not other.space.is_lost}
-            self._resident = {**own, device: known}
-        return known
+            open_devices = {other: cached for other, cached in others if not other.space.is_lost}
+            self._resident = {**open_devices, device: resident}
+        return resident
 
     def _steps_of(self, inputs: Sequence[Inputs], at: int) -> Words:
         with said_of(at, len(inputs)):
-            own: Words = self._step_by_step([inputs[at]])[0]
-        return own
+            values: Words = self._step_by_step([inputs[at]])[0]
+        return values
 
     def _step_by_step(self, inputs: Sequence[Inputs]) -> Words:
         system = self._circuit.system
         values = [
-            in_order(system, replayed(system, input_values(system.inputs, one, system.prime)))
-            for one in inputs
+            in_order(
+                system, replayed(system, input_values(system.inputs, assignment, system.prime))
+            )
+            for assignment in inputs
         ]
-        words = integers_to_words(system.field, [value for one in values for value in one])
+        words = integers_to_words(
+            system.field, [value for wire_values in values for value in wire_values]
+        )
         return words.reshape(len(inputs), -1, system.field.words)
 
     def failing(self, witnesses: Words) -> list[list[int]]:
@@ -168,4 +172,4 @@ class WitnessProgram:
 
 def _places(failing: NDArray[np.bool_]) -> list[list[int]]:
     """Return, per row, the indices at which the mask is true."""
-    return [np.flatnonzero(one).tolist() for one in failing]
+    return [np.flatnonzero(mask).tolist() for mask in failing]

@@ -54,20 +54,20 @@ def tampered(system: ConstraintSystem, count: int, inputs: Inputs, *, seed: int)
 
     UnsatisfiedError if the unchanged witness fails already. See `Circuit.tamper`.
     """
-    given = input_values(system.inputs, inputs, system.prime)
-    right = replayed(system, given)
+    wire_values = input_values(system.inputs, inputs, system.prime)
+    right = replayed(system, wire_values)
     if rows := failing_rows(system, right):
         # A constraint that fails without a change would hide every accepted change.
         raise UnsatisfiedError(failures_of(system, right, rows), len(system.row_paths))
     wires = [wire for step in system.steps for wire in wires_of(step)]
     chance = random.Random(seed)
-    found = []
+    accepted = []
     for wire in wires if count >= len(wires) else chance.sample(wires, count):
         for after in _others(right[wire], system.prime, chance):
             for changed in _changed(system, right, wire, after):
                 if not failing_rows(system, changed):
-                    found.append(_accepted(system, wire, right, changed))
-    return list(dict.fromkeys(found))
+                    accepted.append(_accepted(system, wire, right, changed))
+    return list(dict.fromkeys(accepted))
 
 
 def _changed(
@@ -80,15 +80,15 @@ def _changed(
     for are_asked in (True, False):
         changed, is_again = list(right), True
         for step in system.steps:
-            own = wires_of(step)
+            step_wires = wires_of(step)
             if type(step) is Solve or are_asked:
                 # If a hint fails for changed values, its wires keep their values.
                 with suppress(QuodError):
                     run(system, step, changed)
-            if wire in own:
+            if wire in step_wires:
                 changed[wire] = after
             elif type(step) is not Solve:
-                is_again &= all(changed[each] == right[each] for each in own)
+                is_again &= all(changed[each] == right[each] for each in step_wires)
         yield changed
         if is_again:
             return
@@ -99,8 +99,10 @@ def _others(before: int, prime: int, chance: random.Random) -> list[int]:
 
     They are x + 1, 1 - x (the other bit) and -x; equal ones, and x itself, are left out.
     """
-    given = (before + 1, 1 - before, -before, chance.randrange(prime))
-    return [after for after in dict.fromkeys(each % prime for each in given) if after != before]
+    candidates = (before + 1, 1 - before, -before, chance.randrange(prime))
+    return [
+        after for after in dict.fromkeys(each % prime for each in candidates) if after != before
+    ]
 
 
 def _accepted(

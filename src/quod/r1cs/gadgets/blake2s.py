@@ -89,7 +89,9 @@ def _compressed(
 
 def _mixed(system: ConstraintSystem, left: Word, right: Word, turn: int = 0) -> Word:
     """The exclusive or of two words, rotated right by `turn` bits."""
-    bits = [either_alone(system, one, other) for one, other in zip(left, right, strict=True)]
+    bits = [
+        either_alone(system, bit, other_bit) for bit, other_bit in zip(left, right, strict=True)
+    ]
     return bits[turn:] + bits[:turn]
 
 
@@ -105,17 +107,17 @@ class _Equalities:
         """Add words modulo 2**32; return the sum in new bits."""
         system = self._system
         terms = [(bit, 1 << at) for word in words for at, bit in enumerate(word)]
-        left = weighted(system, terms)
-        if (number := left.constant) is not None:
+        total = weighted(system, terms)
+        if (number := total.constant) is not None:
             return constants(number, _WORD)
         size = (len(words) * ((1 << _WORD) - 1)).bit_length()
         bits = []
         for position in range(size):
-            bits.append(system.hint_bit(left, position))
+            bits.append(system.hint_bit(total, position))
             system.boolean(bits[-1])
         if self._used + size >= self._room:
             self.flush()
-        self._left += left * (1 << self._used)
+        self._left += total * (1 << self._used)
         self._right += system.pack(bits) * (1 << self._used)
         self._used += size
         return [*bits[:_WORD]]

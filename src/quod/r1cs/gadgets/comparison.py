@@ -66,20 +66,20 @@ def assert_bits_at_most(system: ConstraintSystem, bits: Sequence[Operand], most:
     they must be 0 where the constant is. Costs a constraint per run of zeros, and per bit of all
     runs of ones except the last. InputError for a signal that is not shown to be a bit.
     """
-    given = bit_signals(system_over(system), "the bits", bits)
+    signals = bit_signals(system_over(system), "the bits", bits)
     most = whole_number("the greatest number", most, 0)
     last = system.one
-    at = len(given) - 1
-    while at >= 0 and most < (1 << len(given)) - 1:
+    at = len(signals) - 1
+    while at >= 0 and most < (1 << len(signals)) - 1:
         start = at
         if most >> at & 1:
             # Ones that no zero follows bound nothing.
             if not ~most & (1 << at) - 1:
                 return
-            last = system.multiply(last, given[at])
+            last = system.multiply(last, signals[at])
             at -= 1
             continue
         while at >= 0 and not most >> at & 1:
             at -= 1
-        zeros = system.sum(given[at + 1 : start + 1])
+        zeros = system.sum(signals[at + 1 : start + 1])
         system.enforce(zeros, last, system.zero)

@@ -68,11 +68,11 @@ class EdwardsPoints:
         """(0, 1)."""
         return CurvePoint(self.system.zero, self.system.one)
 
-    def point(self, given: Point) -> CurvePoint:
+    def point(self, operand: Point) -> CurvePoint:
         """Return a point of the curve; InputError for signals that are not shown to be one."""
-        x, y = self._coordinates(given)
-        if isinstance(given, CurvePoint):
-            return given
+        x, y = self._coordinates(operand)
+        if isinstance(operand, CurvePoint):
+            return operand
         if (u := x.constant) is None or (v := y.constant) is None:
             raise InputError(
                 f"a point is not shown to be on {self.curve.name}; pass the result of "
@@ -89,12 +89,12 @@ class EdwardsPoints:
         """Declare a private input of two coordinates, constrained to be a point of the curve."""
         return self.assert_on_curve(self.system.private(name, 2))
 
-    def assert_on_curve(self, given: Sequence[Operand]) -> CurvePoint:
+    def assert_on_curve(self, coordinates: Sequence[Operand]) -> CurvePoint:
         """Constrain two coordinates to be a point of the curve, and return it; 3 constraints.
 
         a*x^2 + y^2 = 1 + d*x^2*y^2.
         """
-        x, y = self._coordinates(given)
+        x, y = self._coordinates(coordinates)
         xx, yy = self.system.multiply(x, x), self.system.multiply(y, y)
         self.system.enforce(xx * self.curve.d, yy, xx * self._a + yy - 1)
         return CurvePoint(x, y)
@@ -104,21 +104,21 @@ class EdwardsPoints:
         for a, b in zip(self._coordinates(left), self._coordinates(right), strict=True):
             self.system.assert_equal(a, b)
 
-    def assert_not_small_order(self, given: Point) -> SubgroupPoint:
+    def assert_not_small_order(self, operand: Point) -> SubgroupPoint:
         """Return cofactor * point, whose x is constrained not to be 0; 16 constraints for 8.
 
         The order of the given point is then a multiple of the prime. The cofactor is a power of
         two.
         """
-        point = self.point(given)
+        point = self.point(operand)
         for _ in range(self.curve.cofactor.bit_length() - 1):
             point = self.double(point)
         self.system.assert_nonzero(point.x)
         return SubgroupPoint(*point)
 
-    def negate(self, given: Point) -> CurvePoint:
+    def negate(self, operand: Point) -> CurvePoint:
         """Return -point; no constraint."""
-        x, y = self.point(given)
+        x, y = self.point(operand)
         return CurvePoint(-x, y)
 
     def add(self, left: Point, right: Point) -> CurvePoint:
@@ -129,9 +129,9 @@ class EdwardsPoints:
         # cross = y1*y2 - a*x1*x2 + second - a*first
         return self._quotients(first + second, cross - second + first * self._a, first, second)
 
-    def double(self, given: Point) -> CurvePoint:
+    def double(self, operand: Point) -> CurvePoint:
         """Double a point; 5 constraints."""
-        system, (x, y) = self.system, self.point(given)
+        system, (x, y) = self.system, self.point(operand)
         product = system.multiply(x, y)
         cross = system.multiply(y - x * self._a, x + y)
         return self._quotients(
@@ -153,18 +153,18 @@ class EdwardsPoints:
         """Select `chosen` if the bit is 1, else `other`; 2 constraints, none for constants."""
         selector = signal_of(self.system, bit)
         x, y = (
-            self.system.select(selector, one, zero)
-            for one, zero in zip(self.point(chosen), self.point(other), strict=True)
+            self.system.select(selector, if_one, if_zero)
+            for if_one, if_zero in zip(self.point(chosen), self.point(other), strict=True)
         )
         return CurvePoint(x, y)
 
-    def multiply(self, bits: Sequence[Operand], given: Point) -> CurvePoint:
+    def multiply(self, bits: Sequence[Operand], operand: Point) -> CurvePoint:
         """Multiply any point of the curve by a number, given by its bits, least first.
 
         Costs 23 constraints per two bits. InputError for a signal that is not shown to be a bit.
         `MontgomeryPoints.multiply` costs 8 per bit, for points that are not of small order.
         """
-        point, selectors = self.point(given), bit_signals(self.system, "the bits", bits, least=1)
+        point, selectors = self.point(operand), bit_signals(self.system, "the bits", bits, least=1)
         twice = self.double(point)
         thrice, (zero_x, zero_y) = self.add(twice, point), self.neutral
         selectors += [self.system.zero] * (len(selectors) % _WINDOW)
@@ -204,12 +204,12 @@ class EdwardsPoints:
         base = edwards_pair("the base", self.curve, base)
         result: CurvePoint | None = None
         for at in range(0, len(selectors), 3):
-            own = selectors[at : at + 3]
+            window = selectors[at : at + 3]
             table = [(0, 1)]
-            for _ in range(1 << len(own)):
+            for _ in range(1 << len(window)):
                 table.append(group.add(table[-1], base))
             base = table.pop()
-            x, y = look_up(self.system, own, [[p[0] for p in table], [p[1] for p in table]])
+            x, y = look_up(self.system, window, [[p[0] for p in table], [p[1] for p in table]])
             chosen = CurvePoint(x, y)
             result = chosen if result is None else self.add(result, chosen)
         assert result is not None

@@ -20,13 +20,13 @@ def choose(system: ConstraintSystem, bits: Sequence[Operand], values: Sequence[O
     InputError for a signal that is not shown to be a bit.
     """
     selectors = bit_signals(system_over(system), "the bits", bits, least=1)
-    found = signals(system, "the values", values)
-    if len(found) != 1 << len(selectors):
+    candidates = signals(system, "the values", values)
+    if len(candidates) != 1 << len(selectors):
         raise InputError(f"{len(selectors)} bits choose of {1 << len(selectors)} values")
     for bit in selectors:
-        pairs = zip(found[::2], found[1::2], strict=True)
-        found = [system.select(bit, one, zero) for zero, one in pairs]
-    return found[0]
+        pairs = zip(candidates[::2], candidates[1::2], strict=True)
+        candidates = [system.select(bit, if_one, if_zero) for if_zero, if_one in pairs]
+    return candidates[0]
 
 
 def one_hot(system: ConstraintSystem, index: Operand, count: int) -> list[Signal]:
@@ -40,14 +40,14 @@ def one_hot(system: ConstraintSystem, index: Operand, count: int) -> list[Signal
     def flags(place: int) -> list[int]:
         return [int(at == place) for at in range(count)]
 
-    found = system.hint(flags, [position], count)
-    for at, flag in enumerate(found):
+    hot = system.hint(flags, [position], count)
+    for at, flag in enumerate(hot):
         system.enforce(flag, position - at, system.zero)
-    system.assert_equal(system.sum(found), 1)
+    system.assert_equal(system.sum(hot), 1)
     # All flags but that of the index are 0, so that one is 1.
-    for flag in found:
+    for flag in hot:
         system.declare_at_most(flag, 1)
-    return found
+    return hot
 
 
 def choose_at(system: ConstraintSystem, index: Operand, values: Sequence[Operand]) -> Signal:
@@ -55,12 +55,12 @@ def choose_at(system: ConstraintSystem, index: Operand, values: Sequence[Operand
 
     Costs 2 constraints per value, and 1.
     """
-    given = signals(system_over(system), "the values", values, least=1)
-    flags = one_hot(system, index, len(given))
+    candidates = signals(system_over(system), "the values", values, least=1)
+    flags = one_hot(system, index, len(candidates))
     chosen = system.sum(
-        system.multiply(flag, value) for flag, value in zip(flags, given, strict=True)
+        system.multiply(flag, value) for flag, value in zip(flags, candidates, strict=True)
     )
-    bounds = [system.at_most(value) for value in given]
+    bounds = [system.at_most(value) for value in candidates]
     shown = [bound for bound in bounds if bound is not None]
     return system.declare_at_most(chosen, max(shown)) if len(shown) == len(bounds) else chosen
 
@@ -75,23 +75,23 @@ def look_up(
     which all tables share. InputError for a signal that is not shown to be a bit.
     """
     selectors = bit_signals(system_over(system), "the bits", bits, least=1)
-    first, *rest = selectors
-    if len(rest) >= _MOST_BITS:
+    first, *others = selectors
+    if len(others) >= _MOST_BITS:
         raise InputError(f"a table is chosen from by at most {_MOST_BITS} bits")
     rows = [list(in_order("a table", table)) for table in in_order("the tables", tables)]
     coefficients = [interpolated(row, len(selectors), system.prime) for row in rows]
     products = [system.one]
-    for bit in rest:
+    for bit in others:
         products += [system.multiply(product, bit) for product in products]
-    found = []
+    selected = []
     for row, terms in zip(rows, coefficients, strict=True):
         slope, base = (system.sum(products, terms[start::2]) for start in (1, 0))
-        found.append(base + system.multiply(slope, first))
+        selected.append(base + system.multiply(slope, first))
         most = max(number % system.prime for number in row)
         # Comparisons take no larger numbers, such as coordinates of points.
         if most.bit_length() <= most_size(system):
-            system.declare_at_most(found[-1], most)
-    return found
+            system.declare_at_most(selected[-1], most)
+    return selected
 
 
 def interpolated(values: Sequence[int], bits: int, prime: int) -> list[int]:
@@ -102,9 +102,9 @@ def interpolated(values: Sequence[int], bits: int, prime: int) -> list[int]:
     """
     if len(values) != 1 << bits:
         raise InputError(f"{bits} bits choose of a table of {1 << bits} numbers")
-    found = [whole_number("a number of a table", value) % prime for value in values]
+    weights = [whole_number("a number of a table", value) % prime for value in values]
     for at in range(bits):
-        for place in range(len(found)):
+        for place in range(len(weights)):
             if place >> at & 1:
-                found[place] = (found[place] - found[place ^ 1 << at]) % prime
-    return found
+                weights[place] = (weights[place] - weights[place ^ 1 << at]) % prime
+    return weights

@@ -54,22 +54,22 @@ class MontgomeryPoints:
         # Signed digits of as many bits add up to less than half the order.
         self._most = curve.fr.bits - 2
 
-    def point(self, given: MontgomeryPoint) -> MontgomeryPoint:
+    def point(self, operand: MontgomeryPoint) -> MontgomeryPoint:
         """Return the point; InputError unless it is a `MontgomeryPoint` of this system."""
-        if not isinstance(given, MontgomeryPoint):
+        if not isinstance(operand, MontgomeryPoint):
             raise InputError(
                 f"a point is not shown to be on {self.curve.name}; pass the result of "
                 "from_edwards, or MontgomeryPoint(u, v) if other constraints show it"
             )
-        return MontgomeryPoint(*signals(self.system, "a point", given, 2))
+        return MontgomeryPoint(*signals(self.system, "a point", operand, 2))
 
-    def from_edwards(self, given: Point) -> MontgomeryPoint:
+    def from_edwards(self, operand: Point) -> MontgomeryPoint:
         """Convert a point: u = (1 + y)/(1 - y), v = u/x; 2 constraints for a `SubgroupPoint`.
 
         For another point, one more constraint excludes x = 0: the points (0, 1) and (0, -1) have no
         such v.
         """
-        point = self.edwards.point(given)
+        point = self.edwards.point(operand)
         if not isinstance(point, SubgroupPoint):
             self.system.assert_nonzero(point.x)
         return self._form_of(point)
@@ -79,13 +79,13 @@ class MontgomeryPoints:
         u = self.system.divide(1 + point.y, 1 - point.y)
         return MontgomeryPoint(u, self.system.divide(u, point.x))
 
-    def to_edwards(self, given: MontgomeryPoint, *, nonzero: bool = False) -> CurvePoint:
+    def to_edwards(self, operand: MontgomeryPoint, *, nonzero: bool = False) -> CurvePoint:
         """Convert a point: x = u/v, y = (u - 1)/(u + 1); 3 constraints, one excludes v = 0.
 
         With `nonzero` the caller's constraints exclude it, and 2 remain. The point of order two,
         (0, 0), would leave x free.
         """
-        u, v = self.point(given)
+        u, v = self.point(operand)
         if not flag("nonzero", nonzero):
             self.system.assert_nonzero(v)
         return CurvePoint(self.system.divide(u, v), self.system.divide(u - 1, u + 1))
@@ -103,9 +103,9 @@ class MontgomeryPoints:
             self.system.assert_nonzero(u2 - first.u)
         return self._on_line(self.system.divide(v2 - first.v, u2 - first.u), first, u2)
 
-    def double(self, given: MontgomeryPoint) -> MontgomeryPoint:
+    def double(self, operand: MontgomeryPoint) -> MontgomeryPoint:
         """Double a point; 4 constraints, which no point of order two satisfies."""
-        u, v = point = self.point(given)
+        u, v = point = self.point(operand)
         rise = 3 * self.system.multiply(u, u) + 2 * self.form.a * u + 1
         return self._on_line(self.system.divide(rise, v * (2 * self.form.b)), point, u)
 
@@ -118,7 +118,7 @@ class MontgomeryPoints:
         return MontgomeryPoint(u, v)
 
     def multiply(
-        self, bits: Sequence[Operand], given: Point, *, not_small_order: bool = False
+        self, bits: Sequence[Operand], operand: Point, *, not_small_order: bool = False
     ) -> CurvePoint:
         """Multiply a point by a number with these bits, least first; return it in Edwards form.
 
@@ -129,7 +129,7 @@ class MontgomeryPoints:
         (`EdwardsPoints.assert_not_small_order`).
         """
         system, edwards = self.system, self.edwards
-        point, selectors = edwards.point(given), bit_signals(system, "the bits", bits, least=1)
+        point, selectors = edwards.point(operand), bit_signals(system, "the bits", bits, least=1)
         if not flag("not_small_order", not_small_order) and not isinstance(point, SubgroupPoint):
             edwards.assert_not_small_order(point)
         low, high = selectors[: self._most], selectors[self._most :]
@@ -166,15 +166,15 @@ class MontgomeryPoints:
         total: MontgomeryPoint | None = None
         window = base
         for at in range(0, len(digits), 3):
-            own = digits[at : at + 3]
+            window_digits = digits[at : at + 3]
             points = [
-                self._constant(group.multiply(_signed(number, len(own)), window))
-                for number in range(1 << len(own))
+                self._constant(group.multiply(_signed(number, len(window_digits)), window))
+                for number in range(1 << len(window_digits))
             ]
-            u, v = look_up(system, own, [[p[0] for p in points], [p[1] for p in points]])
+            u, v = look_up(system, window_digits, [[p[0] for p in points], [p[1] for p in points]])
             chosen = MontgomeryPoint(u, v)
             total = chosen if total is None else self.add(total, chosen, distinct=True)
-            window = group.multiply(1 << len(own), window)
+            window = group.multiply(1 << len(window_digits), window)
         assert total is not None
         minus = edwards.constant(group.negate(base))
         result = edwards.add(

@@ -25,10 +25,10 @@ def pack_elements(
 
     The default size is the largest for which every number is below the prime: 253 over BN254.
     """
-    given = bit_signals(system_over(system), "the bits", bits)
+    signals = bit_signals(system_over(system), "the bits", bits)
     most = system.prime.bit_length() - 1
     size = most if size is None else whole_number("size", size, 1, most)
-    return [system.pack(given[at : at + size]) for at in range(0, len(given), size)]
+    return [system.pack(signals[at : at + size]) for at in range(0, len(signals), size)]
 
 
 def unpack_elements(
@@ -36,5 +36,5 @@ def unpack_elements(
 ) -> list[Signal]:
     """Return the bits of numbers, constrained to be below 2**size; size + 1 constraints each."""
     size = whole_number("size", size, 1, system_over(system).prime.bit_length() - 1)
-    given = signals(system, "the elements", elements)
-    return [bit for element in given for bit in system.bits(element, size)]
+    numbers = signals(system, "the elements", elements)
+    return [bit for element in numbers for bit in system.bits(element, size)]

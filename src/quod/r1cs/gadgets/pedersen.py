@@ -30,11 +30,11 @@ def pedersen_point(system: ConstraintSystem, bits: Sequence[Operand]) -> CurvePo
     message = bit_signals(system, "the bits", bits, least=1)
     group, result = edwards_group(BABY_JUBJUB), None
     for segment, start in enumerate(range(0, len(message), SEGMENT)):
-        own = message[start : start + SEGMENT]
-        own += [system.zero] * (-len(own) % WINDOW)
+        segment_bits = message[start : start + SEGMENT]
+        segment_bits += [system.zero] * (-len(segment_bits) % WINDOW)
         base, total = pedersen_generator(segment), None
-        for at in range(0, len(own), WINDOW):
-            *digit, sign = own[at : at + WINDOW]
+        for at in range(0, len(segment_bits), WINDOW):
+            *digit, sign = segment_bits[at : at + WINDOW]
             multiples = [base]
             while len(multiples) < 1 << len(digit):
                 multiples.append(group.add(multiples[-1], base))

@@ -62,7 +62,10 @@ def sha256_compression(
     for at, constant in enumerate(round_constants()):
         with system.namespace(f"round[{at}]"):
             second = _mixed(system, e, (6, 11, 25))
-            chosen = [system.select(bit, one, zero) for bit, one, zero in zip(e, f, g, strict=True)]
+            chosen = [
+                system.select(bit, if_one, if_zero)
+                for bit, if_one, if_zero in zip(e, f, g, strict=True)
+            ]
             parts = [h, second, chosen, words[at]]
             first = _mixed(system, a, (2, 13, 22))
             most = [majority(system, *three) for three in zip(a, b, c, strict=True)]
@@ -77,7 +80,7 @@ def sha256_compression(
 
 def _mixed(system: ConstraintSystem, word: Word, turns: tuple[int, ...], shift: int = 0) -> Word:
     """The exclusive or of a word's rotations by `turns` and, if not 0, its right shift."""
-    parts = [[word[(at + by) % _WORD] for at in range(_WORD)] for by in turns]
+    parts = [[word[(at + turn) % _WORD] for at in range(_WORD)] for turn in turns]
     if shift:
         parts.append(word[shift:] + [system.zero] * shift)
     return [exclusive_or_of_three(system, *bits) for bits in zip(*parts, strict=True)]

@@ -19,36 +19,46 @@ def system_over(system: ConstraintSystem, field: Modulus | None = None) -> Const
 
 
 def signals(
-    system: ConstraintSystem, name: str, given: object, count: int | None = None, *, least: int = 0
+    system: ConstraintSystem,
+    name: str,
+    operands: object,
+    count: int | None = None,
+    *,
+    least: int = 0,
 ) -> list[Signal]:
     """Return signals or numbers as signals.
 
     InputError if there are not `count` of them, or fewer than `least`.
     """
-    found = [signal_of(system, each) for each in in_order(name, given)]
-    if count is not None and len(found) != count:
-        raise InputError(f"{name} must be {count} signals, not {len(found)}")
-    if len(found) < least:
-        raise InputError(f"{name} must be at least {least} signals, not {len(found)}")
-    return found
+    result = [signal_of(system, each) for each in in_order(name, operands)]
+    if count is not None and len(result) != count:
+        raise InputError(f"{name} must be {count} signals, not {len(result)}")
+    if len(result) < least:
+        raise InputError(f"{name} must be at least {least} signals, not {len(result)}")
+    return result
 
 
 def bit_signals(
-    system: ConstraintSystem, name: str, given: object, count: int | None = None, *, least: int = 0
+    system: ConstraintSystem,
+    name: str,
+    operands: object,
+    count: int | None = None,
+    *,
+    least: int = 0,
 ) -> list[Signal]:
     """Signals or numbers that are bits; see `signals`.
 
     InputError for a signal that is not shown to be a bit (`ConstraintSystem.at_most`), and for
     another constant.
     """
-    found = signals(system, name, given, count, least=least)
-    for signal in found:
+    bits = signals(system, name, operands, count, least=least)
+    for signal in bits:
         most = system.at_most(signal)
         if most is None or most > 1:
             if (number := signal.constant) is not None:
                 raise InputError(f"{name} contain {shown(number)}, which is no bit")
             raise InputError(f"{name} contain a signal that {NOT_A_BIT}")
-    return found
+    return bits
 
 
 def most_size(system: ConstraintSystem) -> int:

@@ -45,8 +45,8 @@ class Template:
                 path=r1cs.path,
             )
         # circom numbers all signals: 1, the outputs and inputs of the template, then all others.
-        known = 1 + self.outputs + self.inputs
-        if sorted(r1cs.wire_labels[:known].tolist()) != list(range(known)):
+        labelled = 1 + self.outputs + self.inputs
+        if sorted(r1cs.wire_labels[:labelled].tolist()) != list(range(labelled)):
             raise InputError(
                 "the template has inputs without a wire, which no constraint has; use each, or "
                 "compile with --O0",
@@ -65,13 +65,13 @@ class Template:
             raise MismatchError(
                 f"the template is over {self._file.curve}, the circuit over {system.curve}"
             )
-        given = signals(system, "the inputs of the template", inputs, self.inputs)
+        input_signals = signals(system, "the inputs of the template", inputs, self.inputs)
         with system.namespace(name):
             inner = self._file.wires - 1 - self.outputs - self.inputs
             count = self.outputs + inner
-            made = system.hint(self._values, given, count) if count else []
-            outputs, rest = made[: self.outputs], made[self.outputs :]
-            wires = [system.one, *outputs, *given, *rest]
+            hinted = system.hint(self._values, input_signals, count) if count else []
+            outputs, inner_wires = hinted[: self.outputs], hinted[self.outputs :]
+            wires = [system.one, *outputs, *input_signals, *inner_wires]
             for row in zip(*self._rows, strict=True):
                 a, b, c = (
                     system.sum([wires[at] for at, _ in terms], [value for _, value in terms])

@@ -22,8 +22,8 @@ def allocated(
     count = len(code) // 4
     reads = [_reads(code, terms, at) for at in range(count)]
     last = [-1] * registers
-    for at, own in enumerate(reads):
-        for register in own:
+    for at, operands in enumerate(reads):
+        for register in operands:
             last[register] = at
     for register in (*range(ONE_REGISTER + 1), *kept):
         last[register] = count
@@ -31,15 +31,15 @@ def allocated(
     free: list[int] = []
     used = ONE_REGISTER + 1
     done, done_terms = list(code), list(terms)
-    for at, own in enumerate(reads):
+    for at, operands in enumerate(reads):
         op, d, a, b = code[4 * at : 4 * at + 4]
         if op in _TWO:
             done[4 * at + 2 : 4 * at + 4] = new[a], new[b]
         elif op in _ONE:
             done[4 * at + 2] = new[a]
         elif op == Op.LINEAR:
-            done_terms[2 * a + 1 : 2 * (a + b) : 2] = [new[register] for register in own]
-        free += [new[register] for register in dict.fromkeys(own) if last[register] == at]
+            done_terms[2 * a + 1 : 2 * (a + b) : 2] = [new[register] for register in operands]
+        free += [new[register] for register in dict.fromkeys(operands) if last[register] == at]
         if free:
             new[d] = free.pop()
         else:

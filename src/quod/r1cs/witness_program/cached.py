@@ -32,11 +32,11 @@ _MARSHAL = 2
 def program_of(system: ConstraintSystem) -> Program:
     """Return the program of a system's steps, from the cache or lowered and then cached."""
     cache, key = CompileCache(), _key(system)
-    found = _found(cache, key, system)
-    if found is None:
-        found = lowered(system)
-        cache.put(key, pack(*program_parts(found, system)))
-    return found
+    program = _found(cache, key, system)
+    if program is None:
+        program = lowered(system)
+        cache.put(key, pack(*program_parts(program, system)))
+    return program
 
 
 def kept_program(system: ConstraintSystem) -> Program | None:
@@ -51,13 +51,13 @@ def _found(cache: CompileCache, key: str, system: ConstraintSystem) -> Program |
 
 def _key(system: ConstraintSystem) -> str:
     """The cache key: a digest of everything that lowering reads."""
-    told = (
+    lowering_inputs = (
         system.prime, len(system.wire_paths), len(system.public_names),
-        [(own.bits, own.wires) for own in system.inputs.values()],
+        [(declaration.bits, declaration.wires) for declaration in system.inputs.values()],
         [_described(step) for step in system.steps],
         list(system.columns), list(system.values), list(system.ends),
     )  # fmt: skip
-    return key_of("witness program", sources.digest(), _digest(told))
+    return key_of("witness program", sources.digest(), _digest(lowering_inputs))
 
 
 def _digest(told: Any) -> bytes:
@@ -72,7 +72,11 @@ def _described(step: Step) -> tuple[object, ...]:
     if type(step) is InverseOrZero:
         return "inverse", step.wire, step.signal.wires, step.signal.coefficients
     assert type(step) is Hint
-    return "hint", step.wires, [(own.wires, own.coefficients) for own in step.arguments]
+    return (
+        "hint",
+        step.wires,
+        [(argument.wires, argument.coefficients) for argument in step.arguments],
+    )
 
 
 def program_parts(

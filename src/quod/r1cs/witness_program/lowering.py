@@ -58,11 +58,13 @@ class _Lowering:
     def _inputs(self) -> None:
         self.element_wires: list[int] = []
         self.bit_wires: list[int] = []
-        for own in self.system.inputs.values():
+        for declaration in self.system.inputs.values():
             op, wires = (
-                (Op.INPUT_BIT, self.bit_wires) if own.bits else (Op.INPUT, self.element_wires)
+                (Op.INPUT_BIT, self.bit_wires)
+                if declaration.bits
+                else (Op.INPUT, self.element_wires)
             )
-            for wire in own.wires:
+            for wire in declaration.wires:
                 self.above[wire] = self.emit(op, len(wires), 0)
                 wires.append(wire)
         self.elements = len(self.element_wires)
@@ -81,9 +83,9 @@ class _Lowering:
         if a > b and op in (Op.ADD, Op.MULTIPLY):
             a, b = b, a
         key = (op, a, b)
-        if (found := self.known.get(key)) is None:
-            found = self.known[key] = self.emit(op, a, b)
-        return found
+        if (register := self.known.get(key)) is None:
+            register = self.known[key] = self.emit(op, a, b)
+        return register
 
     def product(self, a: int, b: int) -> int:
         """The register of a * b."""
@@ -104,10 +106,10 @@ class _Lowering:
                 return self.shared(Op.ADD, register, register)
         plus = [register for coefficient, register in terms if coefficient == 1]
         minus = [register for coefficient, register in terms if coefficient == prime - 1]
-        rest = [term for term in terms if term[0] != 1 and term[0] != prime - 1]
+        weighted = [term for term in terms if term[0] != 1 and term[0] != prime - 1]
         total: int | None = None
-        if rest:
-            total = self._sum_of(rest)
+        if weighted:
+            total = self._sum_of(weighted)
         for register in plus:
             total = register if total is None else self.shared(Op.ADD, total, register)
         for register in minus:
@@ -116,24 +118,24 @@ class _Lowering:
 
     def _sum_of(self, terms: Sequence[tuple[int, int]]) -> int:
         key = tuple([part for term in terms for part in term])
-        if (found := self.known.get(key)) is None:
+        if (sum_register := self.known.get(key)) is None:
             start = len(self.terms) // 2
             for coefficient, register in terms:
                 place = self.coefficients.setdefault(coefficient, len(self.coefficients))
                 self.terms += (place, register)
-            found = self.known[key] = self.emit(Op.LINEAR, start, len(terms))
-        return found
+            sum_register = self.known[key] = self.emit(Op.LINEAR, start, len(terms))
+        return sum_register
 
     def power_product(self, monomial: Monomial) -> int:
         """The register of a product of divisors."""
         result = ONE_REGISTER
         for register, exponent in monomial:
-            power, rest = register, exponent
-            while rest:
-                if rest & 1:
+            power, remaining = register, exponent
+            while remaining:
+                if remaining & 1:
                     result = self.product(result, power)
-                rest >>= 1
-                if rest:
+                remaining >>= 1
+                if remaining:
                     power = self.product(power, power)
         return result
 
@@ -151,12 +153,16 @@ class _Lowering:
         common = _NONE
         for below in groups:
             common = _common(common, below)
-        found = []
+        numerators = []
         for below, group in groups.items():
-            own = self.linear([(value, register) for register, value in group.items() if value])
-            if own != ZERO:
-                found.append(self.product(own, self.power_product(_quotient(common, below))))
-        return self.linear([(1, register) for register in found]), common
+            numerator = self.linear(
+                [(value, register) for register, value in group.items() if value]
+            )
+            if numerator != ZERO:
+                numerators.append(
+                    self.product(numerator, self.power_product(_quotient(common, below)))
+                )
+        return self.linear([(1, register) for register in numerators]), common
 
     def of(self, wires: Sequence[int], coefficients: Sequence[int], factor: int = 1) -> list[Term]:
         """The terms of a sum of wires, all times a factor."""
@@ -202,19 +208,23 @@ class _Lowering:
         rows = [system.row(side, step.row) for side in range(3)]
         wires, coefficients = rows[step.side]
         at = wires.index(step.wire)
-        own = coefficients[at]
-        rest = (wires[:at] + wires[at + 1 :], coefficients[:at] + coefficients[at + 1 :])
+        coefficient = coefficients[at]
+        known_terms = (wires[:at] + wires[at + 1 :], coefficients[:at] + coefficients[at + 1 :])
         if step.side == 2:
-            scale = pow(own, -1, prime) if own != 1 else 1
-            return self.combined([*self._product(rows[0], rows[1], scale), *self.of(*rest, -scale)])
+            scale = pow(coefficient, -1, prime) if coefficient != 1 else 1
+            return self.combined(
+                [*self._product(rows[0], rows[1], scale), *self.of(*known_terms, -scale)]
+            )
         other = rows[1 - step.side]
-        terms = [*self.of(*rows[2]), *self._product(rest, other, -1)]
+        terms = [*self.of(*rows[2]), *self._product(known_terms, other, -1)]
         constant = _constant(*other)
         if constant is not None:
-            scale = pow(own * constant, -1, prime) if own * constant % prime else 0
+            scale = pow(coefficient * constant, -1, prime) if coefficient * constant % prime else 0
             return self.combined([(k * scale % prime, *fraction) for k, *fraction in terms])  # type: ignore[misc]
-        scale = pow(own, -1, prime) if own != 1 else 1
-        above, below = self.combined([(k * scale % prime, *more) for k, *more in terms])  # type: ignore[misc]
+        scale = pow(coefficient, -1, prime) if coefficient != 1 else 1
+        above, below = self.combined(
+            [(k * scale % prime, *register_below) for k, *register_below in terms]
+        )  # type: ignore[misc]
         divisor, raised = self.combined(self.of(*other))
         shared = _common(below, raised)
         above = self.product(above, self.power_product(_quotient(shared, below)))
@@ -230,10 +240,10 @@ class _Lowering:
         factor: int,
     ) -> list[Term]:
         """The product of two sums as terms, times a factor."""
-        for one, other in ((left, right), (right, left)):
-            if (constant := _constant(*one)) is not None:
+        for constant_side, varying_side in ((left, right), (right, left)):
+            if (constant := _constant(*constant_side)) is not None:
                 scale = constant * factor % self.prime
-                return self.of(*other, scale) if scale else []
+                return self.of(*varying_side, scale) if scale else []
         a, below = self.combined(self.of(*left))
         b, raised = self.combined(self.of(*right))
         return [(factor % self.prime, self.product(a, b), _times(below, raised))]
@@ -258,16 +268,16 @@ class _Lowering:
             for guard, _ in guards[1:]:
                 prefixes.append(self.emit(Op.MULTIPLY, prefixes[-1], guard))
             inverse = self.emit(Op.INVERT, prefixes[-1], 0)
-            found = []
+            inverses = []
             for at in reversed(range(1, len(guards))):
-                found.append(self.emit(Op.MULTIPLY, inverse, prefixes[at - 1]))
+                inverses.append(self.emit(Op.MULTIPLY, inverse, prefixes[at - 1]))
                 inverse = self.emit(Op.MULTIPLY, inverse, guards[at][0])
-            found.append(inverse)
-            found.reverse()
-            for divisor, own in zip(self.divisors, found, strict=False):
-                self.inverses[divisor] = own
+            inverses.append(inverse)
+            inverses.reverse()
+            for divisor, reciprocal in zip(self.divisors, inverses, strict=False):
+                self.inverses[divisor] = reciprocal
             for (wire, register), single in zip(
-                open_wires, found[len(self.divisors) :], strict=True
+                open_wires, inverses[len(self.divisors) :], strict=True
             ):
                 self._set(wire, self.emit(Op.UNLESS_ZERO, register, single), _NONE)
         self.divisors.clear()
@@ -312,26 +322,26 @@ def _constant(wires: Sequence[int], coefficients: Sequence[int]) -> int | None:
 def _times(left: Monomial, right: Monomial) -> Monomial:
     if not left or not right:
         return left or right
-    found = dict(left)
+    exponents = dict(left)
     for register, exponent in right:
-        found[register] = found.get(register, 0) + exponent
-    return tuple(sorted(found.items()))
+        exponents[register] = exponents.get(register, 0) + exponent
+    return tuple(sorted(exponents.items()))
 
 
 def _common(left: Monomial, right: Monomial) -> Monomial:
     """The least common multiple of two products of divisors."""
     if left == right or not left or not right:
         return left or right
-    found = dict(left)
+    exponents = dict(left)
     for register, exponent in right:
-        found[register] = max(found.get(register, 0), exponent)
-    return tuple(sorted(found.items()))
+        exponents[register] = max(exponents.get(register, 0), exponent)
+    return tuple(sorted(exponents.items()))
 
 
-def _quotient(whole: Monomial, part: Monomial) -> Monomial:
-    if not part:
-        return whole
-    found = dict(whole)
-    for register, exponent in part:
-        found[register] -= exponent
-    return tuple((register, exponent) for register, exponent in found.items() if exponent)
+def _quotient(dividend: Monomial, divisor: Monomial) -> Monomial:
+    if not divisor:
+        return dividend
+    exponents = dict(dividend)
+    for register, exponent in divisor:
+        exponents[register] -= exponent
+    return tuple((register, exponent) for register, exponent in exponents.items() if exponent)

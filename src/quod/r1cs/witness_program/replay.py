@@ -63,7 +63,11 @@ def run(system: ConstraintSystem, step: Step, values: list[int]) -> None:
     elif type(step) is Hint:
         for wire, value in zip(
             step.wires,
-            hinted(step, [_value(system, own, values) for own in step.arguments], system.prime),
+            hinted(
+                step,
+                [_value(system, argument, values) for argument in step.arguments],
+                system.prime,
+            ),
             strict=True,
         ):
             values[wire] = value
@@ -76,16 +80,16 @@ def hinted(hint: Hint, arguments: list[int], prime: int) -> Sequence[int]:
     `QuodError`.
     """
     name = getattr(hint.function, "__qualname__", "a function")
-    given: object
+    returned: object
     try:
-        given = hint.function(*arguments)
+        returned = hint.function(*arguments)
     except QuodError:
         raise
     except Exception as error:
         raise InputError(
             f"the hint {name} raised {type(error).__name__} for these inputs"
         ) from error
-    results: Sequence[object] = given if isinstance(given, (list, tuple)) else [given]
+    results: Sequence[object] = returned if isinstance(returned, (list, tuple)) else [returned]
     if len(results) != len(hint.wires):
         raise InputError(
             f"the hint {name} gave {len(results)} values and has {len(hint.wires)} wires"
@@ -108,22 +112,22 @@ def _solved(system: ConstraintSystem, step: Solve, values: list[int]) -> int:
     """
     prime = system.prime
     totals: list[int] = []
-    own = 1
+    coefficient = 1
     for side in range(3):
         wires, coefficients = system.row(side, step.row)
         total = 0
         for wire, k in zip(wires, coefficients, strict=True):
             if wire == step.wire and side == step.side:
-                own = k
+                coefficient = k
             else:
                 total += values[wire] * k
         totals.append(total % prime)
     a, b, c = totals
     if step.side == 2:
-        above, below = a * b - c, own
+        above, below = a * b - c, coefficient
     else:
-        rest, other = (a, b) if step.side == 0 else (b, a)
-        above, below = c - rest * other, other * own
+        known_side, other = (a, b) if step.side == 0 else (b, a)
+        above, below = c - known_side * other, other * coefficient
     below %= prime
     if below == 1 or not below:
         return above % prime * below
