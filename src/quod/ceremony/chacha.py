@@ -57,8 +57,8 @@ class ChaChaStream:
                     state[d] = _turned(state[d] ^ state[a], turn_d)
                     state[c] = (state[c] + state[d]) & _MASK
                     state[b] = _turned(state[b] ^ state[c], turn_b)
-        return [(own + first) & _MASK for own, first in zip(state, start, strict=True)]
+        return [(mixed + first) & _MASK for mixed, first in zip(state, start, strict=True)]
 
 
-def _turned(word: int, by: int) -> int:
-    return (word << by | word >> (32 - by)) & _MASK
+def _turned(word: int, bits: int) -> int:
+    return (word << bits | word >> (32 - bits)) & _MASK

@@ -50,35 +50,35 @@ class Details:
             section.fail(f"a contribution of type {kind} is none; the file is damaged", start)
         start = section.offset
         length = section.u32("the length of parameters")
-        given = bytes(section.take(length, "the parameters of a contribution"))
+        parameters = bytes(section.take(length, "the parameters of a contribution"))
 
         def fail(why: str) -> None:
             section.fail(f"the parameters of a contribution {why}; the file is damaged", start)
 
-        found: dict[int, bytes] = {}
+        fields: dict[int, bytes] = {}
         at = 0
         while at < length:
-            number = given[at]
-            if number in found or (found and number < max(found)):
+            number = parameters[at]
+            if number in fields or (fields and number < max(fields)):
                 fail("are not in ascending order")
             if number not in (_NAME, _EXPONENT, _VALUE):
                 fail(f"have a number {number}")
-            size = 1 if number == _EXPONENT else given[at + 1] if at + 1 < length else 0
+            size = 1 if number == _EXPONENT else parameters[at + 1] if at + 1 < length else 0
             at += 1 if number == _EXPONENT else 2
             if at + size > length:
                 fail("end within one of them")
-            found[number] = given[at : at + size]
+            fields[number] = parameters[at : at + size]
             at += size
-        if (kind == 1) != (_EXPONENT in found) or (kind == 1) != (_VALUE in found):
+        if (kind == 1) != (_EXPONENT in fields) or (kind == 1) != (_VALUE in fields):
             fail("are not those of its type")
         try:
-            name = found.get(_NAME, b"").decode()
+            name = fields.get(_NAME, b"").decode()
         except UnicodeDecodeError:
             name = ""
             fail("have a name that is no UTF-8")
         if kind == 0:
             return cls(name)
-        exponent, value = found[_EXPONENT][0], found[_VALUE]
+        exponent, value = fields[_EXPONENT][0], fields[_VALUE]
         if not LEAST_EXPONENT <= exponent <= MOST_EXPONENT or not value:
             fail(f"are those of no beacon: it is hashed 2**{exponent} times")
         return cls(name, Beacon(value, exponent))

@@ -48,10 +48,10 @@ def scalar_powers(
         exponent = start + begin.cast(types.u64)
         state = (f.carried(f.load(first, 0) * enter), step, exponent)
         with k.range(0, _EXPONENT_BITS, carry=state) as loop:
-            value, square, rest = loop.carried
+            value, square, remaining = loop.carried
             taken = f.carried(value * square)
-            value = f.select(rest & 1 == 1, taken, value)
-            loop.next((value, f.carried(f.square(square)), rest >> 1))
+            value = f.select(remaining & 1 == 1, taken, value)
+            loop.next((value, f.carried(f.square(square)), remaining >> 1))
         with k.range(begin, end, carry=loop.results[0]) as powers:
             f.store(out, powers.index, powers.carried * leave)
             powers.next(f.carried(powers.carried * step))
@@ -118,13 +118,13 @@ def secret_multiples(device: AnyDevice, group: Group, points: Words, scalars: Wo
     prefixes = np.zeros((count, group.field.words), np.uint32)
     with wiped(spread, results, prefixes):
         kernel = device.compile(scalar_multiples, group=group)
-        with held(device, results) as made, held(device, prefixes) as products:
-            with held(device, spread) as own:
+        with held(device, results) as result_memory, held(device, prefixes) as products:
+            with held(device, spread) as scalar_memory:
                 device.launch(
                     kernel, -(-count // device.lanes), count,
-                    np.ascontiguousarray(points), own, made,
+                    np.ascontiguousarray(points), scalar_memory, result_memory,
                 )  # fmt: skip
             if not device.host_memory:
-                device.download(made, results)
+                device.download(result_memory, results)
             check_written(device, "multiples", results)
-            return normalise_within(device, group, count, made, products)
+            return normalise_within(device, group, count, result_memory, products)

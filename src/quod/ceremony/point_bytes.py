@@ -37,10 +37,10 @@ def compressed(device: AnyDevice, group: Group, points: Words) -> Bytes:
     """uint8 of shape (n, bytes of a coordinate)."""
     plain = _canonical(device, group, points)
     count = len(plain)
-    found = _big_endian(group, plain[:, :1]).copy()
-    found[:, 0] |= np.where(_larger(group, plain), np.uint8(LARGER), np.uint8(0))
-    found[~plain.reshape(count, -1).any(axis=1), 0] |= np.uint8(INFINITY)
-    return found
+    encoded = _big_endian(group, plain[:, :1]).copy()
+    encoded[:, 0] |= np.where(_larger(group, plain), np.uint8(LARGER), np.uint8(0))
+    encoded[~plain.reshape(count, -1).any(axis=1), 0] |= np.uint8(INFINITY)
+    return encoded
 
 
 def from_uncompressed(device: AnyDevice, group: Group, data: Any) -> Words | None:
@@ -51,8 +51,8 @@ def from_uncompressed(device: AnyDevice, group: Group, data: Any) -> Words | Non
     plain = plain.reshape(-1, *group.shape)
     if not canonical(group.coordinates, plain).all():
         return None
-    found: Words = to_montgomery(device, group.coordinates, plain)
-    return found
+    points: Words = to_montgomery(device, group.coordinates, plain)
+    return points
 
 
 def decompressed(
@@ -128,13 +128,13 @@ def _larger(group: Group, plain: Words) -> NDArray[np.bool_]:
     half = (group.coordinates.value + 1) // 2
     larger = ~below(words, y, half).reshape(count, group.degree)
     # In Fq2 the second coefficient decides, unless it is 0.
-    found = larger[:, -1]
-    return np.where(y[:, -1].any(axis=1), found, larger[:, 0])
+    by_last = larger[:, -1]
+    return np.where(y[:, -1].any(axis=1), by_last, larger[:, 0])
 
 
 def _canonical(device: AnyDevice, group: Group, points: Words) -> Words:
-    found: Words = from_montgomery(device, group.coordinates, points)
-    return found.reshape(len(points), *group.shape)
+    plain: Words = from_montgomery(device, group.coordinates, points)
+    return plain.reshape(len(points), *group.shape)
 
 
 def _big_endian(group: Group, plain: Words) -> Bytes:

@@ -75,10 +75,10 @@ def random_g1(curve: PairingCurve) -> G1Point:
 def multiple_of(curve: PairingCurve, degree: int, point: Point, secret: Secret) -> Any:
     """secret * point, computed on the processor."""
     group = group_of(curve, degree)
-    found = secret_multiples(
+    products = secret_multiples(
         resolve_device("cpu"), group, from_points(group, [point]), secret.words[None]
     )
-    return to_points(group, found)[0]
+    return to_points(group, products)[0]
 
 
 def take_point(section: SectionReader, curve: PairingCurve, degree: int, what: str) -> Any:

@@ -45,8 +45,8 @@ def random_sums(device: AnyDevice, group: Group, *arrays: Words) -> list[Point]:
     for first, last in windows(group, len(arrays[0])):
         factors = _random_factors(group, last - first)
         for number, array in enumerate(arrays):
-            own = weighted_sum(device, group, array[first:last], factors, RANDOM_BITS)
-            totals[number] = law.add(totals[number], own)
+            window_sum = weighted_sum(device, group, array[first:last], factors, RANDOM_BITS)
+            totals[number] = law.add(totals[number], window_sum)
     return totals
 
 

@@ -85,11 +85,11 @@ class Secret:
 
     def inverse(self) -> Secret:
         """1 / the secret, to be wiped as well."""
-        made = Secret(self.modulus, np.zeros_like(self.words))
+        inverse = Secret(self.modulus, np.zeros_like(self.words))
         host = resolve_device("cpu")
         kernel = host.compile(inverted_scalar, lanes=1, modulus=self.modulus)
-        host.launch(kernel, 1, self.words, made.words)
-        return made
+        host.launch(kernel, 1, self.words, inverse.words)
+        return inverse
 
     def wipe(self) -> None:
         """Overwrites the words with zeros."""

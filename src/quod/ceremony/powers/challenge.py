@@ -46,11 +46,11 @@ def computed_challenge(device: AnyDevice, curve: PairingCurve, power: int) -> by
     hasher = hashlib.blake2b(BLANK)
     for section in SECTIONS:
         group = section.group(curve)
-        one = uncompressed(device, group, from_points(group, [group.parameters.generator]))
+        generator = uncompressed(device, group, from_points(group, [group.parameters.generator]))
         tile = b""
         for first, last in windows(group, section.count(power)):
-            tile = tile or one.tobytes() * (last - first)
-            hasher.update(memoryview(tile)[: (last - first) * one.nbytes])
+            tile = tile or generator.tobytes() * (last - first)
+            hasher.update(memoryview(tile)[: (last - first) * generator.nbytes])
     return hasher.digest()
 
 

@@ -105,7 +105,9 @@ def import_response(
     path, data = file_path(response), map_file(response)
     groups = {degree: group_of(curve, degree) for degree in (1, 2)}
     sizes = {degree: 8 * group.coordinate_words for degree, group in groups.items()}
-    needed = HASH_BYTES + sum(one.count(power) * sizes[one.degree] for one in SECTIONS)
+    needed = HASH_BYTES + sum(
+        point_section.count(power) * sizes[point_section.degree] for point_section in SECTIONS
+    )
     key_bytes = len(NAMES) * (4 * sizes[1] + 2 * sizes[2])
     if len(data) != needed + key_bytes:
         raise InputError(

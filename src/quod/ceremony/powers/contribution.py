@@ -131,9 +131,9 @@ def read_contributions(file: PowersOfTau) -> list[Contribution]:
     if count > MOST_CONTRIBUTIONS:
         section.fail(f"{count} contributions are too many; the file is damaged", start)
     curve = file.curve_parameters
-    found = [Contribution.read(section, curve, number) for number in range(1, count + 1)]
+    contributions = [Contribution.read(section, curve, number) for number in range(1, count + 1)]
     section.finish()
-    return found
+    return contributions
 
 
 def contributions_data(curve: PairingCurve, contributions: Iterable[Contribution]) -> bytes:

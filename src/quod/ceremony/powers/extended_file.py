@@ -69,7 +69,7 @@ def write_contribution(
     OutputError, before any work, for an existing target, unless `replace` is set.
     """
     curve, power, host = file.curve_parameters, file.power, resolve_device("cpu")
-    made: list[Receipt] = []
+    receipts: list[Receipt] = []
 
     def write(output: BinaryIO) -> None:
         writer = PtauWriter(output, curve, 2 + len(SECTIONS))
@@ -94,7 +94,7 @@ def write_contribution(
         check(added)
         file.file.check_unchanged()
         writer.section(CONTRIBUTIONS, contributions_data(curve, [*earlier, added]))
-        made.append(Receipt(len(earlier) + 1, response_hash, next_challenge))
+        receipts.append(Receipt(len(earlier) + 1, response_hash, next_challenge))
 
     write_atomically(target, write, replace=replace)
-    return made[0]
+    return receipts[0]

@@ -51,17 +51,17 @@ def new_powers(
         writer.section(1, header_data(parameters, power, power))
         for section in SECTIONS:
             group = section.group(parameters)
-            one = from_points(group, [group.parameters.generator])
+            generator = from_points(group, [group.parameters.generator])
             writer.reserve(section.id, section.nbytes(parameters, power))
             tile = None
             with timeline.stage(f"write {section.name}") as stage:
                 count = section.count(power)
                 for first, last in windows(group, count):
-                    tile = np.repeat(one, last - first, axis=0) if tile is None else tile
-                    place = writer.place(section.id, first * one.nbytes)
-                    length = (last - first) * one.nbytes
+                    tile = np.repeat(generator, last - first, axis=0) if tile is None else tile
+                    place = writer.place(section.id, first * generator.nbytes)
+                    length = (last - first) * generator.nbytes
                     if not parts.is_done(place, length):
-                        writer.write_at(section.id, first * one.nbytes, tile[: last - first])
+                        writer.write_at(section.id, first * generator.nbytes, tile[: last - first])
                         parts.finish(place, length)
                     stage.progress(last, count)
         writer.section(CONTRIBUTIONS, contributions_data(parameters, []))

@@ -33,16 +33,16 @@ def check_prepared(
     over the powers, c the inverse transform of r. InputError, with section and offset, for a
     section of another length and for points outside their groups.
     """
-    for one in LAGRANGE:
-        with timeline.stage(one.name):
-            _check(device, file, one, parts)
+    for lagrange in LAGRANGE:
+        with timeline.stage(lagrange.name):
+            _check(device, file, lagrange, parts)
 
 
 def _check(
-    device: AnyDevice, file: PowersOfTau, one: LagrangeSection, parts: VerifiedParts
+    device: AnyDevice, file: PowersOfTau, lagrange: LagrangeSection, parts: VerifiedParts
 ) -> None:
-    group = one.of.group(file.curve_parameters)
-    section, points = one.points(file)
+    group = lagrange.of.group(file.curve_parameters)
+    section, points = lagrange.points(file)
 
     def check_points(begin: int, end: int) -> None:
         for first, last in windows(group, end - begin):
@@ -50,24 +50,29 @@ def _check(
             bad = first_bad_point(device, group, part, subgroup=True, infinity=False)
             if bad is not None:
                 place = begin + first + bad[0]
-                section.fail(f"point {place} of the {one.name} {bad[1]}; prepare the file again",
-                             section.offset + place * points[0].nbytes)  # fmt: skip
+                section.fail(
+                    f"point {place} of the {lagrange.name} {bad[1]}; prepare the file again",
+                    section.offset + place * points[0].nbytes,
+                )
 
     for begin, end in blocks(group, len(points)):
         what = f"Lagrange points in {group.name}"
         parts.once(what, partial(check_points, begin, end), points[begin:end])
-    powers, tau = one.of.points(file), file.tau_g2[1:2]
-    what = f"Lagrange bases in {group.name} of {file.power} of {file.ceremony_power}, {one.of.name}"
-    parts.once(what, lambda: _check_levels(device, file, one, points), points, powers, tau)
+    powers, tau = lagrange.of.points(file), file.tau_g2[1:2]
+    what = (
+        f"Lagrange bases in {group.name} of {file.power} of {file.ceremony_power}, "
+        f"{lagrange.of.name}"
+    )
+    parts.once(what, lambda: _check_levels(device, file, lagrange, points), points, powers, tau)
 
 
 def _check_levels(
-    device: AnyDevice, file: PowersOfTau, one: LagrangeSection, points: Words
+    device: AnyDevice, file: PowersOfTau, lagrange: LagrangeSection, points: Words
 ) -> None:
-    curve, top = file.curve_parameters, one.levels(file.power)
-    group = one.of.group(curve)
+    curve, top = file.curve_parameters, lagrange.levels(file.power)
+    group = lagrange.of.group(curve)
     law, fr = affine_group(group), group.scalars
-    powers = one.of.points(file)
+    powers = lagrange.of.points(file)
     total: Point = None
     coefficients = np.zeros((1 << top, fr.words), np.uint32)
     for level in range(top + 1):
@@ -86,18 +91,18 @@ def _check_levels(
             coefficients[:size], back, coefficients[:size],
         )  # fmt: skip
     count = len(powers)
-    rest = law.add(
+    difference = law.add(
         total, law.negate(weighted_sum(device, group, powers, coefficients[:count], fr.bits))
     )
-    follows = rest is None
-    if not follows and file.power < file.ceremony_power and one.of.twice:
+    follows = difference is None
+    if not follows and file.power < file.ceremony_power and lagrange.of.twice:
         # Prepared before the last power of the largest level was cut off: that is tau times the one
         # before.
         (last,) = words_to_integers(fr, coefficients[count])
         (before,) = to_points(group, powers[-1:])
         tau = (curve.g2.generator, to_points(group_of(curve, 2), file.tau_g2[1:2])[0])
-        follows = same_ratio(curve, (law.multiply(last, before), rest), tau)
+        follows = same_ratio(curve, (law.multiply(last, before), difference), tau)
     if not follows:
         raise VerificationError(
-            f"{file.path}: the {one.name} are not those of its powers; prepare the file again"
+            f"{file.path}: the {lagrange.name} are not those of its powers; prepare the file again"
         )

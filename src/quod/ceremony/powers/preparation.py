@@ -44,33 +44,35 @@ def prepare(
         raise InputError("is prepared already; there is nothing to do", path=file.path)
     curve, power = file.curve_parameters, file.power
     # Before anything is written: the largest transform is that of the first section.
-    for one in LAGRANGE:
-        LagrangeLevels.check_memory(opened, one.of.group(curve), one.levels(power))
+    for lagrange in LAGRANGE:
+        LagrangeLevels.check_memory(opened, lagrange.of.group(curve), lagrange.levels(power))
 
     def write(parts: Parts) -> None:
         writer = PtauWriter(parts.file, curve, 2 + len(SECTIONS) + len(LAGRANGE))
         for identifier in (1, *(section.id for section in SECTIONS), CONTRIBUTIONS):
             writer.copy(file, identifier)
-        for one in LAGRANGE:
-            writer.reserve(one.id, one.nbytes(curve, power))
+        for lagrange in LAGRANGE:
+            writer.reserve(lagrange.id, lagrange.nbytes(curve, power))
         # Those of G1 have their factors in common; the first one has the largest level.
         levels: dict[int, LagrangeLevels] = {}
-        for one in LAGRANGE:
-            group, top = one.of.group(curve), one.levels(power)
+        for lagrange in LAGRANGE:
+            group, top = lagrange.of.group(curve), lagrange.levels(power)
             size = 8 * group.point_words
             places = {
-                level: (writer.place(one.id, ((1 << level) - 1) * size), size << level)
+                level: (writer.place(lagrange.id, ((1 << level) - 1) * size), size << level)
                 for level in range(top + 1)
             }
             wanted = {level for level, place in places.items() if not parts.is_done(*place)}
-            with timeline.stage(one.name) as stage:
+            with timeline.stage(lagrange.name) as stage:
                 if not wanted:
                     continue
-                points = one.of.checked(opened, file, 0, one.of.count(power), subgroup=False)
-                if one.of.degree not in levels:
-                    levels[one.of.degree] = LagrangeLevels(opened, group, top)
-                for level, found in levels[one.of.degree].run(points, top, wanted):
-                    writer.write_at(one.id, ((1 << level) - 1) * size, found)
+                points = lagrange.of.checked(
+                    opened, file, 0, lagrange.of.count(power), subgroup=False
+                )
+                if lagrange.of.degree not in levels:
+                    levels[lagrange.of.degree] = LagrangeLevels(opened, group, top)
+                for level, level_points in levels[lagrange.of.degree].run(points, top, wanted):
+                    writer.write_at(lagrange.id, ((1 << level) - 1) * size, level_points)
                     parts.finish(*places[level])
                     stage.progress(top + 1 - level, top + 1)
         file.file.check_unchanged()

@@ -64,8 +64,8 @@ class PointSection:
 
     def points(self, file: PowersOfTau) -> Words:
         """The points of a file, as an array."""
-        found: Words = getattr(file, self.name)
-        return found[None] if self.single else found
+        array: Words = getattr(file, self.name)
+        return array[None] if self.single else array
 
     def checked(
         self, device: AnyDevice, file: PowersOfTau, first: int, last: int, *, subgroup: bool = True
@@ -204,10 +204,10 @@ class PtauWriter:
 
     def copy(self, file: PowersOfTau, identifier: int, length: int | None = None) -> None:
         """A section as another file has it, its first `length` bytes if that is given."""
-        own = file.file.section(identifier, "").rest()[:length]
-        self.begin(identifier, len(own))
-        for at in range(0, len(own), _PIECE):
-            self._file.write(own[at : at + _PIECE])
+        contents = file.file.section(identifier, "").rest()[:length]
+        self.begin(identifier, len(contents))
+        for at in range(0, len(contents), _PIECE):
+            self._file.write(contents[at : at + _PIECE])
 
     def written(self, section: PointSection, power: int) -> Iterator[Words]:
         """The points of a section that is written, a window at a time, as views of the file."""
@@ -235,8 +235,8 @@ def results_of(beginning: Callable[[PointSection], Words], curve: PairingCurve) 
 
     These are the second point of sections that begin with the generator, else the first point.
     """
-    found: list[Any] = []
+    values: list[Any] = []
     for section in SECTIONS:
         place = 0 if section.first else 1
-        found += to_points(section.group(curve), beginning(section)[place : place + 1])
-    return Results(*found)
+        values += to_points(section.group(curve), beginning(section)[place : place + 1])
+    return Results(*values)

@@ -49,12 +49,12 @@ def truncate(
     file = PowersOfTau.open(source)
     power = check_smaller_power(file, power)
     curve = file.curve_parameters
-    parts = [(one.id, one.nbytes(curve, power)) for one in SECTIONS]
+    parts = [(section.id, section.nbytes(curve, power)) for section in SECTIONS]
     parts.append((CONTRIBUTIONS, file.contributions_section().remaining))
     if file.prepared:
-        for one in LAGRANGE:
-            one.points(file)
-        parts += [(one.id, one.nbytes(curve, power)) for one in LAGRANGE]
+        for lagrange in LAGRANGE:
+            lagrange.points(file)
+        parts += [(lagrange.id, lagrange.nbytes(curve, power)) for lagrange in LAGRANGE]
 
     def write(output: BinaryIO) -> None:
         writer = PtauWriter(output, curve, 1 + len(parts))

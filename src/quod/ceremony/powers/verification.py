@@ -131,12 +131,12 @@ def check_contribution(
     number: int,
     challenge: bytes,
     before: Results,
-    one: Contribution,
+    contribution: Contribution,
     timeline: Timeline,
 ) -> None:
     """VerificationError unless a contribution follows from the challenge and earlier results."""
-    after = one.results
-    for place, (name, key) in enumerate(zip(NAMES, one.keys, strict=True)):
+    after = contribution.results
+    for place, (name, key) in enumerate(zip(NAMES, contribution.keys, strict=True)):
         digest = key_digest(place, challenge)
         second = hash_to_g2(curve, digest(key.first_bytes(curve)))
         ratio = (second, key.g2_spx)
@@ -159,8 +159,8 @@ def check_contribution(
             what, old_twist, new_twist = twists[name]
             if not same_ratio(curve, (key.g1_s, key.g1_sx), (old_twist, new_twist)):
                 _differs(path, number, what, name)
-    beacon = one.details.beacon
-    if beacon is not None and beacon_keys(curve, challenge, beacon, timeline) != one.keys:
+    beacon = contribution.details.beacon
+    if beacon is not None and beacon_keys(curve, challenge, beacon, timeline) != contribution.keys:
         _refuse(path, f"contribution {number}: its keys are not those of its beacon")
 
 
@@ -172,9 +172,9 @@ def _check_beginnings(file: PowersOfTau, last: Results, number: int) -> None:
         (first,) = to_points(section.group(curve), section.points(file)[:1])
         if first != group.generator:
             _refuse(file.path, f"{name} does not begin with the generator")
-    found = results_of(lambda section: section.points(file)[:2], curve)
+    beginnings = results_of(lambda section: section.points(file)[:2], curve)
     for what in ("tau_g1", "tau_g2", "alpha_g1", "beta_g1", "beta_g2"):
-        if getattr(found, what) != getattr(last, what):
+        if getattr(beginnings, what) != getattr(last, what):
             _refuse(file.path, f"contribution {number}: {what} of the file is not what it says")
 
 
@@ -190,8 +190,8 @@ def _check_points(
             stage.progress(begin + last, count)
 
     for begin, end in blocks(group, count):
-        own = section.points(file)[begin:end]
-        parts.once(f"points in {group.name}", partial(check, begin, end), own)
+        points = section.points(file)[begin:end]
+        parts.once(f"points in {group.name}", partial(check, begin, end), points)
 
 
 def _check_powers(
@@ -255,19 +255,21 @@ def _check_last(
         for section in SECTIONS:
             for window in of_file(section):
                 response.update(compressed(host, section.group(curve), window))
-        found = finished(response, keys_bytes(curve, last.keys))
-        if found != last.response_hash(curve):
+        response_hash = finished(response, keys_bytes(curve, last.keys))
+        if response_hash != last.response_hash(curve):
             _refuse(
                 file.path,
                 f"contribution {number}: the hash of its response is not that of the points",
             )
-        if challenge_after(host, curve, found, of_file) != last.next_challenge:
+        if challenge_after(host, curve, response_hash, of_file) != last.next_challenge:
             _refuse(
                 file.path, f"contribution {number}: its next challenge is not that of the points"
             )
 
-    given = (curve.name, challenge.hex(), last.data(curve).hex())
-    parts.once(f"the last response {given}", check, *(section.points(file) for section in SECTIONS))
+    response_key = (curve.name, challenge.hex(), last.data(curve).hex())
+    parts.once(
+        f"the last response {response_key}", check, *(section.points(file) for section in SECTIONS)
+    )
 
 
 def _differs(path: str, number: int, what: str, name: str) -> NoReturn:

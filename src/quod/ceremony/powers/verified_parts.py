@@ -77,7 +77,7 @@ class VerifiedParts:
         self._pending.append((what, arrays))
         if monotonic() - self._last < resumable.SECONDS_BETWEEN:
             return
-        keys = [_key(*one) for one in self._pending]
+        keys = [_key(*part) for part in self._pending]
         for file in self._files:
             file.check_unchanged()
         for key in keys:
