@@ -30,29 +30,29 @@ def read_note(path: Path) -> tuple[Note, int | None, int | None]:
     An object with `address` (43 bytes), `value`, and `rseed` or `rcm`; esk follows from `rseed`,
     else `esk` says it, as `rcv` does. InputError, which shows none of it.
     """
-    given = _parsed(path, _NOTE)
+    note = _parsed(path, _NOTE)
     try:
-        return _note_of(given)
+        return _note_of(note)
     except InputError as error:
         raise InputError(str(error), path=path) from None
 
 
-def _note_of(given: Any) -> tuple[Note, int | None, int | None]:
-    if not isinstance(given, dict) or not {"address", "value"} <= given.keys() <= _NOTE_FIELDS:
+def _note_of(note: Any) -> tuple[Note, int | None, int | None]:
+    if not isinstance(note, dict) or not {"address", "value"} <= note.keys() <= _NOTE_FIELDS:
         raise InputError(
             "a note is an object with address and value, rseed or rcm, and no more than esk and rcv"
         )
-    if ("rseed" in given) == ("rcm" in given) or {"rseed", "esk"} <= given.keys():
+    if ("rseed" in note) == ("rcm" in note) or {"rseed", "esk"} <= note.keys():
         raise InputError("a note has either rseed, from which esk follows, or rcm")
-    address = PaymentAddress.from_bytes(_hex("address", given["address"]))
-    value = whole_number("the value", given["value"], 0, (1 << 64) - 1)
+    address = PaymentAddress.from_bytes(_hex("address", note["address"]))
+    value = whole_number("the value", note["value"], 0, (1 << 64) - 1)
     esk, rcv = (
-        decode_scalar(name, _hex(name, given[name])) if name in given else None
+        decode_scalar(name, _hex(name, note[name])) if name in note else None
         for name in ("esk", "rcv")
     )
-    if "rcm" in given:
-        return Note(address, value, decode_scalar("rcm", _hex("rcm", given["rcm"]))), esk, rcv
-    rseed = _hex("rseed", given["rseed"])
+    if "rcm" in note:
+        return Note(address, value, decode_scalar("rcm", _hex("rcm", note["rcm"]))), esk, rcv
+    rseed = _hex("rseed", note["rseed"])
     return Note.from_seed(address, value, rseed), ephemeral_secret(rseed), rcv
 
 
@@ -61,10 +61,10 @@ def read_outputs(path: Path) -> list[Output | InputError]:
 
     Each is an object with `cv`, `cmu`, `epk` (32 bytes) and `proof` (192 bytes) at least.
     """
-    given = _parsed(path, _OUTPUTS)
-    if not isinstance(given, list) or not given:
+    outputs = _parsed(path, _OUTPUTS)
+    if not isinstance(outputs, list) or not outputs:
         raise InputError("has no list of Outputs", path=path)
-    return [_output_or_error(entry) for entry in given]
+    return [_output_or_error(entry) for entry in outputs]
 
 
 def _output_or_error(entry: object) -> Output | InputError:
@@ -82,10 +82,10 @@ def read_output(path: Path) -> Output:
         raise InputError(str(error), path=path) from None
 
 
-def _output_of(given: Any) -> Output:
-    if not isinstance(given, Mapping) or not given.keys() >= {*_FIELDS}:
+def _output_of(entry: Any) -> Output:
+    if not isinstance(entry, Mapping) or not entry.keys() >= {*_FIELDS}:
         raise InputError(f"an Output is an object with {', '.join(_FIELDS)}")
-    cv, cmu, epk, proof = (_hex(name, given[name]) for name in _FIELDS)
+    cv, cmu, epk, proof = (_hex(name, entry[name]) for name in _FIELDS)
     statement = OutputStatement.from_bytes(cv, epk, cmu)
     # Verification looks at subgroups.
     return Output(statement, proof_from_bytes(proof, check_subgroup=False))
@@ -103,18 +103,18 @@ def secrets_to_json(scalars: Mapping[str, int]) -> str:
     return _json({name: encode_scalar(value).hex() for name, value in scalars.items()})
 
 
-def _json(given: Mapping[str, str] | Sequence[str]) -> str:
-    return json.dumps(given, indent=1) + "\n"
+def _json(value: Mapping[str, str] | Sequence[str]) -> str:
+    return json.dumps(value, indent=1) + "\n"
 
 
 def _parsed(path: Path, kind: JsonKind) -> Any:
     return parse_json(read_json(path, kind), os.fspath(path), kind)
 
 
-def _hex(name: str, given: object) -> bytes:
-    if isinstance(given, str) and given.isalnum():
+def _hex(name: str, text: object) -> bytes:
+    if isinstance(text, str) and text.isalnum():
         try:
-            return bytes.fromhex(given)
+            return bytes.fromhex(text)
         except ValueError:
             pass
     raise InputError(f"{name} must be text in hex")

@@ -34,8 +34,8 @@ class ViewingKey:
 
     def __post_init__(self) -> None:
         exact_bytes("ovk", self.ovk, 32)
-        for name, given in (("ak", self.ak), ("nk", self.nk)):
-            point = edwards_pair(name, JUBJUB, given)
+        for name, coordinates in (("ak", self.ak), ("nk", self.nk)):
+            point = edwards_pair(name, JUBJUB, coordinates)
             if not edwards_group(JUBJUB).in_subgroup(point):
                 raise InputError(f"{name} is not in the subgroup of prime order")
             self.__dict__[name] = point

@@ -47,12 +47,12 @@ def asset_identifier(name: bytes) -> bytes:
     """The identifier of the asset of a name: that of the first nonce that has a generator."""
     begin = UNIFORM_RANDOM_STRING + exact_bytes("the name of an asset", name)
     for nonce in range(256):
-        found = blake2s(begin + bytes([nonce]), person=_IDENTIFIER).digest()
+        identifier = blake2s(begin + bytes([nonce]), person=_IDENTIFIER).digest()
         try:
-            asset_generator(found)
+            asset_generator(identifier)
         except InputError:
             continue
-        return found
+        return identifier
     raise InputError("no nonce gives the asset a generator; take another name")
 
 

@@ -32,8 +32,8 @@ class OutputStatement:
     cmu: int
 
     def __post_init__(self) -> None:
-        for name, given in (("cv", self.cv), ("epk", self.epk)):
-            point = edwards_pair(name, JUBJUB, given)
+        for name, coordinates in (("cv", self.cv), ("epk", self.epk)):
+            point = edwards_pair(name, JUBJUB, coordinates)
             if edwards_group(JUBJUB).has_small_order(point):
                 raise InputError(f"{name} is a point of small order")
             self.__dict__[name] = point

@@ -64,6 +64,6 @@ def _assert_equal_bits(
     system: ConstraintSystem, left: Sequence[Boolean], right: Sequence[Boolean]
 ) -> None:
     """Each bit is that of the other; a constraint each, 0 times 0 is their difference."""
-    for one, other in zip(left, right, strict=True):
-        difference = scaled(system, one, 1) - scaled(system, other, 1)
+    for left_bit, right_bit in zip(left, right, strict=True):
+        difference = scaled(system, left_bit, 1) - scaled(system, right_bit, 1)
         system.enforce(system.zero, system.zero, difference)

@@ -76,8 +76,8 @@ class EdwardsPoint:
         for at, bit in enumerate(bits):
             if at:
                 base = base.double()
-            own = base.chosen(bit)
-            result = own if result is None else result.add(own)
+            addend = base.chosen(bit)
+            result = addend if result is None else result.add(addend)
         assert result is not None
         return result
 
@@ -86,10 +86,10 @@ class EdwardsPoint:
         constraints."""
         system = self.system
         with system.namespace("doublings"):
-            found = self.double().double().double()
+            multiple = self.double().double().double()
         inverse = system.wire()
-        system.enforce(found.u, inverse, system.one)
-        return found
+        system.enforce(multiple.u, inverse, system.one)
+        return multiple
 
     def encoded(self) -> list[Boolean]:
         """The 256 bits of the point's encoding: all of v, then the lowest of u; 776 constraints."""

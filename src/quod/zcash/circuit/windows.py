@@ -32,27 +32,27 @@ def interpolated(values: Sequence[int]) -> Coefficients:
 
     The sum is the value whose index has these bits.
     """
-    found = list(values)
+    coefficients = list(values)
     step = 1
-    while step < len(found):
-        for at in range(len(found)):
+    while step < len(coefficients):
+        for at in range(len(coefficients)):
             if at & step:
-                found[at] -= found[at ^ step]
+                coefficients[at] -= coefficients[at ^ step]
         step *= 2
-    return tuple([each % _P for each in found])
+    return tuple([each % _P for each in coefficients])
 
 
 @cache
 def _fixed_windows(generator: EdwardsPair, count: int) -> list[tuple[Coefficients, Coefficients]]:
     """The coefficients, per window, of u and of v of 0 to 7 times the window's base."""
-    found = []
+    tables = []
     for _ in range(count):
         table = [(0, 1)]
         for _ in range(1 << _WINDOW_BITS):
             table.append(_GROUP.add(table[-1], generator))
         generator = table.pop()
-        found.append((interpolated([p[0] for p in table]), interpolated([p[1] for p in table])))
-    return found
+        tables.append((interpolated([p[0] for p in table]), interpolated([p[1] for p in table])))
+    return tables
 
 
 def fixed_multiple(
@@ -61,8 +61,8 @@ def fixed_multiple(
     """Multiply a generator by a number, given by its bits, least significant first."""
     result: EdwardsPoint | None = None
     windows = list(_windows(bits))
-    for own, tables in zip(windows, _fixed_windows(generator, len(windows)), strict=True):
-        point = _looked_up(system, own, tables)
+    for window, tables in zip(windows, _fixed_windows(generator, len(windows)), strict=True):
+        point = _looked_up(system, window, tables)
         result = point if result is None else result.add(point)
     assert result is not None
     return result
@@ -71,8 +71,8 @@ def fixed_multiple(
 def _windows(bits: Sequence[Boolean]) -> Iterable[list[Boolean]]:
     """Three bits at a time, filled up with zeros."""
     for at in range(0, len(bits), _WINDOW_BITS):
-        own = list(bits[at : at + _WINDOW_BITS])
-        yield own + constants(0, _WINDOW_BITS - len(own))
+        window = list(bits[at : at + _WINDOW_BITS])
+        yield window + constants(0, _WINDOW_BITS - len(window))
 
 
 def _looked_up(
@@ -85,8 +85,10 @@ def _looked_up(
     choosing = scaled(system, first, 1)
     for wire, k in zip(coordinates, tables, strict=True):
         factor = weighted(system, [(True, k[1]), (second, k[3]), (third, k[5]), (product, k[7])])
-        rest = weighted(system, [(True, k[0]), (second, k[2]), (third, k[4]), (product, k[6])])
-        system.enforce(factor, choosing, wire - rest)
+        constant_part = weighted(
+            system, [(True, k[0]), (second, k[2]), (third, k[4]), (product, k[6])]
+        )
+        system.enforce(factor, choosing, wire - constant_part)
     return EdwardsPoint(system, *coordinates)
 
 
@@ -96,15 +98,15 @@ def _pedersen_windows(
 ) -> list[tuple[Coefficients, Coefficients]]:
     """For each window of a segment the coefficients of x and y of 1, 2, 3, 4 times its base."""
     base = find_group_hash(personalisation, segment.to_bytes(4, "little"))
-    found = []
+    tables = []
     for _ in range(_SEGMENT_WINDOWS):
         table = [base]
         for _ in range(3):
             table.append(_GROUP.add(table[-1], base))
         points = [_montgomery(point) for point in table]
-        found.append((interpolated([p[0] for p in points]), interpolated([p[1] for p in points])))
+        tables.append((interpolated([p[0] for p in points]), interpolated([p[1] for p in points])))
         base = _GROUP.double(_GROUP.double(table[-1]))
-    return found
+    return tables
 
 
 def _montgomery(point: EdwardsPair) -> tuple[int, int]:
@@ -127,9 +129,11 @@ def pedersen(
     windows = iter(_windows(bits))
     result: EdwardsPoint | None = None
     segment = 0
-    while own := list(islice(windows, _SEGMENT_WINDOWS)):
+    while segment_windows := list(islice(windows, _SEGMENT_WINDOWS)):
         with system.namespace(f"segment {segment}"):
-            point = _segment(system, own, _pedersen_windows(generators, segment)).to_edwards()
+            point = _segment(
+                system, segment_windows, _pedersen_windows(generators, segment)
+            ).to_edwards()
             result = point if result is None else point.add(result)
         segment += 1
     assert result is not None
