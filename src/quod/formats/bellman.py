@@ -160,8 +160,8 @@ class _Parts:
 
     def section(self, name: str) -> SectionReader:
         """Return a reader of the rest of the file, labelled with this part."""
-        rest = len(self._data) - self.offset
-        return SectionReader(self._path, name, self._data, self.offset, rest)
+        remaining = len(self._data) - self.offset
+        return SectionReader(self._path, name, self._data, self.offset, remaining)
 
     def single(self, name: str, group: int) -> None:
         section = self.section(name)
@@ -249,8 +249,8 @@ def _read_lists(parts: _Parts, size: int) -> tuple[bytes | None, int]:
 
 def begins_as_bellman_key(data: memoryview) -> bool:
     """Return true if bytes begin with a point as bellman keys do and other files do not."""
-    own, q = bytes(data[: 2 * _COORDINATE]), CURVE.fq.value
-    x, y = (int.from_bytes(part, "big") for part in (own[:_COORDINATE], own[_COORDINATE:]))
+    encoded, q = bytes(data[: 2 * _COORDINATE]), CURVE.fq.value
+    x, y = (int.from_bytes(part, "big") for part in (encoded[:_COORDINATE], encoded[_COORDINATE:]))
     return x < q and y < q and (x**3 + CURVE.g1.b - y * y) % q == 0
 
 

@@ -29,8 +29,8 @@ OTHER_FIELDS: dict[str, Modulus] = {
 
 def supported_curves() -> str:
     """Return the names of the known curves, for messages."""
-    *rest, last = CURVES
-    return ", ".join(rest) + f" and {last}"
+    *others, last = CURVES
+    return ", ".join(others) + f" and {last}"
 
 
 def curve_named(name: object) -> PairingCurve:

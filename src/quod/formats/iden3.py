@@ -297,12 +297,12 @@ class Iden3File:
     def section(self, identifier: int, name: str) -> SectionReader:
         """Return a reader at the start of a section; errors call its contents `name`."""
         label = f"{identifier} ({name})"
-        found = self.sections.get(identifier)
-        if found is None:
+        place = self.sections.get(identifier)
+        if place is None:
             raise InputError(
                 "is missing; the file is incomplete, make it again", path=self.path, section=label
             )
-        return SectionReader(self.path, label, self.contents, found.offset, found.length)
+        return SectionReader(self.path, label, self.contents, place.offset, place.length)
 
 
 def write_iden3(

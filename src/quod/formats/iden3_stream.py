@@ -29,12 +29,12 @@ class PlannedSection:
 
 def places(kind: str, version: int, sections: Sequence[PlannedSection]) -> dict[int, int]:
     """Return the offset of each section's contents in the file, by section number."""
-    at, found = len(container_start(kind, version, len(sections))), {}
+    at, offsets = len(container_start(kind, version, len(sections))), {}
     for section in sections:
         at += len(section_start(section.identifier, section.length))
-        found[section.identifier] = at
+        offsets[section.identifier] = at
         at += section.length
-    return found
+    return offsets
 
 
 def write_planned(
@@ -47,10 +47,10 @@ def write_planned(
     file.write(container_start(kind, version, len(sections)))
     for section in sections:
         file.write(section_start(section.identifier, section.length))
-        left = section.length
+        missing = section.length
         for part in section.parts():
             data = as_bytes(part)
-            left -= len(data)
+            missing -= len(data)
             file.write(data)
-        if left:
-            raise ValueError(f"section {section.identifier} is {left} bytes short of its plan")
+        if missing:
+            raise ValueError(f"section {section.identifier} is {missing} bytes short of its plan")

@@ -58,14 +58,14 @@ def describe_bytes(data: memoryview, name: str) -> dict[str, object]:
     kind = bytes(data[:4]).decode("latin-1")
     if kind in _BINARY:
         version, reader = _BINARY[kind]
-        found = reader(Iden3File.parse(data, name, kind, version))
+        description = reader(Iden3File.parse(data, name, kind, version))
     elif kind == gguf.MAGIC:
-        found = _gguf(gguf.Gguf.parse(data, name))
+        description = _gguf(gguf.Gguf.parse(data, name))
     elif bellman.begins_as_bellman_key(data):
-        found = _bellman(bellman.bellman_key(data, name))
+        description = _bellman(bellman.bellman_key(data, name))
     else:
-        found = _json(data, name)
-    return {"file": name, "kind": found.pop("kind"), "bytes": len(data), **found}
+        description = _json(data, name)
+    return {"file": name, "kind": description.pop("kind"), "bytes": len(data), **description}
 
 
 def _zkey(file: Iden3File) -> dict[str, object]:

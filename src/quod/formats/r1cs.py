@@ -210,17 +210,17 @@ class R1cs:
             if len(words) >= stride
             else np.empty((0, stride), dtype=np.uint32)
         )
-        found = []
+        matrices = []
         for matrix in range(3):
             at = offsets[which == matrix]
-            own = entries[at]
-            column, value = own[:, 0], own[:, 1:]
+            matrix_entries = entries[at]
+            column, value = matrix_entries[:, 0], matrix_entries[:, 1:]
             self._check(column, value, at, section, start)
             row_ptr = np.concatenate(([0], np.cumsum(lengths[matrix::3]))).astype(np.int64)
-            found.append(
+            matrices.append(
                 SparseMatrix(row_ptr, np.ascontiguousarray(column), np.ascontiguousarray(value))
             )
-        return found[0], found[1], found[2]
+        return matrices[0], matrices[1], matrices[2]
 
     def _lengths(
         self, words: Words, stride: int, section: SectionReader, start: int
@@ -391,9 +391,9 @@ def _constraint_stream(matrices: tuple[SparseMatrix, ...], fr: Modulus) -> Words
     starts = ends - (1 + lengths * stride)
     stream[starts] = lengths
     for index, matrix in enumerate(matrices):
-        own = lengths[index::3]
-        inner = np.arange(matrix.nonzeros) - np.repeat(matrix.row_ptr[:-1], own)
-        at = np.repeat(starts[index::3], own) + 1 + inner * stride
+        row_lengths = lengths[index::3]
+        inner = np.arange(matrix.nonzeros) - np.repeat(matrix.row_ptr[:-1], row_lengths)
+        at = np.repeat(starts[index::3], row_lengths) + 1 + inner * stride
         stream[at] = matrix.column
         for word in range(fr.words):
             stream[at + 1 + word] = matrix.value[:, word]

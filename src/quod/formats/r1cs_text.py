@@ -29,9 +29,9 @@ class Constraint:
     @property
     def wires(self) -> list[int]:
         """The distinct wires of the constraint in order of occurrence, without the constant 1."""
-        found = dict.fromkeys(wire for terms in (self.a, self.b, self.c) for wire, _ in terms)
-        found.pop(0, None)
-        return list(found)
+        wires = dict.fromkeys(wire for terms in (self.a, self.b, self.c) for wire, _ in terms)
+        wires.pop(0, None)
+        return list(wires)
 
 
 def constraint(r1cs: R1cs, number: int) -> Constraint:

@@ -188,13 +188,13 @@ def left() -> list[str]:
 
     These are the `kept` ones, and the `expected` ones for which an earlier run left a journal.
     """
-    found = dict.fromkeys(kept)
+    targets = dict.fromkeys(kept)
     for name in expected:
         with contextlib.suppress(OSError, OutputError):
             target = followed(name)
             if not isinstance(target, int) and os.path.lexists(_beside(target, _JOURNAL)):
-                found[name] = None
-    return [*found]
+                targets[name] = None
+    return [*targets]
 
 
 def write_resumably(
@@ -332,7 +332,7 @@ def _remove(path: str) -> None:
 
 def _object(line: bytes) -> dict[str, Any] | None:
     try:
-        found = shallow_json.load(line)
+        record = shallow_json.load(line)
     except ValueError:
         return None
-    return found if isinstance(found, dict) else None
+    return record if isinstance(record, dict) else None

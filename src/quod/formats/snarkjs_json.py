@@ -151,13 +151,13 @@ class _Reader:
         infinity = (x, y, z) == ((0, 0), (1, 0), (0, 0))
         return (x, y) if self._affine(z == (1, 0), infinity, key) else None
 
-    def _affine(self, one: bool, infinity: bool, key: str) -> bool:
-        if not one and not infinity:
+    def _affine(self, is_one: bool, infinity: bool, key: str) -> bool:
+        if not is_one and not infinity:
             self.fail(
                 f"{key}[2]",
                 "must be 1; convert the point to affine coordinates (infinity is 0, 1, 0)",
             )
-        return one
+        return is_one
 
     def document(self, value: Any, kind: JsonKind) -> dict[str, Any]:
         """Return the object of a document, after checking the protocol that it states."""
@@ -242,13 +242,13 @@ def parse_publics(
 def _each(
     values: Sequence[Any], name: str, read: Callable[[_Reader, Any], T]
 ) -> list[T | InputError]:
-    found: list[T | InputError] = []
+    parsed: list[T | InputError] = []
     for index, value in enumerate(values):
         try:
-            found.append(read(_Reader(f"{name}[{index}]"), value))
+            parsed.append(read(_Reader(f"{name}[{index}]"), value))
         except InputError as error:
-            found.append(error)
-    return found
+            parsed.append(error)
+    return parsed
 
 
 def _proof(reader: _Reader, value: Any, curve: str | None) -> ProofJson:

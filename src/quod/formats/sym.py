@@ -63,7 +63,7 @@ def wire_names(path: Path, r1cs: R1cs, wires: Collection[int] | None = None) -> 
     """
     name = fspath(path)
     wanted = None if wires is None else {wire for wire in wires if wire}
-    found: dict[int, str] = {}
+    names: dict[int, str] = {}
     labels = r1cs.wire_labels
     for row in symbol_rows(read_symbol_file(path), name):
         if row.wire < 0:
@@ -72,11 +72,11 @@ def wire_names(path: Path, r1cs: R1cs, wires: Collection[int] | None = None) -> 
             raise _of_another(r1cs, name)
         if wanted is not None and row.wire not in wanted:
             continue
-        if row.label == labels[row.wire] if len(labels) else row.wire not in found:
-            found[row.wire] = row.name
-    if not found and (wanted or (wanted is None and r1cs.wires > 1)):
+        if row.label == labels[row.wire] if len(labels) else row.wire not in names:
+            names[row.wire] = row.name
+    if not names and (wanted or (wanted is None and r1cs.wires > 1)):
         raise _of_another(r1cs, name)
-    return found
+    return names
 
 
 def _of_another(r1cs: R1cs, name: str) -> MismatchError:

@@ -66,8 +66,8 @@ def follow(path: str) -> str | int:
 
 
 def _has_descriptors(folder: str) -> bool:
-    found = _DESCRIPTORS.fullmatch(folder)
-    return found is not None and found["process"] in (None, str(os.getpid()))
+    match = _DESCRIPTORS.fullmatch(folder)
+    return match is not None and match["process"] in (None, str(os.getpid()))
 
 
 def _check_owner(link: str, status: os.stat_result, folder: os.stat_result) -> None:

@@ -67,8 +67,8 @@ def field_of(modulus: Modulus) -> Circuit6Field:
     for field in FIELDS:
         if field.value == modulus.value:
             return field
-    known = ", ".join(field.name for field in FIELDS)
-    raise InputError(f"files of Expander are over {known}, not over {modulus.name}")
+    names = ", ".join(field.name for field in FIELDS)
+    raise InputError(f"files of Expander are over {names}, not over {modulus.name}")
 
 
 def read_field(reader: SectionReader) -> Circuit6Field:
@@ -77,6 +77,6 @@ def read_field(reader: SectionReader) -> Circuit6Field:
     prime = int.from_bytes(reader.take(MODULUS_BYTES, "the prime"), "little")
     field = next((field for field in FIELDS if field.value == prime), None)
     if field is None:
-        known = ", ".join(field.name for field in FIELDS)
-        reader.fail(f"the prime 0x{prime:x} is none of {known}; compile for one of them", start)
+        names = ", ".join(field.name for field in FIELDS)
+        reader.fail(f"the prime 0x{prime:x} is none of {names}; compile for one of them", start)
     return field

@@ -143,16 +143,18 @@ class Circuit6:
 
     def gates(self) -> dict[str, int]:
         """Return the number of gates of each kind in all layers, at most MOST_TOTAL a layer."""
-        found = {}
+        counts = {}
         for kind in KINDS:
             totals = self.totals(lambda segment, kind=kind: len(segment.gates[kind]))  # type: ignore[misc]
-            found[kind] = sum(totals[number] for number in self.layers)
-        return found
+            counts[kind] = sum(totals[number] for number in self.layers)
+        return counts
 
     def randoms(self) -> int:
         """Return the number of gates with a random coefficient in all layers."""
         totals = self.totals(
-            lambda segment: sum(int((own.tag == RANDOM).sum()) for own in segment.gates.values())
+            lambda segment: sum(
+                int((gates.tag == RANDOM).sum()) for gates in segment.gates.values()
+            )
         )
         return sum(totals[number] for number in self.layers)
 
@@ -203,11 +205,12 @@ class _Reading:
         self._check_segments(segments)
         self._check_layers(segments, layers, first)
         length = segments[layers[-1]].outputs
-        for number, (what, given) in enumerate((("outputs", outputs), ("zero outputs", zeros))):
-            if given > length:
+        for number, (what, claimed) in enumerate((("outputs", outputs), ("zero outputs", zeros))):
+            if claimed > length:
                 reader.label = "header"
                 reader.fail(
-                    f"{given} {what} are more than the last layer has values, {length}; {_DAMAGED}",
+                    f"{claimed} {what} are more than the last layer has values, {length}; "
+                    f"{_DAMAGED}",
                     start + 8 * number,
                 )
         return Circuit6(
@@ -280,21 +283,22 @@ class _Reading:
             reach = [_reach(segment, end) for end in (0, 1)]
             for at, child in enumerate(segment.children):
                 for end, offsets in enumerate((child.inputs, child.outputs)):
-                    own = reaches[child.segment][end]
-                    if not len(offsets) or not own:
+                    child_reach = reaches[child.segment][end]
+                    if not len(offsets) or not child_reach:
                         continue
                     limit = (segment.inputs, segment.outputs)[end]
-                    beyond = offsets > max(limit - own, 0)
-                    if own > limit or beyond.any():
+                    beyond = offsets > max(limit - child_reach, 0)
+                    if child_reach > limit or beyond.any():
                         copy = int(beyond.argmax())
                         what = ("an input", "an output")[end]
                         reader.label = f"segment {number}, children"
                         reader.fail(
                             f"a gate of segment {child.segment} has {what} at "
-                            f"{int(offsets[copy]) + own - 1}, and there are {limit}; {_DAMAGED}",
+                            f"{int(offsets[copy]) + child_reach - 1}, and there are {limit}; "
+                            f"{_DAMAGED}",
                             self._places[number][at] + 16 * copy + 8 * end,
                         )
-                    reach[end] = max(reach[end], int(offsets.max()) + own)
+                    reach[end] = max(reach[end], int(offsets.max()) + child_reach)
             reaches[number] = reach[0], reach[1]
 
     def _check_layers(
@@ -337,8 +341,8 @@ def _children_first(
 
     `cyclic` is called with a segment that is within itself.
     """
-    found: list[int] = []
-    begun, done = bytearray(len(segments)), bytearray(len(segments))
+    order: list[int] = []
+    started, done = bytearray(len(segments)), bytearray(len(segments))
     for root in range(len(segments)):
         # No recursion, because a file may have any depth. A negative number means that a segment is
         # left.
@@ -347,15 +351,15 @@ def _children_first(
             number = pending.pop()
             if number < 0:
                 done[~number] = 1
-                found.append(~number)
-            elif begun[number]:
+                order.append(~number)
+            elif started[number]:
                 if not done[number]:
                     cyclic(number)
             else:
-                begun[number] = 1
+                started[number] = 1
                 pending.append(~number)
                 pending += [child.segment for child in segments[number].children]
-    return found
+    return order
 
 
 def write_circuit6(path: Path, circuit: Circuit6) -> None:

@@ -110,23 +110,27 @@ class GateReader:
         narrow = places[:, first:].astype(np.uint32)
         columns = [np.ascontiguousarray(narrow[:, at]) for at in range(KINDS[kind] + 1)]
         value = np.zeros((count, self.field.words), np.uint32)
-        own = np.flatnonzero(tag == ELEMENT)
-        if own.size:
-            elements = _pieces(data, starts[own] + fixed, self.field.element_bytes)
-            value[own] = self.field.words_of(elements.reshape(-1).data, len(own))
+        constant_gates = np.flatnonzero(tag == ELEMENT)
+        if constant_gates.size:
+            elements = _pieces(data, starts[constant_gates] + fixed, self.field.element_bytes)
+            value[constant_gates] = self.field.words_of(
+                elements.reshape(-1).data, len(constant_gates)
+            )
             wrong = self.field.first_wrong(value)
             if wrong is not None:
                 text = f"the coefficient of the {kind} gate is not below the prime of "
                 fail(np.arange(count) == wrong, fixed, text + self.field.name)
-        own = np.flatnonzero(tag == PUBLIC)
-        if own.size:
-            numbers = np.ascontiguousarray(_pieces(data, starts[own] + fixed, 8)).view("<u8")[:, 0]
+        public_gates = np.flatnonzero(tag == PUBLIC)
+        if public_gates.size:
+            numbers = np.ascontiguousarray(_pieces(data, starts[public_gates] + fixed, 8)).view(
+                "<u8"
+            )[:, 0]
             beyond = numbers >= self.public
             if beyond.any():
                 number = int(numbers[beyond.argmax()])
                 text = f"a constant is public input {number}, and there are {self.public}"
-                fail(np.arange(count) == own[beyond.argmax()], fixed, text)
-            value[own, 0] = numbers
+                fail(np.arange(count) == public_gates[beyond.argmax()], fixed, text)
+            value[public_gates, 0] = numbers
         return Circuit6Gates(tuple(columns[:-1]), columns[-1], tag, value, exponent)
 
     def _starts(self, kind: str, count: int, data: memoryview) -> NDArray[np.int64]:
@@ -186,11 +190,11 @@ def gates_to_bytes(kind: str, gates: Circuit6Gates, field: Circuit6Field) -> byt
     out[starts[:, None] + np.arange(fixed - 1)] = places.view(np.uint8).reshape(count, fixed - 1)
     out[starts + fixed - 1] = gates.tag
     for tag, length in ((ELEMENT, field.element_bytes), (PUBLIC, 8)):
-        own = gates.tag == tag
-        if own.any():
-            words = gates.value[own]
+        is_tagged = gates.tag == tag
+        if is_tagged.any():
+            words = gates.value[is_tagged]
             numbers = words[:, 0].astype("<u8").tobytes()
             data = field.bytes_of(words) if tag == ELEMENT else numbers
             tail = np.frombuffer(data, np.uint8).reshape(-1, length)
-            out[starts[own][:, None] + fixed + np.arange(length)] = tail
+            out[starts[is_tagged][:, None] + fixed + np.arange(length)] = tail
     return count.to_bytes(8, "little") + out.tobytes()

@@ -122,19 +122,21 @@ def write_circuit6_witness(path: Path, field: Modulus, private: Words, public: W
 
     Raises InputError for other arrays, `OutputError` if writing fails.
     """
-    own = field_of(field)
+    file_field = field_of(field)
     arrays = []
     for name, array in (("private", private), ("public", public)):
         words = plain_array(name, array)
-        if words.dtype != np.uint32 or words.ndim != 3 or words.shape[2] != own.words:
-            raise InputError(f"{name} must be uint32 of shape (instances, inputs, {own.words})")
-        if own.first_wrong(words.reshape(-1, own.words)) is not None:
+        if words.dtype != np.uint32 or words.ndim != 3 or words.shape[2] != file_field.words:
+            raise InputError(
+                f"{name} must be uint32 of shape (instances, inputs, {file_field.words})"
+            )
+        if file_field.first_wrong(words.reshape(-1, file_field.words)) is not None:
             raise InputError(f"{name} has a value that is not below the prime of {field.name}")
         arrays.append(words)
     if len(arrays[0]) != len(arrays[1]) or not arrays[0].size:
         raise InputError("private and public are of equally many instances, at least one")
     counts = (len(arrays[0]), arrays[0].shape[1], arrays[1].shape[1])
     header = b"".join(count.to_bytes(8, "little") for count in counts)
-    header += own.value.to_bytes(MODULUS_BYTES, "little")
-    values = np.concatenate(arrays, axis=1).reshape(-1, own.words)
-    write_atomically(path, header + own.bytes_of(values), private=True)
+    header += file_field.value.to_bytes(MODULUS_BYTES, "little")
+    values = np.concatenate(arrays, axis=1).reshape(-1, file_field.words)
+    write_atomically(path, header + file_field.bytes_of(values), private=True)

@@ -298,11 +298,11 @@ class _Tensors:
                 )  # fmt: skip
             placed[name] = GgufTensor(name, kind, shape, start, data[start : start + length])
         filled = (tensor for tensor in placed.values() if prod(tensor.shape))
-        for one, other in pairwise(sorted(filled, key=lambda tensor: tensor.offset)):
-            if one.offset + max(len(one.data), 1) > other.offset:
-                place = self._found[other.name][2]
-                what = f"its data overlap those of tensor {shown(one.name)}; {_DAMAGED}"
-                self._fail(other.name, place, what)
+        for lower, higher in pairwise(sorted(filled, key=lambda tensor: tensor.offset)):
+            if lower.offset + max(len(lower.data), 1) > higher.offset:
+                place = self._found[higher.name][2]
+                what = f"its data overlap those of tensor {shown(lower.name)}; {_DAMAGED}"
+                self._fail(higher.name, place, what)
         return placed
 
     def _fail(self, name: str, place: int, message: str) -> NoReturn:

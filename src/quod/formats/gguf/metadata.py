@@ -80,18 +80,18 @@ class MetadataReader:
 
     def read(self, pairs: int) -> dict[str, MetadataValue]:
         """Read `pairs` pairs; InputError, with key and offset, for any fault."""
-        found: dict[str, MetadataValue] = {}
+        metadata: dict[str, MetadataValue] = {}
         reader = self._reader
         for _ in range(pairs):
             reader.label, start = "metadata", reader.offset
             key = read_string(reader, "a key", most=MOST_KEY_BYTES)
             if not key:
                 reader.fail(f"a key is empty; {_DAMAGED}", start)
-            if key in found:
+            if key in metadata:
                 reader.fail(f"the key {shown(key)} occurs twice; {_DAMAGED}", start)
             reader.label = f"metadata {shown(key)}"
-            found[key] = self._value(reader.u32("the type"))
-        return found
+            metadata[key] = self._value(reader.u32("the type"))
+        return metadata
 
     def _value(self, kind: int) -> MetadataValue:
         reader, start = self._reader, self._reader.offset
@@ -122,14 +122,14 @@ class MetadataReader:
 
     def _truths(self, count: int) -> NDArray[np.uint8]:
         start = self._reader.offset
-        found = np.frombuffer(self._reader.take(count, f"{count} truth values"), np.uint8)
-        wrong = np.flatnonzero(found > 1)
+        truths = np.frombuffer(self._reader.take(count, f"{count} truth values"), np.uint8)
+        wrong = np.flatnonzero(truths > 1)
         if wrong.size:
             self._reader.fail(
-                f"a truth value is {found[wrong[0]]}, neither 0 nor 1; {_DAMAGED}",
+                f"a truth value is {truths[wrong[0]]}, neither 0 nor 1; {_DAMAGED}",
                 start + int(wrong[0]),
             )
-        return found
+        return truths
 
     def _texts(self, count: int) -> GgufStrings:
         reader, start = self._reader, self._reader.offset
@@ -198,11 +198,11 @@ def shown_metadata(value: MetadataValue) -> object:
 
 def metadata_bytes(metadata: Mapping[str, MetadataValue]) -> bytes:
     """Return the pairs in file form; InputError for a key or value that the format cannot hold."""
-    found = []
+    parts = []
     for key, value in metadata.items():
         name = string_bytes("a key of metadata", key, most=MOST_KEY_BYTES)
-        found += [name, _value_bytes(f"metadata[{shown(key)}]", value)]
-    return b"".join(found)
+        parts += [name, _value_bytes(f"metadata[{shown(key)}]", value)]
+    return b"".join(parts)
 
 
 def string_bytes(name: str, value: object, *, most: int | None = None) -> bytes:

@@ -43,8 +43,8 @@ def unknown_type(number: int) -> GgufType:
 
 
 def _plain(name: str, number: int, dtype: str) -> GgufType:
-    found = np.dtype(dtype)
-    return GgufType(name, number, 1, found.itemsize, found)
+    numpy_type = np.dtype(dtype)
+    return GgufType(name, number, 1, numpy_type.itemsize, numpy_type)
 
 
 _ROWS = (

@@ -56,9 +56,9 @@ def write_gguf(
         metadata_bytes(metadata),
     ]  # fmt: skip
     arrays, offset = [], 0
-    for name, given in tensors.items():
+    for name, tensor in tensors.items():
         label = f"tensors[{shown(name)}]"
-        kind, array = _tensor(label, given)
+        kind, array = _tensor(label, tensor)
         shape = _shape(label, kind, array)
         head += [string_bytes("the name of a tensor", name, most=MOST_KEY_BYTES)]
         head += [little_u32(len(shape)), *map(_u64, shape[::-1])]
@@ -86,11 +86,11 @@ def _check_mapping(name: str, value: object, most: int) -> None:
         raise InputError(f"{name} has {len(value)} entries, more than a file may ({most})")
 
 
-def _tensor(label: str, given: object) -> tuple[GgufType, NDArray[Any]]:
-    if not isinstance(given, tuple) or len(given) != 2:
+def _tensor(label: str, pair: object) -> tuple[GgufType, NDArray[Any]]:
+    if not isinstance(pair, tuple) or len(pair) != 2:
         raise InputError(f"{label} must be a pair of a type's name and an array")
-    kind = GGUF_TYPES[choice(f"the type of {label}", given[0], tuple(GGUF_TYPES))]
-    array = plain_array(label, given[1])
+    kind = GGUF_TYPES[choice(f"the type of {label}", pair[0], tuple(GGUF_TYPES))]
+    array = plain_array(label, pair[1])
     wanted = np.dtype(np.uint8) if kind.dtype is None else kind.dtype
     if array.dtype.newbyteorder("<") != wanted:
         raise InputError(f"{label} of type {kind.name} must be of {wanted.name}, not {array.dtype}")
