@@ -89,7 +89,7 @@ def sums_in_a_loop(
     # Congruent to b, and a number above p where that is small.
     above = f.add(f.add(b, f.constant(-1)), f.constant(1))
     running = f.running_sum()
-    start = f.carried(f.zero()) if running is None else running.begun()
+    start = f.carried(f.zero()) if running is None else running.zero()
     with k.range(0, n, carry=start) as loop:
         if running is None:
             loop.next(f.carried(loop.carried + f.sum_of_products([(a, above)]) + above))
@@ -118,7 +118,7 @@ def long_sum(
     f, i = prime_field(k, modulus), k.global_id()
     a, running = f.load(x, i), f.running_sum()
     assert running is not None
-    total = running.added(running.begun(), [(a, a)] * products, [a] * others)
+    total = running.added(running.zero(), [(a, a)] * products, [a] * others)
     f.store(out, i, running.element(total))
 
 

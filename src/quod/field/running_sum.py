@@ -12,7 +12,7 @@ from quod.kernel.ir.value import Value
 class RunningSum(Protocol):
     """The accumulator of a limb strategy, which represents a sum as several words."""
 
-    def begun(self) -> tuple[Value, ...]:
+    def zero(self) -> tuple[Value, ...]:
         """Return the words of an empty sum."""
 
     def added(

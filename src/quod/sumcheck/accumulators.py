@@ -25,7 +25,7 @@ class Reduced:
     def __init__(self, mixed: MixedField) -> None:
         self._mixed = mixed
 
-    def begun(self) -> Any:
+    def zero(self) -> Any:
         """Return an empty sum, as a loop carries it."""
         f = self._mixed.extended
         return f.carried(f.zero())
@@ -46,20 +46,20 @@ class Reduced:
 class Unreduced:
     """The accumulator of unreduced products, by the field's `RunningSum`."""
 
-    def __init__(self, own: RunningSum) -> None:
-        self._own = own
+    def __init__(self, accumulator: RunningSum) -> None:
+        self._accumulator = accumulator
 
-    def begun(self) -> Any:
-        return self._own.begun()
+    def zero(self) -> Any:
+        return self._accumulator.zero()
 
     def part(self, terms: Terms) -> Any:
         return terms.products, terms.alone
 
     def added(self, total: Any, part: tuple[Sequence[Any], Sequence[Any]]) -> Any:
-        return self._own.added(total, *part)
+        return self._accumulator.added(total, *part)
 
     def element(self, total: Any) -> Any:
-        return self._own.element(total)
+        return self._accumulator.element(total)
 
 
 Running = Reduced | Unreduced
@@ -67,5 +67,5 @@ Running = Reduced | Unreduced
 
 def running_sum(mixed: MixedField) -> Running:
     """Return the accumulator for the loops of a kernel."""
-    own = mixed.extended.running_sum() if mixed.base is mixed.extended else None
-    return Reduced(mixed) if own is None else Unreduced(own)
+    accumulator = mixed.extended.running_sum() if mixed.base is mixed.extended else None
+    return Reduced(mixed) if accumulator is None else Unreduced(accumulator)

@@ -67,11 +67,11 @@ def equality_pyramids(
         last = k.select(is_low, log_size, log_size - log_low)
         start = f.carried(f.one())
         with k.while_((entry, last, start)) as loop:
-            rest, coordinate, product = loop.carried
-            loop.check(rest > 1)
+            remaining, coordinate, product = loop.carried
+            loop.check(remaining > 1)
             w = f.load(points, point * log_size + coordinate - 1)
-            factor = f.select((rest & 1) != 0, f.carried(w), f.carried(1 - w))
-            loop.next((rest >> 1, coordinate - 1, f.carried(product * factor)))
+            factor = f.select((remaining & 1) != 0, f.carried(w), f.carried(1 - w))
+            loop.next((remaining >> 1, coordinate - 1, f.carried(product * factor)))
         f.store(equality, first + i, loop.results[2])
 
 
@@ -88,18 +88,18 @@ class Equality:
         self._low = 2 * sizes.batch * log_size + number * (low + high)
         self._high = self._low + low
 
-    def low(self, rest: Value, index: Value) -> Any:
-        """Load the lower factor at `index` of the last `rest` variables."""
+    def low(self, variables: Value, index: Value) -> Any:
+        """Load the lower factor at `index` of the last `variables` variables."""
         k = self._f.k
-        entry = k.constant(1, rest.type) << k.minimum(rest, self._log_low)
+        entry = k.constant(1, variables.type) << k.minimum(variables, self._log_low)
         return self._f.load(self._memory, self._low + entry + (index & (entry - 1)))
 
-    def high(self, rest: Value, index: Value) -> Any:
+    def high(self, variables: Value, index: Value) -> Any:
         """Load the upper factor at `index`, which is 1 without upper variables."""
         k = self._f.k
-        levels = k.select(rest > self._log_low, rest - self._log_low, 0)
-        entry = k.constant(1, rest.type) << levels
-        upper = index >> k.minimum(rest, self._log_low)
+        levels = k.select(variables > self._log_low, variables - self._log_low, 0)
+        entry = k.constant(1, variables.type) << levels
+        upper = index >> k.minimum(variables, self._log_low)
         return self._f.load(self._memory, self._high + entry + upper)
 
 

@@ -53,7 +53,7 @@ class LastRounds:
         self.shared = k.shared(self.f.word_type, entries * self.f.word_count)
         self.sumcheck, self.local, self.lanes = k.workgroup_id(), k.local_id(), k.workgroup_size
         self.one = k.constant(1, log_size.type)
-        self.own = Progress(self.f, memory.progress, batch, self.sumcheck, log_size)
+        self.progress = Progress(self.f, memory.progress, batch, self.sumcheck, log_size)
         self.sent = Proof(self.f, memory.proof, batch, self.sumcheck, log_size, shape.degree)
         self.weights = Weights(self.f, memory.equality, self.sumcheck, log_size)
         self.eq = Equality(self.f, memory.equality, sizes, self.sumcheck)
@@ -75,7 +75,7 @@ class LastRounds:
         """Store the transcript's state, the claim, and the tables' values in the proof."""
         k = self.f.k
         with k.if_(self.local == 0):
-            self.own.set_state(self.end.chain, state)
-            self.own.set_claim(claim)
+            self.progress.set_state(self.end.chain, state)
+            self.progress.set_claim(claim)
             for table in range(self._shape.tables):
                 self.sent.set_value(table, self.load(table, k.constant(0, self.one.type)))

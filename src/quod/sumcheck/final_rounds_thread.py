@@ -42,13 +42,13 @@ def finish_alone(
     last = LastRounds(k, form, sizes, memory)
     shape, folds, log_size = form.shape, form.folds, sizes.log_size
     mixed, f, running, weights = last.mixed, last.f, last.running, last.weights
-    end, local, lanes, own, one = last.end, last.local, last.lanes, last.own, last.one
+    end, local, lanes, progress, one = last.end, last.local, last.lanes, last.progress, last.one
     tables = (
         Inputs(mixed, shape, inputs, sizes, last.sumcheck)
         if form.from_inputs
         else Folded(mixed, folded, sizes.batch, last.sumcheck, log_folded)
     )
-    before = [own.challenge(rounds_before - folds + number) for number in range(folds)]
+    before = [progress.challenge(rounds_before - folds + number) for number in range(folds)]
     size = one << (log_size - rounds_before)
 
     inline = shape.field.degree == 1
@@ -64,21 +64,25 @@ def finish_alone(
         parts = summands(mixed, shape.polynomial, [item], 1, scales, running, at_one)
         return list(map(running.added, totals, parts))
 
-    def given(table: int, index: Value) -> Any:
+    def input_entry(table: int, index: Value) -> Any:
         """Load an entry from device memory, folded by all pending challenges but the last."""
-        rest = before[:-1]
+        early = before[:-1]
         # There are twice as many entries before the last fold.
         own_size = size << min(folds, 1)
-        pieces = [tables.load(table, index + own_size * part) for part in range(1 << len(rest))]
-        return fold_all(mixed, pieces, rest)
+        pieces = [tables.load(table, index + own_size * part) for part in range(1 << len(early))]
+        return fold_all(mixed, pieces, early)
 
     def added(
-        totals: Sequence[Any], corners: list[list[Any]], number: Value, rest: Value, index: Value
+        totals: Sequence[Any],
+        corners: list[list[Any]],
+        number: Value,
+        variables: Value,
+        index: Value,
     ) -> tuple[Any, ...]:
         """Add the entries at one index to a round's sums."""
         weight, at_one = None, None
         if shape.has_point:
-            weight, at_one = last.eq.low(rest, index), f.is_zero(weights.coordinate(number))
+            weight, at_one = last.eq.low(variables, index), f.is_zero(weights.coordinate(number))
         totals = k.call(
             "add_summand", add_summand, totals, corners, weight, at_one, last.scales, inline=inline
         )
@@ -104,19 +108,19 @@ def finish_alone(
             loop.next(add(loop.carried, loop.index))
         return list(loop.results)
 
-    nothing = tuple(running.begun() for _ in evaluated(shape.degree, 1))
+    nothing = tuple(running.zero() for _ in evaluated(shape.degree, 1))
 
     def evaluate(number: Value, entry: Entry) -> tuple[Any, ...]:
         """Return a round's values without folding the entries."""
-        rest = log_size - 1 - number
-        half = one << rest
+        variables = log_size - 1 - number
+        half = one << variables
 
         def add(totals: Sequence[Any], index: Value) -> tuple[Any, ...]:
             corners = [
                 [entry(table, index + half * side) for side in range(2)]
                 for table in range(shape.tables)
             ]
-            return added(totals, corners, number, rest, index)
+            return added(totals, corners, number, variables, index)
 
         return values(over(half, add))
 
@@ -129,7 +133,7 @@ def finish_alone(
             low, high = (entry(table, index + count * side) for side in range(2))
             return k.call("fold", fold_pair, low, high, challenge, inline=inline)
 
-        half, rest = count >> 1, log_size - 1 - number
+        half, variables = count >> 1, log_size - 1 - number
 
         def add(totals: Sequence[Any], index: Value) -> tuple[Any, ...]:
             places = [index, index + half]
@@ -137,7 +141,7 @@ def finish_alone(
             for table, pair in enumerate(corners):
                 for at, element in zip(places, pair, strict=True):
                     last.store(table, at, element)
-            return added(totals, corners, number, rest, index)
+            return added(totals, corners, number, variables, index)
 
         results = over(half, add)
         with k.if_((count == 1) & (local == 0)):
@@ -153,16 +157,16 @@ def finish_alone(
         state, challenge = end.absorbed(state, message)
         with k.if_(local == 0):
             last.sent.set_message(number, message)
-            own.set_challenge(number, challenge)
+            progress.set_challenge(number, challenge)
         return state, f.carried(end.at(coefficients, challenge)), challenge
 
-    state, claim, first, count = own.state(end.chain), own.claim(), rounds_before, size
+    state, claim, first, count = progress.state(end.chain), progress.claim(), rounds_before, size
     if folds:
         challenge = before[-1]
     else:
-        state, claim, challenge = ended(first, state, claim, evaluate(first, given))
+        state, claim, challenge = ended(first, state, claim, evaluate(first, input_entry))
         first, count = first + 1, size >> 1
-    totals = fold_and_evaluate(first, given, count, challenge)
+    totals = fold_and_evaluate(first, input_entry, count, challenge)
     with k.range(first, log_size, carry=(state, claim, totals)) as rounds:
         state, claim, totals = rounds.carried
         state, claim, challenge = ended(rounds.index, state, claim, totals)

@@ -41,7 +41,7 @@ def finish_sumcheck(
     last = LastRounds(k, form, sizes, memory)
     shape, folds, log_size = form.shape, form.folds, sizes.log_size
     mixed, f, running, end, local = last.mixed, last.f, last.running, last.end, last.local
-    sumcheck, lanes, one, own = last.sumcheck, last.lanes, last.one, last.own
+    sumcheck, lanes, one, progress = last.sumcheck, last.lanes, last.one, last.progress
 
     size = one << (log_size - rounds_before)
     tables = (
@@ -49,24 +49,24 @@ def finish_sumcheck(
         if form.from_inputs
         else Folded(mixed, folded, sizes.batch, sumcheck, log_folded)
     )
-    before = [own.challenge(rounds_before - folds + number) for number in range(folds)]
+    before = [progress.challenge(rounds_before - folds + number) for number in range(folds)]
 
-    def given(table: int, index: Value) -> Any:
+    def input_entry(table: int, index: Value) -> Any:
         pieces = [tables.load(table, index + size * part) for part in range(1 << folds)]
         return fold_all(mixed, pieces, before)
 
     def round_of(number: Value, state: Words, claim: Any, entry: Entry) -> tuple[Words, Any]:
         """Run a round on entries of `entry`; stores the folded half in shared memory."""
-        rest = log_size - 1 - number
-        half = one << rest
+        variables = log_size - 1 - number
+        half = one << variables
         at_one = f.is_zero(last.weights.coordinate(number)) if shape.has_point else None
-        start = tuple(running.begun() for _ in evaluated(shape.degree, 1))
+        start = tuple(running.zero() for _ in evaluated(shape.degree, 1))
         with k.range(local, half, lanes, carry=start) as loop:
             corners = [
                 [entry(table, loop.index + half * side) for side in range(2)]
                 for table in range(shape.tables)
             ]
-            weight = last.eq.low(rest, loop.index) if shape.has_point else None
+            weight = last.eq.low(variables, loop.index) if shape.has_point else None
             items = [Summand(corners, weight)]
             parts = summands(
                 mixed, shape.polynomial, items, 1, last.scales, running, at_one
@@ -80,7 +80,7 @@ def finish_sumcheck(
         claim = f.carried(end.at(coefficients, challenge))
         with k.if_(local == 0):
             last.sent.set_message(number, message)
-            own.set_challenge(number, challenge)
+            progress.set_challenge(number, challenge)
         with k.range(local, half, lanes) as loop:
             for table in range(shape.tables):
                 low, high = (entry(table, loop.index + half * side) for side in range(2))
@@ -89,15 +89,15 @@ def finish_sumcheck(
         k.barrier()
         return state, claim
 
-    state, claim, first = own.state(end.chain), own.claim(), rounds_before
+    state, claim, first = progress.state(end.chain), progress.claim(), rounds_before
     if form.in_place:
-        state, claim = round_of(rounds_before, state, claim, given)
+        state, claim = round_of(rounds_before, state, claim, input_entry)
         first = rounds_before + 1
     else:
         with k.range(local, size, lanes) as loop:
             for table in range(shape.tables):
                 place = last.place(table, loop.index)
-                f.store(last.shared, place, mixed.embedded(given(table, loop.index)))
+                f.store(last.shared, place, mixed.embedded(input_entry(table, loop.index)))
         k.barrier()
     with k.range(first, log_size, carry=(state, claim)) as rounds:
         state, claim = rounds.carried

@@ -43,10 +43,15 @@ class RoundEnd:
             at_one = f.is_zero(weight)
             other = f.carried((claim - (1 - weight) * first) * inverse)
             first, claim = f.carried(first), f.carried(claim)
-            zero, one = f.select(at_one, claim, first), f.select(at_one, first, other)
+            value_at_zero, value_at_one = (
+                f.select(at_one, claim, first),
+                f.select(at_one, first, other),
+            )
         else:
-            zero, one = first, claim - first
-        return self.all_coefficients([f.carried(value) for value in (zero, one, *others)])
+            value_at_zero, value_at_one = first, claim - first
+        return self.all_coefficients(
+            [f.carried(value) for value in (value_at_zero, value_at_one, *others)]
+        )
 
     def first_of_two(
         self, grid: Sequence[Sequence[Any]], weights: Weights, round_number: Value
@@ -93,8 +98,8 @@ class RoundEnd:
 
     def at(self, coefficients: Sequence[Any], place: Any) -> Any:
         """Return the polynomial's value at a challenge, which is the next claim."""
-        *rest, total = coefficients
-        for coefficient in reversed(rest):
+        *lower, total = coefficients
+        for coefficient in reversed(lower):
             total = self._f.carried(total * place + coefficient)
         return total
 
@@ -122,9 +127,9 @@ def finish_rounds(
     values = len(evaluated(shape.degree, depth))
     sums, end = WorkgroupSums(k, f, values), RoundEnd(k, f, shape)
     sumcheck, local = k.workgroup_id(), k.local_id()
-    own = Progress(f, memory.progress, batch, sumcheck, log_size)
+    progress = Progress(f, memory.progress, batch, sumcheck, log_size)
     # Loaded before the sums, which would not wait for them, and by all before one stores.
-    claim, state = own.claim(), own.state(end.chain)
+    claim, state = progress.claim(), progress.state(end.chain)
     totals = sums.totals(added_parts(f, partial, sumcheck * values, values, groups_each, at_once))
     # Every instance computes all of it, and one stores.
     weights = Weights(f, memory.equality, sumcheck, log_size)
@@ -135,22 +140,22 @@ def finish_rounds(
         grid = [totals[at : at + width] for at in range(0, values, width)]
         coefficients = end.first_of_two(grid, weights, round_number)
     message = end.message(coefficients)
-    state, found = end.absorbed(state, message)
-    sent = [(message, found)]
+    state, challenge = end.absorbed(state, message)
+    sent = [(message, challenge)]
     if depth == 2:
-        coefficients = end.second_of_two(grid, found)
+        coefficients = end.second_of_two(grid, challenge)
         message = end.message(coefficients)
-        state, found = end.absorbed(state, message)
-        sent.append((message, found))
-    claim = end.at(coefficients, found)
+        state, challenge = end.absorbed(state, message)
+        sent.append((message, challenge))
+    claim = end.at(coefficients, challenge)
     k.barrier()
     with k.if_(local == 0):
         out = Proof(f, memory.proof, batch, sumcheck, log_size, shape.degree)
-        for ahead, (message, found) in enumerate(sent):
+        for ahead, (message, challenge) in enumerate(sent):
             out.set_message(round_number + ahead, message)
-            own.set_challenge(round_number + ahead, found)
-        own.set_state(end.chain, state)
-        own.set_claim(claim)
+            progress.set_challenge(round_number + ahead, challenge)
+        progress.set_state(end.chain, state)
+        progress.set_claim(claim)
 
 
 def parts_at_once(groups_each: int, lanes: int) -> int:

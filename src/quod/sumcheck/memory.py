@@ -121,5 +121,5 @@ class Scales:
             return [None] * len(shape.polynomial.terms)
         first = Scales.first(shape.has_point, sizes.batch, sizes.log_size, sizes.log_low)
         start = number * count + first
-        found = [f.carried(f.load(memory, start + place)) for place in range(count)]
-        return [None if scale is None else found[scale] for scale in shape.scales]
+        scales = [f.carried(f.load(memory, start + place)) for place in range(count)]
+        return [None if scale is None else scales[scale] for scale in shape.scales]

@@ -27,17 +27,17 @@ class MixedField:
         """a * b."""
         if self.is_extended(a) == self.is_extended(b):
             return a * b
-        own, factor = (a, b) if self.is_extended(a) else (b, a)
+        extended, factor = (a, b) if self.is_extended(a) else (b, a)
         assert isinstance(self.extended, ExtensionField)
-        return self.extended.scale(own, factor)
+        return self.extended.scale(extended, factor)
 
     def add(self, a: Any, b: Any) -> Any:
         """a + b."""
         if self.is_extended(a) == self.is_extended(b):
             return a + b
-        own, other = (a, b) if self.is_extended(a) else (b, a)
-        first, *rest = own.coefficients
-        return self.extended.made(first + other, *rest)
+        extended, other = (a, b) if self.is_extended(a) else (b, a)
+        first, *others = extended.coefficients
+        return self.extended.made(first + other, *others)
 
     def embedded(self, a: Any) -> Any:
         """The element as one of the extension."""
@@ -49,8 +49,8 @@ class MixedField:
         """The sum of a * b over all pairs, with as few reductions as there are kinds of pairs."""
         kinds: dict[int, list[tuple[Any, Any]]] = {}
         for a, b in pairs:
-            own, other = (a, b) if self.is_extended(a) else (b, a)
-            kinds.setdefault(self.is_extended(a) + self.is_extended(b), []).append((own, other))
+            first, second = (a, b) if self.is_extended(a) else (b, a)
+            kinds.setdefault(self.is_extended(a) + self.is_extended(b), []).append((first, second))
         total = None
         for kind, alike in kinds.items():
             part = self._of_one_kind(kind, alike)

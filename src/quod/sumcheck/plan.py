@@ -217,13 +217,13 @@ class SumcheckPlan:
     @cached_property
     def passes(self) -> list[Pass]:
         """The passes over tables in the memory of the device."""
-        found: list[Pass] = []
+        passes: list[Pass] = []
         at = 0
         while at < self.rounds_before:
-            own = min(self._depth_from(at), self.rounds_before - at)
-            found.append(Pass(at, own, found[-1].depth if found else 0))
-            at += own
-        return found
+            depth = min(self._depth_from(at), self.rounds_before - at)
+            passes.append(Pass(at, depth, passes[-1].depth if passes else 0))
+            at += depth
+        return passes
 
     def _depth_from(self, number: int) -> int:
         """Return the rounds of a pass: two for a GPU's first pass over prime field elements."""
@@ -303,10 +303,10 @@ class SumcheckPlan:
 
         The caller writes them, `shape.scale_count` for each sumcheck.
         """
-        found: int = Scales.first(
+        offset: int = Scales.first(
             self.shape.has_point, self.batch, self.log2_size, self.log_low
         )  # fmt: skip
-        return found
+        return offset
 
     @property
     def progress_bytes(self) -> int:

@@ -31,15 +31,17 @@ class SumOfProducts:
     terms: tuple[Term, ...]
 
     def __post_init__(self) -> None:
-        given: object = self.terms
-        if not isinstance(given, Sequence) or isinstance(given, str) or not given:
+        sequence: object = self.terms
+        if not isinstance(sequence, Sequence) or isinstance(sequence, str) or not sequence:
             raise InputError(
                 "a sum of products is a tuple of terms, each a coefficient and a tuple of tables, "
                 "as in ((1, (0, 1)), (-3, (2,)))"
             )
-        if len(given) > MOST_TERMS:
-            raise InputError(f"a sum of products has at most {MOST_TERMS} terms, not {len(given)}")
-        terms = tuple(_checked(place, term) for place, term in enumerate(given))
+        if len(sequence) > MOST_TERMS:
+            raise InputError(
+                f"a sum of products has at most {MOST_TERMS} terms, not {len(sequence)}"
+            )
+        terms = tuple(_checked(place, term) for place, term in enumerate(sequence))
         used = sorted({table for _, tables in terms for table in tables})
         if not used or used != list(range(used[-1] + 1)):
             raise InputError(

@@ -103,8 +103,8 @@ def _checked_tables(
     if not isinstance(tables, Sequence) or len(tables) != polynomial.tables:
         raise InputError(f"the polynomial is of {polynomial.tables} tables; give a list of them")
     arrays, in_base, sizes = [], [], set()
-    for number, given in enumerate(tables):
-        array = plain_array(f"table {number}", given)
+    for number, table in enumerate(tables):
+        array = plain_array(f"table {number}", table)
         widths = (field.modulus.words, field.words)
         if array.dtype != np.uint32 or array.ndim != 2 or array.shape[1] not in widths:
             raise InputError(

@@ -95,21 +95,23 @@ def fold_and_evaluate(
     mixed, f, folds = trace.mixed, trace.mixed.extended, form.folds
     after = Folded(mixed, folded, sizes.batch, trace.sumcheck, log_folded)
     before = Inputs(mixed, form.shape, inputs, sizes, trace.sumcheck) if form.from_inputs else after
-    own = Progress(f, progress, sizes.batch, trace.sumcheck, sizes.log_size)
-    challenges = [own.challenge(round_number - folds + number) for number in range(folds)]
+    sumcheck_progress = Progress(f, progress, sizes.batch, trace.sumcheck, sizes.log_size)
+    challenges = [
+        sumcheck_progress.challenge(round_number - folds + number) for number in range(folds)
+    ]
     count = trace.count
 
     def corners(table: int, index: Value) -> list[Any]:
-        found = []
+        folded_values = []
         for corner in range(1 << form.depth):
             pieces = [
                 before.load(table, index + count * (corner + (piece << form.depth)))
                 for piece in range(1 << folds)
             ]
-            found.append(fold_all(mixed, pieces, challenges))
-        for corner, element in enumerate(found):
+            folded_values.append(fold_all(mixed, pieces, challenges))
+        for corner, element in enumerate(folded_values):
             after.store(table, index + count * corner, element)
-        return found
+        return folded_values
 
     trace.run(corners, form.unrolled)
 
@@ -135,7 +137,7 @@ def sum_inputs(
 class _Pass:
     """The trace of one kernel of a pass."""
 
-    rest: Value
+    variables: Value
     count: Value
 
     def __init__(
@@ -157,11 +159,11 @@ class _Pass:
     def begin(self, round_number: Value, depth: int, *, values: int | None = None) -> None:
         """Set the pass's first round, its depth and its number of values.
 
-        Sets `rest`, the variables after these rounds, and `count` = 2**rest.
+        Sets `variables`, those left after these rounds, and `count` = 2**variables.
         """
         self._round, self._depth = round_number, depth
-        self.rest = self._log_size - depth - round_number
-        self.count = self.k.constant(1, self.rest.type) << self.rest
+        self.variables = self._log_size - depth - round_number
+        self.count = self.k.constant(1, self.variables.type) << self.variables
         self._values = len(evaluated(self.shape.degree, depth)) if values is None else values
         self._sums = WorkgroupSums(self.k, self.mixed.extended, self._values)
 
@@ -217,18 +219,22 @@ class _Pass:
         """
         k, f = self.k, self.mixed.extended
         eq = self._eq if self.shape.has_point else None
-        own, beside, end, stride = self._own_indices()
-        start = tuple(running.begun() for _ in range(self._values))
-        with k.range(own, end, stride * unrolled, carry=start) as loop:
+        first_index, beside, end, stride = self._own_indices()
+        start = tuple(running.zero() for _ in range(self._values))
+        with k.range(first_index, end, stride * unrolled, carry=start) as loop:
             index = loop.index if beside is None else loop.index + beside
             indices = [index + stride * step for step in range(unrolled)]
             inner = None if eq is None else eq.low if self._in_blocks else eq.high
-            weights = [None if inner is None else inner(self.rest, index) for index in indices]
-            found = parts(list(zip(indices, weights, strict=True)))
-            loop.next(tuple(map(running.added, loop.carried, found)))
+            weights = [None if inner is None else inner(self.variables, index) for index in indices]
+            addends = parts(list(zip(indices, weights, strict=True)))
+            loop.next(tuple(map(running.added, loop.carried, addends)))
         totals = [running.element(total) for total in loop.results]
         if eq is not None:
-            outer = eq.high(self.rest, end - 1) if self._in_blocks else eq.low(self.rest, own)
+            outer = (
+                eq.high(self.variables, end - 1)
+                if self._in_blocks
+                else eq.low(self.variables, first_index)
+            )
             totals = [total * outer for total in totals]
         totals = self._sums.totals(totals)
         with k.if_(k.local_id() == 0):
@@ -248,5 +254,5 @@ class _Pass:
             if self._even:
                 return first, k.local_id(), first + block, k.workgroup_size
             return first + k.local_id(), None, first + block, k.workgroup_size
-        own = self._group * k.workgroup_size + k.local_id()
-        return own, None, self.count, self._groups_each * k.workgroup_size
+        index = self._group * k.workgroup_size + k.local_id()
+        return index, None, self.count, self._groups_each * k.workgroup_size

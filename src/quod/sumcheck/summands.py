@@ -102,14 +102,14 @@ def _sum(
     Terms of one scale are added up before it multiplies them, and all of them before the weight.
     """
     sums = _Sums(mixed)
-    for own, weight in zip(values, weights, strict=True):
+    for table_values, weight in zip(values, weights, strict=True):
         item = sums if weight is None else _Sums(mixed)
         by_scale: dict[int, tuple[Any, _Sums]] = {}
         for (coefficient, tables), scale in terms:
             part = item
             if scale is not None:
                 _, part = by_scale.setdefault(id(scale), (scale, _Sums(mixed)))
-            part.add_term(coefficient, [own[table] for table in tables])
+            part.add_term(coefficient, [table_values[table] for table in tables])
         for scale, part in by_scale.values():
             item.products.append((part.total(), scale))
         if weight is not None:
@@ -132,15 +132,15 @@ class _Sums:
             self.alone.append(mixed.base.constant(coefficient))
             return
         # Those of the prime field first; a coefficient with them.
-        first, *rest = sorted(factors, key=mixed.is_extended)
+        first, *others = sorted(factors, key=mixed.is_extended)
         if coefficient != 1:
             first = first * coefficient
-        if not rest:
+        if not others:
             self.alone.append(first)
             return
-        for factor in rest[:-1]:
+        for factor in others[:-1]:
             first = mixed.multiply(first, factor)
-        self.products.append((first, rest[-1]))
+        self.products.append((first, others[-1]))
 
     def total(self) -> Any:
         """The sum of all."""

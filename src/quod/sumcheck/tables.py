@@ -28,8 +28,10 @@ class Inputs:
     def load(self, table: int, index: Value) -> Any:
         """An entry."""
         in_base = table < self._in_base
-        own = table if in_base else table - self._in_base
-        start = (own * self._batch + self._number).cast(types.u64) << self._log_size.cast(types.u64)
+        position = table if in_base else table - self._in_base
+        start = (position * self._batch + self._number).cast(types.u64) << self._log_size.cast(
+            types.u64
+        )
         if in_base:
             return self._mixed.base.load(self._tables.base, start + index.cast(types.u64))
         return self._mixed.extended.load(self._tables.extended, start + index.cast(types.u64))

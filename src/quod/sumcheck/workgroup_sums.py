@@ -43,19 +43,20 @@ class WorkgroupSums:
             parted = self._parted(parted, distance)
             distance //= 2
         # Each lane has so many of the values, and so many neighbours have the same ones.
-        left, alike = len(parted), 2 * distance
+        values_each, alike = len(parted), 2 * distance
         while distance:
             others = [self._from_lane(element, distance) for element in parted]
             parted = f.carried_many([a + b for a, b in zip(parted, others, strict=True)])
             distance //= 2
         if self._each == 1:
             return [
-                self._of_all(parted[value % left], value // left * alike) for value in range(values)
+                self._of_all(parted[value % values_each], value // values_each * alike)
+                for value in range(values)
             ]
         lane = k.lane_id()
         with k.if_((lane & (alike - 1)) == 0):
             for place, element in enumerate(parted):
-                value = place + left * (lane >> (alike.bit_length() - 1))
+                value = place + values_each * (lane >> (alike.bit_length() - 1))
                 f.store(self._shared, k.subgroup_id() + value * self._each, element)
         k.barrier()
         return [self._added(value, self._each) for value in range(values)]
@@ -67,8 +68,8 @@ class WorkgroupSums:
         is_behind = (self._k.lane_id() & distance) != 0
         sums = []
         for lower, upper in zip(elements[:half], elements[half:], strict=True):
-            kept, given = f.select(is_behind, upper, lower), f.select(is_behind, lower, upper)
-            sums.append(kept + self._from_lane(given, distance))
+            kept, passed = f.select(is_behind, upper, lower), f.select(is_behind, lower, upper)
+            sums.append(kept + self._from_lane(passed, distance))
         return list(f.carried_many(sums))
 
     def _of_all(self, element: Any, lane: int) -> Any:

@@ -348,7 +348,7 @@ class Goldilocks52(Goldilocks):
 
     def _summed(self, pairs: Sequence[tuple[Element, Element]]) -> tuple[Value, int]:
         columns = _Columns(self)
-        return columns.word(columns.added(columns.begun(), pairs, ())), self.room
+        return columns.word(columns.added(columns.zero(), pairs, ())), self.room
 
 
 class _Columns:
@@ -357,7 +357,7 @@ class _Columns:
     def __init__(self, field: Goldilocks52) -> None:
         self._field, self._k = field, field.k
 
-    def begun(self) -> tuple[Value, ...]:
+    def zero(self) -> tuple[Value, ...]:
         none = self._k.constant(0, types.u64)
         return none, none, none
 
