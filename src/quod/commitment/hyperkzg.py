@@ -127,7 +127,7 @@ class HyperKzgCommitment:
         self, factors: Sequence[int], points: Sequence[Point], rest: Sequence[int], s: int,
         quotient: Point,
     ) -> bool:  # fmt: skip
-        """Check by pairings: combination - `rest` = quotient * (X^3 - s*X^2 - s*X + s^2).
+        """Check by pairings: combination - `remainder` = quotient * (X^3 - s*X^2 - s*X + s^2).
 
         The combination is the sum of factors[i] * points[i].
         """

@@ -48,15 +48,15 @@ def prove_committed(
     """
     device = resolve_device(device)
     check_own_hash(scheme, recursive)
-    given = Given(field, columns, table)
-    statement = given.statement
+    inputs = Given(field, columns, table)
+    statement = inputs.statement
     transcript = Transcript(hash=hash, recursive=recursive)
     check_lookup(statement, transcript.hash, allow_bits, scheme)
-    counts = given.counted(device)
+    counts = inputs.counted(device)
     run = LookupRun(device, statement, transcript.hash)
-    run.set_values(given.columns, given.entries(device), counts)
+    run.set_values(inputs.columns, inputs.entries(device), counts)
     writer = ProofWriter(transcript)
-    _begin(writer.transcript, statement, scheme, given.table)
+    _begin(writer.transcript, statement, scheme, inputs.table)
     buffers = [
         *(run.column(number, part) for number, part in _arrays_of(statement)), run.counts
     ]  # fmt: skip
@@ -69,9 +69,9 @@ def prove_committed(
         for committer, claim in zip(committers, _claims(reduced), strict=True):
             committer.open([claim], writer)
         proof = writer.getvalue()
-        known = None if given.table is None else table
+        explicit_table = None if inputs.table is None else table
         verify_committed(
-            statement, proof, known, scheme=scheme, hash=hash, recursive=recursive,
+            statement, proof, explicit_table, scheme=scheme, hash=hash, recursive=recursive,
             allow_bits=allow_bits,
         )  # fmt: skip
     except (VerificationError, InputError) as error:
@@ -96,24 +96,24 @@ def verify_committed(
     check_own_hash(scheme, recursive)
     field, transcript = statement.field, Transcript(hash=hash, recursive=recursive)
     check_lookup(statement, transcript.hash, allow_bits, scheme)
-    known = None
+    explicit_table = None
     if not isinstance(statement.table, Range):
         if table is None:
             raise InputError(
                 "the statement has a table that is no range; give its entries as table="
             )
-        known = table_arrays(statement, table)
+        explicit_table = table_arrays(statement, table)
     elif table is not None and not (isinstance(table, Range) and table == statement.table):
         raise InputError("the table of the statement is a range; leave table out")
     reader = ProofReader(proof, transcript)
-    _begin(transcript, statement, scheme, known)
+    _begin(transcript, statement, scheme, explicit_table)
     commitments = [scheme.read(reader, field, size, allow_bits=0) for size in _sizes(statement)]
     reduced = read(statement, reader)
     for commitment, claim in zip(commitments, _claims(reduced), strict=True):
         commitment.check([claim], reader)
     reader.end()
-    if known is not None:
-        for array, value in zip(known, reduced.entry, strict=True):
+    if explicit_table is not None:
+        for array, value in zip(explicit_table, reduced.entry, strict=True):
             entries = to_integers(field.modulus, array)
             if evaluated(field, entries, reduced.table_point).coefficients != value:
                 raise VerificationError("the proof is about another table")

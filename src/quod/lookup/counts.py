@@ -79,13 +79,13 @@ class Given:
             ordered = keys[order]
         for number, column in enumerate(self.columns):
             if self.table is None:
-                places, found = _in_range(device, modulus, column[0], size)
+                places, is_entry = _in_range(device, modulus, column[0], size)
             else:
                 wanted = _keys(column)
                 ranks = np.minimum(np.searchsorted(ordered, wanted), size - 1)
-                places, found = order[ranks], ordered[ranks] == wanted
-            if not found.all():
-                row = int(np.argmin(found))
+                places, is_entry = order[ranks], ordered[ranks] == wanted
+            if not is_entry.all():
+                row = int(np.argmin(is_entry))
                 value = [to_integers(modulus, array[row])[0] for array in column]
                 shown = value[0] if len(value) == 1 else tuple(value)
                 raise InputError(f"row {row} of column {number} is {shown}, not in the table")
@@ -100,9 +100,9 @@ def to_words(device: AnyDevice, modulus: Modulus, numbers: Numbers) -> Words:
     return words if modulus.montgomery_radix == 1 else to_montgomery(device, modulus, words)
 
 
-def table_arrays(statement: Statement, given: object) -> list[Words]:
+def table_arrays(statement: Statement, table: object) -> list[Words]:
     """Return the arrays of a statement's table; InputError if they do not fit the statement."""
-    arrays = _arrays(statement.field.modulus, "the table", given)
+    arrays = _arrays(statement.field.modulus, "the table", table)
     size = 1 << statement.table.log2_size
     if len(arrays) != statement.table.width or any(len(array) != size for array in arrays):
         raise InputError(
@@ -111,9 +111,9 @@ def table_arrays(statement: Statement, given: object) -> list[Words]:
     return arrays
 
 
-def check_multiplicities(statement: Statement, given: object) -> Words:
+def check_multiplicities(statement: Statement, multiplicities: object) -> Words:
     """Return multiplicities; InputError unless there is a field element per entry of the table."""
-    array = _array(statement.field.modulus, "the multiplicities", given)
+    array = _array(statement.field.modulus, "the multiplicities", multiplicities)
     if len(array) != 1 << statement.table.log2_size:
         raise InputError(
             f"{len(array)} multiplicities are not one for each of 2^{statement.table.log2_size} "
@@ -122,15 +122,15 @@ def check_multiplicities(statement: Statement, given: object) -> Words:
     return array
 
 
-def _arrays(modulus: Modulus, what: str, given: object) -> list[Words]:
-    several: Any = given if isinstance(given, (list, tuple)) else [given]
+def _arrays(modulus: Modulus, what: str, value: object) -> list[Words]:
+    several: Any = value if isinstance(value, (list, tuple)) else [value]
     if not several:
         raise InputError(f"{what} is of at least one array")
     return [_array(modulus, what, each) for each in several]
 
 
-def _array(modulus: Modulus, what: str, given: object) -> Words:
-    array = plain_array(what, given)
+def _array(modulus: Modulus, what: str, value: object) -> Words:
+    array = plain_array(what, value)
     if array.dtype != np.uint32 or array.ndim != 2 or array.shape[1] != modulus.words:
         raise InputError(
             f"{what} is uint32 of shape (entries, {modulus.words}), of {modulus.name}, not "
@@ -165,5 +165,5 @@ def _in_range(
 ) -> tuple[Numbers, NDArray[np.bool_]]:
     """Return elements as numbers, and a mask of those below `size`; the others become 0."""
     plain = array if modulus.montgomery_radix == 1 else from_montgomery(device, modulus, array)
-    found = (plain[:, 0] < size) & (plain[:, 1:] == 0).all(axis=1)
-    return np.where(found, plain[:, 0], 0).astype(np.int64), found
+    is_below = (plain[:, 0] < size) & (plain[:, 1:] == 0).all(axis=1)
+    return np.where(is_below, plain[:, 0], 0).astype(np.int64), is_below

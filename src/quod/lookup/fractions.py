@@ -71,18 +71,18 @@ def read_sums(
     """
     unit = PlainElement.one(field)
     roots: list[tuple[PlainElement, PlainElement]] = []
-    found: dict[int, FractionSum] = {}
+    tree_sums: dict[int, FractionSum] = {}
     claims: dict[int, tuple[PlainElement, PlainElement]] = {}
     point: list[Plain] = []
     for layer in range(layers_of(trees)):
-        own = [number for number, tree in enumerate(trees) if tree.tables(layer)]
+        open_trees = [number for number, tree in enumerate(trees) if tree.tables(layer)]
         if layer:
             scale = PlainElement(field, reader.transcript.challenge(field))
-            claim = combined(field, [claims[number] for number in own], scale)
-            left, point = read_rounds(
+            claim = combined(field, [claims[number] for number in open_trees], scale)
+            last_claim, point = read_rounds(
                 reader, field, degree=DEGREE, variables=layer, claim=claim, point=point
             )
-        counts = [trees[number].tables(layer) for number in own]
+        counts = [trees[number].tables(layer) for number in open_trees]
         sent = reader.elements(Label.VALUES, field, sum(counts))
         values = iter(PlainElement.each(field, sent))
         sides = [[next(values) for _ in range(count)] for count in counts]
@@ -90,16 +90,16 @@ def read_sums(
         sums = [added(pair) for pair in pairs]
         if not layer:
             roots = sums
-        elif combined(field, sums, scale) != left:
+        elif combined(field, sums, scale) != last_claim:
             raise VerificationError(f"layer {layer} of the sums is not what the proof claims")
         last = reader.transcript.challenge(field)
         point = [last, *point]
         x = PlainElement(field, last)
-        for number, (n0, n1, d0, d1) in zip(own, pairs, strict=True):
+        for number, (n0, n1, d0, d1) in zip(open_trees, pairs, strict=True):
             claims[number] = (n0 + x * (n1 - n0), d0 + x * (d1 - d0))
             if trees[number].log2_size == layer + 1:
-                found[number] = FractionSum(*roots[number], tuple(point), claims[number])
-    return [found[number] for number in range(len(trees))]
+                tree_sums[number] = FractionSum(*roots[number], tuple(point), claims[number])
+    return [tree_sums[number] for number in range(len(trees))]
 
 
 def added(pair: Sequence[PlainElement]) -> tuple[PlainElement, PlainElement]:

@@ -66,21 +66,21 @@ def prove(
     """
     device = resolve_device(device)
     transcript.check_bound()
-    given = Given(field, columns, table)
-    check_lookup(given.statement, transcript.hash, allow_bits)
-    counts = check_multiplicities(given.statement, multiplicities)
+    inputs = Given(field, columns, table)
+    check_lookup(inputs.statement, transcript.hash, allow_bits)
+    counts = check_multiplicities(inputs.statement, multiplicities)
     writer = ProofWriter(transcript)
-    run = LookupRun(device, given.statement, writer.transcript.hash)
-    run.set_values(given.columns, given.entries(device), counts)
+    run = LookupRun(device, inputs.statement, writer.transcript.hash)
+    run.set_values(inputs.columns, inputs.entries(device), counts)
     try:
         reduced = run.prove(writer, timeline)
     except (VerificationError, InputError) as error:
-        if not np.array_equal(given.counted(device), counts):
+        if not np.array_equal(inputs.counted(device), counts):
             raise InputError(
                 "the multiplicities are not those of the columns; multiplicities() counts them"
             ) from None
         raise wrong_proof(device, error) from None
-    return LookupProof(given.statement, writer.getvalue(), reduced)
+    return LookupProof(inputs.statement, writer.getvalue(), reduced)
 
 
 def wrong_proof(device: AnyDevice, error: Exception) -> DeviceError:

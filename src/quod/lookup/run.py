@@ -140,12 +140,12 @@ class LookupRun:
             for number in range(statement.columns)
             for part in range(width)
         ]
-        found = [_Evaluation(self._device, statement.field, columns, statement.log2_size)]
+        evaluations = [_Evaluation(self._device, statement.field, columns, statement.log2_size)]
         if not isinstance(statement.table, Range):
             parts = [self._table[part] for part in range(width)]
             size = statement.table.log2_size
-            found.append(_Evaluation(self._device, statement.field, parts, size))
-        return found
+            evaluations.append(_Evaluation(self._device, statement.field, parts, size))
+        return evaluations
 
 
 class _Arrays:
@@ -193,10 +193,10 @@ class _Evaluation:
         """Evaluate all arrays; DeviceError if the device has not written the results."""
         device, field = self._device, self._field
         device.upload(elements_to_words(field, point), into=self._point)
-        found = np.full((len(self._arrays), field.words), UNWRITTEN, np.uint32)
-        device.upload(found, into=self._sums)
+        values = np.full((len(self._arrays), field.words), UNWRITTEN, np.uint32)
+        device.upload(values, into=self._sums)
         device.stream("values").replay(self._recorded).run(timeline)
-        device.download(self._sums, found)
-        if not canonical(field.modulus, found.reshape(-1, field.modulus.words)).all():
+        device.download(self._sums, values)
+        if not canonical(field.modulus, values.reshape(-1, field.modulus.words)).all():
             raise not_written(device, "values at a point")
-        return words_to_elements(field, found)
+        return words_to_elements(field, values)

@@ -136,9 +136,9 @@ def error_terms(
     layers = layers_of(trees)
     rounds = combined = 0
     for layer in range(1, layers):
-        own = sum(1 for tree in trees if tree.tables(layer))
+        tree_count = sum(1 for tree in trees if tree.tables(layer))
         rounds += DEGREE * layer
-        combined += 2 * own - 1
+        combined += 2 * tree_count - 1
     degree = (statement.lookups + entries - 1) * max(1, statement.table.width - 1)
     terms = {
         "the sums of fractions": degree * likely,

@@ -253,12 +253,12 @@ class FractionTrees:
         degree = self._layers[layer - 1].plan.shape.degree if layer else 0
         count, width = layer * degree, self._field.words
         modulus, start = self._field.modulus, self._starts[layer] // 4
-        own = words[start:][: (count + self._values(layer)) * width].reshape(-1, width)
-        if not canonical(modulus, own.reshape(-1, modulus.words)).all():
+        elements = words[start:][: (count + self._values(layer)) * width].reshape(-1, width)
+        if not canonical(modulus, elements.reshape(-1, modulus.words)).all():
             raise not_written(self._device, "sums of fractions")
-        values = words_to_elements(self._field, own[count:])
+        values = words_to_elements(self._field, elements[count:])
         if self._is_shifted(layer):
             assert self._alpha is not None
             shifted = PlainElement.each(self._field, values[:2])
             values[:2] = coefficients_of([self._alpha - value for value in shifted])
-        return own[:count].astype("<u4").tobytes() + encode(self._field, values)
+        return elements[:count].astype("<u4").tobytes() + encode(self._field, values)

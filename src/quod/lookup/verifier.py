@@ -142,13 +142,13 @@ def settled(statement: Statement, sums: Sums, values: Sequence[Plain]) -> Reduce
     if total != sums.lookups.at_point[1]:
         raise VerificationError("the columns' values are not those that the sums are of")
     point, (multiplicity, denominator) = sums.table.point, sums.table.at_point
-    known = isinstance(table, Range)
-    entry = [range_at(field, point)] if known else PlainElement.each(field, rows[-1])
+    is_range = isinstance(table, Range)
+    entry = [range_at(field, point)] if is_range else PlainElement.each(field, rows[-1])
     if _denominator(sums, entry) != denominator:
         raise VerificationError("the table's values are not those that the sums are of")
     return Reduced(
         sums.lookups.point[split:], tuple(columns), point, multiplicity.coefficients,
-        () if known else coefficients_of(entry),
+        () if is_range else coefficients_of(entry),
     )  # fmt: skip
 
 
