@@ -76,11 +76,11 @@ def shown_as_one(
     run = SumcheckRun(device, shape, log2_size)
     run.set_table(0, table)
     recording = device.stream("claims").record()
-    own = device.compile(weigh_corners, field=field)
+    kernel = device.compile(weigh_corners, field=field)
     recording.launch(
-        own, -(-(1 << log2_size) // own.lanes), 1 << log2_size, log_low, log_high, len(claims),
-        *(device.upload(elements_to_words(field, e)) for e in (lows, highs)), run.table(1),
-        label="claims",
+        kernel, -(-(1 << log2_size) // kernel.lanes), 1 << log2_size, log_low, log_high,
+        len(claims), *(device.upload(elements_to_words(field, e)) for e in (lows, highs)),
+        run.table(1), label="claims",
     )  # fmt: skip
     recording.finish().run()
     total = _sum(field, factors, claims)
@@ -98,14 +98,14 @@ def read_as_one(
     factors = _begun(field, claims, reader.transcript)
     if len(claims) == 1:
         return claims[0]
-    left, point = read_rounds(
+    last_claim, point = read_rounds(
         reader, field, degree=2, variables=log2_size, claim=_sum(field, factors, claims)
     )
     (value,) = reader.elements(Label.VALUES, field, 1)
     weight = PlainElement.zero(field)
     for factor, claim in zip(factors, claims, strict=True):
         weight += factor * equality(field, claim.point, point)
-    if weight * PlainElement(field, value) != left:
+    if weight * PlainElement(field, value) != last_claim:
         raise VerificationError("the committed table has another value at a point")
     return Claim(tuple(point), value)
 

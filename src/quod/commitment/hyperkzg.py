@@ -113,18 +113,18 @@ class HyperKzgCommitment:
         (q,) = reader.transcript.challenge(field)
         (quotient,) = reader.points(Label.OPENING, GROUP, 1)
         factors = [pow(q, number, p) for number in range(n)]
-        rest = interpolated(
+        remainder = interpolated(
             p, r,
             *(
-                sum(factor * value for factor, value in zip(factors, own, strict=True)) % p
-                for own in (*zip(*pairs, strict=True), squares)
+                sum(factor * value for factor, value in zip(factors, column, strict=True)) % p
+                for column in (*zip(*pairs, strict=True), squares)
             ),
         )  # fmt: skip
-        if not self._holds(factors, [self.point, *folds], rest, r * r % p, quotient):
+        if not self._holds(factors, [self.point, *folds], remainder, r * r % p, quotient):
             raise VerificationError("the values of the folds are not those of their commitments")
 
     def _holds(
-        self, factors: Sequence[int], points: Sequence[Point], rest: Sequence[int], s: int,
+        self, factors: Sequence[int], points: Sequence[Point], remainder: Sequence[int], s: int,
         quotient: Point,
     ) -> bool:  # fmt: skip
         """Check by pairings: combination - `remainder` = quotient * (X^3 - s*X^2 - s*X + s^2).
@@ -133,14 +133,14 @@ class HyperKzgCommitment:
         """
         law, twist = g1_group(_CURVE), g2_group(_CURVE)
         first, second, third = self.reference.tau_g2
-        left = sum_of_multiples(
+        difference = sum_of_multiples(
             GROUP, [*points, *self.reference.tau_g1, quotient],
-            [*factors, *(-c for c in rest), -s * s],
+            [*factors, *(-c for c in remainder), -s * s],
         )  # fmt: skip
         return pairing_product_is_one(
             resolve_device("cpu"), _CURVE,
             [
-                (left, _CURVE.g2.generator),
+                (difference, _CURVE.g2.generator),
                 (law.multiply(s, quotient), twist.add(second, first)),
                 (law.negate(quotient), third),
             ],

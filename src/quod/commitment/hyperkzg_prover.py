@@ -81,11 +81,12 @@ class HyperKzgCommitter(GroupCommitter):
         factors = device.upload(from_integers(field, _powers(p, q, len(folds))))
         recording = device.stream("quotient").record()
         recording.copy(folds[0], total)
-        own = device.compile(add_multiple, field=field)
+        kernel = device.compile(add_multiple, field=field)
         for number, fold in enumerate(folds[1:], start=1):
             count = fold.nbytes // field.bytes
             recording.launch(
-                own, -(-count // own.lanes), count, factors, number, fold, total, label="quotient"
+                kernel, -(-count // kernel.lanes), count, factors, number, fold, total,
+                label="quotient",
             )  # fmt: skip
         square = r * r % p
         count = folds[0].nbytes // field.bytes
@@ -123,11 +124,11 @@ class _Folds:
         """Folds by the coordinates, the last one first."""
         device, field = self._device, self._field
         recording = device.stream("folds").record()
-        own = device.compile(fold_pairs, field=field)
+        kernel = device.compile(fold_pairs, field=field)
         for source, target, x in zip(self.every, self.every[1:], point):
             count = target.nbytes // field.bytes
             recording.launch(
-                own, -(-count // own.lanes), count, device.upload(from_integers(field, [x])),
+                kernel, -(-count // kernel.lanes), count, device.upload(from_integers(field, [x])),
                 source, target, label="folds",
             )  # fmt: skip
         recording.finish().run()
@@ -137,8 +138,8 @@ class _Folds:
         if self.small is None:
             return []
         size = 1 << self._log_row
-        found = downloaded(self._device, self._field, self.small, self.rows * size, "folds")
-        entries = [entry for (entry,) in found]
+        elements = downloaded(self._device, self._field, self.small, self.rows * size, "folds")
+        entries = [entry for (entry,) in elements]
         return [entries[at * size :][: size >> at] for at in range(self.rows)]
 
 

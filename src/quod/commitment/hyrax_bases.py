@@ -52,7 +52,7 @@ def hashed_bases(log2_count: int) -> Words:
 def _hashed(numbers: range) -> list[tuple[int, int]]:
     """Some bases, attempt by attempt of those that are still missing."""
     field, q = affine_group(GROUP).field, GROUP.coordinates.value
-    found: dict[int, tuple[int, int]] = {}
+    bases: dict[int, tuple[int, int]] = {}
     missing, attempt = list(numbers), 0
     while missing:
         digests = {number: _digest(number, attempt) for number in missing}
@@ -60,9 +60,9 @@ def _hashed(numbers: range) -> list[tuple[int, int]]:
         for (number, x), y in zip(xs.items(), ordinates(GROUP, list(xs.values())), strict=True):
             if y is not None:
                 larger = bool(digests[number] >> 255)
-                found[number] = x, y if field.is_larger(y) == larger else q - y
-        missing, attempt = [number for number in missing if number not in found], attempt + 1
-    return [found[number] for number in numbers]
+                bases[number] = x, y if field.is_larger(y) == larger else q - y
+        missing, attempt = [number for number in missing if number not in bases], attempt + 1
+    return [bases[number] for number in numbers]
 
 
 def _digest(number: int, attempt: int) -> int:

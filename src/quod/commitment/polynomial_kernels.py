@@ -72,9 +72,9 @@ def chunk_values(
         first = chunking.first(i)
         with k.range(0, chunking.length, carry=f.carried(f.zero())) as loop:
             place = first + ((chunking.length - 1) - loop.index) * chunking.stride
-            own = f.load(source, k.minimum(place, n - 1))
-            own = f.select(place < n, f.carried(own), f.carried(f.zero()))
-            loop.next(f.carried(loop.carried * m + own))
+            coefficient = f.load(source, k.minimum(place, n - 1))
+            coefficient = f.select(place < n, f.carried(coefficient), f.carried(f.zero()))
+            loop.next(f.carried(loop.carried * m + coefficient))
         f.store(values, i, loop.results)
 
 
@@ -97,9 +97,9 @@ def chunk_recurrence(
         start = f.select(follower < above, f.carried(carry), f.carried(f.zero()))
         with k.range(0, chunking.length, carry=f.carried(start)) as loop:
             place = first + ((chunking.length - 1) - loop.index) * chunking.stride
-            own = f.load(source, k.minimum(place, n - 1))
-            own = f.select(place < n, f.carried(own), f.carried(f.zero()))
-            total = f.carried(loop.carried * m + own)
+            coefficient = f.load(source, k.minimum(place, n - 1))
+            coefficient = f.select(place < n, f.carried(coefficient), f.carried(f.zero()))
+            total = f.carried(loop.carried * m + coefficient)
             if quotient:
                 with k.if_((place >= chunking.stride) & (place < n)):
                     f.store(target, place - chunking.stride, total)

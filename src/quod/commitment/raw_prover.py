@@ -49,8 +49,12 @@ class _Recorded:
 
     def is_of(self, table: Buffer, hash: Hash) -> bool:
         """True if the work is on this buffer; it is held, so its address is not reused."""
-        own = self.table
-        return hash is self.hash and table.space is own.space and table.address == own.address
+        recorded = self.table
+        return (
+            hash is self.hash
+            and table.space is recorded.space
+            and table.address == recorded.address
+        )
 
 
 class RawCommitter:

@@ -67,10 +67,10 @@ class ReferenceString:
     @classmethod
     def _of(cls, powers_g1: Words, tau_g2: Sequence[G2Point]) -> ReferenceString:
         """One of points that were looked at."""
-        made = object.__new__(cls)
+        reference = object.__new__(cls)
         powers_g1.flags.writeable = False
-        made.__dict__.update(powers_g1=powers_g1, tau_g2=tuple(tau_g2))
-        return made
+        reference.__dict__.update(powers_g1=powers_g1, tau_g2=tuple(tau_g2))
+        return reference
 
     def __len__(self) -> int:
         return len(self.powers_g1)
@@ -113,9 +113,9 @@ class ReferenceString:
             raise InsecureKeyError(
                 f"{file.path}: anyone knows its tau, as nobody contributed to it; {_ADVICE}"
             )
-        made = cls._of(powers, tau_g2)
-        made._check(opened, file)
-        return made
+        reference = cls._of(powers, tau_g2)
+        reference._check(opened, file)
+        return reference
 
     @classmethod
     def of_tau(cls, tau: int, log2_size: int, *, insecure: bool) -> ReferenceString:
@@ -150,11 +150,11 @@ class ReferenceString:
         """
         groups = ((GROUP, tau_g1, _LEAST - 1), (GROUP_2, tau_g2, POWERS_OF_G2 - 1))
         for group, points, count in groups:
-            given: object = points
-            if not isinstance(given, (list, tuple)) or len(given) != count:
+            powers: object = points
+            if not isinstance(powers, (list, tuple)) or len(powers) != count:
                 raise InputError(f"a verifier takes {count} powers of tau in {group.name}")
             if first_bad_point(
-                resolve_device("cpu"), group, from_points(group, given), subgroup=True,
+                resolve_device("cpu"), group, from_points(group, powers), subgroup=True,
                 infinity=False,
             ):  # fmt: skip
                 raise InputError(f"a power of tau is no point of {group.name}")
@@ -166,7 +166,9 @@ class ReferenceString:
             (tau_g1[0], second, generator, tau_g2[0]),
             (tau_g1[1], second, tau_g1[0], tau_g2[0]),
         ]
-        pairs += [(tau_g1[0], one, generator, next_) for one, next_ in itertools.pairwise(tau_g2)]
+        pairs += [
+            (tau_g1[0], power, generator, next_) for power, next_ in itertools.pairwise(tau_g2)
+        ]
         for left, left_2, right, right_2 in pairs:
             if not pairing_product_is_one(
                 resolve_device("cpu"), _CURVE, [(left, left_2), (law.negate(right), right_2)]

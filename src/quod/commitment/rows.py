@@ -75,18 +75,18 @@ def weighted_rows(
     at_once = min(_AT_ONCE, rows // parts)
     sums = device.allocate(4 * field.words * parts * columns)
     recording = device.stream("rows").record()
-    own = device.compile(add_rows, field=field, at_once=at_once)
+    kernel = device.compile(add_rows, field=field, at_once=at_once)
     recording.launch(
-        own, -(-parts * columns // own.lanes), parts * columns, log_columns, rows // parts, matrix,
-        device.upload(elements_to_words(field, weights)), sums, label="rows",
+        kernel, -(-parts * columns // kernel.lanes), parts * columns, log_columns, rows // parts,
+        matrix, device.upload(elements_to_words(field, weights)), sums, label="rows",
     )  # fmt: skip
-    found = device.upload(np.full((columns, field.words), UNWRITTEN, np.uint32))
+    row_sum = device.upload(np.full((columns, field.words), UNWRITTEN, np.uint32))
     total = device.compile(field_sum, spec=field)
     recording.launch(
-        total, -(-columns // total.lanes), columns, parts, sums, found, label="rows"
+        total, -(-columns // total.lanes), columns, parts, sums, row_sum, label="rows"
     )  # fmt: skip
     recording.finish().run()
-    return downloaded(device, field, found, columns, "a sum of rows")
+    return downloaded(device, field, row_sum, columns, "a sum of rows")
 
 
 def downloaded(

@@ -81,8 +81,8 @@ class GroupCommitter:
         table = self._committed
         if table is None:
             raise InputError("there is nothing to open before a commitment")
-        left = shown_as_one(self._device, self._field, self._log2_size, table, claims, writer)
-        return left, table
+        claim = shown_as_one(self._device, self._field, self._log2_size, table, claims, writer)
+        return claim, table
 
 
 def committed(bases: MsmBases, table: Buffer, vectors: int = 1) -> list[Point]:
@@ -96,9 +96,9 @@ def committed(bases: MsmBases, table: Buffer, vectors: int = 1) -> list[Point]:
         return [None] * vectors
     device.check_budget(f"{count} scalars", table.nbytes)
     scalars = device.allocate(table.nbytes, zero=False)
-    own = device.compile(field_from_montgomery, spec=field)
+    kernel = device.compile(field_from_montgomery, spec=field)
     recording = device.stream("scalars").record()
-    recording.launch(own, -(-count // own.lanes), count, table, scalars, label="scalars")
+    recording.launch(kernel, -(-count // kernel.lanes), count, table, scalars, label="scalars")
     recording.finish().run()
     return points_of(bases.group, msm_buffer(bases, scalars, vectors))
 

@@ -43,19 +43,19 @@ def scheme_named(name: str, parameters: Mapping[str, object] | None = None) -> S
     there is not, and for a value that is none.
     """
     module, kind = SCHEMES[choice("the commitment", name, list(SCHEMES))]
-    made: Callable[..., Scheme] = getattr(import_module(module), kind)
-    given = dict(parameters or {})
+    make: Callable[..., Scheme] = getattr(import_module(module), kind)
+    arguments = dict(parameters or {})
     if name == WITH_POWERS:
-        return made(_reference(given))
-    for key, value in given.items():
-        if key not in (field_names(made) or ()):  # type: ignore[arg-type]
+        return make(_reference(arguments))
+    for key, value in arguments.items():
+        if key not in (field_names(make) or ()):  # type: ignore[arg-type]
             raise InputError(f"the commitment {name} has no parameter {key!r}")
         if key == _HASH:
-            given[key] = hash_named(value)
+            arguments[key] = hash_named(value)
         else:
             what = f"the parameter {key!r} of the commitment {name}"
-            given[key] = whole_number(what, value, 0)
-    return made(**given)
+            arguments[key] = whole_number(what, value, 0)
+    return make(**arguments)
 
 
 def scheme_with_powers(
@@ -69,28 +69,30 @@ def scheme_with_powers(
     from quod.commitment.hyperkzg import HyperKzg
     from quod.commitment.reference_string import ReferenceString
 
-    found = HyperKzg(
+    scheme = HyperKzg(
         ReferenceString.from_ptau(path, max(log2_size, 1), device=device, insecure=insecure)
     )
-    if like is not None and like.parameters() != found.parameters():
+    if like is not None and like.parameters() != scheme.parameters():
         raise MismatchError("has other powers of tau than the verifying key", path=str(path))
-    return found
+    return scheme
 
 
 def parameters_of(scheme: Scheme) -> dict[str, Any]:
     """The parameters with which `scheme_named` makes a scheme again; InputError if it cannot."""
-    found: dict[str, Any] = {}
+    parameters: dict[str, Any] = {}
     if field_names(type(scheme)) is not None:
-        found = fields_of(scheme)
-        found |= {key: value.value for key, value in found.items() if isinstance(value, Hash)}
-    if scheme.name == WITH_POWERS and "reference" in found:
-        found = _texts(found["reference"])
+        parameters = fields_of(scheme)
+        parameters |= {
+            key: value.value for key, value in parameters.items() if isinstance(value, Hash)
+        }
+    if scheme.name == WITH_POWERS and "reference" in parameters:
+        parameters = _texts(parameters["reference"])
     if (
         scheme.name not in SCHEMES
-        or scheme_named(scheme.name, found).parameters() != scheme.parameters()
+        or scheme_named(scheme.name, parameters).parameters() != scheme.parameters()
     ):
         raise InputError(f"files name no commitment like {scheme.parameters()}")
-    return found
+    return parameters
 
 
 def check_secret(scheme: Scheme) -> None:
@@ -114,19 +116,19 @@ def _texts(reference: ReferenceString) -> dict[str, list[str]]:
     }
 
 
-def _reference(given: dict[str, object]) -> ReferenceString:
+def _reference(parameters: dict[str, object]) -> ReferenceString:
     from quod.commitment.reference_string import ReferenceString
     from quod.curve import GROUPS
     from quod.curve.encoding.points import decode_point
 
-    if set(given) != set(_POINTS):
+    if set(parameters) != set(_POINTS):
         raise InputError(
             f"the commitment {WITH_POWERS} has the parameters {', '.join(_POINTS)}, which a file "
             "of powers of tau gives (ptau)"
         )
     points: dict[str, list[Any]] = {}
     for name, (group, count) in _POINTS.items():
-        texts = given[name]
+        texts = parameters[name]
         if (
             not isinstance(texts, list)
             or len(texts) != count

@@ -62,19 +62,19 @@ class Code:
     def values_at(self, message: Sequence[int], places: Sequence[int]) -> list[int]:
         """A message's word at some of its places, in their order."""
         p, table = self.modulus.value, self.twiddles()
-        known = {place >> self.log_message: list(message) for place in places}
+        parts = {place >> self.log_message: list(message) for place in places}
         for level in reversed(range(self.log_message)):
             half, first = 1 << level, 1 << (self.log_length - level)
             below = {}
             for place in {place >> level for place in places}:
-                whole = known[place >> 1]
+                parent = parts[place >> 1]
                 t = table[(first + place) >> 1]
                 factor = p - t if place & 1 else t
                 below[place] = [
-                    (low + factor * high) % p for low, high in zip(whole[:half], whole[half:])
+                    (low + factor * high) % p for low, high in zip(parent[:half], parent[half:])
                 ]
-            known = below
-        return [known[place][0] for place in places]
+            parts = below
+        return [parts[place][0] for place in places]
 
 
 def most_log_length(modulus: Modulus) -> int:
@@ -98,10 +98,10 @@ def points(modulus: Modulus, log_length: int) -> list[Point] | list[int]:
         first = times(p, first, first)
     step = times(p, first, first)
     step = times(p, step, step)
-    found = [first]
+    doubled = [first]
     for _ in range(max(1, count // 2) - 1):
-        found.append(times(p, found[-1], step))
-    ordered = [found[_reversed(place, log_length - 1)] for place in range(count // 2)]
+        doubled.append(times(p, doubled[-1], step))
+    ordered = [doubled[_reversed(place, log_length - 1)] for place in range(count // 2)]
     return [point for x, y in ordered for point in ((x, y), (x, -y % p))]
 
 

@@ -98,5 +98,5 @@ def gather_nodes(
 
 
 def _store_message(k: Builder, message: Value, at: Value, words: Words) -> None:
-    found: Sequence[Value] = words
-    k.store(message, at * len(found), *found)
+    values: Sequence[Value] = words
+    k.store(message, at * len(values), *values)

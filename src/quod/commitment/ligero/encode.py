@@ -109,8 +109,8 @@ class _Tile:
         weights: list[Any] = []
         for level in range(self.log_folded):
             t = f.load(self.twiddles, self.node >> (level + 1))
-            own = f.carried(f.select(((tile >> level) & 1) != 0, f.carried(-t), f.carried(t)))
-            weights += [own, *(f.carried(weight * own) for weight in weights)]
+            factor = f.carried(f.select(((tile >> level) & 1) != 0, f.carried(-t), f.carried(t)))
+            weights += [factor, *(f.carried(weight * factor) for weight in weights)]
         return weights
 
     def _step(self, start: int, levels: int, read: Callable[[Value], Any]) -> None:
@@ -141,8 +141,11 @@ class _Tile:
             for number in range(1 << levels):
                 if not number & half:
                     product = elements[number + half] * factors[number >> (level + 1)]
-                    own = elements[number]
-                    elements[number], elements[number + half] = own + product, own - product
+                    unscaled = elements[number]
+                    elements[number], elements[number + half] = (
+                        unscaled + product,
+                        unscaled - product,
+                    )
         for place, element in zip(places, elements, strict=True):
             f.store(self.shared, self._padded(place), element)
 

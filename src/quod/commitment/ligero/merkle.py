@@ -24,12 +24,12 @@ def siblings(log_leaves: int, places: Iterable[int]) -> list[int]:
 
     Level by level from the leaves, in rising order.
     """
-    found: list[int] = []
-    known = {(1 << log_leaves) + place for place in places}
+    missing: list[int] = []
+    nodes = {(1 << log_leaves) + place for place in places}
     for _ in range(log_leaves):
-        found += sorted(node ^ 1 for node in known if node ^ 1 not in known)
-        known = {node >> 1 for node in known}
-    return found
+        missing += sorted(node ^ 1 for node in nodes if node ^ 1 not in nodes)
+        nodes = {node >> 1 for node in nodes}
+    return missing
 
 
 def root(
@@ -38,10 +38,10 @@ def root(
 ) -> bytes:  # fmt: skip
     """The root of leaves at some places, and of the digests of the nodes of `siblings`."""
     count = 1 << log_leaves
-    known = {count + place: digest for place, digest in zip(places, leaves, strict=True)}
-    known |= dict(zip(siblings(log_leaves, places), others, strict=True))
+    digests = {count + place: digest for place, digest in zip(places, leaves, strict=True)}
+    digests |= dict(zip(siblings(log_leaves, places), others, strict=True))
     for level in reversed(range(log_leaves)):
-        nodes = list({node >> 1 for node in known if node >> 1 >> level == 1})
-        children = [known[2 * node] + known[2 * node + 1] for node in nodes]
-        known |= zip(nodes, hash.digests_of_runs(children, NODE), strict=True)
-    return known[1]
+        nodes = list({node >> 1 for node in digests if node >> 1 >> level == 1})
+        children = [digests[2 * node] + digests[2 * node + 1] for node in nodes]
+        digests |= zip(nodes, hash.digests_of_runs(children, NODE), strict=True)
+    return digests[1]

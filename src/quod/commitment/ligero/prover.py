@@ -183,8 +183,8 @@ class LigeroCommitter:
             opening.rounds.begin(total.coefficients, writer.transcript.state)
         self._run("opening", opening.recording, timeline)
         if opening.rounds is not None:
-            found = opening.rounds.rounds()
-            writer.absorbed(found.messages, found.state)
+            rounds = opening.rounds.rounds()
+            writer.absorbed(rounds.messages, rounds.state)
         combination = self._elements("the combination of rows", self._combination)
         writer.encoded(Label.OPENING, shape.field, combination.tobytes())
 

@@ -75,14 +75,14 @@ class LigeroShape:
 
     def places(self, transcript: Transcript) -> list[int]:
         """Draw the indices of the columns to open, in ascending order."""
-        found: set[int] = set()
-        while len(found) < self.opened:
+        indices: set[int] = set()
+        while len(indices) < self.opened:
             digest = transcript.draw()
             for at in range(0, DIGEST_BYTES, _NUMBER_BYTES):
                 number = int.from_bytes(digest[at : at + _NUMBER_BYTES], "little")
-                if len(found) < self.opened:
-                    found.add(number % self.code.length)
-        return sorted(found)
+                if len(indices) < self.opened:
+                    indices.add(number % self.code.length)
+        return sorted(indices)
 
     def combine(
         self, transcript: Transcript, claims: Sequence[Claim]

@@ -49,8 +49,8 @@ def hash_columns(
                 for word in message_words(f, f.load(matrix, column + columns * (row + at)))
             ]
 
-        found = digest(elements, rows * modulus.words, LEAF)
-        k.store(tree, (columns + column) * STATE_WORDS, *found)
+        leaf = digest(elements, rows * modulus.words, LEAF)
+        k.store(tree, (columns + column) * STATE_WORDS, *leaf)
 
 
 @kernel
@@ -63,5 +63,5 @@ def hash_pairs(
     with k.if_(place < count):
         node = count + place
         first = node * (2 * STATE_WORDS)
-        found = digest(lambda at, size: k.load(tree, first + at, size), 2 * STATE_WORDS, NODE)
-        k.store(tree, node * STATE_WORDS, *found)
+        parent = digest(lambda at, size: k.load(tree, first + at, size), 2 * STATE_WORDS, NODE)
+        k.store(tree, node * STATE_WORDS, *parent)

@@ -34,14 +34,14 @@ class LigeroCommitment:
         """
         shape, field = self.shape, self.shape.field
         checked, factors, total = shape.combine(reader.transcript, claims)
-        left, r = read_rounds(reader, field, degree=2, variables=shape.log_rows, claim=total)
+        last_claim, r = read_rounds(reader, field, degree=2, variables=shape.log_rows, claim=total)
         combination = reader.elements(Label.OPENING, field, shape.code.message)
         expected = PlainElement.zero(field)
         for claim, factor in zip(checked, factors, strict=True):
             upper, lower = claim.point[: shape.log_rows], claim.point[shape.log_rows :]
             weight = factor * equality(field, upper, r)
             expected += weight * value_at(field, combination, lower)
-        if expected != left:
+        if expected != last_claim:
             raise VerificationError("the rows' combination is not what the claims say")
         places = shape.places(reader.transcript)
         columns = self._read_columns(reader, places)
@@ -84,7 +84,10 @@ def value_at(field: FieldSpec, table: Sequence[Plain], point: Sequence[Plain]) -
     """A multilinear polynomial at a point, by its values at the corners."""
     p, places = field.modulus.value, range(field.degree)
     parts: list[Sequence[int]] = list(coordinates(table))
-    units = [PlainElement(field, tuple(int(place == own) for place in places)) for own in places]
+    units = [
+        PlainElement(field, tuple(int(place == unit_place) for place in places))
+        for unit_place in places
+    ]
     for coordinate in PlainElement.each(field, point):
         half = len(parts[0]) // 2
         # Multiplication by the coordinate is linear: its columns are those of the units.

@@ -85,9 +85,9 @@ def expand_places(
         log_high = log_message - log_low
         each = (one << log_low) + (one << log_high)
         (place,) = k.load(places, i // each)
-        own = i % each
-        is_high = own >= one << log_low
-        bits = k.select(is_high, own - (one << log_low), own)
+        entry = i % each
+        is_high = entry >= one << log_low
+        bits = k.select(is_high, entry - (one << log_low), entry)
         begin = k.select(is_high, log_low, k.constant(0, u32))
         with k.range(0, log_high, carry=f.carried(f.one())) as loop:
             level = k.minimum(begin + loop.index, log_message - 1)
@@ -133,12 +133,13 @@ def check_claims(
 
         total = _by_halves(
             k, f, log_low, highs, lambda high: corner(first + high),
-            lambda low: corner(first + highs + low), combination, lambda own, factor: own * factor,
+            lambda low: corner(first + highs + low), combination,
+            lambda element, factor: element * factor,
         )  # fmt: skip
         each.next(f.carried(each.carried + f.carried(f.load(weights, each.index)) * total))
-    (found,) = sums.totals([each.results])
-    found = f.carried(_of_integer(f, found))
-    _judge(k, f, found - f.carried(f.load(weights, claims)), begun, records, record)
+    (claimed_sum,) = sums.totals([each.results])
+    claimed_sum = f.carried(_of_integer(f, claimed_sum))
+    _judge(k, f, claimed_sum - f.carried(f.load(weights, claims)), begun, records, record)
 
 
 @kernel
@@ -194,8 +195,8 @@ def _by_halves(
         with k.range(
             k.local_id(), k.constant(1, u32) << log_low, k.workgroup_size, carry=zero
         ) as inner:
-            own = f.carried(f.load(combination, start + inner.index))
-            inner.next(f.carried(inner.carried + multiply(own, low(inner.index))))
+            element = f.carried(f.load(combination, start + inner.index))
+            inner.next(f.carried(inner.carried + multiply(element, low(inner.index))))
         part = multiply(inner.results, high(outer.index))
         outer.next(f.carried(outer.carried + part))
     return outer.results
@@ -208,11 +209,11 @@ def _of_integer(f: Any, element: Any) -> Any:
 
 
 def _judge(
-    k: Builder, f: Any, difference: Any, begun: Value, records: Value, record: Value
+    k: Builder, f: Any, difference: Any, tickets: Value, records: Value, record: Value
 ) -> None:
     """Write the verdict on a difference: `PASSED` if it is 0, else `FAILED`, plus the ticket."""
     with k.if_(k.local_id() == 0):
-        (ticket,) = k.load(begun, 0)
+        (ticket,) = k.load(tickets, 0)
         is_zero = f.is_zero(f.carried(difference))
         k.store(records, record, ticket + k.select(is_zero, k.constant(PASSED, u32), FAILED))
 
@@ -223,11 +224,11 @@ def hash_opened(
     *, words: int, hash: Hash = Hash.SHA3_256,
 ) -> None:  # fmt: skip
     """Hash opened columns: nodes[i] is the leaf of the `words` 32-bit words of column i."""
-    digest, own = RunHash(k, hash), k.global_id()
-    with k.if_(own < count):
-        start = own * words
-        found = digest(lambda at, size: k.load(columns, start + at, size), words, _LEAF)
-        k.store(nodes, own * STATE_WORDS, *found)
+    digest, column = RunHash(k, hash), k.global_id()
+    with k.if_(column < count):
+        start = column * words
+        leaf = digest(lambda at, size: k.load(columns, start + at, size), words, _LEAF)
+        k.store(nodes, column * STATE_WORDS, *leaf)
 
 
 @kernel
@@ -236,9 +237,9 @@ def hash_level(
     *, hash: Hash = Hash.SHA3_256,
 ) -> None:  # fmt: skip
     """A level of the paths: a row says where both children are, and where their parent goes."""
-    digest, own = RunHash(k, hash), k.global_id()
-    with k.if_(own < count):
-        left, right, out = k.load(rows, (first + own) * NODE_ROW, NODE_ROW)
+    digest, node = RunHash(k, hash), k.global_id()
+    with k.if_(node < count):
+        left, right, out = k.load(rows, (first + node) * NODE_ROW, NODE_ROW)
         with k.if_(left != NONE):
             children = [
                 word

@@ -100,7 +100,9 @@ class OpeningChecker:
         shape, field, modulus = self._shape, self._shape.field, self._shape.code.modulus
         try:
             checked, factors, total = shape.combine(reader.transcript, claims)
-            left, r = read_rounds(reader, field, degree=2, variables=shape.log_rows, claim=total)
+            last_claim, r = read_rounds(
+                reader, field, degree=2, variables=shape.log_rows, claim=total
+            )
             combination = reader.element_words(Label.OPENING, field, shape.code.message)
             places = shape.places(reader.transcript)
             columns = self._words(
@@ -118,7 +120,7 @@ class OpeningChecker:
             for claim, factor in zip(checked, factors, strict=True)
         ]
         lowers = [c for claim in checked for c in claim.point[shape.log_rows :]]
-        ends = coefficients_of([*weights, left])
+        ends = coefficients_of([*weights, last_claim])
         for name, elements in (("points", lowers), ("r", r), ("weights", ends)):
             if elements:
                 self._upload(name, elements_to_words(field, elements))
@@ -146,9 +148,9 @@ class OpeningChecker:
         shape, device = self._shape, self.device
         self._upload("columns", np.frombuffer(columns, "<u4"))
         device.stream("leaves").replay(self._hashing).run()
-        found = np.full(shape.opened * STATE_WORDS, UNWRITTEN, np.uint32)
-        device.download(self._memory["nodes"].slice(0, found.nbytes), found)
-        return found.astype("<u4").tobytes()
+        leaves = np.full(shape.opened * STATE_WORDS, UNWRITTEN, np.uint32)
+        device.download(self._memory["nodes"].slice(0, leaves.nbytes), leaves)
+        return leaves.astype("<u4").tobytes()
 
     @cached_property
     def _hashing(self) -> Recording:

@@ -42,18 +42,18 @@ class Paths:
     def rows(self, places: list[int]) -> tuple[Rows, int]:
         """For leaves at some places, in rising order, the row of each node that is computed, `NONE`
         in those behind; and how many digests a proof has, those of the nodes of `siblings`."""
-        found = np.full((sum(self.widths), NODE_ROW), NONE, np.uint32)
-        own = np.array(places, np.int64)
-        at = np.arange(len(own))
+        rows = np.full((sum(self.widths), NODE_ROW), NONE, np.uint32)
+        nodes = np.array(places, np.int64)
+        at = np.arange(len(nodes))
         first, others, out = 0, self.opened, self.opened + self.most_others
         for width in self.widths:
-            missing = (own ^ 1)[~np.isin(own ^ 1, own)]
-            numbers = np.concatenate([own, missing])
+            missing = (nodes ^ 1)[~np.isin(nodes ^ 1, nodes)]
+            numbers = np.concatenate([nodes, missing])
             order = np.argsort(numbers)
             where = np.concatenate([at, others + np.arange(len(missing))])[order]
             others += len(missing)
-            own = numbers[order][::2] >> 1
-            at = out + np.arange(len(own))
-            found[first : first + len(own)] = np.stack([where[::2], where[1::2], at], axis=1)
+            nodes = numbers[order][::2] >> 1
+            at = out + np.arange(len(nodes))
+            rows[first : first + len(nodes)] = np.stack([where[::2], where[1::2], at], axis=1)
             first, out = first + width, out + width
-        return found, others - self.opened
+        return rows, others - self.opened
