@@ -51,11 +51,11 @@ class LayerBuilder:
 
     def unary(self, output: int, x: int, polynomial: Sequence[Coefficient]) -> None:
         """V[output] += a polynomial at below[x]; at most six coefficients, constant term first."""
-        given: object = polynomial
+        coefficients: object = polynomial
         most = max(POWERS.values()) + 1
-        if not isinstance(given, (list, tuple)) or len(given) > most:
+        if not isinstance(coefficients, (list, tuple)) or len(coefficients) > most:
             raise InputError(f"the polynomial of a gate is a list of at most {most} coefficients")
-        for exponent, coefficient in enumerate(given):
+        for exponent, coefficient in enumerate(coefficients):
             if type(coefficient) is int and coefficient % self._owner.field.value == 0:
                 continue
             if exponent == 0:
@@ -96,10 +96,10 @@ class CircuitBuilder:
 
     def coefficient(self, value: Coefficient) -> int:
         """Return the index of a coefficient in the circuit's table; adds it if it is new."""
-        if type(value) is int and (known := self._coefficients.get(value)) is not None:
-            return known
-        own = checked_coefficient(self.field, value)
-        return self._coefficients.setdefault(own, len(self._coefficients))
+        if type(value) is int and (index := self._coefficients.get(value)) is not None:
+            return index
+        checked = checked_coefficient(self.field, value)
+        return self._coefficients.setdefault(checked, len(self._coefficients))
 
     def layer(self, log_size: int) -> LayerBuilder:
         """Begin the next layer, of 2**log_size values."""

@@ -115,15 +115,17 @@ class LayeredCircuit:
         instance("the field of a circuit", field, Modulus, "take one of quod.field.NAMED")
         self.field = field
         self.log_inputs = checked_log_size("log_inputs", log_inputs)
-        given: tuple[object, object] = (coefficients, layers)
-        if not all(isinstance(part, (tuple, list)) for part in given):
+        lists: tuple[object, object] = (coefficients, layers)
+        if not all(isinstance(part, (tuple, list)) for part in lists):
             raise InputError("the coefficients and the layers of a circuit are lists")
         for layer in layers:
             instance(
                 "a layer of a circuit", layer, Layer, "CircuitBuilder.layer collects its gates"
             )
         self.public = whole_number("the public inputs", public, 0, MOST_PUBLIC)
-        self.coefficients = tuple(checked_coefficient(field, given) for given in coefficients)
+        self.coefficients = tuple(
+            checked_coefficient(field, coefficient) for coefficient in coefficients
+        )
         """The table of coefficients; numbers are in 0 to p - 1."""
         self.randoms = 1 + max(
             (c.number for c in self.coefficients if isinstance(c, Random)), default=-1
@@ -145,12 +147,12 @@ class LayeredCircuit:
     def _checked(self, number: int, layer: Layer, below: int) -> Layer:
         """Validate a layer and return it with read-only arrays, as the digest depends on them."""
         log_size = checked_log_size(f"the log_size of layer {number}", layer.log_size)
-        given: object = layer.gates
-        if not isinstance(given, Mapping) or set(given) != set(KINDS):
+        by_kind: object = layer.gates
+        if not isinstance(by_kind, Mapping) or set(by_kind) != set(KINDS):
             raise InputError(f"layer {number} has gates of the kinds {', '.join(KINDS)}")
         kept = {}
         for kind in KINDS:
-            gates, what = given[kind], f"{kind} gates of layer {number}"
+            gates, what = by_kind[kind], f"{kind} gates of layer {number}"
             instance(what, gates, Gates, "made of arrays")
             inputs: object = gates.inputs
             if not isinstance(inputs, tuple) or len(inputs) != KINDS[kind]:
@@ -207,13 +209,13 @@ class LayeredCircuit:
         """Compute the bound value by value; a machine word saturates at `_MOST_DEGREE`."""
         below = np.zeros(1 << self.log_inputs, kind)
         for layer in self.layers:
-            own = np.zeros(1 << layer.log_size, kind)
+            degrees = np.zeros(1 << layer.log_size, kind)
             for name, gates in layer.gates.items():
                 degree = self.random_coefficients[gates.coefficient].astype(kind)
                 for places in gates.inputs:
                     degree = degree + below[places] * POWERS.get(name, 1)
-                np.maximum.at(own, gates.output, degree)
-            below = own if kind is object else np.minimum(own, _MOST_DEGREE)
+                np.maximum.at(degrees, gates.output, degree)
+            below = degrees if kind is object else np.minimum(degrees, _MOST_DEGREE)
         return int(below[: self.zeros].max())
 
     @cached_property
@@ -224,8 +226,8 @@ class LayeredCircuit:
             for kind, gates in layer.gates.items():
                 if kind != "constant":
                     used[gates.coefficient] = True
-        found = (self.coefficients[place] for place in np.flatnonzero(used).tolist())
-        return tuple(sorted({c.number for c in found if isinstance(c, Public)}))
+        factors = (self.coefficients[place] for place in np.flatnonzero(used).tolist())
+        return tuple(sorted({c.number for c in factors if isinstance(c, Public)}))
 
     @cached_property
     def digest(self) -> bytes:
@@ -261,11 +263,11 @@ class LayeredCircuit:
         for what, values, count in (
             ("inputs", inputs, 1 << self.log_inputs), ("public inputs", public, self.public),
         ):  # fmt: skip
-            given: object = values
+            sequence: object = values
             if (
-                not isinstance(given, (list, tuple))
-                or len(given) != count
-                or any(type(value) is not int for value in given)
+                not isinstance(sequence, (list, tuple))
+                or len(sequence) != count
+                or any(type(value) is not int for value in sequence)
             ):
                 raise InputError(f"the circuit takes {count} {what}, a list of int")
         coefficients = [
@@ -273,7 +275,7 @@ class LayeredCircuit:
         ]  # fmt: skip
         levels = [[value % p for value in inputs]]
         for layer in self.layers:
-            below, own = levels[-1], [0] * (1 << layer.log_size)
+            below, layer_values = levels[-1], [0] * (1 << layer.log_size)
             for kind, gates in layer.gates.items():
                 columns: list[Any] = [gates.output.tolist(), gates.coefficient.tolist()]
                 columns += [array.tolist() for array in gates.inputs]
@@ -281,8 +283,8 @@ class LayeredCircuit:
                     part: Any = coefficients[coefficient]
                     for x in taken:
                         part = part * pow(below[x], POWERS.get(kind, 1), p) % p
-                    own[output] += part
-            levels.append([value % p for value in own])
+                    layer_values[output] += part
+            levels.append([value % p for value in layer_values])
         return levels
 
 
@@ -311,14 +313,14 @@ def _is_writeable(array: object) -> bool:
     return not (array is None or isinstance(array, bytes))
 
 
-def checked_coefficient(field: Modulus, given: object) -> Coefficient:
+def checked_coefficient(field: Modulus, value: object) -> Coefficient:
     """Return a coefficient, an int reduced modulo p; InputError for a value of another type."""
-    if type(given) is int:
-        return given % field.value
-    if isinstance(given, (Public, Random)) and type(given) in _TAGS:
-        return given
+    if type(value) is int:
+        return value % field.value
+    if isinstance(value, (Public, Random)) and type(value) in _TAGS:
+        return value
     raise InputError(
-        f"the coefficient of a gate is an int, a Public or a Random, not {shown_kind(given)}"
+        f"the coefficient of a gate is an int, a Public or a Random, not {shown_kind(value)}"
     )
 
 

@@ -48,7 +48,7 @@ _EXPONENTS = {"add": 1, "power5": 5}
 
 
 def from_circuit6(
-    given: Circuit6, *, relay: bool = True, most_gates: int = MOST_GATES
+    circuit: Circuit6, *, relay: bool = True, most_gates: int = MOST_GATES
 ) -> LayeredCircuit:
     """Flatten a file into a layered circuit.
 
@@ -58,110 +58,110 @@ def from_circuit6(
     that must be zero, which proves nothing.
     """
     limit = whole_number("most_gates", most_gates, 1)
-    field = given.field.modulus
+    field = circuit.field.modulus
     if field is None:
         raise InputError(
-            f"the circuit is over {given.field.name}, the field of two elements, and Quod proves "
+            f"the circuit is over {circuit.field.name}, the field of two elements, and Quod proves "
             "over primes from 5 on; compile the circuit for M31, say",
-            path=given.path or None,
+            path=circuit.path or None,
             section="header",
         )
-    if not given.zeros:
+    if not circuit.zeros:
         raise InputError(
             "no output of the circuit is to be zero, so that a proof would show nothing; state "
             "what must hold with assertions",
-            path=given.path or None,
+            path=circuit.path or None,
             section="header",
         )
-    return _Flattening(given, field, limit, relay).circuit()
+    return _Flattening(circuit, field, limit, relay).circuit()
 
 
 class _Flattening:
     """The flattening of one file's segments."""
 
-    def __init__(self, given: Circuit6, field: Modulus, limit: int, relay: bool) -> None:
-        self._given, self._field = given, field
+    def __init__(self, file: Circuit6, field: Modulus, limit: int, relay: bool) -> None:
+        self._file, self._field = file, field
         self._coefficients: dict[Coefficient, int] = {}
         self._randoms = 0
-        self._ranks = {number: rank for rank, number in enumerate(given.order)}
-        gates = given.totals(lambda segment: sum(map(len, segment.gates.values())))
+        self._ranks = {number: rank for rank, number in enumerate(file.order)}
+        gates = file.totals(lambda segment: sum(map(len, segment.gates.values())))
         self._has_gates = [bool(count) for count in gates]
-        first = given.layers[0]
-        products = given.totals(lambda segment: len(segment.gates["mul"]))[first]
-        self._log_inputs = _log(given.segments[first].inputs)
+        first = file.layers[0]
+        products = file.totals(lambda segment: len(segment.gates["mul"]))[first]
+        self._log_inputs = _log(file.segments[first].inputs)
         self._is_relayed = relay and products > 0
         copied = 1 << self._log_inputs if self._is_relayed else 0
-        copies = given.totals(lambda segment: 1)
+        copies = file.totals(lambda segment: 1)
         for most, what, count in (
-            (limit, "gates", copied + sum(gates[number] for number in given.layers)),
-            (limit, "copies of segments", sum(copies[number] for number in given.layers)),
-            (MOST_RANDOMS, "random coefficients", given.randoms()),
-            (MOST_LAYERS, "layers", len(given.layers) + self._is_relayed),
+            (limit, "gates", copied + sum(gates[number] for number in file.layers)),
+            (limit, "copies of segments", sum(copies[number] for number in file.layers)),
+            (MOST_RANDOMS, "random coefficients", file.randoms()),
+            (MOST_LAYERS, "layers", len(file.layers) + self._is_relayed),
         ):
             if count > most:
                 advice = "; say most_gates=N for more if the file is to be trusted"
                 raise InputError(
                     f"the circuit has more than {most} {what} once its segments are taken apart"
                     f"{advice if most == limit else ''}",
-                    path=given.path or None,
+                    path=file.path or None,
                 )
 
     def circuit(self) -> LayeredCircuit:
-        given = self._given
+        file = self._file
         layers = [self._copies(self._log_inputs)] if self._is_relayed else []
-        layers += [self._layer(number) for number in given.layers]
+        layers += [self._layer(number) for number in file.layers]
         return LayeredCircuit(
-            self._field, self._log_inputs, list(self._coefficients), layers, public=given.public,
-            zeros=given.zeros,
+            self._field, self._log_inputs, list(self._coefficients), layers, public=file.public,
+            zeros=file.zeros,
         )  # fmt: skip
 
     def _copies(self, log_size: int) -> Layer:
         """A layer that copies the layer below."""
         places = np.arange(1 << log_size, dtype=np.uint32)
         gates = {kind: _no_gates(kind) for kind in KINDS}
-        own = np.full(1 << log_size, self._place(1), np.uint32)
-        gates["add"] = Gates(places, (places,), own)
+        ones = np.full(1 << log_size, self._place(1), np.uint32)
+        gates["add"] = Gates(places, (places,), ones)
         return Layer(log_size, gates)
 
     def _layer(self, root: int) -> Layer:
         """Collect the gates of a segment and of all nested segments."""
         parts: dict[str, list[Gates]] = {kind: [] for kind in KINDS}
-        found: dict[int, list[tuple[Offsets, Offsets]]] = {root: [(_ZERO, _ZERO)]}
+        placements: dict[int, list[tuple[Offsets, Offsets]]] = {root: [(_ZERO, _ZERO)]}
         # By their ranks, so that all copies of a segment are known when its turn comes.
         pending = [self._ranks[root]]
         while pending:
-            number = self._given.order[heapq.heappop(pending)]
-            segment, own = self._given.segments[number], found.pop(number)
-            inputs, outputs = (np.concatenate([pair[end] for pair in own]) for end in (0, 1))
+            number = self._file.order[heapq.heappop(pending)]
+            segment, copies = self._file.segments[number], placements.pop(number)
+            inputs, outputs = (np.concatenate([pair[end] for pair in copies]) for end in (0, 1))
             for child in segment.children:
                 if not self._has_gates[child.segment] or not len(child.inputs):
                     continue
-                if child.segment not in found:
-                    found[child.segment] = []
+                if child.segment not in placements:
+                    placements[child.segment] = []
                     heapq.heappush(pending, self._ranks[child.segment])
                 pair = _moved(inputs, child.inputs), _moved(outputs, child.outputs)
-                found[child.segment].append(pair)
+                placements[child.segment].append(pair)
             self._gates(segment, inputs, outputs, parts)
         gates = {kind: _joined(kind, parts[kind]) for kind in KINDS}
-        return Layer(_log(self._given.segments[root].outputs), gates)
+        return Layer(_log(self._file.segments[root].outputs), gates)
 
     def _gates(
         self, segment: Circuit6Segment, inputs: Offsets, outputs: Offsets,
         parts: dict[str, list[Gates]],
     ) -> None:  # fmt: skip
         """Append the gates of all copies of a segment to `parts`, by kind."""
-        for kind, own in segment.gates.items():
-            if not len(own):
+        for kind, copied in segment.gates.items():
+            if not len(copied):
                 continue
-            places = self._places(own)
-            moved = [_moved(inputs, column).astype(np.uint32) for column in own.inputs]
-            output = _moved(outputs, own.output).astype(np.uint32)
+            places = self._places(copied)
+            moved = [_moved(inputs, column).astype(np.uint32) for column in copied.inputs]
+            output = _moved(outputs, copied.output).astype(np.uint32)
             coefficient = np.tile(places, len(outputs))
-            random = np.flatnonzero(np.tile(own.tag == RANDOM, len(outputs)))
+            random = np.flatnonzero(np.tile(copied.tag == RANDOM, len(outputs)))
             for at in random.tolist():
                 coefficient[at] = self._place(Random(self._randoms))
                 self._randoms += 1
-            exponent = np.tile(own.exponent, len(outputs))
+            exponent = np.tile(copied.exponent, len(outputs))
             split = {_OF_FILES[kind]: slice(None)} if kind in _OF_FILES else {
                 name: exponent == power for name, power in _EXPONENTS.items()
             }  # fmt: skip
@@ -173,14 +173,14 @@ class _Flattening:
         """Return the indices of one copy's coefficients in the table; 0 for challenges."""
         places = np.zeros(len(gates), np.uint32)
         for tag in (ELEMENT, PUBLIC):
-            own = gates.tag == tag
-            if not own.any():
+            is_tagged = gates.tag == tag
+            if not is_tagged.any():
                 continue
-            words = gates.value[own] if tag == ELEMENT else gates.value[own][:, :1]
+            words = gates.value[is_tagged] if tag == ELEMENT else gates.value[is_tagged][:, :1]
             numbers, which = _distinct(words)
             values = [Public(number) for number in numbers] if tag == PUBLIC else numbers
             table = np.array([self._place(value) for value in values], np.uint32)
-            places[own] = table[which]
+            places[is_tagged] = table[which]
         return places
 
     def _place(self, value: Coefficient) -> int:

@@ -15,7 +15,7 @@ import numpy as np
 from quod.errors import InputError, MismatchError
 from quod.field.moduli import Modulus
 from quod.layered.circuit import Public
-from quod.layered.nodes import Advice, Assertion, Given, Known, Lookup, Node
+from quod.layered.nodes import Advice, Assertion, ConstantNode, InputNode, Lookup, Node
 from quod.layered.row_index import RowIndex, number_type
 from quod.layered.wire import Product, Terms
 from quod.validation import shown, shown_kind
@@ -43,7 +43,11 @@ class Evaluation:
         """Compute the values of `roots`, all advice, and all values that these depend on."""
         needed, pending = set[int](), list(roots)
         for number, node in enumerate(self._nodes):
-            if isinstance(node, Given) and node.advice is not None and node.advice.first == number:
+            if (
+                isinstance(node, InputNode)
+                and node.advice is not None
+                and node.advice.first == number
+            ):
                 pending += _taken(node.advice)
         while pending:
             number = pending.pop()
@@ -51,16 +55,16 @@ class Evaluation:
                 needed.add(number)
                 node = self._nodes[number]
                 if isinstance(node, dict):
-                    pending += {one for product in node for one in product}
+                    pending += {operand for product in node for operand in product}
         for number, node in enumerate(self._nodes):
-            if isinstance(node, Given):
+            if isinstance(node, InputNode):
                 if node.advice is not None and self.inputs[node.place] is None:
                     self._advise(node.advice)
                 self._values[number] = self.inputs[node.place]
             elif number not in needed:
                 continue
-            elif isinstance(node, Known):
-                self._values[number] = self._known(node)
+            elif isinstance(node, ConstantNode):
+                self._values[number] = self._constant_value(node)
             else:
                 self._values[number] = self.value(node)
 
@@ -127,7 +131,7 @@ class Evaluation:
             f"the lookup {lookup.name} does not hold{where}: {shown_row} is not in the table"
         )
 
-    def _known(self, node: Known) -> Any:
+    def _constant_value(self, node: ConstantNode) -> Any:
         coefficient = node.coefficient
         if isinstance(coefficient, Public):
             return self._public[coefficient.number]
@@ -136,15 +140,19 @@ class Evaluation:
 
     def _advise(self, advice: Advice) -> None:
         place = f"the advice in {advice.scope}" if advice.scope else "the advice"
-        given: object = advice.function(*map(self.value, advice.arguments))
-        if not isinstance(given, (list, tuple)) or len(given) != advice.count:
-            raise InputError(f"{place} is a list of {advice.count} values, not {shown_kind(given)}")
+        results: object = advice.function(*map(self.value, advice.arguments))
+        if not isinstance(results, (list, tuple)) or len(results) != advice.count:
+            raise InputError(
+                f"{place} is a list of {advice.count} values, not {shown_kind(results)}"
+            )
         node = self._nodes[advice.first]
-        assert isinstance(node, Given)
-        for at, value in enumerate(given):
+        assert isinstance(node, InputNode)
+        for at, value in enumerate(results):
             if isinstance(value, np.ndarray):
                 kind = value.dtype.kind
-                fine = kind in "iu" or (kind == "O" and all(type(one) is int for one in value))
+                fine = kind in "iu" or (
+                    kind == "O" and all(type(element) is int for element in value)
+                )
             else:
                 fine = type(value) is int
             if not fine:

@@ -71,8 +71,8 @@ def read_circuit(path: Path) -> LayeredCircuit:
 
 def parse_circuit(data: memoryview | bytes, name: str) -> LayeredCircuit:
     """Parse a circuit as `read_circuit`, from bytes in memory; `name` is their source in errors."""
-    given: object = data
-    if not isinstance(given, (memoryview, bytes)):
+    buffer: object = data
+    if not isinstance(buffer, (memoryview, bytes)):
         raise InputError("the bytes of a circuit are bytes or a memoryview")
     view = memoryview(data)
     if bytes(view[: len(MAGIC)]) == MAGIC:
@@ -122,9 +122,9 @@ def _circuit(file: Iden3File) -> LayeredCircuit:
 def _field(header: SectionReader) -> Modulus:
     start = header.offset
     prime = header.modulus("the prime")
-    known = next((modulus for modulus in NAMED.values() if modulus.value == prime), None)
-    if known is not None:
-        return known
+    named = next((modulus for modulus in NAMED.values() if modulus.value == prime), None)
+    if named is not None:
+        return named
     if prime.bit_length() > MOST_BITS:
         header.fail(f"the prime has {prime.bit_length()} bits, more than {MOST_BITS}", start)
     try:
@@ -147,7 +147,7 @@ def _coefficients(file: Iden3File, field: Modulus, count: int, public: int) -> l
             start + int(tags.argmax()),
         )
     at = section.offset
-    found: list[Coefficient] = []
+    coefficients: list[Coefficient] = []
     data, size = section.take(count * field.bytes, "the numbers"), field.bytes
     limits = (field.value, public, MOST_RANDOMS)
     makers = (int, Public, Random)
@@ -159,8 +159,8 @@ def _coefficients(file: Iden3File, field: Modulus, count: int, public: int) -> l
                 f"{what} {shown(number)} is beyond the last one, {limits[tag] - 1}; {_DAMAGED}",
                 at + place * size,
             )
-        found.append(makers[tag](number))
-    return found
+        coefficients.append(makers[tag](number))
+    return coefficients
 
 
 def _layer(section: SectionReader, number: int, below: int, coefficients: int) -> Layer:
@@ -182,8 +182,8 @@ def _layer(section: SectionReader, number: int, below: int, coefficients: int) -
                 f"{_DAMAGED}",
                 start,
             )
-        output, *columns, own = (_column(section, count, limit) for limit in limits)
-        gates[kind] = Gates(output, tuple(columns), own)
+        output, *columns, coefficient = (_column(section, count, limit) for limit in limits)
+        gates[kind] = Gates(output, tuple(columns), coefficient)
     return Layer(log_size, gates)
 
 
@@ -191,13 +191,13 @@ def _column(section: SectionReader, count: int, limit: int) -> Indices:
     """Read `count` indices below a limit, as a copy."""
     dtype, start = _dtype(limit), section.offset
     column = np.frombuffer(section.take(count * dtype.itemsize, "a column"), dtype)
-    found: Indices = column.astype(np.uint32)
-    if count and int(found.max()) >= limit:
+    indices: Indices = column.astype(np.uint32)
+    if count and int(indices.max()) >= limit:
         section.fail(
-            f"a gate has place {int(found.max())}, beyond the last one, {limit - 1}; {_DAMAGED}",
-            start + int(found.argmax()) * dtype.itemsize,
+            f"a gate has place {int(indices.max())}, beyond the last one, {limit - 1}; {_DAMAGED}",
+            start + int(indices.argmax()) * dtype.itemsize,
         )
-    return found
+    return indices
 
 
 def _dtype(limit: int) -> np.dtype[np.unsignedinteger]:

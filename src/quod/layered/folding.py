@@ -35,17 +35,17 @@ def folded(program: Challenged, nodes: list[Node], late: Set[int], outputs: list
     of_extension = min((levels.of(number) for number in values if number in late), default=top)
     challenges: tuple[list[Wire], list[Wire]] = [], []
     for level in sorted(standing, reverse=True):
-        own, far = standing[level], top - level
-        side = isqrt(len(own) - 1) + 1
-        rows = [own[at : at + side] for at in range(0, len(own), side)]
+        level_values, far = standing[level], top - level
+        side = isqrt(len(level_values) - 1) + 1
+        rows = [level_values[at : at + side] for at in range(0, len(level_values), side)]
         # Values between here and the first of the extension become dearer, each by about a gate.
         dearer = sum(width[at] for at in range(level + 1, of_extension))
-        if far < 2 or len(own) * far <= len(own) + len(rows) + far - 2 + dearer:
-            kept += own
+        if far < 2 or len(level_values) * far <= len(level_values) + len(rows) + far - 2 + dearer:
+            kept += level_values
             continue
         of_extension = min(of_extension, level + 1)
-        for known, count in zip(challenges, (side, len(rows)), strict=True):
-            known += [program.random() for _ in range(count - len(known))]
+        for drawn, count in zip(challenges, (side, len(rows)), strict=True):
+            drawn += [program.random() for _ in range(count - len(drawn))]
         parts = [_combined(program, row, challenges[0]) for row in rows]
         sums.append(_combined(program, parts, challenges[1]))
     return kept + sums

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from quod.field.moduli import Modulus
 from quod.layered.builder import CircuitBuilder
 from quod.layered.circuit import Coefficient, LayeredCircuit
-from quod.layered.nodes import Given, Known, Node, gates_of
+from quod.layered.nodes import ConstantNode, InputNode, Node, gates_of
 from quod.layered.wire import Terms
 
 
@@ -23,16 +23,16 @@ def layers_of(
     plan = _Plan(nodes, outputs)
     plan.raise_values()
     builder = CircuitBuilder(field, _log_size(inputs), public=public)
-    below = {number: node.place for number, node in enumerate(nodes) if isinstance(node, Given)}
+    below = {number: node.place for number, node in enumerate(nodes) if isinstance(node, InputNode)}
     for layer, values in enumerate(plan.layers(), 1):
-        own = outputs if layer == plan.top else values
-        place = {number: at for at, number in enumerate(own)}
-        gates = builder.layer(_log_size(len(own)))
+        layer_values = outputs if layer == plan.top else values
+        place = {number: at for at, number in enumerate(layer_values)}
+        gates = builder.layer(_log_size(len(layer_values)))
         for number, at in place.items():
             node = nodes[number]
-            if isinstance(node, Known):
+            if isinstance(node, ConstantNode):
                 gates.constant(at, node.coefficient)
-            elif isinstance(node, Given) or plan.level[number] < layer:
+            elif isinstance(node, InputNode) or plan.level[number] < layer:
                 gates.add(at, below[number])
             else:
                 for operands, coefficient in plan.gates(number, node):
@@ -56,7 +56,7 @@ class Levels:
 
     def __init__(self, nodes: list[Node]) -> None:
         self._nodes = nodes
-        self.known: dict[int, Known] = {}
+        self.constants: dict[int, ConstantNode] = {}
         """The public inputs and challenges so far."""
         self.mixed = set[int]()
         """The sums so far in which a public input or challenge is a factor."""
@@ -70,19 +70,21 @@ class Levels:
         for at in range(len(lowest), number + 1):
             node = self._nodes[at]
             operands: Sequence[int] = ()
-            if isinstance(node, Known):
-                self.known[at] = node
+            if isinstance(node, ConstantNode):
+                self.constants[at] = node
                 lowest.append(1)
-            elif isinstance(node, Given):
+            elif isinstance(node, InputNode):
                 lowest.append(0)
             else:
                 taken = set[int]().union(*node)
-                if not self.known.keys().isdisjoint(taken):
+                if not self.constants.keys().isdisjoint(taken):
                     self.mixed.add(at)
-                    taken = set[int]().union(*(own for own, _ in gates_of(self.known, node)))
+                    taken = set[int]().union(
+                        *(product for product, _ in gates_of(self.constants, node))
+                    )
                 # Tuples of numbers cost the garbage collector nothing.
                 operands = tuple(taken)
-                lowest.append(1 + max([lowest[one] for one in operands], default=0))
+                lowest.append(1 + max([lowest[operand] for operand in operands], default=0))
             self.operands.append(operands)
         return lowest[number]
 
@@ -94,7 +96,7 @@ class _Plan:
         self._nodes = nodes
         lowest = Levels(nodes)
         lowest.of(max(outputs))
-        self._known, self._mixed = lowest.known, lowest.mixed
+        self._constants, self._mixed = lowest.constants, lowest.mixed
         self._operands = lowest.operands
         reached, pending = set[int](), list(outputs)
         while pending:
@@ -104,7 +106,7 @@ class _Plan:
                 pending += self._operands[number]
         self._order = sorted(reached)
         self.level = {
-            number: 0 if number in self._known else lowest.of(number) for number in self._order
+            number: 0 if number in self._constants else lowest.of(number) for number in self._order
         }
         self.top = max(1, *self.level.values())
         # How many take each value from each layer: the last one is how far it is carried.
@@ -119,7 +121,7 @@ class _Plan:
 
     def gates(self, number: int, terms: Terms) -> Iterable[tuple[tuple[int, ...], Coefficient]]:
         """The operands and the coefficient of each gate of a value."""
-        return gates_of(self._known, terms) if number in self._mixed else terms.items()
+        return gates_of(self._constants, terms) if number in self._mixed else terms.items()
 
     def _use(self, operand: int, layer: int, change: int) -> None:
         uses = self._uses[operand]
@@ -140,7 +142,7 @@ class _Plan:
             reach = []
             for operand in self._operands[number]:
                 self._use(operand, low - 1, -1)
-                if operand not in self._known:
+                if operand not in self._constants:
                     reach.append(max(self._uses[operand], default=self.level[operand]))
             places = {low, high, *(far + 1 for far in reach if low <= far < high)}
             best = min(places, key=lambda at: (sum(max(0, at - 1 - far) for far in reach) - at, at))
@@ -154,15 +156,15 @@ class _Plan:
         constants: list[list[int]] = [[] for _ in range(self.top + 1)]
         last: dict[int, int] = {}
         for number in self._order:
-            if number in self._known:
+            if number in self._constants:
                 for layer in self._uses[number]:
                     constants[layer].append(number)
             else:
                 fresh[self.level[number]].append(number)
                 last[number] = max(self._uses[number])
-        found, alive = [], fresh[0]
+        layers, alive = [], fresh[0]
         for layer in range(1, self.top + 1):
             relayed = [number for number in alive if last[number] >= layer]
             alive = fresh[layer] + relayed
-            found.append(alive + constants[layer])
-        return found
+            layers.append(alive + constants[layer])
+        return layers

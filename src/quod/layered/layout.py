@@ -69,17 +69,17 @@ class Layout:
         """
         count = self._instances(instances)
         self._check_names(values)
-        own = self._columns(values, self._names, instances)
+        private = self._columns(values, self._names, instances)
         public = self._columns(values, self._public_names, instances)
         length = 1 << self.circuit.log_inputs
         if instances is None:
-            return [int(value) for value in self._run(own, public, check, 0)]
+            return [int(value) for value in self._run(private, public, check, 0)]
         step = max(1, MOST_VALUES // max(1, len(self._nodes)))
         kind = number_type(self.circuit.field)
         table = np.zeros((count, length), kind)
         for first in range(0, count, step):
             part = slice(first, first + step)
-            parts = [[column[part] for column in columns] for columns in (own, public)]
+            parts = [[column[part] for column in columns] for columns in (private, public)]
             for place, value in enumerate(self._run(parts[0], parts[1], check, first)):
                 table[part, place] = value
         return self._elements(table)
@@ -106,17 +106,19 @@ class Layout:
                 row.append(value)
         return rows
 
-    def _run(self, own: list[Any], public: list[Any], check: bool, first: int) -> list[Any]:
+    def _run(self, private: list[Any], public: list[Any], check: bool, first: int) -> list[Any]:
         """Return the inputs, including advice and padding."""
         length = 1 << self.circuit.log_inputs
         places: list[Any] = [None] * length
-        column = iter(own)
+        column = iter(private)
         for start, count in self._names.values():
             for at in range(1 if count is None else count):
                 places[start + at] = next(column)
         run = Evaluation(self.circuit.field, self._nodes, places, public)
         run.run(
-            {one.node for one in self._assertions if isinstance(one, Assertion)} if check else set()
+            {assertion.node for assertion in self._assertions if isinstance(assertion, Assertion)}
+            if check
+            else set()
         )
         if check:
             run.check(self._assertions, first)
@@ -128,13 +130,13 @@ class Layout:
         return whole_number("the instances", instances, 1, MOST_INSTANCES)
 
     def _check_names(self, values: Mapping[str, Any]) -> None:
-        given: object = values
-        if not isinstance(given, Mapping):
-            raise InputError(f"the inputs are a mapping by name, not {shown_kind(given)}")
-        known = [*self._names, *self._public_names]
+        mapping: object = values
+        if not isinstance(mapping, Mapping):
+            raise InputError(f"the inputs are a mapping by name, not {shown_kind(mapping)}")
+        names = [*self._names, *self._public_names]
         for name in values:
-            if name not in known:
-                raise unknown_name("the program", "an input", name, known)
+            if name not in names:
+                raise unknown_name("the program", "an input", name, names)
 
     def _columns(self, values: Mapping[str, Any], names: Names, instances: int | None) -> list[Any]:
         """The values of the named inputs below p, each an int or an array (instances,).
@@ -155,23 +157,23 @@ class Layout:
                 columns += [table[:, at] for at in range(count)]
         return columns
 
-    def _table(self, name: str, given: object, shape: tuple[int, ...]) -> Any:
+    def _table(self, name: str, values: object, shape: tuple[int, ...]) -> Any:
         """Return a name's values as an array of elements; InputError for a wrong shape or type."""
         what = f"the input {name!r}"
         expected = f"of the shape {shape}" if shape else "one int"
-        if isinstance(given, np.ndarray):
+        if isinstance(values, np.ndarray):
             if (
-                given.shape != shape
-                or given.dtype.kind not in "iu"
-                or type(given) is not np.ndarray
+                values.shape != shape
+                or values.dtype.kind not in "iu"
+                or type(values) is not np.ndarray
             ):
                 raise InputError(
-                    f"{what} is {expected}, of integers, not {given.dtype} {given.shape}"
+                    f"{what} is {expected}, of integers, not {values.dtype} {values.shape}"
                 )
-            table = given.astype(object)
+            table = values.astype(object)
         else:
             table = np.empty(shape, object)
-            _fill(table, given, what, expected)
+            _fill(table, values, what, expected)
         reduced = table % self.circuit.field.value
         return np.asarray(reduced, object).astype(number_type(self.circuit.field))
 
@@ -183,25 +185,25 @@ class Layout:
         return np.asarray(stored, np.uint32)[..., None]
 
 
-def _fill(table: Any, given: object, what: str, expected: str) -> None:
+def _fill(table: Any, values: object, what: str, expected: str) -> None:
     """Copy nested lists of int into an array of their shape."""
     if not table.shape:
-        table[()] = _integer(given, what, expected)
+        table[()] = _integer(values, what, expected)
         return
-    if not isinstance(given, (list, tuple)) or len(given) != len(table):
-        size = f"{len(given)}" if isinstance(given, (list, tuple)) else shown_kind(given)
+    if not isinstance(values, (list, tuple)) or len(values) != len(table):
+        size = f"{len(values)}" if isinstance(values, (list, tuple)) else shown_kind(values)
         raise InputError(f"{what} is {expected}, not {size}")
     if table.ndim == 1:
-        table[:] = [_integer(one, what, expected) for one in given]
+        table[:] = [_integer(value, what, expected) for value in values]
         return
-    for row, one in zip(table, given, strict=True):
-        _fill(row, one, what, expected)
+    for row, value in zip(table, values, strict=True):
+        _fill(row, value, what, expected)
 
 
-def _integer(given: object, what: str, expected: str) -> int:
-    if type(given) is int:
-        return given
+def _integer(value: object, what: str, expected: str) -> int:
+    if type(value) is int:
+        return value
     try:
-        return whole_number(what, given)
+        return whole_number(what, value)
     except InputError:
-        raise InputError(f"{what} is {expected}, not {shown(given)}") from None
+        raise InputError(f"{what} is {expected}, not {shown(value)}") from None

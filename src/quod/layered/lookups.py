@@ -43,11 +43,11 @@ def sums_of(program: Challenged, lookups: Sequence[Lookup], levels: Levels) -> l
     """
     groups: dict[tuple[Any, ...], list[Lookup]] = {}
     # A table is told by its rows, which are compared once for each object.
-    own: dict[int, list[Lookup]] = {}
+    by_table: dict[int, list[Lookup]] = {}
     for lookup in lookups:
-        if (key := id(lookup.table)) not in own:
-            own[key] = groups.setdefault(lookup.table.rows, [])
-        own[key].append(lookup)
+        if (key := id(lookup.table)) not in by_table:
+            by_table[key] = groups.setdefault(lookup.table.rows, [])
+        by_table[key].append(lookup)
     challenge = program.random()
     widest = max(lookup.table.width for lookup in lookups)
     factors = [program.random() for _ in range(widest - 1)]
@@ -72,10 +72,10 @@ def _fractions(
         return weighted_sum(program, [challenge, row[0], *products]).held()
 
     rows = [[Wire(program, terms) for terms in lookup.row] for lookup in lookups]
-    own = [[wire_of(program, _of(program, cell)) for cell in row] for row in table.rows]
+    table_rows = [[wire_of(program, _of(program, cell)) for cell in row] for row in table.rows]
     counts = _multiplicities(program, rows, table)
     fractions: list[Fraction] = [(1, denominator(row)) for row in rows]
-    fractions += [(-m, denominator(row)) for m, row in zip(counts, own, strict=True)]
+    fractions += [(-m, denominator(row)) for m, row in zip(counts, table_rows, strict=True)]
     return fractions
 
 
@@ -105,14 +105,14 @@ def _added(fractions: list[Fraction], levels: Levels) -> Wire:
     for fraction in fractions:
         ((number,),) = fraction[1].terms
         waiting.setdefault(levels.of(number), []).append(fraction)
-    level, left = min(waiting), len(fractions)
+    level, remaining = min(waiting), len(fractions)
     while True:
         here = waiting.pop(level, [])
         level += 1
-        if len(here) == left == 2:
+        if len(here) == remaining == 2:
             return _pair(*here)[0]
         above = [_held(_pair(*pair)) for pair in zip(here[::2], here[1::2])]
-        left -= len(above)
+        remaining -= len(above)
         waiting[level] = [*here[len(above) * 2 :], *above, *waiting.get(level, [])]
 
 

@@ -25,7 +25,7 @@ class Advice:
 
 
 @frozen(eq=False)
-class Given:
+class InputNode:
     """An input, by its index."""
 
     place: int
@@ -33,7 +33,7 @@ class Given:
 
 
 @frozen(eq=False)
-class Known:
+class ConstantNode:
     """A public input or challenge: a constant gate in each layer that uses it.
 
     multiplies: whether it may be the coefficient of gates with inputs.
@@ -43,7 +43,7 @@ class Known:
     multiplies: bool
 
 
-Node = Given | Known | Terms
+Node = InputNode | ConstantNode | Terms
 
 
 @frozen(eq=False)
@@ -71,16 +71,16 @@ class Lookup:
 
 
 def gates_of(
-    known: dict[int, Known], terms: Terms
+    constants: dict[int, ConstantNode], terms: Terms
 ) -> Iterator[tuple[tuple[int, ...], Coefficient]]:
     """Yield the gates of a sum: the values that each multiplies, and its coefficient.
 
-    known: the public inputs and challenges, which may be coefficients.
+    constants: the public inputs and challenges, which may be coefficients.
     """
     for product, coefficient in terms.items():
         if coefficient == 1 and len(product) in (1, 2):
             for place, number in enumerate(product):
-                node = known.get(number)
+                node = constants.get(number)
                 # One alone is a constant, whether it may multiply or not.
                 if node is not None and (len(product) == 1 or node.multiplies):
                     yield product[:place] + product[place + 1 :], node.coefficient

@@ -17,7 +17,15 @@ from quod.layered.folding import folded
 from quod.layered.layering import Levels, layers_of
 from quod.layered.layout import Layout
 from quod.layered.lookups import sums_of
-from quod.layered.nodes import Advice, AdviceFunction, Assertion, Given, Known, Lookup, Node
+from quod.layered.nodes import (
+    Advice,
+    AdviceFunction,
+    Assertion,
+    ConstantNode,
+    InputNode,
+    Lookup,
+    Node,
+)
 from quod.layered.table import Table
 from quod.layered.wire import Product, Terms, Wire, weighted_sum, wire_of
 from quod.validation import shown_kind, whole_number
@@ -48,20 +56,20 @@ class Program:
 
     def input(self, name: str) -> Wire:
         """Declare a private input, whose value `Layout.inputs` takes by this name."""
-        return self._given(name, None)[0]
+        return self._input_wires(name, None)[0]
 
     def inputs(self, name: str, count: int) -> list[Wire]:
         """Declare a list of private inputs under one name."""
-        return self._given(name, whole_number("the count of inputs", count, 1, MOST_INPUTS))
+        return self._input_wires(name, whole_number("the count of inputs", count, 1, MOST_INPUTS))
 
     def public_input(self, name: str, *, shared: bool = False) -> Wire:
         """Declare a public input; `shared` ones are equal in all instances and multiply cheaply."""
-        return self._given_public(name, None, shared)[0]
+        return self._public_wires(name, None, shared)[0]
 
     def public_inputs(self, name: str, count: int, *, shared: bool = False) -> list[Wire]:
         """Declare a list of public inputs under one name."""
         count = whole_number("the count of public inputs", count, 1, MOST_PUBLIC)
-        return self._given_public(name, count, shared)
+        return self._public_wires(name, count, shared)
 
     def random(self) -> Wire:
         """Return a challenge, drawn after all inputs are committed to; equal in all instances.
@@ -70,7 +78,7 @@ class Program:
         """
         whole_number("the random values", self._randoms + 1, 1, MOST_RANDOMS)
         self._randoms += 1
-        challenge = self._known(Random(self._randoms - 1), True)
+        challenge = self._constant_wire(Random(self._randoms - 1), True)
         self._late.update(*challenge.terms)
         return challenge
 
@@ -80,9 +88,9 @@ class Program:
 
     def sum(self, wires: Iterable[Wire | int], weights: Sequence[int] | None = None) -> Wire:
         """Return the sum of wires, times weights if given; fast for many wires."""
-        given: object = wires
-        if isinstance(given, _NO_LIST) or not isinstance(given, Iterable):
-            raise InputError(f"the wires of a sum are a list, not {shown_kind(given)}")
+        iterable: object = wires
+        if isinstance(iterable, _NO_LIST) or not isinstance(iterable, Iterable):
+            raise InputError(f"the wires of a sum are a list, not {shown_kind(iterable)}")
         wires = list(wires)
         if weights is not None:
             if not isinstance(weights, (list, tuple)) or len(weights) != len(wires):
@@ -157,18 +165,18 @@ class Program:
                 raise InputError(
                     f"lists of {len(lists[0])} and {len(lists[1])} values cannot be equal"
                 )
-            for number, (one, other) in enumerate(zip(*lists, strict=True)):
-                self.assert_equal(one, other, f"{name}[{number}]")
+            for number, (left_wire, right_wire) in enumerate(zip(*lists, strict=True)):
+                self.assert_equal(left_wire, right_wire, f"{name}[{number}]")
             return
         full = "/".join([*self._scopes, name])
-        one, other = wire_of(self, left), wire_of(self, right)
-        terms = (one - other).terms
+        left_wire, right_wire = wire_of(self, left), wire_of(self, right)
+        terms = (left_wire - right_wire).terms
         if not terms:
             return
         if not terms.keys() - {()}:
             raise InputError(f"assertion {full} never holds: the difference is {terms[()]}")
         self._assertions.append(
-            Assertion(full, self._sum(self._with_sign(terms)), one.terms, other.terms)
+            Assertion(full, self._sum(self._with_sign(terms)), left_wire.terms, right_wire.terms)
         )
 
     def assert_in_table(self, row: Sequence[Wire | int], table: Table, name: str) -> None:
@@ -193,17 +201,19 @@ class Program:
         """Return the layered circuit of all assertions so far, with the names of its inputs."""
         if not self._assertions:
             raise InputError("a program asserts nothing; assert_zero or assert_equal says what")
-        given = [one.node for one in self._assertions if isinstance(one, Assertion)]
-        whole, outputs = self, list(dict.fromkeys(given))
-        lookups = [one for one in self._assertions if isinstance(one, Lookup)]
+        asserted = [
+            assertion.node for assertion in self._assertions if isinstance(assertion, Assertion)
+        ]
+        complete, outputs = self, list(dict.fromkeys(asserted))
+        lookups = [assertion for assertion in self._assertions if isinstance(assertion, Lookup)]
         if lookups or self._late:
             # What sums up lookups is of this circuit alone, as there may be more of them.
-            whole = self._copied()
-            sums = sums_of(whole, lookups, Levels(whole._nodes)) if lookups else []
-            outputs += [whole.value_of(wire.terms) for wire in sums]
-            outputs = folded(whole, whole._nodes, whole._late, outputs)
-        nodes = whole._nodes
-        circuit = layers_of(self.field, nodes, outputs, max(whole._inputs, 1), self._public)
+            complete = self._copied()
+            sums = sums_of(complete, lookups, Levels(complete._nodes)) if lookups else []
+            outputs += [complete.value_of(wire.terms) for wire in sums]
+            outputs = folded(complete, complete._nodes, complete._late, outputs)
+        nodes = complete._nodes
+        circuit = layers_of(self.field, nodes, outputs, max(complete._inputs, 1), self._public)
         return Layout(
             circuit, list(nodes), list(self._assertions), dict(self._names),
             dict(self._public_names),
@@ -249,14 +259,14 @@ class Program:
         """
         p, positive, negative = self.field.value, 0, 0
         for product, coefficient in terms.items():
-            if any(isinstance(self._nodes[number], Known) for number in product):
+            if any(isinstance(self._nodes[number], ConstantNode) for number in product):
                 positive += coefficient == 1
                 negative += coefficient == p - 1
         if negative > positive:
             return {key: p - value for key, value in terms.items()}
         return terms
 
-    def _given(self, name: str, count: int | None) -> list[Wire]:
+    def _input_wires(self, name: str, count: int | None) -> list[Wire]:
         self._new_name(name)
         self._names[name] = self._inputs, count
         return self._new_inputs(1 if count is None else count, None)
@@ -264,21 +274,21 @@ class Program:
     def _new_inputs(self, count: int, advice: Advice | None) -> list[Wire]:
         whole_number("the inputs of a program", self._inputs + count, 1, MOST_INPUTS)
         first = len(self._nodes)
-        self._nodes += [Given(self._inputs + at, advice) for at in range(count)]
+        self._nodes += [InputNode(self._inputs + at, advice) for at in range(count)]
         self._inputs += count
         return [Wire(self, {(first + at,): 1}) for at in range(count)]
 
-    def _given_public(self, name: str, count: int | None, shared: bool) -> list[Wire]:
+    def _public_wires(self, name: str, count: int | None, shared: bool) -> list[Wire]:
         self._new_name(name)
         self._public_names[name] = self._public, count
         length = 1 if count is None else count
         whole_number("the public inputs", self._public + length, 1, MOST_PUBLIC)
         self._public += length
         first = self._public - length
-        return [self._known(Public(first + at), shared) for at in range(length)]
+        return [self._constant_wire(Public(first + at), shared) for at in range(length)]
 
-    def _known(self, coefficient: Coefficient, multiplies: bool) -> Wire:
-        self._nodes.append(Known(coefficient, multiplies))
+    def _constant_wire(self, coefficient: Coefficient, multiplies: bool) -> Wire:
+        self._nodes.append(ConstantNode(coefficient, multiplies))
         return Wire(self, {(len(self._nodes) - 1,): 1})
 
     def _new_name(self, name: str) -> None:
@@ -291,10 +301,10 @@ def _same(*values: Any) -> list[Any]:
     return list(values)
 
 
-def _listed(what: str, given: object) -> list[Any]:
-    if not isinstance(given, (list, tuple)):
-        raise InputError(f"{what}: a list, not {shown_kind(given)}")
-    return list(given)
+def _listed(what: str, value: object) -> list[Any]:
+    if not isinstance(value, (list, tuple)):
+        raise InputError(f"{what}: a list, not {shown_kind(value)}")
+    return list(value)
 
 
 def _name(what: str, name: object) -> str:

@@ -57,21 +57,21 @@ class RowIndex:
         # Index -1 counts rows that are not in the table in an extra last element.
         counts = np.zeros((self._size + 1, instances or 1), np.int64)
         for row in rows:
-            found = self.find(row)
-            if len(found) > 1:
-                np.add.at(counts, (np.asarray(found), np.arange(len(found))), 1)
+            indices = self.find(row)
+            if len(indices) > 1:
+                np.add.at(counts, (np.asarray(indices), np.arange(len(indices))), 1)
             else:
                 # The row may be equal in all instances.
-                counts[found[0]] += 1
+                counts[indices[0]] += 1
         counts = counts[:-1]
         return counts[:, 0].tolist() if instances is None else list(counts)
 
     def completed(self, row: Sequence[Any]) -> list[Any]:
         """Return the table's columns after those of a row; 0 where the row is not in the table."""
-        found = self.find(row)
-        tables = self._tables if self._instances else repeat(self._tables[0], len(found))
+        indices = self.find(row)
+        tables = self._tables if self._instances else repeat(self._tables[0], len(indices))
         none = (0,) * len(self._tables[0][0])
-        rows = [table[place] if place >= 0 else none for table, place in zip(tables, found)]
+        rows = [table[place] if place >= 0 else none for table, place in zip(tables, indices)]
         columns = list(zip(*(values[len(row) :] for values in rows), strict=True))
         if self._instances is None and _instances(row) is None:
             return [column[0] for column in columns]

@@ -25,11 +25,11 @@ class Table:
     """
 
     def __init__(self, rows: Sequence[Cell | Sequence[Cell]]) -> None:
-        given: object = rows
-        if not isinstance(given, (list, tuple, range)):
-            raise InputError(f"a table is a list of rows, not {shown_kind(given)}")
-        whole_number("the rows of a table", len(given), 1, MOST_ROWS)
-        kept = dict.fromkeys(_row(number, row) for number, row in enumerate(given))
+        sequence: object = rows
+        if not isinstance(sequence, (list, tuple, range)):
+            raise InputError(f"a table is a list of rows, not {shown_kind(sequence)}")
+        whole_number("the rows of a table", len(sequence), 1, MOST_ROWS)
+        kept = dict.fromkeys(_row(number, row) for number, row in enumerate(sequence))
         self.rows: tuple[tuple[Cell, ...], ...] = tuple(kept)
         self.width = whole_number("the columns of a table", len(self.rows[0]), 1, MOST_COLUMNS)
         """The number of columns."""
@@ -89,8 +89,8 @@ class Table:
         return [cell for row in self.rows for cell in row if isinstance(cell, Wire)]
 
 
-def _row(number: int, given: object) -> tuple[Cell, ...]:
-    row = tuple(given) if isinstance(given, (list, tuple)) else (given,)
+def _row(number: int, value: object) -> tuple[Cell, ...]:
+    row = tuple(value) if isinstance(value, (list, tuple)) else (value,)
     if not row:
         raise InputError(f"row {number} of the table is empty")
     cells: list[Cell] = []

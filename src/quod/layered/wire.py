@@ -147,24 +147,24 @@ class Wire:
         p = self._p
         if len(self.terms) == len(other.terms) == 1:
             # As most are; no coefficient is 0 modulo p.
-            ((own, coefficient),), ((its, factor),) = self.terms.items(), other.terms.items()
-            one = _product(own, its)
-            return None if one is None else {one: coefficient * factor % p}
+            ((left, coefficient),), ((right, factor),) = self.terms.items(), other.terms.items()
+            single = _product(left, right)
+            return None if single is None else {single: coefficient * factor % p}
         if len(self.terms) * len(other.terms) > MOST_EXPANDED:
             return None
         terms = dict[Product, int]()
-        for own, coefficient in self.terms.items():
-            for its, factor in other.terms.items():
-                product = _product(own, its)
+        for left, coefficient in self.terms.items():
+            for right, factor in other.terms.items():
+                product = _product(left, right)
                 if product is None:
                     return None
                 terms[product] = (terms.get(product, 0) + coefficient * factor) % p
         return {key: value for key, value in terms.items() if value}
 
 
-def _product(own: Product, its: Product) -> Product | None:
+def _product(left: Product, right: Product) -> Product | None:
     """Return the product of two products; None if gates cannot compute it."""
-    product = own + its
+    product = left + right
     if len(product) == 2 and product[0] > product[1]:
         return product[::-1]
     if len(product) > 2 and (

@@ -9,16 +9,16 @@ from quod.validation import shown_kind
 
 
 def wires_of(
-    what: str, program: Program, given: object, count: int | None = None, *, least: int = 0
+    what: str, program: Program, wires: object, count: int | None = None, *, least: int = 0
 ) -> list[Wire]:
     """Return a list of wires of the program; ints become constants.
 
     InputError if there are not `count` wires, or fewer than `least`.
     """
-    if not isinstance(given, (list, tuple)):
-        raise InputError(f"{what}: a list of wires, not {shown_kind(given)}")
-    if count is not None and len(given) != count:
-        raise InputError(f"{what}: {count} wires, not {len(given)}")
-    if len(given) < least:
-        raise InputError(f"{what}: at least {least} wires, not {len(given)}")
-    return [wire_of(program, one) for one in given]
+    if not isinstance(wires, (list, tuple)):
+        raise InputError(f"{what}: a list of wires, not {shown_kind(wires)}")
+    if count is not None and len(wires) != count:
+        raise InputError(f"{what}: {count} wires, not {len(wires)}")
+    if len(wires) < least:
+        raise InputError(f"{what}: at least {least} wires, not {len(wires)}")
+    return [wire_of(program, wire) for wire in wires]

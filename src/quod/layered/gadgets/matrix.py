@@ -46,10 +46,10 @@ def _dot(program: Program, row: Sequence[Wire], column: Sequence[Wire]) -> Wire:
     return program.sum([a * b for a, b in zip(row, column, strict=True)])
 
 
-def _matrix(what: str, program: Program, given: object) -> list[list[Wire]]:
-    if not isinstance(given, (list, tuple)) or not given:
-        raise InputError(f"{what}: a list of rows, not {shown_kind(given)}")
-    rows = [wires_of(f"a row of {what}", program, row, least=1) for row in given]
+def _matrix(what: str, program: Program, matrix: object) -> list[list[Wire]]:
+    if not isinstance(matrix, (list, tuple)) or not matrix:
+        raise InputError(f"{what}: a list of rows, not {shown_kind(matrix)}")
+    rows = [wires_of(f"a row of {what}", program, row, least=1) for row in matrix]
     if len({len(row) for row in rows}) > 1:
         raise InputError(f"{what}: the rows have different lengths")
     return rows

@@ -35,8 +35,8 @@ def merkle_root(
     assert_bits(program, bits, "position")
     for level, (sibling, bit) in enumerate(zip(rows, bits, strict=True)):
         with program.scope(f"level[{level}]"):
-            moved = [bit * (other - own) for own, other in zip(node, sibling, strict=True)]
-            left = [(own + move).held() for own, move in zip(node, moved, strict=True)]
+            moved = [bit * (other - current) for current, other in zip(node, sibling, strict=True)]
+            left = [(current + move).held() for current, move in zip(node, moved, strict=True)]
             right = [(other - move).held() for other, move in zip(sibling, moved, strict=True)]
             node = wires_of("a node", program, compress(program, left, right), len(node))
             if committed and level < len(rows) - 1:
@@ -52,8 +52,8 @@ def merkle_tree(
     `compress` works on digests of numbers, such as `POSEIDON2["m31"].compress_numbers`. InputError
     unless the number of leaves is a power of two.
     """
-    given: object = leaves
-    if not isinstance(given, (list, tuple)) or not given or len(given) & (len(given) - 1):
+    digests: object = leaves
+    if not isinstance(digests, (list, tuple)) or not digests or len(digests) & (len(digests) - 1):
         raise InputError("the leaves of a tree are a list of digests, as many as a power of two")
     levels = [list(leaves)]
     while len(levels[-1]) > 1:
@@ -78,5 +78,5 @@ def merkle_path(tree: Sequence[Sequence[Any]], position: int) -> tuple[list[Any]
     return siblings, [position >> at & 1 for at in range(len(siblings))]
 
 
-def _level(given: object) -> Sequence[Any]:
-    return given if isinstance(given, (list, tuple)) else ()
+def _level(level: object) -> Sequence[Any]:
+    return level if isinstance(level, (list, tuple)) else ()

@@ -49,25 +49,25 @@ class Poseidon2(Poseidon2Parameters):
         numbers += self._numbers("the right digest", right, half)
         return self.permute_numbers(numbers)[:half]
 
-    def _numbers(self, what: str, given: object, count: int) -> list[Any]:
-        if not isinstance(given, (list, tuple)) or len(given) != count:
+    def _numbers(self, what: str, values: object, count: int) -> list[Any]:
+        if not isinstance(values, (list, tuple)) or len(values) != count:
             raise InputError(f"{what} is a list of {count} numbers")
-        for value in given:
+        for value in values:
             if type(value) is not int:
                 if plain_array(what, value).dtype.kind not in "iuO":
                     raise InputError(f"{what} is made of integers, not {value.dtype}")
-        return [value % self.field.value for value in given]
+        return [value % self.field.value for value in values]
 
     def _permuted(self, program: Program, state: list[Wire]) -> list[Wire]:
         state = self._external(program, state)
         for constants in self.round_constants:
             if len(constants) == 1:
                 first = program.sum([state[0], *constants]) ** self.exponent
-                rest = state[1:]
-                total = program.sum([first, *rest])
+                others = state[1:]
+                total = program.sum([first, *others])
                 state = [
                     program.sum([total, value], (1, weight))
-                    for value, weight in zip([first, *rest], self.diagonal, strict=True)
+                    for value, weight in zip([first, *others], self.diagonal, strict=True)
                 ]
             else:
                 state = [

@@ -51,8 +51,8 @@ def limbs_of_number(
 
     with program.scope(name):
         # The lowest limb is what the others leave, so that nothing else is to be asserted.
-        more = program.advice(upper, [number], len(places) - 1) if len(places) > 1 else []
-        limbs = [number - program.sum(more, [1 << at for at in places[1:]]), *more]
+        upper_limbs = program.advice(upper, [number], len(places) - 1) if len(places) > 1 else []
+        limbs = [number - program.sum(upper_limbs, [1 << at for at in places[1:]]), *upper_limbs]
         table, less = _numbers(limb), limb - (count - places[-1])
         if less and (1 << limb) - 1 << less >= program.field.value:
             bits_of_number(program, limbs[-1], limb - less, "last")

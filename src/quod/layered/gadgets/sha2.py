@@ -70,30 +70,30 @@ def compressed(program: Program, state: list[Word], block: list[Word]) -> list[W
     half = pow(2, -1, program.field.value)
     for at, constant in enumerate(round_constants()):
         with program.scope(f"round[{at}]"):
-            big = _xor(*(_rotated(e, by) for by in (6, 11, 25)))
+            big = _xor(*(_rotated(e, turn) for turn in (6, 11, 25)))
             chosen = [
                 half * program.sum([y, z, x * z, -x * y]) for x, y, z in zip(e, f, g, strict=True)
             ]
             first = [h, big, chosen, schedule[at], _constant(program, constant)]
             new_e = _sum(program, [d, *first])
             # What was added to d is new_e less d; less a number is its complement and one.
-            big = _xor(*(_rotated(a, by) for by in (2, 13, 22)))
+            big = _xor(*(_rotated(a, turn) for turn in (2, 13, 22)))
             most = [
                 half * program.sum([x, y, z, -((x * y).held() * z)])
                 for x, y, z in zip(a, b, c, strict=True)
             ]
-            new_a = _sum(program, [new_e, [-sign for sign in d], big, most], more=1)
+            new_a = _sum(program, [new_e, [-sign for sign in d], big, most], addend=1)
             a, b, c, d, e, f, g, h = new_a, a, b, c, new_e, e, f, g
     after = [a, b, c, d, e, f, g, h]
     return program.each("sum", lambda old, new: _sum(program, [old, new]), state, after)
 
 
-def _sum(program: Program, words: list[Word], more: int = 0) -> Word:
+def _sum(program: Program, words: list[Word], addend: int = 0) -> Word:
     """Add words and a small number modulo 2**32."""
-    low = program.sum([number_of_signs(program, word[:HALF]) for word in words]) + more
+    low = program.sum([number_of_signs(program, word[:HALF]) for word in words]) + addend
     high = program.sum([number_of_signs(program, word[HALF:]) for word in words])
     # Each half is below 2**16 - 1 times the words, so the number is too small to wrap around p.
-    carries = (len(words) + more - 1).bit_length()
+    carries = (len(words) + addend - 1).bit_length()
 
     def sum_of(low: Any, high: Any) -> list[Any]:
         upper = high + (low >> HALF)
@@ -105,10 +105,10 @@ def _sum(program: Program, words: list[Word], more: int = 0) -> Word:
     signs = program.advice(sum_of, [low, high], WORD + 2 * carries)
     result, carry = signs[:WORD], signs[WORD : WORD + carries]
     assert_signs(program, signs)
-    given = number_of_signs(program, [*result[:HALF], *carry])
-    program.assert_equal(low, given, "low half")
-    given = number_of_signs(program, [*result[HALF:], *signs[WORD + carries :]])
-    program.assert_equal(high + number_of_signs(program, carry), given, "high half")
+    half_sum = number_of_signs(program, [*result[:HALF], *carry])
+    program.assert_equal(low, half_sum, "low half")
+    half_sum = number_of_signs(program, [*result[HALF:], *signs[WORD + carries :]])
+    program.assert_equal(high + number_of_signs(program, carry), half_sum, "high half")
     return result
 
 
@@ -120,9 +120,9 @@ def _xor(first: Word, second: Word, third: Word) -> Word:
     return [(x * y).held() * z for x, y, z in zip(first, second, third, strict=True)]
 
 
-def _rotated(word: Word, by: int) -> Word:
-    return word[by:] + word[:by]
+def _rotated(word: Word, turn: int) -> Word:
+    return word[turn:] + word[:turn]
 
 
-def _shifted(program: Program, word: Word, by: int) -> Word:
-    return word[by:] + [program.constant(1)] * by
+def _shifted(program: Program, word: Word, shift: int) -> Word:
+    return word[shift:] + [program.constant(1)] * shift

@@ -26,7 +26,7 @@ def lookup(
     width = len(wires)
     if width > table.width:
         raise InputError(f"{width} values are no row of a table of {table.width} columns")
-    rest: list[Wire] = []
+    completion: list[Wire] = []
     if width < table.width:
 
         def completed(*values: Any) -> list[Any]:
@@ -34,6 +34,6 @@ def lookup(
             index = table.index(program.field, lambda _: next(cells), width)
             return index.completed(values[:width])
 
-        rest = program.advice(completed, [*wires, *table.wires], table.width - width)
-    program.assert_in_table([*wires, *rest], table, name)
-    return rest
+        completion = program.advice(completed, [*wires, *table.wires], table.width - width)
+    program.assert_in_table([*wires, *completion], table, name)
+    return completion
