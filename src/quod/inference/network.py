@@ -73,15 +73,15 @@ def _sums(device: AnyDevice, layer: Layer, values: Numbers) -> Numbers:
     count = len(values) * layer.outputs
     if max(count, values.size) >= 1 << 31:
         raise InputError(f"{len(values)} images at a time are too many")
-    own = device.compile(dense_sums)
-    found = device.upload(np.full(count, _NOT_WRITTEN, np.int32))
+    kernel = device.compile(dense_sums)
+    output = device.upload(np.full(count, _NOT_WRITTEN, np.int32))
     device.launch(
-        own, -(-count // own.lanes), count, layer.outputs, layer.inputs,
+        kernel, -(-count // kernel.lanes), count, layer.outputs, layer.inputs,
         device.upload(layer.weights), device.upload(values.astype(np.int8)),
-        device.upload(layer.biases.astype(np.int32)), found,
+        device.upload(layer.biases.astype(np.int32)), output,
     )  # fmt: skip
     sums = np.empty(count, np.int32)
-    device.download(found, sums)
+    device.download(output, sums)
     if (sums == _NOT_WRITTEN).any():
         raise not_written(device, "the sums of a layer")
     return sums.astype(np.int64).reshape(len(values), layer.outputs)

@@ -87,10 +87,10 @@ class Perceptron:
     layers: tuple[Layer, ...]
 
     def __post_init__(self) -> None:
-        given: object = self.layers
-        if not isinstance(given, tuple):
-            raise InputError(f"the layers are a tuple, not {shown_kind(given)}")
-        layers = tuple(_checked(number, layer) for number, layer in enumerate(given))
+        sequence: object = self.layers
+        if not isinstance(sequence, tuple):
+            raise InputError(f"the layers are a tuple, not {shown_kind(sequence)}")
+        layers = tuple(_checked(number, layer) for number, layer in enumerate(sequence))
         self.__dict__.update(layers=layers)
         if not 2 <= len(layers) <= MOST_LAYERS:
             raise InputError(f"a perceptron has 2 to {MOST_LAYERS} layers, not {len(layers)}")
@@ -142,8 +142,8 @@ class Perceptron:
             layers.append(Layer(weights, _tensor(file, f"{name}.bias", "I32", 1), multipliers))
         read = sum(3 if layer.multipliers is not None else 2 for layer in layers)
         if read != len(file.tensors):
-            known = {f"layer.{n}.{part}" for n in range(len(layers)) for part in _PARTS}
-            other = next(name for name in file.tensors if name not in known)
+            names = {f"layer.{n}.{part}" for n in range(len(layers)) for part in _PARTS}
+            other = next(name for name in file.tensors if name not in names)
             raise InputError(
                 f"{file.path}: tensor {other} is of no perceptron of {len(layers)} layers"
             )
@@ -211,8 +211,8 @@ def _checked(number: int, layer: object) -> Layer:
     return Layer(_kept(weights), biases, multipliers)
 
 
-def _row(what: str, given: object, count: int, least: int) -> Numbers:
-    array = plain_array(what, given)
+def _row(what: str, value: object, count: int, least: int) -> Numbers:
+    array = plain_array(what, value)
     if array.dtype.kind not in "iu" or array.shape != (count,):
         raise InputError(f"{what} are {count} whole numbers, not {array.dtype} of {array.shape}")
     # As they are given: of uint64 those from 2^63 on would be negative.
@@ -223,9 +223,9 @@ def _row(what: str, given: object, count: int, least: int) -> Numbers:
 
 def _kept(array: NDArray[T]) -> NDArray[T]:
     """Return a read-only copy."""
-    own = np.array(array, order="C")
-    own.setflags(write=False)
-    return own
+    copy = np.array(array, order="C")
+    copy.setflags(write=False)
+    return copy
 
 
 def _tensor(file: Gguf, name: str, kind: str, dimensions: int) -> NDArray[Any]:

@@ -96,7 +96,7 @@ class Prover:
         self._committed = self.device.upload(committed)
         writer = ProofWriter(Transcript())
         self._committer.commit(self._committed, writer)
-        made = VerifyingKey(
+        verifying_key = VerifyingKey(
             widths,
             perceptron.table_bits,
             tuple(tuple(layer.biases.tolist()) for layer in layers),
@@ -105,9 +105,9 @@ class Prover:
             b"",
             field,
         )
-        made.check_bits(1, self._allow_bits)
+        verifying_key.check_bits(1, self._allow_bits)
         if key is not None:
-            if made.digest != key.digest:
+            if verifying_key.digest != key.digest:
                 raise MismatchError("the key is of another perceptron")
             key.check_weights(allow_bits=self._allow_bits)
             self.key = key
@@ -115,7 +115,7 @@ class Prover:
         shown = prove_committed(
             self.device, field, [committed], WEIGHTS, scheme=SCHEME, allow_bits=0
         )
-        self.key = replace(made, weights_proof=shown)
+        self.key = replace(verifying_key, weights_proof=shown)
         try:
             self.key.check_weights(allow_bits=self._allow_bits)
         except (VerificationError, InputError) as error:
@@ -129,30 +129,30 @@ class Prover:
         """
         values = check_images(images, self.key.widths[0])
         self.key.check_bits(len(values), self._allow_bits)  # before anything is computed
-        made = run(self.device, self.perceptron, values)
-        transcript = begin(self.key, values, made.logits)
-        writer = _Writer(self, values, made, transcript)
+        activations = run(self.device, self.perceptron, values)
+        transcript = begin(self.key, values, activations.logits)
+        writer = _Writer(self, values, activations, transcript)
         try:
-            Conversation(writer, self.key, values, made.logits).run()
+            Conversation(writer, self.key, values, activations.logits).run()
             proof = writer.proof()
-            verify(self.key, values, made.logits, proof, allow_bits=self._allow_bits)
+            verify(self.key, values, activations.logits, proof, allow_bits=self._allow_bits)
         except (VerificationError, InputError) as error:
             raise lookups.wrong_proof(self.device, error) from None
-        return Inference(made.logits, proof)
+        return Inference(activations.logits, proof)
 
 
 class _Writer:
     """The prover's side; `Prover.prove` has already checked the security bits of the proof."""
 
     def __init__(
-        self, prover: Prover, images: Numbers, made: Activations, transcript: Transcript
+        self, prover: Prover, images: Numbers, activations: Activations, transcript: Transcript
     ) -> None:
         self.transcript = transcript
         self._prover, self._device, self._field = prover, prover.device, prover.key.field
         self._places = prover.key.places(len(images))
         self._parts: list[bytes] = []
         self._inputs = _padded(self._places, images, self._places.log_columns(0), 0)
-        self._columns = self._made(made)
+        self._columns = self._padded_columns(activations)
         self._limbs: Any = None
         self._committer = SCHEME.committer(
             self._device,
@@ -161,20 +161,20 @@ class _Writer:
             allow_bits=0,
         )
 
-    def _made(self, made: Activations) -> dict[int, Numbers]:
+    def _padded_columns(self, activations: Activations) -> dict[int, Numbers]:
         """The columns, each of all images and of all outputs that a layer could have."""
-        places, found = self._places, {}
+        places, by_place = self._places, {}
         for layer in range(places.hidden):
-            remainders = _padded(places, made.remainders[layer], places.log_hidden, HALF)
+            remainders = _padded(places, activations.remainders[layer], places.log_hidden, HALF)
             columns = {
-                QUOTIENT: _padded(places, made.quotients[layer], places.log_hidden, 0),
-                OUTPUT: _padded(places, made.outputs[layer], places.log_hidden, 0),
+                QUOTIENT: _padded(places, activations.quotients[layer], places.log_hidden, 0),
+                OUTPUT: _padded(places, activations.outputs[layer], places.log_hidden, 0),
                 LOW: remainders & ((1 << LIMB_BITS) - 1),
                 HIGH: remainders >> LIMB_BITS,
             }
             for which, column in columns.items():
-                found[places.column(layer, which)] = column
-        return found
+                by_place[places.column(layer, which)] = column
+        return by_place
 
     def proof(self) -> bytes:
         """The bytes of all parts, each preceded by its length."""
@@ -216,17 +216,17 @@ class _Writer:
     def lookup(self, statement: Lookup) -> LookupReduced:
         places = self._places
         if statement.table == LIMBS:
-            found = lookups.prove(
+            proof = lookups.prove(
                 self._device, self._field, self._limbs, LIMBS, self._counts[places.limb_counts],
                 transcript=self.transcript, allow_bits=0,
             )  # fmt: skip
         else:
-            found = lookups.prove(
+            proof = lookups.prove(
                 self._device, self._field, self._pairs, self._table,
                 self._counts[places.pair_counts], transcript=self.transcript, allow_bits=0,
             )  # fmt: skip
-        self._parts.append(found.data)
-        return found.reduced
+        self._parts.append(proof.data)
+        return proof.reduced
 
     def values(self, point: Point, count: int) -> list[Plain]:
         low = self._places.log_block // 2
@@ -269,15 +269,15 @@ class _Writer:
     def row(self, statement: Sumcheck, layer: int, columns: Point) -> Reduced:
         device, log_rows = self._device, self._places.log_rows(layer)
         multipliers = np.zeros(1 << log_rows, np.int64)
-        own = self._prover.key.multipliers[layer]
-        multipliers[: len(own)] = own
+        layer_multipliers = self._prover.key.multipliers[layer]
+        multipliers[: len(layer_multipliers)] = layer_multipliers
         weights = coefficients_of(equalities(self._field, columns))
         mixed = weighted_rows(device, self._field, self._prover._turned[layer], weights, log_rows)
         tables = [_words(device, multipliers), elements_to_words(self._field, mixed)]
         return self._sumcheck(statement, tables)
 
     def _sumcheck(self, statement: Sumcheck, tables: list[Words]) -> Reduced:
-        found = sumchecks.prove(
+        proof = sumchecks.prove(
             self._device,
             self._field,
             PRODUCT,
@@ -286,13 +286,13 @@ class _Writer:
             transcript=self.transcript,
             allow_bits=0,
         )
-        if found.statement != statement:
+        if proof.statement != statement:
             raise DeviceError(
                 f"{self._device.name} computed another sum than is claimed; its memory or its "
                 "driver may be faulty"
             )
-        self._parts.append(found.data)
-        return found.reduced
+        self._parts.append(proof.data)
+        return proof.reduced
 
     def open_columns(self, claims: Sequence[Claim]) -> None:
         self._open(self._committer, claims)
@@ -309,10 +309,10 @@ class _Writer:
 
 def _padded(places: Places, numbers: Numbers, log_columns: int, fill: int) -> Numbers:
     """Pad rows to 2**log_columns with `fill`, and repeat the last row up to a power of two."""
-    found = np.full((1 << places.log_images, 1 << log_columns), fill, np.int64)
-    found[: len(numbers), : numbers.shape[1]] = numbers
-    found[len(numbers) :] = found[len(numbers) - 1]
-    return found
+    table = np.full((1 << places.log_images, 1 << log_columns), fill, np.int64)
+    table[: len(numbers), : numbers.shape[1]] = numbers
+    table[len(numbers) :] = table[len(numbers) - 1]
+    return table
 
 
 def _words(device: AnyDevice, numbers: Numbers) -> Words:

@@ -79,8 +79,8 @@ class VerifyingKey:
     field: FieldSpec = FIELDS[0]
 
     def __post_init__(self) -> None:
-        given: object = self.root
-        if type(given) is not bytes or len(given) != ROOT_BYTES:
+        root: object = self.root
+        if type(root) is not bytes or len(root) != ROOT_BYTES:
             raise InputError(f"the root of a key is {ROOT_BYTES} bytes")
         if self.field not in FIELDS:
             names = alternatives(field.name for field in FIELDS)
@@ -91,32 +91,32 @@ class VerifyingKey:
         widths = tuple(whole_number("a width", width, 1, MOST_WIDTH) for width in widths)
         table_bits = whole_number("table_bits", self.table_bits, 8, MOST_TABLE_BITS)
         self.__dict__.update(widths=widths, table_bits=table_bits)
-        given = self.weights_proof
-        if type(given) is not bytes:
-            raise InputError(f"the proof of the weights is bytes, not {shown_kind(given)}")
+        weights_proof = self.weights_proof
+        if type(weights_proof) is not bytes:
+            raise InputError(f"the proof of the weights is bytes, not {shown_kind(weights_proof)}")
         rows = ("biases", self.biases, 1, -(1 << 31)), ("multipliers", self.multipliers, 2, 0)
         for what, values, cut, least in rows:
             kinds: object = values
             if not isinstance(kinds, tuple) or len(kinds) != len(widths) - cut:
                 raise InputError(f"the {what} of a key are one tuple a layer")
-            found = []
+            checked = []
             for row, width in zip(values, widths[1:], strict=False):
                 given_row: object = row
                 if not isinstance(given_row, tuple) or len(given_row) != width:
                     raise InputError(f"the {what} of a layer are a tuple of {width}")
                 name, most = f"one of the {what}", (1 << 31) - 1
-                found.append(tuple(whole_number(name, value, least, most) for value in row))
-            self.__dict__[what] = tuple(found)
+                checked.append(tuple(whole_number(name, value, least, most) for value in row))
+            self.__dict__[what] = tuple(checked)
 
     def places(self, images: int) -> Places:
         """The layout of a proof of `images` images; InputError for too many."""
-        found = Places(self.widths, self.table_bits, images)
-        if not found.fits:
+        layout = Places(self.widths, self.table_bits, images)
+        if not layout.fits:
             raise InputError(
                 f"{images} images at a time are too many for this perceptron: more than "
                 f"2^{MOST_VARIABLES} numbers would be committed to; take fewer"
             )
-        return found
+        return layout
 
     @property
     def weights_statement(self) -> Lookup:
@@ -168,13 +168,13 @@ def protocol_of(field: FieldSpec) -> str:
 
 
 def moved(
-    error: InputError, *, by: int = 0, section: str | None = None, path: str | None = None
+    error: InputError, *, offset: int = 0, section: str | None = None, path: str | None = None
 ) -> InputError:
-    """Return an error about a part, with its section and path, and its offset moved by `by`."""
+    """Return an error about a part, with its section and path, and its offset moved by `offset`."""
     if error.offset is None:
         return error if path is None else InputError(str(error), path=path, section=section)
     message = str(error).removeprefix(f"offset {error.offset}: ")
-    return InputError(message, path=path, section=section, offset=by + error.offset)
+    return InputError(message, path=path, section=section, offset=offset + error.offset)
 
 
 def begin(key: VerifyingKey, images: Numbers, logits: Numbers) -> Transcript:
@@ -212,10 +212,10 @@ def check_logits(key: VerifyingKey, logits: object, images: int | None = None) -
         )
     if array.dtype == np.uint64 and (array >= 1 << 31).any():
         raise InputError("a logit is not below 2^31")
-    found = array.astype(np.int64)
-    if (np.abs(found) >= 1 << 31).any() or (found == -(1 << 63)).any():
+    checked = array.astype(np.int64)
+    if (np.abs(checked) >= 1 << 31).any() or (checked == -(1 << 63)).any():
         raise InputError("a logit is not below 2^31 in absolute value")
-    return found
+    return checked
 
 
 def pairs_statement(places: Places, field: FieldSpec) -> Lookup:
@@ -259,7 +259,7 @@ def terms_of(places: Places, field: FieldSpec) -> dict[str, Fraction]:
     points = places.log_activations + places.log_images + places.log_rows(places.hidden)
     column_claims, weight_claims = places.hidden + 5, places.hidden + 1
     selected = column_claims * places.log_blocks
-    found = {
+    probabilities = {
         "rounds of sumchecks": rounds * likely,
         "points of activations and logits": points * likely,
         "columns combined": selected * likely,
@@ -271,7 +271,9 @@ def terms_of(places: Places, field: FieldSpec) -> dict[str, Fraction]:
         "weights": Lookup(field, 1, places.log_weights, WEIGHTS),
     }
     for name, statement in lookups.items():
-        found[f"lookups of {name}"] = sum(lookup_error_terms(statement).values(), Fraction(0))
+        probabilities[f"lookups of {name}"] = sum(
+            lookup_error_terms(statement).values(), Fraction(0)
+        )
     openings = {
         "activations": (places.log_block + places.log_blocks, -(-column_claims // MOST_CLAIMS)),
         "weights": (places.log_weights, -(-weight_claims // MOST_CLAIMS) + 1),
@@ -279,5 +281,5 @@ def terms_of(places: Places, field: FieldSpec) -> dict[str, Fraction]:
     }
     for name, (size, count) in openings.items():
         terms = SCHEME.error_terms(field, size).values()
-        found[f"openings of {name}"] = count * sum(terms, Fraction(0))
-    return found
+        probabilities[f"openings of {name}"] = count * sum(terms, Fraction(0))
+    return probabilities

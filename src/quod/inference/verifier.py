@@ -45,7 +45,7 @@ def verify(
         Conversation(reader, key, values, sums).run()
         reader.end()
     except InputError as error:
-        raise moved(error, by=reader.start) from None
+        raise moved(error, offset=reader.start) from None
 
 
 class _Reader:
@@ -107,10 +107,10 @@ class _Reader:
             reader.end()
 
     def _part(self) -> bytes:
-        found = next(self._parts, None)
-        if found is None:
+        entry = next(self._parts, None)
+        if entry is None:
             self._fail("the proof ends before its last part")
-        self.start, part = found
+        self.start, part = entry
         self._end = self.start + len(part)
         return part
 

@@ -15,10 +15,10 @@ def describe_file(data: memoryview, name: str) -> dict[str, object] | None:
     reading it.
     """
     kind = bytes(data[:4])
-    found: dict[str, object]
+    description: dict[str, object]
     if kind == key_file.KIND.encode():
         key = key_file.parse_verifying_key(data, name)
-        found = {
+        description = {
             "kind": "verifying key of an inference (qivk)",
             "widths": list(key.widths),
             "table_bits": key.table_bits,
@@ -30,7 +30,7 @@ def describe_file(data: memoryview, name: str) -> dict[str, object] | None:
         }
     elif kind == proof_file.KIND.encode():
         proof = proof_file.parse_proof(data, name)
-        found = {
+        description = {
             "kind": "proof of inferences (qinp)",
             "key": proof.key.hex(),
             "images": proof.logits.shape[0],
@@ -40,4 +40,4 @@ def describe_file(data: memoryview, name: str) -> dict[str, object] | None:
         }
     else:
         return None
-    return {"file": name, "kind": found.pop("kind"), "bytes": len(data), **found}
+    return {"file": name, "kind": description.pop("kind"), "bytes": len(data), **description}

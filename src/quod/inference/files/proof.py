@@ -74,8 +74,8 @@ class ProofFile:
         try:
             verify(key, values, self.logits, self.proof, allow_bits=allow_bits)
         except InputError as error:
-            found = moved(error, by=self.offset, section=_PROOF, path=self.path)
-            raise found from None
+            located_error = moved(error, offset=self.offset, section=_PROOF, path=self.path)
+            raise located_error from None
         except VerificationError as error:
             raise VerificationError(f"{self.path}: {error}") from None
 
