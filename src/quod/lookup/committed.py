@@ -13,7 +13,7 @@ from quod.field.array import Words, to_integers
 from quod.field.element_bytes import encode
 from quod.field.spec import FieldSpec
 from quod.hash.table import Hash, check_own_hash
-from quod.lookup.counts import Column, Given, table_arrays
+from quod.lookup.counts import Column, LookupInputs, table_arrays
 from quod.lookup.prover import wrong_proof
 from quod.lookup.run import LookupRun
 from quod.lookup.statement import Range, Statement, check_lookup
@@ -48,7 +48,7 @@ def prove_committed(
     """
     device = resolve_device(device)
     check_own_hash(scheme, recursive)
-    inputs = Given(field, columns, table)
+    inputs = LookupInputs(field, columns, table)
     statement = inputs.statement
     transcript = Transcript(hash=hash, recursive=recursive)
     check_lookup(statement, transcript.hash, allow_bits, scheme)

@@ -31,7 +31,7 @@ _BYTES_A_NUMBER = 24
 """Bytes of host memory per entry of the table while lookups are counted and converted."""
 
 
-class Given:
+class LookupInputs:
     """Validated columns and table of a lookup argument, with its statement."""
 
     def __init__(self, field: FieldSpec, columns: Sequence[Column], table: Column | Range) -> None:

@@ -13,7 +13,7 @@ from quod.errors import DeviceError, InputError, VerificationError
 from quod.field.array import Words
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
-from quod.lookup.counts import Column, Given, check_multiplicities
+from quod.lookup.counts import Column, LookupInputs, check_multiplicities
 from quod.lookup.run import LookupRun
 from quod.lookup.statement import Range, Statement, check_lookup
 from quod.lookup.verifier import Reduced
@@ -39,7 +39,7 @@ def multiplicities(
     The arguments are those of `prove`. One of several equal entries gets all of their lookups.
     InputError names the first row of a column that is not in the table.
     """
-    return Given(field, columns, table).counted(resolve_device(device))
+    return LookupInputs(field, columns, table).counted(resolve_device(device))
 
 
 def prove(
@@ -66,7 +66,7 @@ def prove(
     """
     device = resolve_device(device)
     transcript.check_bound()
-    inputs = Given(field, columns, table)
+    inputs = LookupInputs(field, columns, table)
     check_lookup(inputs.statement, transcript.hash, allow_bits)
     counts = check_multiplicities(inputs.statement, multiplicities)
     writer = ProofWriter(transcript)
