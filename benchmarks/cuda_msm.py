@@ -29,7 +29,7 @@ from quod.field.array import random_elements
 from quod.frozen import replace
 from quod.msm import MsmOptions
 from quod.msm.fixed_base import multiply_generator
-from quod.msm.gpu.device_limits import Processor, SortTuning
+from quod.msm.gpu.device_limits import DeviceLimits, SortTuning
 from quod.msm.gpu.layout import GpuMsmPlan
 from quod.msm.gpu.run.device_plan import plan_gpu_msm, with_batch
 from quod.msm.gpu.run.engine import Session, first_block
@@ -108,13 +108,13 @@ def sorts(device: AnyDevice, group: Group, sizes: list[int]) -> None:
     """Prints the times of sorts."""
     for log2_size in sizes:
         plan = plan_gpu_msm(
-            group, 1 << log2_size, MsmOptions(), processor=Processor.of(device),
+            group, 1 << log2_size, MsmOptions(), limits=DeviceLimits.of(device),
             base_budget=device.memory_budget // 4,
         )  # fmt: skip
         print(f"{group.name} 2^{log2_size}: {plan.window_bits} bits, {plan.copies} copies")
         scalars = scalars_of(group, "uniform", plan.count)
         for tuning in variants():
-            own = replace(plan, processor=replace(plan.processor, sort=tuning))
+            own = replace(plan, limits=replace(plan.limits, sort=tuning))
             time = time_sort(device, own, scalars)
             print(f"  {tuning}\n      {time}", flush=True)
         for kind in ("bits", "equal", "giant"):

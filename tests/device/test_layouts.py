@@ -21,7 +21,7 @@ from quod.errors import DeviceError, InputError
 from quod.formats import Zkey, coefficient_dtype
 from quod.groth16.gpu.key import GpuKey
 from quod.msm import FixedBase, MsmOptions
-from quod.msm.gpu.device_limits import Processor
+from quod.msm.gpu.device_limits import DeviceLimits
 from quod.msm.gpu.run import resident
 from quod.msm.gpu.run.device_plan import plan_gpu_msm, with_batch
 from quod.msm.gpu.run.engine import GpuEngine
@@ -275,7 +275,7 @@ def test_every_array_of_a_workspace_is_whole_words(profile: Profile) -> None:
             GROUPS[name],
             1 << log2,
             MsmOptions(),
-            processor=Processor.of(device),
+            limits=DeviceLimits.of(device),
             base_budget=1 << 62,
         )
         for _ in range(2 * CASES):

@@ -182,7 +182,7 @@ def test_whole_msm(
 ) -> None:  # fmt: skip
     """Where an MSM's tuning says so, its chunks are summed this way."""
     if gpu_device.kind == "webgpu":
-        pytest.skip("kernels for WebGPU are not long (Processor), and have no affine sums")
+        pytest.skip("kernels for WebGPU are not long (DeviceLimits), and have no affine sums")
     group, count = GROUPS["bn254.g1"], 90
     chosen = replace(accumulate.tuning(group), slots=5, least_entries=0)
     monkeypatch.setattr(accumulate, "tuning", lambda _, **__: chosen)

@@ -11,7 +11,7 @@ from quod.device.emulated.device import EmulatedDevice
 from quod.errors import DeviceError, InputError
 from quod.msm import MsmOptions
 from quod.msm.gpu.buckets.chunks import MOST_LONGEST
-from quod.msm.gpu.device_limits import Processor
+from quod.msm.gpu.device_limits import DeviceLimits
 from quod.msm.gpu.run.device_plan import (
     SortShape,
     additions,
@@ -25,7 +25,7 @@ from quod.msm.gpu.run.streamed import plan_streamed
 from quod.msm.gpu.run.workspace import workspace_bytes
 
 LANES = 132 * 2048
-GPU = Processor(LANES)
+GPU = DeviceLimits(LANES)
 GIB = 1 << 30
 SIZES = [1, 2, 3, 100, 1 << 10, 5000, 1 << 16, 1 << 20, 3 << 20, 1 << 24, 1 << 26]
 
@@ -36,7 +36,7 @@ def test_limits(name: str) -> None:
     group = GROUPS[name]
     for count, budget in itertools.product(SIZES, (20 * GIB, 200 * GIB)):
         plan = plan_gpu_msm(
-            group, count, MsmOptions(), processor=GPU, base_budget=budget
+            group, count, MsmOptions(), limits=GPU, base_budget=budget
         )  # fmt: skip
         assert plan.copies * plan.count * plan.base_words * 8 <= budget
         assert plan.copies * plan.count < 1 << 31
@@ -54,9 +54,7 @@ def test_limits(name: str) -> None:
 def test_the_first_part_takes_as_long_as_the_upload_of_the_others() -> None:
     shares = {}
     for name in ("bn254.g1", "bls12_381.g1", "bls12_381.g2"):
-        plan = plan_gpu_msm(
-            GROUPS[name], 1 << 24, MsmOptions(), processor=GPU, base_budget=40 * GIB
-        )
+        plan = plan_gpu_msm(GROUPS[name], 1 << 24, MsmOptions(), limits=GPU, base_budget=40 * GIB)
         shares[name] = first_block(plan) / plan.count
     assert 0 < shares["bls12_381.g2"] < shares["bls12_381.g1"] < shares["bn254.g1"] < 0.5
     # On an H200 these took 33 and 74 ms with 9.7 ms of upload.
@@ -69,7 +67,7 @@ def test_memory_decides_about_copies() -> None:
     one_copy = count * 96
     costs, copies = [], []
     for most in (1, 2, 3, 5, 13, 100):
-        plan = plan_gpu_msm(group, count, MsmOptions(), processor=GPU, base_budget=most * one_copy)
+        plan = plan_gpu_msm(group, count, MsmOptions(), limits=GPU, base_budget=most * one_copy)
         copies.append(plan.copies)
         costs.append(additions(plan))
         assert plan.copies <= most
@@ -78,14 +76,14 @@ def test_memory_decides_about_copies() -> None:
     assert costs == sorted(costs, reverse=True)
     with pytest.raises(DeviceError, match=r"1048576 bases of bls12_381\.g1 take 100663296 bytes"):
         plan_gpu_msm(
-            group, count, MsmOptions(), processor=GPU, base_budget=one_copy - 1
+            group, count, MsmOptions(), limits=GPU, base_budget=one_copy - 1
         )  # fmt: skip
 
 
 def test_chunks_give_all_lanes_work() -> None:
     for count in (1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 24):
         plan = plan_gpu_msm(
-            GROUPS["bn254.g1"], count, MsmOptions(), processor=GPU, base_budget=40 * GIB
+            GROUPS["bn254.g1"], count, MsmOptions(), limits=GPU, base_budget=40 * GIB
         )
         chunks = max(plan.all_buckets, plan.most_entries // plan.longest)
         assert chunks >= min(0.45 * LANES, plan.most_entries / 16)
@@ -94,7 +92,7 @@ def test_chunks_give_all_lanes_work() -> None:
 def test_batches_are_limited() -> None:
     options = MsmOptions(window_bits=16)
     plan = plan_gpu_msm(
-        GROUPS["bn254.g1"], 1 << 16, options, processor=GPU, base_budget=GIB
+        GROUPS["bn254.g1"], 1 << 16, options, limits=GPU, base_budget=GIB
     )  # fmt: skip
     batch = largest_batch(plan, 1 << 20)
     assert 1 < batch < 1 << 20
@@ -102,7 +100,7 @@ def test_batches_are_limited() -> None:
     assert not fits(with_batch(plan, 1 << 16, 2 * batch))
     assert largest_batch(plan, 3) == 3
     wide = MsmOptions(window_bits=24, precompute_factor=1)
-    plan = plan_gpu_msm(GROUPS["bn254.g1"], 1 << 27, wide, processor=GPU, base_budget=40 * GIB)
+    plan = plan_gpu_msm(GROUPS["bn254.g1"], 1 << 27, wide, limits=GPU, base_budget=40 * GIB)
     with pytest.raises(InputError, match="too large; cut it into several"):
         largest_batch(plan, 1)
 

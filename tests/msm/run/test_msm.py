@@ -17,7 +17,7 @@ from quod.device.protocol import AnyDevice
 from quod.device.runtime.timeline import Timeline
 from quod.errors import DeviceError, InputError
 from quod.msm import MsmBases, MsmOptions, affine_ints, msm, msm_many, msm_words
-from quod.msm.gpu.device_limits import Processor
+from quod.msm.gpu.device_limits import DeviceLimits
 from quod.msm.gpu.run import device_plan, engine, streamed
 from quod.msm.gpu.run.engine import GpuEngine
 from quod.msm.gpu.run.resident import ResidentMsm
@@ -280,13 +280,13 @@ def test_bases_too_many_to_sort_at_once(
 ) -> None:
     with pytest.raises(InputError, match="too many digits to be sorted at once; stream the bases"):
         device_plan.plan_gpu_msm(
-            GROUP, 1 << 28, MsmOptions(), processor=Processor(1 << 18), base_budget=1 << 36
+            GROUP, 1 << 28, MsmOptions(), limits=DeviceLimits(1 << 18), base_budget=1 << 36
         )
     # Whether they stay is known where it is not asked.
     most = engine._SURELY_SORTED
     for group in GROUPS.values():
         one = device_plan.plan_gpu_msm(
-            group, most, MsmOptions(), processor=Processor(1 << 18), base_budget=384 * most
+            group, most, MsmOptions(), limits=DeviceLimits(1 << 18), base_budget=384 * most
         )
         assert device_plan.fits(one)
     monkeypatch.setattr(engine, "_SURELY_SORTED", 20)

@@ -17,7 +17,7 @@ from quod.errors import DeviceError, InputError
 from quod.kernel.interpreter.interpreter import interpret
 from quod.kernel.ir.types import Type, u8, u32
 from quod.msm import MsmOptions, affine_ints
-from quod.msm.gpu.device_limits import Processor
+from quod.msm.gpu.device_limits import DeviceLimits
 from quod.msm.gpu.layout import GpuMsmPlan
 from quod.msm.gpu.reduce import rounds, weighted_sums
 from quod.msm.gpu.reduce.finish import Finisher
@@ -48,7 +48,7 @@ def pieces_of(plan: GpuMsmPlan) -> list[int]:
 
 @pytest.mark.parametrize("name", list(GROUPS))
 def test_every_array_is_within_a_binding(name: str) -> None:
-    group, processor = GROUPS[name], Processor.of(DEVICE)
+    group, limits = GROUPS[name], DeviceLimits.of(DEVICE)
     reach = DEVICE.largest_buffer
     forms: tuple[Any, ...] = (
         ("weierstrass", "edwards") if name == "bls12_377.g1" else ("weierstrass",)
@@ -56,7 +56,7 @@ def test_every_array_is_within_a_binding(name: str) -> None:
     counts = (1, 255, 1 << 12, 100_000, 1 << 16, 1 << 18, 1 << 20)
     for form, count in itertools.product(forms, counts):
         plan = plan_gpu_msm(
-            group, count, MsmOptions(), processor=processor, base_budget=1 << 62, form=form
+            group, count, MsmOptions(), limits=limits, base_budget=1 << 62, form=form
         )
         assert sum(plan.block_counts) == count
         assert fits(plan)
@@ -100,7 +100,7 @@ def test_levels(resident: int, on_device: bool) -> None:
     rng = np.random.default_rng(1)
     for window_bits, windows in ((2, 1), (3, 2), (6, 3), (8, 2), (11, 1), (13, 5), (16, 1)):
         plan = GpuMsmPlan(
-            GROUP, 10, window_bits, windows, 1, 1, 4, processor=Processor(resident, shuffles=False),
+            GROUP, 10, window_bits, windows, 1, 1, 4, limits=DeviceLimits(resident, shuffles=False),
             on_device=on_device,
         )  # fmt: skip
         buckets = rng.integers(0, 1 << 20, plan.all_buckets)

@@ -19,7 +19,7 @@ from quod.device.protocol import AnyDevice
 from quod.field.array import Words
 from quod.frozen import replace
 from quod.msm.gpu.buckets import chunks
-from quod.msm.gpu.device_limits import Processor
+from quod.msm.gpu.device_limits import DeviceLimits
 from quod.msm.gpu.layout import GpuMsmPlan
 from quod.msm.gpu.run.device_plan import SortShape
 from quod.msm.gpu.run.record_sort import Scalars, record_chunks
@@ -39,14 +39,14 @@ def plan_of(
     bits: int = BITS, device: AnyDevice | None = None, **tuning: Any,
 ) -> GpuMsmPlan:  # fmt: skip
     """A plan for a device, by default a large GPU, with changes to how it sorts."""
-    processor = Processor() if device is None else Processor.of(device)
-    most = processor.sort.bins
+    limits = DeviceLimits() if device is None else DeviceLimits.of(device)
+    most = limits.sort.bins
     tuning["bins"] = min(most, tuning.get("bins", most))
-    processor = replace(processor, sort=replace(processor.sort, **tuning))
+    limits = replace(limits, sort=replace(limits.sort, **tuning))
     maximum = min((1 << bits) - 1, GROUP.scalars.value - 1)
     copies = -(-window_count(maximum, window_bits) // windows)
     return GpuMsmPlan(
-        GROUP, count, window_bits, windows, copies, maximum, longest, batch, processor=processor
+        GROUP, count, window_bits, windows, copies, maximum, longest, batch, limits=limits
     )  # fmt: skip
 
 

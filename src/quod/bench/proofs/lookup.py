@@ -13,7 +13,7 @@ from quod.device.runtime.timeline import Timeline
 from quod.errors import QuodError
 from quod.field.array import Words
 from quod.field.spec import FieldSpec
-from quod.lookup.counts import Given, to_words
+from quod.lookup.counts import LookupInputs, to_words
 from quod.lookup.run import LookupRun
 from quod.lookup.statement import Range
 from quod.lookup.verifier import verify
@@ -42,7 +42,7 @@ def cases(
 
 def drawn(
     device: AnyDevice, field: FieldSpec, columns: int, log2_size: int, bits: int, width: int
-) -> Given:
+) -> LookupInputs:
     """Draw random rows of a range, or of a table of tuples (multiples of their number)."""
     generator = np.random.default_rng(log2_size)
 
@@ -51,10 +51,10 @@ def drawn(
 
     looked_up = [row(generator.integers(0, 1 << bits, 1 << log2_size)) for _ in range(columns)]
     table = Range(bits) if width == 1 else row(np.arange(1 << bits))
-    return Given(field, looked_up, table)
+    return LookupInputs(field, looked_up, table)
 
 
-def prepared(device: AnyDevice, given: Given) -> Callable[..., None]:
+def prepared(device: AnyDevice, given: LookupInputs) -> Callable[..., None]:
     """Return a function that proves lookups in memory; verifies the first proof."""
     run = LookupRun(device, given.statement)
     run.set_values(given.columns, given.entries(device), given.counted(device))

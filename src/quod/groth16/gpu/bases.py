@@ -18,7 +18,7 @@ from quod.errors import DeviceError
 from quod.field.array import Words
 from quod.frozen import frozen
 from quod.groth16.resident import KeyBases
-from quod.msm.gpu.device_limits import Processor
+from quod.msm.gpu.device_limits import DeviceLimits
 from quod.msm.gpu.layout import GpuMsmPlan
 from quod.msm.gpu.run import base_multiples
 from quod.msm.gpu.run.device_plan import plan_gpu_msm, with_batch
@@ -176,7 +176,7 @@ def _plan(device: AnyDevice, bases: KeyBases, multiples: int | None) -> GpuMsmPl
         bases.group,
         len(bases.finite),
         MsmOptions(precompute_factor=multiples),
-        processor=Processor.of(device),
+        limits=DeviceLimits.of(device),
         base_budget=_ANY_BYTES,
     )
 

@@ -49,7 +49,7 @@ class SortTuning:
 
 
 @frozen
-class Processor:
+class DeviceLimits:
     """Limits and preferences of a GPU.
 
     resident_lanes: instances that fill the device.
@@ -68,7 +68,7 @@ class Processor:
     sort: SortTuning = SortTuning()
 
     @classmethod
-    def of(cls, device: AnyDevice) -> Processor:
+    def of(cls, device: AnyDevice) -> DeviceLimits:
         """Return the limits of a device."""
         machine = device.machine(_PORTABLE_LANES)
         short = machine.has(Capability.SHORT_KERNELS)

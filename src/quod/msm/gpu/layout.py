@@ -41,7 +41,7 @@ from quod.device.memory.buffer import Buffer
 from quod.frozen import frozen, replace
 from quod.kernel.builder.structs import Struct
 from quod.kernel.ir.value import U32, U64, Pointer
-from quod.msm.gpu.device_limits import Processor, SortTuning
+from quod.msm.gpu.device_limits import DeviceLimits, SortTuning
 from quod.msm.plan import WindowPlan
 
 
@@ -54,7 +54,7 @@ class GpuMsmPlan(WindowPlan):
         sums in extended coordinates X, Y, Z, T).
     base_block: the most bases of one buffer, or None for a single buffer. An MSM over several
         buffers runs block by block, with one set of buckets.
-    processor: limits of the device.
+    limits: those of the device.
     on_device: the device computes the results; the bucket reduction then goes further than for the
         host.
     """
@@ -63,13 +63,13 @@ class GpuMsmPlan(WindowPlan):
     batch: int = 1
     form: Form = "weierstrass"
     base_block: int | None = None
-    processor: Processor = Processor()
+    limits: DeviceLimits = DeviceLimits()
     on_device: bool = False
 
     @property
     def sort(self) -> SortTuning:
         """Tuning of the sort."""
-        return self.processor.sort
+        return self.limits.sort
 
     @property
     def block_counts(self) -> tuple[int, ...]:

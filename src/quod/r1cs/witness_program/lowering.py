@@ -222,9 +222,7 @@ class _Lowering:
             scale = pow(coefficient * constant, -1, prime) if coefficient * constant % prime else 0
             return self.combined([(k * scale % prime, *fraction) for k, *fraction in terms])  # type: ignore[misc]
         scale = pow(coefficient, -1, prime) if coefficient != 1 else 1
-        above, below = self.combined(
-            [(k * scale % prime, *register_below) for k, *register_below in terms]
-        )  # type: ignore[misc]
+        above, below = self.combined([(k * scale % prime, *pair) for k, *pair in terms])  # type: ignore[misc]
         divisor, raised = self.combined(self.of(*other))
         shared = _common(below, raised)
         above = self.product(above, self.power_product(_quotient(shared, below)))

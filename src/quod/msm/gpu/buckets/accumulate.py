@@ -54,7 +54,7 @@ class Tuning:
 def tuning(group: Group, *, long: bool = True) -> Tuning:
     """Return the tuning for a group (measurements: docs/design/optimisations.md).
 
-    long: kernels may be long; see `Processor`.
+    long: kernels may be long; see `DeviceLimits`.
 
     Bases are loaded ahead if registers are left for that, and products in Fq2 are inlined if the
     loop then fits the instruction cache. Large Fq2 uses affine sums, which save most there.
@@ -138,7 +138,7 @@ def accumulate_again(
 
 def scratch_bytes(device: AnyDevice, plan: GpuMsmPlan) -> int:
     """Return the bytes of scratch memory that `record` needs."""
-    shape = _affine_shape(device, plan, tuning(plan.group, long=plan.processor.long))
+    shape = _affine_shape(device, plan, tuning(plan.group, long=plan.limits.long))
     retries = _retry_bytes(plan)
     return retries if shape is None else retries + shape.bytes(device, plan.group)
 
@@ -171,7 +171,7 @@ def record(
     chosen: replaces the group's tuning, for measurements; `scratch` must then fit it.
     """
     group, form = plan.group, plan.form
-    chosen = chosen or tuning(group, long=plan.processor.long)
+    chosen = chosen or tuning(group, long=plan.limits.long)
     shape = _affine_shape(device, plan, chosen)
     moved = plan.most_entries * (8 * plan.base_words + 4) + plan.most_chunks * 8 * plan.sum_words
     static: dict[str, Any] = {

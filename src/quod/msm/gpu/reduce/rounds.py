@@ -97,7 +97,7 @@ def rounds_of(plan: GpuMsmPlan) -> Iterator[Round]:
 def _round(
     plan: GpuMsmPlan, sources: dict[Vector, int], short: int, places: dict[Vector, int]
 ) -> Round:  # fmt: skip
-    windows, resident = plan.all_windows, plan.processor.resident_lanes
+    windows, resident = plan.all_windows, plan.limits.resident_lanes
     pairs = [(source, half) for source in sources for half in source.halves(short)]
     lengths = [1 << (source.bits + source.parts - half.bits) for source, half in pairs]
     points = sum(windows * length << half.bits for (_, half), length in zip(pairs, lengths))

@@ -6,7 +6,7 @@ from quod.curve.group import Group
 from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.device.runtime.stream import RecordingStream
-from quod.msm.gpu.device_limits import Processor
+from quod.msm.gpu.device_limits import DeviceLimits
 from quod.msm.gpu.layout import GpuMsmPlan
 from quod.msm.gpu.run.device_plan import plan_gpu_msm
 from quod.msm.gpu.run.record_buckets import RecordedMsm, record_buckets, record_result
@@ -18,7 +18,7 @@ from quod.msm.options import MsmOptions
 def plain_plan(device: AnyDevice, group: Group, count: int) -> GpuMsmPlan:
     """Return the plan with the lowest estimated cost for `count` scalars."""
     return plan_gpu_msm(
-        group, count, MsmOptions(precompute_factor=1), processor=Processor.of(device),
+        group, count, MsmOptions(precompute_factor=1), limits=DeviceLimits.of(device),
         base_budget=1 << 62,
     )  # fmt: skip
 

@@ -23,7 +23,7 @@ from quod.frozen import frozen
 from quod.kernel.ir.types import u64
 from quod.msm.gpu.buckets import accumulate, merge
 from quod.msm.gpu.buckets.chunks import MOST_LONGEST
-from quod.msm.gpu.device_limits import Processor
+from quod.msm.gpu.device_limits import DeviceLimits
 from quod.msm.gpu.layout import Chunks, GpuMsmPlan
 from quod.msm.gpu.reduce import rounds, weighted_sums
 from quod.msm.gpu.run.affine_bases import plain_plan
@@ -135,7 +135,7 @@ class MostlyBits:
         longest = min(MOST_LONGEST, max(_SHORTEST, -(-self.count // lanes)))
         return GpuMsmPlan(
             self.group, self.count, _WINDOW_BITS, 1, 1, 1, longest,
-            processor=Processor.of(self.device),
+            limits=DeviceLimits.of(self.device),
         )  # fmt: skip
 
     @cached_property
@@ -165,7 +165,7 @@ class MostlyBits:
             accumulate.scratch_bytes(self.device, plan),
             merge.scratch_bytes(self.device, plan),
             weighted_sums.scratch_bytes(self.device, plan)
-            if plan.processor.shuffles
+            if plan.limits.shuffles
             else rounds.scratch_bytes(plan),
         )
         return (

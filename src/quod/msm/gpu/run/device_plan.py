@@ -11,7 +11,7 @@ from quod.device.memory.budget import UNLIMITED
 from quod.errors import DeviceError, InputError
 from quod.frozen import frozen, replace
 from quod.msm.gpu.buckets.chunks import MOST_LONGEST
-from quod.msm.gpu.device_limits import Processor
+from quod.msm.gpu.device_limits import DeviceLimits
 from quod.msm.gpu.layout import GpuMsmPlan
 from quod.msm.options import MAX_GPU_WINDOW_BITS, MsmOptions
 from quod.msm.scalars import MOST_BASES, SCALAR_BYTES, window_count
@@ -88,7 +88,7 @@ def plan_gpu_msm(
     count: int,
     options: MsmOptions,
     *,
-    processor: Processor,
+    limits: DeviceLimits,
     base_budget: int,
     batch: int = 1,
     form: Form = "weierstrass",
@@ -97,20 +97,20 @@ def plan_gpu_msm(
 
     base_budget: bytes for the bases and their multiples.
 
-    Bases that exceed `processor.largest_buffer` are split into blocks, without multiples. Raises
+    Bases that exceed `limits.largest_buffer` are split into blocks, without multiples. Raises
     InputError if no plan fits the options, DeviceError if the bases alone exceed the budget.
     """
-    return _planned(group, count, options, processor, base_budget, batch, form)
+    return _planned(group, count, options, limits, base_budget, batch, form)
 
 
 @functools.lru_cache(maxsize=1024)
 def _planned(
-    group: Group, count: int, options: MsmOptions, processor: Processor, base_budget: int,
+    group: Group, count: int, options: MsmOptions, limits: DeviceLimits, base_budget: int,
     batch: int, form: Form,
 ) -> GpuMsmPlan:  # fmt: skip
     """Compute `plan_gpu_msm`, cached: opening a key asks for the same few plans many times."""
     maximum = options.greatest_scalar(group)
-    probe = GpuMsmPlan(group, max(1, count), 2, 1, 1, maximum, 1, 1, form, None, processor)
+    probe = GpuMsmPlan(group, max(1, count), 2, 1, 1, maximum, 1, 1, form, None, limits)
     per_base = probe.base_words * 8
     per_copy = probe.count * per_base
     most_copies = min(base_budget // per_copy, (MOST_BASES - 1) // probe.count)
@@ -121,7 +121,7 @@ def _planned(
             f"{count} bases of {group.name} take {per_copy} bytes of device memory, and "
             f"{base_budget} are free for them; stream them, or take fewer"
         )
-    reach = processor.largest_buffer
+    reach = limits.largest_buffer
     most_copies = max(1, min(most_copies, reach // per_copy))
 
     def plans(window_bits: int, block: int | None) -> Iterator[GpuMsmPlan]:
@@ -178,9 +178,7 @@ def fits(plan: GpuMsmPlan) -> bool:
         return False
     sums = 8 * block.sum_words * max(block.most_chunks, block.all_buckets)
     entries = 4 * (block.most_entries + block.sort.tile)
-    return (
-        block.most_entries <= _MOST_ENTRIES and max(sums, entries) <= block.processor.largest_buffer
-    )
+    return block.most_entries <= _MOST_ENTRIES and max(sums, entries) <= block.limits.largest_buffer
 
 
 def additions(plan: GpuMsmPlan) -> float:
@@ -216,7 +214,7 @@ def largest_batch(plan: GpuMsmPlan, batch: int) -> int:
     per_bin = 1 << min(plan.window_bits - 1, plan.sort.most_low_bits)
     by_buckets = plan.sort.bins * per_bin // (plan.windows * plan.buckets)
     by_entries = _MOST_ENTRIES // (plan.digit_windows * plan.count)
-    by_scalars = plan.processor.largest_buffer // (SCALAR_BYTES * plan.count)
+    by_scalars = plan.limits.largest_buffer // (SCALAR_BYTES * plan.count)
     most = max(1, min(batch, by_buckets, by_entries, by_scalars))
     while most > 1 and not fits(with_batch(plan, plan.count, most)):
         most -= -(-most // 8)
@@ -229,10 +227,10 @@ def _longest(plan: GpuMsmPlan) -> int:
     Chunks are long enough that the sums of all of them fit a buffer.
     """
     uncut = 16 + 2 * plan.most_entries // plan.all_buckets
-    enough = max(1, plan.processor.resident_lanes // 2)
+    enough = max(1, plan.limits.resident_lanes // 2)
     if plan.all_buckets < enough:
         uncut = min(uncut, max(_SHORTEST, -(-plan.most_entries // enough)))
-    spare = plan.processor.largest_buffer // (8 * plan.sum_words) - plan.all_buckets
+    spare = plan.limits.largest_buffer // (8 * plan.sum_words) - plan.all_buckets
     if spare > 0:
         uncut = max(uncut, -(-plan.most_entries // spare))
     return min(MOST_LONGEST, uncut)

@@ -16,7 +16,7 @@ from quod.device.runtime.recording import Recording
 from quod.device.runtime.stream import RecordingStream
 from quod.device.runtime.timeline import Timeline
 from quod.errors import DeviceError, InputError
-from quod.msm.gpu.device_limits import Processor
+from quod.msm.gpu.device_limits import DeviceLimits
 from quod.msm.gpu.layout import GpuMsmPlan
 from quod.msm.gpu.run.device_plan import fits, plan_gpu_msm, with_batch
 from quod.msm.gpu.run.record_buckets import RecordedMsm
@@ -120,7 +120,7 @@ class GpuEngine:
         try:
             plan = plan_gpu_msm(
                 self.group, self._count, self.options,
-                processor=Processor.of(self.device), base_budget=budget,
+                limits=DeviceLimits.of(self.device), base_budget=budget,
             )  # fmt: skip
         except InputError:
             return False

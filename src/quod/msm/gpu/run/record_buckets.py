@@ -154,7 +154,7 @@ def record_lines(
     scratch: Buffer,
 ) -> None:
     """Record the reduction of bucket sums, sums[first_chunk[b]] or sums[b], to lines."""
-    if plan.processor.shuffles:
+    if plan.limits.shuffles:
         weighted_sums.record(recording, device, plan, first_chunk, sums, lines, scratch)
     else:
         rounds.record(recording, device, plan, first_chunk, sums, lines, scratch)

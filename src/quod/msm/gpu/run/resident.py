@@ -15,7 +15,7 @@ from quod.device.protocol import AnyDevice
 from quod.device.runtime.stream import RecordingStream
 from quod.errors import DeviceError, InputError
 from quod.frozen import frozen, replace
-from quod.msm.gpu.device_limits import Processor
+from quod.msm.gpu.device_limits import DeviceLimits
 from quod.msm.gpu.layout import GpuMsmPlan
 from quod.msm.gpu.reduce.finish_on_device import record_finish
 from quod.msm.gpu.run import base_multiples
@@ -101,9 +101,9 @@ class ResidentMsm:
         self.options = options or MsmOptions()
         budget = device.memory_budget // _BASE_SHARE if base_budget is None else base_budget
         form, self.form_reason = _form(device, group, points, self.options)
-        self._processor = Processor.of(device)
+        self._limits = DeviceLimits.of(device)
         self._plan = plan_gpu_msm(
-            group, self._count, self.options, processor=self._processor, base_budget=budget,
+            group, self._count, self.options, limits=self._limits, base_budget=budget,
             form=form,
         )  # fmt: skip
         self.blocks: list[_Bases] = []
@@ -155,11 +155,11 @@ class ResidentMsm:
             # The windows stay; the highest digits are zero.
             narrower = plan_gpu_msm(
                 self.group, count, replace(options, window_bits=self._plan.window_bits),
-                processor=self._processor, base_budget=1 << 62,
+                limits=self._limits, base_budget=1 << 62,
             )  # fmt: skip
             return replace(self._plan, count=max(1, count), maximum=narrower.maximum)
         other = plan_gpu_msm(
-            self.group, count, replace(options, precompute_factor=1), processor=self._processor,
+            self.group, count, replace(options, precompute_factor=1), limits=self._limits,
             base_budget=1 << 62, form=self._plan.form,
         )  # fmt: skip
         # The bases keep their buffers.

@@ -17,7 +17,7 @@ from quod.device.protocol import AnyDevice
 from quod.device.runtime.stream import RecordingStream
 from quod.errors import InputError
 from quod.frozen import frozen, replace
-from quod.msm.gpu.device_limits import Processor
+from quod.msm.gpu.device_limits import DeviceLimits
 from quod.msm.gpu.layout import GpuMsmPlan
 from quod.msm.gpu.run.blocks import BaseBlock, record_blocks
 from quod.msm.gpu.run.device_plan import additions, fits, plan_gpu_msm, with_batch
@@ -110,12 +110,12 @@ def _plan_of_blocks(
     device: AnyDevice, group: Group, count: int, size: int, options: MsmOptions
 ) -> StreamPlan | None:
     """Return the fastest plan with blocks of `size` bases, or None if none fits."""
-    processor = Processor.of(device)
+    limits = DeviceLimits.of(device)
 
     def plan(window_bits: int) -> StreamPlan:
         single = plan_gpu_msm(
             group, min(size, count), replace(options, window_bits=window_bits, precompute_factor=1),
-            processor=processor, base_budget=1 << 62,
+            limits=limits, base_budget=1 << 62,
         )  # fmt: skip
         return StreamPlan(count, single)
 
