@@ -30,9 +30,9 @@ class Sums:
     """Sums of a batch: those of the processor, one after the other, with room for one more."""
 
     def __init__(
-        self, key: ProvingKey, witnesses: Sequence[Any], beside: Tasks, open_: list[Sums]
+        self, key: ProvingKey, witnesses: Sequence[Any], host_tasks: Tasks, open_: list[Sums]
     ) -> None:
-        self._key, self._witnesses, self._beside, self._open = key, witnesses, beside, open_
+        self._key, self._witnesses, self._host_tasks, self._open = key, witnesses, host_tasks, open_
         open_.append(self)
         self._sums: list[dict[str, Any]] = []
 
@@ -42,7 +42,7 @@ class Sums:
             with timeline.stage("sums") as parent:
                 pending = self._key.resident.start(witness, {}, ProofContext(timeline, parent))
                 self._sums.append(pending.early() | pending.last())
-        results = {name: task() for name, task in self._beside.items()}
+        results = {name: task() for name, task in self._host_tasks.items()}
         return results | self._arrays("A", "B1", "B2")
 
     def last(self) -> dict[str, Any]:
@@ -72,12 +72,12 @@ class Batches:
         self.error: Exception | None = None
 
     def start(
-        self, witnesses: Sequence[Words | Buffer], beside: Tasks, context: ProofContext
+        self, witnesses: Sequence[Words | Buffer], host_tasks: Tasks, context: ProofContext
     ) -> Sums:
         if self.error is not None:
             raise self.error
         self.sizes.append(len(witnesses))
-        return Sums(self._key, witnesses, beside, self.open)
+        return Sums(self._key, witnesses, host_tasks, self.open)
 
     def prepare(self) -> None:
         """Nothing is made by the first one."""

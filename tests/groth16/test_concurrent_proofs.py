@@ -11,7 +11,7 @@ from quod.device.runtime.busy_time import BusyMeter
 from quod.errors import DeviceError, InputError, MismatchError, VerificationError
 from quod.formats import Witness
 from quod.groth16 import Proof, ProvingKey
-from quod.groth16.batch_prover import Begun, OneOfBatch, PendingBatch
+from quod.groth16.batch_prover import BatchedProof, PendingBatch, PendingOrError
 from tests.groth16.test_batch_prover import _MOST, Made, failing
 
 
@@ -24,7 +24,7 @@ def opened(paths: list[Path]) -> list[Witness]:
     return [Witness.open(path) for path in paths]
 
 
-def pending(begun: Begun) -> Any:
+def pending(begun: PendingOrError) -> Any:
     """One that could be begun."""
     if isinstance(begun, Exception):
         raise begun
@@ -78,7 +78,7 @@ def test_what_one_of_them_lacks_is_told_of_it_alone(own: Made) -> None:
         with pytest.raises(error, match=text):
             raise found
         for one in (first, last):
-            assert isinstance(one, OneOfBatch)
+            assert isinstance(one, BatchedProof)
             one.check(one.compute())
         assert own.batches.sizes == [2]
     # One that is left is begun alone.

@@ -24,7 +24,7 @@ def test_stages_of_other_threads_belong_to_the_proof() -> None:
                 return 3
 
         assert context.is_timed
-        assert context.together({"a": work, "b": work}, 2) == {"a": 3, "b": 3}
+        assert context.run_tasks({"a": work, "b": work}, 2) == {"a": 3, "b": 3}
     first, *others = timeline.rows()
     assert first.name == "sums"
     assert [(row.name, row.bytes, row.parent) for row in others] == [("sum", 7, first)] * 2
@@ -39,13 +39,13 @@ def test_a_failure_stops_what_has_not_begun() -> None:
             raise ValueError("no")
 
         with pytest.raises(ValueError, match="no"):
-            context.together({"a": fail, "b": lambda: begun.append(1)}, 1)
+            context.run_tasks({"a": fail, "b": lambda: begun.append(1)}, 1)
         assert not context.is_timed
         assert not begun
         assert context.cancellation.requested
         # What comes later is refused.
         with pytest.raises(DeviceError, match="the proof was stopped"):
-            context.together({"c": lambda: begun.append(1)}, 1)
+            context.run_tasks({"c": lambda: begun.append(1)}, 1)
 
 
 def test_a_proof_that_is_wrong_or_malformed() -> None:

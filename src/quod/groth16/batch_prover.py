@@ -45,18 +45,18 @@ T = TypeVar("T")
 class PendingBatch:
     """A batch of proofs; the constructor begins it.
 
-    Host work that does not depend on the sums runs on a thread of `beside`, or when the sums are
+    Host work that does not depend on the sums runs on `host_thread`, or when the sums are
     asked for. `meter` counts the time in which the device computes.
     """
 
     def __init__(
         self, key: KeyInUse, batches: SumBatches, statements: Sequence[Statement], *,
-        beside: Background | None = None, meter: BusyMeter | None = None,
+        host_thread: Background | None = None, meter: BusyMeter | None = None,
     ) -> None:  # fmt: skip
         self.key, self.statements = key, statements
         self._timeline = NullTimeline()
         delta = self._multiples_of_delta
-        tasks: Tasks = {"delta": delta if beside is None else beside.begin(delta).result}
+        tasks: Tasks = {"delta": delta if host_thread is None else host_thread.begin(delta).result}
         with ExitStack() as opening:
             self.context = ProofContext(
                 self._timeline, opening.enter_context(self._timeline.stage("sums")), meter
@@ -154,7 +154,7 @@ def _answer(verdict: Verdict) -> bool:
     return verdict.valid
 
 
-class _Once(Generic[T]):
+class _LazyResult(Generic[T]):
     """A result or error, computed by the first thread that asks for it and shared by all."""
 
     def __init__(self, make: Callable[[], T]) -> None:
@@ -178,8 +178,8 @@ class _Shared:
 
     def __init__(self, batch: PendingBatch) -> None:
         self.batch = batch
-        self.proofs = _Once(batch.compute)
-        self.verdicts = _Once(lambda: batch.verdicts(self.proofs.result()))
+        self.proofs = _LazyResult(batch.compute)
+        self.verdicts = _LazyResult(lambda: batch.verdicts(self.proofs.result()))
         self._lock = threading.Lock()
         self._wanted = set(range(len(batch.statements)))
         self._open = set(self._wanted)
@@ -202,7 +202,7 @@ class _Shared:
             return not places
 
 
-class OneOfBatch:
+class BatchedProof:
     """A `PendingProof` of a batch, which is computed and verified as a whole.
 
     Unlike single proofs, the proofs of a batch may be finished by one thread, one after the other.
@@ -246,15 +246,15 @@ class OneOfBatch:
         self._shared.batch.check(self._place, self._shared.verdicts.result()[self._place])
 
 
-AnyPending = PendingProof | OneOfBatch
+AnyPending = PendingProof | BatchedProof
 
-Begun = AnyPending | Exception
+PendingOrError = AnyPending | Exception
 """A pending proof, or the error for which it could not begin."""
 
 
 def begin_together(
     key: KeyInUse, witnesses: Sequence[Witness], meter: BusyMeter | None = None
-) -> list[Begun]:
+) -> list[PendingOrError]:
     """See `ProvingKey.begin_together`."""
     check_request(key, None)
     batches = key.resident.batches
@@ -264,7 +264,7 @@ def begin_together(
             f"{len(witnesses)} witnesses are not proved together with {key.zkey.path}: "
             f"give up to {most} (most_together)"
         )
-    pending: dict[int, Begun] = {}
+    pending: dict[int, PendingOrError] = {}
     statements: dict[int, Statement] = {}
     for place, witness in enumerate(witnesses):
         try:
@@ -277,7 +277,7 @@ def begin_together(
         else:
             shared = _Shared(PendingBatch(key, batches, [*statements.values()], meter=meter))
             pending |= {
-                place: OneOfBatch(shared, position) for position, place in enumerate(statements)
+                place: BatchedProof(shared, position) for position, place in enumerate(statements)
             }
     except Exception as error:
         pending |= dict.fromkeys(statements, error)

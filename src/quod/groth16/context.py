@@ -62,7 +62,7 @@ class ProofContext:
         """A stage of `parent`, with counts as `Timeline.stage` takes them."""
         return self.timeline.stage(name, parent=self.parent, **counts)
 
-    def together(self, tasks: Tasks, at_once: int) -> dict[str, Any]:
+    def run_tasks(self, tasks: Tasks, at_once: int) -> dict[str, Any]:
         """Run tasks in threads, `at_once` at a time, and return their results by name.
 
         If a task fails, the launches of all tasks are cancelled.

@@ -35,7 +35,7 @@ MOST_LANES = 16
 
 if TYPE_CHECKING:
     from quod.formats import R1cs
-    from quod.groth16.batch_prover import Begun
+    from quod.groth16.batch_prover import PendingOrError
 
 
 class ProvingKey:
@@ -106,13 +106,13 @@ class ProvingKey:
         self._warm_up: Background | None = None
         self.resident: ResidentKey
         if devices is not None:
-            from quod.groth16.gpu.multi_gpu import SeveralGpuKey, check_devices
+            from quod.groth16.gpu.multi_gpu import MultiGpuKey, check_devices
             from quod.groth16.gpu.warm_up import prepare_host
 
             check_devices(several)
             self.host = resolve_device("cpu")
             self._warm_up = prepare_host(self)
-            self.resident = SeveralGpuKey(zkey, several, g1, g2, timeline, memory_budget)
+            self.resident = MultiGpuKey(zkey, several, g1, g2, timeline, memory_budget)
         elif in_host_memory(self.device):
             self.host = self.device
             self.resident = HostKey(zkey, self.device, g1, g2, timeline)
@@ -302,7 +302,7 @@ class ProvingKey:
 
     def begin_together(
         self, witnesses: Sequence[Witness], *, meter: BusyMeter | None = None
-    ) -> list[Begun]:
+    ) -> list[PendingOrError]:
         """Begin a batch of proofs, as `begin` does; return each proof, or its error.
 
         A batch has at most `most_together` witnesses. The first proof that is asked for a result

@@ -64,25 +64,25 @@ class _Request:
     batches: the sums of batches of witnesses.
     seed: the seed of the blinding scalars; None for random ones.
     self_check: whether each proof is verified.
-    beside: the thread for work that does not depend on the sums.
+    host_thread: the thread for work that does not depend on the sums.
     """
 
     key: KeyInUse
     batches: SumBatches
     seed: int | None
     self_check: bool
-    beside: Background
+    host_thread: Background
 
 
 @frozen(eq=False)
-class _Made:
+class _ProvedBatch:
     """Proofs with their public inputs, and the error of the proof after them, if it failed."""
 
     proofs: list[tuple[Proof, list[int]]]
     error: Exception | None = None
 
 
-_Checking = Callable[[], _Made]
+_Checking = Callable[[], _ProvedBatch]
 """A function that waits for the self-check of a batch."""
 
 
@@ -91,8 +91,8 @@ def _in_batches(
     witnesses: Iterable[AnyWitness],
 ) -> Iterator[tuple[Proof, list[int]]]:  # fmt: skip
     """Prove batches: one is computed while the host finishes another and verifies a third."""
-    beside = Background("quod-beside", 1)
-    begin = partial(_begun, _Request(key, batches, seed, self_check, beside))
+    host_thread = Background("quod-beside", 1)
+    begin = partial(_begin_group, _Request(key, batches, seed, self_check, host_thread))
     groups = _groups(witnesses, batches.most)
     finished = overlapped(groups, begin, name="quod-proof", ahead=_AHEAD)
     try:
@@ -103,7 +103,7 @@ def _in_batches(
                 if finished_batch.error is not None:
                     raise finished_batch.error
     finally:
-        beside.close()
+        host_thread.close()
 
 
 def _groups(witnesses: Iterable[AnyWitness], most: int) -> Iterator[list[AnyWitness]]:
@@ -125,10 +125,10 @@ def _groups(witnesses: Iterable[AnyWitness], most: int) -> Iterator[list[AnyWitn
         raise failed
 
 
-def _begun(request: _Request, group: Sequence[AnyWitness]) -> Callable[[], _Checking]:
+def _begin_group(request: _Request, group: Sequence[AnyWitness]) -> Callable[[], _Checking]:
     """Begin the proofs of a group; return a function that finishes them."""
     if len(group) == 1:
-        return _begun_alone(request, group[0], None)
+        return _begin_single(request, group[0], None)
     check_request(request.key, request.seed)
     statements: list[Statement] = []
     failed: Exception | None = None
@@ -141,17 +141,17 @@ def _begun(request: _Request, group: Sequence[AnyWitness]) -> Callable[[], _Chec
     if failed is not None and not statements:
         raise failed
     if len(statements) == 1:
-        return _begun_alone(request, group[0], failed)
+        return _begin_single(request, group[0], failed)
     return _Group(request, statements, failed, request.self_check).finish
 
 
-def _begun_alone(
+def _begin_single(
     request: _Request, witness: AnyWitness, failed: Exception | None
 ) -> Callable[[], _Checking]:
     pending = begin(request.key, witness, seed=request.seed, self_check=request.self_check)
 
     def finish() -> _Checking:
-        proved = _Made([pending.finish()], failed)
+        proved = _ProvedBatch([pending.finish()], failed)
         return lambda: proved
 
     return finish
@@ -166,7 +166,9 @@ class _Group:
     ) -> None:  # fmt: skip
         self._request, self._statements, self._failed = request, statements, failed
         self._checked = checked
-        self._batch = PendingBatch(request.key, request.batches, statements, beside=request.beside)
+        self._batch = PendingBatch(
+            request.key, request.batches, statements, host_thread=request.host_thread
+        )
 
     def finish(self) -> _Checking:
         """Wait for the sums, and begin the self-check in another thread."""
@@ -175,10 +177,10 @@ class _Group:
         except InputError:
             # Of a value that is none. Which witness has it is found one by one, by whoever waits:
             # those behind may have all slots, and only the thread that calls this gives them back.
-            return self._one_by_one
-        return self._request.key.checks.begin(lambda: self._made(proofs)).result
+            return self._prove_singly
+        return self._request.key.checks.begin(lambda: self._verified(proofs)).result
 
-    def _made(self, proofs: Sequence[Proof]) -> _Made:
+    def _verified(self, proofs: Sequence[Proof]) -> _ProvedBatch:
         """Return the proofs before the first that does not verify."""
         proved: list[tuple[Proof, list[int]]] = []
         unchecked = [Verdict(True)] * len(proofs)
@@ -187,15 +189,15 @@ class _Group:
             try:
                 self._batch.check(place, verdict)
             except Exception as error:
-                return _Made(proved, error)
+                return _ProvedBatch(proved, error)
             proved.append((proof, self._statements[place].public))
-        return _Made(proved, self._failed)
+        return _ProvedBatch(proved, self._failed)
 
-    def _one_by_one(self) -> _Made:
+    def _prove_singly(self) -> _ProvedBatch:
         proved: list[tuple[Proof, list[int]]] = []
         for statement in self._statements:
             try:
-                proved += _begun_alone(self._request, statement.witness, None)()().proofs
+                proved += _begin_single(self._request, statement.witness, None)()().proofs
             except Exception as error:
-                return _Made(proved, error)
-        return _Made(proved, self._failed)
+                return _ProvedBatch(proved, error)
+        return _ProvedBatch(proved, self._failed)

@@ -180,7 +180,11 @@ class PendingProof:
                 pinned=pinned,
             )  # fmt: skip
             self._sums = opening.enter_context(
-                closing(key.resident.start(self._statement.values, self._beside(), self._context))
+                closing(
+                    key.resident.start(
+                        self._statement.values, self._independent_tasks(), self._context
+                    )
+                )
             )
             self._open = opening.pop_all()
 
@@ -221,7 +225,7 @@ class PendingProof:
 
     # --- before the sums over c and h are there
 
-    def _beside(self) -> Tasks:
+    def _independent_tasks(self) -> Tasks:
         """The tasks that do not depend on the sums, by name."""
         tasks: dict[str, Callable[[], Any]] = {"delta": self._multiples_of_delta}
         if self._self_check:
@@ -332,7 +336,7 @@ def _values(key: KeyInUse, witness: Witness) -> tuple[Words | Buffer, Words]:
     """
     fr, count = key.zkey.fr, key.public + 1
     values: Any = witness
-    if _is_beside(values, key):
+    if _is_on_device(values, key):
         _check_fits(key, witness)
         return values.memory, values.first(count)
     # The kernels take the values for what a witness file has.
@@ -363,7 +367,7 @@ def _check_fits(key: KeyInUse, witness: Witness | WitnessHeader) -> None:
         )
 
 
-def _is_beside(witness: object, key: KeyInUse) -> TypeGuard[WitnessInMemory]:
+def _is_on_device(witness: object, key: KeyInUse) -> TypeGuard[WitnessInMemory]:
     """True if a witness is in the memory of the device from which the key reads witnesses."""
     where = key.resident.witness_device
     return where is not None and isinstance(witness, WitnessInMemory) and witness.device is where

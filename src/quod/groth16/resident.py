@@ -61,7 +61,7 @@ class SumBatches(Protocol):
         """Allocate and record now for each batch size, after waiting for batches in progress."""
 
     def start(
-        self, witnesses: Sequence[Words | Buffer], beside: Tasks, context: ProofContext
+        self, witnesses: Sequence[Words | Buffer], host_tasks: Tasks, context: ProofContext
     ) -> PendingSums:
         """Begin the sums of two or more witnesses; see `ResidentKey.start`.
 
@@ -99,7 +99,9 @@ class ResidentKey(Protocol):
     def prepare(self) -> None:
         """Allocate now what proofs need, above all page-locked memory."""
 
-    def start(self, witness: Words | Buffer, beside: Tasks, context: ProofContext) -> PendingSums:
+    def start(
+        self, witness: Words | Buffer, host_tasks: Tasks, context: ProofContext
+    ) -> PendingSums:
         """Begin the sums of a proof; the host runs the tasks `beside` concurrently.
 
         witness: canonical, (variables, words), or a buffer of `witness_device`; it must not change

@@ -44,7 +44,7 @@ from quod.formats.curves import pairing_curve
 from quod.formats.zkey.file import POINTS
 from quod.frozen import frozen
 from quod.groth16.gpu.matrix import DeviceMatrix
-from quod.groth16.host.sparse_matrix import HostMatrix, taken
+from quod.groth16.host.sparse_matrix import HostMatrix, gathered
 from quod.groth16.lagrange import lagrange_at, scaled, weighted_sum
 from quod.groth16.tags import INSECURE_TAG, TEST_GAMMA
 from quod.msm.fixed_base import FixedBase
@@ -252,7 +252,7 @@ def _ordered(entries: NDArray[Any]) -> NDArray[Any]:
     """The entries of A and B by constraint, then matrix, as snarkjs writes them."""
     kept = np.flatnonzero(entries["matrix"] < 2)
     order = entries["constraint"][kept] * np.uint64(2) + entries["matrix"][kept]
-    return taken(entries, kept[np.argsort(order, kind="stable")])
+    return gathered(entries, kept[np.argsort(order, kind="stable")])
 
 
 def _scalars(

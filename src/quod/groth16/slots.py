@@ -18,15 +18,15 @@ class Slots(Generic[T]):
     def __init__(self, make: Callable[[], T], most: int) -> None:
         self._make, self.most = make, most
         self._free = [make()]
-        self._made = 1
+        self._created = 1
         self._changed = threading.Condition()
 
     def acquire(self) -> T:
         """Return a free slot; create one if the limit allows it, else wait for one."""
         with self._changed:
-            if not self._free and self._made < self.most:
+            if not self._free and self._created < self.most:
                 slot = self._make()
-                self._made += 1
+                self._created += 1
                 return slot
             while not self._free:
                 self._changed.wait()
@@ -35,7 +35,7 @@ class Slots(Generic[T]):
     @property
     def is_free(self) -> bool:
         """True if a slot is free, or another may be created."""
-        return bool(self._free) or self._made < self.most
+        return bool(self._free) or self._created < self.most
 
     def wait(self) -> None:
         """Wait until a slot is free; only for a single thread that acquires slots."""
@@ -48,10 +48,10 @@ class Slots(Generic[T]):
         """Create all slots now, so that no proof waits for the creation of one."""
         while True:
             with self._changed:
-                if self._made >= self.most:
+                if self._created >= self.most:
                     return
                 self._free.append(self._make())
-                self._made += 1
+                self._created += 1
                 self._changed.notify()
 
     def release(self, slot: T) -> None:

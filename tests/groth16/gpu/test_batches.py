@@ -19,11 +19,11 @@ from quod.errors import DeviceError, InputError, VerificationError
 from quod.formats import Witness, Zkey
 from quod.groth16 import Proof, ProvingKey, generate_key
 from quod.groth16 import proof_stream as many
-from quod.groth16.batch_prover import OneOfBatch
+from quod.groth16.batch_prover import BatchedProof
 from quod.groth16.gpu import bases
 from quod.groth16.gpu import batch_prover as batches
 from quod.groth16.gpu.batch_prover import GpuBatches, batch_size
-from quod.groth16.gpu.gpu_sums import GpuSums, UnderWay
+from quod.groth16.gpu.gpu_sums import GpuSums, RunningSums
 from quod.groth16.memory_estimate import KeyCounts, device_parts
 from quod.groth16.slots import Slots
 from tests.groth16.circuits import recurrence
@@ -142,7 +142,7 @@ def test_proofs_that_are_begun_together(
     begun = key.begin_together([Witness.open(path) for path in files[1][:2]], meter=meter)
     spans = []
     for one, (_, public) in zip(begun, expected[:2], strict=True):
-        assert isinstance(one, OneOfBatch)
+        assert isinstance(one, BatchedProof)
         one.check(one.compute())
         assert one.public == public
         spans.append(one.spans)
@@ -170,7 +170,7 @@ def test_what_is_prepared_is_not_made_for_a_proof(
     groups = [[Witness.open(path) for path in files[1][:2]]] * batches.BATCHES
     begun = [one for group in groups for one in key.begin_together(group)]
     for one, (_, public) in zip(begun, 3 * expected[:2], strict=True):
-        assert isinstance(one, OneOfBatch)
+        assert isinstance(one, BatchedProof)
         one.check(one.compute())
         assert one.public == public
         one.close()
@@ -217,11 +217,11 @@ def test_memory_that_is_short(files: tuple[Path, list[Path]], expected: Made) ->
     [lane], size = resident._lanes, zkey.variables * zkey.fr.bytes
     room = {most: batches._needed(lane, most, size) for most in (16, 4, 2)}
     for most, needed in room.items():
-        made = GpuBatches(device, lane, 16, size, needed, resident.slots, UnderWay())
+        made = GpuBatches(device, lane, 16, size, needed, resident.slots, RunningSums())
         assert (made.most, made.nbytes) == (most, needed)
         made.close()
     with pytest.raises(DeviceError, match="no memory for the sums of two witnesses"):
-        GpuBatches(device, lane, 16, size, room[2] - 1, resident.slots, UnderWay())
+        GpuBatches(device, lane, 16, size, room[2] - 1, resident.slots, RunningSums())
     # What is reckoned from the counts of a key's header is enough for as many.
     entries = len(zkey.coefficients)
     counts = KeyCounts(zkey.curve, zkey.variables, zkey.public, zkey.domain_size, entries)
@@ -244,13 +244,13 @@ class Turns:
 
     def __init__(self) -> None:
         self.batches = GpuBatches.__new__(GpuBatches)
-        self.batches.most, self.batches._under_way = 3, UnderWay()
+        self.batches.most, self.batches._running_sums = 3, RunningSums()
         self.batches._alone, self.batches._slots = Slots(object, 2), Slots(object, 1)
         self.ended: list[str] = []
 
     def begin(self) -> Outcome[None]:
         running: Outcome[None] = Outcome()
-        self.batches._under_way.add(cast("GpuSums", SimpleNamespace(running=running)))
+        self.batches._running_sums.add(cast("GpuSums", SimpleNamespace(running=running)))
         return running
 
     def wait(self, name: str, waiting: Callable[[], int]) -> threading.Thread:
@@ -299,7 +299,7 @@ def test_what_comes_while_the_device_computes_is_gathered() -> None:
     # What fails is over as well, and so is what nobody is left to do.
     running.pop().fail(DeviceError("lost"))
     alone.join(60)
-    turns.batches._under_way.add(
+    turns.batches._running_sums.add(
         cast("GpuSums", SimpleNamespace(running=Outcome[None](lambda: True)))
     )
     turns.wait("behind what is lost", lambda: 1).join(60)
@@ -337,7 +337,7 @@ def test_memory_that_others_take() -> None:
         def batch_bytes(self, sizes: tuple[int, ...]) -> int:
             return 1000 * max(sizes)
 
-        def beside(self, sizes: tuple[int, ...]) -> Lane:
+        def sibling(self, sizes: tuple[int, ...]) -> Lane:
             other = Lane()
             other.memory = device.allocate(self.batch_bytes(sizes))  # type: ignore[attr-defined]
             return other
@@ -346,10 +346,10 @@ def test_memory_that_others_take() -> None:
     room, alone = batches._needed(lane, 2, 128), Slots(object, 1)
     others = device.allocate(device.memory.limit - room + 1)
     with pytest.raises(DeviceError, match="no memory for a buffer"):
-        GpuBatches(device, lane, 2, 128, room, alone, UnderWay())
+        GpuBatches(device, lane, 2, 128, room, alone, RunningSums())
     assert device.memory.in_use == others.nbytes
     del others
-    made = GpuBatches(device, lane, 2, 128, room, alone, UnderWay())
+    made = GpuBatches(device, lane, 2, 128, room, alone, RunningSums())
     assert device.memory.in_use == made.nbytes == room
 
 

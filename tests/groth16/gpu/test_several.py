@@ -13,7 +13,7 @@ from quod.errors import DeviceError, InputError
 from quod.formats import Witness
 from quod.groth16 import ProvingKey
 from quod.groth16.gpu import bases
-from quod.groth16.gpu.multi_gpu import SeveralGpuKey, shares
+from quod.groth16.gpu.multi_gpu import MultiGpuKey, shares
 from quod.groth16.setup import make_key
 from tests.conftest import open_for_test
 from tests.groth16.conftest import Made
@@ -44,7 +44,7 @@ def test_the_proof_is_that_of_one_device(
     own = made("bn254")
     gpus = [open_for_test(name) for _ in range(devices)]
     key = ProvingKey.from_zkey(own.zkey, devices=gpus, memory_budget=budget)
-    assert isinstance(key.resident, SeveralGpuKey)
+    assert isinstance(key.resident, MultiGpuKey)
     assert [link.source for link in key.resident.links] == [gpus[0]] * (devices - 1)
     expected = ProvingKey.from_zkey(own.zkey).prove(own.wtns, seed=9)
     timeline = Timeline()
@@ -56,7 +56,7 @@ def test_the_proof_is_that_of_one_device(
     ]
     assert parts[0].h_start == 0
     assert parts[-1].h_stop == len(key.zkey.h)
-    assert all(part.msms.is_apart("H") for part in parts) == (budget is None)
+    assert all(part.msms.has_own_workspace("H") for part in parts) == (budget is None)
     witness = Witness.open(own.wtns)
     values = witness.values.copy()
     values[-1] = 0xFFFFFFFF

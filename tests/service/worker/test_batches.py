@@ -14,7 +14,7 @@ import pytest
 
 from quod.device.memory.budget import OutOfMemory
 from quod.errors import DeviceError, InputError
-from quod.groth16.batch_prover import OneOfBatch
+from quod.groth16.batch_prover import BatchedProof
 from quod.service.errors import KeyInUseError
 from quod.service.keys import RegisteredCalculators, ResidentKeys
 from quod.service.keys.loader import Groth16Loader
@@ -242,7 +242,7 @@ def test_what_is_not_wanted_any_more_leaves_the_others(
     bench: Bench, made: list[Batches], monkeypatch: pytest.MonkeyPatch, stage: str
 ) -> None:
     """One is cancelled and one late, before they are begun or while they are computed."""
-    compute = Gate(monkeypatch, OneOfBatch, "compute")
+    compute = Gate(monkeypatch, BatchedProof, "compute")
     compute.open.set()
     held = Held(bench, monkeypatch)
     late = bench.submit(deadline=time.time() + 600)
@@ -250,7 +250,7 @@ def test_what_is_not_wanted_any_more_leaves_the_others(
     held.wait(4)
     if stage == "computing":
         compute.open.clear()
-        compute = Gate(monkeypatch, OneOfBatch, "compute")
+        compute = Gate(monkeypatch, BatchedProof, "compute")
         held.gate.open.set()
         assert compute.reached.wait(SECONDS)
     bench.queue.cancel(cancelled.id)
@@ -274,7 +274,7 @@ def test_all_that_nobody_wants_are_stopped(
     bench: Bench, made: list[Batches], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = Held(bench, monkeypatch)
-    compute = Gate(monkeypatch, OneOfBatch, "compute")
+    compute = Gate(monkeypatch, BatchedProof, "compute")
     jobs = [bench.submit() for _ in range(3)]
     held.wait(3)
     held.gate.open.set()
@@ -305,7 +305,7 @@ def test_what_fails_together_is_made_again_one_by_one(
         if where == "start":
             made[0].error = ValueError("nobody foresaw")
         else:
-            monkeypatch.setattr(OneOfBatch, "compute", failing(_ERRORS[where]))
+            monkeypatch.setattr(BatchedProof, "compute", failing(_ERRORS[where]))
         held.gate.open.set()
         held.succeeded(held.first, *jobs)
         for job in jobs:
@@ -351,9 +351,9 @@ def test_a_lost_device_blames_one(
         opened.append(keys.device)
         return keys
 
-    compute = OneOfBatch.compute
+    compute = BatchedProof.compute
 
-    def lost(self: OneOfBatch) -> Any:
+    def lost(self: BatchedProof) -> Any:
         if len(opened) == 1:
             opened[0].space.is_lost = True
             raise DeviceError("fell off the bus")
@@ -371,7 +371,7 @@ def test_a_lost_device_blames_one(
 
     monkeypatch.setattr(pipeline, "_gathered", gathered)
     monkeypatch.setattr("quod.service.worker.worker._BACKOFF_SECONDS", 0.01)
-    monkeypatch.setattr(OneOfBatch, "compute", lost)
+    monkeypatch.setattr(BatchedProof, "compute", lost)
     gate = Gate(monkeypatch, Stages, "begin_group")
     worker = Worker(
         "gpu", OwnJobs(bench.queue, "gpu"), open_keys, WorkerSettings(),

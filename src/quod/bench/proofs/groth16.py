@@ -142,11 +142,11 @@ def _spread(
 ) -> Iterator[Case]:
     """Yield one proof on all devices, then as many jobs on each device with the whole key."""
     from quod.groth16 import ProvingKey
-    from quod.groth16.gpu.multi_gpu import SeveralGpuKey
+    from quod.groth16.gpu.multi_gpu import MultiGpuKey
 
     spread = ProvingKey(key.zkey, devices=devices)
     resident = spread.resident
-    assert isinstance(resident, SeveralGpuKey)
+    assert isinstance(resident, MultiGpuKey)
     spread.prove(witness)
     rates = [link.bytes_per_second() / 1e9 for link in resident.links]
     shape: dict[str, Parameter] = {

@@ -20,10 +20,10 @@ from quod.formats.bellman import BellmanVerifyingKey
 from quod.formats.source import read_small
 from quod.groth16.encodings.proof_bytes import (
     PointForm,
+    checked_bytes,
     decode_proof,
     encode_proof,
     finite,
-    given_bytes,
     located,
 )
 from quod.groth16.proof import Proof
@@ -60,7 +60,7 @@ def proofs_from_bytes(
     Each result is that of `proof_from_bytes` without the check of subgroups; the device computes
     all square roots. Raises `InputError` for a length that is not a multiple of 192.
     """
-    data = given_bytes(_FORM, data)
+    data = checked_bytes(_FORM, data)
     if len(data) % PROOF_BYTES:
         raise InputError(
             f"{len(data)} bytes are no whole number of proofs of {PROOF_BYTES} bytes each",

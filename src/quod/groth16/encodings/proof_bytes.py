@@ -84,7 +84,7 @@ def encode_proof(form: PointForm, proof: Proof, *, compressed: bool) -> bytes:
 
 def decode_proof(form: PointForm, data: object, *, check_subgroup: bool, name: str | None) -> Proof:
     """Decode a proof, whose length determines if it is compressed; see `proof_from_bytes`."""
-    data, least = given_bytes(form, data), form.proof_bytes
+    data, least = checked_bytes(form, data), form.proof_bytes
     check_subgroup = flag("check_subgroup", check_subgroup)
     if len(data) not in (least, 2 * least):
         raise InputError(
@@ -106,7 +106,7 @@ def decode_proof(form: PointForm, data: object, *, check_subgroup: bool, name: s
     return Proof(form.curve.name, *points)
 
 
-def given_bytes(form: PointForm, data: object) -> bytes:
+def checked_bytes(form: PointForm, data: object) -> bytes:
     """Return a proof as bytes; InputError for a value that is not bytes-like."""
     return plain_bytes(f"a proof of {form.program}", data)
 

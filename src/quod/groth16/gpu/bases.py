@@ -226,7 +226,7 @@ class KeyMsms:
             for name, msm in self._resident.items()
         }
 
-    def beside(self, batches: Sequence[int] = (1,)) -> KeyMsms:
+    def sibling(self, batches: Sequence[int] = (1,)) -> KeyMsms:
         """Return MSMs over the same bases with separate workspaces for any of the `batches`."""
         other = copy.copy(self)
         sizes = self._sizes if batches == (1,) else self.workspace_sizes(batches)
@@ -247,7 +247,7 @@ class KeyMsms:
         """The group of an MSM."""
         return self._bases(name).group
 
-    def is_apart(self, name: str) -> bool:
+    def has_own_workspace(self, name: str) -> bool:
         """True if the MSM shares its workspace with no other MSM."""
         workspace = self._workspaces.get(name)
         return sum(other is workspace for other in self._workspaces.values()) <= 1

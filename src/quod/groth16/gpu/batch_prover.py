@@ -18,7 +18,7 @@ from quod.device.runtime.future import Outcome
 from quod.errors import DeviceError
 from quod.field.array import Words
 from quod.groth16.context import ProofContext, Tasks
-from quod.groth16.gpu.gpu_sums import FinishedPoints, GpuSums, UnderWay
+from quod.groth16.gpu.gpu_sums import FinishedPoints, GpuSums, RunningSums
 from quod.groth16.gpu.streams import Lane, SumRecordings
 from quod.groth16.gpu.upload import JointUploadBuffer
 from quod.groth16.resident import MOST as MOST
@@ -55,13 +55,13 @@ class GpuBatches:
     """The sums of batches of up to `most` witnesses, in a separate lane; see `SumBatches`.
 
     alone: the slots of single witnesses.
-    under_way: the running sums of batches and of single witnesses.
+    running_sums: those of batches and of single witnesses.
     DeviceError if two witnesses need more than `budget` bytes.
     """
 
     def __init__(
         self, device: AnyDevice, lane: Lane, wanted: int, witness_bytes: int, budget: int,
-        alone: Slots[Any], under_way: UnderWay,
+        alone: Slots[Any], running_sums: RunningSums,
     ) -> None:  # fmt: skip
         most = _power_of_two(lane.msms.largest_batch(wanted))
         while most > 1 and _needed(lane, most, witness_bytes) > budget:
@@ -70,9 +70,9 @@ class GpuBatches:
             raise DeviceError("there is no memory for the sums of two witnesses together")
         self.most = most
         self.nbytes = _needed(lane, most, witness_bytes)
-        batch_lane = lane.beside(batch_sizes(most))
+        batch_lane = lane.sibling(batch_sizes(most))
         self._runner = batch_lane.runner
-        self._alone, self._under_way = alone, under_way
+        self._alone, self._running_sums = alone, running_sums
         self._slots = Slots(lambda: _BatchSlot(device, batch_lane, most, witness_bytes), BATCHES)
         # Who else takes memory meanwhile must not end proofs that one slot fewer would make.
         self._slots.fill()
@@ -90,15 +90,15 @@ class GpuBatches:
                     self._slots.release(slot)
 
     def start(
-        self, witnesses: Sequence[Words | Buffer], beside: Tasks, context: ProofContext
+        self, witnesses: Sequence[Words | Buffer], host_tasks: Tasks, context: ProofContext
     ) -> GpuSums:
         """See `SumBatches`."""
-        sums = GpuSums.started(self._slots, witnesses, beside, context)
-        return self._under_way.add(sums)
+        sums = GpuSums.started(self._slots, witnesses, host_tasks, context)
+        return self._running_sums.add(sums)
 
     def wait(self, waiting: Callable[[], int]) -> None:
         """See `SumBatches`."""
-        while waiting() < self.most and not self._under_way.wait(_LOOK_SECONDS):
+        while waiting() < self.most and not self._running_sums.wait(_LOOK_SECONDS):
             pass
         if waiting() > 1 or not self._alone.is_free:
             self._slots.wait()

@@ -75,7 +75,7 @@ def end_after(
             stream.wait()
 
 
-class UnderWay:
+class RunningSums:
     """The sums that are queued or running on a device."""
 
     def __init__(self) -> None:
@@ -86,22 +86,22 @@ class UnderWay:
         """Add sums that have begun, and return them."""
         running = sums.running
         with self._lock:
-            self._running = [*self._left(), running]
+            self._running = [*self._unfinished(), running]
         # A failed outcome refers to the buffers of its sums, so drop it at once.
         running.then(self._forget)
         return sums
 
-    def _left(self) -> list[Outcome[None]]:
+    def _unfinished(self) -> list[Outcome[None]]:
         return [outcome for outcome in self._running if not _is_over(outcome)]
 
     def _forget(self) -> None:
         with self._lock:
-            self._running = self._left()
+            self._running = self._unfinished()
 
     def wait(self, timeout: float) -> bool:
         """Wait for each running sum up to `timeout` seconds; True if all have ended."""
         with self._lock:
-            running = self._left()
+            running = self._unfinished()
         return all(outcome.wait(timeout) for outcome in running)
 
 
@@ -113,10 +113,10 @@ class GpuSums:
     """See `PendingSums`. The slot is one of `slots`, and `running` is done with the last sums."""
 
     def __init__(
-        self, slots: Slots[Any], slot: SumSlot, beside: Tasks, context: ProofContext
+        self, slots: Slots[Any], slot: SumSlot, host_tasks: Tasks, context: ProofContext
     ) -> None:
         self._slots, self._slot = slots, slot
-        self._beside, self._context = beside, context
+        self._host_tasks, self._context = host_tasks, context
         self._first: Outcome[None] = Outcome(lambda: self.running.lost())
 
         def compute() -> None:
@@ -128,8 +128,8 @@ class GpuSums:
 
     @classmethod
     def started(
-        cls, slots: Slots[Any], witness: Words | Buffer | Sequence[Words | Buffer], beside: Tasks,
-        context: ProofContext,
+        cls, slots: Slots[Any], witness: Words | Buffer | Sequence[Words | Buffer],
+        host_tasks: Tasks, context: ProofContext,
     ) -> GpuSums:  # fmt: skip
         """Wait for a slot, and begin the sums of a witness or of a batch in it."""
         witnesses = [witness] if isinstance(witness, np.ndarray | Buffer) else witness
@@ -138,13 +138,13 @@ class GpuSums:
         try:
             with context.stage("upload", bytes=2 * nbytes), context.span("upload"):
                 slot.upload(witness, pinned=context.pinned)
-            return cls(slots, slot, beside, context)
+            return cls(slots, slot, host_tasks, context)
         except BaseException:
             slots.release(slot)
             raise
 
     def early(self) -> dict[str, Any]:
-        results = {name: task() for name, task in self._beside.items()}
+        results = {name: task() for name, task in self._host_tasks.items()}
         self._first.result()
         return results | self._finish(self._slot.early)
 

@@ -31,7 +31,7 @@ from quod.formats import Zkey
 from quod.groth16.context import ProofContext, Tasks
 from quod.groth16.gpu.bases import KeyMsms, MsmMemory
 from quod.groth16.gpu.batch_prover import GpuBatches, batch_size
-from quod.groth16.gpu.gpu_sums import GpuSums, UnderWay
+from quod.groth16.gpu.gpu_sums import GpuSums, RunningSums
 from quod.groth16.gpu.quotient import Quotient
 from quod.groth16.gpu.streams import Lane, SumRecordings
 from quod.groth16.gpu.upload import Copiers, UploadBuffer
@@ -60,7 +60,7 @@ class GpuKey:
         self._zkey, self._device = zkey, device
         self._budget = budget = min(device.memory_budget, memory_budget or device.memory_budget)
         self._batches: GpuBatches | None = None
-        self._making, self._under_way = threading.Lock(), UnderWay()
+        self._making, self._running_sums = threading.Lock(), RunningSums()
         calibrate(device, timeline)
         with timeline.stage("matrices"):
             quotient = Quotient.of(device, zkey)
@@ -77,7 +77,7 @@ class GpuKey:
                 memory, taken = self._memory(quotient, bases, budget, lanes)
             self._own_bytes = taken + memory.nbytes(device) + (lanes - 1) * sum(memory.workspaces)
             first = Lane(quotient, KeyMsms(device, bases, memory))
-            self._lanes = [first, *(first.beside() for _ in range(lanes - 1))]
+            self._lanes = [first, *(first.sibling() for _ in range(lanes - 1))]
             largest = max(quotient.batch_bytes(2) // 2, zkey.variables * zkey.fr.bytes)
             self._batch = batch_size(device, zkey.domain_size, largest, together)
         with timeline.stage("transforms"):
@@ -122,15 +122,15 @@ class GpuKey:
                 try:
                     self._batches = GpuBatches(
                         self._device, lane, self._batch, zkey.variables * zkey.fr.bytes,
-                        self._budget - self._own_bytes, self.slots, self._under_way,
+                        self._budget - self._own_bytes, self.slots, self._running_sums,
                     )  # fmt: skip
                 except DeviceError:
                     # Too little memory, which one proof after the other does without.
                     self._batch = 1
             return self._batches
 
-    def start(self, witness: Words | Buffer, beside: Tasks, context: ProofContext) -> GpuSums:
-        return self._under_way.add(GpuSums.started(self.slots, witness, beside, context))
+    def start(self, witness: Words | Buffer, host_tasks: Tasks, context: ProofContext) -> GpuSums:
+        return self._running_sums.add(GpuSums.started(self.slots, witness, host_tasks, context))
 
     def close(self) -> None:
         if self._batches is not None:

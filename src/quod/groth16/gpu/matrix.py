@@ -33,7 +33,7 @@ from quod.groth16.host.sparse_matrix import (
     Coefficients,
     RowEntries,
     SparseMatrix,
-    taken,
+    gathered,
 )
 from quod.kernel import U32, U64, Builder, Pointer, Struct, kernel
 from quod.kernel.ir import types
@@ -371,7 +371,7 @@ def _laid_out(
         # Only the entries of these pieces are brought to the device.
         piece_starts = np.cumsum(sizes) - sizes
         places = np.arange(sizes.sum()) + np.repeat(first - piece_starts, sizes)
-        coefficients, first = taken(coefficients, places), piece_starts.astype(np.uint32)
+        coefficients, first = gathered(coefficients, places), piece_starts.astype(np.uint32)
     starts = layout.bundles[bundles] - layout.bundles[bundles.start]
     targets, device_lengths, device_bundles = (
         device.upload(array) for array in (layout.targets[pieces], lengths, starts)

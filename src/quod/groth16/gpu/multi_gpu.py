@@ -88,7 +88,7 @@ class _Part:
     link: Link | None
 
 
-class SeveralGpuKey:
+class MultiGpuKey:
     """A `ResidentKey` on several GPUs, which compute one proof at a time.
 
     The first of `devices` computes the quotient. Each device takes at most `memory_budget` bytes;
@@ -150,8 +150,8 @@ class SeveralGpuKey:
     def prepare(self) -> None:
         self._slots.fill()
 
-    def start(self, witness: Words | Buffer, beside: Tasks, context: ProofContext) -> GpuSums:
-        return GpuSums.started(self._slots, witness, beside, context)
+    def start(self, witness: Words | Buffer, host_tasks: Tasks, context: ProofContext) -> GpuSums:
+        return GpuSums.started(self._slots, witness, host_tasks, context)
 
     def close(self) -> None:
         self.runner.close()
@@ -181,7 +181,7 @@ def _slice(bases: KeyBases, begin: float, end: float) -> KeyBases:
 class _Slot:
     """A `SumSlot` with a witness buffer and recordings on each device."""
 
-    def __init__(self, key: SeveralGpuKey) -> None:
+    def __init__(self, key: MultiGpuKey) -> None:
         self._key, self.runner = key, key.runner
         size = key.zkey.variables * key.zkey.fr.bytes
         self._witnesses = [UploadBuffer(part.device, size, key.copiers) for part in key.parts]
@@ -239,7 +239,7 @@ class _Slot:
             end([quotient])
             links: list[Buffer] = []
             for part, h_recording in zip(parts, self._h, strict=True):
-                if not part.msms.is_apart("H"):
+                if not part.msms.has_own_workspace("H"):
                     # It works in the memory of the sums before it.
                     end([sums[parts.index(part)]])
                 if part.link is not None:

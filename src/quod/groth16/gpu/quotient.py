@@ -78,7 +78,7 @@ class Quotient:
         )
         return cls(device, fr, zkey.log2_domain, matrix, monomial=zkey.monomial)
 
-    def beside(self, batch: int = 1) -> Quotient:
+    def sibling(self, batch: int = 1) -> Quotient:
         """Return a quotient with the same matrices and separate vectors for `batch` witnesses."""
         other = copy.copy(self)
         other._products = self._device.allocate(self.batch_bytes(batch), zero=False)

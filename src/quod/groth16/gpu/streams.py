@@ -36,9 +36,9 @@ class Lane:
         # Slots share workspaces, so that their recordings run one after the other.
         self.runner = Background("quod-gpu", 1, linger=LINGER_SECONDS)
 
-    def beside(self, batches: Sequence[int] = (1,)) -> Lane:
+    def sibling(self, batches: Sequence[int] = (1,)) -> Lane:
         """Return another lane on the same matrices and bases, for any of these batch sizes."""
-        return Lane(self.quotient.beside(max(batches)), self.msms.beside(batches))
+        return Lane(self.quotient.sibling(max(batches)), self.msms.sibling(batches))
 
     def batch_bytes(self, batches: Sequence[int]) -> int:
         """Bytes of a lane for any of these batch sizes."""
@@ -68,7 +68,7 @@ class SumRecordings:
         self._early_event: Event | None = None
         if device.single_queue:
             self._early_event = first.event("the sums of A and B")
-        elif msms.is_apart("H"):
+        elif msms.has_own_workspace("H"):
             # What uses one memory stays in one recording, which puts it in order.
             last = device.stream("proof").record()
         c = msms.record(first, "C", witness, count)

@@ -96,8 +96,8 @@ class HostKey:
         gathered = 0 if bases.indices is None else len(msms) * bases.group.scalars.bytes
         return gathered + msms.peak_bytes()
 
-    def start(self, witness: Words | Buffer, beside: Tasks, context: ProofContext) -> HostSums:
-        return HostSums(self, np.ascontiguousarray(witness), beside, context)
+    def start(self, witness: Words | Buffer, host_tasks: Tasks, context: ProofContext) -> HostSums:
+        return HostSums(self, np.ascontiguousarray(witness), host_tasks, context)
 
     def computing(self) -> threading.Lock:
         """The lock that a proof holds while it computes, as each uses the whole device."""
@@ -119,9 +119,11 @@ class HostSums:
     Each sum has phases with at most one busy core; the other sums use the idle cores.
     """
 
-    def __init__(self, key: HostKey, witness: Words, beside: Tasks, context: ProofContext) -> None:
+    def __init__(
+        self, key: HostKey, witness: Words, host_tasks: Tasks, context: ProofContext
+    ) -> None:
         self._key, self._witness = key, witness
-        self._beside, self._context = beside, context
+        self._host_tasks, self._context = host_tasks, context
         self._late: dict[str, Point] = {}
 
     def early(self) -> dict[str, Any]:
@@ -130,7 +132,7 @@ class HostSums:
             name: functools.partial(self._sum, name) for name in _ORDER
         }
         with self._key.computing(), self._context.computing():
-            sums = self._context.together(tasks | dict(self._beside), _AT_ONCE)
+            sums = self._context.run_tasks(tasks | dict(self._host_tasks), _AT_ONCE)
         self._late = {name: sums.pop(name) for name in ("C", "H")}
         return sums
 

@@ -113,7 +113,7 @@ def row_and_order(
     return matrix * number(domain_size) + constraint, constraint * number(2) + matrix
 
 
-def taken(coefficients: Coefficients, places: NDArray[Any]) -> Coefficients:
+def gathered(coefficients: Coefficients, places: NDArray[Any]) -> Coefficients:
     """coefficients[places], as rows of words: NumPy copies records field by field."""
     words = np.ascontiguousarray(coefficients).view(np.uint32)
     rows = words.reshape(len(coefficients), coefficients.dtype.itemsize // 4)
@@ -148,7 +148,7 @@ class RowEntries:
         """Sort entries by `order`; entries of equal order form a row, whose number is in `row`."""
         if np.any(order[1:] < order[:-1]):
             permutation = np.argsort(order, kind="stable")
-            coefficients = taken(coefficients, permutation)
+            coefficients = gathered(coefficients, permutation)
             order, row = order[permutation], row[permutation]
         heads = np.flatnonzero(order[1:] != order[:-1]) + 1
         start = np.concatenate(([0], heads)) if len(order) else heads

@@ -129,7 +129,7 @@ class _Parameters:
         for number in range(in_key + 1, count + 1):
             added = self._contribution(number, details if number == count else Details(""))
             added.check(self.path, number, curve, ceremony.digest(), delta, timeline)
-            ceremony, delta = ceremony.with_one_more(added), added.delta_g1
+            ceremony, delta = ceremony.with_contribution(added), added.delta_g1
         reader.finish()
         deltas: list[Any] = []
         for name, degree in (("delta_g1", 1), ("delta_g2", 2)):

@@ -35,7 +35,12 @@ from quod.groth16.lagrange import scaled
 from quod.groth16.phase2.circuit_hash import CircuitHash
 from quod.groth16.phase2.lagrange_powers import LagrangePowers
 from quod.groth16.phase2.lagrange_wires import WireTerms, wire_points
-from quod.groth16.phase2.resumed_points import KeptInFile, KeptPoints, NothingKept, digest_of
+from quod.groth16.phase2.resumed_points import (
+    EmptyPointStore,
+    FilePointStore,
+    PointStore,
+    digest_of,
+)
 
 Combined = list[tuple[WireTerms, Words]]
 
@@ -128,12 +133,12 @@ class NewKey:
         system: R1cs,
         powers: LagrangePowers,
         timeline: Timeline,
-        kept: KeptPoints | None = None,
+        kept: PointStore | None = None,
     ) -> None:
         """`kept` is what an earlier run has made of it."""
         self._device, self._system, self._powers = device, system, powers
         self._timeline = timeline
-        self._kept: KeptPoints = NothingKept() if kept is None else kept
+        self._kept: PointStore = EmptyPointStore() if kept is None else kept
         self._curve = CURVES[system.curve]
         self._tied = system.public + 1
         self._domain_size = 1 << powers.power
@@ -146,7 +151,7 @@ class NewKey:
     def write(self, parts: Parts) -> None:
         """Write the file from front to back."""
         sections = self.sections()
-        self._kept = KeptInFile(parts, places(KIND, VERSION, sections))
+        self._kept = FilePointStore(parts, places(KIND, VERSION, sections))
         write_planned(parts.file, KIND, VERSION, sections)
 
     def sections(self) -> list[PlannedSection]:

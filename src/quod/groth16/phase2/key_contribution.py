@@ -158,7 +158,7 @@ class Ceremony:
         *_, last = self.digests()
         return last
 
-    def with_one_more(self, added: KeyContribution) -> Ceremony:
+    def with_contribution(self, added: KeyContribution) -> Ceremony:
         """The ceremony after another contribution."""
         return Ceremony(self.curve, self.circuit_hash, (*self.contributions, added))
 

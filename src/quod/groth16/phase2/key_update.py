@@ -130,7 +130,7 @@ class ContributedKey:
         public = PublicKey.of(curve, secret, first, digest)
         transcript = digest(public.first_bytes(curve))
         added = KeyContribution(deltas[0], public, transcript, details)
-        after = self.ceremony.with_one_more(added)
+        after = self.ceremony.with_contribution(added)
         with secret.inverse() as inverse:
 
             def divided(identifier: int, name: str) -> PlannedSection:

@@ -43,7 +43,7 @@ from quod.groth16.phase2.key_contribution import (
     check_deltas,
 )
 from quod.groth16.phase2.quotient_points import check_powers, quotient_sums
-from quod.groth16.phase2.resumed_points import KeptInKey
+from quod.groth16.phase2.resumed_points import KeyPointStore
 
 # What no contribution touches, by section.
 _KEPT = {3: "ic", 4: "the coefficients", 5: "a", 6: "b_g1", 7: "b_g2"}
@@ -84,7 +84,7 @@ def verify_from_r1cs(
     """
     timeline, opened = or_null(timeline), resolve_device(device)
     system, powers = open_inputs(r1cs, ptau)
-    checked = _Checked(zkey, opened, timeline)
+    checked = _KeyVerification(zkey, opened, timeline)
     checked.check_curve(system.curve, system.path)
     checked.check_sizes(system.wires, system.public, 1 << powers.power, system.path)
     checked.check_contributions(max_hashes)
@@ -92,7 +92,7 @@ def verify_from_r1cs(
         checked.check_points(parts)
         with timeline.stage("check powers"):
             powers.check(resolve_device("cpu"))
-        kept = KeptInKey(parts, checked.file, system.file, powers.arrays(), _KEPT)
+        kept = KeyPointStore(parts, checked.file, system.file, powers.arrays(), _KEPT)
         initial_key = NewKey(opened, system, powers, timeline, kept)
         for section in initial_key.sections():
             pieces = (np.frombuffer(as_bytes(piece), np.uint8) for piece in section.parts())
@@ -126,7 +126,7 @@ def verify_from_init(
     timeline, opened = or_null(timeline), resolve_device(device)
     file, powers = Iden3File.open(init, KIND, VERSION), PowersOfTau.open(ptau)
     first = Zkey.of(file)
-    checked = _Checked(zkey, opened, timeline)
+    checked = _KeyVerification(zkey, opened, timeline)
     checked.check_curve(first.curve, first.path)
     checked.check_curve(powers.curve, powers.path)
     checked.check_sizes(first.variables, first.public, first.domain_size, first.path)
@@ -157,7 +157,7 @@ def _in_parts(data: np.ndarray[Any, np.dtype[np.uint8]]) -> Iterator[Any]:
     return (data[start : start + step] for start in range(0, len(data), step))
 
 
-class _Checked:
+class _KeyVerification:
     """A key that is being verified."""
 
     def __init__(self, path: Path, device: AnyDevice, timeline: Timeline) -> None:

@@ -48,7 +48,7 @@ class WireTerms:
         return cls(
             starts,
             np.concatenate([rows, matrix.rows + ties])[order],
-            coefficients.taken(order),
+            coefficients.gathered(order),
         )
 
     def weights(self, first: int, last: int) -> NDArray[np.int64]:

@@ -24,7 +24,7 @@ def digest_of(circuit: Iden3File, powers: Mapping[str, NDArray[Any]]) -> str:
     return digest.hexdigest()
 
 
-class KeptPoints(Protocol):
+class PointStore(Protocol):
     """A store of points that an interrupted run has already computed."""
 
     def find(self, section: int, offset: int, length: int) -> bytes | memoryview | None:
@@ -34,7 +34,7 @@ class KeptPoints(Protocol):
         """Record bytes of a section that were computed and handed on."""
 
 
-class NothingKept:
+class EmptyPointStore:
     """The store of a run that cannot be resumed: it is always empty."""
 
     def find(self, section: int, offset: int, length: int) -> None:
@@ -44,7 +44,7 @@ class NothingKept:
         """Store nothing."""
 
 
-class KeptInFile:
+class FilePointStore:
     """Points in a file that grows; `places` are where its sections begin."""
 
     def __init__(self, parts: Parts, places: Mapping[int, int]) -> None:
@@ -59,7 +59,7 @@ class KeptInFile:
         self._parts.finish(self._places[section] + offset, length)
 
 
-class KeptInKey:
+class KeyPointStore:
     """Points of a key that were found to be those of its circuit and powers."""
 
     def __init__(
@@ -80,17 +80,23 @@ class KeptInKey:
         """The key's own bytes, where they are known to be right."""
         if section not in self._sections:
             return None
-        stored = self._own(section, offset, length)
-        return stored.data if self._parts.is_known(self._what(section, offset), stored) else None
+        stored = self._stored_bytes(section, offset, length)
+        return (
+            stored.data
+            if self._parts.is_known(self._description(section, offset), stored)
+            else None
+        )
 
     def keep(self, section: int, offset: int, length: int) -> None:
         """The key's own bytes were compared with those that were made."""
         if section in self._sections:
-            self._parts.add(self._what(section, offset), self._own(section, offset, length))
+            self._parts.add(
+                self._description(section, offset), self._stored_bytes(section, offset, length)
+            )
 
-    def _what(self, section: int, offset: int) -> Any:
+    def _description(self, section: int, offset: int) -> Any:
         return lambda: f"section {section} from {offset} on of {self._inputs()}"
 
-    def _own(self, section: int, offset: int, length: int) -> NDArray[np.uint8]:
+    def _stored_bytes(self, section: int, offset: int, length: int) -> NDArray[np.uint8]:
         place = self._zkey.sections[section].offset + offset
         return np.frombuffer(self._zkey.data, np.uint8, length, place)

@@ -67,7 +67,7 @@ class Coefficients:
         negative[hard] = negated
         return cls(negative, hard, magnitudes)
 
-    def taken(self, order: Indices) -> Coefficients:
+    def gathered(self, order: Indices) -> Coefficients:
         """Return the coefficients at the indices `order`, in that order."""
         is_hard = np.zeros(len(self), np.bool_)
         is_hard[self.hard] = True

@@ -13,7 +13,7 @@ from quod.errors import InputError, TryAgainError, VerificationError
 from quod.formats import Witness
 from quod.frozen import frozen
 from quod.groth16 import Proof
-from quod.groth16.batch_prover import Begun
+from quod.groth16.batch_prover import PendingOrError
 from quod.service.errors import NotFoundError
 from quod.service.keys import ResidentKeys
 from quod.service.worker.jobs import Jobs
@@ -167,7 +167,7 @@ class Stages:
         )
         self._begun(work.pending, begin, work)
 
-    def _begun(self, pending: Begun, since: int, work: Work) -> None:
+    def _begun(self, pending: PendingOrError, since: int, work: Work) -> None:
         """Record a submitted proof, or raise its error."""
         if isinstance(pending, Exception):
             raise pending
