@@ -14,7 +14,7 @@ from quod.field.moduli import BN254_FR, Modulus
 from quod.field.roots import RootFamily
 from quod.ntt.ordering import Ordering, check_ordering
 from quod.ntt.plan import NttPlan
-from quod.ntt.sums import check_transform, known
+from quod.ntt.sums import check_transform, known_values
 from quod.validation import (
     plain_array,
     shown_kind,
@@ -94,9 +94,9 @@ def ntt(
     plan = NttPlan(resolve_device(device), modulus, log2_size, family, root=root)
     transform = plan.inverse if inverse else plan.forward
     runs = array.reshape(batch, plan.size, modulus.words)
-    before = known(modulus, runs, spectrum=inverse, reversed_order=ordering[0] == "R")
+    before = known_values(modulus, runs, spectrum=inverse, reversed_order=ordering[0] == "R")
     transform(array, batch=batch, ordering=ordering, coset=coset)
-    after = known(modulus, runs, spectrum=not inverse, reversed_order=ordering[1] == "R")
+    after = known_values(modulus, runs, spectrum=not inverse, reversed_order=ordering[1] == "R")
     check_transform(plan.device, modulus, plan.size, before, after, inverse=inverse, coset=coset)
     return array if isinstance(values, np.ndarray) else to_integers(modulus, array)
 

@@ -14,11 +14,13 @@ from quod.field.array import Words, check_canonical, words_to_integers
 from quod.field.moduli import Modulus
 from quod.ntt.ordering import Ordering
 
-Known = list[tuple[int, int]]
-"""Two integers of each run; see `known`."""
+KnownValues = list[tuple[int, int]]
+"""Two integers of each run; see `known_values`."""
 
 
-def known(modulus: Modulus, runs: Words, *, spectrum: bool, reversed_order: bool) -> Known:
+def known_values(
+    modulus: Modulus, runs: Words, *, spectrum: bool, reversed_order: bool
+) -> KnownValues:
     """Return the two integers of each run that `check_transform` relates.
 
     runs: uint32 of shape (batch, n, words).
@@ -41,7 +43,7 @@ def _carried(words: Sequence[int]) -> int:
 
 
 def check_transform(
-    device: AnyDevice, modulus: Modulus, size: int, before: Known, after: Known, *,
+    device: AnyDevice, modulus: Modulus, size: int, before: KnownValues, after: KnownValues, *,
     inverse: bool, coset: int | None, scaled: bool = True,
 ) -> None:  # fmt: skip
     """Raise DeviceError unless sum X[k] = n*x[0] and sum (-1)^k*X[k] = n*g^(n/2)*x[n/2].
@@ -77,7 +79,7 @@ def bring_back(
         after = unwritten(*runs.shape)
         device.download(buffer, after)
         sides = (
-            known(modulus, side, spectrum=spectrum, reversed_order=order == "R")
+            known_values(modulus, side, spectrum=spectrum, reversed_order=order == "R")
             for side, spectrum, order in zip(
                 (runs, after), (inverse, not inverse), ordering, strict=True
             )

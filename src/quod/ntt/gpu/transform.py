@@ -68,7 +68,7 @@ class TileShape:
     inner: Inner = "none"
     outer: bool = False
     reversed: Reversed = "none"
-    whole: bool = True
+    fills_tiles: bool = True
     rolled: bool = False
     resident: int = 0
 
@@ -423,7 +423,7 @@ class _Pass:
         """Return the first word of an element, relative to the start of the side."""
         row = self._row(step, number, backwards=side.reversed_rows)
         column = self._column(step, number, backwards=side.reversed_columns)
-        if not self.shape.whole:
+        if not self.shape.fills_tiles:
             column = self.k.select(self._is_there(step, number), column, 0)
         element = (row << side.row_shift) + (column << side.column_shift)
         return element.cast(types.u64) * self.f.word_count
@@ -446,7 +446,7 @@ class _Pass:
         for number, element in enumerate(elements):
             words = self.f.to_words(element)
             offset = self._offset(step, side, number)
-            if self.shape.whole:
+            if self.shape.fills_tiles:
                 self.f.store_words_at(start, offset, words)
             else:
                 with self.k.if_(self._is_there(step, number)):

@@ -112,7 +112,7 @@ def scale_by_powers(
 
 
 @frozen(eq=False)
-class StandIn:
+class Canary:
     """Known values for an element during a launch.
 
     element: a view of the element in the data.
@@ -127,7 +127,7 @@ class StandIn:
     result: Words
 
 
-def multiplied(modulus: Modulus, element: Words, factor: int) -> list[StandIn]:
+def multiplied(modulus: Modulus, element: Words, factor: int) -> list[Canary]:
     """Return the check of an element that a kernel multiplies by a factor other than 1."""
     was = int.from_bytes(element.tobytes(), "little")
     # Integers as stored: the factor is in Montgomery form, so the element's form does not matter.
@@ -135,17 +135,17 @@ def multiplied(modulus: Modulus, element: Words, factor: int) -> list[StandIn]:
         np.frombuffer((number % modulus.value).to_bytes(modulus.bytes, "little"), np.uint32)
         for number in (1, factor, was * factor)
     ]
-    return [StandIn(element, *words)]
+    return [Canary(element, *words)]
 
 
-def exchanged(a: Words, b: Words) -> list[StandIn]:
+def exchanged(a: Words, b: Words) -> list[Canary]:
     """Return the checks of two elements that a kernel exchanges."""
     ones = np.iinfo(np.uint32).max
-    return [StandIn(a, 0, ones, b.copy()), StandIn(b, ones, 0, a.copy())]
+    return [Canary(a, 0, ones, b.copy()), Canary(b, ones, 0, a.copy())]
 
 
 @contextmanager
-def checked(device: AnyDevice, elements: Sequence[StandIn]) -> Iterator[None]:
+def checked(device: AnyDevice, elements: Sequence[Canary]) -> Iterator[None]:
     """Replace elements by known values inside the context, and check them at its end.
 
     Raises DeviceError if a value is not the expected one. An exception inside restores the
