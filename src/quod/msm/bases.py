@@ -25,7 +25,7 @@ from quod.msm.scalars import (
     check_bases,
     check_count,
     check_words,
-    whole_words,
+    padded_scalars,
 )
 from quod.validation import instance, plain_array, shown_kind, whole_number
 
@@ -151,7 +151,7 @@ def msm_words(
     if not count:
         return np.zeros((vectors, bases.group.point_words), np.uint64)
     assert bases.engine is not None
-    return bases.engine.words(whole_words(scalars), options, timeline)
+    return bases.engine.words(padded_scalars(scalars), options, timeline)
 
 
 def msm_buffer(

@@ -74,7 +74,7 @@ def check_words(group: Group, scalars: np.ndarray[Any, Any]) -> None:
         )
 
 
-def whole_words(scalars: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def padded_scalars(scalars: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Pad scalars with zero words to the eight words that kernels read."""
     missing = SCALAR_BYTES // 4 - scalars.shape[-1]
     if not missing:

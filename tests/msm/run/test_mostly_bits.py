@@ -14,7 +14,7 @@ from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.field.array import integers_to_words
 from quod.msm.fixed_base import multiply_generator
-from quod.msm.gpu.run.binary_scalars import MostlyBits, ScalarSplit, SplitCounts
+from quod.msm.gpu.run.binary_scalars import BinaryScalarMsm, ScalarSplit, SplitCounts
 from quod.msm.gpu.run.workspace import Workspace
 from quod.msm.gpu.sort.infinity_mask import find_infinity_mask
 
@@ -77,7 +77,7 @@ def test_the_sum_is_that_of_the_definition(gpu_device: AnyDevice, name: str, ind
     counts = split.counts()
     finite = [value for value, log in zip(values, logarithms, strict=True) if log]
     assert counts == SplitCounts(finite.count(1), sum(value > 1 for value in finite))
-    shape = MostlyBits(device, group, count, counts.room)
+    shape = BinaryScalarMsm(device, group, count, counts.room)
     recording = device.stream("msm").record()
     recorded = shape.record(
         recording, split, scalars, bases, Workspace(device, shape.workspace_bytes)

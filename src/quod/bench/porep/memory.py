@@ -13,7 +13,7 @@ from quod.errors import DeviceError
 from quod.frozen import frozen
 from quod.msm.gpu.layout import GpuMsmPlan
 from quod.msm.gpu.run.affine_bases import plain_plan
-from quod.msm.gpu.run.binary_scalars import MostlyBits, ScalarSplit, SplitCounts
+from quod.msm.gpu.run.binary_scalars import BinaryScalarMsm, ScalarSplit, SplitCounts
 from quod.msm.gpu.run.workspace import workspace_bytes
 from quod.ntt import NttPlan
 
@@ -40,10 +40,10 @@ class PartitionMemory:
         group = group_of(self.circuit, 1)
         return plain_plan(self.device, group, 1 << self.circuit.log2_domain)
 
-    def sums(self, name: str, room: int) -> MostlyBits:
+    def sums(self, name: str, room: int) -> BinaryScalarMsm:
         """Return the shape of an MSM over the witness, with room for `room` full scalars."""
         degree, count = counts(self.circuit)[name]
-        return MostlyBits(self.device, group_of(self.circuit, degree), count, room)
+        return BinaryScalarMsm(self.device, group_of(self.circuit, degree), count, room)
 
     @cached_property
     def rooms(self) -> dict[str, int]:

@@ -44,7 +44,7 @@ from quod.groth16.gpu.upload import LINGER_SECONDS
 from quod.groth16.resident import SumBatches
 from quod.groth16.slots import Slots
 from quod.msm.gpu.run.affine_bases import plain_plan, record_plain
-from quod.msm.gpu.run.binary_scalars import MostlyBits, ScalarSplit
+from quod.msm.gpu.run.binary_scalars import BinaryScalarMsm, ScalarSplit
 from quod.msm.gpu.run.record_buckets import RecordedMsm
 from quod.msm.gpu.run.workspace import Workspace, workspace_bytes
 from quod.msm.gpu.sort.infinity_mask import find_infinity_mask
@@ -358,8 +358,8 @@ class _Slot:
             tuple(chain.steps), PartitionSum(circuit, early), PartitionSum(circuit, late)
         )  # fmt: skip
 
-    def _shape(self, degree: int, count: int, room: int) -> MostlyBits:
-        return MostlyBits(self._device, group_of(self._key.circuit, degree), count, room)
+    def _shape(self, degree: int, count: int, room: int) -> BinaryScalarMsm:
+        return BinaryScalarMsm(self._device, group_of(self._key.circuit, degree), count, room)
 
 
 class _Chain:

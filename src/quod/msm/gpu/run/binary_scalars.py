@@ -120,7 +120,7 @@ class ScalarSplit:
 
 
 @frozen
-class MostlyBits:
+class BinaryScalarMsm:
     """The shape of an MSM over `count` bases, at most `room` of them with scalars above 1."""
 
     device: AnyDevice

@@ -194,11 +194,13 @@ class GpuEngine:
             if session is None:
                 while len(self._sessions) >= _KEPT:
                     self._sessions.popitem(last=False)
-                session = self._sessions[key] = self._made(count, vectors, options)
+                session = self._sessions[key] = self._session_within_budget(count, vectors, options)
             self._sessions.move_to_end(key)
             return session
 
-    def _made(self, count: int, vectors: int, options: MsmOptions | None) -> Session:
+    def _session_within_budget(
+        self, count: int, vectors: int, options: MsmOptions | None
+    ) -> Session:
         try:
             return self._new_session(count, vectors, options)
         except DeviceError:
