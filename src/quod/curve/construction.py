@@ -22,11 +22,11 @@ Numbers = tuple[int, int, tuple[int, int]]
 """The two of the equation, and the generator."""
 
 
-class _Made(_Curve, Protocol):
+class _BuildableCurve(_Curve, Protocol):
     def _set(self, first: int, second: int, generator: tuple[int, int], /) -> None: ...
 
 
-C = TypeVar("C", bound=_Made)
+C = TypeVar("C", bound=_BuildableCurve)
 
 
 def unchecked(

@@ -75,7 +75,7 @@ class ExtensionElement(AnyElement):
 
     def _times(self, factor: ExtensionElement | int) -> ExtensionElement:
         if type(factor) is int:
-            return self.field.made(*(c * factor for c in self.coefficients))
+            return self.field.from_coefficients(*(c * factor for c in self.coefficients))
         return super()._times(factor)
 
 
@@ -121,7 +121,7 @@ class ExtensionField(FieldArithmetic[ExtensionElement]):
                     "fields, or held in different ways"
                 )
 
-    def made(self, *coefficients: Element) -> ExtensionElement:
+    def from_coefficients(self, *coefficients: Element) -> ExtensionElement:
         """Return the element with `degree` coefficients."""
         return ExtensionElement(self, coefficients)
 
@@ -132,7 +132,7 @@ class ExtensionField(FieldArithmetic[ExtensionElement]):
     def _elements(self, parts: Sequence[Element]) -> list[ExtensionElement]:
         """Group coefficients into elements, the inverse of `_parts`."""
         n = self.degree
-        return [self.made(*parts[at : at + n]) for at in range(0, len(parts), n)]
+        return [self.from_coefficients(*parts[at : at + n]) for at in range(0, len(parts), n)]
 
     def constant(self, value: Coefficients) -> ExtensionElement:
         """Return a constant, from an integer or a tuple of `degree` integers.
@@ -147,7 +147,7 @@ class ExtensionField(FieldArithmetic[ExtensionElement]):
                 f"a constant of {self.extension.name} is an integer, or a tuple of {self.degree} "
                 f"integers, not {coefficients!r}"
             )
-        return self.made(*map(self.base.constant, coefficients))
+        return self.from_coefficients(*map(self.base.constant, coefficients))
 
     def embed(self, a: Element | ExtensionElement) -> ExtensionElement:
         """Embed an element of the prime field, or of the extension below this one."""
@@ -166,7 +166,7 @@ class ExtensionField(FieldArithmetic[ExtensionElement]):
                 f"of {self.extension.base.name}"
             )
         zero = self.base.raw_constant(0, coefficients[0].exponent)
-        return self.made(*coefficients, *([zero] * (self.degree - len(coefficients))))
+        return self.from_coefficients(*coefficients, *([zero] * (self.degree - len(coefficients))))
 
     # --- linear operations
 
@@ -175,7 +175,7 @@ class ExtensionField(FieldArithmetic[ExtensionElement]):
     ) -> ExtensionElement:  # fmt: skip
         """Apply an operation coefficient by coefficient."""
         self._check_own(*elements)
-        return self.made(*map(what, *(a.coefficients for a in elements)))
+        return self.from_coefficients(*map(what, *(a.coefficients for a in elements)))
 
     def add(self, a: ExtensionElement, b: ExtensionElement) -> ExtensionElement:
         return self._each(self.base.add, a, b)
@@ -198,7 +198,7 @@ class ExtensionField(FieldArithmetic[ExtensionElement]):
 
         self._check_own(a)
         table = frobenius_table(self.extension, times % self.degree)
-        return self.made(
+        return self.from_coefficients(
             *(self._mapped(form, a.coefficients) for form in zip(*table, strict=True))
         )  # fmt: skip
 
@@ -336,7 +336,7 @@ class ExtensionField(FieldArithmetic[ExtensionElement]):
         for cross, c0 in zip(products[::2], products[1::2], strict=True):
             if beta != -1:
                 c0 = base.subtract(c0, self._weighted(cross, 1 + beta))
-            results.append(self.made(c0, base.double(cross)))
+            results.append(self.from_coefficients(c0, base.double(cross)))
         return results
 
     @property
@@ -348,7 +348,7 @@ class ExtensionField(FieldArithmetic[ExtensionElement]):
     def scale(self, a: ExtensionElement, factor: Element) -> ExtensionElement:
         """Multiply a by an element of the prime field."""
         self._check_own(a)
-        return self.made(*(self.base.multiply(c, factor) for c in a.coefficients))
+        return self.from_coefficients(*(self.base.multiply(c, factor) for c in a.coefficients))
 
     def norm(self, a: ExtensionElement) -> Element:
         """Return the product of a and its conjugates, an element of the prime field."""
@@ -414,7 +414,7 @@ class ExtensionField(FieldArithmetic[ExtensionElement]):
 
     def from_words(self, words: Sequence[Value], *, linear: bool = False) -> ExtensionElement:
         size = self.base.word_count
-        return self.made(
+        return self.from_coefficients(
             *(
                 self.base.from_words(words[at : at + size], linear=linear)
                 for at in range(0, self.word_count, size)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from quod.field.running_sum import RunningSum
 
 
-class UnheldModulusError(TraceError):
+class UnsupportedModulusError(TraceError):
     """A modulus that a limb strategy does not support."""
 
 
@@ -71,12 +71,12 @@ class PrimeField(FieldArithmetic[Element]):
         return is_long(modulus) and self._holds(modulus)
 
     def _check_modulus(self, modulus: Modulus) -> None:
-        """Raise UnheldModulusError, with the supported sizes, for an unsupported modulus."""
+        """Raise UnsupportedModulusError, with the supported sizes, for an unsupported modulus."""
         if not self._takes(modulus):
             # Test the largest integer of each size in place of all moduli of that size.
             largest = {n: Modulus.known("", (1 << n) - 1) for n in range(3, MOST_BITS + 1)}
             sizes = [n for n, most in largest.items() if self._takes(most)]
-            raise UnheldModulusError(
+            raise UnsupportedModulusError(
                 f"the modulus of {modulus.name} has {modulus.bits} bits, and fields in limbs of "
                 f"{self.limb_bits} bits ({type(self).__name__}, what this machine computes with) "
                 f"take moduli of {_runs(sizes)} bits; write quod.field.prime_field(k, modulus), "

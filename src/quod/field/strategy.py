@@ -10,7 +10,7 @@ from collections.abc import Callable
 from importlib import import_module
 
 from quod.field.moduli import MOST_BITS, Modulus
-from quod.field.prime import PrimeField, UnheldModulusError
+from quod.field.prime import PrimeField, UnsupportedModulusError
 from quod.frozen import frozen
 from quod.kernel.builder.builder import Builder
 from quod.kernel.errors import TraceError
@@ -66,7 +66,7 @@ def strategy(name: str) -> Strategy:
 def prime_field(k: Builder, modulus: Modulus) -> PrimeField:
     """Return the arithmetic of a field with the cheapest strategy for the machine of `k`.
 
-    Raises UnheldModulusError, with the reason of each strategy, if none suits.
+    Raises UnsupportedModulusError, with the reason of each strategy, if none suits.
     """
     remedy = "take one of quod.field.NAMED, or make one; of an Extension write extension_field"
     instance("the field", modulus, Modulus, remedy, error=TraceError)
@@ -82,7 +82,7 @@ def prime_field(k: Builder, modulus: Modulus) -> PrimeField:
         elif best is None or cost < best[0]:
             best = cost, row
     if best is None:
-        raise UnheldModulusError(
+        raise UnsupportedModulusError(
             f"this machine has no way to hold elements of {modulus.name}{''.join(reasons)}"
         )
     return best[1].arithmetic(k, modulus)

@@ -173,7 +173,7 @@ class TowerField(Fq12Arithmetic[Fq12]):
                 return first
             return base.add(first, second) if d > 0 else base.subtract(first, second)
 
-        return self.fq2.made(combined(x, beta * y), combined(y, x))
+        return self.fq2.from_coefficients(combined(x, beta * y), combined(y, x))
 
     # --- Fq6, where the bodies of functions use it
 

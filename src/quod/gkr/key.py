@@ -12,7 +12,7 @@ from quod.frozen import frozen
 from quod.gkr.reduction import Reduction
 from quod.gkr.security import check_challenges, error_terms
 from quod.hash.function import DIGEST_BYTES
-from quod.hash.table import Hash, check_own_hash, hash_asked_for, recursive_hash
+from quod.hash.table import Hash, check_tree_hash, checked_hash, recursive_hash
 from quod.layered.circuit import MOST_RANDOMS, LayeredCircuit
 from quod.security import LEAST_BITS, check_bits
 from quod.transcript.transcript import START, Transcript
@@ -55,8 +55,8 @@ class VerifyingKey:
             raise InputError(f"the digest of a circuit is {DIGEST_BYTES} bytes")
         if self.commitment is None:
             raise InputError("a key has a commitment; take Raw() for none")
-        check_own_hash(self.commitment, self.recursive)
-        hash_asked_for(self.hash, self.recursive).check_challenges(self.field)
+        check_tree_hash(self.commitment, self.recursive)
+        checked_hash(self.hash, self.recursive).check_challenges(self.field)
         instance("the reduction", self.reduction, Reduction, "take one of quod.gkr.Reduction")
         # Of truth values and of what compares with nothing, such as NaN, none may pass for bits.
         chain = whole_number("the chain", self.chain, 1, MOST_CHAIN)
@@ -82,7 +82,7 @@ class VerifyingKey:
         allowed = whole_number("allow_bits", allow_bits, 0)
         if hash is None:
             hash = recursive_hash(field) if flag("recursive", recursive) else Hash.SHA3_256
-        hash_asked_for(hash, recursive)
+        checked_hash(hash, recursive)
         chain = least_chain(circuit, hash)
         key = cls(
             circuit.digest, field, scheme, chain, allowed, hash, recursive, reduction,

@@ -111,7 +111,7 @@ class AlgebraicHash:
                 self._after(start, DIGEST_LABEL, column, are_elements=True) for column in columns
             ]
         else:
-            digests = self._side_by_side(start, np.array(columns, self._kind), are_elements=True)
+            digests = self._batched(start, np.array(columns, self._kind), are_elements=True)
         return [self._bytes(digest) for digest in digests]
 
     @property
@@ -119,9 +119,7 @@ class AlgebraicHash:
         """The dtype of arrays of elements."""
         return np.int64 if self.field.bits < 32 else object
 
-    def _side_by_side(
-        self, start: Sequence[int], runs: Any, *, are_elements: bool
-    ) -> list[list[int]]:
+    def _batched(self, start: Sequence[int], runs: Any, *, are_elements: bool) -> list[list[int]]:
         """Return the digests of the rows of an array, computed as a batch."""
         starts = [np.full(len(runs), value, self._kind) for value in start]
         ends = self._after(starts, DIGEST_LABEL, list(runs.T), are_elements=are_elements)
@@ -142,7 +140,7 @@ class AlgebraicHash:
         if full_runs >= _MANY_RUNS:
             at = full_runs * RUN_ELEMENTS
             runs = np.array(values[:at], self._kind).reshape(full_runs, RUN_ELEMENTS)
-            digests = self._side_by_side(start, runs, are_elements=are_elements)
+            digests = self._batched(start, runs, are_elements=are_elements)
         while at < len(values) or not digests:
             run = values[at : at + RUN_ELEMENTS]
             digests.append(self._after(start, DIGEST_LABEL, run, are_elements=are_elements))

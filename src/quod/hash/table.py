@@ -163,7 +163,7 @@ def recursive_hash(field: FieldSpec) -> Hash:
     return hashes[field.modulus]
 
 
-def hash_asked_for(hash: Hash, recursive: bool) -> Hash:
+def checked_hash(hash: Hash, recursive: bool) -> Hash:
     """Return the hash. Raises InputError unless `recursive` states whether it is over a field."""
     if flag("recursive", recursive) == hash.is_algebraic:
         return hash
@@ -175,12 +175,12 @@ def hash_asked_for(hash: Hash, recursive: bool) -> Hash:
     )
 
 
-def check_own_hash(scheme: object, recursive: bool) -> None:
+def check_tree_hash(scheme: object, recursive: bool) -> None:
     """Raise InputError for a commitment whose Merkle trees use a hash over a field, unless the key
     is `recursive`."""
     tree_hash = getattr(scheme, "hash", None)
     if isinstance(tree_hash, Hash) and tree_hash.is_algebraic:
-        hash_asked_for(tree_hash, recursive)
+        checked_hash(tree_hash, recursive)
 
 
 def hash_named(name: object) -> Hash:

@@ -12,7 +12,7 @@ from quod.errors import InputError, VerificationError
 from quod.field.array import Words, to_integers
 from quod.field.element_bytes import encode
 from quod.field.spec import FieldSpec
-from quod.hash.table import Hash, check_own_hash
+from quod.hash.table import Hash, check_tree_hash
 from quod.lookup.counts import Column, LookupInputs, table_arrays
 from quod.lookup.prover import wrong_proof
 from quod.lookup.run import LookupRun
@@ -47,7 +47,7 @@ def prove_committed(
     is checked before it is returned.
     """
     device = resolve_device(device)
-    check_own_hash(scheme, recursive)
+    check_tree_hash(scheme, recursive)
     inputs = LookupInputs(field, columns, table)
     statement = inputs.statement
     transcript = Transcript(hash=hash, recursive=recursive)
@@ -93,7 +93,7 @@ def verify_committed(
     that does not hold. InputError for malformed bytes, and if `error_terms` with the scheme leave
     fewer bits than `allow_bits`.
     """
-    check_own_hash(scheme, recursive)
+    check_tree_hash(scheme, recursive)
     field, transcript = statement.field, Transcript(hash=hash, recursive=recursive)
     check_lookup(statement, transcript.hash, allow_bits, scheme)
     explicit_table = None

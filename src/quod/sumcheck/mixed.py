@@ -37,7 +37,7 @@ class MixedField:
             return a + b
         extended, other = (a, b) if self.is_extended(a) else (b, a)
         first, *others = extended.coefficients
-        return self.extended.made(first + other, *others)
+        return self.extended.from_coefficients(first + other, *others)
 
     def embedded(self, a: Any) -> Any:
         """The element as one of the extension."""
@@ -65,7 +65,7 @@ class MixedField:
         columns = [
             [(a.coefficients[place], b) for a, b in pairs] for place in range(self.extended.degree)
         ]
-        return self.extended.made(*self.base.sums_of_products(columns))
+        return self.extended.from_coefficients(*self.base.sums_of_products(columns))
 
     @staticmethod
     def is_extended(a: Any) -> bool:

@@ -63,7 +63,7 @@ def challenge(f: FieldArithmetic[Any], field: FieldSpec, state: Words) -> Any:
     coefficients = [
         _reduced(f, state[at : at + each]) for at in range(0, each * field.degree, each)
     ]
-    return f.made(*coefficients) if field.degree > 1 else coefficients[0]  # type: ignore[attr-defined]
+    return f.from_coefficients(*coefficients) if field.degree > 1 else coefficients[0]  # type: ignore[attr-defined]
 
 
 def _reduced(f: Any, words: Words) -> Any:

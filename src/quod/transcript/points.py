@@ -38,11 +38,11 @@ def decode_points(
     size = point_bytes(group, compressed=compressed)
     if compressed and len(data) >= _MANY * size:
         # Kernels are loaded where they are worth it.
-        from quod.curve.encoding.ordinates import decoded_together
+        from quod.curve.encoding.ordinates import decode_compressed
 
-        together = decoded_together(group, data)
-        if together is not None:
-            return together
+        decoded = decode_compressed(group, data)
+        if decoded is not None:
+            return decoded
     points = []
     for at in range(0, len(data), size):
         try:

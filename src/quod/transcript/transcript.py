@@ -20,7 +20,7 @@ from quod.field.array import Words, check_canonical, check_words, to_integers
 from quod.field.element_bytes import Plain, check_elements, decode, encode
 from quod.field.spec import FieldSpec
 from quod.hash.function import DIGEST_BYTES
-from quod.hash.table import Hash, hash_asked_for
+from quod.hash.table import Hash, checked_hash
 from quod.transcript.elements import challenge_bits, challenge_of
 from quod.transcript.labels import Label, check_label
 from quod.validation import flag, shown_kind, whole_number
@@ -52,7 +52,7 @@ class Transcript:
         given: object = state
         if type(given) is not bytes or len(given) != DIGEST_BYTES:
             raise InputError(f"the state of a transcript is {DIGEST_BYTES} bytes")
-        self.state, self.hash = state, hash_asked_for(hash, recursive)
+        self.state, self.hash = state, checked_hash(hash, recursive)
         if hash.field is not None:
             decode(hash.field, state)
         self._drawn, self.is_bound = flag("drawn", drawn), flag("bound", bound)

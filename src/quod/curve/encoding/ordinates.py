@@ -61,7 +61,7 @@ def ordinates(group: Group, xs: Sequence[int]) -> list[int | None]:
     return [y if flag else None for y, flag in zip(to_integers(modulus, ys), flags, strict=True)]
 
 
-def decoded_together(group: Group, data: bytes) -> list[Point] | None:
+def decode_compressed(group: Group, data: bytes) -> list[Point] | None:
     """The points that compressed encodings one after the other are (`encode_point`).
 
     None where they have to be looked at one by one: some encoding is wrong, or the group has a

@@ -69,7 +69,7 @@ class _Layout(Generic[C]):
             parts = parts[::-1]
         return self.group.field.from_coefficients(parts)
 
-    def given(self, point: tuple[C, C] | None) -> tuple[C, C] | None:
+    def checked_point(self, point: tuple[C, C] | None) -> tuple[C, C] | None:
         """The point to encode, once it is clear that it is one."""
         field = self.group.field
         plain: tuple[C, C] | None = plain_point(point, field.degree, f"{self.group.name}: a point")
@@ -78,7 +78,7 @@ class _Layout(Generic[C]):
                 raise InputError(f"{self.group.name}: a coordinate is not below the modulus")
         return plain
 
-    def taken(self, data: object, coordinates: int) -> bytes:
+    def checked_bytes(self, data: object, coordinates: int) -> bytes:
         """The bytes of so many coordinates, once it is clear that they are such."""
         expected = coordinates * self.coordinate_size
         encoded = plain_bytes(f"{self.group.name}: a point", data)
@@ -89,7 +89,7 @@ class _Layout(Generic[C]):
     def of_point(self, data: object, compressed: bool, check_subgroup: bool) -> bytes:
         """Those of a point, once it is clear how it is to be read."""
         flag("check_subgroup", check_subgroup)
-        return self.taken(data, 1 if compressed else 2)
+        return self.checked_bytes(data, 1 if compressed else 2)
 
     def checked(self, x: C, y: C, check_subgroup: bool) -> tuple[C, C]:
         if not self.group.contains((x, y)):
@@ -116,7 +116,7 @@ class _Layout(Generic[C]):
     # Plain: x then y, all zero for infinity.
 
     def encode_plain(self, point: tuple[C, C] | None) -> bytes:
-        point = self.given(point)
+        point = self.checked_point(point)
         if point is None:
             return bytes(2 * self.coordinate_size)
         return self.pack(point[0]) + self.pack(point[1])
@@ -136,7 +136,7 @@ _COMPRESSED, _INFINITY, _SIGN = 0x80, 0x40, 0x20
 
 
 def _encode_zcash(layout: _Layout[C], point: tuple[C, C] | None, compressed: bool) -> bytes:
-    point = layout.given(point)
+    point = layout.checked_point(point)
     size = layout.coordinate_size * (1 if compressed else 2)
     flags = _COMPRESSED if compressed else 0
     if point is None:
@@ -232,12 +232,12 @@ def decode_eip2537_g2(data: bytes, *, check_subgroup: bool = True) -> G2Point:
 
 def decode_eip2537_fp(data: bytes) -> int:
     """An element of BLS12-381 Fq from 64 bytes, the input of the map to G1."""
-    return _EIP2537_G1.unpack(_EIP2537_G1.taken(data, 1), "u")
+    return _EIP2537_G1.unpack(_EIP2537_G1.checked_bytes(data, 1), "u")
 
 
 def decode_eip2537_fp2(data: bytes) -> Fq2Element:
     """An element of BLS12-381 Fq2 from 128 bytes, c0 first, the input of the map to G2."""
-    return _EIP2537_G2.unpack(_EIP2537_G2.taken(data, 1), "u")
+    return _EIP2537_G2.unpack(_EIP2537_G2.checked_bytes(data, 1), "u")
 
 
 def encode_eip196_g1(point: G1Point) -> bytes:
@@ -277,7 +277,7 @@ def _flagged(group: AffineGroup[C], bits: int) -> _Layout[C]:
 
 
 def _encode_arkworks(layout: _Layout[C], point: tuple[C, C] | None, compressed: bool) -> bytes:
-    point = layout.given(point)
+    point = layout.checked_point(point)
     size = layout.coordinate_size * (1 if compressed else 2)
     if point is None:
         return bytes(size - 1) + bytes([_ARKWORKS_INFINITY])

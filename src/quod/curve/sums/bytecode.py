@@ -138,7 +138,7 @@ class ElementMachine:
         parts = [
             self.base.from_register(words[j * size : (j + 1) * size]) for j in range(self._degree)
         ]
-        return field.made(*parts) if isinstance(field, ExtensionField) else parts[0]
+        return field.from_coefficients(*parts) if isinstance(field, ExtensionField) else parts[0]
 
     # --- slots
 

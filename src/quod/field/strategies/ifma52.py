@@ -71,7 +71,7 @@ class Ifma52(SpareLimbs):
         return (1 << (_BITS * self.limb_count + excess)) // self.p
 
     def _normalise(self, a: Element) -> Element:
-        return _side_by_side([self._normalise_steps(a)])[0]
+        return _interleaved([self._normalise_steps(a)])[0]
 
     def _normalise_steps(self, a: Element) -> Steps[Element]:
         """Carries each limb's excess into the next."""
@@ -100,7 +100,7 @@ class Ifma52(SpareLimbs):
         return self._below_many(elements, self.room)
 
     def _below_many(self, elements: Sequence[Element], bound: int) -> list[Element]:
-        return _side_by_side(
+        return _interleaved(
             [
                 self._normalise_steps(a) if a.bound <= bound else self._reduce_steps(a)
                 for a in elements
@@ -172,12 +172,12 @@ class Ifma52(SpareLimbs):
         k: Builder,
         factors: Sequence[tuple[Sequence[Sequence[Value]], Sequence[Sequence[Value]]]],
     ) -> list[tuple[Value, ...]]:
-        return _side_by_side([self._sum_steps(k, a, b) for a, b in factors])
+        return _interleaved([self._sum_steps(k, a, b) for a, b in factors])
 
     def _squares_body(
         self, k: Builder, elements: Sequence[Sequence[Value]]
     ) -> list[tuple[Value, ...]]:
-        return _side_by_side([self._square_steps(k, a) for a in elements])
+        return _interleaved([self._square_steps(k, a) for a in elements])
 
     def _sum_steps(
         self, k: Builder, a: Sequence[Sequence[Value]], b: Sequence[Sequence[Value]]
@@ -278,10 +278,10 @@ class Ifma52(SpareLimbs):
         """Reduce by a quotient estimated from the highest limb, to slightly above 2p."""
         if a.bound <= (bound or 2 * self.p):
             return a
-        a = _side_by_side([self._reduce_steps(a)])[0]
+        a = _interleaved([self._reduce_steps(a)])[0]
         while bound is not None and a.bound > bound:
             # An estimate from limbs with pending carries may leave a large remainder.
-            guessed = _side_by_side([self._reduce_steps(a)])[0] if a.bound > 4 * self.p else a
+            guessed = _interleaved([self._reduce_steps(a)])[0] if a.bound > 4 * self.p else a
             if guessed.bound == a.bound:
                 guessed = self._subtract_if_not_less(a, self.p)
             a = guessed
@@ -420,7 +420,7 @@ class Ifma52(SpareLimbs):
         return self._made(limbs, bound, maxima, a.exponent)
 
 
-def _side_by_side(streams: Sequence[Steps[T]]) -> list[T]:
+def _interleaved(streams: Sequence[Steps[T]]) -> list[T]:
     """Interleave independent computations step by step.
 
     While one product waits for a column the CPU executes the other; its reorder window is too small

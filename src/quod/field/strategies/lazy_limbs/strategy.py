@@ -140,7 +140,7 @@ class LazyLimbs(SpareLimbs):
         wanted = bound or 2 * self.p + (self.p >> 2)
         while a.bound > wanted:
             a = self.normalise(a)
-            guess = self._best_guess(a.bound)
+            guess = self._best_estimate(a.bound)
             if guess.bound < a.bound and a.bound > 2 * self.p:
                 limbs = self._call("reduce", guess.limbs, a.limbs, key=a.bound)
                 a = self._full(limbs, guess.bound, a.exponent)
@@ -148,9 +148,9 @@ class LazyLimbs(SpareLimbs):
                 a = self._subtract_if_not_less(a, self._amount(a.bound, self.p))
         return a
 
-    def _best_guess(self, bound: int) -> Guess:
+    def _best_estimate(self, bound: int) -> QuotientEstimate:
         """Return the estimate with the smallest remainder."""
-        guesses = [Guess(self, bound, shown) for shown in range(1, 32)]
+        guesses = [QuotientEstimate(self, bound, shown) for shown in range(1, 32)]
         return min(guesses, key=lambda guess: guess.bound)
 
     @staticmethod
@@ -312,7 +312,7 @@ def _gathered(k: Builder, parts: Sequence[Value], width: int, low: int, count: i
     return k.constant(0, types.u32) if bits is None else bits
 
 
-class Guess:
+class QuotientEstimate:
     """An estimate, never too large, of the quotient by p from the highest bits of a number.
 
     With v the number without its lowest `hidden` bits, and c = floor(2**(t + hidden) / p), the

@@ -36,7 +36,7 @@ class Table:
         parts = [
             base.load(self._memory, self._place(row, plane, entry)) for plane in range(self._planes)
         ]
-        return self._f.carried(self._f.made(*parts))
+        return self._f.carried(self._f.from_coefficients(*parts))
 
     def store(self, row: Value, entry: Value, element: Any) -> None:
         """Store an element as an entry of a column."""
