@@ -201,12 +201,12 @@ def test_what_an_earlier_run_left_counts_before_this_one_begins(tmp_path: Path) 
     link.symlink_to(path)
     for name in (path, link, tmp_path / "none" / "out", "/dev/stdout", "nul\0"):
         resumable.expect(name)
-    assert resumable.left() == []
+    assert resumable.resumable_targets() == []
     _run(path, stop=2, error=KeyboardInterrupt())
     resumable.kept.clear()
-    assert resumable.left() == [str(path), str(link)]
+    assert resumable.resumable_targets() == [str(path), str(link)]
     _run(path)
-    assert resumable.left() == []
+    assert resumable.resumable_targets() == []
 
 
 def test_files_of_others_are_not_trusted(tmp_path: Path) -> None:

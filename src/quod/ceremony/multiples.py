@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from quod.ceremony.secret import Secret, held, wiped
+from quod.ceremony.secret import Secret, device_copy, wiped
 from quod.curve.array import check_points_array
 from quod.curve.group import Group
 from quod.curve.multiples.fixed_multiple import FixedMultiple
@@ -118,8 +118,11 @@ def secret_multiples(device: AnyDevice, group: Group, points: Words, scalars: Wo
     prefixes = np.zeros((count, group.field.words), np.uint32)
     with wiped(spread, results, prefixes):
         kernel = device.compile(scalar_multiples, group=group)
-        with held(device, results) as result_memory, held(device, prefixes) as products:
-            with held(device, spread) as scalar_memory:
+        with (
+            device_copy(device, results) as result_memory,
+            device_copy(device, prefixes) as products,
+        ):
+            with device_copy(device, spread) as scalar_memory:
                 device.launch(
                     kernel, -(-count // device.lanes), count,
                     np.ascontiguousarray(points), scalar_memory, result_memory,

@@ -119,7 +119,7 @@ def wiped(*arrays: Words) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def held(device: AnyDevice, array: Words) -> Iterator[Any]:
+def device_copy(device: AnyDevice, array: Words) -> Iterator[Any]:
     """Secret words where kernels of a device reach them, overwritten there after the block.
 
     On a processor that is the array itself, which whoever made it wipes.

@@ -142,7 +142,7 @@ def _failed(error: BaseException, code: int, message: str | None = None) -> int:
 
 def _interrupted() -> int:
     resumable = sys.modules.get("quod.formats.resumable")
-    left = [] if resumable is None else resumable.left()
+    left = [] if resumable is None else resumable.resumable_targets()
     if left:
         fail(f"interrupted; run it again to go on with {', '.join(left)}")
     else:

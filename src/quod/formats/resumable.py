@@ -94,7 +94,7 @@ class Parts:
         """Return true if an earlier run has written these bytes."""
         return (at, length) in self._done
 
-    def found(self, at: int, length: int) -> bytes | None:
+    def stored(self, at: int, length: int) -> bytes | None:
         """Return these bytes if an earlier run has written them, else None."""
         return os.pread(self.file.fileno(), length, at) if self.is_done(at, length) else None
 
@@ -122,7 +122,7 @@ class Parts:
             descriptor = os.open(self._journal, flags)
         except OSError:
             return None
-        if not _is_own(descriptor):
+        if not _is_owned(descriptor):
             os.close(descriptor)
             return None
         with os.fdopen(descriptor, "rb") as file:
@@ -183,7 +183,7 @@ def expect(path: Path) -> None:
     expected.append(file_path(path))
 
 
-def left() -> list[str]:
+def resumable_targets() -> list[str]:
     """Return the targets that another run can resume.
 
     These are the `kept` ones, and the `expected` ones for which an earlier run left a journal.
@@ -192,7 +192,7 @@ def left() -> list[str]:
     for name in expected:
         with contextlib.suppress(OSError, OutputError):
             target = followed(name)
-            if not isinstance(target, int) and os.path.lexists(_beside(target, _JOURNAL)):
+            if not isinstance(target, int) and os.path.lexists(_sibling_path(target, _JOURNAL)):
                 targets[name] = None
     return [*targets]
 
@@ -226,7 +226,7 @@ def write_resumably(
             return
         if not replace and mode is not None:
             raise exists(name)
-        temporary, journal = (_beside(target, suffix) for suffix in (_PART, _JOURNAL))
+        temporary, journal = (_sibling_path(target, suffix) for suffix in (_PART, _JOURNAL))
         file = _locked(temporary, name)
     leave = False
     parts = Parts(file, journal, inputs)
@@ -272,7 +272,7 @@ def write_resumably(
             file.close()
 
 
-def _beside(target: str, suffix: str) -> str:
+def _sibling_path(target: str, suffix: str) -> str:
     folder, base = os.path.split(target)
     return f"{folder}/.{base}.quod-{suffix}"
 
@@ -283,7 +283,7 @@ def _locked(temporary: str, name: str) -> BinaryIO:
     for _ in range(100):
         try:
             descriptor = os.open(temporary, flags)
-            if not _is_own(descriptor):
+            if not _is_owned(descriptor):
                 os.close(descriptor)
                 os.unlink(temporary)
                 continue
@@ -313,7 +313,7 @@ def _in_the_way(name: str, path: str) -> OutputError:
     return OutputError(f"{name}: could not be written ({path} is in the way); remove that one")
 
 
-def _is_own(descriptor: int) -> bool:
+def _is_owned(descriptor: int) -> bool:
     status = os.fstat(descriptor)
     return stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and status.st_nlink == 1
 

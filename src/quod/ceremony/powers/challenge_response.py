@@ -24,7 +24,7 @@ from quod.ceremony.powers.extended_file import Receipt, write_contribution
 from quod.ceremony.powers.ptau_layout import (
     SECTIONS,
     PointSection,
-    check_whole,
+    check_not_truncated,
 )
 from quod.ceremony.powers.verification import check_contribution
 from quod.ceremony.public_key import PublicKey, check_point, group_of
@@ -52,7 +52,7 @@ def export_challenge(
     """
     timeline, host = or_null(timeline), resolve_device("cpu")
     file = PowersOfTau.open(source)
-    check_whole(file)
+    check_not_truncated(file)
     curve = file.curve_parameters
     contributions = read_contributions(file)
     expected = current_challenge(host, curve, file.power, contributions)
@@ -98,7 +98,7 @@ def import_response(
     """
     timeline, opened, host = or_null(timeline), resolve_device(device), resolve_device("cpu")
     file, details = PowersOfTau.open(source), Details(name)
-    check_whole(file)
+    check_not_truncated(file)
     curve, power = file.curve_parameters, file.power
     earlier = read_contributions(file)
     challenge = current_challenge(host, curve, power, earlier)

@@ -220,7 +220,7 @@ class PtauWriter:
                 yield np.frombuffer(raw, "<u4").reshape(last - first, *group.shape)
 
 
-def check_whole(file: PowersOfTau) -> None:
+def check_not_truncated(file: PowersOfTau) -> None:
     """InputError for a file that was cut from a larger ceremony: its challenge is not known."""
     if file.power != file.ceremony_power:
         raise InputError(

@@ -23,7 +23,7 @@ from quod.ceremony.powers.contribution import (
 from quod.ceremony.powers.extended_file import Receipt, write_contribution
 from quod.ceremony.powers.ptau_layout import (
     PointSection,
-    check_whole,
+    check_not_truncated,
 )
 from quod.ceremony.public_key import PublicKey
 from quod.ceremony.secret import Secret, wiped
@@ -99,7 +99,7 @@ def _extend(
     replace: bool,
 ) -> Receipt:
     """Write the file with one more contribution."""
-    check_whole(file)
+    check_not_truncated(file)
     curve, power = file.curve_parameters, file.power
     earlier = read_contributions(file)
     host = resolve_device("cpu")

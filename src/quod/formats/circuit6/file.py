@@ -119,7 +119,7 @@ class Circuit6:
     @classmethod
     def parse(cls, data: memoryview, name: str) -> Circuit6:
         """Read bytes as `open` reads a file; errors call their source `name`."""
-        return _Reading(data, name).circuit()
+        return _CircuitReader(data, name).circuit()
 
     @cached_property
     def order(self) -> tuple[int, ...]:
@@ -170,7 +170,7 @@ def check_magic(data: Bytes, name: str) -> None:
         )  # fmt: skip
 
 
-class _Reading:
+class _CircuitReader:
     """A reader of one file, front to back."""
 
     def __init__(self, data: memoryview, name: str) -> None:

@@ -52,7 +52,7 @@ class FilePointStore:
 
     def find(self, section: int, offset: int, length: int) -> bytes | None:
         """The bytes of the file, if its journal has them."""
-        return self._parts.found(self._places[section] + offset, length)
+        return self._parts.stored(self._places[section] + offset, length)
 
     def keep(self, section: int, offset: int, length: int) -> None:
         """Record the bytes in the journal."""
