@@ -53,7 +53,7 @@ def weigh_corners(
         f.store(weights, x, loop.results)
 
 
-def shown_as_one(
+def prove_reduction(
     device: AnyDevice, field: FieldSpec, log2_size: int, table: Buffer,
     claims: Sequence[Claim], writer: ProofWriter,
 ) -> Claim:  # fmt: skip
@@ -61,7 +61,7 @@ def shown_as_one(
 
     All claims are absorbed; a single claim needs no message.
     """
-    factors = _begun(field, check_claims(field, log2_size, claims), writer.transcript)
+    factors = _absorb_claims(field, check_claims(field, log2_size, claims), writer.transcript)
     if len(claims) == 1:
         return claims[0]
     log_low = log2_size // 2
@@ -90,12 +90,12 @@ def shown_as_one(
     return Claim(tuple(rounds.challenges), rounds.values[0])
 
 
-def read_as_one(
+def verify_reduction(
     field: FieldSpec, log2_size: int, claims: Sequence[Claim], reader: ProofReader
 ) -> Claim:
     """Verify the reduction and return the claim left; VerificationError if it does not hold."""
     claims = check_claims(field, log2_size, claims)
-    factors = _begun(field, claims, reader.transcript)
+    factors = _absorb_claims(field, claims, reader.transcript)
     if len(claims) == 1:
         return claims[0]
     last_claim, point = read_rounds(
@@ -110,7 +110,9 @@ def read_as_one(
     return Claim(tuple(point), value)
 
 
-def _begun(field: FieldSpec, claims: Sequence[Claim], transcript: Transcript) -> list[PlainElement]:
+def _absorb_claims(
+    field: FieldSpec, claims: Sequence[Claim], transcript: Transcript
+) -> list[PlainElement]:
     """Absorb claims, and draw a factor for each except the first, whose factor is 1.
 
     InputError for a transcript that binds no table (`Transcript.check_bound`).

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from quod.commitment.claim_reduction import read_as_one
+from quod.commitment.claim_reduction import verify_reduction
 from quod.commitment.hyperkzg_prover import HyperKzgCommitter
 from quod.commitment.reference_string import ReferenceString
 from quod.commitment.scalars import GROUP, combined_errors, group_size, sum_of_multiples
@@ -100,7 +100,7 @@ class HyperKzgCommitment:
     def check(self, claims: Sequence[Claim], reader: ProofReader) -> None:
         """See `Commitment.check`; takes one product of three pairings."""
         field, n, p = self.field, self.log2_size, self.field.modulus.value
-        claim = read_as_one(field, n, claims, reader)
+        claim = verify_reduction(field, n, claims, reader)
         folds = reader.points(Label.OPENING, GROUP, n - 1)
         r = drawn_point(reader.transcript, field)
         values = [value for (value,) in reader.elements(Label.VALUES, field, 2 * n + 1)]

@@ -39,7 +39,7 @@ class HyperKzgCommitter(GroupCommitter):
 
     def open(self, claims: Sequence[Claim], writer: ProofWriter) -> None:
         """Send commitments to the folds, their values at three points, and the quotient's."""
-        claim, table = self.claim_left(claims, writer)
+        claim, table = self.reduce_claims(claims, writer)
         field, p = self._field, self._field.value
         self._device.check_budget("an opening", _TABLES * table.nbytes)
         folds = _Folds(self._device, field, table, self._log2_size)

@@ -15,7 +15,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from quod.commitment.claim_reduction import read_as_one
+from quod.commitment.claim_reduction import verify_reduction
 from quod.commitment.hyrax_bases import GROUP, hashed_bases
 from quod.commitment.rows import weighted_rows
 from quod.commitment.scalars import GroupCommitter, combined_errors, group_size, sum_of_multiples
@@ -86,7 +86,7 @@ class HyraxCommitter(GroupCommitter):
 
     def open(self, claims: Sequence[Claim], writer: ProofWriter) -> None:
         """Send the weighted sum of all rows."""
-        claim, table = self.claim_left(claims, writer)
+        claim, table = self.reduce_claims(claims, writer)
         weights = equalities(self._field, claim.point[: log_rows(self._log2_size)])
         row = weighted_rows(
             self._device, self._field, table, coefficients_of(weights), self._log_columns
@@ -105,7 +105,7 @@ class HyraxCommitment:
     def check(self, claims: Sequence[Claim], reader: ProofReader) -> None:
         """See `Commitment.check`; takes one inner product, and one MSM over bases and rows."""
         field, log_columns = self.field, self.log2_size - log_rows(self.log2_size)
-        claim = read_as_one(field, self.log2_size, claims, reader)
+        claim = verify_reduction(field, self.log2_size, claims, reader)
         row = reader.elements(Label.OPENING, field, 1 << log_columns)
         rows = len(claim.point) - log_columns
         total = PlainElement.zero(field)

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from quod.commitment.claim_reduction import shown_as_one
+from quod.commitment.claim_reduction import prove_reduction
 from quod.commitment.scheme import Claim, check_claims, check_size, check_table
 from quod.curve.array import Point, from_points, to_points
 from quod.curve.group import Group
@@ -51,7 +51,7 @@ def combined_errors(field: FieldSpec, log2_size: int) -> dict[str, Fraction]:
 class GroupCommitter:
     """A `Committer` to the rows of a table, by MSMs over the same bases.
 
-    `open` of a scheme begins with `claim_left`.
+    `open` of a scheme begins with `reduce_claims`.
     """
 
     def __init__(
@@ -75,13 +75,13 @@ class GroupCommitter:
         writer.points(Label.COMMITMENT, GROUP, committed(self._bases, table, self._rows))
         self._committed = table
 
-    def claim_left(self, claims: Sequence[Claim], writer: ProofWriter) -> tuple[Claim, Buffer]:
+    def reduce_claims(self, claims: Sequence[Claim], writer: ProofWriter) -> tuple[Claim, Buffer]:
         """Reduce claims to one; return it, and the table that it is about."""
         claims = check_claims(self._field, self._log2_size, claims)
         table = self._committed
         if table is None:
             raise InputError("there is nothing to open before a commitment")
-        claim = shown_as_one(self._device, self._field, self._log2_size, table, claims, writer)
+        claim = prove_reduction(self._device, self._field, self._log2_size, table, claims, writer)
         return claim, table
 
 

@@ -1,6 +1,6 @@
 """The protocol for both sides: claims and their points, and the claims left to open.
 
-`Side` is the prover, which computes and writes each message, or the verifier, which reads it; both
+`Party` is the prover, which computes and writes each message, or the verifier, which reads it; both
 draw the same challenges and check all claims. Matrix products are proved as in Thaler ("Time-
 optimal interactive proofs for circuit evaluation", CRYPTO 2013): for random y and b
 
@@ -44,7 +44,7 @@ PRODUCT = SumOfProducts.product(2)
 _ACTIVATION_BITS = MOST_ACTIVATION.bit_length()
 
 
-class Side(Protocol):
+class Party(Protocol):
     """The prover's or the verifier's side of the protocol; methods send or check a message."""
 
     transcript: Transcript
@@ -71,10 +71,10 @@ class Side(Protocol):
         """Open the commitment to the weights."""
 
 
-class Conversation:
+class ProtocolRun:
     """One run of the protocol."""
 
-    def __init__(self, side: Side, key: VerifyingKey, images: Numbers, logits: Numbers) -> None:
+    def __init__(self, side: Party, key: VerifyingKey, images: Numbers, logits: Numbers) -> None:
         self._side, self._key, self._images, self._logits = side, key, images, logits
         self._places, self._field = key.places(len(images)), key.field
         self._zero = PlainElement.zero(key.field)

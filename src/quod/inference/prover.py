@@ -20,7 +20,7 @@ from quod.frozen import frozen, replace
 from quod.inference.layout import HIGH, LIMB_BITS, LOW, OUTPUT, QUOTIENT, Places
 from quod.inference.network import Activations, run
 from quod.inference.perceptron import HALF, Numbers, Perceptron, check_images, clamped
-from quod.inference.protocol import PRODUCT, Conversation, Point, weighted
+from quod.inference.protocol import PRODUCT, Point, ProtocolRun, weighted
 from quod.inference.statement import (
     FIELDS,
     LIMBS,
@@ -31,7 +31,7 @@ from quod.inference.statement import (
     begin,
     field_for,
 )
-from quod.inference.verifier import LENGTH_BYTES, together, verify
+from quod.inference.verifier import LENGTH_BYTES, claims_by_opening, verify
 from quod.lookup import prover as lookups
 from quod.lookup.committed import prove_committed
 from quod.lookup.statement import Statement as Lookup
@@ -133,7 +133,7 @@ class Prover:
         transcript = begin(self.key, values, activations.logits)
         writer = _Writer(self, values, activations, transcript)
         try:
-            Conversation(writer, self.key, values, activations.logits).run()
+            ProtocolRun(writer, self.key, values, activations.logits).run()
             proof = writer.proof()
             verify(self.key, values, activations.logits, proof, allow_bits=self._allow_bits)
         except (VerificationError, InputError) as error:
@@ -301,7 +301,7 @@ class _Writer:
         self._open(self._prover._committer, claims)
 
     def _open(self, committer: Any, claims: Sequence[Claim]) -> None:
-        for some in together(claims):
+        for some in claims_by_opening(claims):
             writer = ProofWriter(self.transcript)
             committer.open(some, writer)
             self._parts.append(writer.getvalue())

@@ -9,7 +9,7 @@ from quod.commitment.ligero.shape import MOST_CLAIMS
 from quod.commitment.scheme import Claim, Commitment
 from quod.errors import InputError
 from quod.field.element_bytes import Plain
-from quod.inference.protocol import Conversation, Point
+from quod.inference.protocol import Point, ProtocolRun
 from quod.inference.statement import SCHEME, VerifyingKey, begin, check_public, moved
 from quod.lookup import verifier as lookups
 from quod.lookup.statement import Statement as Lookup
@@ -42,7 +42,7 @@ def verify(
     transcript = begin(key, values, sums)
     reader = _Reader(key, proof, transcript, len(values))
     try:
-        Conversation(reader, key, values, sums).run()
+        ProtocolRun(reader, key, values, sums).run()
         reader.end()
     except InputError as error:
         raise moved(error, offset=reader.start) from None
@@ -101,7 +101,7 @@ class _Reader:
         self._check(self._key.weights, claims)
 
     def _check(self, commitment: Commitment, claims: Sequence[Claim]) -> None:
-        for some in together(claims):
+        for some in claims_by_opening(claims):
             reader = self._reader()
             commitment.check(some, reader)
             reader.end()
@@ -122,7 +122,7 @@ class _Reader:
         return ProofReader(self._part(), self.transcript)
 
 
-def together(claims: Sequence[Claim]) -> Iterator[Sequence[Claim]]:
+def claims_by_opening(claims: Sequence[Claim]) -> Iterator[Sequence[Claim]]:
     """Yield the claims of each opening."""
     for start in range(0, len(claims), MOST_CLAIMS):
         yield claims[start : start + MOST_CLAIMS]

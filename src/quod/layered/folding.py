@@ -12,12 +12,14 @@ from collections.abc import Set
 from math import isqrt
 
 from quod.layered.layering import Levels
-from quod.layered.lookups import Challenged
+from quod.layered.lookups import LookupProgram
 from quod.layered.nodes import Node
 from quod.layered.wire import Wire, weighted_sum
 
 
-def folded(program: Challenged, nodes: list[Node], late: Set[int], outputs: list[int]) -> list[int]:
+def folded(
+    program: LookupProgram, nodes: list[Node], late: Set[int], outputs: list[int]
+) -> list[int]:
     """Fold outputs into fewer values, which are all 0 only if all outputs are (up to chance).
 
     nodes: the values of the program.
@@ -51,7 +53,7 @@ def folded(program: Challenged, nodes: list[Node], late: Set[int], outputs: list
     return kept + sums
 
 
-def _combined(program: Challenged, numbers: list[int], challenges: list[Wire]) -> int:
+def _combined(program: LookupProgram, numbers: list[int], challenges: list[Wire]) -> int:
     """Return the sum of values, each times a separate challenge."""
     parts = [
         challenge * Wire(program, {(number,): 1})

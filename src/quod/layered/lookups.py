@@ -21,7 +21,7 @@ Fraction = tuple[Wire | int, Wire]
 """A numerator, and a denominator that is one value."""
 
 
-class Challenged(Owner, Protocol):
+class LookupProgram(Owner, Protocol):
     """The methods of a program that lookups use."""
 
     def advice(
@@ -35,7 +35,7 @@ class Challenged(Owner, Protocol):
         ...
 
 
-def sums_of(program: Challenged, lookups: Sequence[Lookup], levels: Levels) -> list[Wire]:
+def sums_of(program: LookupProgram, lookups: Sequence[Lookup], levels: Levels) -> list[Wire]:
     """Return a wire per table with lookups, which is 0 if all looked up rows are in the table.
 
     levels: the lowest layers of the program's values.
@@ -57,7 +57,7 @@ def sums_of(program: Challenged, lookups: Sequence[Lookup], levels: Levels) -> l
 
 
 def _fractions(
-    program: Challenged, lookups: Sequence[Lookup], challenge: Wire, factors: Sequence[Wire]
+    program: LookupProgram, lookups: Sequence[Lookup], challenge: Wire, factors: Sequence[Wire]
 ) -> list[Fraction]:
     """Return the fractions of lookups, and those of their table with the opposite sign."""
     table = lookups[0].table
@@ -79,12 +79,12 @@ def _fractions(
     return fractions
 
 
-def _of(program: Challenged, cell: Wire | int) -> Wire | int:
+def _of(program: LookupProgram, cell: Wire | int) -> Wire | int:
     """Return a cell as a wire of this program, a copy of the program that the cell belongs to."""
     return Wire(program, cell.terms) if isinstance(cell, Wire) else cell
 
 
-def _multiplicities(program: Challenged, rows: list[list[Wire]], table: Table) -> list[Wire]:
+def _multiplicities(program: LookupProgram, rows: list[list[Wire]], table: Table) -> list[Wire]:
     """Advice for the number of lookups of each row of the table."""
     field, width = program.field, table.width
     wires = [wire for row in rows for wire in row]

@@ -22,7 +22,7 @@ from quod.field.spec import Extension, FieldSpec
 from quod.hash.table import Hash
 from quod.lookup.fraction_kernels import add_parts, embedded_numerators, row_denominators
 from quod.lookup.statement import Range, Statement
-from quod.lookup.tree import ALIGNMENT, FractionTrees, Shifted
+from quod.lookup.tree import ALIGNMENT, FractionTrees, ShiftedLeaves
 from quod.lookup.verifier import Reduced, challenges, read_both, settled
 from quod.sumcheck.plan import Inputs, SumcheckPlan
 from quod.sumcheck.polynomial import SumOfProducts
@@ -48,7 +48,7 @@ class LookupRun:
         self._challenges = device.allocate((1 + width) * 4 * field.words)
         self._shifted = None
         if self._stays:
-            self._shifted = Shifted(self._columns.memory, self._challenges)
+            self._shifted = ShiftedLeaves(self._columns.memory, self._challenges)
         self._trees = FractionTrees(
             device, field, statement.trees, shifted=self._shifted, hash=hash
         )

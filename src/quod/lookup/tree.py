@@ -45,7 +45,7 @@ class _Layer:
 
 
 @frozen(eq=False)
-class Shifted:
+class ShiftedLeaves:
     """Leaves of a tree without numerators, kept as prime field `values`: 1 / (shift - value)."""
 
     values: Buffer
@@ -56,7 +56,7 @@ class FractionTrees:
     """Trees of one run on a device, with memory for all of their levels.
 
     The leaves are written by the caller, to `leaves` from `first` on, but for a first tree of
-    `Shifted` ones, at least four. In the sumcheck of its leaves' layer the tables are the values w
+    `ShiftedLeaves`, at least four. In the sumcheck of its leaves' layer the tables are the values w
     themselves: with the layer's challenge mu
 
         d0*d1 + mu*(d0 + d1) = w0*w1 - (alpha + mu)*(w0 + w1) + alpha*(alpha + 2*mu)
@@ -64,7 +64,7 @@ class FractionTrees:
 
     def __init__(
         self, device: AnyDevice, field: FieldSpec, trees: Sequence[Fractions], *,
-        shifted: Shifted | None = None, hash: Hash = Hash.SHA3_256,
+        shifted: ShiftedLeaves | None = None, hash: Hash = Hash.SHA3_256,
         log_capacity: int | None = None,
     ) -> None:  # fmt: skip
         """At most four trees; `log_capacity` as of a `SumcheckPlan`."""

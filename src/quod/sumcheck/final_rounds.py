@@ -35,7 +35,7 @@ class FinalForm:
     in_place: bool = False
 
 
-class LastRounds:
+class FinalRounds:
     """A workgroup's tables in shared memory, of 2**log_capacity entries, and its other memory.
 
     Create it at the top of a kernel; see `quod.sumcheck.memory`.

@@ -15,7 +15,7 @@ from typing import Any
 from quod.hash.words import Words
 from quod.kernel import U32, Builder, Pointer, kernel
 from quod.kernel.ir.value import Value
-from quod.sumcheck.final_rounds import FinalForm, LastRounds
+from quod.sumcheck.final_rounds import FinalForm, FinalRounds
 from quod.sumcheck.final_rounds_workgroup import Entry
 from quod.sumcheck.structs import InputTables, SumcheckMemory, SumcheckSizes
 from quod.sumcheck.summands import Summand, evaluated, summands
@@ -39,7 +39,7 @@ def finish_alone(
     One workgroup a sumcheck. If no challenges are pending (`folds` is 0), the first round evaluates
     and folds the inputs. Folded tables have at most 2**log_capacity entries.
     """
-    last = LastRounds(k, form, sizes, memory)
+    last = FinalRounds(k, form, sizes, memory)
     shape, folds, log_size = form.shape, form.folds, sizes.log_size
     mixed, f, running, weights = last.mixed, last.f, last.running, last.weights
     end, local, lanes, progress, one = last.end, last.local, last.lanes, last.progress, last.one

@@ -11,7 +11,7 @@ from typing import Any
 from quod.hash.words import Words
 from quod.kernel import U32, Builder, Pointer, kernel
 from quod.kernel.ir.value import Value
-from quod.sumcheck.final_rounds import FinalForm, LastRounds
+from quod.sumcheck.final_rounds import FinalForm, FinalRounds
 from quod.sumcheck.structs import InputTables, SumcheckMemory, SumcheckSizes
 from quod.sumcheck.summands import Summand, evaluated, summands
 from quod.sumcheck.tables import Folded, Inputs, fold, fold_all
@@ -38,7 +38,7 @@ def finish_sumcheck(
     `in_place` there may be twice as many, which the first round reads twice in device memory: to
     evaluate them, and to fold them into shared memory.
     """
-    last = LastRounds(k, form, sizes, memory)
+    last = FinalRounds(k, form, sizes, memory)
     shape, folds, log_size = form.shape, form.folds, sizes.log_size
     mixed, f, running, end, local = last.mixed, last.f, last.running, last.end, last.local
     sumcheck, lanes, one, progress = last.sumcheck, last.lanes, last.one, last.progress

@@ -92,7 +92,7 @@ class SumcheckRun:
         recording.finish().run()
         parts = np.empty((plan.sum_groups, field.words), np.uint32)
         self._device.download(self._partial.slice(0, parts.nbytes), parts)
-        _check_made(self._device, field, "the parts of a sum", parts)
+        _check_canonical(self._device, field, "the parts of a sum", parts)
         elements = PlainElement.each(field, words_to_elements(field, parts))
         return sum(elements, PlainElement.zero(field)).coefficients
 
@@ -147,7 +147,7 @@ class RecordedRounds:
         proof = np.full(plan.proof_bytes // 4, UNWRITTEN, np.uint32)
         device.download(self._sent, proof)
         device.download(self._kept, progress)
-        _check_made(device, field, "a sumcheck", proof)
+        _check_canonical(device, field, "a sumcheck", proof)
         values = plan.shape.tables * field.words
         return Rounds(
             proof[:-values].astype("<u4").tobytes(),
@@ -157,7 +157,7 @@ class RecordedRounds:
         )
 
 
-def _check_made(device: AnyDevice, field: FieldSpec, what: str, words: Words) -> None:
+def _check_canonical(device: AnyDevice, field: FieldSpec, what: str, words: Words) -> None:
     """Raise DeviceError unless all words are canonical elements."""
     if not canonical(field.modulus, words.reshape(-1, field.modulus.words)).all():
         raise not_written(device, what)

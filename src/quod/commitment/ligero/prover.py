@@ -66,7 +66,7 @@ class _Opening:
         self.recording, self.points, self.rounds = recording, points, rounds
 
 
-class _Committing:
+class _RecordedCommit:
     """Recorded work on one table's memory, which may hold one table after the other."""
 
     def __init__(self, table: Buffer, recording: Recording) -> None:
@@ -104,7 +104,7 @@ class LigeroCommitter:
         )
         self._partial = device.allocate(self._parts * code.message * element)
         self._combination = device.allocate(code.message * element)
-        self._committing: _Committing | None = None
+        self._committing: _RecordedCommit | None = None
 
     @property
     def _lanes(self) -> int:
@@ -124,7 +124,7 @@ class LigeroCommitter:
         shape, device = self._shape, self._device
         table = check_table(shape.field, shape.log2_size, table)
         if self._committing is None or not self._committing.is_of(table):
-            self._committing = _Committing(table, self._record_commitment(table))
+            self._committing = _RecordedCommit(table, self._record_commitment(table))
         self._run("commitment", self._committing.recording, timeline)
         root = self._downloaded(self._tree.slice(4 * STATE_WORDS, 8 * STATE_WORDS))
         if (root == UNWRITTEN).all():
