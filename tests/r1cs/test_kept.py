@@ -14,7 +14,7 @@ from quod.device.cache.cache import CompileCache
 from quod.errors import InputError
 from quod.field.array import words_to_integers
 from quod.r1cs import cached_circuits as kept
-from quod.r1cs.cached_circuits import own_circuit
+from quod.r1cs.cached_circuits import builtin_circuit
 from quod.r1cs.packed import pack, unpack
 from quod.r1cs.witness_program import cached as kept_program
 from quod.r1cs.witness_program.instructions import Program
@@ -120,7 +120,7 @@ def test_a_damaged_program_is_made_anew(
         cache.put(key, pack({"registers": 5}, []))
     lowerings.clear()
     circuit = r1cs.trace(chain())
-    assert kept_program.kept_program(circuit.system) is None
+    assert kept_program.cached_program(circuit.system) is None
     assert not path.exists()
     circuit.prepare()
     assert lowerings == [circuit.system]
@@ -139,7 +139,7 @@ MODULE, NAME = "quod.zcash.circuit.output", "sapling_output"
 
 
 def test_quods_own_circuits_are_traced_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    traced = own_circuit(MODULE, NAME, "bls12_381")
+    traced = builtin_circuit(MODULE, NAME, "bls12_381")
     calls: list[object] = []
 
     def counted(function: Callable[[r1cs.ConstraintSystem], object], curve: str) -> r1cs.Circuit:
@@ -147,7 +147,7 @@ def test_quods_own_circuits_are_traced_once(monkeypatch: pytest.MonkeyPatch) -> 
         return r1cs.trace(function, curve)
 
     monkeypatch.setattr(kept, "trace", counted)
-    found = own_circuit(MODULE, NAME, "bls12_381")
+    found = builtin_circuit(MODULE, NAME, "bls12_381")
     assert (found.counts, repr(found), found.path) == (traced.counts, repr(traced), traced.path)
     assert found.circuit_hash() == traced.circuit_hash()
     assert [vars_of(own) for own in found.inputs.values()] == [
@@ -166,7 +166,7 @@ def test_quods_own_circuits_are_traced_once(monkeypatch: pytest.MonkeyPatch) -> 
     assert len(calls) == 1
     # Other sources, another circuit.
     monkeypatch.setattr(kept, "sources", SimpleNamespace(digest=lambda: sources.digest() + "x"))
-    own_circuit(MODULE, NAME, "bls12_381")
+    builtin_circuit(MODULE, NAME, "bls12_381")
     assert len(calls) == 2
 
 
@@ -176,4 +176,4 @@ def vars_of(own: object) -> list[object]:
 
 def test_no_circuit_from_outside_is_taken_for_quods_own() -> None:
     with pytest.raises(InputError, match="no module of Quod"):
-        own_circuit("quodish.circuits", NAME, "bls12_381")
+        builtin_circuit("quodish.circuits", NAME, "bls12_381")

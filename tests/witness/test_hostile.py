@@ -19,7 +19,7 @@ from quod.formats import Witness
 from quod.witness import WitnessCalculator, WitnessLimits, sandbox
 from quod.witness.engine import engine, ticks
 from quod.witness.errors import CalculatorError, CircuitError, WitnessLimitError
-from quod.witness.glue import own_modules
+from quod.witness.glue import builtin_modules
 from quod.witness.module_cache import user_cache
 from tests.witness.circuits import LOOP, R, circuit, failing
 
@@ -223,9 +223,9 @@ def test_what_stands_around_a_calculator_is_compiled_outside_its_time(
     def late(*given: Any) -> Any:
         for _ in range(ticks(SMALL.seconds) + 1):
             engine().increment_epoch()
-        return own_modules(*given)
+        return builtin_modules(*given)
 
-    monkeypatch.setattr(sandbox, "own_modules", late)
+    monkeypatch.setattr(sandbox, "builtin_modules", late)
     assert WitnessCalculator(circuit(), limits=SMALL).calculate({"a": 7})
 
 

@@ -17,7 +17,7 @@ from quod.errors import InputError
 from quod.formats.curves import curve_named
 from quod.frozen import fields_of
 from quod.r1cs.circuit import Circuit, trace
-from quod.r1cs.packed import kept, pack, unpack
+from quod.r1cs.packed import pack, read_cached, unpack
 from quod.r1cs.shape import Counts, Shape, Side
 from quod.r1cs.system import ConstraintSystem
 from quod.r1cs.witness_program.cached import program_from, program_parts
@@ -26,7 +26,7 @@ from quod.r1cs.witness_program.steps import Input
 from quod.r1cs.witnesses import WitnessProgram
 
 
-def own_circuit(module: str, name: str, curve: str) -> Circuit:
+def builtin_circuit(module: str, name: str, curve: str) -> Circuit:
     """Return the prepared circuit of a function without hints in one of Quod's modules.
 
     A cached circuit does not import the module; it is traced when a message or a profile needs the
@@ -37,7 +37,7 @@ def own_circuit(module: str, name: str, curve: str) -> Circuit:
     curve = curve_named(curve).name
     cache = CompileCache()
     key = key_of("circuit", sources.digest(), module, name, curve)
-    cached = kept(cache, key, lambda data: _read(data, module, name, curve))
+    cached = read_cached(cache, key, lambda data: _read(data, module, name, curve))
     if cached is not None:
         return cached
     circuit = _traced(module, name, curve)
@@ -81,12 +81,12 @@ def _read(data: bytes, module: str, name: str, curve: str) -> Circuit:
     }
     shape = Shape(coefficients, (a, b, c))
     counts = Counts(*facts["counts"])
-    return _KeptCircuit(
+    return _CachedCircuit(
         lambda: _traced(module, name, curve).system, curve, counts, inputs, shape, program
     )
 
 
-class _KeptCircuit(Circuit):
+class _CachedCircuit(Circuit):
     """A circuit that is traced when its names or lines are first asked for."""
 
     def __init__(

@@ -15,7 +15,7 @@ from quod.device.protocol import AnyDevice, in_host_memory
 from quod.device.runtime.sentinel import UNWRITTEN, check_written, mark, not_written, unwritten
 from quod.field.array import Words, from_integers, integers_to_words, words_to_integers
 from quod.field.moduli import Modulus
-from quod.r1cs.inputs import InputNumbers, said_of
+from quod.r1cs.inputs import InputNumbers, with_input_index
 from quod.r1cs.kernels import (
     InputCounts,
     ProgramTables,
@@ -164,7 +164,7 @@ class ProgramRunner:
             if number < len(program.calls):
                 arguments = self._arguments(program.calls[number], width, values, count)
                 for at in np.flatnonzero(flags[:count] == 0).tolist():
-                    with said_of(places[at], len(inputs)):
+                    with with_input_index(places[at], len(inputs)):
                         self._call(
                             program.calls[number], arguments[at], elements, *divmod(at, width)
                         )

@@ -64,13 +64,13 @@ def all_checked(
     """Validate several sets of inputs; an error names the index of its set."""
     checked = []
     for at, inputs in enumerate(batch):
-        with said_of(at, len(batch)):
+        with with_input_index(at, len(batch)):
             checked.append(checked_inputs(declared, inputs, prime))
     return checked
 
 
 @contextmanager
-def said_of(at: int, count: int) -> Iterator[None]:
+def with_input_index(at: int, count: int) -> Iterator[None]:
     """Prefix an InputError of the body with the index of the input, if there are several."""
     try:
         yield

@@ -45,7 +45,7 @@ def unpack(data: bytes) -> tuple[Any, list[NDArray[Any]]]:
     return facts, arrays
 
 
-def kept(cache: CompileCache, key: str, read: Callable[[bytes], T]) -> T | None:
+def read_cached(cache: CompileCache, key: str, read: Callable[[bytes], T]) -> T | None:
     """Read an entry of the cache; None if it is missing, or malformed and therefore discarded."""
     data = cache.get(key)
     if data is None:

@@ -156,7 +156,7 @@ class ConstraintSystem:
     def output(self, name: str, signal: Operand) -> Signal:
         """Make a signal public: adds a public wire, constrained to equal the signal."""
         self._check_name(name)
-        value = self._known(signal)
+        value = self._operand(signal)
         if self.outputs != len(self.public_names):
             self.outputs_first = False
         self.outputs += 1
@@ -217,7 +217,7 @@ class ConstraintSystem:
 
     def multiply(self, a: Operand, b: Operand) -> Signal:
         """Return a·b: a wire and a constraint, or neither if a factor is constant."""
-        first, second = self._known(a), self._known(b)
+        first, second = self._operand(a), self._operand(b)
         if (number := second.constant) is not None:
             return first.scaled(number)
         if (number := first.constant) is not None:
@@ -235,7 +235,7 @@ class ConstraintSystem:
         InputError for a constant 0 as b. If an input makes b 0 the constraint fails, unless a is 0
         as well; then any quotient satisfies it. Use `divide` only if b is constrained not to be 0.
         """
-        first, second = self._known(a), self._known(b)
+        first, second = self._operand(a), self._operand(b)
         if (number := second.constant) is not None:
             if not number:
                 raise InputError(f"{self._here()}: a signal is divided by 0")
@@ -252,7 +252,7 @@ class ConstraintSystem:
         InputError for a constant other than 0 and 1, and for a signal that is not shown to be a bit
         (`boolean`, `bits`, `private_bits`, or the caller's `declare_at_most`).
         """
-        value, if_zero = self._known(self._bit(bit)), signal_of(self, other)
+        value, if_zero = self._operand(self._bit(bit)), signal_of(self, other)
         if (most := self._ranges.most(value)) is None or most > 1:
             raise InputError(f"{self._here()}: the bit of select {NOT_A_BIT}")
         if_one = signal_of(self, chosen)
@@ -292,7 +292,7 @@ class ConstraintSystem:
 
     def hint_bit(self, signal: Operand, position: int) -> Signal:
         """Return a wire with a bit of a signal's integer below the prime; no constraint."""
-        value = self._known(signal)
+        value = self._operand(signal)
         position = whole_number("the position of a bit", position, 0, self.field.bits - 1)
         wire = self._new_wire()
         self.steps.append(Bit(wire, value, position))
@@ -300,7 +300,7 @@ class ConstraintSystem:
 
     def inverse_or_zero(self, signal: Operand) -> Signal:
         """Return a wire with the inverse of a signal, or 0 for 0; no constraint."""
-        value = self._known(signal)
+        value = self._operand(signal)
         wire = self._new_wire()
         self.steps.append(InverseOrZero(wire, value))
         return self._signal(wire)
@@ -313,7 +313,7 @@ class ConstraintSystem:
         The function takes an int below the prime per argument, and returns an int or a sequence of
         int. It is called for each input, which makes it the slowest way to compute wires.
         """
-        operands = tuple(self._known(argument) for argument in arguments)
+        operands = tuple(self._operand(argument) for argument in arguments)
         wires = [self._new_wire() for _ in range(whole_number("count", count, 1, MOST_WIRES))]
         self.steps.append(Hint(wires, function, operands))
         return [self._signal(wire) for wire in wires]
@@ -371,7 +371,7 @@ class ConstraintSystem:
     def _signals(self, wires: list[int], single: bool) -> Signal | list[Signal]:
         return self._signal(wires[0]) if single else [self._signal(wire) for wire in wires]
 
-    def _known(self, operand: Operand) -> Signal:
+    def _operand(self, operand: Operand) -> Signal:
         """Return an operand of a computation; InputError for a wire without a value yet."""
         signal = signal_of(self, operand)
         if self.unknown and not self.unknown.keys().isdisjoint(signal.wires):

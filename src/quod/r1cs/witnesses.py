@@ -14,11 +14,11 @@ from quod.device.protocol import AnyDevice
 from quod.field.array import Words, integers_to_words
 from quod.field.moduli import Modulus
 from quod.r1cs.executor import ProgramRunner, RowChecker
-from quod.r1cs.inputs import Inputs, all_checked, input_values, said_of
+from quod.r1cs.inputs import Inputs, all_checked, input_values, with_input_index
 from quod.r1cs.resident_witness import ResidentWitness, ResidentWitnesses
 from quod.r1cs.shape import Counts, Shape
 from quod.r1cs.system import ConstraintSystem
-from quod.r1cs.witness_program.cached import kept_program, program_of
+from quod.r1cs.witness_program.cached import cached_program, program_of
 from quod.r1cs.witness_program.instructions import Program
 from quod.r1cs.witness_program.lowering import lowered
 from quod.r1cs.witness_program.replay import in_order, replayed
@@ -28,7 +28,7 @@ from quod.r1cs.witness_program.steps import Input
 _FEW_STEPS = 1000
 
 
-class Traced(Protocol):
+class TracedCircuit(Protocol):
     """A circuit as a witness program uses it; a cached circuit traces its system on first use."""
 
     @property
@@ -65,7 +65,7 @@ class Traced(Protocol):
 class WitnessProgram:
     """The computation of a circuit's witnesses from inputs, and the check of its constraints."""
 
-    def __init__(self, circuit: Traced, program: Program | None = None) -> None:
+    def __init__(self, circuit: TracedCircuit, program: Program | None = None) -> None:
         """Keep the circuit, and its compiled program if there is one."""
         self._circuit, self._known = circuit, program
         self._large = circuit.counts.steps >= _FEW_STEPS
@@ -106,7 +106,7 @@ class WitnessProgram:
                 return self._step_by_step(inputs)
             if self._asked:
                 self._asked = False
-                self._known = kept_program(self._circuit.system)
+                self._known = cached_program(self._circuit.system)
                 if self._known is None:
                     return self._step_by_step(inputs)
         checked = all_checked(self._circuit.inputs, inputs, self._circuit.field.value)
@@ -148,7 +148,7 @@ class WitnessProgram:
         return resident
 
     def _steps_of(self, inputs: Sequence[Inputs], at: int) -> Words:
-        with said_of(at, len(inputs)):
+        with with_input_index(at, len(inputs)):
             values: Words = self._step_by_step([inputs[at]])[0]
         return values
 

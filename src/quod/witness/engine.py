@@ -55,11 +55,11 @@ _making = threading.Lock()
 
 def _engine_of(process: int) -> wasmtime.Engine:
     with _making:
-        return _made(process)
+        return _started_engine(process)
 
 
 @functools.lru_cache(maxsize=1)
-def _made(_process: int) -> wasmtime.Engine:
+def _started_engine(_process: int) -> wasmtime.Engine:
     # One engine a process, because a fork does not inherit the epoch thread.
     process_engine = new_engine()
 

@@ -110,7 +110,9 @@ _MESSAGES = """(import "circuit" "getMessageChar" (func $char (result i32)))
 
 
 @functools.lru_cache(maxsize=2)
-def own_modules(engine: wasmtime.Engine, messages: bool) -> tuple[wasmtime.Module, wasmtime.Module]:
+def builtin_modules(
+    engine: wasmtime.Engine, messages: bool
+) -> tuple[wasmtime.Module, wasmtime.Module]:
     """Compile RUNTIME and GLUE; `messages` is true if the circuit exports getMessageChar."""
     glue = GLUE.replace("{messages}", _MESSAGES if messages else "")
     return wasmtime.Module(engine, RUNTIME), wasmtime.Module(engine, glue)

@@ -12,7 +12,7 @@ import wasmtime
 from quod.errors import QuodError
 from quod.witness.engine import engine, ticks
 from quod.witness.errors import CalculatorError, CircuitError, WitnessLimitError
-from quod.witness.glue import own_modules
+from quod.witness.glue import builtin_modules
 from quod.witness.limits import WitnessLimits
 
 T = TypeVar("T")
@@ -52,9 +52,9 @@ class Sandbox:
             memories=_MEMORIES,
         )  # fmt: skip
         # Compiled once a process, before the deadline of the witness is set.
-        runtime, glue = own_modules(engine(), messages)
+        runtime, glue = builtin_modules(engine(), messages)
         self.store.set_epoch_deadline(ticks(limits.seconds))
-        with self._told():
+        with self._translated_errors():
             linker = wasmtime.Linker(engine())
             started = wasmtime.Instance(self.store, runtime, [])
             self._runtime = started.exports(self.store)
@@ -65,7 +65,7 @@ class Sandbox:
 
     def ask(self, function: str, *arguments: int) -> int:
         """Call a function of the circuit that returns a number."""
-        with self._told():
+        with self._translated_errors():
             exported = _exported(self._circuit.exports(self.store), function, wasmtime.Func)
             return int(exported(self.store, *arguments))
 
@@ -80,7 +80,7 @@ class Sandbox:
         extra_pages = -(-size // PAGE) - 1
         if size > self._limits.memory_bytes:
             raise self._too_much("memory")
-        with self._told():
+        with self._translated_errors():
             if extra_pages > 0:
                 self._memory.grow(self.store, extra_pages)
             self._memory.write(self.store, bytearray(records + head), 0)
@@ -92,12 +92,12 @@ class Sandbox:
         return _exported(self._glue, "memory", wasmtime.Memory)
 
     def _run(self, function: str, *arguments: int) -> None:
-        with self._told():
+        with self._translated_errors():
             called = _exported(self._glue, function, wasmtime.Func)
             called(self.store, *(_signed(argument) for argument in arguments))
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _translated_errors(self) -> Iterator[None]:
         try:
             yield
         except wasmtime.Trap as trap:
@@ -117,7 +117,7 @@ class Sandbox:
             return self._too_much("time")
         if code is wasmtime.TrapCode.STACK_OVERFLOW:
             return self._too_much("stack")
-        number = self._kept("code")
+        number = self._global("code")
         if code is wasmtime.TrapCode.UNREACHABLE and number in _REASONS:
             if number == 5:
                 return self._too_much("memory")
@@ -135,11 +135,11 @@ class Sandbox:
 
     def _lines(self) -> list[tuple[str, int]]:
         messages = _exported(self._runtime, "messages", wasmtime.Memory)
-        said = messages.read(self.store, 0, self._kept("end"))
+        said = messages.read(self.store, 0, self._global("end"))
         matches = _LINE.findall(said)[:_MOST_LINES]
         return [(template.decode(), int(line)) for template, line in matches]
 
-    def _kept(self, name: str) -> int:
+    def _global(self, name: str) -> int:
         return int(_exported(self._runtime, name, wasmtime.Global).value(self.store))
 
     def _too_much(self, what: str) -> WitnessLimitError:

@@ -14,7 +14,7 @@ from quod.curve.named.jubjub import JUBJUB
 from quod.errors import InputError
 from quod.hash.hash_to_jubjub import UNIFORM_RANDOM_STRING
 from quod.r1cs import Circuit
-from quod.r1cs.cached_circuits import own_circuit
+from quod.r1cs.cached_circuits import builtin_circuit
 from quod.r1cs.inputs import Inputs
 from quod.validation import exact_bytes
 from quod.zcash.circuit.masp_output import ASSET_GENERATOR
@@ -27,7 +27,7 @@ _IDENTIFIER = b"MASP__t_"
 @cache
 def masp_output_circuit() -> Circuit:
     """The circuit, traced unless an earlier process has (`quod.r1cs.cached_circuits`)."""
-    return own_circuit("quod.zcash.circuit.masp_output", "masp_output", "bls12_381")
+    return builtin_circuit("quod.zcash.circuit.masp_output", "masp_output", "bls12_381")
 
 
 def asset_generator(identifier: bytes) -> EdwardsPair:

@@ -16,7 +16,7 @@ from quod.frozen import frozen
 from quod.groth16 import ProvingKey, Verdict, VerifyingKey, verify_batch
 from quod.groth16.proof import Proof
 from quod.r1cs import Circuit
-from quod.r1cs.cached_circuits import own_circuit
+from quod.r1cs.cached_circuits import builtin_circuit
 from quod.r1cs.inputs import Inputs
 from quod.zcash.note import Note
 from quod.zcash.output_statement import OutputStatement
@@ -26,7 +26,7 @@ from quod.zcash.scalars import random_scalar, secret_scalar
 @cache
 def output_circuit() -> Circuit:
     """The circuit, traced unless an earlier process has (`quod.r1cs.cached_circuits`)."""
-    return own_circuit("quod.zcash.circuit.output", "sapling_output", "bls12_381")
+    return builtin_circuit("quod.zcash.circuit.output", "sapling_output", "bls12_381")
 
 
 def output_inputs(note: Note, esk: int, rcv: int) -> Inputs:

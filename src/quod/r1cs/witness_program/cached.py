@@ -19,7 +19,7 @@ from quod.device.cache import sources
 from quod.device.cache.cache import CompileCache, key_of
 from quod.field.array import integers_to_words, words_to_integers
 from quod.field.moduli import Modulus
-from quod.r1cs.packed import kept, pack, unpack
+from quod.r1cs.packed import pack, read_cached, unpack
 from quod.r1cs.system import ConstraintSystem
 from quod.r1cs.witness_program.instructions import Call, Program
 from quod.r1cs.witness_program.lowering import lowered
@@ -32,21 +32,21 @@ _MARSHAL = 2
 def program_of(system: ConstraintSystem) -> Program:
     """Return the program of a system's steps, from the cache or lowered and then cached."""
     cache, key = CompileCache(), _key(system)
-    program = _found(cache, key, system)
+    program = _read_cached(cache, key, system)
     if program is None:
         program = lowered(system)
         cache.put(key, pack(*program_parts(program, system)))
     return program
 
 
-def kept_program(system: ConstraintSystem) -> Program | None:
+def cached_program(system: ConstraintSystem) -> Program | None:
     """Return the program of a system's steps if it is in the cache, else None."""
-    return _found(CompileCache(), _key(system), system)
+    return _read_cached(CompileCache(), _key(system), system)
 
 
-def _found(cache: CompileCache, key: str, system: ConstraintSystem) -> Program | None:
+def _read_cached(cache: CompileCache, key: str, system: ConstraintSystem) -> Program | None:
     hints = [step for step in system.steps if type(step) is Hint]
-    return kept(cache, key, lambda data: program_from(*unpack(data), hints, system.field))
+    return read_cached(cache, key, lambda data: program_from(*unpack(data), hints, system.field))
 
 
 def _key(system: ConstraintSystem) -> str:

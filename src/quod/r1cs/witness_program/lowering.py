@@ -183,13 +183,14 @@ class _Lowering:
             above, below = self._solved(step)
             self._set(step.wire, above, below)
         elif type(step) is Bit:
-            register = self.shared(Op.INTEGER, self._whole(step.signal), 0)
+            register = self.shared(Op.INTEGER, self._register_of(step.signal), 0)
             self._set(step.wire, self.emit(Op.BIT, register, step.position), _NONE)
         elif type(step) is InverseOrZero:
-            self.or_zero[step.wire] = self._whole(step.signal)
+            self.or_zero[step.wire] = self._register_of(step.signal)
         elif type(step) is Hint:
             arguments = tuple(
-                self.shared(Op.INTEGER, self._whole(argument), 0) for argument in step.arguments
+                self.shared(Op.INTEGER, self._register_of(argument), 0)
+                for argument in step.arguments
             )
             self.stretches.append(len(self.code) // 4)
             results = range(self.elements, self.elements + len(step.wires))
@@ -246,7 +247,7 @@ class _Lowering:
         b, raised = self.combined(self.of(*right))
         return [(factor % self.prime, self.product(a, b), _times(below, raised))]
 
-    def _whole(self, signal: Signal) -> int:
+    def _register_of(self, signal: Signal) -> int:
         """Return a register with a signal's value, after inverting divisors if it is a fraction."""
         terms = self.of(signal.wires, signal.coefficients)
         if any(below for _, _, below in terms):
