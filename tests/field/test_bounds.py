@@ -70,7 +70,7 @@ def test_guesses_leave_what_limbs_hold(limbs: str) -> None:
         assert isinstance(f, LazyLimbs)
         for sixteenths in (15, 17, 21, 30, 63):
             bound = f.room * sixteenths >> 4
-            left = f._best_guess(bound).bound
+            left = f._best_estimate(bound).bound
             assert left == bound or left <= f.room, (modulus.name, sixteenths)
 
 

@@ -77,7 +77,7 @@ def test_coefficients() -> None:
     values = [0, 1, r - 1, 2, r - 2, r // 2, r // 2 + 1, 1 << 64, r - (1 << 64), (1 << 192) - 1]
     whole = Coefficients.of(fr, integers_to_words(fr, values))
     order = np.array([9, 1, 0, 5, 6, 6, 2])
-    taken = whole.taken(order)
+    taken = whole.gathered(order)
     joined = Coefficients.joined([taken.part(0, 3), taken.part(3, 7), whole.part(2, 2)])
     for found, own in (
         (whole, values), (taken, [values[place] for place in order]),
