@@ -51,7 +51,7 @@ def _queue() -> Iterator[tuple[str, Row]]:
         lease_seconds=1.0, suspend_after=1, keep_seconds=1.0, result_bytes=1, stage_events=1,
         ballast_bytes=4096,
     )  # fmt: skip
-    yield "Spool", row(queue.Spool, {"folder": "text"}, folder=f"{FOLDER.name}/spool")
+    yield "BlobStore", row(queue.BlobStore, {"folder": "text"}, folder=f"{FOLDER.name}/spool")
     jobs = queue.open_queue(FOLDER.name, sweep_seconds=None)
     job: dict[str, Any] = {"job": "1-" + "0" * 16}
     yield "spool write", row(jobs.spool.write, payload="text")

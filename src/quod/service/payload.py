@@ -179,9 +179,9 @@ def open_witness(
     if header.kind is PayloadKind.WTNS:
         yield file, section
         return
-    with open(_open_path(read_body(file, section)), "rb") as found:
-        size = os.fstat(found.fileno()).st_size
-        yield found, Section(0, size)
+    with open(_open_path(read_body(file, section)), "rb") as client_file:
+        size = os.fstat(client_file.fileno()).st_size
+        yield client_file, Section(0, size)
 
 
 def _open_path(body: bytes) -> int:

@@ -88,11 +88,11 @@ class Activity:
             (begin, before), (end, now) = self._samples[0], self._samples[-1]
         span = end - begin
         proofs, shares = 0, {}
-        for name, (started, made, busy) in now.items():
-            was_started, was_made, was_busy = before.get(name, (started, 0, 0.0))
+        for name, (started, proved, busy) in now.items():
+            was_started, was_proved, was_busy = before.get(name, (started, 0, 0.0))
             if was_started != started:
-                was_made, was_busy = 0, 0.0
-            proofs += made - was_made
+                was_proved, was_busy = 0, 0.0
+            proofs += proved - was_proved
             shares[name] = min(max((busy - was_busy) / span, 0.0), 1.0) if span > 0 else 0.0
         return (proofs / span if span > 0 else 0.0), shares
 
@@ -186,13 +186,13 @@ def _worker(worker: WorkerStatus, busy: float) -> Document:
 
 def _keys(workers: Sequence[WorkerStatus], names: Mapping[str, Sequence[str]]) -> list[Document]:
     """Each key with its state on every worker that knows it."""
-    found: dict[str, Document] = {}
+    rows: dict[str, Document] = {}
     for worker in workers:
         for use in worker.keys.keys:
-            row = found.setdefault(
+            row = rows.setdefault(
                 use.key,
                 {"key": use.key, "names": list(names.get(use.key, ())), "copies": 0, "workers": []},
             )
             row["copies"] += use.ready
             row["workers"].append({"worker": worker.name} | encode_answer(use))
-    return [found[key] for key in sorted(found)]
+    return [rows[key] for key in sorted(rows)]

@@ -15,7 +15,7 @@ import pytest
 from quod.errors import InputError, OutputError
 from quod.service.errors import StorageFullError, StoreInUseError, UnavailableError
 from quod.service.queue import JobQueue, JobState, Limits, open_queue, schema
-from quod.service.queue.reserved_space import Ballast
+from quod.service.queue.reserved_space import ReservedSpace
 from quod.service.queue.stores import sqlite
 from quod.service.queue.stores.sqlite import SqliteStore
 from tests.service.queue.conftest import on_both_stores
@@ -248,8 +248,8 @@ def test_a_disk_that_is_full_at_the_start(small_disk: Path) -> None:
 def test_a_ballast_of_another_size_is_laid_anew(tmp_path: Path) -> None:
     path = tmp_path / "ballast"
     path.write_bytes(b"x")
-    assert not Ballast(path, 8192).full()
+    assert not ReservedSpace(path, 8192).full()
     assert path.stat().st_size == 8192
     path.unlink()
     path.symlink_to(tmp_path / "elsewhere")
-    assert Ballast(path, 8192).full()  # a link is not followed
+    assert ReservedSpace(path, 8192).full()  # a link is not followed

@@ -10,7 +10,7 @@ import pytest
 
 from quod.errors import InputError, OutputError, QuodError
 from quod.service.errors import NotFoundError, StorageFullError
-from quod.service.queue import Spool
+from quod.service.queue import BlobStore
 from quod.service.queue import blob_store as spool_module
 from quod.service.queue import reaper as sweeper
 from tests.service.queue.places import Place, request, submitted
@@ -24,7 +24,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_pieces_are_one_payload(folder: Path) -> None:
-    own = Spool(folder)
+    own = BlobStore(folder)
     name = own.write([b"ab", bytearray(b"cd"), memoryview(b"ef")])
     with own.open(name) as file:
         assert file.read() == b"abcdef"
@@ -38,7 +38,7 @@ def test_pieces_are_one_payload(folder: Path) -> None:
 
 
 def test_what_breaks_off_leaves_nothing(folder: Path) -> None:
-    own = Spool(folder)
+    own = BlobStore(folder)
 
     def pieces():  # type: ignore[no-untyped-def]
         yield SECRET
@@ -54,7 +54,7 @@ def test_what_breaks_off_leaves_nothing(folder: Path) -> None:
 
 def test_the_order_of_what_reaches_the_disk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
-    own = Spool(folder)
+    own = BlobStore(folder)
 
     def fsync(descriptor: int) -> None:
         calls.append(f"fsync {os.readlink(f'/proc/self/fd/{descriptor}')}")
@@ -88,7 +88,7 @@ def test_the_folder_is_synced_before_the_commit(
 
 
 def test_names_are_none_of_a_client(folder: Path) -> None:
-    own = Spool(folder)
+    own = BlobStore(folder)
     (folder.parent / "secret").write_bytes(b"x")
     (folder / ("a" * 32)).symlink_to(folder.parent / "secret")
     for wrong in ("../secret", "/etc/passwd", "", ".", "A" * 32, "0" * 31, None, 5, b"0" * 32):
@@ -103,7 +103,7 @@ def test_names_are_none_of_a_client(folder: Path) -> None:
 def test_a_full_disk_is_told_without_what_was_written(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own = Spool(folder)
+    own = BlobStore(folder)
     for number, kind in ((28, StorageFullError), (27, StorageFullError), (5, OutputError)):
 
         def fails(descriptor: int, data: bytes, number: int = number) -> int:

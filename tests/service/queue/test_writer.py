@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from quod.service.errors import StorageFullError, UnavailableError
-from quod.service.queue import Spool
+from quod.service.queue import BlobStore
 from quod.service.queue.signals import Signals
 from quod.service.queue.stores.store import UndoneError
 from quod.service.queue.transaction import Changes
@@ -69,7 +69,7 @@ def fake() -> FakeStore:
 
 @pytest.fixture
 def writer(fake: FakeStore, tmp_path: Any) -> Any:
-    own = Writer(fake, Spool(tmp_path / "spool"), {"add": add, "other": add})  # type: ignore[arg-type]
+    own = Writer(fake, BlobStore(tmp_path / "spool"), {"add": add, "other": add})  # type: ignore[arg-type]
     yield own
     fake.open.set()
     own.close()

@@ -95,7 +95,7 @@ class Held:
 
     def renew(self) -> None:
         """Looks which leases go on: here the test is the clock."""
-        own = keeper.Keeper(self.worker._jobs, self.worker._works, SECONDS, lambda _: None)
+        own = keeper.LeaseHeartbeat(self.worker._jobs, self.worker._works, SECONDS, lambda _: None)
         own.renew(time.monotonic() + SECONDS / 4)
         own.close()
 

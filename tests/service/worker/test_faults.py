@@ -91,7 +91,7 @@ def test_work_ends_at_the_next_stage(
     [work] = worker._works()
     # Between two renewals, a quarter of a lease: here the test is the clock.
     eventually(lambda: bench.queue.job(job.id).state.ended)
-    worker_keeper = keeper.Keeper(worker._jobs, worker._works, SECONDS, lambda _: None)
+    worker_keeper = keeper.LeaseHeartbeat(worker._jobs, worker._works, SECONDS, lambda _: None)
     worker_keeper.renew(time.monotonic() + SECONDS / 4)
     worker_keeper.close()
     assert work.gone

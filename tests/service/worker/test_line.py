@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from quod.service.worker.concurrency_limit import WHOLE, Permits
-from quod.service.worker.pipeline import Line, Step
+from quod.service.worker.pipeline import Pipeline, Step
 from quod.service.worker.stages import Stages
 from quod.service.worker.waiting import Group, Waiting
 from quod.service.worker.work import Work
@@ -113,7 +113,7 @@ def test_what_was_in_hand_at_one_time_halves_the_permits_once() -> None:
 # --- the line
 
 
-def line(*steps: Step) -> tuple[Line, list[tuple[str, str]]]:
+def line(*steps: Step) -> tuple[Pipeline, list[tuple[str, str]]]:
     """With what has failed, and the kind of its error."""
     failed: list[tuple[str, str]] = []
 
@@ -121,7 +121,7 @@ def line(*steps: Step) -> tuple[Line, list[tuple[str, str]]]:
         own.ended = True
         failed.append((own.lease.job, type(error).__name__))
 
-    return Line(steps, fail), failed
+    return Pipeline(steps, fail), failed
 
 
 def test_a_group_is_what_waits_when_the_device_can_take_it() -> None:
@@ -210,7 +210,7 @@ def test_what_cannot_be_ended_keeps_no_place(caplog: pytest.LogCaptureFixture) -
     def failed(*_: object) -> None:
         raise OSError
 
-    own = Line([Step("read", do, 1, 1)], failed)
+    own = Pipeline([Step("read", do, 1, 1)], failed)
     for name in "abc":
         own.put(work(name))
     own.close()

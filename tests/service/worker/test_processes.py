@@ -19,7 +19,7 @@ from quod.errors import InputError
 from quod.service.encoding import decode_error, decode_frame, encode_error
 from quod.service.errors import KeyTooLargeError, NotFoundError, UnavailableError
 from quod.service.logs import LineFormatter
-from quod.service.queue import Job, JobState, Lease, Outcome, Spool
+from quod.service.queue import BlobStore, Job, JobState, Lease, Outcome
 from quod.service.worker.pools.pool import Stage, StageRecord, WorkerState, WorkerStatus
 from quod.service.worker.pools.processes import ProcessPool
 from quod.service.worker.process.channel import Answer, Channel, parts_of
@@ -318,7 +318,7 @@ def test_stages_are_told_before_a_work_is_given_back(end: str, tmp_path: Path) -
     """Else it would count as being at the device, whoever had it next."""
     channel = Told()
     records = Records(channel, lambda: 1)  # type: ignore[arg-type]
-    jobs = RemoteJobs(channel, Spool(tmp_path / "spool"), 3.0, records)  # type: ignore[arg-type]
+    jobs = RemoteJobs(channel, BlobStore(tmp_path / "spool"), 3.0, records)  # type: ignore[arg-type]
     lease = Lease("1-0", 0, 1, 1, "k", "ann", "", 0, None, 1)
     records.add(StageRecord("w", "1-0", 0, "k", Stage.UPLOAD, 0.0, 1.0))
     getattr(jobs, end)(

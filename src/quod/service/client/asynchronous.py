@@ -71,9 +71,11 @@ class AsyncClient(wire.Connection):
         """Wait up to `timeout` seconds for the end of a job; return its current state."""
         limit = wire.limit_of(timeout)
         while True:
-            found = await self._do(wire.await_proof(job, min(wire.left(limit), wire.WAIT_SECONDS)))
-            if found.state.ended or wire.left(limit) <= 0:
-                return found
+            remote_job = await self._do(
+                wire.await_proof(job, min(wire.left(limit), wire.WAIT_SECONDS))
+            )
+            if remote_job.state.ended or wire.left(limit) <= 0:
+                return remote_job
 
     async def watch(self, job: str, after: int = 0) -> AsyncGenerator[Event, None]:
         """Yield events of a job from number `after` + 1 on, until its end.
@@ -86,7 +88,7 @@ class AsyncClient(wire.Connection):
             async for event in events:
                 yield call.read(event)
         except grpc.RpcError as error:
-            raise wire.told(error, self._address) from None
+            raise wire.error_of_call(error, self._address) from None
         finally:
             events.cancel()
 
@@ -137,4 +139,4 @@ class AsyncClient(wire.Connection):
         try:
             return call.read(await self._calls[call.name](request, metadata=self._metadata))
         except grpc.RpcError as error:
-            raise wire.told(error, self._address) from None
+            raise wire.error_of_call(error, self._address) from None

@@ -50,10 +50,10 @@ class ProofRequest:
         if count != 1:
             raise InputError(f"give one of wtns, path and inputs, not {count} of them")
         kind = _SOURCES[self.source]
-        for one in self.witnesses:
-            if not isinstance(one, kind):
+        for witness in self.witnesses:
+            if not isinstance(witness, kind):
                 expected = kind.__name__.lower()
-                raise InputError(f"{self.source} must be {expected}, not {shown_kind(one)}")
+                raise InputError(f"{self.source} must be {expected}, not {shown_kind(witness)}")
 
     @property
     def witnesses(self) -> list[Any]:

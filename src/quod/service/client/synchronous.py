@@ -71,9 +71,9 @@ class Client(wire.Connection):
         """Wait up to `timeout` seconds for the end of a job; return its current state."""
         limit = wire.limit_of(timeout)
         while True:
-            found = self._do(wire.await_proof(job, min(wire.left(limit), wire.WAIT_SECONDS)))
-            if found.state.ended or wire.left(limit) <= 0:
-                return found
+            remote_job = self._do(wire.await_proof(job, min(wire.left(limit), wire.WAIT_SECONDS)))
+            if remote_job.state.ended or wire.left(limit) <= 0:
+                return remote_job
 
     def watch(self, job: str, after: int = 0) -> Generator[Event, None, None]:
         """Yield events of a job from number `after` + 1 on, until its end.
@@ -86,7 +86,7 @@ class Client(wire.Connection):
             for event in events:
                 yield call.read(event)
         except grpc.RpcError as error:
-            raise wire.told(error, self._address) from None
+            raise wire.error_of_call(error, self._address) from None
         finally:
             events.cancel()
 
@@ -137,4 +137,4 @@ class Client(wire.Connection):
         try:
             return call.read(self._calls[call.name](request, metadata=self._metadata))
         except grpc.RpcError as error:
-            raise wire.told(error, self._address) from None
+            raise wire.error_of_call(error, self._address) from None

@@ -161,8 +161,8 @@ def metadata(token: str | None) -> tuple[tuple[str, str], ...]:
     """
     if token is None:
         return ()
-    given: object = token
-    if not isinstance(given, str) or not (given.isascii() and given.isprintable() and given):
+    text: object = token
+    if not isinstance(text, str) or not (text.isascii() and text.isprintable() and text):
         raise InputError("a token is printable text")
     return (("authorization", f"Bearer {token}"),)
 
@@ -191,15 +191,15 @@ def channel(library: Any, address: object, certificate: object) -> Any:
     return library.secure_channel(address, grpc.ssl_channel_credentials(authority), _OPTIONS)
 
 
-def told(error: Any, address: str) -> QuodError:
+def error_of_call(error: Any, address: str) -> QuodError:
     """Convert the error of a call to the server at `address`."""
     try:
         status = rpc_status.from_call(error)
     except ValueError:
         status = None
-    found = None if status is None else _refusal(error.code().name, status)
-    if found is not None:
-        return error_of(found)
+    refusal = None if status is None else _refusal(error.code().name, status)
+    if refusal is not None:
+        return error_of(refusal)
     code, message = error.code(), " ".join((error.details() or "").split())
     if code in _NO_ANSWER:
         # The text before the last colon describes gRPC's connection attempts.
@@ -241,10 +241,10 @@ def bound(channel: Any, call: RemoteCall) -> Callable[..., Any]:
         if call.response_streams
         else channel.stream_unary if call.request_streams else channel.unary_unary
     )  # fmt: skip
-    found: Callable[..., Any] = make(
+    multi_callable: Callable[..., Any] = make(
         call.path, request_serializer=call.write_request, response_deserializer=call.read_response
     )
-    return found
+    return multi_callable
 
 
 def limit_of(timeout: float | None) -> float:

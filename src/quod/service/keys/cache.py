@@ -109,9 +109,9 @@ class KeyCache(Generic[Held, Ready]):
         """
         end = None if timeout is None else time.monotonic() + _seconds(timeout)
         with self._changed:
-            found = self._grant(key)
-        if found is not None:
-            return found
+            granted = self._grant(key)
+        if granted is not None:
+            return granted
         # Called without the lock, as it may read a file.
         needs = self._loader.needs(key)
         for tier in _BUDGETED:
@@ -242,14 +242,14 @@ class KeyCache(Generic[Held, Ready]):
                 self._check_open()
                 if cancellation is not None:
                     cancellation.check(f"waiting for the key {load.key}")
-                left = None if end is None else end - time.monotonic()
-                if left is not None and left <= 0:
+                remaining_seconds = None if end is None else end - time.monotonic()
+                if remaining_seconds is not None and remaining_seconds <= 0:
                     raise KeysBusyError(
                         f"the key {load.key} could not be loaded in time: other keys are in use or "
                         "come before it",
                         retry_seconds=_RETRY_SECONDS,
                     )
-                self._changed.wait(left)
+                self._changed.wait(remaining_seconds)
         except BaseException:
             if load.done and load.error is None:
                 # Ctrl-C arrived after the lease was granted.
@@ -278,16 +278,18 @@ class KeyCache(Generic[Held, Ready]):
         self._changed.notify_all()
 
     def _entry(self, key: str) -> _Entry[Held, Ready]:
-        found = self._entries.get(key)
-        if found is None:
+        entry = self._entries.get(key)
+        if entry is None:
             if len(self._entries) >= _MOST_KNOWN:
-                known = [
-                    name for name, one in self._entries.items() if not self._is_used(name, one)
+                unused_keys = [
+                    name
+                    for name, cached in self._entries.items()
+                    if not self._is_used(name, cached)
                 ]
-                for name in known:
+                for name in unused_keys:
                     del self._entries[name]
-            found = self._entries[key] = _Entry()
-        return found
+            entry = self._entries[key] = _Entry()
+        return entry
 
     def _is_used(self, key: str, entry: _Entry[Held, Ready]) -> bool:
         return entry.held is not None or entry.loading or key in self._loads
@@ -379,8 +381,10 @@ class KeyCache(Generic[Held, Ready]):
         return {tier: load.needs.bytes(tier) - entry.bytes(tier) for tier in _BUDGETED}
 
     def _lacking(self, load: _Load) -> dict[Tier, int]:
-        more = self._more(load)
-        return {tier: self._used[tier] + more[tier] - self._budgets[tier] for tier in _BUDGETED}
+        load_bytes = self._more(load)
+        return {
+            tier: self._used[tier] + load_bytes[tier] - self._budgets[tier] for tier in _BUDGETED
+        }
 
     def _has_room(self, load: _Load) -> bool:
         """Report whether a load fits after evicting all keys that are not leased."""
@@ -403,11 +407,11 @@ class KeyCache(Generic[Held, Ready]):
                 if self._lacking(load)[tier] <= 0:
                     break
                 if entry.bytes(tier):
-                    found, freed = self._detach(entry, to_host=tier is Tier.DEVICE)
-                    gone.append(found)
+                    values, freed = self._detach(entry, to_host=tier is Tier.DEVICE)
+                    gone.append(values)
                     self._take_back(freed)
-        for tier, more in self._more(load).items():
-            self._used[tier] += more
+        for tier, load_bytes in self._more(load).items():
+            self._used[tier] += load_bytes
         return gone
 
     def _load(

@@ -39,7 +39,7 @@ class RegisteredCalculators:
         self._limits = WitnessLimits() if limits is None else limits
         self._most = whole_number("the most calculators", most, 1)
         self._lock = threading.Lock()
-        self._kept: OrderedDict[str, _Place] = OrderedDict()
+        self._kept: OrderedDict[str, _CalculatorSlot] = OrderedDict()
         keys = list(dict.fromkeys(checked_list("the keys of the start", warm)))
         for key in keys:
             checked_name("a key", key)
@@ -71,7 +71,7 @@ class RegisteredCalculators:
     def _of(self, key: str) -> WitnessCalculator:
         identity = self._repository.resolve(key)
         with self._lock:
-            place = self._kept.setdefault(identity, _Place())
+            place = self._kept.setdefault(identity, _CalculatorSlot())
             self._kept.move_to_end(identity)
             while len(self._kept) > self._most:
                 self._kept.popitem(last=False)
@@ -97,7 +97,7 @@ class RegisteredCalculators:
         )  # fmt: skip
 
 
-class _Place:
+class _CalculatorSlot:
     """The slot of a key's calculator, filled on first use."""
 
     def __init__(self) -> None:

@@ -60,10 +60,10 @@ class Folder:
     def has(self, name: str, folder: Folder) -> bool:
         """Report whether `folder` is the entry `name` of this folder."""
         try:
-            found = os.stat(name, dir_fd=self.descriptor, follow_symlinks=False)
+            status = os.stat(name, dir_fd=self.descriptor, follow_symlinks=False)
         except FileNotFoundError:
             return False
-        return os.path.samestat(found, os.fstat(folder.descriptor))
+        return os.path.samestat(status, os.fstat(folder.descriptor))
 
     def make(self, name: str) -> None:
         """Create a subfolder with mode 0755."""
@@ -168,25 +168,25 @@ def pieces(
     descriptor: int, most: int | None = None, stop: Callable[[], None] = lambda: None
 ) -> Iterator[bytes]:
     """Read a file in chunks, at most `most` bytes; calls `stop` before each chunk."""
-    left = most
-    while left is None or left > 0:
+    remaining = most
+    while remaining is None or remaining > 0:
         stop()
-        piece = os.read(descriptor, _PIECE if left is None else min(_PIECE, left))
+        piece = os.read(descriptor, _PIECE if remaining is None else min(_PIECE, remaining))
         if not piece:
             return
-        left = None if left is None else left - len(piece)
+        remaining = None if remaining is None else remaining - len(piece)
         yield piece
 
 
 def write_all(descriptor: int, content: bytes) -> None:
     """Write all bytes to a descriptor."""
-    rest = memoryview(content)
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]
+    unwritten = memoryview(content)
+    while unwritten:
+        unwritten = unwritten[os.write(descriptor, unwritten) :]
 
 
 @contextmanager
-def told(path: str) -> Iterator[None]:
+def as_output_error(path: str) -> Iterator[None]:
     """Convert OSError to OutputError while a repository is written to."""
     try:
         yield

@@ -32,8 +32,8 @@ class Needs:
 
     def parts(self, tier: Tier, *, ready: bool = True) -> dict[str, int]:
         """Return the parts in a tier, for a ready key or one that is only held."""
-        found = dict(self.held) if tier is Tier.HOST else {}
-        return found | (dict(self.ready) if ready and tier is self.tier else {})
+        sizes = dict(self.held) if tier is Tier.HOST else {}
+        return sizes | (dict(self.ready) if ready and tier is self.tier else {})
 
     def bytes(self, tier: Tier, *, ready: bool = True) -> int:
         """Return the sum of `parts`."""

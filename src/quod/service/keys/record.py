@@ -104,8 +104,8 @@ def parse_record(data: bytes, path: str, identity: str) -> KeyRecord:
     if document.get("format") != FORMAT:
         refuse(f"is not of format {FORMAT}, which this Quod reads")
     files = document.pop("files", None)
-    known = {"format", "protocol", "registered", "curve", "insecure", *_COUNTS}
-    if set(document) != known or not isinstance(files, dict):
+    field_names = {"format", "protocol", "registered", "curve", "insecure", *_COUNTS}
+    if set(document) != field_names or not isinstance(files, dict):
         refuse("does not have the fields of a record")
     if not {ZKEY, VERIFICATION_KEY} <= set(files) <= set(FILES):
         refuse("does not name the files of a key")
@@ -117,17 +117,17 @@ def parse_record(data: bytes, path: str, identity: str) -> KeyRecord:
         refuse("is of a protocol that is not groth16")
     if not all(_is_count(count) for count in counts.values()):
         refuse("has a field that is no count")
-    found: dict[str, FileRecord] = {}
+    file_records: dict[str, FileRecord] = {}
     for name, fields in files.items():
         if not isinstance(fields, dict) or set(fields) != {"sha256", *_NUMBERS_OF_A_FILE}:
             refuse(f"does not have the fields of a file for {name}")
         numbers = [fields[number] for number in _NUMBERS_OF_A_FILE]
         if not is_identity(fields["sha256"]) or not all(map(_is_count, numbers)):
             refuse(f"has no digest, size, time and inode of {name}")
-        found[name] = FileRecord(fields["sha256"], *numbers)
-    if found[ZKEY].sha256 != identity:
+        file_records[name] = FileRecord(fields["sha256"], *numbers)
+    if file_records[ZKEY].sha256 != identity:
         refuse("is the record of another key than its folder is named after")
-    return KeyRecord(identity=identity, files=found, **texts, **counts)
+    return KeyRecord(identity=identity, files=file_records, **texts, **counts)
 
 
 def _is_count(value: object) -> bool:

@@ -93,10 +93,10 @@ def _write(folder: Folder, name: str, content: bytes) -> FileRecord:
 
 
 def _check_same(key: VerifyingKey, path: Path, zkey: Path) -> None:
-    given = read_verification_key(path)
+    supplied_key = read_verification_key(path)
     names = ("curve", "alpha_g1", "beta_g2", "gamma_g2", "delta_g2")
-    if any(getattr(given, name) != getattr(key, name) for name in names) or (
-        tuple(given.ic) != key.ic
+    if any(getattr(supplied_key, name) != getattr(key, name) for name in names) or (
+        tuple(supplied_key.ic) != key.ic
     ):
         raise MismatchError(
             f"is not the verifying key of {file_path(zkey)}; leave it out, and it is written",

@@ -22,7 +22,7 @@ from quod.errors import InputError, QuodError
 from quod.formats.source import Path
 from quod.frozen import frozen, replace
 from quod.service.errors import AlreadyExistsError, KeyChangedError, NotFoundError
-from quod.service.keys.folder import Folder, pieces, told
+from quod.service.keys.folder import Folder, as_output_error, pieces
 from quod.service.keys.names import KeyName, is_identity, parse_name
 from quod.service.keys.record import (
     MOST_BYTES,
@@ -69,12 +69,12 @@ class KeyRepository:
     """
 
     def __init__(self, folder: Path, *, create: bool = False) -> None:
-        own = file_path(folder)
-        if "\0" in own or not own.isprintable():
-            raise InputError(f"the folder of a repository cannot be {shown(own)}")
-        self.path = os.path.abspath(own)
+        root_path = file_path(folder)
+        if "\0" in root_path or not root_path.isprintable():
+            raise InputError(f"the folder of a repository cannot be {shown(root_path)}")
+        self.path = os.path.abspath(root_path)
         if flag("create", create):
-            with told(own):
+            with as_output_error(root_path):
                 os.makedirs(self.path, 0o755, exist_ok=True)
                 with Folder.at(self.path) as root:
                     for name in (_KEYS, _NAMES, _INCOMING):
@@ -105,21 +105,21 @@ class KeyRepository:
 
     def names(self) -> dict[str, str]:
         """Return the identity of each name, without damaged names."""
-        found: dict[str, str] = {}
+        identities: dict[str, str] = {}
         with self._inner(_NAMES) as folder:
             for name in folder.names():
                 with suppress(QuodError):
-                    found[name] = self._pointed_to(parse_name(name))
-        return found
+                    identities[name] = self._pointed_to(parse_name(name))
+        return identities
 
     def listing(self) -> list[ListedKey]:
         """Return all keys by identity, each checked as by `check`."""
         with self._inner(_KEYS) as keys:
             identities = [name for name in keys.names() if is_identity(name)]
         names = self.names()
-        found = []
+        listed_keys = []
         for identity in identities:
-            own = tuple(name for name, target in names.items() if target == identity)
+            key_names = tuple(name for name, target in names.items() if target == identity)
             record, problem = None, ""
             try:
                 record = self.check(identity)
@@ -127,8 +127,8 @@ class KeyRepository:
                 continue
             except QuodError as error:
                 problem = str(error)
-            found.append(ListedKey(identity, own, record, problem))
-        return found
+            listed_keys.append(ListedKey(identity, key_names, record, problem))
+        return listed_keys
 
     def check(self, key: str, *, deep: bool = False) -> KeyRecord:
         """Check that a key's files have not changed since registration; return its record.
@@ -146,19 +146,19 @@ class KeyRepository:
             if now == record.files:
                 return record
             record = replace(record, files=now)
-            with told(self.path), self._locked():
+            with as_output_error(self.path), self._locked():
                 folder.replace(RECORD, record.to_toml().encode(), f".{RECORD}")
             return record
 
     def problems(self) -> list[str]:
         """Return other problems of the folder, one line each."""
-        found = [
+        messages = [
             f"{name}: left by a registration that was cut off; the next `quod keys add` deletes it"
             for name in self._cut_off(delete=False)
         ]
         with self._inner(_KEYS) as keys, self._inner(_NAMES) as names:
             there = set(keys.names())
-            found += [
+            messages += [
                 f"{shown(name)} in {_KEYS}: is no key; take it away"
                 for name in sorted(there)
                 if not is_identity(name)
@@ -168,10 +168,10 @@ class KeyRepository:
                     continue
                 try:
                     if self._pointed_to(parse_name(name)) not in there:
-                        found.append(f"{name}: points to a key that is not there; remove it")
+                        messages.append(f"{name}: points to a key that is not there; remove it")
                 except QuodError as error:
-                    found.append(f"{shown(name)} in {_NAMES}: {error}")
-        return found
+                    messages.append(f"{shown(name)} in {_NAMES}: {error}")
+        return messages
 
     # --- changes
 
@@ -198,25 +198,25 @@ class KeyRepository:
 
         with self._incoming() as folder:
             record = fill(folder, zkey, verification_key, wasm, allow_insecure)
-            with told(self.path), self._locked(), self._inner(_KEYS) as keys:
+            with as_output_error(self.path), self._locked(), self._inner(_KEYS) as keys:
                 for name in wanted:
                     self._check_free(name, record.identity, move)
-                known = self._sound(record.identity)
-                if known is None:
+                existing = self._sound(record.identity)
+                if existing is None:
                     self._put(folder, keys, record.identity)
-                elif not _has_wasm_of(known, record):
+                elif not _has_wasm_of(existing, record):
                     raise AlreadyExistsError(
                         f"the key {record.identity} is there with another witness calculator, or "
                         "without one; remove it first"
                     )
                 for name in wanted:
                     self._point(name, record.identity)
-        return known or record
+        return existing or record
 
     def point(self, name: str, key: str, *, move: bool = False) -> None:
         """Point a name to a key; raises AlreadyExistsError if it is taken and `move` is false."""
         wanted, move = parse_name(name), flag("move", move)
-        with told(self.path), self._locked():
+        with as_output_error(self.path), self._locked():
             identity = self.resolve(key)
             self._check_free(wanted, identity, move)
             self._point(wanted, identity)
@@ -226,22 +226,22 @@ class KeyRepository:
 
         Keys already loaded from its files are not affected.
         """
-        with told(self.path), self._locked(), self._inner(_KEYS) as keys:
+        with as_output_error(self.path), self._locked(), self._inner(_KEYS) as keys:
             identity = self.resolve(key) if is_identity(key) else self._pointed_to(parse_name(key))
-            own = [name for name, target in self.names().items() if target == identity]
-            names = own if is_identity(key) else [str(parse_name(key))]
+            key_names = [name for name, target in self.names().items() if target == identity]
+            names = key_names if is_identity(key) else [str(parse_name(key))]
             with self._inner(_NAMES) as folder:
                 for name in names:
                     folder.delete(name)
                 folder.sync()
-            gone = names == own
+            gone = names == key_names
             if gone:
                 self._take_away(keys, identity)
         return Removed(identity, tuple(names), gone)
 
     def clean(self) -> list[str]:
         """Delete leftovers of interrupted registrations; return their names."""
-        with told(self.path):
+        with as_output_error(self.path):
             return self._cut_off(delete=True)
 
     # --- content
@@ -335,7 +335,7 @@ class KeyRepository:
     def _incoming(self) -> Iterator[Folder]:
         """A new locked folder for a key; deleted at the end unless it was moved."""
         name = secrets.token_hex(16)
-        with told(self.path):
+        with as_output_error(self.path):
             self.clean()
             with self._inner(_INCOMING) as incoming:
                 with self._locked():
@@ -351,13 +351,13 @@ class KeyRepository:
 
     def _cut_off(self, *, delete: bool) -> list[str]:
         """Find unlocked folders in incoming and unfinished names; with `delete`, delete them."""
-        found = []
+        unfinished = []
         try:
             with (
                 self._locked(), self._inner(_INCOMING) as incoming, self._inner(_NAMES) as names
             ):  # fmt: skip
                 for name in filter(_is_unfinished, names.names()):
-                    found.append(name)
+                    unfinished.append(name)
                     if delete:
                         names.delete(name)
                 for name in incoming.names():
@@ -368,10 +368,10 @@ class KeyRepository:
                     with suppress(FileNotFoundError):
                         if delete:
                             incoming.delete(name)
-                        found.append(name)
+                        unfinished.append(name)
         except FileNotFoundError:
             return []
-        return found
+        return unfinished
 
     def _sound(self, identity: str) -> KeyRecord | None:
         """The record of an existing, unchanged key, or None."""
@@ -410,10 +410,10 @@ class KeyRepository:
 
     def _check_free(self, name: KeyName, identity: str, move: bool) -> None:
         with suppress(NotFoundError):
-            found = self._pointed_to(name)
-            if found != identity and not move:
+            current = self._pointed_to(name)
+            if current != identity and not move:
                 raise AlreadyExistsError(
-                    f"{name} is the name of the key {found}; choose another, or move it (--move)"
+                    f"{name} is the name of the key {current}; choose another, or move it (--move)"
                 )
 
     def _point(self, name: KeyName, identity: str) -> None:
@@ -421,8 +421,8 @@ class KeyRepository:
             folder.replace(str(name), f"{identity}\n".encode(), f".{name}")
 
 
-def _has_wasm_of(known: KeyRecord, other: KeyRecord) -> bool:
-    there, wanted = known.files.get(WASM), other.files.get(WASM)
+def _has_wasm_of(existing: KeyRecord, other: KeyRecord) -> bool:
+    there, wanted = existing.files.get(WASM), other.files.get(WASM)
     return wanted is None or (there is not None and there.sha256 == wanted.sha256)
 
 
@@ -491,10 +491,10 @@ def _check_status(folder: Folder, name: str, expected: FileRecord, status: os.st
         )
 
 
-def _check_digest(folder: Folder, name: str, expected: FileRecord, found: str) -> None:
-    if found != expected.sha256:
+def _check_digest(folder: Folder, name: str, expected: FileRecord, actual: str) -> None:
+    if actual != expected.sha256:
         raise KeyChangedError(
-            f"has the SHA-256 {found}, and {expected.sha256} was registered; register the key "
+            f"has the SHA-256 {actual}, and {expected.sha256} was registered; register the key "
             "again (quod keys add)",
             path=folder.file_path(name),
         )

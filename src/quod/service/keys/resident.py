@@ -51,7 +51,7 @@ class ResidentKeys:
     ) -> None:
         self.repository = repository
         host = whole_number_or_none("host_bytes", host_bytes, 0)
-        own = whole_number_or_none("device_bytes", device_bytes, 0)
+        device_budget = whole_number_or_none("device_bytes", device_bytes, 0)
         of_host = whole_number("of_host", of_host, 1)
         of_device = whole_number("of_device", of_device, 1)
         self.device = resolve_device(device)
@@ -59,13 +59,13 @@ class ResidentKeys:
             host = int(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * _HOST_SHARE)
             host //= of_host
         if in_host_memory(self.device):
-            own = 0
-        elif own is None:
-            own = self.device.memory_budget // of_device
+            device_budget = 0
+        elif device_budget is None:
+            device_budget = self.device.memory_budget // of_device
         lanes = whole_number_or_none("lanes", lanes, 1, MOST_LANES)
         together = whole_number_or_none("together", together, 1, MOST)
-        loader = Groth16Loader(repository, self.device, own, lanes, together)
-        budgets = {Tier.HOST: host, Tier.DEVICE: own}
+        loader = Groth16Loader(repository, self.device, device_budget, lanes, together)
+        budgets = {Tier.HOST: host, Tier.DEVICE: device_budget}
         self._cache: KeyCache[Zkey, ProvingKey] = KeyCache(loader, budgets)
 
     def lease(self, key: str, *, timeout: float | None = None) -> Lease[ProvingKey]:

@@ -39,11 +39,11 @@ class RemoteCall:
 
 
 def _calls() -> dict[str, RemoteCall]:
-    found = {}
+    calls_by_name = {}
     for method in _SERVICE.methods:
         request: type[Message] = message_factory.GetMessageClass(method.input_type)
         response: type[Message] = message_factory.GetMessageClass(method.output_type)
-        found[method.name] = RemoteCall(
+        calls_by_name[method.name] = RemoteCall(
             method.name,
             f"/{SERVICE}/{method.name}",
             bool(method.client_streaming),
@@ -54,7 +54,7 @@ def _calls() -> dict[str, RemoteCall]:
             response.SerializeToString,
             response.FromString,
         )
-    return found
+    return calls_by_name
 
 
 CALLS: Final = _calls()

@@ -34,9 +34,9 @@ def generate(folder: str | os.PathLike[str]) -> None:
     if protoc.main(["protoc", *arguments, *outputs, f"{PACKAGE}/quod.proto"]):
         raise RuntimeError("protoc failed; see its message above")
     for name in GENERATED:
-        made = top / PACKAGE / name
-        (out / name).write_text(_HEADER + made.read_text())
-        made.unlink()
+        module_path = top / PACKAGE / name
+        (out / name).write_text(_HEADER + module_path.read_text())
+        module_path.unlink()
     for inner in (PACKAGE, "quod/service", "quod", ""):
         (top / inner).rmdir()
 

@@ -34,8 +34,8 @@ def timestamp(seconds: float | None) -> Timestamp | None:
     """Convert seconds since 1970, to the microsecond, which is a float's precision."""
     if seconds is None:
         return None
-    whole, rest = divmod(round(seconds * 1e6), 1_000_000)
-    return Timestamp(seconds=whole, nanos=rest * 1000)
+    whole_seconds, microseconds = divmod(round(seconds * 1e6), 1_000_000)
+    return Timestamp(seconds=whole_seconds, nanos=microseconds * 1000)
 
 
 def seconds_of(message: Timestamp | Duration) -> float:
@@ -47,8 +47,8 @@ def seconds_of(message: Timestamp | Duration) -> float:
 
 def duration(seconds: float | None) -> Duration | None:
     """Convert seconds to a duration, to the microsecond."""
-    found = timestamp(seconds)
-    return None if found is None else Duration(seconds=found.seconds, nanos=found.nanos)
+    stamp = timestamp(seconds)
+    return None if stamp is None else Duration(seconds=stamp.seconds, nanos=stamp.nanos)
 
 
 def time_of(message: Message, name: str) -> float | None:

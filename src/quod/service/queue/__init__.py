@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from quod.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from quod.service.queue.blob_store import Spool as Spool
+    from quod.service.queue.blob_store import BlobStore as BlobStore
     from quod.service.queue.clock import Clock as Clock
     from quod.service.queue.job_queue import JobQueue as JobQueue
     from quod.service.queue.limits import Limits as Limits

@@ -35,7 +35,7 @@ RETRY_SECONDS_OF_A_FULL_DISK = 30.0
 _syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
 
 
-class SpoolWriter:
+class BlobWriter:
     """A writer of one payload in chunks."""
 
     def __init__(self, name: str, descriptor: int) -> None:
@@ -48,13 +48,13 @@ class SpoolWriter:
         """Append bytes, a bytearray or a memoryview; raises InputError for any other type."""
         if not isinstance(piece, (bytes, bytearray, memoryview)):
             raise InputError(f"a payload is written as bytes, not as {shown_kind(piece)}")
-        rest = memoryview(piece).cast("B")
-        self.bytes += len(rest)
-        while rest:
-            rest = rest[os.write(self._descriptor, rest) :]
+        unwritten = memoryview(piece).cast("B")
+        self.bytes += len(unwritten)
+        while unwritten:
+            unwritten = unwritten[os.write(self._descriptor, unwritten) :]
 
 
-class Spool:
+class BlobStore:
     """The folder of payloads: the folder has mode 0700, its files 0600.
 
     Raises InputError if another user owns the folder or has access to it, OutputError if it cannot
@@ -62,19 +62,20 @@ class Spool:
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
-        own = self.path = os.path.abspath(file_path(folder))
+        folder_path = self.path = os.path.abspath(file_path(folder))
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
             with suppress(FileExistsError):
-                os.mkdir(own, 0o700)
-            self._descriptor = os.open(own, flags)
+                os.mkdir(folder_path, 0o700)
+            self._descriptor = os.open(folder_path, flags)
         except OSError as error:
-            raise _told(error) from None
-        found = os.fstat(self._descriptor)
-        if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
+            raise _queue_error(error) from None
+        status = os.fstat(self._descriptor)
+        if status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o077:
             os.close(self._descriptor)
             raise InputError(
-                "is not a folder for this user alone; give it mode 0700 and this owner", path=own
+                "is not a folder for this user alone; give it mode 0700 and this owner",
+                path=folder_path,
             )
         self._lock = threading.Lock()
         self._unsynced = False
@@ -103,14 +104,14 @@ class Spool:
         """
         flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
         sizes = {secrets.token_hex(16): 0 for _ in payloads}
-        own = {*sizes, *(f".{name}" for name in sizes)}
+        file_names = {*sizes, *(f".{name}" for name in sizes)}
         with self._lock:
-            self._writing |= own
+            self._writing |= file_names
         try:
             for name, payload in zip(sizes, payloads, strict=True):
                 descriptor = os.open(f".{name}", flags, 0o600, dir_fd=self._descriptor)
                 try:
-                    writer = SpoolWriter(name, descriptor)
+                    writer = BlobWriter(name, descriptor)
                     for piece in payload_pieces(payload):
                         writer.write(piece)
                     sizes[name] = writer.bytes
@@ -127,19 +128,19 @@ class Spool:
                 self._unsynced = True
                 self._written |= sizes
         except BaseException as error:
-            for name in own:
+            for name in file_names:
                 with suppress(OSError):
                     os.unlink(name, dir_fd=self._descriptor)
             if isinstance(error, OSError):
-                raise _told(error) from None
+                raise _queue_error(error) from None
             raise
         finally:
             with self._lock:
-                self._writing -= own
+                self._writing -= file_names
         return list(sizes)
 
     @contextmanager
-    def writing(self) -> Iterator[SpoolWriter]:
+    def writing(self) -> Iterator[BlobWriter]:
         """Write a payload in chunks; delete it if the block raises."""
         name = secrets.token_hex(16)
         temporary = f".{name}"
@@ -149,7 +150,7 @@ class Spool:
             flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
             descriptor = os.open(temporary, flags, 0o600, dir_fd=self._descriptor)
             try:
-                writer = SpoolWriter(name, descriptor)
+                writer = BlobWriter(name, descriptor)
                 yield writer
                 os.fsync(descriptor)
             finally:
@@ -162,7 +163,7 @@ class Spool:
             with suppress(OSError):
                 os.unlink(temporary, dir_fd=self._descriptor)
             if isinstance(error, OSError):
-                raise _told(error) from None
+                raise _queue_error(error) from None
             raise
         finally:
             with self._lock:
@@ -175,8 +176,8 @@ class Spool:
         discarded, NotFoundError if another process has deleted it as an orphan.
         """
         with self._lock:
-            known = name in self._written
-        if known and self._bytes(name) < 0:
+            is_written = name in self._written
+        if is_written and self._bytes(name) < 0:
             raise NotFoundError("the payload is not in the spool any more; send it again")
         with self._lock:
             if name not in self._written or name in self._offered:
@@ -208,7 +209,7 @@ class Spool:
                 os.fsync(self._descriptor)
             except OSError as error:
                 self._unsynced = True
-                raise _told(error) from None
+                raise _queue_error(error) from None
 
     def open(self, name: str) -> BinaryIO:
         """Open a payload for reading; the file stays readable if its job ends meanwhile.
@@ -250,12 +251,12 @@ class Spool:
             done.wait()
 
     def _discard_all(self) -> None:
-        while (found := self._discarded.get()) is not None:
-            if isinstance(found, threading.Event):
-                found.set()
+        while (batch := self._discarded.get()) is not None:
+            if isinstance(batch, threading.Event):
+                batch.set()
                 continue
             try:
-                self.discard(found)
+                self.discard(batch)
             except OSError:
                 # The next start or sweep deletes them.
                 _log.exception("payloads of ended jobs could not be deleted")
@@ -267,9 +268,13 @@ class Spool:
         writing a file, so a file counts only once its size was the same `patience` seconds ago.
         """
         with self._lock:
-            own = self._writing | self._written.keys()
-        found = [(name, self._bytes(name)) for name in os.listdir(self._descriptor)]
-        self._seen = {one: self._seen.get(one, now) for one in found if one[0] not in own}
+            files_in_use = self._writing | self._written.keys()
+        files_and_sizes = [(name, self._bytes(name)) for name in os.listdir(self._descriptor)]
+        self._seen = {
+            file_and_size: self._seen.get(file_and_size, now)
+            for file_and_size in files_and_sizes
+            if file_and_size[0] not in files_in_use
+        }
         return [name for (name, _), since in self._seen.items() if now - since >= patience]
 
     def _bytes(self, name: str) -> int:
@@ -301,7 +306,7 @@ def _is_name(value: object) -> bool:
     return isinstance(value, str) and _NAME.fullmatch(value) is not None
 
 
-def _told(error: OSError) -> Exception:
+def _queue_error(error: OSError) -> Exception:
     """Convert a disk error; the message has neither the content nor the file name."""
     if error.errno in _FULL:
         return StorageFullError(

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, Self, TypeVar, cast
 
 from quod.errors import InputError, QuodError, ServiceError
 from quod.service.errors import StorageFullError
-from quod.service.queue.blob_store import Spool
+from quod.service.queue.blob_store import BlobStore
 from quod.service.queue.clock import Clock
 from quod.service.queue.limits import Limits
 from quod.service.queue.operations import query
@@ -29,7 +29,7 @@ from quod.service.queue.operations.settle import Renewal, Report
 from quod.service.queue.operations.submit import Sized
 from quod.service.queue.operations.table import OPERATIONS
 from quod.service.queue.reaper import OPERATIONS as SWEEPING
-from quod.service.queue.reaper import Sweeper
+from quod.service.queue.reaper import Reaper
 from quod.service.queue.records import (
     Attempt,
     Event,
@@ -60,7 +60,7 @@ class JobQueue:
     """An open queue, created by `open_queue` and closed by `close` or a `with` block."""
 
     def __init__(
-        self, store: Store, spool: Spool, rules: Rules, sweep_seconds: float | None
+        self, store: Store, spool: BlobStore, rules: Rules, sweep_seconds: float | None
     ) -> None:
         self._store, self._spool, self._rules = store, spool, rules
         self._closing, self._closed = threading.Lock(), False
@@ -71,7 +71,7 @@ class JobQueue:
         self._writer = Writer(store, spool, operations)
         if store.shared:
             store.signals.subscribe(WORK, lambda _: self._writer.look())
-        self._sweeper = Sweeper(store, spool, rules, self._writer)
+        self._sweeper = Reaper(store, spool, rules, self._writer)
         try:
             self._sweeper.begin(sweep_seconds)
         except BaseException:
@@ -79,7 +79,7 @@ class JobQueue:
             raise
 
     @property
-    def spool(self) -> Spool:
+    def spool(self) -> BlobStore:
         """The blob store for payloads, which are written before their jobs are submitted."""
         return self._spool
 
@@ -126,8 +126,8 @@ class JobQueue:
         taken: called with each job by the writer thread before this process changes the job, so
             that a watcher subscribed there misses no event.
         """
-        given = self._sized(submissions)
-        call = Call("submit", given, partial(self._settle_payloads, given))
+        sized_submissions = self._sized(submissions)
+        call = Call("submit", sized_submissions, partial(self._settle_payloads, sized_submissions))
         if taken is not None:
             call.future.add_done_callback(partial(_tell_taken, taken))
         return self._writer.put(call)
@@ -203,11 +203,15 @@ class JobQueue:
         unsubscribe = self._store.signals.subscribe(topic, lambda _: woken.set())
         try:
             while True:
-                found, events = self._events(job, client, since, _MOST_LISTED)
-                left = limit - self._rules.clock.steady()
-                if found.state.ended or left <= 0 or (after is not None and events):
-                    return found, events
-                woken.wait(min(left, LOOK_AGAIN_SECONDS))
+                current_job, events = self._events(job, client, since, _MOST_LISTED)
+                remaining_seconds = limit - self._rules.clock.steady()
+                if (
+                    current_job.state.ended
+                    or remaining_seconds <= 0
+                    or (after is not None and events)
+                ):
+                    return current_job, events
+                woken.wait(min(remaining_seconds, LOOK_AGAIN_SECONDS))
                 woken.clear()
         finally:
             unsubscribe()
@@ -250,18 +254,22 @@ class JobQueue:
             Waits up to `wait` seconds for the first partition; the list may be empty after that.
         """
         checked_name("the worker", worker)
-        own = None
+        allowed_keys = None
         if keys is not None:
-            own = tuple({checked_name("a key", key) for key in checked_list("the keys", keys)})
-        request = Request(worker, own, whole_number("most", most, 1, _MOST_LEASES), chooser)
-        left = wait = checked_seconds("the time to wait", wait, zero=True)
+            allowed_keys = tuple(
+                {checked_name("a key", key) for key in checked_list("the keys", keys)}
+            )
+        request = Request(
+            worker, allowed_keys, whole_number("most", most, 1, _MOST_LEASES), chooser
+        )
+        remaining_seconds = wait = checked_seconds("the time to wait", wait, zero=True)
         limit = self._rules.clock.steady() + wait
         while True:
-            call = Call("claim", request, waits=left > 0)
-            found: Claimed = self._claimed(call, min(left, LOOK_AGAIN_SECONDS))
-            left = limit - self._rules.clock.steady()
-            if found.leases or left <= 0:
-                return found.leases
+            call = Call("claim", request, waits=remaining_seconds > 0)
+            claimed: Claimed = self._claimed(call, min(remaining_seconds, LOOK_AGAIN_SECONDS))
+            remaining_seconds = limit - self._rules.clock.steady()
+            if claimed.leases or remaining_seconds <= 0:
+                return claimed.leases
 
     def open_payload(self, lease: Lease) -> BinaryIO:
         """Open the payload of a leased job; raises NotFoundError once the job has ended."""
@@ -278,9 +286,11 @@ class JobQueue:
         cancellation.
         """
         checked_name("the stage", stage, empty=True)
-        own = tuple(_lease(lease) for lease in checked_list("the leases", leases))
-        found: list[ServiceError | None] = self._writer.do("renew", Renewal(own, stage))
-        return found
+        leases_to_renew = tuple(_lease(lease) for lease in checked_list("the leases", leases))
+        errors: list[ServiceError | None] = self._writer.do(
+            "renew", Renewal(leases_to_renew, stage)
+        )
+        return errors
 
     def finish(self, lease: Lease, result: bytes) -> Job:
         """Store the result of a partition; the job succeeds with its last partition.
@@ -298,18 +308,25 @@ class JobQueue:
     ) -> Callable[[], list[QuodError | None]]:
         """Begin to finish several partitions; the returned function waits for the outcome."""
         put: list[Future[Job | ServiceError] | QuodError] = []
-        for one in checked_list("the results", results):
+        for lease_and_result in checked_list("the results", results):
             try:
-                put.append(self._writer.put(self._finishing(*_pair(one))))
+                put.append(self._writer.put(self._finishing(*_pair(lease_and_result))))
             except QuodError as error:
                 put.append(error)
-        return lambda: [one if isinstance(one, QuodError) else _error_of(one) for one in put]
+        return lambda: [
+            result_or_error
+            if isinstance(result_or_error, QuodError)
+            else _error_of(result_or_error)
+            for result_or_error in put
+        ]
 
     def _finishing(self, lease: object, result: object) -> Call:
-        own, most = exact_bytes("the result", result), self.limits.result_bytes
-        if len(own) > most:
-            raise InputError(f"the result has {len(own)} bytes, and at most {most} are taken")
-        return Call("settle", Report(_lease(lease), Outcome.SUCCEEDED, own))
+        result_bytes, most = exact_bytes("the result", result), self.limits.result_bytes
+        if len(result_bytes) > most:
+            raise InputError(
+                f"the result has {len(result_bytes)} bytes, and at most {most} are taken"
+            )
+        return Call("settle", Report(_lease(lease), Outcome.SUCCEEDED, result_bytes))
 
     def fail(self, lease: Lease, code: str, message: str, *, retry: bool) -> Job:
         """Report a failed attempt; with `retry` the partition is retried.
@@ -395,29 +412,35 @@ class JobQueue:
     def _sized(self, submissions: Sequence[Submission]) -> list[Sized]:
         """Validate submissions and claim the payloads of all of them, or of none."""
         made_by = "write Submission(client, key, digest)"
-        given = [
-            instance("a submission", one, Submission, made_by)
-            for one in checked_list("the submissions", submissions)
+        checked_submissions = [
+            instance("a submission", submission, Submission, made_by)
+            for submission in checked_list("the submissions", submissions)
         ]
         offered: list[Sized] = []
         try:
-            for one in given:
-                if len(one.body) > self._store.most_body:
+            for submission in checked_submissions:
+                if len(submission.body) > self._store.most_body:
                     raise InputError(
-                        f"the body has {len(one.body)} bytes, and this queue takes up to "
+                        f"the body has {len(submission.body)} bytes, and this queue takes up to "
                         f"{self._store.most_body}; write it to the spool"
                     )
-                size = self._spool.offer(one.payload) if one.payload else len(one.body)
-                offered.append(Sized(one, size))
+                size = (
+                    self._spool.offer(submission.payload)
+                    if submission.payload
+                    else len(submission.body)
+                )
+                offered.append(Sized(submission, size))
         except QuodError:
-            self._spool.withdraw(one.submission.payload for one in offered)
+            self._spool.withdraw(sized.submission.payload for sized in offered)
             raise
-        self._sweeper.row_bytes += sum(len(one.body) for one in given)
+        self._sweeper.row_bytes += sum(len(submission.body) for submission in checked_submissions)
         return offered
 
-    def _settle_payloads(self, given: Sequence[Sized], error: BaseException) -> None:
+    def _settle_payloads(self, sized_submissions: Sequence[Sized], error: BaseException) -> None:
         """Keep payloads after a failed call that may have been committed; a sweep decides."""
-        payloads = [one.submission.payload for one in given if one.submission.payload]
+        payloads = [
+            sized.submission.payload for sized in sized_submissions if sized.submission.payload
+        ]
         (self._spool.discard if isinstance(error, StorageFullError) else self._spool.settle)(
             payloads
         )

@@ -8,12 +8,12 @@ import stat
 from pathlib import Path
 
 from quod.errors import InputError, OutputError
-from quod.service.queue.blob_store import Spool
+from quod.service.queue.blob_store import BlobStore
 from quod.service.queue.clock import Clock
 from quod.service.queue.job_queue import JobQueue
 from quod.service.queue.limits import Limits
 from quod.service.queue.operations.rules import Rules
-from quod.service.queue.reserved_space import Ballast
+from quod.service.queue.reserved_space import ReservedSpace
 from quod.service.queue.stores.store import Store
 from quod.service.queue.validation import checked_seconds
 from quod.validation import file_path
@@ -49,19 +49,19 @@ def open_queue(
     if database is not None:
         checked_database(database)
     _match("the schema", schema, _SCHEMA, "a name in lower case")
-    own = own_folder(Path(file_path(folder)))
-    ballast = Ballast(own / "ballast", limits.ballast_bytes)
+    queue_folder = own_folder(Path(file_path(folder)))
+    ballast = ReservedSpace(queue_folder / "ballast", limits.ballast_bytes)
     store: Store
     if database is None:
         from quod.service.queue.stores.sqlite import SqliteStore
 
-        store = SqliteStore(own / "queue.db", ballast)
+        store = SqliteStore(queue_folder / "queue.db", ballast)
     else:
         from quod.service.queue.stores.postgres import PostgresStore
 
         store = PostgresStore(database, schema)
     try:
-        spool = Spool(own / "spool")
+        spool = BlobStore(queue_folder / "spool")
     except BaseException:
         store.close()
         raise
@@ -87,12 +87,12 @@ def own_folder(folder: Path) -> Path:
     """
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = folder.stat()
+        status = folder.stat()
     except OSError as error:
         raise OutputError(
             f"{folder}: cannot be the folder of a queue ({os.strerror(error.errno or 0)}); "
             "name one that you may write to"
         ) from error
-    if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o022:
+    if status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o022:
         raise InputError("others may write to this folder; give it mode 0700", path=folder)
     return folder

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from quod.errors import QuodError
-from quod.service.queue.blob_store import Spool
+from quod.service.queue.blob_store import BlobStore
 from quod.service.queue.operations.forget import MOST_AT_ONCE, collect
 from quod.service.queue.operations.payloads import ended_rows, erase, row_bytes
 from quod.service.queue.operations.rules import Rules
@@ -39,22 +39,24 @@ _ORPHANS_EVERY = 60.0
 _log = logging.getLogger(__name__)
 
 
-def _lose(tx: Transaction, rules: Rules, given: Sequence[tuple[list[Running], bool]]) -> list[int]:
-    return [lose(tx, rules, leases, blamed=blamed) for leases, blamed in given]
+def _lose(
+    tx: Transaction, rules: Rules, arguments: Sequence[tuple[list[Running], bool]]
+) -> list[int]:
+    return [lose(tx, rules, leases, blamed=blamed) for leases, blamed in arguments]
 
 
-def _erase(tx: Transaction, rules: Rules, given: Sequence[list[int]]) -> list[None]:
-    for jobs in given:
+def _erase(tx: Transaction, rules: Rules, arguments: Sequence[list[int]]) -> list[None]:
+    for jobs in arguments:
         erase(tx, jobs)
-    return [None] * len(given)
+    return [None] * len(arguments)
 
 
-def _expire(tx: Transaction, rules: Rules, given: Sequence[None]) -> list[int]:
-    return [expire(tx, rules) for _ in given]
+def _expire(tx: Transaction, rules: Rules, arguments: Sequence[None]) -> list[int]:
+    return [expire(tx, rules) for _ in arguments]
 
 
-def _collect(tx: Transaction, rules: Rules, given: Sequence[None]) -> list[int]:
-    return [collect(tx, rules) for _ in given]
+def _collect(tx: Transaction, rules: Rules, arguments: Sequence[None]) -> list[int]:
+    return [collect(tx, rules) for _ in arguments]
 
 
 OPERATIONS: dict[str, Callable[..., Sequence[Any]]] = {
@@ -65,10 +67,10 @@ OPERATIONS: dict[str, Callable[..., Sequence[Any]]] = {
 }
 
 
-class Sweeper:
+class Reaper:
     """The runner of sweeps, on request and periodically if an interval is set."""
 
-    def __init__(self, store: Store, spool: Spool, rules: Rules, writer: Writer) -> None:
+    def __init__(self, store: Store, spool: BlobStore, rules: Rules, writer: Writer) -> None:
         self._store, self._spool, self._rules, self._writer = store, spool, rules, writer
         self._sweeping = threading.Lock()
         self._seen: dict[Running, float] = {}

@@ -68,7 +68,7 @@ class Submission:
     """A job that a client submits.
 
     digest: the SHA-256 of the request.
-    payload: the name that `Spool.write` returned for the payload, or "".
+    payload: the name that `BlobStore.write` returned for the payload, or "".
     idempotency_key: a second submission of the client with this key is the same job if the digest
         matches, else AlreadyExistsError; "" for no key.
     priority: 0 to 9, highest first.

@@ -13,7 +13,7 @@ _PIECE = 1 << 20
 _log = logging.getLogger(__name__)
 
 
-class Ballast:
+class ReservedSpace:
     """A file of `size` bytes, deleted when the disk is full and rewritten when space returns.
 
     New jobs are accepted only while the file exists and as much space again is free.
@@ -42,8 +42,8 @@ class Ballast:
             self._path.unlink(missing_ok=True)
 
     def _free(self) -> int:
-        found = os.statvfs(self._path.parent)
-        return found.f_bavail * found.f_frsize
+        statistics = os.statvfs(self._path.parent)
+        return statistics.f_bavail * statistics.f_frsize
 
     def _lay(self) -> None:
         flags = os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -51,9 +51,9 @@ class Ballast:
             descriptor = os.open(self._path, flags, 0o600)
             try:
                 os.ftruncate(descriptor, 0)
-                left = self._size
-                while left:
-                    left -= os.write(descriptor, bytes(min(left, _PIECE)))
+                remaining_bytes = self._size
+                while remaining_bytes:
+                    remaining_bytes -= os.write(descriptor, bytes(min(remaining_bytes, _PIECE)))
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)

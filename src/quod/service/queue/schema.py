@@ -72,6 +72,6 @@ def statements(step: tuple[str, ...], *, sqlite: bool) -> list[str]:
         if sqlite
         else {"blob": "BYTEA", "strict": "", "rowless": ""}
     )
-    found = [one.format_map(words) for one in step]
+    commands = [template.format_map(words) for template in step]
     # STRICT tables do not support BIGINT, and only INTEGER PRIMARY KEY aliases the rowid.
-    return [one.replace("BIGINT", "INTEGER") for one in found] if sqlite else found
+    return [command.replace("BIGINT", "INTEGER") for command in commands] if sqlite else commands

@@ -65,10 +65,10 @@ class Signals:
         """Call the subscribers of the topics with the outcome of each in `news`."""
         if not self._waiting:
             return
-        known = news or {}
+        outcomes = news or {}
         with self._lock:
             called = [
-                (callback, known.get(topic))
+                (callback, outcomes.get(topic))
                 for topic in topics
                 for callback in self._waiting.get(topic, ())
             ]
@@ -77,7 +77,9 @@ class Signals:
     def notify_all(self) -> None:
         """Call all subscribers, as notifications were missed or the queue is closed."""
         with self._lock:
-            called = [(one, None) for waiting in self._waiting.values() for one in waiting]
+            called = [
+                (callback, None) for waiting in self._waiting.values() for callback in waiting
+            ]
         self._call(called)
 
     def _call(self, callbacks: Iterable[tuple[Callback, News]]) -> None:

@@ -89,8 +89,8 @@ class Transaction(Protocol):
 
 def in_chunks(values: Iterable[Any]) -> Iterator[list[Any]]:
     """Split values into lists short enough for `placeholders`."""
-    left = iter(values)
-    while chunk := list(islice(left, _AT_ONCE)):
+    remaining = iter(values)
+    while chunk := list(islice(remaining, _AT_ONCE)):
         yield chunk
 
 

@@ -27,7 +27,7 @@ def checked_line(what: str, value: object) -> str:
     if not isinstance(value, str):
         raise InputError(f"{what} must be text, not {shown_kind(value)}")
     line = " ".join(value.split())
-    return "".join(one for one in line if one.isprintable())[:_MESSAGE_CHARACTERS]
+    return "".join(character for character in line if character.isprintable())[:_MESSAGE_CHARACTERS]
 
 
 def checked_seconds(what: str, value: object, *, zero: bool = False) -> float:

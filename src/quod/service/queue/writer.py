@@ -21,7 +21,7 @@ from typing import Any
 
 from quod.errors import QuodError
 from quod.service.errors import StorageFullError, UnavailableError
-from quod.service.queue.blob_store import Spool
+from quod.service.queue.blob_store import BlobStore
 from quod.service.queue.operations.claim import Claimed
 from quod.service.queue.operations.payloads import erase, row_of
 from quod.service.queue.signals import WORK
@@ -66,7 +66,7 @@ class Call:
 class Writer:
     """A thread that runs the operations of a queue."""
 
-    def __init__(self, store: Store, spool: Spool, operations: Mapping[str, Operation]) -> None:
+    def __init__(self, store: Store, spool: BlobStore, operations: Mapping[str, Operation]) -> None:
         self._store, self._spool, self._operations = store, spool, operations
         self._calls: SimpleQueue[Call | None] = SimpleQueue()
         self._closing = threading.Lock()
@@ -131,25 +131,25 @@ class Writer:
 
     def _sorted(self, calls: Sequence[Call | None]) -> list[Call]:
         """Select the calls to execute now; claims that would find nothing wait."""
-        found = []
+        runnable = []
         for call in calls:
             if call is None:
                 continue
             if call.kind == _LOOK:
                 self._empty = False
-                found += self._waiting
+                runnable += self._waiting
                 self._waiting = []
             elif call.kind == _WITHDRAW:
-                own = call.argument
-                own.waits = False
-                if own in self._waiting:
-                    self._waiting.remove(own)
-                    found.append(own)
+                withdrawn = call.argument
+                withdrawn.waits = False
+                if withdrawn in self._waiting:
+                    self._waiting.remove(withdrawn)
+                    runnable.append(withdrawn)
             elif call.waits and self._empty:
                 self._waiting.append(call)
             else:
-                found.append(call)
-        return found
+                runnable.append(call)
+        return runnable
 
     def _erase(self) -> None:
         """Erase payload rows without a sync; the next start repeats what a crash undoes."""
@@ -177,11 +177,11 @@ class Writer:
 
         def work(tx: Transaction) -> list[tuple[Call, Any]]:
             claims = [call for call in calls if call.kind == "claim"]
-            found = self._outcomes(tx, [call for call in calls if call.kind != "claim"])
+            other_outcomes = self._outcomes(tx, [call for call in calls if call.kind != "claim"])
             if WORK in tx.changes.topics:
                 claims = [*waiting, *claims]
             # Claims are answered first: workers need longer to react.
-            return [*self._outcomes(tx, claims), *found]
+            return [*self._outcomes(tx, claims), *other_outcomes]
 
         try:
             durable = any(call.kind not in _NOT_DURABLE for call in calls)
@@ -231,8 +231,8 @@ class Writer:
             places = by_kind.get(kind, [])
             if not places:
                 continue
-            found = operation(tx, [calls[at].argument for at in places])
-            for at, outcome in zip(places, found, strict=True):
+            results = operation(tx, [calls[at].argument for at in places])
+            for at, outcome in zip(places, results, strict=True):
                 outcomes[at] = outcome
         return list(zip(calls, outcomes, strict=True))
 

@@ -97,7 +97,7 @@ class Clients:
                 return self._anonymous
             raise UnauthenticatedError("this takes a token: Authorization: Bearer TOKEN")
         match = _BEARER.fullmatch(authorization.strip())
-        found = self._by_digest.get(hashed_token(match[1])) if match else None
-        if found is None:
+        authenticated = self._by_digest.get(hashed_token(match[1])) if match else None
+        if authenticated is None:
             raise UnauthenticatedError("the token is nobody's")
-        return found
+        return authenticated

@@ -60,11 +60,11 @@ def _absolute(path: Path) -> Path:
     return path
 
 
-def _path(given: object) -> object:
+def _path(value: object) -> object:
     # An empty variable would otherwise mean the current folder.
-    if given == "":
+    if value == "":
         raise ValueError("must be a path")
-    return given
+    return value
 
 
 def _database(text: str) -> str:
@@ -276,7 +276,7 @@ class Config(_Section):
 
     @model_validator(mode="after")
     def _sound(self) -> Config:
-        tokens = [token for one in self.clients.values() for token in one.tokens]
+        tokens = [token for client in self.clients.values() for token in client.tokens]
         if len({*tokens}) != len(tokens):
             raise ValueError("two clients have the same token")
         if self.listen.open and not tokens and not self.listen.insecure_no_auth:
@@ -301,7 +301,9 @@ class Config(_Section):
 
     def limits(self) -> Limits:
         """Build the limits of the queue, with the quotas of clients."""
-        quotas = {name: Quota(one.jobs, one.payload_bytes) for name, one in self.clients.items()}
+        quotas = {
+            name: Quota(client.jobs, client.payload_bytes) for name, client in self.clients.items()
+        }
         return Limits(clients=quotas, **self.queue.model_dump())
 
     def known_clients(self) -> Clients:
@@ -315,9 +317,11 @@ class Config(_Section):
             for name, section in self.clients.items()
             for token in section.tokens
         ]
-        own = self.clients.get(LOCAL)
+        local_section = self.clients.get(LOCAL)
         # Only the server's own user can connect, and may read what the server may.
-        local = own.client(LOCAL) if own else Client(LOCAL, everything, root="/")
+        local = (
+            local_section.client(LOCAL) if local_section else Client(LOCAL, everything, root="/")
+        )
         other = self.clients.get(ANONYMOUS)
         anonymous = other.client(ANONYMOUS) if other else Client(ANONYMOUS, everything)
         free = self.listen.insecure_no_auth
@@ -325,6 +329,6 @@ class Config(_Section):
 
     def hosts(self) -> frozenset[str]:
         """The accepted values of the header `Host`, without ports."""
-        own = [each.rpartition(":")[0] for each in self.listen.open]
-        named = [each for each in own if each not in ("0.0.0.0", "[::]")]
+        open_hosts = [each.rpartition(":")[0] for each in self.listen.open]
+        named = [each for each in open_hosts if each not in ("0.0.0.0", "[::]")]
         return frozenset(each.lower() for each in (*_LOOPBACK, *named, *self.listen.hosts))

@@ -74,10 +74,12 @@ async def listening(
     servicer = health.aio.HealthServicer()
     await _tell(servicer, ready=False)
     async with AsyncExitStack() as stack:
-        found = []
+        grpc_addresses = []
         for is_local in (True, False):
-            own = [one for one in listen.grpc if one.startswith(_UNIX) == is_local]
-            if own:
+            group_addresses = [
+                address for address in listen.grpc if address.startswith(_UNIX) == is_local
+            ]
+            if group_addresses:
                 server = grpc.aio.server(
                     options=_options(config), interceptors=(PublicCalls(service.intake),)
                 )
@@ -85,7 +87,9 @@ async def listening(
                 health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
                 names = (SERVICE, _HEALTH, reflection.SERVICE_NAME)
                 reflection.enable_server_reflection(names, server)
-                found += [_bind_grpc(server, listen, folder, one) for one in own]
+                grpc_addresses += [
+                    _bind_grpc(server, listen, folder, address) for address in group_addresses
+                ]
                 await server.start()
                 stack.push_async_callback(_stop, server, service)
         urls = []
@@ -101,7 +105,7 @@ async def listening(
             while not runner.started and not serving.done():
                 await asyncio.sleep(0.001)
             urls.append(_shown(bound, address, listen))
-        yield Listeners(tuple(found), tuple(urls), servicer)
+        yield Listeners(tuple(grpc_addresses), tuple(urls), servicer)
 
 
 async def _tell(servicer: health.aio.HealthServicer, *, ready: bool) -> None:
@@ -114,13 +118,17 @@ async def _tell(servicer: health.aio.HealthServicer, *, ready: bool) -> None:
 def _ending(bound: socket.socket, *, is_local: bool) -> Iterator[None]:
     """Close an HTTP socket at the end, and delete its path unless another socket replaced it."""
     path = bound.getsockname() if is_local else None
-    made = None if path is None else os.lstat(path)
+    original_status = None if path is None else os.lstat(path)
     try:
         yield
     finally:
         bound.close()
         with suppress(OSError):
-            if path is not None and made is not None and os.path.samestat(os.lstat(path), made):
+            if (
+                path is not None
+                and original_status is not None
+                and os.path.samestat(os.lstat(path), original_status)
+            ):
                 os.unlink(path)
 
 
@@ -237,18 +245,18 @@ def _bind(folder: Path, address: str) -> socket.socket:
     try:
         if address.startswith(_UNIX):
             path = _free(folder, address)
-            found = socket.socket(socket.AF_UNIX)
+            listening_socket = socket.socket(socket.AF_UNIX)
             with _for_this_user():
-                found.bind(path)
-            return found
+                listening_socket.bind(path)
+            return listening_socket
         host, _, port = address.rpartition(":")
         place = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)[0]
-        found = socket.socket(place[0])
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        found.bind(place[4])
+        listening_socket = socket.socket(place[0])
+        listening_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening_socket.bind(place[4])
     except OSError:
         raise _taken(address) from None
-    return found
+    return listening_socket
 
 
 def _taken(address: str) -> StoreInUseError:

@@ -121,21 +121,33 @@ class _State(Collector):
 
 
 def _of_workers(workers: list[WorkerStatus]) -> Iterator[Metric]:
-    own = ["worker", "device"]
-    states = GaugeMetricFamily("quod_worker_state", "1 for what it does.", labels=[*own, "state"])
-    proofs = CounterMetricFamily("quod_proofs", "Attempts.", labels=[*own, "outcome"])
-    restarts = CounterMetricFamily("quod_worker_restarts", "Processes that died.", labels=own)
-    busy = CounterMetricFamily("quod_gpu_busy_seconds", "Time that GPUs computed.", labels=own)
-    memory = GaugeMetricFamily(
-        "quod_device_memory_bytes", "Memory of devices.", labels=[*own, "purpose"]
+    worker_labels = ["worker", "device"]
+    states = GaugeMetricFamily(
+        "quod_worker_state", "1 for what it does.", labels=[*worker_labels, "state"]
     )
-    used = GaugeMetricFamily("quod_keys_bytes", "Keys that are loaded.", labels=[*own, "tier"])
-    budget = GaugeMetricFamily("quod_keys_budget_bytes", "Budgets.", labels=[*own, "tier"])
+    proofs = CounterMetricFamily("quod_proofs", "Attempts.", labels=[*worker_labels, "outcome"])
+    restarts = CounterMetricFamily(
+        "quod_worker_restarts", "Processes that died.", labels=worker_labels
+    )
+    busy = CounterMetricFamily(
+        "quod_gpu_busy_seconds", "Time that GPUs computed.", labels=worker_labels
+    )
+    memory = GaugeMetricFamily(
+        "quod_device_memory_bytes", "Memory of devices.", labels=[*worker_labels, "purpose"]
+    )
+    used = GaugeMetricFamily(
+        "quod_keys_bytes", "Keys that are loaded.", labels=[*worker_labels, "tier"]
+    )
+    budget = GaugeMetricFamily(
+        "quod_keys_budget_bytes", "Budgets.", labels=[*worker_labels, "tier"]
+    )
     leases = CounterMetricFamily("quod_key_leases", "Uses of keys.", labels=["key", "outcome"])
     loads = CounterMetricFamily("quod_key_loads", "Loads of keys.", labels=["key", "outcome"])
     copies = GaugeMetricFamily("quod_key_copies", "Workers that have it ready.", labels=["key"])
     shared = CounterMetricFamily(
-        "quod_key_replications", "Keys given to a worker though another had them.", labels=own
+        "quod_key_replications",
+        "Keys given to a worker though another had them.",
+        labels=worker_labels,
     )
     evictions = CounterMetricFamily("quod_key_evictions", "Keys given up.", labels=["key"])
     counts: dict[str, list[int]] = {}

@@ -39,11 +39,11 @@ class Observer:
     def submitted(self, client: Client, job: Job) -> None:
         """Report a submitted job, new or repeated."""
         self.metrics.submitted(job)
-        self.told("submitted", client, job)
+        self.log_action("submitted", client, job)
         if self._tracer is not None:
             self._tracer.submitted(job, TRACEPARENT.get())
 
-    def told(self, what: str, client: Client, job: Job) -> None:
+    def log_action(self, what: str, client: Client, job: Job) -> None:
         """Log an action of a client on a job."""
         _log.info(what, extra={"job": job.id, "client": client.name, "key": job.key})
 

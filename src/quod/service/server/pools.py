@@ -10,19 +10,19 @@ from quod.service.worker import LocalPool, ProcessPool, WorkerPool, WorkerSettin
 
 def worker_settings(config: Config) -> list[WorkerSettings]:
     """Return the settings of the worker of each device."""
-    given = config.workers.model_dump(exclude={"devices", "processes", "ray"})
-    return [WorkerSettings(device=device, **given) for device in config.workers.devices]
+    shared_fields = config.workers.model_dump(exclude={"devices", "processes", "ray"})
+    return [WorkerSettings(device=device, **shared_fields) for device in config.workers.devices]
 
 
 def make_pool(config: Config, queue: JobQueue, repository: KeyRepository) -> WorkerPool:
     """Create the pool with a worker for each device; it is not started."""
-    own, settings = config.workers, worker_settings(config)
-    if own.ray is not None:
+    workers_config, settings = config.workers, worker_settings(config)
+    if workers_config.ray is not None:
         from quod.service.worker.cluster.pool import RayPool
 
         return RayPool(
-            queue, repository, settings, address=own.ray, data=config.data,
+            queue, repository, settings, address=workers_config.ray, data=config.data,
             database=config.database, schema=config.database_schema,
         )  # fmt: skip
-    kind = ProcessPool if own.processes else LocalPool
+    kind = ProcessPool if workers_config.processes else LocalPool
     return kind(queue, repository, settings)

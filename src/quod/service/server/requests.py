@@ -40,12 +40,12 @@ class ProofRequest:
         Requests with equal digests are the same request. A body with a path is hashed as the client
         wrote it.
         """
-        found = hashlib.sha256()
-        own = [self.key, int(self.kind), self.priority, self.deadline, self.lengths]
-        found.update(json.dumps(own).encode() + b"\n")
+        hasher = hashlib.sha256()
+        request_fields = [self.key, int(self.kind), self.priority, self.deadline, self.lengths]
+        hasher.update(json.dumps(request_fields).encode() + b"\n")
         for body in bodies:
-            found.update(body)
-        return found
+            hasher.update(body)
+        return hasher
 
 
 @frozen

@@ -35,7 +35,7 @@ from quod.service.server.clients import Client, Clients, Role
 from quod.service.server.intake import MOST_VALUES
 from quod.service.server.observing import TRACEPARENT
 from quod.service.server.requests import ProofRequest, WholeRequest
-from quod.service.server.service import FoundJob, ProvingService
+from quod.service.server.service import JobWithResults, ProvingService
 from quod.service.server.submission import read_submissions
 
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -93,10 +93,12 @@ class Calls:
         )  # fmt: skip
         # The witness is on disk by now: free its memory while the proof is made.
         del request, wanted
-        return _found(await proving)
+        return _job_message(await proving)
 
     async def await_proof(self, client: Client, request: pb.AwaitProofRequest) -> pb.Job:
-        return _found(await self._service.wait(client, request.job, time_of(request, "timeout")))
+        return _job_message(
+            await self._service.wait(client, request.job, time_of(request, "timeout"))
+        )
 
     async def cancel_proof(self, client: Client, request: pb.CancelProofRequest) -> pb.Job:
         return job_message(await self._service.cancel(client, request.job))
@@ -161,7 +163,7 @@ def handlers(
     All of them take streams of requests, because grpcio receives the request of a unary call before
     its handler runs: nothing may be received from callers that are not authenticated.
     """
-    calls, door = Calls(service), _Door(service, clients, is_local)
+    calls, door = Calls(service), _AdmissionControl(service, clients, is_local)
     methods: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
     for name, call in CALLS.items():
         work = getattr(calls, _snake(name))
@@ -172,7 +174,7 @@ def handlers(
     return grpc.method_handlers_generic_handler(SERVICE, methods)
 
 
-class _Door:
+class _AdmissionControl:
     """Admission control of calls: checks the token, the role and the memory budget."""
 
     def __init__(self, service: ProvingService, clients: Clients, is_local: bool) -> None:
@@ -313,8 +315,8 @@ async def refuse(context: Context, refusal: Refusal) -> None:
 
 def _header(context: Context, name: str) -> str | None:
     """Return the value of a header: None if missing, "" (never valid) if repeated."""
-    found = [value for key, value in context.invocation_metadata() or () if key == name]
-    return cast(str, found[0]) if len(found) == 1 else "" if found else None
+    values = [value for key, value in context.invocation_metadata() or () if key == name]
+    return cast(str, values[0]) if len(values) == 1 else "" if values else None
 
 
 async def _pieces(requests: AsyncIterator[pb.UploadProofRequest]) -> AsyncIterator[bytes]:
@@ -347,8 +349,8 @@ def _outcome(outcome: Job | QuodError) -> pb.SubmitProofsResponse.Outcome:
     return pb.SubmitProofsResponse.Outcome(refusal=encode_message(pb.Refusal, refusal_of(outcome)))
 
 
-def _found(found: FoundJob) -> pb.Job:
-    return job_message(found.job, found.results)
+def _job_message(job_results: JobWithResults) -> pb.Job:
+    return job_message(job_results.job, job_results.results)
 
 
 def _snake(name: str) -> str:

@@ -51,7 +51,7 @@ _log = logging.getLogger(__name__)
 
 
 @frozen
-class FoundJob:
+class JobWithResults:
     """A job, with the results of its partitions as JSON if it has succeeded."""
 
     job: Job
@@ -118,7 +118,7 @@ class ProvingService:
     async def prove(
         self, client: Client, submit: Submit, timeout: float | None, *, keep: bool,
         submitted: Callable[[], None] = lambda: None,
-    ) -> FoundJob:  # fmt: skip
+    ) -> JobWithResults:  # fmt: skip
         """Submit a job and wait for its end; unless `keep`, cancel it if the call fails.
 
         `submitted` is called once the job is on disk and its request is no longer needed.
@@ -136,7 +136,7 @@ class ProvingService:
                     self._leave(self._abandon(submission))
                 raise
 
-    async def wait(self, client: Client, job: str, timeout: float | None) -> FoundJob:
+    async def wait(self, client: Client, job: str, timeout: float | None) -> JobWithResults:
         """Wait up to `timeout` seconds for the end of a job; return its current state."""
         client.require(Role.CLIENT)
         with self.waits.one(client.name), Changes(self.queue, end=True) as changes:
@@ -144,7 +144,7 @@ class ProvingService:
 
     async def _end(
         self, client: Client, job: Job | str, changes: Changes, timeout: float | None
-    ) -> FoundJob:
+    ) -> JobWithResults:
         """Wait for the end of a job.
 
         A `Job` watched since its submission needs no first read if the queue is in a file. Any
@@ -166,7 +166,7 @@ class ProvingService:
                 outcome = await self.look(partial(self._look, client, job))
             remaining = limit - time.monotonic()
             if outcome[0].state.ended or remaining <= 0:
-                return FoundJob(outcome[0], tuple(result.decode() for result in outcome[1]))
+                return JobWithResults(outcome[0], tuple(result.decode() for result in outcome[1]))
             await changes.next(min(remaining, LOOK_AGAIN_SECONDS))
             outcome = changes.outcome
 
@@ -183,33 +183,33 @@ class ProvingService:
         """
         client.require(Role.CLIENT)
         pause = LOOK_AGAIN_SECONDS if tick is None else min(tick, LOOK_AGAIN_SECONDS)
-        told = 0.0
+        last_yield = 0.0
         with self.streams.one(client.name), Changes(self.queue) as changes:
             changes.watch(job)
             while True:
-                found, events = await self.look(
+                current_job, events = await self.look(
                     partial(self.queue.wait, job, client=client.name, after=after, timeout=0)
                 )
                 for event in events:
-                    after, told = event.number, time.monotonic()
+                    after, last_yield = event.number, time.monotonic()
                     yield event
-                if after < found.last_event:
+                if after < current_job.last_event:
                     continue
-                if found.state.ended:
+                if current_job.state.ended:
                     return
-                if tick is not None and time.monotonic() - told >= tick:
-                    told = time.monotonic()
+                if tick is not None and time.monotonic() - last_yield >= tick:
+                    last_yield = time.monotonic()
                     yield None
                 await changes.next(pause)
 
     async def cancel(self, client: Client, job: str) -> Job:
         """Cancel a job; operators may cancel that of any client."""
-        own = None if Role.OPERATOR in client.roles else client.name
-        if own is not None:
+        owner = None if Role.OPERATOR in client.roles else client.name
+        if owner is not None:
             client.require(Role.CLIENT)
-        found = await self.read(lambda: self.queue.cancel(job, client=own))
-        self.observer.told("asked to cancel", client, found)
-        return found
+        cancelled_job = await self.read(lambda: self.queue.cancel(job, client=owner))
+        self.observer.log_action("asked to cancel", client, cancelled_job)
+        return cancelled_job
 
     async def jobs(
         self, client: Client, most: int, before: str | None, write: Callable[[list[Job]], T]
@@ -225,14 +225,14 @@ class ProvingService:
     async def keys(self, client: Client) -> list[RemoteKey]:
         """Return the keys that a client may use."""
         listed = await self._in_turn(client, self.repository.listing)
-        own = client.keys
+        allowed = client.keys
         if Role.OPERATOR in client.roles:
-            own = None
+            allowed = None
         else:
             client.require(Role.CLIENT)
         return [
             _remote_key(key) for key in listed
-            if own is None or key.identity in own or not own.isdisjoint(key.names)
+            if allowed is None or key.identity in allowed or not allowed.isdisjoint(key.names)
         ]  # fmt: skip
 
     # --- calls of operators
@@ -241,10 +241,12 @@ class ProvingService:
         """Load a key on all workers or one."""
         client.require(Role.OPERATOR)
         most = self.limits.wait_seconds
-        own = most if timeout is None else min(timeout, most)
+        timeout_seconds = most if timeout is None else min(timeout, most)
         identity = await self.read(lambda: self.repository.resolve(key))
         await self.read(
-            lambda: self.pool.preload(identity, worker=self._worker(worker), timeout=own)
+            lambda: self.pool.preload(
+                identity, worker=self._worker(worker), timeout=timeout_seconds
+            )
         )
 
     async def evict(self, client: Client, key: str, worker: str) -> None:
@@ -252,8 +254,8 @@ class ProvingService:
         client.require(Role.OPERATOR)
 
         def evict() -> None:
-            known = {use.key for one in self.pool.status() for use in one.keys.keys}
-            identity = key if key in known else self.repository.resolve(key)
+            loaded_keys = {use.key for status in self.pool.status() for use in status.keys.keys}
+            identity = key if key in loaded_keys else self.repository.resolve(key)
             self.pool.evict(identity, worker=self._worker(worker))
 
         await self.read(evict)
@@ -290,8 +292,8 @@ class ProvingService:
         client.require(Role.OPERATOR)
 
         def read() -> Document:
-            found, events = self.queue.wait(job, after=0, timeout=0)
-            return job_document(found, events, self.queue.attempts(job))
+            current_job, events = self.queue.wait(job, after=0, timeout=0)
+            return job_document(current_job, events, self.queue.attempts(job))
 
         return await self.read(read)
 
@@ -376,8 +378,8 @@ class ProvingService:
         return job
 
     def _worker(self, name: str) -> str | None:
-        known = [worker.name for worker in self.pool.status()]
-        if name and name not in known:
+        worker_ids = [worker.name for worker in self.pool.status()]
+        if name and name not in worker_ids:
             raise NotFoundError("there is no worker of this name")
         return name or None
 

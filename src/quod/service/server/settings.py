@@ -52,7 +52,7 @@ def read_config(
     try:
         return Config.model_validate(values)
     except ValidationError as error:
-        raise _told(error, sources) from None
+        raise _input_error(error, sources) from None
 
 
 def _read_file(path: Path) -> dict[str, Any]:
@@ -81,21 +81,21 @@ def _put(values: dict[str, Any], fields: Fields, value: object, source: str) -> 
     values[fields[-1]] = value
 
 
-def _told(error: ValidationError, sources: Mapping[Fields, str]) -> InputError:
+def _input_error(error: ValidationError, sources: Mapping[Fields, str]) -> InputError:
     """Convert the first validation error: its source, field and reason, without the value."""
-    found = error.errors(include_input=False, include_url=False, include_context=False)[0]
-    place = tuple(str(part) for part in found["loc"])
+    details = error.errors(include_input=False, include_url=False, include_context=False)[0]
+    place = tuple(str(part) for part in details["loc"])
     source = next(
         (sources[place[:length]] for length in range(len(place), -1, -1)
          if place[:length] in sources),
         "the configuration",
     )  # fmt: skip
-    message = found["msg"].removeprefix("Value error, ")
-    if found["type"] == "extra_forbidden":
+    message = details["msg"].removeprefix("Value error, ")
+    if details["type"] == "extra_forbidden":
         message = "there is no such field"
-    elif found["type"] in ("tuple_type", "list_type"):
+    elif details["type"] in ("tuple_type", "list_type"):
         message = 'must be a list, as ["..."]'
-    elif found["type"] == "missing":
+    elif details["type"] == "missing":
         message = "must be given"
         source = sources.get((), "the configuration")
     return InputError(": ".join([".".join(place), message] if place else [message]), path=source)

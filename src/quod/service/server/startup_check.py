@@ -71,7 +71,7 @@ def check(config: Config) -> Iterator[KeyCost]:
     warm = {repository.resolve(name) for name in config.workers.warm}
     listed = repository.listing()
     here = sharing(worker_settings(config)) if config.workers.ray is None else []
-    for device, settings in {one.device: one for one in here}.items():
+    for device, settings in {worker.device: worker for worker in here}.items():
         with opener(repository, settings)() as keys:
             for key in listed:
                 yield _cost(repository, keys, device, key, key.identity in warm, config)
@@ -81,7 +81,7 @@ def _cost(
     repository: KeyRepository, keys: ResidentKeys, device: str, key: ListedKey, load: bool,
     config: Config,
 ) -> KeyCost:  # fmt: skip
-    read = host = own = 0
+    read = host = device_bytes = 0
     seconds, problem = None, key.problem
     if key.record is not None:
         read = key.record.files["circuit.zkey"].bytes
@@ -92,7 +92,7 @@ def _cost(
                 repository, keys.device, budget, config.workers.lanes, config.workers.together
             )
             needs = loader.needs(key.identity)
-            host, own = needs.bytes(Tier.HOST), needs.bytes(Tier.DEVICE)
+            host, device_bytes = needs.bytes(Tier.HOST), needs.bytes(Tier.DEVICE)
             if load:
                 begin = perf_counter()
                 keys.preload(key.identity)
@@ -100,4 +100,4 @@ def _cost(
                 keys.evict(key.identity)
     except QuodError as error:
         problem = str(error)
-    return KeyCost(key.identity, key.names, device, read, host, own, seconds, problem)
+    return KeyCost(key.identity, key.names, device, read, host, device_bytes, seconds, problem)

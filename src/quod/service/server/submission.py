@@ -16,7 +16,7 @@ from quod.service.keys import KeyRepository
 from quod.service.keys.names import is_identity, parse_name
 from quod.service.payload import PayloadKind, path_body, payload_header
 from quod.service.queue import Job, JobQueue, Submission
-from quod.service.queue.blob_store import SpoolWriter
+from quod.service.queue.blob_store import BlobWriter
 from quod.service.server.clients import Client, Role
 from quod.service.server.config import RequestLimits
 from quod.service.server.pending_bytes import PendingBytes
@@ -103,13 +103,13 @@ class Submitter:
             name = key if is_identity(key) else str(parse_name(key))
             if name not in client.keys and not self._is_one_of(name, client.keys):
                 raise PermissionDeniedError(f"{client.name} may not use this key")
-        known = self._identities.get(key)
-        if known is None or known[1] < time.monotonic():
+        cached_identity = self._identities.get(key)
+        if cached_identity is None or cached_identity[1] < time.monotonic():
             if len(self._identities) >= _MOST_NAMES:
                 self._identities.clear()
-            known = self._repository.resolve(key), time.monotonic() + _NAME_SECONDS
-            self._identities[key] = known
-        return known[0]
+            cached_identity = self._repository.resolve(key), time.monotonic() + _NAME_SECONDS
+            self._identities[key] = cached_identity
+        return cached_identity[0]
 
     async def submit(
         self, client: Client, request: WholeRequest, taken: Taken | None = None
@@ -144,27 +144,27 @@ class Submitter:
         else:
             checked = self._checked(client, requests)
         wanted: list[tuple[int, WholeRequest, str, tuple[bytes, ...]]] = []
-        for at, one in enumerate(checked):
-            if isinstance(one, QuodError):
-                outcomes[at] = one
+        for at, request_or_error in enumerate(checked):
+            if isinstance(request_or_error, QuodError):
+                outcomes[at] = request_or_error
             else:
-                wanted.append((at, *one))
+                wanted.append((at, *request_or_error))
         written = await self._written([(request, pieces) for _, request, _, pieces in wanted])
         submissions: list[Submission] = []
         places: list[int] = []
-        for (at, request, identity, _), own in zip(wanted, written):
-            if isinstance(own, QuodError):
-                outcomes[at] = own
+        for (at, request, identity, _), payload in zip(wanted, written):
+            if isinstance(payload, QuodError):
+                outcomes[at] = payload
                 continue
             try:
-                submissions.append(_submission(client, request.proof, identity, own))
+                submissions.append(_submission(client, request.proof, identity, payload))
                 places.append(at)
             except QuodError as error:
                 outcomes[at] = error
-                await self._in_thread(self._queue.spool.discard, [own.name])
+                await self._in_thread(self._queue.spool.discard, [payload.name])
         if submissions:
-            found = await asyncio.wrap_future(self._queue.begin_submit(submissions, taken))
-            for at, outcome in zip(places, found, strict=True):
+            results = await asyncio.wrap_future(self._queue.begin_submit(submissions, taken))
+            for at, outcome in zip(places, results, strict=True):
                 outcomes[at] = outcome
         return [outcome for outcome in outcomes if outcome is not None]
 
@@ -201,13 +201,15 @@ class Submitter:
             writer = unfinished.enter_context(self._queue.spool.writing())
             await self._in_thread(writer.write, header)
             await self._receive(writer, total, pieces, digest)
-            whole = unfinished.pop_all()
+            complete_file = unfinished.pop_all()
             return await to_its_end(
-                self._uploaded(client, request, identity, digest.digest(), whole, writer.name)
+                self._uploaded(
+                    client, request, identity, digest.digest(), complete_file, writer.name
+                )
             )
 
     async def _receive(
-        self, writer: SpoolWriter, total: int, pieces: AsyncIterator[bytes], digest: Any
+        self, writer: BlobWriter, total: int, pieces: AsyncIterator[bytes], digest: Any
     ) -> None:
         came, loop, idle = 0, asyncio.get_running_loop(), self._limits.idle_seconds
         seconds = self._limits.seconds_for(total)
@@ -234,16 +236,16 @@ class Submitter:
 
     async def _uploaded(
         self, client: Client, request: ProofRequest, identity: str, digest: bytes,
-        whole: ExitStack, name: str,
+        complete_file: ExitStack, name: str,
     ) -> Job:  # fmt: skip
-        """Submit a complete upload; closing `whole` syncs and names its file."""
-        await self._in_thread(whole.close)
+        """Submit a complete upload; closing `complete_file` syncs and names its file."""
+        await self._in_thread(complete_file.close)
         try:
-            own = _submission(client, request, identity, _Written(digest, name))
+            submission = _submission(client, request, identity, _Written(digest, name))
         except QuodError:
             await self._in_thread(self._queue.spool.discard, [name])
             raise
-        [outcome] = await asyncio.wrap_future(self._queue.begin_submit([own]))
+        [outcome] = await asyncio.wrap_future(self._queue.begin_submit([submission]))
         if isinstance(outcome, QuodError):
             raise outcome
         return outcome
@@ -269,11 +271,11 @@ class Submitter:
         except QuodError as error:
             spool.discard(names)
             return [error] * len(payloads)
-        left = iter(names)
+        unclaimed_names = iter(names)
         return [
             _Written(digest, body=b"".join(pieces))
             if self._is_small((request, pieces))
-            else _Written(digest, next(left))
+            else _Written(digest, next(unclaimed_names))
             for request, pieces in payloads
             for digest in [_digest(request)]
         ]
@@ -321,10 +323,10 @@ class Submitter:
 
     def _is_one_of(self, key: str, names: frozenset[str]) -> bool:
         try:
-            own = self._repository.resolve(key)
+            identity = self._repository.resolve(key)
         except QuodError:
             return False
-        return own in names or own in self._known(names)
+        return identity in names or identity in self._known(names)
 
     def _known(self, names: frozenset[str]) -> set[str]:
         """The identities of a client's key names; other names may be many."""
@@ -368,8 +370,8 @@ def _digest(request: WholeRequest) -> bytes:
     Only requests with such a key are ever compared.
     """
     compared = bool(request.proof.idempotency_key)
-    found: bytes = request.proof.digest(request.bodies if compared else ()).digest()
-    return found
+    request_digest: bytes = request.proof.digest(request.bodies if compared else ()).digest()
+    return request_digest
 
 
 def _submission(

@@ -56,21 +56,21 @@ class OtelTracer:
         from opentelemetry.trace import set_span_in_context
 
         with self._lock:
-            span, left = self._open.get(stage.job, (None, 0))
+            span, remaining_checks = self._open.get(stage.job, (None, 0))
             if span is None:
                 return
             attributes: dict[str, str | int] = {
                 "quod.worker": stage.worker,
                 "quod.partition": stage.partition,
             }
-            own = self._tracer.start_span(
+            child_span = self._tracer.start_span(
                 str(stage.stage), set_span_in_context(span),
                 start_time=_nanoseconds(stage.begin), attributes=attributes,
             )  # fmt: skip
-            own.end(_nanoseconds(stage.end))
+            child_span.end(_nanoseconds(stage.end))
             if stage.stage is Stage.CHECK:
-                self._open[stage.job] = (span, left - 1)
-                if left <= 1:
+                self._open[stage.job] = (span, remaining_checks - 1)
+                if remaining_checks <= 1:
                     del self._open[stage.job]
                     span.end(_nanoseconds(stage.end))
 

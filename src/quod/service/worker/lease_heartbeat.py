@@ -25,7 +25,7 @@ _SHARE = 1 / 4
 _log = logging.getLogger(__name__)
 
 
-class Keeper:
+class LeaseHeartbeat:
     """A thread that renews the leases of the partitions `in_hand` returns.
 
     patience: the seconds after which a stage counts as hung.

@@ -42,22 +42,22 @@ class DeviceUse:
 def device_use(records: Sequence[StageRecord], begin: float, end: float) -> DeviceUse:
     """Compute the utilisation from a worker's stages between two wall-clock times."""
     computed = union(
-        (max(one.begin, begin), min(one.end, end))
-        for one in records
-        if one.stage is Stage.PROVE and one.begin < end and one.end > begin
+        (max(record.begin, begin), min(record.end, end))
+        for record in records
+        if record.stage is Stage.PROVE and record.begin < end and record.end > begin
     )
     gaps = tuple(later[0] - earlier[1] for earlier, later in pairwise(computed))
     copies = [
-        one
-        for one in records
-        if one.stage is Stage.UPLOAD and begin <= one.begin and one.end <= end
+        record
+        for record in records
+        if record.stage is Stage.UPLOAD and begin <= record.begin and record.end <= end
     ]
     return DeviceUse(
         sum(last - first for first, last in computed) / (end - begin) if end > begin else 0.0,
         gaps,
         len(copies),
-        sum(one.payload for one in copies),
-        sum(one.end - one.begin for one in copies),
+        sum(record.payload for record in copies),
+        sum(record.end - record.begin for record in copies),
     )
 
 

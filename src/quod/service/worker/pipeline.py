@@ -44,7 +44,7 @@ class Step:
     together: Callable[[Work, Callable[[], int]], int] | None = None
 
 
-class Line:
+class Pipeline:
     """A pipeline of steps.
 
     failed: ends a partition whose step raised; must not raise itself.
@@ -57,7 +57,7 @@ class Line:
         self._steps = steps
         self._queues = [Waiting(step.room) for step in steps]
         self._begun = {
-            at: _Begun(steps[at + 1].threads)
+            at: _GroupsInProgress(steps[at + 1].threads)
             for at, step in enumerate(steps) if step.together is not None
         }  # fmt: skip
         # Slots limit the threads at each step. As their sum is the number of threads, a thread
@@ -83,10 +83,10 @@ class Line:
                 self._changed.notify()
 
     def _run(self) -> None:
-        while (found := self._next()) is not None:
-            self._carry(*found)
+        while (item := self._next()) is not None:
+            self._carry(*item)
             # Otherwise an ended partition would stay alive until the next one.
-            del found
+            del item
 
     def _next(self) -> tuple[int, Group] | None:
         """Wait for a group at a step with a free slot, take the slot; later steps first."""
@@ -184,7 +184,7 @@ def _gathered(
     return [first, *source.more_like(first, most - 1)]
 
 
-class _Begun:
+class _GroupsInProgress:
     """The groups that one step has started and the next has not finished.
 
     There are at most `most`, or one retried partition alone.

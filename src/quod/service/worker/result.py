@@ -27,10 +27,10 @@ def result_bytes(proof: Proof, public: Sequence[int]) -> bytes:
 def read_result(data: bytes) -> tuple[Proof, tuple[int, ...]]:
     """Decode and validate a result as strictly as the files."""
     try:
-        found = shallow_json.load(exact_bytes("a result", data))
+        document = shallow_json.load(exact_bytes("a result", data))
     except ValueError:
-        found = None
-    if not isinstance(found, dict) or set(found) != {"proof", "publicSignals"}:
+        document = None
+    if not isinstance(document, dict) or set(document) != {"proof", "publicSignals"}:
         raise InputError('a result is a JSON object of "proof" and "publicSignals"')
-    proof = Proof.from_dict(found["proof"])
-    return proof, public_from_json_text(json.dumps(found["publicSignals"]), curve=proof.curve)
+    proof = Proof.from_dict(document["proof"])
+    return proof, public_from_json_text(json.dumps(document["publicSignals"]), curve=proof.curve)

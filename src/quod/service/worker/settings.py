@@ -96,7 +96,7 @@ def worker_names(settings: Sequence[WorkerSettings]) -> list[str]:
     """Name each worker by its device, numbered if several have the same one."""
     if not settings:
         raise InputError("a pool needs a worker at least; give WorkerSettings()")
-    devices = [one.device for one in settings]
+    devices = [worker.device for worker in settings]
     return [
         name if devices.count(name) == 1 else f"{name}#{devices[:at].count(name)}"
         for at, name in enumerate(devices)
@@ -106,10 +106,10 @@ def worker_names(settings: Sequence[WorkerSettings]) -> list[str]:
 def sharing(settings: Sequence[WorkerSettings]) -> list[WorkerSettings]:
     """Set `of_device` and `of_host` for workers on one host."""
     worker_names(settings)
-    devices = [_numbered(one.device) for one in settings]
+    devices = [_numbered(worker.device) for worker in settings]
     return [
-        replace(one, of_device=devices.count(_numbered(one.device)), of_host=len(settings))
-        for one in settings
+        replace(worker, of_device=devices.count(_numbered(worker.device)), of_host=len(settings))
+        for worker in settings
     ]
 
 

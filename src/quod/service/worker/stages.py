@@ -59,13 +59,18 @@ class Stages:
         settings = self.settings
         waiting = 2 * settings.most_lanes
         # Two groups for each lane start at a time, or three in all.
-        begun = max(waiting, 3)
+        groups_in_progress = max(waiting, 3)
         return [
             Step("witness", self._each(self.read), _READERS, settings.ahead + waiting),
             # One more than may wait for keys to load.
             Step("key", self._each(self.lease), settings.ahead + 1, 1),
             Step("upload", self.begin_group, 1, 1, self._turn),
-            Step("prove", self._each(_enter(Stage.PROVE), self.compute), begun, begun),
+            Step(
+                "prove",
+                self._each(_enter(Stage.PROVE), self.compute),
+                groups_in_progress,
+                groups_in_progress,
+            ),
             Step("check", self.check_group, settings.checks, settings.checks),
         ]
 
@@ -150,12 +155,12 @@ class Stages:
         assert key is not None
         for work in group:
             work.together = True
-        begun = key.value.begin_together(witnesses, meter=self.meter)
+        submitted = key.value.begin_together(witnesses, meter=self.meter)
         # Assigned first, so that every work releases its resources whatever fails.
-        for work, own in zip(group, begun, strict=True):
-            work.pending = None if isinstance(own, Exception) else own
-        for work, own in zip(group, begun, strict=True):
-            self._attempt(work, partial(self._begun, own, begin))
+        for work, pending_or_error in zip(group, submitted, strict=True):
+            work.pending = None if isinstance(pending_or_error, Exception) else pending_or_error
+        for work, pending_or_error in zip(group, submitted, strict=True):
+            self._attempt(work, partial(self._record_upload, pending_or_error, begin))
 
     def begin(self, work: Work) -> None:
         """Upload the witness and submit the proof."""
@@ -165,9 +170,9 @@ class Stages:
         work.pending = work.key.value.begin(
             work.witness, meter=self.meter, pinned=work.buffer is not None
         )
-        self._begun(work.pending, begin, work)
+        self._record_upload(work.pending, begin, work)
 
-    def _begun(self, pending: PendingOrError, since: int, work: Work) -> None:
+    def _record_upload(self, pending: PendingOrError, since: int, work: Work) -> None:
         """Record a submitted proof, or raise its error."""
         if isinstance(pending, Exception):
             raise pending
@@ -214,17 +219,17 @@ class Stages:
         with self._stage(work, Stage.CHECK, _computed_at(work)):
             work.result = result_bytes(*self._again(work))
 
-    def _hand_in(self, left: list[Work]) -> None:
+    def _hand_in(self, unsettled: list[Work]) -> None:
         """Store results in the queue; retry those that it could not take."""
 
         def finish() -> None:
-            results = [(work.lease, work.result) for work in left if work.result is not None]
+            results = [(work.lease, work.result) for work in unsettled if work.result is not None]
             again: TryAgainError | None = None
-            for work, outcome in zip(tuple(left), self.jobs.finish(results), strict=True):
+            for work, outcome in zip(tuple(unsettled), self.jobs.finish(results), strict=True):
                 if isinstance(outcome, TryAgainError):
                     again = outcome
                     continue
-                left.remove(work)
+                unsettled.remove(work)
                 if outcome is None:
                     self.done(work)
                 else:
@@ -232,15 +237,15 @@ class Stages:
             if again is not None:
                 raise again
 
-        if left:
+        if unsettled:
             self.tell(finish)
 
     def _again(self, work: Work) -> tuple[Proof, list[int]]:
         assert work.key is not None
         witness = work.witness or self._witness(work)
-        found = proved_again(work.key.value, witness, self.settings.arbiter_constraints)
+        proof_and_public = proved_again(work.key.value, witness, self.settings.arbiter_constraints)
         self.faulty(f"a proof of the job {work.lease.job} did not verify, and the next one did")
-        return found
+        return proof_and_public
 
     @contextmanager
     def _stage(self, work: Work, stage: Stage, since: int | None = None) -> Iterator[None]:

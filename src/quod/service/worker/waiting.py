@@ -45,13 +45,13 @@ class Waiting:
 
     def more_like(self, work: Work, most: int) -> list[Work]:
         """Dequeue up to `most` partitions that can be batched with this one, without waiting."""
-        found: list[Work] = []
+        similar: list[Work] = []
         with self._changed:
             for group in tuple(self._groups):
-                if len(found) < most and self._is_like(work, group):
+                if len(similar) < most and self._is_like(work, group):
                     self._groups.remove(group)
-                    found += self._took(group)
-        return found
+                    similar += self._took(group)
+        return similar
 
     @staticmethod
     def _is_like(work: Work, group: Group) -> bool:

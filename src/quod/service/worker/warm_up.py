@@ -19,7 +19,7 @@ from quod.groth16 import ProvingKey
 _log = logging.getLogger(__name__)
 
 
-def rehearse(key: ProvingKey) -> None:
+def warm_up(key: ProvingKey) -> None:
     """Compute a dummy proof, and with a small key also a dummy batch.
 
     The proofs do not verify, which is expected. Other errors are logged: a client's proof that

@@ -18,12 +18,12 @@ from quod.service.worker.buffers import WitnessBuffers
 from quod.service.worker.concurrency_limit import WHOLE, Permits
 from quod.service.worker.failures import Failure, Fault, failure_of
 from quod.service.worker.jobs import Jobs
-from quod.service.worker.lease_heartbeat import Keeper
-from quod.service.worker.pipeline import Line
+from quod.service.worker.lease_heartbeat import LeaseHeartbeat
+from quod.service.worker.pipeline import Pipeline
 from quod.service.worker.pools.pool import Stage, StageRecord, WorkerState, WorkerStatus
 from quod.service.worker.settings import WorkerSettings
 from quod.service.worker.stages import Stages
-from quod.service.worker.warm_up import rehearse
+from quod.service.worker.warm_up import warm_up
 from quod.service.worker.witnesses import Calculate, witness_bytes
 from quod.service.worker.work import Work
 
@@ -141,13 +141,13 @@ class Worker:
     def _run(self) -> None:
         backoff = _BACKOFF_SECONDS
         while not self._closing:
-            begun = time.monotonic()
+            started_at = time.monotonic()
             try:
                 self._serve()
             except Exception as error:
                 _log.exception("the worker %s ended with an error", self.name)
                 self._problem = str(error) if isinstance(error, QuodError) else type(error).__name__
-            if time.monotonic() - begun > _MOST_BACKOFF_SECONDS:
+            if time.monotonic() - started_at > _MOST_BACKOFF_SECONDS:
                 backoff = _BACKOFF_SECONDS
             with self._changed:
                 if not self._closing:
@@ -167,15 +167,15 @@ class Worker:
             for name in self.settings.warm:
                 if self._goes_on():
                     with keys.lease(name) as lease:
-                        rehearse(lease.value)
+                        warm_up(lease.value)
                         self._together[lease.key] = lease.value.most_together
             stages = Stages(
                 self.name, self._jobs, keys, self.settings, self._meter, self._calculate,
                 self._record, self._computed, self._done, self._failed, self._together,
                 self._tell, self._quarantine,
             )  # fmt: skip
-            line = Line(stages.steps(), self._failed)
-            keeper = Keeper(
+            line = Pipeline(stages.steps(), self._failed)
+            keeper = LeaseHeartbeat(
                 self._jobs, self._works, self.settings.patience_seconds, self._hangs
             )  # fmt: skip
             self._serving, self._problem = True, "" if not self._quarantined else self._problem
@@ -196,7 +196,7 @@ class Worker:
     def _takes_work(self) -> bool:
         return self._goes_on() and not (self._draining or self._quarantined)
 
-    def _claim(self, line: Line, keys: ResidentKeys) -> None:
+    def _claim(self, line: Pipeline, keys: ResidentKeys) -> None:
         """Claim as much work as permitted and put it into the pipeline."""
         only, most = self._wanted(keys)
         with self._changed:
@@ -213,10 +213,10 @@ class Worker:
             return
         # Waiting work with keys whose proofs are batched joins these partitions.
         for key, part in {work.lease.key: work.part for work in works}.items():
-            if more := self._permits.take_parts(WHOLE // part - 1, part):
-                self._put(line, keys, self._claimed(keys, [key], more, part))
+            if permits := self._permits.take_parts(WHOLE // part - 1, part):
+                self._put(line, keys, self._claimed(keys, [key], permits, part))
 
-    def _put(self, line: Line, keys: ResidentKeys, works: Sequence[Work]) -> None:
+    def _put(self, line: Pipeline, keys: ResidentKeys, works: Sequence[Work]) -> None:
         for work in works:
             try:
                 self._reserve(work, keys)
@@ -226,7 +226,7 @@ class Worker:
 
     def _parts(self, keys: ResidentKeys) -> dict[str, int]:
         """The parts of a permit that a partition takes, for each loaded key."""
-        there = [one.key for one in keys.status().keys if one.ready]
+        there = [key.key for key in keys.status().keys if key.ready]
         return {key: max(1, WHOLE // self._together.get(key, 1)) for key in there}
 
     def _claimed(
@@ -271,11 +271,11 @@ class Worker:
         is claimed, as keys in use would never make room.
         """
         ahead, cache = self.settings.ahead, keys.status()
-        there = [one.key for one in cache.keys if one.ready]
+        there = [key.key for key in cache.keys if key.ready]
         waiting = sum(work.key is None and work.lease.key not in there for work in self._works())
         if waiting < ahead:
             return None, ahead - waiting
-        return there, ahead if any(one.loading for one in cache.keys) else 0
+        return there, ahead if any(key.loading for key in cache.keys) else 0
 
     def _reserve(self, work: Work, keys: ResidentKeys) -> None:
         """Reserve the memory of a witness in the order of the claims, waiting for it."""
@@ -427,10 +427,10 @@ class Worker:
 
     def _memory(self, cache: CacheStatus) -> Mapping[str, int]:
         """Memory use of the device, or of the host if the device has no memory of its own."""
-        own = Tier.DEVICE if cache.budgets.get(Tier.DEVICE) else Tier.HOST
-        keys, budget = cache.used.get(own, 0), cache.budgets.get(own, 0)
+        tier = Tier.DEVICE if cache.budgets.get(Tier.DEVICE) else Tier.HOST
+        keys, budget = cache.used.get(tier, 0), cache.budgets.get(tier, 0)
         # A GPU's workspace is counted with its keys.
-        witnesses = self._budget.used if own is Tier.HOST else 0
+        witnesses = self._budget.used if tier is Tier.HOST else 0
         return {"keys": keys, "workspace": witnesses, "free": max(0, budget - keys)}
 
     def _opened(self) -> ResidentKeys:

@@ -118,10 +118,10 @@ def _next_parts(tx: Transaction, keys: Sequence[str] | None, most: int) -> list[
     what = f"job, partition, token, attempts, priority FROM part WHERE state = {PartState.QUEUED:d}"
     if keys is None:
         return tx.rows(f"SELECT {what} {order}", (most,))
-    found: list[Row] = []
+    candidates: list[Row] = []
     for key in keys:
-        found += tx.rows(f"SELECT {what} AND key = ? {order}", (key, most))
-    return sorted(found, key=lambda row: (-row[4], row[0], row[1]))[:most]
+        candidates += tx.rows(f"SELECT {what} AND key = ? {order}", (key, most))
+    return sorted(candidates, key=lambda row: (-row[4], row[0], row[1]))[:most]
 
 
 def _lease(tx: Transaction, rules: Rules, worker: str, parts: Sequence[Row]) -> list[Lease]:
@@ -135,7 +135,7 @@ def _lease(tx: Transaction, rules: Rules, worker: str, parts: Sequence[Row]) -> 
         elif job.key in suspended:
             hold(tx, job.key)
     events: list[EventRow] = []
-    leases, rows, begun, room = [], [], dict[int, JobRow](), MOST_BODY_BYTES
+    leases, rows, started_jobs, room = [], [], dict[int, JobRow](), MOST_BODY_BYTES
     for number, partition, token, attempts, _ in parts:
         job = jobs[number]
         if JobState(job.state).ended or job.key in suspended:
@@ -143,7 +143,7 @@ def _lease(tx: Transaction, rules: Rules, worker: str, parts: Sequence[Row]) -> 
         if job.started is None:
             job.started = now
         job.state = JobState.RUNNING
-        begun[number] = job
+        started_jobs[number] = job
         attempt = attempts + 1
         events.append(next_event(job, now, "started", partition=partition, attempt=attempt))
         rows.append((token + 1, attempt, worker, now, number, partition))
@@ -171,7 +171,7 @@ def _lease(tx: Transaction, rules: Rules, worker: str, parts: Sequence[Row]) -> 
     )
     tx.many(
         f"UPDATE job SET state = {JobState.RUNNING:d}, started = ?, events = ? WHERE number = ?",
-        [(job.started, job.events, job.number) for job in begun.values()],
+        [(job.started, job.events, job.number) for job in started_jobs.values()],
     )
     write_events(tx, events)
     return leases

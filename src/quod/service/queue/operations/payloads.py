@@ -30,8 +30,8 @@ def payload_of(job: int) -> str:
 
 def row_of(payload: str) -> int | None:
     """The job number of a payload stored as a row; None for a file."""
-    found = _NAME.fullmatch(payload)
-    return None if found is None else int(found[1])
+    match = _NAME.fullmatch(payload)
+    return None if match is None else int(match[1])
 
 
 def read_payload(tx: Transaction, job: int) -> bytes:

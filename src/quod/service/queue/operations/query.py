@@ -110,14 +110,16 @@ def attempts(tx: Transaction, job_id: str) -> list[Attempt]:
         f"AND state IN ({PartState.RUNNING:d}, {PartState.DONE:d})",
         (job.number,),
     )
-    found = [
+    listed_attempts = [
         Attempt(part, token, worker, began / 1e6, end / 1e6, Outcome(outcome), code, message)
         for part, token, worker, began, end, outcome, code, message in ended
     ]
     for part, token, worker, began, end, state in last:
         outcome = Outcome.SUCCEEDED if state == PartState.DONE else None
-        found.append(Attempt(part, token, worker, began / 1e6, seconds(end), outcome, "", ""))
-    return sorted(found, key=lambda one: (one.partition, one.token))
+        listed_attempts.append(
+            Attempt(part, token, worker, began / 1e6, seconds(end), outcome, "", "")
+        )
+    return sorted(listed_attempts, key=lambda attempt: (attempt.partition, attempt.token))
 
 
 def keys(tx: Transaction) -> list[KeyStatus]:

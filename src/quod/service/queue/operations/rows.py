@@ -99,24 +99,24 @@ def identity_of(client: str, idempotency_key: str) -> str | None:
 
 def number_of(job_id: object) -> tuple[int, str]:
     """Parse a job id into number and nonce; raises NotFoundError if it is malformed."""
-    found = _ID.fullmatch(job_id) if isinstance(job_id, str) else None
-    if found is None:
+    match = _ID.fullmatch(job_id) if isinstance(job_id, str) else None
+    if match is None:
         raise NotFoundError("there is no such job: its id is not one of this queue")
-    return int(found[1]), found[2]
+    return int(match[1]), match[2]
 
 
 def read_jobs(tx: Transaction, numbers: Iterable[int], *, lock: bool = False) -> dict[int, JobRow]:
     """Return existing rows by number."""
     suffix = tx.for_update if lock else ""
-    found: dict[int, JobRow] = {}
+    jobs_by_number: dict[int, JobRow] = {}
     for chunk in in_chunks(sorted(set(numbers))):
         rows = tx.rows(
             f"SELECT {COLUMNS} FROM job WHERE number IN {placeholders(chunk)} "
             f"ORDER BY number{suffix}",
             chunk,
         )
-        found.update((row[0], JobRow(*row)) for row in rows)
-    return found
+        jobs_by_number.update((row[0], JobRow(*row)) for row in rows)
+    return jobs_by_number
 
 
 def find_job(tx: Transaction, job_id: object, client: str | None, *, lock: bool = False) -> JobRow:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from quod.service.queue.blob_store import Spool
+from quod.service.queue.blob_store import BlobStore
 from quod.service.queue.clock import MICROSECONDS, Clock
 from quod.service.queue.limits import Limits
 from quod.service.queue.transaction import Transaction
@@ -22,7 +22,7 @@ class Rules:
 
     limits: Limits
     clock: Clock
-    spool: Spool
+    spool: BlobStore
     storage_full: Callable[[], bool]
     _rates: tuple[float, dict[str, float]] = field(
         default_factory=lambda: (float("-inf"), {}), init=False

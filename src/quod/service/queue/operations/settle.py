@@ -51,7 +51,7 @@ class Renewal:
 
 
 @dataclass(frozen=True)
-class Held:
+class LeasedPartition:
     """A partition that the worker still holds, and its job, both locked."""
 
     job: JobRow
@@ -63,7 +63,7 @@ class Held:
     stage: str
 
 
-def held(tx: Transaction, number: int, partition: int, token: int) -> Held:
+def lock_partition(tx: Transaction, number: int, partition: int, token: int) -> LeasedPartition:
     """Lock the partition and job of a lease; raises LeaseLostError if the lease is void."""
     rows = tx.rows(
         "SELECT state, token, attempts, worker, started, stage FROM part "
@@ -78,7 +78,7 @@ def held(tx: Transaction, number: int, partition: int, token: int) -> Held:
         if JobState(job.state).ended:
             raise LeaseLostError(f"the lease is void: the job has ended ({JobState(job.state)})")
         raise LeaseLostError("the lease is void: it was not renewed in time, or given back")
-    return Held(job, partition, token, attempts, worker, started, stage)
+    return LeasedPartition(job, partition, token, attempts, worker, started, stage)
 
 
 def settle(tx: Transaction, rules: Rules, reports: Sequence[Report]) -> list[Job | ServiceError]:
@@ -86,14 +86,14 @@ def settle(tx: Transaction, rules: Rules, reports: Sequence[Report]) -> list[Job
 
     def one(report: Report) -> Job:
         lease = report.lease
-        part = held(tx, number_of(lease.job)[0], lease.partition, lease.token)
+        part = lock_partition(tx, number_of(lease.job)[0], lease.partition, lease.token)
         if report.outcome is Outcome.SUCCEEDED:
             _succeed(tx, rules, part, report.result)
         else:
             if report.outcome is Outcome.LOST:
                 blame(tx, rules, part.job.key, part.job.number)
                 # This may have suspended the key, which added an event to this job.
-                part = held(tx, part.job.number, part.partition, part.token)
+                part = lock_partition(tx, part.job.number, part.partition, part.token)
             give_up(tx, rules, part, report.outcome, report.code, report.message, report.retry)
         return part.job.record()
 
@@ -107,7 +107,7 @@ def _or_refusal(work: Callable[[Report], Job], report: Report) -> Job | ServiceE
         return error
 
 
-def _succeed(tx: Transaction, rules: Rules, part: Held, result: bytes) -> None:
+def _succeed(tx: Transaction, rules: Rules, part: LeasedPartition, result: bytes) -> None:
     """Store a result and its event, and end the job with its last partition."""
     job, now = part.job, rules.clock.wall()
     tx.run(
@@ -130,7 +130,7 @@ def _succeed(tx: Transaction, rules: Rules, part: Held, result: bytes) -> None:
 
 
 def give_up(
-    tx: Transaction, rules: Rules, part: Held, outcome: Outcome, code: str, message: str,
+    tx: Transaction, rules: Rules, part: LeasedPartition, outcome: Outcome, code: str, message: str,
     retry: bool = True,
 ) -> None:  # fmt: skip
     """Record an attempt without result: requeue the partition, or fail its job."""
@@ -182,7 +182,7 @@ def renew(
         if renewed and not stage:
             return None
         try:
-            _tell_stage(tx, rules, held(tx, number, lease.partition, lease.token), stage)
+            _tell_stage(tx, rules, lock_partition(tx, number, lease.partition, lease.token), stage)
         except LeaseLostError as error:
             return error
         return None
@@ -190,7 +190,7 @@ def renew(
     return [[one(lease, renewal.stage) for lease in renewal.leases] for renewal in renewals]
 
 
-def _tell_stage(tx: Transaction, rules: Rules, part: Held, stage: str) -> None:
+def _tell_stage(tx: Transaction, rules: Rules, part: LeasedPartition, stage: str) -> None:
     job = part.job
     if part.stage == stage or job.stages >= rules.limits.stage_events:
         return

@@ -53,40 +53,49 @@ def submit(tx: Transaction, rules: Rules, groups: Sequence[Sequence[Sized]]) -> 
     A repeated request is answered first: neither a full queue nor its expired deadline turns it
         into a new request. Payloads of refused jobs are deleted.
     """
-    given = [one for group in groups for one in group]
+    sized_submissions = [sized for group in groups for sized in group]
     rules.spool.sync()
-    tx.serialise({one.submission.client for one in given})
-    known = _known(tx, {one.identity for one in given if one.identity is not None})
-    door = _Door(tx, rules)
-    found: list[JobRow | ServiceError] = []
-    for one in given:
-        job = known.get(one.identity) if one.identity is not None else None
+    tx.serialise({sized.submission.client for sized in sized_submissions})
+    jobs_by_identity = _known(
+        tx, {sized.identity for sized in sized_submissions if sized.identity is not None}
+    )
+    door = _AdmissionControl(tx, rules)
+    jobs_or_errors: list[JobRow | ServiceError] = []
+    for sized in sized_submissions:
+        job = jobs_by_identity.get(sized.identity) if sized.identity is not None else None
         try:
             if job is None:
-                job = door.take(one)
-                if one.identity is not None:
-                    known[one.identity] = job
-            elif bytes(job.digest) != one.submission.digest:
+                job = door.take(sized)
+                if sized.identity is not None:
+                    jobs_by_identity[sized.identity] = job
+            elif bytes(job.digest) != sized.submission.digest:
                 raise AlreadyExistsError(
                     "the idempotency key is that of another request of this client; take another"
                 )
-            found.append(job)
+            jobs_or_errors.append(job)
         except ServiceError as error:
-            found.append(error)
+            jobs_or_errors.append(error)
     taken = door.taken
     if taken:
         door.make_room()
         _write(tx, taken)
     kept = {job.payload for job in taken}
-    for name in (one.submission.payload for one in given if one.submission.payload):
+    for name in (
+        sized.submission.payload for sized in sized_submissions if sized.submission.payload
+    ):
         (tx.changes.kept if name in kept else tx.changes.garbage).append(name)
-    outcomes = iter([one if isinstance(one, ServiceError) else one.record() for one in found])
+    outcomes = iter(
+        [
+            job_or_error if isinstance(job_or_error, ServiceError) else job_or_error.record()
+            for job_or_error in jobs_or_errors
+        ]
+    )
     return [[next(outcomes) for _ in group] for group in groups]
 
 
 def _known(tx: Transaction, identities: set[str]) -> dict[str, JobRow]:
     """Existing jobs by identity."""
-    found = {}
+    jobs_by_identity = {}
     for chunk in in_chunks(sorted(identities)):
         # Postgres cannot infer NOT NULL from a long list, and its index needs that.
         rows = tx.rows(
@@ -94,11 +103,11 @@ def _known(tx: Transaction, identities: set[str]) -> dict[str, JobRow]:
             f"AND identity IN {placeholders(chunk)}",
             chunk,
         )
-        found.update({row[3]: JobRow(*row) for row in rows})
-    return found
+        jobs_by_identity.update({row[3]: JobRow(*row) for row in rows})
+    return jobs_by_identity
 
 
-class _Door:
+class _AdmissionControl:
     """Admission control of one transaction, which reads each table at most once."""
 
     def __init__(self, tx: Transaction, rules: Rules) -> None:
@@ -109,41 +118,41 @@ class _Door:
         self._total = [0, 0, 0]
         self._suspended: set[str] | None = None
 
-    def take(self, one: Sized) -> JobRow:
+    def take(self, sized: Sized) -> JobRow:
         """Return the row of an admitted job, not written yet; raises the reason for refusal."""
-        given = one.submission
+        submission = sized.submission
         if self._suspended is None:
             self._read()
-        deadline = None if given.deadline is None else int(given.deadline * MICROSECONDS)
+        deadline = None if submission.deadline is None else int(submission.deadline * MICROSECONDS)
         if deadline is not None and deadline <= self._now:
             raise DeadlinePassedError("the deadline of the job is in the past")
-        if self._suspended and given.key in self._suspended:
+        if self._suspended and submission.key in self._suspended:
             raise KeySuspendedError(
-                f"the key {given.key} is suspended, for workers died with it; ask the operator"
+                f"the key {submission.key} is suspended, for workers died with it; ask the operator"
             )
         if self._rules.storage_full():
             raise StorageFullError(
                 "the disk of the queue is nearly full: no new jobs are taken",
                 retry_seconds=RETRY_SECONDS_OF_A_FULL_DISK,
             )
-        used = self._used.setdefault(given.client, [0, 0, 0])
-        self._look_for_a_place(given.client, used, one.payload_bytes)
+        used = self._used.setdefault(submission.client, [0, 0, 0])
+        self._look_for_a_place(submission.client, used, sized.payload_bytes)
         for counts in (used, self._total):
-            for at, more in enumerate((1, one.payload_bytes, 1)):
-                counts[at] += more
+            for at, increment in enumerate((1, sized.payload_bytes, 1)):
+                counts[at] += increment
         job = JobRow(
             number=0,
             nonce=secrets.token_hex(8),
-            client=given.client,
-            identity=one.identity,
-            digest=given.digest,
-            key=given.key,
-            priority=given.priority,
+            client=submission.client,
+            identity=sized.identity,
+            digest=submission.digest,
+            key=submission.key,
+            priority=submission.priority,
             deadline=deadline,
-            partitions=given.partitions,
-            remaining=given.partitions,
-            payload=given.payload,
-            payload_bytes=one.payload_bytes,
+            partitions=submission.partitions,
+            remaining=submission.partitions,
+            payload=submission.payload,
+            payload_bytes=sized.payload_bytes,
             state=JobState.QUEUED,
             created=self._now,
             started=None,
@@ -152,7 +161,7 @@ class _Door:
             message="",
             events=0,
             stages=0,
-            body=given.body,
+            body=submission.body,
         )
         self.taken.append(job)
         return job
@@ -162,7 +171,7 @@ class _Door:
         for client, *used in self._tx.rows(
             "SELECT client, sum(jobs), sum(payload_bytes), sum(kept) FROM usage GROUP BY client"
         ):
-            self._used[client] = [int(one) for one in used]
+            self._used[client] = [int(usage) for usage in used]
         self._total = [sum(used) for used in zip(*self._used.values())] or [0, 0, 0]
 
     def _look_for_a_place(self, client: str, used: Sequence[int], payload_bytes: int) -> None:
@@ -223,9 +232,9 @@ def _write(tx: Transaction, jobs: Sequence[JobRow]) -> None:
     used: dict[str, list[int]] = {}
     for job, number in zip(jobs, tx.numbers(len(jobs)), strict=True):
         job.number = number
-        own = used.setdefault(job.client, [0, 0])
-        own[0] += 1
-        own[1] += job.payload_bytes
+        usage = used.setdefault(job.client, [0, 0])
+        usage[0] += 1
+        usage[1] += job.payload_bytes
         if job.body:
             job.payload = payload_of(job.number)
             tx.changes.bodies[job.number] = job.body
@@ -255,6 +264,6 @@ def _write(tx: Transaction, jobs: Sequence[JobRow]) -> None:
         [(job.number, job.body) for job in jobs if job.body],
     )
     write_events(tx, events)
-    for client, (more, payload_bytes) in used.items():
-        count(tx, client, more, payload_bytes, more)
+    for client, (job_count, payload_bytes) in used.items():
+        count(tx, client, job_count, payload_bytes, job_count)
     tx.changes.topics.add(WORK)

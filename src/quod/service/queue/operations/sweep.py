@@ -12,7 +12,7 @@ from quod.service.queue.operations.forget import MOST_AT_ONCE
 from quod.service.queue.operations.keys import blame
 from quod.service.queue.operations.rows import PartState, find_job, read_jobs
 from quod.service.queue.operations.rules import Rules
-from quod.service.queue.operations.settle import give_up, held
+from quod.service.queue.operations.settle import give_up, lock_partition
 from quod.service.queue.records import Job, JobState, Outcome
 from quod.service.queue.transaction import Transaction
 
@@ -46,7 +46,7 @@ def lose(tx: Transaction, rules: Rules, leases: Sequence[Running], *, blamed: bo
     lost = 0
     for lease in sorted(leases):
         try:
-            part = held(tx, lease.job, lease.partition, lease.token)
+            part = lock_partition(tx, lease.job, lease.partition, lease.token)
         except LeaseLostError:
             continue
         [(renewals,)] = tx.rows(

@@ -17,8 +17,8 @@ def _for_each(work: Callable[..., None]) -> Callable[..., list[None]]:
     """Make an operation that handles rare calls one by one."""
 
     def run(tx: Any, rules: Rules, arguments: Sequence[tuple[Any, ...]]) -> list[None]:
-        for one in arguments:
-            work(tx, rules, *one)
+        for call_arguments in arguments:
+            work(tx, rules, *call_arguments)
         return [None] * len(arguments)
 
     return run

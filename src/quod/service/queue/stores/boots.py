@@ -23,12 +23,12 @@ def machine_went_down(lock: int) -> bool:
         boot = _BOOT.read_bytes().strip()
     except OSError:
         boot = _UNKNOWN
-    found = os.pread(lock, 64, 0)
-    if not found:
+    recorded_boot = os.pread(lock, 64, 0)
+    if not recorded_boot:
         os.pwrite(lock, boot, 0)
         os.fsync(lock)
         return False
-    return found != boot or boot == _UNKNOWN
+    return recorded_boot != boot or boot == _UNKNOWN
 
 
 def ended_well(lock: int) -> None:

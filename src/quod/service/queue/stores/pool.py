@@ -26,26 +26,26 @@ class Pool(Generic[C]):
         with self._places:
             with self._lock:
                 idle = self._idle.pop() if self._idle else None
-            found = self._connect() if idle is None else idle
+            borrowed = self._connect() if idle is None else idle
             try:
-                yield found
+                yield borrowed
             except BaseException:
                 # If the server has gone, all connections are broken.
-                for one in [found, *self._take_idle()]:
-                    self._close(one)
+                for broken in [borrowed, *self._take_idle()]:
+                    self._close(broken)
                 raise
             with self._lock:
                 keep = not self._closed
                 if keep:
-                    self._idle.append(found)
+                    self._idle.append(borrowed)
             if not keep:
-                self._close(found)
+                self._close(borrowed)
 
     def close(self) -> None:
         """Close idle connections now, and the others when they are returned."""
         self._closed = True
-        for one in self._take_idle():
-            self._close(one)
+        for idle in self._take_idle():
+            self._close(idle)
 
     def _take_idle(self) -> list[C]:
         with self._lock:

@@ -119,8 +119,8 @@ class PostgresStore:
                 self._writer = self._connect()
             transaction = PostgresTransaction(self._writer, self._stripe)
             with self._writer.transaction():
-                found = work(transaction)
-        return found, transaction.changes
+                outcome = work(transaction)
+        return outcome, transaction.changes
 
     def tell(self, changes: Changes) -> None:
         topics = sorted(changes.topics)

@@ -19,7 +19,7 @@ from quod.errors import InputError
 from quod.service.errors import StorageFullError, StoreInUseError, UnavailableError
 from quod.service.queue.blob_store import RETRY_SECONDS_OF_A_FULL_DISK
 from quod.service.queue.operations.payloads import MOST_BODY_BYTES
-from quod.service.queue.reserved_space import Ballast
+from quod.service.queue.reserved_space import ReservedSpace
 from quod.service.queue.schema import APPLICATION_ID, MIGRATIONS, statements
 from quod.service.queue.signals import Signals
 from quod.service.queue.stores.boots import ended_well, machine_went_down
@@ -77,7 +77,7 @@ class SqliteStore:
     shared = False
     most_body = MOST_BODY_BYTES
 
-    def __init__(self, path: Path, ballast: Ballast) -> None:
+    def __init__(self, path: Path, ballast: ReservedSpace) -> None:
         self.signals = Signals()
         self._path, self._ballast = path, ballast
         self._broken = ""
@@ -102,12 +102,12 @@ class SqliteStore:
         transaction = SqliteTransaction(self._writer)
         with self._errors():
             self._set_synced(durable or self._careful)
-            found = self._commit(lambda: work(transaction))
+            outcome = self._commit(lambda: work(transaction))
             if not self._synced and transaction.changes.ends:
                 # One sync also covers all earlier entries of the log.
                 self._set_synced(True)
                 self._commit(lambda: transaction.run("UPDATE counter SET next = next"))
-        return found, transaction.changes
+        return outcome, transaction.changes
 
     def tell(self, changes: Changes) -> None:
         self.signals.notify(changes.topics, changes.news)
@@ -115,13 +115,13 @@ class SqliteStore:
     def _commit(self, work: Callable[[], T]) -> T:
         try:
             self._writer.execute("BEGIN IMMEDIATE")
-            found = work()
+            outcome = work()
             self._writer.execute("COMMIT")
         except BaseException:
             if self._writer.in_transaction:
                 self._writer.execute("ROLLBACK")
             raise
-        return found
+        return outcome
 
     def _set_synced(self, synced: bool) -> None:
         if synced is not self._synced:
@@ -131,9 +131,9 @@ class SqliteStore:
     def shred(self) -> bool:
         if self._broken:
             return False
-        with self._errors(), closing(self._connect()) as own:
-            own.execute("PRAGMA busy_timeout = 0")
-            [(busy, _, _)] = own.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        with self._errors(), closing(self._connect()) as checkpointer:
+            checkpointer.execute("PRAGMA busy_timeout = 0")
+            [(busy, _, _)] = checkpointer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             return not busy
 
     def read(self, work: Callable[[SqliteTransaction], T]) -> T:
@@ -181,9 +181,9 @@ class SqliteStore:
                     "use the newer Quod",
                     path=self._path,
                 )
-            found = self._writer.execute("PRAGMA quick_check(1)").fetchall()
-            if found != [("ok",)]:
-                raise sqlite3.DatabaseError(found[0][0])
+            problems = self._writer.execute("PRAGMA quick_check(1)").fetchall()
+            if problems != [("ok",)]:
+                raise sqlite3.DatabaseError(problems[0][0])
             self._writer.execute("PRAGMA journal_mode = WAL")
             self._writer.execute("PRAGMA synchronous = FULL")
             # Payloads are secret: deleted content is overwritten.
@@ -273,13 +273,13 @@ def _refuse_networks(folder: Path) -> None:
         mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
     except OSError:
         return
-    own = folder.resolve()
+    resolved = folder.resolve()
     kind = ""
     longest = -1
-    for _, point, found, *_ in mounts:
+    for _, point, file_system, *_ in mounts:
         path = Path(point.encode().decode("unicode_escape"))
-        if own.is_relative_to(path) and len(path.parts) >= longest:
-            kind, longest = found, len(path.parts)
+        if resolved.is_relative_to(path) and len(path.parts) >= longest:
+            kind, longest = file_system, len(path.parts)
     if kind in _OF_A_NETWORK:
         raise InputError(
             f"is on a network ({kind}), where SQLite loses data; name a folder of a local disk",

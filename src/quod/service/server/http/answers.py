@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse, Response
 from quod.service.encoding import encode_answer
 from quod.service.queue import Event
 from quod.service.refusals import HTTP_STATUS, Refusal, refusal_of
-from quod.service.server.service import FoundJob
+from quod.service.server.service import JobWithResults
 
 
 def refused(error: BaseException) -> Response:
@@ -32,12 +32,12 @@ def refusal_response(refusal: Refusal, status: int | None = None) -> Response:
     )
 
 
-def found_response(found: FoundJob) -> Response:
+def job_response(job_results: JobWithResults) -> Response:
     """Build the answer for a job with its results: 202 until it has ended, then 200."""
-    document = encode_answer(found.job)
-    if found.results:
-        document["results"] = [json.loads(result) for result in found.results]
-    return JSONResponse(document, 200 if found.job.state.ended else 202)
+    document = encode_answer(job_results.job)
+    if job_results.results:
+        document["results"] = [json.loads(result) for result in job_results.results]
+    return JSONResponse(document, 200 if job_results.job.state.ended else 202)
 
 
 def event_text(event: Event | None) -> str:

@@ -69,16 +69,16 @@ class WitnessBody(_Body):
 
     def own(self) -> tuple[PayloadKind, bytes] | None:
         """Return the kind and the body, or None; raises InputError if several are given."""
-        found: list[tuple[PayloadKind, bytes]] = []
+        bodies: list[tuple[PayloadKind, bytes]] = []
         if self.inputs is not None:
-            found.append((PayloadKind.INPUTS, self.inputs.encode(errors="replace")))
+            bodies.append((PayloadKind.INPUTS, self.inputs.encode(errors="replace")))
         if self.path is not None:
-            found.append((PayloadKind.PATH, self.path.encode(errors="replace")))
+            bodies.append((PayloadKind.PATH, self.path.encode(errors="replace")))
         if self.wtns is not None:
-            found.append((PayloadKind.WTNS, self.wtns))
-        if len(found) > 1:
+            bodies.append((PayloadKind.WTNS, self.wtns))
+        if len(bodies) > 1:
             raise InputError("a witness is one of inputs, path and wtns", section="witnesses")
-        return found[0] if found else None
+        return bodies[0] if bodies else None
 
 
 class ProofBody(WitnessBody):
@@ -94,17 +94,21 @@ class ProofBody(WitnessBody):
         """Convert to a request; `header` is the idempotency key of the HTTP header."""
         if header and self.idempotency_key and header != self.idempotency_key:
             raise InputError("header and body have different ones", section="idempotency_key")
-        given = [one.own() for one in (self, *self.witnesses)]
-        found = [one for one in given if one is not None]
-        if not found or len(found) < len(self.witnesses) or (self.witnesses and given[0]):
+        optional_bodies = [witness.own() for witness in (self, *self.witnesses)]
+        kinds_and_bodies = [body for body in optional_bodies if body is not None]
+        if (
+            not kinds_and_bodies
+            or len(kinds_and_bodies) < len(self.witnesses)
+            or (self.witnesses and optional_bodies[0])
+        ):
             raise InputError(
                 "give inputs, path or wtns, or witnesses with one of these each",
                 section="witnesses",
             )
-        kinds = {kind for kind, _ in found}
+        kinds = {kind for kind, _ in kinds_and_bodies}
         if len(kinds) > 1:
             raise InputError("all witnesses of a job are of one kind", section="witnesses")
-        bodies = tuple(body for _, body in found)
+        bodies = tuple(body for _, body in kinds_and_bodies)
         proof = ProofRequest(
             self.key, kinds.pop(), tuple(map(len, bodies)), self.idempotency_key or header or "",
             self.priority, self.deadline,
@@ -152,12 +156,12 @@ def body_schema(model: type[BaseModel], *, raw: bool = False) -> dict[str, Any]:
 def _inlined(schema: Any, inner: dict[str, Any]) -> Any:
     """Replace the references of a schema by their targets; none is recursive."""
     if isinstance(schema, list):
-        return [_inlined(one, inner) for one in schema]
+        return [_inlined(node, inner) for node in schema]
     if not isinstance(schema, dict):
         return schema
     if "$ref" in schema:
         return _inlined(inner[schema["$ref"].rpartition("/")[2]], inner)
-    return {name: _inlined(one, inner) for name, one in schema.items()}
+    return {name: _inlined(node, inner) for name, node in schema.items()}
 
 
 @contextmanager

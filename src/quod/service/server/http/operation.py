@@ -51,16 +51,16 @@ async def stages(
         last, quiet = after, 0.0
         with service.streams.one(client.name):
             while not service.draining:
-                found, number = service.activity.stages(last)
+                stage_records, number = service.activity.stages(last)
                 if number != last or quiet == 0.0 or quiet >= COMMENT_SECONDS:
-                    yield found, number
+                    yield stage_records, number
                     quiet = 0.0
                 last, quiet = number, quiet + _STAGES_SECONDS
                 await asyncio.sleep(_STAGES_SECONDS)
 
-    def text(one: tuple[list[Any], int]) -> str:
-        data = JSONResponse({"stages": encode_answer(one[0])}).body
-        return f"id: {one[1]}\nevent: stages\ndata: {bytes(data).decode()}\n\n"
+    def text(page: tuple[list[Any], int]) -> str:
+        data = JSONResponse({"stages": encode_answer(page[0])}).body
+        return f"id: {page[1]}\nevent: stages\ndata: {bytes(data).decode()}\n\n"
 
     return await event_stream(run(), text)
 

@@ -18,7 +18,7 @@ from quod.service.queue.records import HIGHEST_PRIORITY
 from quod.service.refusals import refusal_of
 from quod.service.server.budget import Reservation
 from quod.service.server.clients import Client, Role
-from quod.service.server.http.answers import event_text, found_response
+from quod.service.server.http.answers import event_text, job_response
 from quod.service.server.http.bodies import (
     ManyBody,
     ProofBody,
@@ -120,7 +120,7 @@ async def prove(
             service.prove(client, submitting, timeout, keep=keep, submitted=reservation.close)
         )
         del submitting
-        return found_response(await while_connected(request, proving, received))
+        return job_response(await while_connected(request, proving, received))
 
 
 @router.get("/v1/proofs")
@@ -143,7 +143,7 @@ async def await_proof(
 ) -> Response:  # fmt: skip
     """Return a job; with `timeout` (seconds), wait that long for its end."""
     waiting = asyncio.ensure_future(service.wait(client, job, timeout))
-    return found_response(await while_connected(request, waiting))
+    return job_response(await while_connected(request, waiting))
 
 
 @router.delete("/v1/proofs/{job}")

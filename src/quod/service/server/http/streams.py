@@ -11,7 +11,7 @@ from fastapi import Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.requests import ClientDisconnect
 
-from quod.service.server.service import FoundJob
+from quod.service.server.service import JobWithResults
 
 COMMENT_SECONDS: Final = 15.0
 """The pause after which a stream without events sends something, to stay open."""
@@ -31,8 +31,8 @@ async def event_stream(items: AsyncGenerator[Any, None], text: Callable[[Any], s
 
 
 async def while_connected(
-    request: Request, work: asyncio.Future[FoundJob], received: asyncio.Event | None = None
-) -> FoundJob:
+    request: Request, work: asyncio.Future[JobWithResults], received: asyncio.Event | None = None
+) -> JobWithResults:
     """Return the result of `work`, which is cancelled if the client disconnects.
 
     Until the request is `received`, its reader notices a disconnect.

@@ -22,7 +22,7 @@ _MOST_RECORDS = 20_000
 
 
 @frozen
-class Place:
+class SharedStorage:
     """The queue and the keys, reachable from all machines of a cluster.
 
     data, repository: folders that all machines share.
@@ -41,7 +41,7 @@ class ClusterWorker:
     Quod's errors do not survive pickling.
     """
 
-    def __init__(self, name: str, place: Place, settings: WorkerSettings) -> None:
+    def __init__(self, name: str, place: SharedStorage, settings: WorkerSettings) -> None:
         self._name, self._place, self._settings = name, place, settings
         self._records: deque[StageRecord] = deque(maxlen=_MOST_RECORDS)
         self._lock = threading.Lock()
@@ -68,7 +68,7 @@ class ClusterWorker:
             )  # fmt: skip
             self._worker.start()
 
-        return _told(start)
+        return _encoded_outcome(start)
 
     def poll(self) -> dict[str, Any]:
         """Return the worker's status and the stages finished since the last call."""
@@ -78,15 +78,15 @@ class ClusterWorker:
                 records = list(self._records)
                 self._records.clear()
             return {
-                "status": encode_frame(self._begun().status()),
+                "status": encode_frame(self._running_worker().status()),
                 "records": encode_frame(records),
             }
 
-        return _told(look)
+        return _encoded_outcome(look)
 
     def call(self, what: str, *arguments: Any) -> dict[str, Any]:
         """Call `preload`, `evict`, `resume` or `drain` of the worker."""
-        return _told(lambda: getattr(self._begun(), what)(*arguments))
+        return _encoded_outcome(lambda: getattr(self._running_worker(), what)(*arguments))
 
     def close(self) -> None:
         """Stop the worker; unfinished work is released to the queue."""
@@ -95,7 +95,7 @@ class ClusterWorker:
         if self._queue is not None:
             self._queue.close()
 
-    def _begun(self) -> Worker:
+    def _running_worker(self) -> Worker:
         assert self._worker is not None
         return self._worker
 
@@ -104,7 +104,7 @@ class ClusterWorker:
             self._records.append(record)
 
 
-def _told(work: Any) -> dict[str, Any]:
+def _encoded_outcome(work: Any) -> dict[str, Any]:
     try:
         return {"value": work()}
     except Exception as error:

@@ -17,7 +17,7 @@ from quod.frozen import replace
 from quod.service.encoding import decode_error, decode_frame
 from quod.service.errors import UnavailableError
 from quod.service.keys import CacheStatus
-from quod.service.worker.cluster.actor import ClusterWorker, Place
+from quod.service.worker.cluster.actor import ClusterWorker, SharedStorage
 from quod.service.worker.pools.pool import StageRecord, WorkerState, WorkerStatus
 from quod.service.worker.settings import WorkerSettings
 
@@ -42,7 +42,7 @@ class ClusterMember:
     """
 
     def __init__(
-        self, name: str, place: Place, settings: WorkerSettings, gpus: int,
+        self, name: str, place: SharedStorage, settings: WorkerSettings, gpus: int,
         record: Callable[[StageRecord], None],
     ) -> None:  # fmt: skip
         self.name, self._place, self._settings = name, place, settings
@@ -112,7 +112,7 @@ class ClusterMember:
     def _run(self) -> None:
         backoff = _BACKOFF_SECONDS
         while not self._is_closing():
-            begun, actor = time.monotonic(), None
+            started_at, actor = time.monotonic(), None
             try:
                 actor = self._placed()
                 why = self._watched(actor) if actor is not None else ""
@@ -121,7 +121,7 @@ class ClusterMember:
                 if isinstance(error, QuodError):
                     why = str(error)
             self._end(actor)
-            if time.monotonic() - begun > _MOST_BACKOFF_SECONDS:
+            if time.monotonic() - started_at > _MOST_BACKOFF_SECONDS:
                 backoff = _BACKOFF_SECONDS
             if self._is_closing():
                 return
@@ -138,12 +138,12 @@ class ClusterMember:
             max_concurrency=_THREADS, scheduling_strategy="SPREAD",
         )  # fmt: skip
         actor = kind.remote(self.name, self._place, self._settings)
-        begun = actor.begin.remote()
-        while not ray.wait([begun], timeout=_POLL_SECONDS)[0]:
+        start_call = actor.begin.remote()
+        while not ray.wait([start_call], timeout=_POLL_SECONDS)[0]:
             if self._is_closing():
                 ray.kill(actor)
                 return None
-        _value(ray.get(begun))
+        _value(ray.get(start_call))
         self._actor = actor
         if self._draining:
             self.ask("drain", 0)
@@ -153,11 +153,11 @@ class ClusterMember:
         """Poll the actor until the member closes, or the actor is silent; return the reason."""
         while not self._is_closing():
             try:
-                found = _value(ray.get(actor.poll.remote(), timeout=_SILENT_SECONDS))
+                report = _value(ray.get(actor.poll.remote(), timeout=_SILENT_SECONDS))
             except GetTimeoutError:
                 return f"it said nothing for {_SILENT_SECONDS:.0f} seconds"
-            self._status = decode_frame(WorkerStatus, found["status"])
-            for record in decode_frame(tuple[StageRecord, ...], found["records"]):
+            self._status = decode_frame(WorkerStatus, report["status"])
+            for record in decode_frame(tuple[StageRecord, ...], report["records"]):
                 self._record(record)
             with self._changed:
                 self._changed.wait_for(self._is_closing, _POLL_SECONDS)

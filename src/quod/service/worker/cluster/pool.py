@@ -18,7 +18,7 @@ try:
 except ImportError:
     raise ServiceError(f"a cluster needs Ray: {installation('ray')}") from None
 
-from quod.service.worker.cluster.actor import Place
+from quod.service.worker.cluster.actor import SharedStorage
 from quod.service.worker.cluster.member import ClusterMember
 
 
@@ -46,7 +46,7 @@ class RayPool(Members[ClusterMember]):
                 ray.init(address=address, namespace="quod", log_to_driver=False)
             except ConnectionError as error:
                 raise ServiceError(f"there is no cluster of Ray at {address!r}") from error
-        place = Place(
+        place = SharedStorage(
             os.path.abspath(data), database, schema, queue.limits, os.path.abspath(repository.path)
         )
         super().__init__(
@@ -57,16 +57,16 @@ class RayPool(Members[ClusterMember]):
         )  # fmt: skip
 
     def preload(self, key: str, *, worker: str | None = None, timeout: float | None = None) -> None:
-        for one in self._chosen(worker):
-            one.ask("preload", key, timeout)
+        for member in self._chosen(worker):
+            member.ask("preload", key, timeout)
 
     def evict(self, key: str, *, worker: str | None = None) -> None:
-        for one in self._chosen(worker):
-            one.ask("evict", key)
+        for member in self._chosen(worker):
+            member.ask("evict", key)
 
     def resume(self, worker: str) -> None:
-        for one in self._named(worker):
-            one.ask("resume")
+        for member in self._named(worker):
+            member.ask("resume")
 
 
 def _gpus_of(device: str) -> int:

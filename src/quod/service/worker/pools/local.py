@@ -21,7 +21,7 @@ class LocalPool(Members[Worker]):
         workers: Sequence[WorkerSettings] = (WorkerSettings(),),
     ) -> None:  # fmt: skip
         workers = sharing(workers)
-        warm = [key for one in workers for key in one.warm]
+        warm = [key for worker in workers for key in worker.warm]
         calculate = RegisteredCalculators(repository, warm=warm)
         super().__init__(
             queue, repository, workers,
@@ -32,13 +32,13 @@ class LocalPool(Members[Worker]):
         )  # fmt: skip
 
     def preload(self, key: str, *, worker: str | None = None, timeout: float | None = None) -> None:
-        for one in self._chosen(worker):
-            one.preload(key, timeout)
+        for member in self._chosen(worker):
+            member.preload(key, timeout)
 
     def evict(self, key: str, *, worker: str | None = None) -> None:
-        for one in self._chosen(worker):
-            one.evict(key)
+        for member in self._chosen(worker):
+            member.evict(key)
 
     def resume(self, worker: str) -> None:
-        for one in self._named(worker):
-            one.resume()
+        for member in self._named(worker):
+            member.resume()

@@ -48,8 +48,10 @@ class Members(Generic[M]):
     ) -> None:  # fmt: skip
         names = worker_names(workers)
         self._watchers: tuple[Watcher, ...] = ()
-        self._placement = Placement(self._told) if len(names) > 1 else None
-        self._workers = {name: make(name, one) for name, one in zip(names, workers, strict=True)}
+        self._placement = Placement(self._worker_statuses) if len(names) > 1 else None
+        self._workers = {
+            name: make(name, worker) for name, worker in zip(names, workers, strict=True)
+        }
 
     @property
     def ready(self) -> bool:
@@ -62,12 +64,12 @@ class Members(Generic[M]):
     def status(self) -> list[WorkerStatus]:
         placement = self._placement
         return [
-            one if placement is None
-            else replace(one, replications=placement.replications(one.name))
-            for one in self._told()
+            worker_status if placement is None
+            else replace(worker_status, replications=placement.replications(worker_status.name))
+            for worker_status in self._worker_statuses()
         ]  # fmt: skip
 
-    def _told(self) -> list[WorkerStatus]:
+    def _worker_statuses(self) -> list[WorkerStatus]:
         return [worker.status() for worker in self._workers.values()]
 
     def watch(self, callback: Watcher) -> None:

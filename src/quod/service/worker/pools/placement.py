@@ -67,17 +67,17 @@ class Placement:
         now = self._clock()
         with self._lock:
             self._refresh(now)
-            own = self._views.get(worker)
+            own_view = self._views.get(worker)
             others = [
                 view for name, view in self._views.items() if name != worker and view.takes_work
             ]
-            if own is None or not others:
+            if own_view is None or not others:
                 return None
             wanted = waiting()
-            free = not any(key in own.keys for key in wanted)
+            free = not any(key in own_view.keys for key in wanted)
             return [
                 key for key in wanted
-                if key in own.keys or self._takes(key, own, others, free, now, waited)
+                if key in own_view.keys or self._takes(key, own_view, others, free, now, waited)
             ]  # fmt: skip
 
     def took(self, worker: str, keys: Collection[str]) -> None:
@@ -86,11 +86,11 @@ class Placement:
         with self._lock:
             self._refresh(now)
             for key in keys:
-                own = self._views.get(worker)
-                if own is not None and key not in own.keys:
+                worker_view = self._views.get(worker)
+                if worker_view is not None and key not in worker_view.keys:
                     if self._holders(key, worker):
                         self._copies[worker] = self._copies.get(worker, 0) + 1
-                    self._give(worker, own, key)
+                    self._give(worker, worker_view, key)
                 self._given[worker, key] = now
 
     def elsewhere(self, worker: str) -> frozenset[str]:
@@ -113,29 +113,29 @@ class Placement:
     # --- with the lock held
 
     def _takes(
-        self, key: str, own: _View, others: Iterable[_View], free: bool, now: float,
+        self, key: str, own_view: _View, others: Iterable[_View], free: bool, now: float,
         waited: Callable[[str], float],
     ) -> bool:  # fmt: skip
         """Decide whether a worker takes work of a key that it does not have."""
         holders = [view for view in others if key in view.keys]
         if not holders:
             # An idle worker with fewer keys loses less by loading another.
-            emptier = any(not view.in_hand and view.fill < own.fill for view in others)
+            emptier = any(not view.in_hand and view.fill < own_view.fill for view in others)
             return not emptier or waited(key) > _GRACE_SECONDS
         uses = [view.uses[key] for view in holders if key in view.uses and view.uses[key].ready]
         if len(uses) < len(holders):
             # The last worker given the key is still loading it.
             return False
-        if not (free or self._has_room(own, uses[0])):
+        if not (free or self._has_room(own_view, uses[0])):
             return False
         cost = max(LEAST_COST_SECONDS, *(use.load_seconds for use in uses))
         since = now - self._ready[key][1] if key in self._ready else 0.0
         return since > cost and waited(key) > cost
 
     @staticmethod
-    def _has_room(own: _View, use: KeyUse) -> bool:
+    def _has_room(own_view: _View, use: KeyUse) -> bool:
         taken = {Tier.HOST: use.host_bytes, Tier.DEVICE: use.device_bytes}
-        return all(taken[tier] <= room for tier, room in own.room.items())
+        return all(taken[tier] <= room for tier, room in own_view.room.items())
 
     def _holders(self, key: str, besides: str) -> list[_View]:
         return [

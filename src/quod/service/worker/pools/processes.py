@@ -35,13 +35,13 @@ class ProcessPool(Members[Supervisor]):
         )  # fmt: skip
 
     def preload(self, key: str, *, worker: str | None = None, timeout: float | None = None) -> None:
-        for one in self._chosen(worker):
-            one.ask("preload", key=key, timeout=timeout)
+        for member in self._chosen(worker):
+            member.ask("preload", key=key, timeout=timeout)
 
     def evict(self, key: str, *, worker: str | None = None) -> None:
-        for one in self._chosen(worker):
-            one.ask("evict", key=key)
+        for member in self._chosen(worker):
+            member.ask("evict", key=key)
 
     def resume(self, worker: str) -> None:
-        for one in self._named(worker):
-            one.ask("resume")
+        for member in self._named(worker):
+            member.ask("resume")

@@ -132,10 +132,10 @@ class Channel:
     def _run(self) -> None:
         try:
             while True:
-                length, more = _HEAD.unpack(self._receive(_HEAD.size))
-                if length > _MOST_JSON or more > _MOST_BODY:
+                length, body_length = _HEAD.unpack(self._receive(_HEAD.size))
+                if length > _MOST_JSON or body_length > _MOST_BODY:
                     raise InputError("a message is too long")
-                self._take(json.loads(self._receive(length)), self._receive(more))
+                self._take(json.loads(self._receive(length)), self._receive(body_length))
         except (EOFError, OSError):
             pass
         except Exception:
@@ -153,7 +153,7 @@ class Channel:
             case {"call": str(name), "id": int(number), "arguments": dict(arguments)}:
                 work: Callable[[], object] = partial(self._handle, name, arguments, body)
                 if name in self._prompt:
-                    work = _begun(work)
+                    work = _begin_call(work)
                 self._pool.submit(self._answer, number, work)
             case {"tell": str(name), "arguments": dict(arguments)}:
                 self._handlers[name](arguments, body)
@@ -162,8 +162,8 @@ class Channel:
             case {"value": value, "id": int(number)}:
                 self._settle(number, lambda future: future.set_result(value))
             case {"error": error, "id": int(number)}:
-                found = decode_error(error)
-                self._settle(number, lambda future: future.set_exception(found))
+                decoded_error = decode_error(error)
+                self._settle(number, lambda future: future.set_exception(decoded_error))
             case _:
                 raise InputError("a message is none of a channel")
 
@@ -181,11 +181,11 @@ class Channel:
         answer: dict[str, object]
         data = b""
         try:
-            found = work()
-            if isinstance(found, Answer):
-                answer, data = {"value": encode_frame(found.value), "bytes": True}, found.body
+            outcome = work()
+            if isinstance(outcome, Answer):
+                answer, data = {"value": encode_frame(outcome.value), "bytes": True}, outcome.body
             else:
-                answer = {"value": encode_frame(found)}
+                answer = {"value": encode_frame(outcome)}
         except Exception as error:
             answer = {"error": encode_error(error)}
         with suppress(UnavailableError):
@@ -200,14 +200,14 @@ def parts_of(body: bytes, lengths: Sequence[int]) -> list[bytes]:
     return [body[begin:end] for begin, end in itertools.pairwise(ends)]
 
 
-def _begun(work: Callable[[], object]) -> Callable[[], object]:
+def _begin_call(work: Callable[[], object]) -> Callable[[], object]:
     """Call a prompt handler; return the function that gives its value or raises its error."""
     try:
-        rest = work()
+        end_call = work()
     except Exception as error:
         return partial(_raise, error)
-    assert callable(rest)
-    return rest
+    assert callable(end_call)
+    return end_call
 
 
 def _raise(error: Exception) -> None:

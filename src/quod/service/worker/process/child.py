@@ -24,7 +24,7 @@ from quod.service.encoding import decode_error, decode_frame
 from quod.service.errors import UnavailableError
 from quod.service.keys import KeyRepository, RegisteredCalculators, ResidentKeys
 from quod.service.logs import write_log
-from quod.service.queue import Lease, Spool
+from quod.service.queue import BlobStore, Lease
 from quod.service.queue.operations.payloads import row_of
 from quod.service.worker.opening import opener
 from quod.service.worker.pools.pool import Stage, StageRecord
@@ -70,7 +70,7 @@ class RemoteJobs:
     """`Jobs` on the queue of the server, over the channel."""
 
     def __init__(
-        self, channel: Channel, spool: Spool, lease_seconds: float, records: Records
+        self, channel: Channel, spool: BlobStore, lease_seconds: float, records: Records
     ) -> None:
         self._channel, self._spool, self._lease_seconds = channel, spool, lease_seconds
         self._records = records
@@ -82,35 +82,38 @@ class RemoteJobs:
         return self._lease_seconds
 
     def claim(self, *, keys: Sequence[str] | None, most: int, wait: float) -> list[Lease]:
-        given = {"keys": None if keys is None else list(keys), "most": most, "wait": wait}
-        found, body = self._channel.call("claim", given)
-        self._elsewhere = frozenset(found["elsewhere"])
-        bodies = parts_of(body, found["lengths"])
-        leases = decode_frame(tuple[Lease, ...], found["leases"])
+        arguments = {"keys": None if keys is None else list(keys), "most": most, "wait": wait}
+        fields, body = self._channel.call("claim", arguments)
+        self._elsewhere = frozenset(fields["elsewhere"])
+        bodies = parts_of(body, fields["lengths"])
+        leases = decode_frame(tuple[Lease, ...], fields["leases"])
         return [replace(lease, body=part) for lease, part in zip(leases, bodies, strict=True)]
 
     def elsewhere(self) -> Collection[str]:
         return self._elsewhere
 
     def renew(self, leases: Sequence[Lease], stage: str) -> list[ServiceError | None]:
-        given = {"leases": [_named(lease) for lease in leases], "stage": stage}
-        found: list[QuodError | None] = [
-            None if one is None else decode_error(one) for one in self._channel.call("renew", given)
+        arguments = {"leases": [_named(lease) for lease in leases], "stage": stage}
+        errors: list[QuodError | None] = [
+            None if encoded is None else decode_error(encoded)
+            for encoded in self._channel.call("renew", arguments)
         ]
-        return [one if isinstance(one, ServiceError) else None for one in found]
+        return [error if isinstance(error, ServiceError) else None for error in errors]
 
     def finish(self, results: Sequence[tuple[Lease, bytes]]) -> list[QuodError | None]:
-        given = {
+        arguments = {
             "leases": [_named(lease) for lease, _ in results],
             "lengths": [len(result) for _, result in results],
         }
-        found = self._channel.call("finish", given, b"".join(result for _, result in results))
+        encoded_errors = self._channel.call(
+            "finish", arguments, b"".join(result for _, result in results)
+        )
         self._records.tell()
-        return [None if one is None else decode_error(one) for one in found]
+        return [None if encoded is None else decode_error(encoded) for encoded in encoded_errors]
 
     def fail(self, lease: Lease, code: str, message: str, retry: bool) -> None:
-        given = {"lease": _named(lease), "code": code, "message": message, "retry": retry}
-        self._give_back("fail", given)
+        arguments = {"lease": _named(lease), "code": code, "message": message, "retry": retry}
+        self._give_back("fail", arguments)
 
     def lose(self, lease: Lease, code: str, message: str) -> None:
         self._give_back("lose", {"lease": _named(lease), "code": code, "message": message})
@@ -118,10 +121,10 @@ class RemoteJobs:
     def release(self, lease: Lease) -> None:
         self._give_back("release", {"lease": _named(lease)})
 
-    def _give_back(self, name: str, given: Mapping[str, object]) -> None:
+    def _give_back(self, name: str, arguments: Mapping[str, object]) -> None:
         # Records sent after the release would count for the partition's next lease.
         self._records.tell()
-        self._channel.call(name, given)
+        self._channel.call(name, arguments)
 
     def forget(self, lease: Lease) -> None:
         self._records.tell()
@@ -168,38 +171,38 @@ class Child:
                 with suppress(UnavailableError):
                     self._channel.tell("status", {"status": self._worker.status()})
 
-    def _begin(self, given: dict[str, Any], _: bytes) -> None:
-        logging.getLogger("quod").setLevel(given["log_level"])
-        settings = decode_frame(WorkerSettings, given["settings"])
-        repository = KeyRepository(given["repository"])
-        self._records = Records(self._channel, lambda: self._begun().in_hand)
+    def _begin(self, arguments: dict[str, Any], _: bytes) -> None:
+        logging.getLogger("quod").setLevel(arguments["log_level"])
+        settings = decode_frame(WorkerSettings, arguments["settings"])
+        repository = KeyRepository(arguments["repository"])
+        self._records = Records(self._channel, lambda: self._running_worker().in_hand)
         jobs = RemoteJobs(
-            self._channel, Spool(given["spool"]), given["lease_seconds"], self._records
+            self._channel, BlobStore(arguments["spool"]), arguments["lease_seconds"], self._records
         )  # fmt: skip
         self._worker = Worker(
-            given["name"], jobs, self._open_keys(repository, settings), settings,
+            arguments["name"], jobs, self._open_keys(repository, settings), settings,
             RegisteredCalculators(repository, warm=settings.warm), self._records.add,
             # A new process can open the device again; threads cannot be taken out of a driver.
             lambda: os._exit(HUNG),
         )  # fmt: skip
         self._worker.start()
 
-    def _begun(self) -> Worker:
+    def _running_worker(self) -> Worker:
         if self._worker is None:
             raise UnavailableError("the worker has not begun", retry_seconds=1.0)
         return self._worker
 
-    def _preload(self, given: dict[str, Any], _: bytes) -> None:
-        self._begun().preload(given["key"], given["timeout"])
+    def _preload(self, arguments: dict[str, Any], _: bytes) -> None:
+        self._running_worker().preload(arguments["key"], arguments["timeout"])
 
-    def _evict(self, given: dict[str, Any], _: bytes) -> None:
-        self._begun().evict(given["key"])
+    def _evict(self, arguments: dict[str, Any], _: bytes) -> None:
+        self._running_worker().evict(arguments["key"])
 
     def _resume(self, _given: dict[str, Any], _: bytes) -> None:
-        self._begun().resume()
+        self._running_worker().resume()
 
-    def _drain(self, given: dict[str, Any], _: bytes) -> bool:
-        return self._begun().drain(given["timeout"])
+    def _drain(self, arguments: dict[str, Any], _: bytes) -> bool:
+        return self._running_worker().drain(arguments["timeout"])
 
     def _close(self, _given: dict[str, Any], _: bytes) -> None:
         if self._worker is not None:

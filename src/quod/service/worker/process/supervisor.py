@@ -154,9 +154,9 @@ class Supervisor:
     def _run(self) -> None:
         backoff = _BACKOFF_SECONDS
         while not self._is_closing():
-            begun = time.monotonic()
+            started_at = time.monotonic()
             why = self._one_process()
-            if time.monotonic() - begun > _MOST_BACKOFF_SECONDS:
+            if time.monotonic() - started_at > _MOST_BACKOFF_SECONDS:
                 backoff = _BACKOFF_SECONDS
             with self._changed:
                 if self._closing:
@@ -169,24 +169,24 @@ class Supervisor:
 
     def _one_process(self) -> str:
         """Run one process to its end and clean up; return why it ended."""
-        own, its = socket.socketpair()
+        parent_socket, child_socket = socket.socketpair()
         ended = threading.Event()
-        with own, its:
+        with parent_socket, child_socket:
             try:
                 process = subprocess.Popen(
-                    [*self._command, str(its.fileno())], pass_fds=(its.fileno(),),
+                    [*self._command, str(child_socket.fileno())], pass_fds=(child_socket.fileno(),),
                     stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
                 )  # fmt: skip
             except OSError as error:
                 return f"it could not be started ({error.strerror})"
-            its.close()
+            child_socket.close()
             assert process.stderr is not None
             log = threading.Thread(
                 target=self._relay_log, args=(process.stderr,), name=f"quod-log {self.name}",
                 daemon=True,
             )  # fmt: skip
             log.start()
-            channel = Channel(own, self._handlers(), ended.set, prompt=("finish",))
+            channel = Channel(parent_socket, self._handlers(), ended.set, prompt=("finish",))
             channel.start()
             self._heard = time.monotonic()
             self._process = process
@@ -220,12 +220,12 @@ class Supervisor:
                 log_line(line, {"worker": self.name})
 
     def _begin(self, channel: Channel) -> None:
-        given = {
+        arguments = {
             "name": self.name, "settings": self._settings, "repository": self._repository.path,
             "spool": self._queue.spool.path, "lease_seconds": self._queue.limits.lease_seconds,
             "log_level": logging.getLogger("quod").getEffectiveLevel(),
         }  # fmt: skip
-        channel.call("begin", given, timeout=_BEGIN_SECONDS)
+        channel.call("begin", arguments, timeout=_BEGIN_SECONDS)
         self._channel = channel
         if self._restarts:
             _log.info("a worker was started again", extra={"worker": self.name})
@@ -247,18 +247,20 @@ class Supervisor:
         A crashing partition ends all others of its process, so only one counts against its key.
         """
         with self._changed:
-            left = list(self._leases.values())
-            known = [one for one in left if (one.job, one.partition, one.token) in seen]
+            held_leases = list(self._leases.values())
+            seen_leases = [
+                lease for lease in held_leases if (lease.job, lease.partition, lease.token) in seen
+            ]
             status, self._status = self._status, None
             if status is not None:
                 self._busy += status.busy_seconds
                 self._proofs += status.proofs
                 self._failures += status.failures
                 self._restarts += status.restarts
-            passed = [self._at_device.get((one.job, one.partition)) for one in known]
-        oldest = [known[passed.index(stage)] for stage in _AT_THE_DEVICE if stage in passed]
-        blamed = None if self._closing else next(iter(oldest or known), None)
-        for lease in left:
+            passed = [self._at_device.get((lease.job, lease.partition)) for lease in seen_leases]
+        oldest = [seen_leases[passed.index(stage)] for stage in _AT_THE_DEVICE if stage in passed]
+        blamed = None if self._closing else next(iter(oldest or seen_leases), None)
+        for lease in held_leases:
             try:
                 if lease is blamed:
                     self._queue.lose(lease)
@@ -279,14 +281,16 @@ class Supervisor:
             "forget": self._void, "status": self._take_status, "records": self._take_records,
         }  # fmt: skip
 
-    def _claim(self, given: dict[str, Any], _: bytes) -> Answer:
+    def _claim(self, arguments: dict[str, Any], _: bytes) -> Answer:
         with self._changed:
             if self._draining or self._closing:
                 return Answer({"leases": [], "lengths": [], "elsewhere": []}, b"")
             self._claiming += 1
         leases: list[Lease] = []
         try:
-            leases = self._jobs.claim(keys=given["keys"], most=given["most"], wait=given["wait"])
+            leases = self._jobs.claim(
+                keys=arguments["keys"], most=arguments["most"], wait=arguments["wait"]
+            )
         finally:
             with self._changed:
                 self._claiming -= 1
@@ -294,61 +298,64 @@ class Supervisor:
                     kept = replace(lease, body=b"") if lease.body else lease
                     self._leases[lease.job, lease.partition, lease.token] = kept
                 self._changed.notify_all()
-        told = {
+        fields = {
             "leases": leases,
             "lengths": [len(lease.body) for lease in leases],
             "elsewhere": list(self._jobs.elsewhere()),
         }
-        return Answer(told, b"".join(lease.body for lease in leases))
+        return Answer(fields, b"".join(lease.body for lease in leases))
 
-    def _renew(self, given: dict[str, Any], _: bytes) -> list[object]:
+    def _renew(self, arguments: dict[str, Any], _: bytes) -> list[object]:
         self._heard = time.monotonic()
-        known = [self._leases.get(tuple(one)) for one in given["leases"]]
-        own = [lease for lease in known if lease is not None]
-        told = self._queue.renew(own, stage=given["stage"]) if own else []
-        return [None if one is None else encode_error(one) for one in _outcomes(known, told)]
+        listed_leases = [self._leases.get(tuple(named)) for named in arguments["leases"]]
+        held_leases = [lease for lease in listed_leases if lease is not None]
+        errors = self._queue.renew(held_leases, stage=arguments["stage"]) if held_leases else []
+        return [
+            None if error is None else encode_error(error)
+            for error in _outcomes(listed_leases, errors)
+        ]
 
-    def _finish(self, given: dict[str, Any], body: bytes) -> Callable[[], list[object]]:
-        results = parts_of(body, given["lengths"])
-        known = [self._leases.get(tuple(one)) for one in given["leases"]]
-        own = [
+    def _finish(self, arguments: dict[str, Any], body: bytes) -> Callable[[], list[object]]:
+        results = parts_of(body, arguments["lengths"])
+        listed_leases = [self._leases.get(tuple(named)) for named in arguments["leases"]]
+        held_results = [
             (lease, result)
-            for lease, result in zip(known, results, strict=True)
+            for lease, result in zip(listed_leases, results, strict=True)
             if lease is not None
         ]
-        finished = self._queue.begin_finish(own)
+        finished = self._queue.begin_finish(held_results)
 
         def end() -> list[object]:
-            outcomes = _outcomes(known, finished())
-            for lease, outcome in zip(known, outcomes, strict=True):
+            outcomes = _outcomes(listed_leases, finished())
+            for lease, outcome in zip(listed_leases, outcomes, strict=True):
                 if lease is not None and not isinstance(outcome, TryAgainError):
                     self._forget(lease)
-            return [None if one is None else encode_error(one) for one in outcomes]
+            return [None if error is None else encode_error(error) for error in outcomes]
 
         return end
 
-    def _fail(self, given: dict[str, Any], _: bytes) -> None:
-        code, message, retry = given["code"], given["message"], given["retry"]
-        self._settle(given, lambda lease: self._queue.fail(lease, code, message, retry=retry))
+    def _fail(self, arguments: dict[str, Any], _: bytes) -> None:
+        code, message, retry = arguments["code"], arguments["message"], arguments["retry"]
+        self._settle(arguments, lambda lease: self._queue.fail(lease, code, message, retry=retry))
 
-    def _lose(self, given: dict[str, Any], _: bytes) -> None:
-        code, message = given["code"], given["message"]
-        self._settle(given, lambda lease: self._queue.lose(lease, code, message))
+    def _lose(self, arguments: dict[str, Any], _: bytes) -> None:
+        code, message = arguments["code"], arguments["message"]
+        self._settle(arguments, lambda lease: self._queue.lose(lease, code, message))
 
-    def _release(self, given: dict[str, Any], _: bytes) -> None:
-        self._settle(given, self._queue.release)
+    def _release(self, arguments: dict[str, Any], _: bytes) -> None:
+        self._settle(arguments, self._queue.release)
 
-    def _payload(self, given: dict[str, Any], _: bytes) -> Answer:
-        with self._queue.open_payload(self._lease(given["lease"])) as file:
+    def _payload(self, arguments: dict[str, Any], _: bytes) -> Answer:
+        with self._queue.open_payload(self._lease(arguments["lease"])) as file:
             return Answer(None, file.read())
 
-    def _void(self, given: dict[str, Any], _: bytes) -> None:
+    def _void(self, arguments: dict[str, Any], _: bytes) -> None:
         with suppress(LeaseLostError):
-            self._forget(self._lease(given["lease"]))
+            self._forget(self._lease(arguments["lease"]))
 
-    def _settle(self, given: dict[str, Any], settle: Callable[[Lease], object]) -> None:
+    def _settle(self, arguments: dict[str, Any], settle: Callable[[Lease], object]) -> None:
         """End a lease, unless the queue is unavailable."""
-        lease = self._lease(given["lease"])
+        lease = self._lease(arguments["lease"])
         try:
             settle(lease)
         except TryAgainError:
@@ -362,12 +369,12 @@ class Supervisor:
         """Look up a lease of the worker process."""
         match named:
             case [str(job), int(partition), int(token)]:
-                found = self._leases.get((job, partition, token))
+                lease = self._leases.get((job, partition, token))
             case _:
                 raise InputError("a message names no lease")
-        if found is None:
+        if lease is None:
             raise _void()
-        return found
+        return lease
 
     def _forget(self, lease: Lease) -> None:
         with self._changed:
@@ -375,12 +382,12 @@ class Supervisor:
             self._at_device.pop((lease.job, lease.partition), None)
             self._changed.notify_all()
 
-    def _take_status(self, given: dict[str, Any], _: bytes) -> None:
+    def _take_status(self, arguments: dict[str, Any], _: bytes) -> None:
         self._heard = time.monotonic()
-        self._status = decode_frame(WorkerStatus, given["status"])
+        self._status = decode_frame(WorkerStatus, arguments["status"])
 
-    def _take_records(self, given: dict[str, Any], _: bytes) -> None:
-        for record in decode_frame(tuple[StageRecord, ...], given["records"]):
+    def _take_records(self, arguments: dict[str, Any], _: bytes) -> None:
+        for record in decode_frame(tuple[StageRecord, ...], arguments["records"]):
             if record.stage in _AT_THE_DEVICE:
                 self._at_device[record.job, record.partition] = record.stage
             elif record.stage is Stage.PROVE:
@@ -393,8 +400,8 @@ def _void() -> LeaseLostError:
 
 
 def _outcomes(
-    known: Sequence[Lease | None], told: Sequence[QuodError | None]
+    leases: Sequence[Lease | None], held_errors: Sequence[QuodError | None]
 ) -> list[QuodError | None]:
     """Merge the queue's outcomes of known leases with errors for unknown ones."""
-    own = iter(told)
-    return [_void() if lease is None else next(own) for lease in known]
+    errors_of_held = iter(held_errors)
+    return [_void() if lease is None else next(errors_of_held) for lease in leases]
