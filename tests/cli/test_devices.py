@@ -8,7 +8,7 @@ import json
 import pytest
 
 from quod.cli import entry
-from quod.device.backends import DeviceInfo, Found, backend
+from quod.device.backends import DeviceInfo, DeviceListing, backend
 from quod.frozen import replace
 
 GPU = DeviceInfo("cuda:0", "cuda", "A GPU", ("sm_90a",), 1000, 1 << 30)
@@ -16,7 +16,7 @@ GPU = DeviceInfo("cuda:0", "cuda", "A GPU", ("sm_90a",), 1000, 1 << 30)
 ADAPTER = DeviceInfo("webgpu:0", "webgpu", "an adapter", ("binding 128.0 MiB", "u64"), 512, 0)
 
 
-def finds(monkeypatch: pytest.MonkeyPatch, kind: str, found: Found) -> None:
+def finds(monkeypatch: pytest.MonkeyPatch, kind: str, found: DeviceListing) -> None:
     """What a kind of device finds on this machine from now on, until the test ends."""
     module = importlib.import_module(f"quod.device.{kind}.backend")
     monkeypatch.setattr(module, "BACKEND", replace(backend(kind), list=lambda: found))

@@ -33,10 +33,10 @@ NAMES = ("field_add", "field_subtract", "field_multiply", "field_square", "field
 
 
 @pytest.fixture(autouse=True)
-def places(monkeypatch: pytest.MonkeyPatch) -> Iterator[compile_pool._Places]:
+def places(monkeypatch: pytest.MonkeyPatch) -> Iterator[compile_pool._CompilerPool]:
     """No helpers yet, and none afterwards."""
-    found = compile_pool._Places()
-    monkeypatch.setattr(compile_pool, "_all_places", found)
+    found = compile_pool._CompilerPool()
+    monkeypatch.setattr(compile_pool, "_process_pool", found)
     yield found
     found.close()
 
@@ -55,7 +55,7 @@ def traced_here(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
-def busy(places: compile_pool._Places, action: Callable[[], Any], most: int = 2) -> Any:
+def busy(places: compile_pool._CompilerPool, action: Callable[[], Any], most: int = 2) -> Any:
     """What an action gives while this process compiles something else."""
     with places.one(most) as helper:
         assert helper is None
@@ -79,7 +79,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_a_helper_makes_the_same_code(
-    tmp_path: Path, places: compile_pool._Places, traced_here: list[str]
+    tmp_path: Path, places: compile_pool._CompilerPool, traced_here: list[str]
 ) -> None:
     def compile_both(folder: Path) -> None:
         device, kernel = compile_one(folder)
@@ -95,7 +95,7 @@ def test_a_helper_makes_the_same_code(
 
 
 def test_a_helper_does_not_compile_what_the_cache_has(
-    tmp_path: Path, places: compile_pool._Places, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, places: compile_pool._CompilerPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compile_one(tmp_path)
     kept = contents(tmp_path)
@@ -115,7 +115,7 @@ def test_a_helper_does_not_compile_what_the_cache_has(
 
 
 def test_threads_compile_beside_one_another(
-    tmp_path: Path, places: compile_pool._Places, traced_here: list[str]
+    tmp_path: Path, places: compile_pool._CompilerPool, traced_here: list[str]
 ) -> None:
     device = CpuDevice(cache=CompileCache(tmp_path), threads=2)
     with ThreadPoolExecutor(4) as pool:
@@ -131,7 +131,7 @@ def test_threads_compile_beside_one_another(
     "why", ["one thread", "not of the package", "alone", "no interpreter", "limited"]
 )
 def test_no_process_is_started_for_nothing(
-    tmp_path: Path, places: compile_pool._Places, traced_here: list[str], why: str,
+    tmp_path: Path, places: compile_pool._CompilerPool, traced_here: list[str], why: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     if why == "no interpreter":
@@ -151,7 +151,7 @@ def test_no_process_is_started_for_nothing(
 
 
 def test_a_helper_that_dies_is_replaced_by_the_process_itself(
-    tmp_path: Path, places: compile_pool._Places, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, places: compile_pool._CompilerPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ask = compile_pool._Helper.ask
 
@@ -165,7 +165,7 @@ def test_a_helper_that_dies_is_replaced_by_the_process_itself(
 
 
 def test_where_no_process_can_be_started_kernels_wait(
-    tmp_path: Path, places: compile_pool._Places, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, places: compile_pool._CompilerPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise OSError(11, "Resource temporarily unavailable")
@@ -180,7 +180,7 @@ def test_where_no_process_can_be_started_kernels_wait(
 
 
 def test_a_helper_that_cannot_compile_leaves_it_to_the_process(
-    tmp_path: Path, places: compile_pool._Places, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, places: compile_pool._CompilerPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As one does that has too little memory for it, but enough to say so."""
     received = []
@@ -196,7 +196,7 @@ def test_a_helper_that_cannot_compile_leaves_it_to_the_process(
     assert places._helpers == []
 
 
-def test_a_helper_that_is_free_is_seen(tmp_path: Path, places: compile_pool._Places) -> None:
+def test_a_helper_that_is_free_is_seen(tmp_path: Path, places: compile_pool._CompilerPool) -> None:
     with ThreadPoolExecutor(1) as pool, places.one(2):
         with places.one(2) as helper:
             assert helper is not None
@@ -207,7 +207,7 @@ def test_a_helper_that_is_free_is_seen(tmp_path: Path, places: compile_pool._Pla
 
 
 def test_a_helper_that_nobody_can_wait_for_is_ended(
-    tmp_path: Path, places: compile_pool._Places, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, places: compile_pool._CompilerPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started, start = [], threading.Thread.start
     popen = subprocess.Popen
@@ -230,7 +230,7 @@ def test_a_helper_that_nobody_can_wait_for_is_ended(
 
 
 def test_an_interrupt_ends_the_helper(
-    tmp_path: Path, places: compile_pool._Places, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, places: compile_pool._CompilerPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Or its answer would be taken for that of the next kernel."""
 
@@ -253,12 +253,12 @@ def test_helpers_end_with_their_parent(tmp_path: Path) -> None:
         "from quod.device import open_device\n"
         "from quod.device.cpu import compile_pool\n"
         "device = open_device(threads=2)\n"
-        "with compile_pool._places().one(2):\n"
+        "with compile_pool._compiler_pool().one(2):\n"
         "    threading.Thread(target=device.compile, args=[pairing_final],\n"
         "                     kwargs=dict(lanes=1, curve='bls12_381')).start()\n"
-        "    while not compile_pool._places()._helpers:\n"
+        "    while not compile_pool._compiler_pool()._helpers:\n"
         "        time.sleep(0.01)\n"
-        "    print(compile_pool._places()._helpers[0]._process.pid, flush=True)\n"
+        "    print(compile_pool._compiler_pool()._helpers[0]._process.pid, flush=True)\n"
         "    time.sleep(1)\n"
         "    os._exit(0)\n"
     )
@@ -284,7 +284,7 @@ def is_running(process: int) -> bool:
 
 
 def test_errors_are_the_callers(
-    tmp_path: Path, places: compile_pool._Places, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, places: compile_pool._CompilerPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A helper that cannot compile says no more than that; the process itself finds out why."""
     said: list[Any] = []

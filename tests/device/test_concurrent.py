@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from quod.device.runtime.concurrent import together
+from quod.device.runtime.concurrent import run_concurrently
 
 
 def never() -> None:
@@ -18,8 +18,8 @@ def never() -> None:
 
 def test_results_by_name_in_the_order_of_the_tasks() -> None:
     tasks: dict[str, Callable[[], Any]] = {str(n): lambda n=n: n * n for n in range(50)}  # type: ignore[misc]
-    assert together(tasks, 3, "test", never) == {str(n): n * n for n in range(50)}
-    assert together({}, 2, "test", never) == {}
+    assert run_concurrently(tasks, 3, "test", never) == {str(n): n * n for n in range(50)}
+    assert run_concurrently({}, 2, "test", never) == {}
 
 
 def test_so_many_at_a_time() -> None:
@@ -29,7 +29,7 @@ def test_so_many_at_a_time() -> None:
         names.add(threading.current_thread().name)
         return barrier.wait()
 
-    assert sorted(together({"a": meet, "b": meet}, 2, "test", never).values()) == [0, 1]
+    assert sorted(run_concurrently({"a": meet, "b": meet}, 2, "test", never).values()) == [0, 1]
     assert names == {"test-0", "test-1"}
 
 
@@ -46,7 +46,7 @@ def test_the_first_error_stops_the_others() -> None:
 
     tasks = {"waits": waits, "fails": fails, "late": lambda: begun.append("late")}
     with pytest.raises(ZeroDivisionError):
-        together(tasks, 2, "test", stopped.set)
+        run_concurrently(tasks, 2, "test", stopped.set)
     assert begun == ["ended"]
 
 
@@ -59,7 +59,7 @@ def test_an_interrupt_stops_all(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(threading.Thread, "join", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        together({"waits": lambda: stopped.wait(60)}, 1, "test", stopped.set)
+        run_concurrently({"waits": lambda: stopped.wait(60)}, 1, "test", stopped.set)
     assert not [thread for thread in threading.enumerate() if thread.name == "test-0"]
 
 
@@ -71,7 +71,7 @@ def test_a_thread_that_ends_without_a_word(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(threading.Thread, "run", run)
     with pytest.raises(MemoryError):
-        together({"a": lambda: 1}, 1, "test", never)
+        run_concurrently({"a": lambda: 1}, 1, "test", never)
 
 
 def test_fewer_threads_do_everything(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,7 +83,7 @@ def test_fewer_threads_do_everything(monkeypatch: pytest.MonkeyPatch) -> None:
         start(thread)
 
     monkeypatch.setattr(threading.Thread, "start", one_only)
-    assert together({"a": lambda: 1, "b": lambda: 2}, 2, "test", never) == {"a": 1, "b": 2}
+    assert run_concurrently({"a": lambda: 1, "b": lambda: 2}, 2, "test", never) == {"a": 1, "b": 2}
     monkeypatch.setattr(threading.Thread, "start", lambda thread: one_only(threading.Thread()))
     with pytest.raises(RuntimeError, match="can't start"):
-        together({"a": lambda: 1}, 2, "test", lambda: None)
+        run_concurrently({"a": lambda: 1}, 2, "test", lambda: None)

@@ -8,50 +8,54 @@ from hypothesis import strategies as st
 
 from quod.codegen.wgsl.machine import WgslLimits
 from quod.codegen.wgsl.module import Binding
-from quod.device.webgpu.binding import BindingPlan, Place, Range, plan_bindings
+from quod.device.webgpu.binding import BindingPlan, PointerRange, Range, plan_bindings
 from quod.errors import DeviceError
 
 PORTABLE = WgslLimits()
 
 
-def plan(*places: Place, limits: WgslLimits = PORTABLE) -> BindingPlan:
+def plan(*places: PointerRange, limits: WgslLimits = PORTABLE) -> BindingPlan:
     return plan_bindings("f", places, limits)
 
 
 def test_aligned_memory_needs_no_offsets() -> None:
-    found = plan(Place(1, 0, 64), Place(1, 256, 300), Place(2, 512, 516))
+    found = plan(PointerRange(1, 0, 64), PointerRange(1, 256, 300), PointerRange(2, 512, 516))
     assert found.bindings is None
     assert found.offsets == (0, 0, 0)
     assert found.ranges == (Range(1, 0, 64), Range(1, 256, 44), Range(2, 512, 4))
 
 
 def test_memory_that_begins_elsewhere_has_an_offset() -> None:
-    found = plan(Place(1, 260, 300), Place(2, 0, 8))
+    found = plan(PointerRange(1, 260, 300), PointerRange(2, 0, 8))
     assert found.bindings == (Binding(0, True), Binding(1, True))
     assert found.offsets == (1, 0)
     assert found.ranges == (Range(1, 256, 44), Range(2, 0, 8))
 
 
 def test_one_buffer_twice_shares_a_binding() -> None:
-    found = plan(Place(1, 0, 64), Place(2, 0, 4), Place(1, 0, 64))
+    found = plan(PointerRange(1, 0, 64), PointerRange(2, 0, 4), PointerRange(1, 0, 64))
     assert found.bindings == (Binding(0, True), Binding(1, True), Binding(0, True))
     assert found.ranges == (Range(1, 0, 64), Range(2, 0, 4))
 
 
 def test_neighbours_within_256_bytes_share_a_binding() -> None:
-    found = plan(Place(1, 0, 128), Place(1, 128, 1024))
+    found = plan(PointerRange(1, 0, 128), PointerRange(1, 128, 1024))
     assert found.bindings == (Binding(0, True), Binding(0, True))
     assert found.offsets == (0, 32)
     assert found.ranges == (Range(1, 0, 1024),)
 
 
 def test_a_last_word_that_is_not_whole_is_bound_whole() -> None:
-    assert plan(Place(1, 0, 5)).ranges == (Range(1, 0, 8),)
+    assert plan(PointerRange(1, 0, 5)).ranges == (Range(1, 0, 8),)
 
 
 def test_more_pointers_than_bindings_share_within_a_buffer() -> None:
-    places = [Place(number, 0, 256) for number in range(7)]
-    places += [Place(9, 0, 256), Place(9, 1 << 20, (1 << 20) + 4), Place(9, 512, 768)]
+    places = [PointerRange(number, 0, 256) for number in range(7)]
+    places += [
+        PointerRange(9, 0, 256),
+        PointerRange(9, 1 << 20, (1 << 20) + 4),
+        PointerRange(9, 512, 768),
+    ]
     found = plan(*places)
     assert len(found.ranges) == 8
     assert found.ranges[7] == Range(9, 0, (1 << 20) + 4)
@@ -59,33 +63,35 @@ def test_more_pointers_than_bindings_share_within_a_buffer() -> None:
 
 
 def test_empty_memory_gives_its_binding_away_first() -> None:
-    found = plan(*[Place(number, 0, 4) for number in range(8)], Place(None, 0, 0))
+    found = plan(*[PointerRange(number, 0, 4) for number in range(8)], PointerRange(None, 0, 0))
     assert found.bindings is not None
     assert len(found.ranges) == 8
-    only = plan(*[Place(None, 0, 0)] * 9)
+    only = plan(*[PointerRange(None, 0, 0)] * 9)
     assert len(only.ranges) == 8
 
 
 def test_what_an_adapter_cannot_bind_is_refused() -> None:
     with pytest.raises(DeviceError, match=r"kernel f takes 9 pieces of memory.*has 8 bindings"):
-        plan(*[Place(number, 0, 4) for number in range(9)])
+        plan(*[PointerRange(number, 0, 4) for number in range(9)])
     with pytest.raises(DeviceError, match=r"128.0 MiB of memory in one piece.* reach 128.0 MiB"):
-        plan(Place(1, 0, (128 << 20) + 4))
+        plan(PointerRange(1, 0, (128 << 20) + 4))
     with pytest.raises(DeviceError, match="; split what is computed"):
-        plan(Place(1, 0, 64 << 20), Place(1, 32 << 20, 160 << 20))
-    far = [Place(1, number << 25, (number << 25) + 4) for number in range(6)]
+        plan(PointerRange(1, 0, 64 << 20), PointerRange(1, 32 << 20, 160 << 20))
+    far = [PointerRange(1, number << 25, (number << 25) + 4) for number in range(6)]
     with pytest.raises(DeviceError, match="bindings for them"):
         plan(*far, limits=WgslLimits(storage_buffers=1))
 
 
 places = st.builds(
-    lambda buffer, start, words: Place(buffer, 4 * start, 4 * (start + words)),
+    lambda buffer, start, words: PointerRange(buffer, 4 * start, 4 * (start + words)),
     st.integers(1, 3), st.integers(0, 600), st.integers(1, 300),
 )  # fmt: skip
 
 
-@given(st.lists(places | st.just(Place(None, 0, 0)), max_size=12))
-def test_every_byte_is_reached_and_no_two_bindings_overlap(given_places: list[Place]) -> None:
+@given(st.lists(places | st.just(PointerRange(None, 0, 0)), max_size=12))
+def test_every_byte_is_reached_and_no_two_bindings_overlap(
+    given_places: list[PointerRange],
+) -> None:
     found = plan(*given_places)
     assert len(found.ranges) <= PORTABLE.storage_buffers
     numbers = [row.number for row in found.bindings or map(Binding, range(len(given_places)))]

@@ -46,7 +46,7 @@ class Options:
     checked: bool = False
 
 
-Found = tuple[list[DeviceInfo], str | None]
+DeviceListing = tuple[list[DeviceInfo], str | None]
 """The devices of a kind that this machine has, and what keeps it from having more or any."""
 
 
@@ -70,7 +70,7 @@ class Backend:
     title: str
     examples: tuple[str, ...]
     parse: Callable[[str], str | None]
-    list: Callable[[], Found]
+    list: Callable[[], DeviceListing]
     open: Callable[[str, Options], AnyDevice]
     facts: Callable[[str], Mapping[str, str]]
     of_the_processor: bool = False
@@ -94,5 +94,5 @@ def backends() -> list[Backend]:
 def backend_of(device: str) -> Backend | None:
     """The row of the kind that a device's name is one of; None for the name of no device."""
     kind = device.partition(":")[0]
-    found = backend(kind) if kind in NAMES else None
-    return found if found is not None and found.parse(device) is not None else None
+    row = backend(kind) if kind in NAMES else None
+    return row if row is not None and row.parse(device) is not None else None

@@ -23,16 +23,16 @@ def devices() -> list[DeviceInfo]:
 
     DeviceError where there are none, not even the processor.
     """
-    found: list[DeviceInfo] = []
+    infos: list[DeviceInfo] = []
     reasons = []
     for backend in backends():
         rows, why_not = backend.list()
-        found += rows
+        infos += rows
         if why_not is not None:
             reasons.append(why_not)
-    if not found and reasons:
+    if not infos and reasons:
         raise DeviceError(reasons[0])
-    return found
+    return infos
 
 
 def open_device(
@@ -96,13 +96,13 @@ def resolve_device(device: DeviceChoice) -> AnyDevice:
         lock = _locks.setdefault(name, threading.Lock())
     # Another name's device may be opened meanwhile.
     with lock:
-        found = _opened.get(name)
-        if found is not None and found.space.is_lost:
-            found.close()
-            found = None
-        if found is None:
-            found = _opened[name] = open_device(name)
-        return found
+        opened = _opened.get(name)
+        if opened is not None and opened.space.is_lost:
+            opened.close()
+            opened = None
+        if opened is None:
+            opened = _opened[name] = open_device(name)
+        return opened
 
 
 _opened: dict[str, AnyDevice] = {}

@@ -34,13 +34,13 @@ def memory_bytes() -> int:
 
 def available_memory_bytes() -> int:
     """Memory that is free for use now, or a large number where the system does not say."""
-    found = [memory_bytes() or sys.maxsize]
+    limits = [memory_bytes() or sys.maxsize]
     if (free := _number_after(Path("/proc/meminfo"), "MemAvailable:")) is not None:
-        found.append(free << 10)
+        limits.append(free << 10)
     limit, used = _container_limit(), _container_use()
     if limit is not None and used is not None:
-        found.append(limit - used)
-    return max(1, min(found))
+        limits.append(limit - used)
+    return max(1, min(limits))
 
 
 def _container_limit() -> int | None:
@@ -70,9 +70,9 @@ def _number_after(file: Path, word: str) -> int | None:
     """The number on the line of a file that begins with a word."""
     with contextlib.suppress(OSError, ValueError):
         for line in file.read_text().splitlines():
-            first, *rest = line.split() or [""]
-            if first == word and rest:
-                return int(rest[0])
+            first, *values = line.split() or [""]
+            if first == word and values:
+                return int(values[0])
     return None
 
 
@@ -83,11 +83,11 @@ def processor_description() -> str:
         import subprocess
 
         with contextlib.suppress(OSError, subprocess.SubprocessError):
-            found = subprocess.run(
+            completed = subprocess.run(
                 ["/usr/sbin/sysctl", "-n", "machdep.cpu.brand_string"],
                 capture_output=True, check=True, text=True, timeout=5,
             )  # fmt: skip
-            if name := found.stdout.strip():
+            if name := completed.stdout.strip():
                 return name
     with contextlib.suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text(errors="replace").splitlines():

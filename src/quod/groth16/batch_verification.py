@@ -36,7 +36,7 @@ from quod.curve.parameters import PairingCurve
 from quod.curve.weierstrass import operations
 from quod.curve.weierstrass.affine import affine_group
 from quod.device.protocol import AnyDevice
-from quod.device.runtime.concurrent import together
+from quod.device.runtime.concurrent import run_concurrently
 from quod.device.runtime.sentinel import not_written
 from quod.errors import InputError
 from quod.frozen import frozen
@@ -267,7 +267,9 @@ class _Batch:
         else:
             # The end of a pairing is work for one core.
             tasks = {str(number): functools.partial(holds, number) for number in range(len(blocks))}
-            answers = together(tasks, self._device.multiprocessors, "quod-batch", lambda: None)
+            answers = run_concurrently(
+                tasks, self._device.multiprocessors, "quod-batch", lambda: None
+            )
         return [block for block, answer in zip(blocks, answers.values()) if not answer]
 
     def _shared_pairs(self, blocks: Sequence[range]) -> list[list[Pair]]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from quod.device.runtime.busy_time import BusyMeter
 from quod.device.runtime.cancellation import Cancellation
-from quod.device.runtime.concurrent import together
+from quod.device.runtime.concurrent import run_concurrently
 from quod.device.runtime.timeline import NullTimeline, Stage, Timeline
 from quod.errors import InputError, VerificationError
 
@@ -74,7 +74,7 @@ class ProofContext:
                 return task()
 
         guarded_tasks = {name: functools.partial(guarded, task) for name, task in tasks.items()}
-        return together(guarded_tasks, at_once, "quod-proof", self.cancellation.cancel)
+        return run_concurrently(guarded_tasks, at_once, "quod-proof", self.cancellation.cancel)
 
 
 def self_check(

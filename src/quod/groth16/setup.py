@@ -33,7 +33,7 @@ from quod.curve.groups import GROUPS
 from quod.curve.named import CURVES
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.protocol import AnyDevice
-from quod.device.runtime.concurrent import together
+from quod.device.runtime.concurrent import run_concurrently
 from quod.device.runtime.timeline import Timeline, or_null
 from quod.errors import InputError
 from quod.field.array import Words, check_seed, from_montgomery, integers_to_words
@@ -310,6 +310,6 @@ def _digest(points: dict[str, Words]) -> bytes:
 
     tasks = {name: functools.partial(of, name) for name in sorted(points)}
     # Nothing of it takes long enough to be stopped.
-    digests = together(tasks, len(tasks), "quod-digest", lambda: None)
+    digests = run_concurrently(tasks, len(tasks), "quod-digest", lambda: None)
     joined = b"".join(digests.values())
     return hashlib.blake2b(joined, digest_size=64 - len(INSECURE_TAG)).digest()

@@ -13,7 +13,7 @@ from functools import partial
 
 import numpy as np
 
-from quod.device.runtime.concurrent import together
+from quod.device.runtime.concurrent import run_concurrently
 
 Part = bytes | memoryview
 
@@ -46,7 +46,7 @@ def joined(messages: Sequence[Sequence[Part]]) -> list[bytes]:
                 at += source.nbytes
 
     shares = [partial(fill, range(at, len(found), threads)) for at in range(threads)]
-    together(
+    run_concurrently(
         {f"share {at}": share for at, share in enumerate(shares)}, threads, "quod-join", _nothing
     )
     return found

@@ -264,7 +264,7 @@ class CompileCache:
 
 def _own_files(folder: int, *names: re.Pattern[str]) -> list[tuple[int, int, str]]:
     """When each file of such a name was used, its size and its name, the oldest first."""
-    found = []
+    used_files = []
     with contextlib.suppress(OSError), os.scandir(folder) as files:
         for file in files:
             if any(pattern.fullmatch(file.name) for pattern in names):
@@ -272,8 +272,8 @@ def _own_files(folder: int, *names: re.Pattern[str]) -> list[tuple[int, int, str
                 with contextlib.suppress(OSError):
                     status = file.stat(follow_symlinks=False)
                     if not stat.S_ISDIR(status.st_mode):
-                        found.append((status.st_mtime_ns, status.st_size, file.name))
-    return sorted(found)
+                        used_files.append((status.st_mtime_ns, status.st_size, file.name))
+    return sorted(used_files)
 
 
 def _read(shard: int, name: str, most: int) -> bytes:

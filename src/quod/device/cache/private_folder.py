@@ -62,17 +62,17 @@ def open_within(folder: int, name: str, *, create: bool = False) -> tuple[int, b
     """
     if create:
         _make(folder, name)
-    found = os.open(name, _READ, dir_fd=folder)
+    descriptor = os.open(name, _READ, dir_fd=folder)
     try:
-        status = os.fstat(found)
+        status = os.fstat(descriptor)
         was_open = bool(status.st_mode & _OTHERS_WRITE)
         if was_open and status.st_uid == os.geteuid():
-            os.fchmod(found, _PRIVATE)
-        _check(found, f"its folder {name}", sticky_is_enough=False)
+            os.fchmod(descriptor, _PRIVATE)
+        _check(descriptor, f"its folder {name}", sticky_is_enough=False)
     except BaseException:
-        os.close(found)
+        os.close(descriptor)
         raise
-    return found, was_open
+    return descriptor, was_open
 
 
 def read_own(folder: int, name: str, most: int) -> tuple[bytes, float]:

@@ -57,8 +57,8 @@ def digest_of(root: Path, without: Collection[str]) -> str:
     while folders:
         parent = folders.pop()
         modules = []
-        with os.scandir(parent) as found:
-            for entry in sorted(found, key=lambda entry: entry.name):
+        with os.scandir(parent) as directory:
+            for entry in sorted(directory, key=lambda entry: entry.name):
                 # Editors leave other files beside modules.
                 if entry.name.endswith(".py") and entry.name[:-3].isidentifier():
                     modules.append(entry.path)
@@ -78,8 +78,8 @@ def _content(path: str) -> bytes:
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         content = os.read(handle, _USUAL_BYTES)
-        while len(content) >= _USUAL_BYTES and (more := os.read(handle, len(content))):
-            content += more
+        while len(content) >= _USUAL_BYTES and (chunk := os.read(handle, len(content))):
+            content += chunk
         return content
     finally:
         os.close(handle)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from quod.device import host
-from quod.device.backends import Backend, DeviceInfo, Found, Options
+from quod.device.backends import Backend, DeviceInfo, DeviceListing, Options
 from quod.device.cpu.device import STRATEGIES, CpuDevice
 from quod.device.cpu.processor import host_processor
 from quod.device.protocol import AnyDevice
@@ -34,7 +34,7 @@ def _parse(name: str) -> str | None:
     return name if name in _NAMES else None
 
 
-def _list() -> Found:
+def _list() -> DeviceListing:
     # Without the memory to load LLVM, a GPU may still be there.
     try:
         return _rows(), None

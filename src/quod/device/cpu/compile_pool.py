@@ -71,13 +71,13 @@ class _Helper:
         key = receive(self._process.stdout)
         if key is None:
             raise EOFError
-        found = stored(key)
-        send(self._process.stdin, found is None)
-        if found is None:
-            found = receive(self._process.stdout)
-            if found is None:
+        packed = stored(key)
+        send(self._process.stdin, packed is None)
+        if packed is None:
+            packed = receive(self._process.stdout)
+            if packed is None:
                 raise EOFError
-        return key, found
+        return key, packed
 
     def end(self) -> None:
         """It is not waited for."""
@@ -88,7 +88,7 @@ class _Helper:
                 stream.close()
 
 
-class _Places:
+class _CompilerPool:
     """The compilers of kernels: this process, one kernel at a time, and its helpers."""
 
     def __init__(self) -> None:
@@ -166,7 +166,7 @@ def compile_elsewhere(
     request = _request(definition, machine, static) if most > 1 else None
     if request is None:
         return here()
-    places = _places()
+    places = _compiler_pool()
     with places.one(most) as helper:
         if helper is None:
             return here()
@@ -202,18 +202,18 @@ def _can_start() -> bool:
     return name.startswith(("python", "pypy")) and not getattr(sys, "frozen", False)
 
 
-_all_places: _Places | None = None
+_process_pool: _CompilerPool | None = None
 _making = threading.Lock()
 
 
-def _places() -> _Places:
+def _compiler_pool() -> _CompilerPool:
     """Those of this process, of which a forked one has none."""
-    global _all_places
-    found = _all_places
-    if found is None or found._process != os.getpid():
+    global _process_pool
+    places = _process_pool
+    if places is None or places._process != os.getpid():
         with _making:
-            found = _all_places
-            if found is None or found._process != os.getpid():
-                found = _all_places = _Places()
-                atexit.register(found.close)
-    return found
+            places = _process_pool
+            if places is None or places._process != os.getpid():
+                places = _process_pool = _CompilerPool()
+                atexit.register(places.close)
+    return places

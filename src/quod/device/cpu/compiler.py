@@ -137,8 +137,8 @@ def is_known(
     definition: KernelDefinition, machine: Machine, static: Mapping[str, Any], cache: CompileCache
 ) -> bool:
     """Return whether the cache has the code of a kernel."""
-    known = trace_key(definition, machine, static, toolchain())
-    return known is not None and cache.get(known) is not None
+    trace = trace_key(definition, machine, static, toolchain())
+    return trace is not None and cache.get(trace) is not None
 
 
 def build(
@@ -149,17 +149,17 @@ def build(
 
     Of Quod's own kernels as many as there are `threads` are compiled at a time.
     """
-    known = trace_key(definition, machine, static, toolchain())
-    stored = look_up(cache, known)
+    trace = trace_key(definition, machine, static, toolchain())
+    stored = look_up(cache, trace)
     if stored is not None and (kernel := _loaded(definition, machine, static, stored)):
         return kernel
     with compilations.one():
-        return _built(definition, machine, static, cache, known, threads)
+        return _built(definition, machine, static, cache, trace, threads)
 
 
 def _built(
     definition: KernelDefinition, machine: Machine, static: Mapping[str, Any],
-    cache: CompileCache, known: str | None, threads: int,
+    cache: CompileCache, trace: str | None, threads: int,
 ) -> CpuKernel:  # fmt: skip
     # A process that finds its code in the cache starts no other.
     from quod.device.cpu.compile_pool import Made, compile_elsewhere
@@ -168,18 +168,18 @@ def _built(
 
     def stored(key: str) -> bytes | None:
         """The code of a text, if the cache has it and it can be linked."""
-        found = cache.get(key)
-        kernel = None if found is None else _loaded(definition, machine, static, found)
+        packed = cache.get(key)
+        kernel = None if packed is None else _loaded(definition, machine, static, packed)
         if kernel is not None:
             loaded.append(kernel)
-        return None if kernel is None else found
+        return None if kernel is None else packed
 
     def here() -> Made:
         text = KernelText(definition, machine, static)
-        found = stored(text.key)
-        return text.key, text.compile(cache).pack() if found is None else found
+        packed = stored(text.key)
+        return text.key, text.compile(cache).pack() if packed is None else packed
 
-    if known is None:
+    if trace is None:
         key, packed = here()
     else:
         key, packed = compile_elsewhere(
@@ -190,8 +190,8 @@ def _built(
         code = llvm_jit.LoadedCode(compiled.code, definition.name)
         loaded.append(CpuKernel(definition, machine, static, compiled, code))
         cache.put(key, packed)
-    if known is not None:
-        cache.put(known, key.encode())
+    if trace is not None:
+        cache.put(trace, key.encode())
     return loaded[0]
 
 

@@ -62,13 +62,13 @@ def host_processor() -> HostProcessor:
 def processor_through(cache: CompileCache) -> HostProcessor:
     """The processor of this machine, from a cache if it is there, else from LLVM."""
     key = _key()
-    known = None if key is None else _unpack(cache.get(key))
-    if known is not None:
-        return known
-    found = ask_llvm()
+    cached = None if key is None else _unpack(cache.get(key))
+    if cached is not None:
+        return cached
+    processor = ask_llvm()
     if key is not None:
-        cache.put(key, _pack(found))
-    return found
+        cache.put(key, _pack(processor))
+    return processor
 
 
 @functools.cache

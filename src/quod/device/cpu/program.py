@@ -43,22 +43,22 @@ class Programs:
             if call is None:
                 break
             calls.append(call)
-        found = tuple(calls) if len(calls) == len(recording.steps) else None
+        program = tuple(calls) if len(calls) == len(recording.steps) else None
         with self._lock:
-            self._known[recording] = found
-        return found
+            self._known[recording] = program
+        return program
 
 
 def _call(step: Step) -> tuple[Any, ...] | None:
     match step:
         case Launch():
-            known = step.kernel
+            kernel = step.kernel
             size = (
-                known.size_class(step.groups, step.arguments)
-                if isinstance(known, CpuKernel)
+                kernel.size_class(step.groups, step.arguments)
+                if isinstance(kernel, CpuKernel)
                 else None
             )
-            return known, step.groups, step.packed, step.arguments, size
+            return kernel, step.groups, step.packed, step.arguments, size
         case Copy():
             return host_bytes(step.target), host_bytes(step.source)
         case Fill():

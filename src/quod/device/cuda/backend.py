@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from quod.device.backends import Backend, DeviceInfo, Found, Options
+from quod.device.backends import Backend, DeviceInfo, DeviceListing, Options
 from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError, KernelError
 
@@ -16,7 +16,7 @@ def _parse(name: str) -> str | None:
     return name if number != name and number.isascii() and number.isdecimal() else None
 
 
-def _list() -> Found:
+def _list() -> DeviceListing:
     from quod.device.cuda.driver import open_driver
     from quod.device.cuda.properties import count_gpus, properties_of
 

@@ -83,9 +83,9 @@ class KernelCode:
             return False
         return True
 
-    def _use(self, found: CompiledCode, *, shipped: bool = False) -> None:
-        self.facts = found.facts
-        self._code = Outcome.of(found.code)
+    def _use(self, compiled: CompiledCode, *, shipped: bool = False) -> None:
+        self.facts = compiled.facts
+        self._code = Outcome.of(compiled.code)
         self._is_stored, self._is_shipped = True, shipped
 
     def _translate(self, *, anew: bool = False) -> None:
@@ -243,9 +243,9 @@ def _assembled(
 
 def _explained(log: str, module: PtxModule) -> str:
     """The first lines of the assembler's log, each with the Python line that it is about."""
-    told = []
+    explained = []
     for line in [line.strip() for line in log.splitlines() if line.strip()][:_LOG_LINES]:
-        found = _LINE.search(line)
-        source = module.source_of(int(found.group(1))) if found else None
-        told.append(f"{line} ({source})" if source else line)
-    return "; ".join(told)
+        match = _LINE.search(line)
+        source = module.source_of(int(match.group(1))) if match else None
+        explained.append(f"{line} ({source})" if source else line)
+    return "; ".join(explained)

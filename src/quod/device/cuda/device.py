@@ -301,7 +301,7 @@ class CudaDevice(OpenedDevice):
         target = self.allocate(source.nbytes, zero=False).like(source) if into is None else into
         check_same_size(source, target)
         function = "cuMemcpyHtoDAsync" if foreign is None else "cuMemcpyDtoDAsync"
-        self._copy(function, target, source, own=target)
+        self._copy(function, target, source, local=target)
         return target
 
     def foreign_memory(self, value: object) -> Buffer | None:
@@ -316,11 +316,11 @@ class CudaDevice(OpenedDevice):
         """Copy a buffer into a host array of as many bytes, contiguous in C order."""
         target = Buffer.to_write(array)
         check_same_size(buffer, target)
-        self._copy("cuMemcpyDtoHAsync", target, buffer, own=buffer)
+        self._copy("cuMemcpyDtoHAsync", target, buffer, local=buffer)
 
-    def _copy(self, function: str, target: Buffer, source: Buffer, *, own: Buffer) -> None:
-        if own.space is not self.space:
-            raise DeviceError(f"the buffer is memory of {own.space.name}, not of {self.name}")
+    def _copy(self, function: str, target: Buffer, source: Buffer, *, local: Buffer) -> None:
+        if local.space is not self.space:
+            raise DeviceError(f"the buffer is memory of {local.space.name}, not of {self.name}")
         copy = getattr(self.driver, function)
         with (
             self.using(lambda: "copying memory"),
@@ -399,22 +399,22 @@ class CudaDevice(OpenedDevice):
 
     def program(self, recording: Recording, doing: Callable[[], str]) -> Program:
         """The graphs of a recording, made when it is submitted first; `doing` names that."""
-        found = self._programs.get(recording)
-        if found is not None:
-            return found
+        built = self._programs.get(recording)
+        if built is not None:
+            return built
         load_kernels(recording)
         with self._lock:
-            found = self._programs.get(recording)
-            if found is None:
-                found = build_program(self.driver, self._context, recording)
-                self._programs[recording] = found
-                finalizer = weakref.finalize(recording, self._discard_graphs, found.handles)
+            built = self._programs.get(recording)
+            if built is None:
+                built = build_program(self.driver, self._context, recording)
+                self._programs[recording] = built
+                finalizer = weakref.finalize(recording, self._discard_graphs, built.handles)
                 finalizer.atexit = False
                 # Else the first launch of each would do it.
-                with self._working(found, doing) as stream:
-                    for handle in found.handles:
+                with self._working(built, doing) as stream:
+                    for handle in built.handles:
                         self.driver.cuGraphUpload(handle, stream)
-            return found
+            return built
 
     def stream(self, name: str = "stream") -> IdleStream:
         """A stream of its own, on which work goes on beside the caller's.

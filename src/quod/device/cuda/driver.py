@@ -94,8 +94,8 @@ class Driver:
     def error(self, call: str, code: Any) -> CudaError:
         """A result code of the driver as an exception."""
         name, text = getattr(code, "name", str(code)), "no such result code is known"
-        found, described = self.api.cuGetErrorString(code)
-        if found == self._success and described:
+        status, described = self.api.cuGetErrorString(code)
+        if status == self._success and described:
             text = described.decode(errors="replace")
         return CudaError(call, name, text)
 

@@ -58,12 +58,12 @@ def foreign_memory(device: Gpu, value: object) -> Buffer | None:
     memory.
     """
     try:
-        found = getattr(value, "__cuda_array_interface__", None)
-        if found is None:
+        interface = getattr(value, "__cuda_array_interface__", None)
+        if interface is None:
             return None
         if why := disguise(value):
             raise BufferError(why)
-        array = _described(found)
+        array = _described(interface)
     except Exception as error:
         # Anything: what runs here is the other library's.
         raise DeviceError(
@@ -87,24 +87,24 @@ def foreign_memory(device: Gpu, value: object) -> Buffer | None:
     )  # fmt: skip
 
 
-def _described(found: Any) -> _Described:
+def _described(interface: Any) -> _Described:
     """A description taken apart; an error of any kind if it is none."""
     index = operator.index
-    dtype, shape = np.dtype(found["typestr"]), tuple(map(index, found["shape"]))
+    dtype, shape = np.dtype(interface["typestr"]), tuple(map(index, interface["shape"]))
     if min(shape, default=0) < 0 or dtype.hasobject or not dtype.itemsize:
         raise ValueError(f"shape {shape} of {dtype}")
-    address, read_only = found["data"]
-    strides, stream = found.get("strides"), found.get("stream")
+    address, read_only = interface["data"]
+    strides, stream = interface.get("strides"), interface.get("stream")
     if strides is not None and len(strides) != len(shape):
         raise ValueError(f"{len(strides)} strides of {len(shape)} dimensions")
-    if index(found["version"]) < _FIRST_WITH_STREAMS:
+    if index(interface["version"]) < _FIRST_WITH_STREAMS:
         stream = _DEFAULT_STREAM
     if stream is not None and not 0 < index(stream) < 1 << 64:
         raise ValueError(f"stream {stream}")
     return _Described(
         dtype, shape, index(address), bool(read_only),
         None if strides is None else tuple(map(index, strides)),
-        found.get("mask") is not None, None if stream is None else index(stream),
+        interface.get("mask") is not None, None if stream is None else index(stream),
     )  # fmt: skip
 
 

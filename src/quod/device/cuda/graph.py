@@ -133,21 +133,25 @@ class _Overlaps:
         overlapped = step.overlapped if isinstance(step, Launch) else ()
         implied = self._union(self._at_end, after)
         waited = [n for n in after if n in overlapped and not self._has(implied, n)]
-        own = [number for number in waited if self._is_kernel(number)]
-        before = [n for n in after if n not in overlapped or (n in waited and n not in own)]
+        awaited_kernels = [number for number in waited if self._is_kernel(number)]
+        before = [
+            n for n in after if n not in overlapped or (n in waited and n not in awaited_kernels)
+        ]
         if overlapped:
-            known = self._union(self._at_begin, own) | self._union(self._at_end, before)
-            before = [number for number in before if not self._has(known, number)]
+            covered = self._union(self._at_begin, awaited_kernels) | self._union(
+                self._at_end, before
+            )
+            before = [number for number in before if not self._has(covered, number)]
         ended = self._union(self._at_end, before) | self._bits(before)
-        self._at_begin.append(ended | self._union(self._at_begin, own))
+        self._at_begin.append(ended | self._union(self._at_begin, awaited_kernels))
         self._at_end.append(implied | self._bits(after))
-        return before, own
+        return before, awaited_kernels
 
-    def _union(self, known: list[int], numbers: Iterable[int]) -> int:
-        found = 0
+    def _union(self, masks: list[int], numbers: Iterable[int]) -> int:
+        mask = 0
         for number in numbers:
-            found |= known[number - self._first]
-        return found
+            mask |= masks[number - self._first]
+        return mask
 
     def _bits(self, numbers: Iterable[int]) -> int:
         return sum(1 << (number - self._first) for number in numbers)

@@ -92,12 +92,12 @@ class _Arena:
         block = self._free.pop(at)[2]
         block.is_free = False
         if block.size > size:
-            rest = _Block(block.start + size, block.size - size)
-            rest.before, rest.after = block, block.after
+            remainder = _Block(block.start + size, block.size - size)
+            remainder.before, remainder.after = block, block.after
             if block.after is not None:
-                block.after.before = rest
-            block.after, block.size = rest, size
-            self._put(rest)
+                block.after.before = remainder
+            block.after, block.size = remainder, size
+            self._put(remainder)
         return block
 
     def release(self, block: _Block) -> None:

@@ -23,7 +23,7 @@ def open_peer(source: CudaDevice, target: CudaDevice) -> bool:
         context = target.driver.cuCtxGetCurrent()
     with source.using(lambda: f"asking whether it reaches {target.name}"):
         driver = source.driver
-        handles = (driver.cuDeviceGet(own.ordinal) for own in (source, target))
+        handles = (driver.cuDeviceGet(device.ordinal) for device in (source, target))
         if not driver.cuDeviceCanAccessPeer(*handles):
             return False
         try:
@@ -34,18 +34,25 @@ def open_peer(source: CudaDevice, target: CudaDevice) -> bool:
     return True
 
 
-def copy_to_peer(source: CudaDevice, target: CudaDevice, given: Buffer, into: Buffer) -> None:
+def copy_to_peer(
+    source: CudaDevice, target: CudaDevice, source_memory: Buffer, into: Buffer
+) -> None:
     """All bytes of a buffer of `source` to one of `target` of the same size; waits for them."""
     with target.using():
         context = target.driver.cuCtxGetCurrent()
     with source.using(lambda: f"copying memory to {target.name}"):
-        driver, work = source.driver, source.begin((given, into))
-        own = driver.cuCtxGetCurrent()
+        driver, work = source.driver, source.begin((source_memory, into))
+        source_context = driver.cuCtxGetCurrent()
         try:
-            for start in range(0, given.nbytes, _COPY_BYTES):
-                size = min(_COPY_BYTES, given.nbytes - start)
+            for start in range(0, source_memory.nbytes, _COPY_BYTES):
+                size = min(_COPY_BYTES, source_memory.nbytes - start)
                 driver.cuMemcpyPeerAsync(
-                    into.address + start, context, given.address + start, own, size, work.stream
+                    into.address + start,
+                    context,
+                    source_memory.address + start,
+                    source_context,
+                    size,
+                    work.stream,
                 )
         finally:
             work.all_given()

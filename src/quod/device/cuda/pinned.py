@@ -50,8 +50,8 @@ class PinnedMemory:
         owner = (ctypes.c_uint8 * size).from_address(address)
         finalizer = weakref.finalize(owner, self._returned.append, (address, size))
         finalizer.atexit = False
-        whole: Array = np.frombuffer(memoryview(owner), np.uint8)
-        return whole[:nbytes]
+        memory: Array = np.frombuffer(memoryview(owner), np.uint8)
+        return memory[:nbytes]
 
     def _locked(self, size: int) -> int:
         try:

@@ -78,7 +78,7 @@ class Entry:
         """As JSON, sealed."""
         facts = self.facts
         early = facts.uses.early
-        found: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "kernel": self.kernel, "workgroup": self.workgroup, "trace": self.trace,
             "text": facts.digest, "entry": facts.entry, "stored": list(facts.uses.stored),
             "atomic": list(facts.uses.atomic), "early": None if early is None else list(early),
@@ -86,21 +86,26 @@ class Entry:
             "dynamic_shared_bytes": facts.dynamic_shared_bytes, "size": self.size,
             "code": self.code,
         }  # fmt: skip
-        return {**found, "seal": _seal(found)}
+        return {**fields, "seal": _seal(fields)}
 
     @classmethod
     def parse(cls, document: Any) -> Entry:
         """Parse the result of `document`; raise ValueError for anything else."""
         try:
-            rest = {key: value for key, value in document.items() if key != "seal"}
-            if document["seal"] != _seal(rest) or not _HEX.fullmatch(rest["text"]):
+            row = {key: value for key, value in document.items() if key != "seal"}
+            if document["seal"] != _seal(row) or not _HEX.fullmatch(row["text"]):
                 raise ValueError("its seal does not fit")
             facts = KernelFacts(
-                uses_of(rest), rest["shared_bytes"], rest["entry"], rest["dynamic_shared_bytes"],
-                rest["text"],
+                uses_of(row), row["shared_bytes"], row["entry"], row["dynamic_shared_bytes"],
+                row["text"],
             )  # fmt: skip
             return cls(
-                rest["kernel"], rest["workgroup"], rest["trace"], facts, rest["size"], rest["code"]
+                row["kernel"],
+                row["workgroup"],
+                row["trace"],
+                facts,
+                row["size"],
+                row["code"],
             )
         except (AttributeError, KeyError, TypeError) as error:
             raise ValueError(f"an entry is none ({error!r})") from error
@@ -111,11 +116,11 @@ def manifest(arch: str, toolchain: str, entries: Sequence[Entry]) -> bytes:
     # What the root names is above this module.
     import quod
 
-    found = {
+    fields = {
         "format": FORMAT, "arch": arch, "quod": quod.__version__, "sources": sources.digest(),
         "toolchain": toolchain, "kernels": [entry.document() for entry in entries],
     }  # fmt: skip
-    return (json.dumps(found, indent=1) + "\n").encode()
+    return (json.dumps(fields, indent=1) + "\n").encode()
 
 
 class PrebuiltKernels:
@@ -173,12 +178,12 @@ class PrebuiltKernels:
             if self._by_text is None:
                 self._by_text = {}
                 try:
-                    found = self._read_manifest()
+                    entries = self._read_manifest()
                 except (OSError, ValueError) as error:
                     self.warn(_why(error))
                 else:
-                    self._by_text = {entry.facts.digest: entry for entry in found}
-                    self._by_trace = {entry.trace: entry for entry in found if entry.trace}
+                    self._by_text = {entry.facts.digest: entry for entry in entries}
+                    self._by_trace = {entry.trace: entry for entry in entries if entry.trace}
             return self._by_text
 
     def _read_manifest(self) -> list[Entry]:
@@ -187,13 +192,13 @@ class PrebuiltKernels:
             raise ValueError(f"{MANIFEST} is not of the format {FORMAT}")
         if document.get("arch") != self.arch or not isinstance(document.get("kernels"), list):
             raise ValueError(f"{MANIFEST} is not of {self.arch}")
-        found = [Entry.parse(one) for one in document["kernels"]]
+        entries = [Entry.parse(row) for row in document["kernels"]]
         if document.get("sources") != sources.digest():
             self.warn(
                 f"they are of other sources than this Quod ({document.get('quod')}), and only "
                 "those whose PTX is the same are used"
             )
-        return found
+        return entries
 
     def _code(self, entry: Entry) -> bytes | None:
         try:

@@ -146,10 +146,14 @@ class CudaSubmission:
             str(step.kernel) for step in self._recording.steps if isinstance(step, Launch)
         )
         shown = ", ".join(list(kernels)[:_NAMED_KERNELS])
-        more = f" and {len(kernels) - _NAMED_KERNELS} more" if len(kernels) > _NAMED_KERNELS else ""
+        omitted = (
+            f" and {len(kernels) - _NAMED_KERNELS} more" if len(kernels) > _NAMED_KERNELS else ""
+        )
         alone = len(kernels) < 2 or self._device.synchronous
         hint = "" if alone else "; with QUOD_CUDA_SYNCHRONOUS=1 the error says which"
-        return f"the work of {self._name}" + (f", kernels {shown}{more}{hint}" if kernels else "")
+        return f"the work of {self._name}" + (
+            f", kernels {shown}{omitted}{hint}" if kernels else ""
+        )
 
     # --- beginning
 

@@ -45,17 +45,17 @@ class TensorMaps:
         `upload` is the device's, which is not kept: that would be a circle of references.
         """
         with self._lock:
-            found = self._known.get(arrays)
-            if found is not None:
+            cached = self._known.get(arrays)
+            if cached is not None:
                 self._known.move_to_end(arrays)
-                return found
+                return cached
         words = np.concatenate([self._encoded(array) for array in arrays])
-        made = upload(words)
+        maps = upload(words)
         with self._lock:
-            self._known[arrays] = made
+            self._known[arrays] = maps
             while len(self._known) > _MOST:
                 self._known.popitem(last=False)
-        return made
+        return maps
 
     def clear(self) -> None:
         """Gives the memory of all maps back."""
@@ -65,26 +65,26 @@ class TensorMaps:
     def _encoded(self, array: TiledMemory) -> Array:
         room = np.zeros(MAP_BYTES + _ALIGNMENT, np.uint8)
         begin = -room.ctypes.data % _ALIGNMENT
-        made = room[begin : begin + MAP_BYTES]
+        tmap = room[begin : begin + MAP_BYTES]
         sizes = (ctypes.c_uint64 * 3)(array.length, array.height, array.planes)
         line = 2 * array.length
         strides = (ctypes.c_uint64 * 2)(line, line * array.height)
         box = (ctypes.c_uint32 * 3)(COLUMNS, array.lines, 1)
         steps = (ctypes.c_uint32 * 3)(1, 1, 1)
         code = _encoder()(
-            _Address(made.ctypes.data), _ANY_16_BITS, ctypes.c_uint32(3), _Address(array.address),
+            _Address(tmap.ctypes.data), _ANY_16_BITS, ctypes.c_uint32(3), _Address(array.address),
             sizes, strides, box, steps, 0, _SWIZZLE_128, _PROMOTE_256, 0,
         )  # fmt: skip
         if code:
             raise self._refused(code)
-        return made.view(np.uint64)
+        return tmap.view(np.uint64)
 
     def _refused(self, code: int) -> DeviceError:
         try:
-            known = self._driver.api.CUresult(code)
+            result = self._driver.api.CUresult(code)
         except ValueError:
             return DeviceError(f"CUDA: {_FUNCTION} gives the unknown result {code}")
-        return self._driver.error(_FUNCTION, known)
+        return self._driver.error(_FUNCTION, result)
 
 
 def _encoder() -> Any:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from quod.device.backends import Backend, Found, Options
+from quod.device.backends import Backend, DeviceListing, Options
 from quod.device.protocol import AnyDevice
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def _parse(name: str) -> str | None:
     return name if name in _EXECUTORS else None
 
 
-def _list() -> Found:
+def _list() -> DeviceListing:
     return [], None
 
 

@@ -214,14 +214,14 @@ class EmulatedDevice(OpenedDevice):
         `waiting` is called where instances wait for the launches before this one.
         """
         check_launch(kernel, groups)
-        given = list(arguments)
-        arrays = kernel.arrays(given, functools.partial(self._reached_bytes, kernel))
+        values = list(arguments)
+        arrays = kernel.arrays(values, functools.partial(self._reached_bytes, kernel))
         if self.executor != "ptx":
             kernel.run(groups, arrays, waiting)
             return
         addresses = {
             number: argument.address
-            for number, argument in enumerate(given)
+            for number, argument in enumerate(values)
             if isinstance(argument, Buffer)
         }
         self._run_text(kernel, groups, arrays, waiting, addresses)
@@ -231,14 +231,14 @@ class EmulatedDevice(OpenedDevice):
         return self.bytes_of(memory)
 
     def _run_text(
-        self, kernel: EmulatedKernel, groups: int, given: list[Any],
+        self, kernel: EmulatedKernel, groups: int, values: list[Any],
         waiting: Callable[[], None] | None, addresses: Mapping[int, int],
     ) -> None:  # fmt: skip
         from quod.codegen.ptx.interpreter import interpret_ptx
 
         module = kernel.module
         interpret_ptx(
-            module.text, groups, given, dynamic_shared=module.dynamic_shared_bytes,
+            module.text, groups, values, dynamic_shared=module.dynamic_shared_bytes,
             waiting=waiting, addresses=addresses,
         )  # fmt: skip
 

@@ -105,16 +105,16 @@ class ExportDevice(EmulatedDevice):
             # The processor has vectors of so many lanes, and the kernel does not see it.
             groups, lanes = groups * (kernel.lanes // processor.lanes), processor.lanes
         compiled = processor.compile(definition, lanes=lanes, **kernel.static)
-        given: list[Argument] = []
+        host_arguments: list[Argument] = []
         for index, argument in enumerate(arguments):
             if not isinstance(argument, Buffer):
-                given.append(argument)
+                host_arguments.append(argument)
                 continue
             check_reach(f"an argument of {kernel.name}", argument.nbytes, self.largest_buffer)
-            given.append(Buffer.wrap(self.bytes_of(argument)))
+            host_arguments.append(Buffer.wrap(self.bytes_of(argument)))
             if index in kernel.stored:
                 self._remember(argument)
-        processor.launch_slots(compiled, groups, tuple(given))
+        processor.launch_slots(compiled, groups, tuple(host_arguments))
 
     def wrote(self, target: Memory) -> None:
         """A copy or a fill has been run: its target has data."""

@@ -65,8 +65,8 @@ def base_array(value: Any) -> Any:
         return np.asarray(value)
     from quod.device.memory.foreign import in_place
 
-    found = in_place(value)
-    return value if found is None else found
+    array = in_place(value)
+    return value if array is None else array
 
 
 class Buffer:
@@ -147,10 +147,10 @@ class Buffer:
     @classmethod
     def to_write(cls, array: Array | ForeignArray) -> Buffer:
         """Host memory itself; DeviceError, too, if it is read-only."""
-        found = cls.wrap(array)
-        if not found.writeable:
+        memory = cls.wrap(array)
+        if not memory.writeable:
             raise DeviceError("the array is read-only and cannot be copied to")
-        return found
+        return memory
 
     def __repr__(self) -> str:
         kind = "" if self.dtype is None else f", {self.dtype} {self.shape}"
@@ -171,8 +171,8 @@ class Buffer:
 
         DeviceError for memory of a device.
         """
-        found = self.view(np.uint8 if self.dtype is None else self.dtype, self.shape)
-        return np.array(found, dtype=dtype, copy=copy)
+        array = self.view(np.uint8 if self.dtype is None else self.dtype, self.shape)
+        return np.array(array, dtype=dtype, copy=copy)
 
     def __dlpack__(self, **options: Any) -> Any:
         """Return the host memory as a DLPack capsule; raise DeviceError for device memory."""
@@ -245,10 +245,10 @@ def host_bytes(memory: Buffer | Array) -> Array:
     return (memory if isinstance(memory, Buffer) else Buffer.wrap(memory)).view(np.uint8)
 
 
-def overlap(one: Buffer | Array, other: Buffer | Array) -> bool:
+def overlap(memory: Buffer | Array, other: Buffer | Array) -> bool:
     """Return whether two contiguous ranges of memory overlap."""
     first, second = (
-        piece if isinstance(piece, Buffer) else Buffer.wrap(piece) for piece in (one, other)
+        piece if isinstance(piece, Buffer) else Buffer.wrap(piece) for piece in (memory, other)
     )
     return (
         first.space is second.space
@@ -259,8 +259,8 @@ def overlap(one: Buffer | Array, other: Buffer | Array) -> bool:
 
 def check_same_size(source: Buffer, target: Buffer) -> None:
     """Raise DeviceError unless both are buffers, and all bytes of one fit the other exactly."""
-    for given in (source, target):
-        instance("the memory to copy", given, Buffer, "allocate or upload one", error=DeviceError)
+    for memory in (source, target):
+        instance("the memory to copy", memory, Buffer, "allocate or upload one", error=DeviceError)
     if source.nbytes != target.nbytes:
         raise DeviceError(
             f"{source.nbytes} bytes do not fit memory of {target.nbytes} bytes; sizes must agree"

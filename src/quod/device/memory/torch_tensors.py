@@ -33,12 +33,12 @@ def disguise(value: object) -> str | None:
     torch = _torch_of(value)
     if torch is None:
         return None
-    found = torch._C._dispatch_keys(value)
+    keys = torch._C._dispatch_keys(value)
     mask, reasons = _reasons()
     # Nearly always nothing: one look at all of them.
-    if not found.raw_repr() & mask:
+    if not keys.raw_repr() & mask:
         return None
-    return next((why for key, why in reasons if found.has(key)), None)
+    return next((why for key, why in reasons if keys.has(key)), None)
 
 
 def _torch_of(value: object) -> Any:
@@ -74,10 +74,10 @@ def _reasons() -> tuple[int, Sequence[tuple[Any, str]]]:
     stands = "it stands for other tensors, whose memory is not its own"
     key_of = torch._C._parse_dispatch_key
     # None for what a version of PyTorch does not have.
-    found = [
+    keys_and_reasons = [
         (key, why)
         for name, why in (_BESIDE | dict.fromkeys(_STANDING, stands)).items()
         if (key := key_of(name)) is not None
     ]
-    bits = [torch._C.DispatchKeySet(key).raw_repr() for key, _ in found]
-    return functools.reduce(operator.or_, bits, 0), found
+    bits = [torch._C.DispatchKeySet(key).raw_repr() for key, _ in keys_and_reasons]
+    return functools.reduce(operator.or_, bits, 0), keys_and_reasons

@@ -29,7 +29,7 @@ import numpy as np
 from quod.codegen.pointers import PointerUses
 from quod.device.elements import Unfit, check_elements
 from quod.device.memory.buffer import HOST, Array, Buffer, Space, base_array
-from quod.device.runtime.launch_checks import Place, check_kernel
+from quod.device.runtime.launch_checks import LaunchDevice, check_kernel
 from quod.errors import DeviceError
 from quod.kernel.ir.types import PointerType, Type
 from quod.validation import shown
@@ -132,7 +132,7 @@ class Signature:
             )
 
 
-class Owner(Place, Protocol):
+class Owner(LaunchDevice, Protocol):
     """The device of a launch; see `Device.foreign_memory`."""
 
     def foreign_memory(self, value: object) -> Buffer | None: ...

@@ -81,8 +81,8 @@ class Background:
             raise
 
     def _work(self) -> None:
-        while (found := self._next()) is not None:
-            outcome, task = found.outcome, found.task
+        while (queued := self._next()) is not None:
+            outcome, task = queued.outcome, queued.task
             if not outcome.begin():
                 continue
             try:
@@ -90,7 +90,7 @@ class Background:
             except BaseException as error:
                 outcome.fail(error)
             # What a task held must not live on until the next one comes.
-            del found, outcome, task
+            del queued, outcome, task
 
     def _next(self) -> _Waiting | None:
         with self._changed:
@@ -121,8 +121,8 @@ class Background:
         with self._changed:
             self._drop()
             self._changed.notify_all()
-            begun = tuple(self._threads)
-        for thread in begun:
+            threads = tuple(self._threads)
+        for thread in threads:
             thread.join()
 
 

@@ -83,8 +83,8 @@ _local = threading.local()
 
 def current() -> Cancellation | None:
     """The innermost cancellation that this thread is inside of."""
-    found: Cancellation | None = getattr(_local, "cancellation", None)
-    return found
+    cancellation: Cancellation | None = getattr(_local, "cancellation", None)
+    return cancellation
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import Any
 _NOTHING = object()
 
 
-def together(
+def run_concurrently(
     tasks: Mapping[str, Callable[[], Any]], threads: int, name: str, stop: Callable[[], None]
 ) -> dict[str, Any]:
     """Run tasks in order on `threads` threads, called `name`, and return their results by key.
@@ -38,24 +38,24 @@ def together(
             waiting.clear()
             stop()
 
-    begun: list[threading.Thread] = []
+    threads_started: list[threading.Thread] = []
     try:
         for number in range(min(threads, len(tasks))):
             thread = threading.Thread(target=work, name=f"{name}-{number}")
             try:
                 thread.start()
             except (RuntimeError, MemoryError):
-                if not begun:
+                if not threads_started:
                     raise
                 break  # those that there are do everything
-            begun.append(thread)
+            threads_started.append(thread)
         # Not for results: a thread without memory ends, and has none to say so.
-        for thread in begun:
+        for thread in threads_started:
             thread.join()
     except BaseException:
         waiting.clear()
         stop()
-        for thread in begun:
+        for thread in threads_started:
             thread.join()
         raise
     if failures:

@@ -10,10 +10,10 @@ Time = TypeVar("Time", int, float)
 
 def union(intervals: Iterable[tuple[Time, Time]]) -> list[tuple[Time, Time]]:
     """The times that are in any of some intervals, as intervals in order that do not touch."""
-    found: list[tuple[Time, Time]] = []
+    merged: list[tuple[Time, Time]] = []
     for begin, end in sorted(intervals):
-        if found and begin <= found[-1][1]:
-            found[-1] = found[-1][0], max(end, found[-1][1])
+        if merged and begin <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(end, merged[-1][1])
         else:
-            found.append((begin, end))
-    return found
+            merged.append((begin, end))
+    return merged

@@ -48,9 +48,11 @@ def lanes_of(definition: KernelDefinition, asked: int | None, usual: int) -> int
 
     KernelError for what is no kernel, and for lanes that are no whole number.
     """
-    given: object = definition
-    if not isinstance(given, KernelDefinition):
-        name = given.__name__ if isinstance(given, (FunctionType, type)) else shown(given)
+    candidate: object = definition
+    if not isinstance(candidate, KernelDefinition):
+        name = (
+            candidate.__name__ if isinstance(candidate, (FunctionType, type)) else shown(candidate)
+        )
         raise KernelError(f"{name} is no kernel; write @kernel above its definition")
     if asked is not None:
         return whole_number(f"lanes of kernel {definition.name}", asked, 1, error=KernelError)
@@ -83,15 +85,15 @@ class KernelTable(Generic[Kernel]):
             tuple((name, exact(value)) for name, value in sorted(static.items())),
         )  # fmt: skip
         try:
-            found = self._kernels.get(key)
+            kernel = self._kernels.get(key)
         except TypeError as error:
             raise KernelError(
                 f"a static argument of kernel {definition.name} cannot be hashed ({error}); "
                 "give numbers, strings, tuples or frozen dataclasses"
             ) from error
-        if found is not None:
+        if kernel is not None:
             definition.check_outside()
-            return found
+            return kernel
         if self._process != os.getpid():
             # Whoever was building when the process was forked is not there to end it.
             self._start_anew()
@@ -99,16 +101,16 @@ class KernelTable(Generic[Kernel]):
             building = self._building.setdefault(key, threading.Lock())
         # Who wants another kernel, or has it already, does not wait for this one.
         with building:
-            found = self._kernels.get(key)
-            if found is None:
-                found = self._kernels[key] = build()
+            kernel = self._kernels.get(key)
+            if kernel is None:
+                kernel = self._kernels[key] = build()
         with self._lock:
             self._building.pop(key, None)
-        return found
+        return kernel
 
     def forget(self, kernel: Kernel) -> None:
         """The kernel is built again when it is asked for next."""
         with self._lock:
-            for key, known in tuple(self._kernels.items()):
-                if known is kernel:
+            for key, cached in tuple(self._kernels.items()):
+                if cached is kernel:
                     del self._kernels[key]

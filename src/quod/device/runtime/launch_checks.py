@@ -19,7 +19,7 @@ LOG2_GROUPS = 31
 LOG2_GROUPS_OF_PROCESSOR = 32
 
 
-class Place(Protocol):
+class LaunchDevice(Protocol):
     """The properties of a device that launch checks use: its kernel class and memory space."""
 
     @property
@@ -30,13 +30,13 @@ class Place(Protocol):
     def space(self) -> Space: ...
 
 
-def check_kernel(device: Place, kernel: Any) -> None:
+def check_kernel(device: LaunchDevice, kernel: Any) -> None:
     """DeviceError for what this device has not compiled, KernelError for a kernel that none has."""
     if type(kernel) is not device.kernel_type or kernel.space is not device.space:
         _refuse(device, kernel)
 
 
-def _refuse(device: Place, kernel: Any) -> NoReturn:
+def _refuse(device: LaunchDevice, kernel: Any) -> NoReturn:
     # A definition says itself that it is not compiled.
     if not offers(kernel, "slots"):
         raise DeviceError(

@@ -26,8 +26,8 @@ class LaunchedKernels:
 
         It depends on which texts there are and on nothing else: not on their order or number.
         """
-        found = sorted({kernel.digest for kernel in self._kernels})
-        return hashlib.sha256("\n".join(found).encode()).hexdigest() if found else ""
+        digests = sorted({kernel.digest for kernel in self._kernels})
+        return hashlib.sha256("\n".join(digests).encode()).hexdigest() if digests else ""
 
     def __enter__(self) -> Self:
         global _collectors
@@ -38,7 +38,7 @@ class LaunchedKernels:
     def __exit__(self, *_: object) -> None:
         global _collectors
         with _lock:
-            _collectors = tuple(one for one in _collectors if one is not self)
+            _collectors = tuple(collector for collector in _collectors if collector is not self)
 
 
 _collectors: tuple[LaunchedKernels, ...] = ()

@@ -40,49 +40,52 @@ class Link:
         """For people."""
         return "peer access" if self.is_peer else "page-locked host memory"
 
-    def copy(self, given: Buffer, into: Buffer) -> None:
+    def copy(self, source_memory: Buffer, into: Buffer) -> None:
         """All bytes of a buffer to one of as many; DeviceError if they are not."""
-        check_same_size(given, into)
+        check_same_size(source_memory, into)
         if self.is_peer:
             from quod.device.cuda.peer import copy_to_peer
 
-            copy_to_peer(cast(Any, self.source), cast(Any, self.target), given, into)
+            copy_to_peer(cast(Any, self.source), cast(Any, self.target), source_memory, into)
             return
         if not self._pieces:
             self._pieces = [self.source.pinned(_CHUNK) for _ in range(2)]
         spans = [
-            (start, min(start + _CHUNK, given.nbytes)) for start in range(0, given.nbytes, _CHUNK)
+            (start, min(start + _CHUNK, source_memory.nbytes))
+            for start in range(0, source_memory.nbytes, _CHUNK)
         ]
-        begun = self._fill(given, spans, 0)
+        download = self._fill(source_memory, spans, 0)
         try:
             for number, (start, stop) in enumerate(spans):
-                assert begun is not None
-                arrived, begun = begun, None
+                assert download is not None
+                arrived, download = download, None
                 arrived.wait()
-                begun = self._fill(given, spans, number + 1)
+                download = self._fill(source_memory, spans, number + 1)
                 piece = self._pieces[number % 2][: stop - start]
                 self.target.upload(piece, into=into.slice(start, stop))
         finally:
             # After an error: the next copy takes the same pieces.
-            if begun is not None:
+            if download is not None:
                 with suppress(DeviceError):
-                    begun.wait()
+                    download.wait()
 
     def _fill(
-        self, given: Buffer, spans: list[tuple[int, int]], number: int
+        self, source_memory: Buffer, spans: list[tuple[int, int]], number: int
     ) -> SubmittedStream | None:
         """Begin to bring a span of the buffer to the host, if there is one."""
         if number == len(spans):
             return None
         start, stop = spans[number]
         stream = self.source.stream("link").record()
-        stream.download(given.slice(start, stop), self._pieces[number % 2][: stop - start])
+        stream.download(source_memory.slice(start, stop), self._pieces[number % 2][: stop - start])
         return stream.finish().submit()
 
     def bytes_per_second(self, nbytes: int = _PROBE) -> float:
         """Measure the rate of a copy of `nbytes`, after one copy as warm-up."""
-        given, into = (device.allocate(nbytes, zero=False) for device in (self.source, self.target))
-        self.copy(given, into)
+        source_memory, into = (
+            device.allocate(nbytes, zero=False) for device in (self.source, self.target)
+        )
+        self.copy(source_memory, into)
         begin = perf_counter()
-        self.copy(given, into)
+        self.copy(source_memory, into)
         return nbytes / (perf_counter() - begin)

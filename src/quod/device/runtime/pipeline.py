@@ -27,37 +27,37 @@ def overlapped(
     without a word.
     """
     waiting = Background(name, 1)
-    begun: deque[Outcome[R]] = deque()
+    outcomes: deque[Outcome[R]] = deque()
     source = iter(inputs)
     failed: Exception | None = None
     try:
         while True:
             try:
-                one = next(source, _END)
-                if one is _END:
+                item = next(source, _END)
+                if item is _END:
                     break
-                finish = begin(cast("T", one))
+                finish = begin(cast("T", item))
                 try:
-                    begun.append(waiting.begin(finish))
+                    outcomes.append(waiting.begin(finish))
                 except (RuntimeError, MemoryError):
                     # No thread is to be had, and what was begun must come to its end.
-                    begun.append(Outcome.of(finish()))
+                    outcomes.append(Outcome.of(finish()))
             except Exception as error:
                 failed = error
                 break
-            while _is_due(begun, ahead):
-                yield begun.popleft().result()
-        while begun:
-            yield begun.popleft().result()
+            while _is_due(outcomes, ahead):
+                yield outcomes.popleft().result()
+        while outcomes:
+            yield outcomes.popleft().result()
         if failed is not None:
             raise failed
     finally:
         # What was begun is finished, so that whatever it holds is given back.
-        for outcome in begun:
+        for outcome in outcomes:
             outcome.wait()
         waiting.close()
 
 
-def _is_due(begun: Sequence[Outcome[R]], ahead: int) -> bool:
+def _is_due(outcomes: Sequence[Outcome[R]], ahead: int) -> bool:
     """Return whether to yield the first result before another input is started."""
-    return len(begun) > ahead or (len(begun) > 1 and begun[0].done())
+    return len(outcomes) > ahead or (len(outcomes) > 1 and outcomes[0].done())

@@ -116,13 +116,13 @@ class Dependencies:
         self, step: int, reads: Iterable[Memory] = (), writes: Iterable[Memory] = ()
     ) -> tuple[int, ...]:
         """Add the memory of a step; return the steps that it must wait for, in order."""
-        found: set[int] = set()
+        predecessors: set[int] = set()
         for start, stop in _spans(reads):
             first, last = self._cut(start, stop)
             gaps, at = [], start
             for segment in self._segments[first:last]:
                 if segment.writer is not None:
-                    found.add(segment.writer)
+                    predecessors.add(segment.writer)
                 segment.readers |= {step}
                 if at < segment.start:
                     gaps.append(_Segment(at, segment.start, None, frozenset({step})))
@@ -136,27 +136,27 @@ class Dependencies:
         for start, stop in _spans(writes):
             first, last = self._cut(start, stop)
             for segment in self._segments[first:last]:
-                found |= segment.readers
+                predecessors |= segment.readers
                 if segment.writer is not None:
-                    found.add(segment.writer)
+                    predecessors.add(segment.writer)
             self._segments[first:last] = [_Segment(start, stop, step, frozenset())]
-        found.discard(step)
-        if self._barrier is not None and not any(n > self._barrier for n in found):
-            found.add(self._barrier)
-        self._last = (self._last - found) | {step}
-        return tuple(sorted(found))
+        predecessors.discard(step)
+        if self._barrier is not None and not any(n > self._barrier for n in predecessors):
+            predecessors.add(self._barrier)
+        self._last = (self._last - predecessors) | {step}
+        return tuple(sorted(predecessors))
 
     def writers(self, memory: Iterable[Memory]) -> set[int]:
         """The steps that wrote last to some part of memory."""
-        found: set[int] = set()
+        last_writers: set[int] = set()
         for start, stop in _spans(memory):
             at = bisect_left(self._segments, stop, key=lambda segment: segment.start)
             while at and self._segments[at - 1].stop > start:
                 at -= 1
                 writer = self._segments[at].writer
                 if writer is not None:
-                    found.add(writer)
-        return found
+                    last_writers.add(writer)
+        return last_writers
 
     def _cut(self, start: int, stop: int) -> tuple[int, int]:
         """Makes segments end at both addresses; gives the range of those in between."""
@@ -167,10 +167,10 @@ class Dependencies:
         segments = self._segments
         below = bisect_left(segments, address, key=lambda segment: segment.start)
         if below and segments[below - 1].stop > address:
-            whole = segments[below - 1]
-            rest = _Segment(address, whole.stop, whole.writer, whole.readers)
-            whole.stop = address
-            segments.insert(below, rest)
+            divided = segments[below - 1]
+            upper = _Segment(address, divided.stop, divided.writer, divided.readers)
+            divided.stop = address
+            segments.insert(below, upper)
         return below
 
     def add_barrier(self, step: int) -> tuple[int, ...]:

@@ -92,9 +92,9 @@ class _Stream:
                 "use the object that it returned"
             )
 
-    def _leave(self, by: str) -> None:
+    def _leave(self, method: str) -> None:
         self._check()
-        self._left_by = by
+        self._left_by = method
 
     if not TYPE_CHECKING:
 
@@ -314,10 +314,12 @@ class RecordedStream(_Stream):
         self._device.run(self.recording, self.name, timeline=timeline, parent=parent)
         return IdleStream(self._device, self.name)
 
-    def _leave_for(self, by: str, timeline: Timeline | None, parent: Stage | None) -> Stage | None:
+    def _leave_for(
+        self, method: str, timeline: Timeline | None, parent: Stage | None
+    ) -> Stage | None:
         """Begins; gives the stage that the work is inside of."""
         self._check()
-        self._left_by = by
+        self._left_by = method
         report_recording(self.recording)
         return timeline.current if parent is None and timeline is not None else parent
 

@@ -234,7 +234,7 @@ class Timeline:
         for stage in stages:
             key = None if stage.parent is None else id(stage.parent)
             children.setdefault(key, []).append(stage)
-        whole = _busy(stages, now)
+        total_busy = _busy(stages, now)
         table: list[Row] = []
 
         def add(siblings: Sequence[Stage], parent: int | None) -> None:
@@ -244,7 +244,7 @@ class Timeline:
             depth = 0 if parent is None else table[parent].depth + 1
             for name, group in by_name.items():
                 number = len(table)
-                table.append(_row(name, group, depth, parent, whole, now))
+                table.append(_row(name, group, depth, parent, total_busy, now))
                 add([inner for stage in group for inner in children.get(id(stage), [])], number)
 
         add(children.get(None, []), None)
@@ -308,7 +308,7 @@ def _end(stage: Stage, now: int) -> int:
 
 
 def _row(
-    name: str, group: Sequence[Stage], depth: int, parent: int | None, whole: int, now: int
+    name: str, group: Sequence[Stage], depth: int, parent: int | None, total_busy: int, now: int
 ) -> Row:
     busy = _busy(group, now)
     return Row(
@@ -317,7 +317,7 @@ def _row(
         count=len(group),
         seconds=sum(_end(stage, now) - stage.begin_ns for stage in group) / 1e9,
         busy=busy / 1e9,
-        share=busy / whole if whole else 1.0,
+        share=busy / total_busy if total_busy else 1.0,
         bytes=sum(stage.bytes for stage in group),
         modmuls=sum(stage.modmuls for stage in group),
         multiply_adds=sum(stage.multiply_adds for stage in group),

@@ -135,13 +135,15 @@ def check_portable(properties: AdapterProperties) -> None:
 
 def list_adapters(native: Native) -> list[tuple[AdapterProperties, Any]]:
     """The adapters with the package's objects, the best first; DeviceError if there is none."""
-    found = sorted(native.adapters(), key=lambda adapter: _rank(adapter.info))
-    if not found:
+    adapters = sorted(native.adapters(), key=lambda adapter: _rank(adapter.info))
+    if not adapters:
         raise DeviceError(
             "WebGPU finds no adapter: no driver for Vulkan, Metal or Direct3D 12 is there; install "
             "the GPU's driver, or on Debian mesa-vulkan-drivers to compute on the processor"
         )
-    return [(_properties(native, number, adapter), adapter) for number, adapter in enumerate(found)]
+    return [
+        (_properties(native, number, adapter), adapter) for number, adapter in enumerate(adapters)
+    ]
 
 
 def _rank(info: Any) -> tuple[int, int]:
@@ -173,17 +175,17 @@ def _properties(native: Native, number: int, adapter: Any) -> AdapterProperties:
 
 
 def select(
-    found: list[tuple[AdapterProperties, Any]], selector: str
+    adapters: list[tuple[AdapterProperties, Any]], selector: str
 ) -> tuple[AdapterProperties, Any]:
     """The adapter of a number or of a part of its name; DeviceError if there is none."""
     if not selector:
-        return found[0]
+        return adapters[0]
     if selector.isascii() and selector.isdecimal():
-        if int(selector) < len(found):
-            return found[int(selector)]
+        if int(selector) < len(adapters):
+            return adapters[int(selector)]
     else:
-        for properties, adapter in found:
+        for properties, adapter in adapters:
             if selector.lower() in properties.description.lower():
                 return properties, adapter
-    names = ", ".join(f"webgpu:{row.number} ({row.name})" for row, _ in found)
+    names = ", ".join(f"webgpu:{row.number} ({row.name})" for row, _ in adapters)
     raise DeviceError(f"there is no WebGPU adapter {selector!r}; there are {names}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from quod.device.backends import Backend, DeviceInfo, Found, Options
+from quod.device.backends import Backend, DeviceInfo, DeviceListing, Options
 from quod.device.protocol import AnyDevice
 from quod.device.webgpu.names import is_webgpu_name, parse_name
 from quod.errors import DeviceError
@@ -17,12 +17,12 @@ def _parse(name: str) -> str | None:
     return _NUMBERED.get(name, name) if is_webgpu_name(name) else None
 
 
-def _list() -> Found:
+def _list() -> DeviceListing:
     from quod.device.webgpu.adapter import list_adapters
     from quod.device.webgpu.native import open_native
 
     try:
-        found = list_adapters(open_native())
+        adapters = list_adapters(open_native())
     except DeviceError as error:
         return [], str(error)
     rows = [
@@ -34,7 +34,7 @@ def _list() -> Found:
             threads=adapter.resident_lanes,
             memory_bytes=0,
         )
-        for adapter, _ in found
+        for adapter, _ in adapters
     ]
     return rows, None
 

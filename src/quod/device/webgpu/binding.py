@@ -21,7 +21,7 @@ WORD_BYTES = 4
 
 
 @frozen
-class Place:
+class PointerRange:
     """The memory of one pointer: bytes `start` to `stop` of buffer `buffer`, a number of its own.
 
     Empty memory is nowhere: its buffer is None.
@@ -68,7 +68,7 @@ class _Group:
         self.start, self.stop = min(self.start, other.start), max(self.stop, other.stop)
 
 
-def plan_bindings(kernel: str, places: Sequence[Place], limits: WgslLimits) -> BindingPlan:
+def plan_bindings(kernel: str, places: Sequence[PointerRange], limits: WgslLimits) -> BindingPlan:
     """The bindings of a launch of `kernel` with the memory of its pointers, in order.
 
     DeviceError if there are more than the adapter has, or one is too large for it.

@@ -36,9 +36,9 @@ _FUNCTIONS = (
 
 def parse_together(ffi: Any) -> None:
     """Has `ffi` know the types; does nothing with a cffi that keeps them in another way."""
-    known = getattr(ffi, "_parsed_types", None)
+    parsed_types = getattr(ffi, "_parsed_types", None)
     new_array = getattr(getattr(ffi, "_backend", None), "new_array_type", None)
-    if not isinstance(known, dict) or new_array is None:
+    if not isinstance(parsed_types, dict) or new_array is None:
         return
     rows = [(f"{name} *", f"{name} * {{}}") for name in _POINTERS]
     rows += [(text, f"{text} {{}}") for text in _PLAIN]
@@ -48,9 +48,9 @@ def parse_together(ffi: Any) -> None:
         declaration.format(f"field{number}") + ";" for number, (_, declaration) in enumerate(rows)
     )
     ffi.cdef(f"struct quod_types {{ {fields} }};")
-    found = dict(ffi.typeof("struct quod_types").fields)
+    field_types = dict(ffi.typeof("struct quod_types").fields)
     for number, (text, _) in enumerate(rows):
-        ctype = found[f"field{number}"].type
+        ctype = field_types[f"field{number}"].type
         if text in _ARRAYS:
             ctype = new_array(ctype, None)
-        known.setdefault(text, (ctype, text in _FUNCTIONS))
+        parsed_types.setdefault(text, (ctype, text in _FUNCTIONS))

@@ -147,10 +147,10 @@ class PipelineCompiler:
     def layout(self, storage: int) -> tuple[Any, Any]:
         """The layouts of the bind group and of the pipeline for a number of storage bindings."""
         with self._lock:
-            found = self._layouts.get(storage)
-            if found is None:
-                found = self._layouts[storage] = self._make_layout(storage)
-            return found
+            layouts = self._layouts.get(storage)
+            if layouts is None:
+                layouts = self._layouts[storage] = self._make_layout(storage)
+            return layouts
 
     def watch(self, state: Any, nbytes: int) -> Any:
         """Has kernels from now on reach memory in which they tell of loops: its bind group."""
@@ -223,8 +223,8 @@ class PipelineCompiler:
         name = f"{source.definition.name}-{key_of('wgsl', module.text)[:12]}.wgsl"
         place = self._cache.keep_text(name, module.text)
         where = "" if place is None else f"; the WGSL is in {place}"
-        found = _LINE.search(str(error.__cause__))
-        line = module.source_of(int(found.group(1) or found.group(2))) if found else None
+        match = _LINE.search(str(error.__cause__))
+        line = module.source_of(int(match.group(1) or match.group(2))) if match else None
         origin = "" if line is None else f" ({line})"
         return KernelError(f"kernel {source}: the driver refuses the WGSL: {error}{origin}{where}")
 

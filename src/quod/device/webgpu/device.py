@@ -105,8 +105,8 @@ class WebGpuDevice(OpenedDevice):
     ) -> None:
         memory_budget = budget(memory_budget)
         native = native or open_native()
-        found = list_adapters(native)
-        self.properties, adapter_object = select(found, str(adapter))
+        adapters = list_adapters(native)
+        self.properties, adapter_object = select(adapters, str(adapter))
         check_portable(self.properties)
         self.strength = strength
         self.name = f"webgpu:{self.properties.number}" + (
@@ -244,8 +244,8 @@ class WebGpuDevice(OpenedDevice):
                 source, self.session.compiler, self.limits, self.space, self._kernels.forget
             )
 
-        known = {**static, "limbs of the machine": machine.limbs}
-        return self._kernels.get(definition, lanes, known, build)
+        named_options = {**static, "limbs of the machine": machine.limbs}
+        return self._kernels.get(definition, lanes, named_options, build)
 
     def emit(
         self, definition: KernelDefinition, *, lanes: int | None = None, limbs: str | None = None,

@@ -155,12 +155,12 @@ class Parameters:
 
     def add(self, block: bytes) -> int:
         """Add a block, unless it is known, and return its offset."""
-        found = self._known.get(block)
-        if found is None:
-            found = self._known[block] = len(self._blocks)
+        offset = self._known.get(block)
+        if offset is None:
+            offset = self._known[block] = len(self._blocks)
             self._blocks += block
             self._blocks += bytes(-len(self._blocks) % ALIGNMENT)
-        return found
+        return offset
 
     def buffer(self, session: Session) -> Any:
         """Create a uniform buffer of the driver with all blocks."""

@@ -14,7 +14,7 @@ from quod.device.memory.buffer import Buffer, Space
 from quod.device.protocol import ShownKernel
 from quod.device.runtime.arguments import Argument, Signature
 from quod.device.runtime.launch_checks import LOG2_GROUPS
-from quod.device.webgpu.binding import WORD_BYTES, Place, plan_bindings
+from quod.device.webgpu.binding import WORD_BYTES, PointerRange, plan_bindings
 from quod.device.webgpu.compiler import KernelSource, PipelineCompiler
 from quod.device.webgpu.memory import Allocation, place_of
 from quod.errors import DeviceError
@@ -109,13 +109,13 @@ class WebGpuKernel(ShownKernel):
 
     def variant(self, bindings: tuple[Binding, ...] | None) -> Variant:
         """The kernel with some bindings; begins to compile it where it is asked for first."""
-        found = self._variants.get(bindings)
-        if found is None:
+        known_variant = self._variants.get(bindings)
+        if known_variant is None:
             with self._lock:
-                found = self._variants.get(bindings)
-                if found is None:
-                    found = self._add(bindings, self._source.text(bindings).module)
-        return found
+                known_variant = self._variants.get(bindings)
+                if known_variant is None:
+                    known_variant = self._add(bindings, self._source.text(bindings).module)
+        return known_variant
 
     def pack(self, arguments: tuple[Argument, ...]) -> PackedLaunch:
         """The arguments of a launch; DeviceError for one that does not fit its parameter."""
@@ -126,11 +126,11 @@ class WebGpuKernel(ShownKernel):
             buffer = arguments[index]
             assert isinstance(buffer, Buffer)
             if buffer.nbytes == 0:
-                places.append(Place(None, 0, 0))
+                places.append(PointerRange(None, 0, 0))
                 continue
             allocation, start = place_of(buffer)
             allocations[allocation.address] = allocation
-            places.append(Place(allocation.address, start, start + buffer.nbytes))
+            places.append(PointerRange(allocation.address, start, start + buffer.nbytes))
         plan = plan_bindings(self.name, places, self._limits)
         offsets = dict(zip(self._pointers, plan.offsets, strict=True))
         values = tuple(

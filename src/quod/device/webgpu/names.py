@@ -24,10 +24,10 @@ def is_webgpu_name(name: str) -> bool:
 
 def parse_name(name: str) -> tuple[str, Strength | None]:
     """Which adapter and which strength a name means; the strength is None if it says nothing."""
-    _, _, rest = name.partition(":")
+    _, _, selector = name.partition(":")
     for strength in STRENGTHS:
-        if rest == strength:
+        if selector == strength:
             return "", strength
-        if rest.endswith(f":{strength}"):
-            return rest.removesuffix(f":{strength}"), strength
-    return rest, None
+        if selector.endswith(f":{strength}"):
+            return selector.removesuffix(f":{strength}"), strength
+    return selector, None

@@ -92,8 +92,8 @@ class Native:
     def adapters(self) -> list[Any]:
         """The adapters that the system has, in the system's order."""
         with self.errors(), _no_display():
-            found = list(self.wgpu.gpu.enumerate_adapters_sync())
-        return [adapter for adapter in found if adapter.info["backend_type"] != "OpenGL"]
+            listed = list(self.wgpu.gpu.enumerate_adapters_sync())
+        return [adapter for adapter in listed if adapter.info["backend_type"] != "OpenGL"]
 
     def subgroup_sizes(self, adapter: Any) -> tuple[int, int]:
         """The least and the most instances that a subgroup of an adapter may have."""
@@ -192,7 +192,7 @@ class Native:
         except RuntimeError as error:
             raise WebGpuError(shortened(str(error))) from error
 
-    def told(self) -> str:
+    def take_loss_report(self) -> str:
         """Return and clear the library's report of a lost device that no caller has received."""
         return self._log.take()
 
@@ -233,8 +233,8 @@ class _Log(logging.Handler):
             self._told.append(shortened(text))
 
     def take(self) -> str:
-        told, self._told = self._told, []
-        return told[0] if told else ""
+        reports, self._told = self._told, []
+        return reports[0] if reports else ""
 
 
 def shortened(message: str) -> str:

@@ -38,22 +38,22 @@ def probe(session: Session, properties: AdapterProperties) -> Seen:
     """Run the probes; raise DeviceError if the adapter does not compute at all."""
     size = 0
     if "subgroup" in session.gpu.features and properties.has_one_subgroup_size:
-        found = _run(session, "subgroups", SUBGROUPS, 2 * SUBGROUP_LANES).reshape(-1, 2)
-        size = _regular_size(found)
+        indices = _run(session, "subgroups", SUBGROUPS, 2 * SUBGROUP_LANES).reshape(-1, 2)
+        size = _regular_size(indices)
     state = _run(session, "loops", LOOPS, 2)
     return Seen(size, int(state[1]) != LOOP_COUNT)
 
 
-def _regular_size(found: Array) -> int:
+def _regular_size(indices: Array) -> int:
     """The size of subgroups that are runs of instances; 0 where they are not.
 
     Kernels are written for 32 instances or more: shorter ones are not worth having.
     """
-    size = int(found[0, 0])
-    if size < EMULATED_SUBGROUP_SIZE or size & (size - 1) or (found[:, 0] != size).any():
+    size = int(indices[0, 0])
+    if size < EMULATED_SUBGROUP_SIZE or size & (size - 1) or (indices[:, 0] != size).any():
         return 0
-    places = np.arange(len(found)) % size
-    return size if (found[:, 1] == places).all() else 0
+    places = np.arange(len(indices)) % size
+    return size if (indices[:, 1] == places).all() else 0
 
 
 def _run(session: Session, name: str, text: str, words: int) -> Array:
@@ -66,6 +66,6 @@ def _run(session: Session, name: str, text: str, words: int) -> Array:
     encoding = Encoding(session)
     encoding.dispatch(session.compiler.compile(name, text, 1), group, 0, (1, 1))
     session.wait_for(session.queue.submit(encoding.encoder, lambda: f"the probe {name}", memory))
-    found = np.zeros(words, np.uint32)
-    download(session, memory, found.view(np.uint8))
-    return found
+    result = np.zeros(words, np.uint32)
+    download(session, memory, result.view(np.uint8))
+    return result

@@ -110,15 +110,15 @@ class Programs:
 
     def of(self, recording: Recording) -> Program:
         """Return the program of a recording; raise DeviceError if WebGPU cannot run it."""
-        found = self._known.get(recording)
-        if found is None:
+        program = self._known.get(recording)
+        if program is None:
             with self._lock:
-                found = self._known.get(recording)
-            if found is None:
-                found = _Builder(self._session).build(recording)
+                program = self._known.get(recording)
+            if program is None:
+                program = _Builder(self._session).build(recording)
                 with self._lock:
-                    self._known[recording] = found
-        return found
+                    self._known[recording] = program
+        return program
 
     def clear(self) -> None:
         """Lets go of what the programs keep."""
@@ -149,11 +149,11 @@ class _Builder:
         uniform = self._parameters.buffer(self._session)
         groups: dict[tuple[int, tuple[StorageRange, ...]], Any] = {}
         for place, operation, nbytes, ranges in self._waiting:
-            found = groups.get((nbytes, ranges))
-            if found is None:
-                found = groups[nbytes, ranges] = bind_group(self._session, uniform, nbytes, ranges)
+            group = groups.get((nbytes, ranges))
+            if group is None:
+                group = groups[nbytes, ranges] = bind_group(self._session, uniform, nbytes, ranges)
             self._operations[place] = Dispatch(
-                operation.step, operation.kernel, operation.packed, found, operation.offset,
+                operation.step, operation.kernel, operation.packed, group, operation.offset,
                 operation.grid,
             )  # fmt: skip
         return Program(tuple(self._operations), tuple(self._kernels), (uniform, *self._keep))

@@ -135,9 +135,9 @@ class WebGpuQueue:
             if self._dead is not None:
                 return
             self._native.poll(self._device)
-            told = self._native.told()
-            if told and self._is_lost():
-                self._die(f"the device was lost ({told}); close it and open it again")
+            loss_report = self._native.take_loss_report()
+            if loss_report and self._is_lost():
+                self._die(f"the device was lost ({loss_report}); close it and open it again")
                 return
             self._finish_done()
             self._look_for_hang()
@@ -161,14 +161,14 @@ class WebGpuQueue:
                 return
             self._last_progress = time.perf_counter()
             if mapping.refusal:
-                told = self._native.told() or mapping.refusal
+                why = self._native.take_loss_report() or mapping.refusal
                 self._die(
-                    f"the device was lost in {receipt.doing()} ({told}); close it and open it again"
+                    f"the device was lost in {receipt.doing()} ({why}); close it and open it again"
                 )
                 return
-            *found, cut_short = self._read(receipt)
-            if tuple(found) != count_words(receipt.number):
-                self._die(_what_is_wrong(found, receipt))
+            *words, cut_short = self._read(receipt)
+            if tuple(words) != count_words(receipt.number):
+                self._die(_what_is_wrong(words, receipt))
                 return
             self._outstanding.popleft()
             receipt.finish(self._loops_were_ended(receipt) if cut_short else None)
@@ -232,11 +232,11 @@ class WebGpuQueue:
             time.sleep(min(_LONGEST_PAUSE, max(_FIRST_PAUSE, waited * _LATE)))
 
 
-def _what_is_wrong(found: Sequence[int], receipt: Receipt) -> str:
-    if not any(found):
+def _what_is_wrong(words: Sequence[int], receipt: Receipt) -> str:
+    if not any(words):
         seen = "only zeros where a known number should be"
     else:
-        seen = f"the number {found[0]} where {receipt.number} should be"
+        seen = f"the number {words[0]} where {receipt.number} should be"
     return (
         f"after {receipt.doing()} the adapter gave {seen}: it has not computed what it was given, "
         "for want of memory perhaps, or its driver is broken; close the device and open it again"

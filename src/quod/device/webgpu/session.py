@@ -109,9 +109,9 @@ class Session:
         except WebGpuError as error:
             where = "" if doing is None else f", in {doing()}"
             if error.is_lost:
-                told = self.native.told()
+                loss = self.native.take_loss_report()
                 self.space.lose(
-                    f"the device was lost{f' ({told})' if told else ''}{where}; close it and open "
+                    f"the device was lost{f' ({loss})' if loss else ''}{where}; close it and open "
                     "it again"
                 )
             raise WebGpuError(

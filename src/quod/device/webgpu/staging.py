@@ -91,19 +91,19 @@ class StagingRing:
             if not self._make_room(size) and not always:
                 return None
             # Counted before it is there, so that no other thread takes its room.
-            made = StagingBuffer(None, size)
-            self._all.add(made)
+            buffer_record = StagingBuffer(None, size)
+            self._all.add(buffer_record)
         try:
             with self._native.errors():
-                made.handle = self._device.create_buffer(
+                buffer_record.handle = self._device.create_buffer(
                     size=size, usage=self._usage, mapped_at_creation=self._upload
                 )
         except BaseException:
             with self._lock:
-                self._all.discard(made)
+                self._all.discard(buffer_record)
             raise
-        held.add(made)
-        return made
+        held.add(buffer_record)
+        return buffer_record
 
     def _collect(self) -> None:
         back = [buffer for buffer in self._returning if buffer.mapping and buffer.mapping.is_done]
@@ -180,12 +180,12 @@ class StagingLease:
         While there is none, `let_go` gives back what the caller holds, all or a part, or says that
         there is nothing more; only then it is waited. DeviceError if `stop` says so meanwhile.
         """
-        found: list[StagingBuffer] = []
+        acquired: list[StagingBuffer] = []
 
         def is_there() -> bool:
             taken = self._ring.acquire(nbytes, self._held)
             if taken is not None:
-                found.append(taken)
+                acquired.append(taken)
             return taken is not None
 
         while not is_there():
@@ -193,7 +193,7 @@ class StagingLease:
                 if not self._queue.wait(is_there, stop):
                     raise DeviceError("the copy was stopped")
                 break
-        return found[0]
+        return acquired[0]
 
     def acquire_short(self, nbytes: int) -> StagingBuffer:
         """A buffer for a few bytes at once, however much is held."""

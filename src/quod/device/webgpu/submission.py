@@ -236,10 +236,10 @@ class WebGpuSubmission(BackgroundSubmission):
                 f"{step.label} (kernel {step.kernel})" if isinstance(step, Launch) else step.label
                 for step in recorded
             ]
-            more = len(shown) - _NAMED_STEPS
+            omitted = len(shown) - _NAMED_STEPS
             hint = "" if len(shown) < 2 else "; with QUOD_WEBGPU_SYNCHRONOUS=1 the error says which"
-            rest = f" and {more} more steps" if more > 0 else ""
-            return f"{', '.join(shown[:_NAMED_STEPS])}{rest} of {self._name}{hint}"
+            suffix = f" and {omitted} more steps" if omitted > 0 else ""
+            return f"{', '.join(shown[:_NAMED_STEPS])}{suffix} of {self._name}{hint}"
 
         return describe
 
@@ -270,17 +270,17 @@ class WebGpuSubmission(BackgroundSubmission):
     # --- times
 
     def _record_host_time(self, step: int, begin: int, end: int) -> None:
-        known = self._host_times.get(step)
-        if known is not None:
-            begin = min(begin or known[0], known[0]) if known[0] else begin
-            end = max(end, known[1])
+        earlier = self._host_times.get(step)
+        if earlier is not None:
+            begin = min(begin or earlier[0], earlier[0]) if earlier[0] else begin
+            end = max(end, earlier[1])
         self._host_times[step] = begin, end
 
     def _record_gpu_times(self, times: Times, receipt: Receipt) -> None:
         rows = times.read(self._session)
         for step, (begin, end) in zip(times.steps, rows, strict=True):
-            known = self._gpu_times.get(step, (begin, end))
-            self._gpu_times[step] = min(begin, known[0]), max(end, known[1])
+            earlier = self._gpu_times.get(step, (begin, end))
+            self._gpu_times[step] = min(begin, earlier[0]), max(end, earlier[1])
         offset = receipt.done_ns - float(rows.max())
         if self._clock_offset is None or offset < self._clock_offset:
             self._clock_offset = offset
