@@ -18,7 +18,7 @@ from quod.kernel import U32, Builder, Location, Pointer, Value, kernel, u32
 from quod.kernel.errors import InterpreterError
 from quod.kernel.interpreter.clocks import Clocks
 from quod.kernel.interpreter.interpreter import interpret
-from quod.kernel.interpreter.memory import Place, SharedBuffer
+from quod.kernel.interpreter.memory import AccessSite, SharedBuffer
 from quod.kernel.ir import types
 from quod.kernel.ir.nodes import Kernel
 
@@ -116,7 +116,7 @@ class Schedule:
         clocks = None if at_once else self.clocks
         self.room = SharedBuffer("room", 4 * WORDS, 4, self.lanes, 1, clocks=clocks)
         self.reference = Reference(self.groups)
-        self.place = Place(Location("here", 1), 0, self.lanes)
+        self.place = AccessSite(Location("here", 1), 0, self.lanes)
         self.values = iter(range(1000, 1 << 20, 1000))  # which no sums of ones reach
         everywhere, nobody = np.arange(0, 4 * WORDS, 4), np.zeros(WORDS, np.int64)
         self.memory = np.zeros(WORDS, np.uint32)

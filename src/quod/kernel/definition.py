@@ -133,8 +133,8 @@ class KernelDefinition:
             return self.parameters, self.parameters  # type: ignore[return-value]
         from quod.kernel.builder.composites import resolved, slots
 
-        found = resolved(self, static)
-        return found, slots(found, self.axes)
+        parameters = resolved(self, static)
+        return parameters, slots(parameters, self.axes)
 
     @functools.cached_property
     def _is_simple(self) -> bool:
@@ -228,21 +228,27 @@ class KernelDefinition:
 
     def _check_static(self, static: Mapping[str, Any]) -> None:
         """Raise TraceError for missing or unknown static arguments."""
-        own = {
+        needed_by_name = {
             name: parameter.default is parameter.empty
             for name, parameter in inspect.signature(self.function).parameters.items()
             if parameter.kind is parameter.KEYWORD_ONLY
         }
         problems = listed(
             {
-                "missing": [name for name, needed in own.items() if needed and name not in static],
-                "unknown": [name for name in static if name not in own],
+                "missing": [
+                    name for name, needed in needed_by_name.items() if needed and name not in static
+                ],
+                "unknown": [name for name in static if name not in needed_by_name],
             }
         )
         if problems:
-            known = f"the static arguments {', '.join(own)}" if own else "no static arguments"
+            accepted = (
+                f"the static arguments {', '.join(needed_by_name)}"
+                if needed_by_name
+                else "no static arguments"
+            )
             raise TraceError(
-                f"the kernel {self.name} takes {known}; {problems}",
+                f"the kernel {self.name} takes {accepted}; {problems}",
                 self.location,
             )
 
@@ -298,8 +304,8 @@ def _define(
     axes: int | None, constant: Names,
 ) -> KernelDefinition:  # fmt: skip
     if not hasattr(function, "__code__"):
-        given = getattr(function, "__name__", type(function).__name__)
-        raise TraceError(f"@kernel makes a kernel of a Python function, not of {given}")
+        name = getattr(function, "__name__", type(function).__name__)
+        raise TraceError(f"@kernel makes a kernel of a Python function, not of {name}")
     code = function.__code__
     location = Location(code.co_filename, code.co_firstlineno)
     _refuse_suspended(function, location)
@@ -335,35 +341,37 @@ def _parameters(function: Callable[..., None], location: Location) -> dict[str, 
         raise TraceError(
             f"a kernel names each of its parameters; it cannot take {stars[0]}", location
         )
-    own = inspect.unwrap(function)
-    found: dict[str, ParameterType] = {}
+    unwrapped = inspect.unwrap(function)
+    annotated: dict[str, ParameterType] = {}
     for name in names[1:]:
-        if name not in own.__annotations__:
+        if name not in unwrapped.__annotations__:
             raise TraceError(
                 f"parameter {name} needs a kernel type, such as U32 or Pointer[U32]", location
             )
-        hint = _evaluated(own.__annotations__[name], own.__globals__, name, location)
-        found[name] = _annotated_type(hint, own.__globals__, name, location)
-    return found
+        hint = _evaluated(unwrapped.__annotations__[name], unwrapped.__globals__, name, location)
+        annotated[name] = _annotated_type(hint, unwrapped.__globals__, name, location)
+    return annotated
 
 
 def _names(function: Callable[..., None]) -> tuple[list[str], list[str]]:
     """Return the names of positional parameters, and those of starred parameters."""
     if not isinstance(function, FunctionType) or hasattr(function, "__wrapped__"):
         # The signature of methods and wrappers as seen by callers.
-        given = inspect.signature(function).parameters.values()
+        parameters = inspect.signature(function).parameters.values()
         by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
         signs = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
-        return [parameter.name for parameter in given if parameter.kind in by_place], [
-            signs[parameter.kind] + parameter.name for parameter in given if parameter.kind in signs
+        return [parameter.name for parameter in parameters if parameter.kind in by_place], [
+            signs[parameter.kind] + parameter.name
+            for parameter in parameters
+            if parameter.kind in signs
         ]
     # Much faster than `signature`, and a proving process defines forty kernels.
     code = function.__code__
     names = list(code.co_varnames)
-    rest = iter(names[code.co_argcount + code.co_kwonlyargcount :])
+    starred_names = iter(names[code.co_argcount + code.co_kwonlyargcount :])
     flags = (("*", inspect.CO_VARARGS), ("**", inspect.CO_VARKEYWORDS))
     return names[: code.co_argcount], [
-        f"{stars}{next(rest)}" for stars, flag in flags if code.co_flags & flag
+        f"{stars}{next(starred_names)}" for stars, flag in flags if code.co_flags & flag
     ]
 
 
@@ -390,25 +398,27 @@ def _is_count(value: object) -> bool:
 
 
 def _counting(
-    parameters: dict[str, ParameterType], given: Names | None, axes: int, location: Location
+    parameters: dict[str, ParameterType], requested: Names | None, axes: int, location: Location
 ) -> tuple[str, ...]:
     """Return the parameters with the number of instances per axis: those given, else ``n``.
 
     Empty if there is no ``n``; TraceError for given names that do not qualify.
     """
     usual = ("n",) if axes == 1 else ()
-    names = usual if given is None else (given,) if isinstance(given, str) else given
+    names = (
+        usual if requested is None else (requested,) if isinstance(requested, str) else requested
+    )
     unknown = [name for name in names if parameters.get(name) not in types.UNSIGNED]
     if not unknown and len(names) == axes:
         return names
-    if given is not None:
+    if requested is not None:
         what = f"names {len(names)} parameters, and the grid has {axes} axes"
         if unknown:
             what = "names no parameter that is U32 or U64"
         what += ", so that it cannot be the number of instances"
         if not unknown and 1 < len(names) <= 3:
             what += f"; @kernel(axes={len(names)}, ...) makes a grid of {len(names)} axes"
-        raise TraceError(f"instances={given!r} {what}", location)
+        raise TraceError(f"instances={requested!r} {what}", location)
     return ()
 
 
@@ -469,13 +479,17 @@ def _fields(struct: type[Struct], name: str, location: Location) -> dict[str, Pa
     return fields
 
 
-def _constant(known: Mapping[str, object], given: Names, location: Location) -> tuple[str, ...]:
+def _constant(
+    parameters: Mapping[str, object], requested: Names, location: Location
+) -> tuple[str, ...]:
     """Return the names of constant parameters; TraceError for an unknown one."""
-    if not isinstance(given, (str, tuple, list)):
-        raise TraceError(f"constant={given!r} is no name of a parameter, and no tuple", location)
-    names = (given,) if isinstance(given, str) else tuple(given)
-    if unknown := [name for name in names if name not in known]:
-        raise TraceError(f"constant={given!r} names no parameter {unknown[0]!r}", location)
+    if not isinstance(requested, (str, tuple, list)):
+        raise TraceError(
+            f"constant={requested!r} is no name of a parameter, and no tuple", location
+        )
+    names = (requested,) if isinstance(requested, str) else tuple(requested)
+    if unknown := [name for name in names if name not in parameters]:
+        raise TraceError(f"constant={requested!r} names no parameter {unknown[0]!r}", location)
     return names
 
 

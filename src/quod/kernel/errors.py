@@ -91,17 +91,17 @@ def user_location() -> Location:
 
     For a kernel defined in those packages, this is a line of the kernel's body.
     """
-    frame = found = sys._getframe(1)
+    frame = user_frame = sys._getframe(1)
     while frame.f_back is not None:
         code = frame.f_code
         if not _is_inside(code.co_filename):
-            found = frame
+            user_frame = frame
             if not is_library(code.co_filename):
                 break
         elif code.co_filename == _DEFINITION and code.co_name == "_record":
             break
         frame = frame.f_back
-    return Location(found.f_code.co_filename, found.f_lineno)
+    return Location(user_frame.f_code.co_filename, user_frame.f_lineno)
 
 
 def is_library(file: str) -> bool:

@@ -53,8 +53,8 @@ class Launcher(Generic[K]):
         DeviceError for a number of instances out of the parameter's range.
         """
         pairs = zip(self._instances, instances, self._shape, strict=True)
-        found = tuple(self._along(*pair) for pair in pairs)
-        return found[0] if len(found) == 1 else found
+        counts = tuple(self._along(*pair) for pair in pairs)
+        return counts[0] if len(counts) == 1 else counts
 
     def _along(self, name: str, instances: int, extent: int) -> int:
         type_ = self.kernel.slots[name]

@@ -26,10 +26,10 @@ def load(name: str) -> KernelDefinition:
     if not there_is:
         raise InputError(f"there is no file {path}; a kernel of a file is named path.py:name")
     module = _run(path)
-    found = getattr(module, wanted, None)
-    if isinstance(found, KernelDefinition):
-        return found
-    if found is not None:
+    member = getattr(module, wanted, None)
+    if isinstance(member, KernelDefinition):
+        return member
+    if member is not None:
         raise InputError(f"{wanted} of {path} is no kernel; write @kernel above its definition")
     there = sorted(
         key for key, value in vars(module).items() if isinstance(value, KernelDefinition)

@@ -43,18 +43,18 @@ class RegisteredKernel:
     def check_static(self) -> None:
         """Raise KernelError for static parameters without a value, or unknown ones."""
         wanted = inspect.signature(self.definition.function).parameters
-        known = {name: row for name, row in wanted.items() if row.kind is row.KEYWORD_ONLY}
+        parameters = {name: row for name, row in wanted.items() if row.kind is row.KEYWORD_ONLY}
         missing = [
             name
-            for name, row in known.items()
+            for name, row in parameters.items()
             if row.default is row.empty and name not in self.static
         ]
         if missing:
             raise KernelError(
                 f"the kernel {self.name} has static parameters without a value: "
-                f"{', '.join(missing)}; {_advice(missing[0], known[missing[0]].annotation)}"
+                f"{', '.join(missing)}; {_advice(missing[0], parameters[missing[0]].annotation)}"
             )
-        if unknown := sorted(set(self.static) - set(known)):
+        if unknown := sorted(set(self.static) - set(parameters)):
             raise KernelError(f"the kernel {self.name} has no static parameter {unknown[0]}")
 
     def trace(self, machine: Machine) -> Kernel:

@@ -97,17 +97,17 @@ def traffic(access: Access) -> Traffic | None:
         return Traffic(active * each, least, active * pieces, None)
     worst = Traffic(0, 1, 0, None)
     for offsets in _warps(access):
-        whole = offsets[:, None] + np.arange(0, access.bytes, access.element_bytes)
-        sectors = len(np.unique(whole // SECTOR))
+        addresses = offsets[:, None] + np.arange(0, access.bytes, access.element_bytes)
+        sectors = len(np.unique(addresses // SECTOR))
         requests = sum(
             len(np.unique((offsets + at) // SECTOR)) for at in range(0, access.bytes, width)
         )
-        distinct = len(np.unique(whole)) * access.element_bytes
+        distinct = len(np.unique(addresses)) * access.element_bytes
         steps = np.unique(np.diff(offsets))
         stride = int(steps[0]) if len(steps) == 1 else (0 if len(offsets) == 1 else None)
-        found = Traffic(sectors, -(-distinct // SECTOR), requests, stride)
-        if found.sectors * worst.least >= worst.sectors * found.least:
-            worst = found
+        warp_traffic = Traffic(sectors, -(-distinct // SECTOR), requests, stride)
+        if warp_traffic.sectors * worst.least >= worst.sectors * warp_traffic.least:
+            worst = warp_traffic
     return worst
 
 

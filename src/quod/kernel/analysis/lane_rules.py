@@ -111,12 +111,12 @@ def _of_known(op: Op, operands: list[Lanes]) -> Lanes | None:
         return None if values is None else _back(evaluate_as(values, type_))
     if evaluate is None or len(op.results) != 1:
         return None
-    given = [_typed(operand, op, at) for at, operand in enumerate(operands)]
-    if any(values is None for values in given):
+    arrays = [_typed(operand, op, at) for at, operand in enumerate(operands)]
+    if any(values is None for values in arrays):
         return None
     with np.errstate(all="ignore"):
-        made = evaluate(*given)
-    return None if isinstance(made, tuple) else _back(made)
+        evaluated = evaluate(*arrays)
+    return None if isinstance(evaluated, tuple) else _back(evaluated)
 
 
 def _typed(operand: Lanes, op: Op, at: int = 0) -> Array | None:
@@ -148,8 +148,8 @@ def combine(op: Op, operands: list[Lanes]) -> Lanes:
             return shared_unknown(len(lanes))
         return varying("arithmetic", op.location)
     rule = RULES.get(op.definition.lanes)
-    found = None if rule is None else rule.follow(op, operands)
-    return found if found is not None else varying("arithmetic", op.location)
+    followed_lanes = None if rule is None else rule.follow(op, operands)
+    return followed_lanes if followed_lanes is not None else varying("arithmetic", op.location)
 
 
 def _with_multiple(op: Op, operands: list[Lanes], result: Lanes) -> Lanes:
@@ -185,8 +185,8 @@ def _negation(op: Op, operands: list[Lanes]) -> Lanes | None:
 
 def _product(op: Op, operands: list[Lanes]) -> Lanes | None:
     a, b = operands
-    for one, other in ((a, b), (b, a)):
-        number = one.number
+    for factor, other in ((a, b), (b, a)):
+        number = factor.number
         if number is not None:
             return _scale(other, number)
     return varying("stride", op.location)

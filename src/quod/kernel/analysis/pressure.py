@@ -122,14 +122,14 @@ class _Counter:
 
 def _read(block: Block) -> set[Value]:
     """The values of enclosing regions that a region reads."""
-    own: set[Value] = set(block.arguments)
-    found: set[Value] = set()
+    defined: set[Value] = set(block.arguments)
+    outer: set[Value] = set()
     for op in block.ops:
-        found.update(operand for operand in op.operands if operand not in own)
+        outer.update(operand for operand in op.operands if operand not in defined)
         for region in op.regions:
-            found.update(value for value in _read(region) if value not in own)
-        own.update(op.results)
-    return found
+            outer.update(value for value in _read(region) if value not in defined)
+        defined.update(op.results)
+    return outer
 
 
 def pressure(kernel: Kernel) -> Pressure:

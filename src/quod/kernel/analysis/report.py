@@ -88,20 +88,20 @@ def analyze(kernel: Kernel) -> Analysis:
     Assumes that buffers begin at multiples of 256 bytes, as allocated memory does, and that all
     lanes enter loops and branches that depend on data.
     """
-    found = follow(kernel)
-    told: dict[Hashable, Finding] = {}
+    walked = follow(kernel)
+    findings_by_key: dict[Hashable, Finding] = {}
     counts: Counter[Hashable] = Counter()
-    for finding in _findings(found.accesses, found.divergences):
+    for finding in _findings(walked.accesses, walked.divergences):
         key = (finding.topic, finding.location, finding.text)
-        told[key] = finding
+        findings_by_key[key] = finding
         counts[key] += 1
     findings = [
-        Finding(one.topic, one.location, one.text, one.good, counts[key])
-        for key, one in told.items()
+        Finding(finding.topic, finding.location, finding.text, finding.good, counts[key])
+        for key, finding in findings_by_key.items()
     ]
     order = {"memory": 0, "banks": 1, "divergence": 2}
-    findings.sort(key=lambda one: (one.good, order[one.topic]))
-    return Analysis(kernel, pressure(kernel), tuple(findings), found.mix)
+    findings.sort(key=lambda finding: (finding.good, order[finding.topic]))
+    return Analysis(kernel, pressure(kernel), tuple(findings), walked.mix)
 
 
 def _findings(accesses: list[Access], divergences: list[Divergence]) -> Iterator[Finding]:
@@ -135,22 +135,22 @@ def _because(reason: Reason) -> str:
 
 
 def _coalescing(access: Access) -> Finding | None:
-    found = traffic(access)
-    if found is None:
+    sectors = traffic(access)
+    if sectors is None:
         return None
     text = (
-        f"{access.verb} of {_bytes(access)} a lane: {_several(found.sectors, 'sector')} a warp, "
-        f"{found.least} would do"
+        f"{access.verb} of {_bytes(access)} a lane: {_several(sectors.sectors, 'sector')} a warp, "
+        f"{sectors.least} would do"
     )
     reason = access.address.reason
     if reason is not None:
         text += f"; scattered: the address {_because(reason)}"
-    elif found.sectors > found.least:
-        apart = "at uneven distances" if found.stride is None else f"{found.stride} bytes apart"
+    elif sectors.sectors > sectors.least:
+        apart = "at uneven distances" if sectors.stride is None else f"{sectors.stride} bytes apart"
         text += f"; neighbours are {apart}"
-    elif found.requests > found.sectors:
-        text += f", asked for {found.requests} times: the cache gives what is left"
-    return Finding("memory", access.location, text, found.sectors <= found.least)
+    elif sectors.requests > sectors.sectors:
+        text += f", asked for {sectors.requests} times: the cache gives what is left"
+    return Finding("memory", access.location, text, sectors.sectors <= sectors.least)
 
 
 def _banks(access: Access) -> Finding | None:
@@ -160,29 +160,29 @@ def _banks(access: Access) -> Finding | None:
             f"address {_because(access.address.reason)}"
         )
         return Finding("banks", access.location, text, False)
-    found = conflicts(access)
-    if found is None:
+    banks = conflicts(access)
+    if banks is None:
         return None
-    text = f"{access.verb} of {_bytes(access)} a lane: {_several(found.turns, 'turn')} at the banks"
-    if found.turns <= found.least:
+    text = f"{access.verb} of {_bytes(access)} a lane: {_several(banks.turns, 'turn')} at the banks"
+    if banks.turns <= banks.least:
         return Finding("banks", access.location, f"{text}, the least", True)
-    text += f", {found.least} would do"
+    text += f", {banks.least} would do"
     ways = []
-    if found.padded < found.turns:
-        ways.append(f"with padding after each 32 words it takes {found.padded}")
-    if found.swizzled < found.turns:
-        ways.append(f"with the word's index xored with its 32nd part {found.swizzled}")
+    if banks.padded < banks.turns:
+        ways.append(f"with padding after each 32 words it takes {banks.padded}")
+    if banks.swizzled < banks.turns:
+        ways.append(f"with the word's index xored with its 32nd part {banks.swizzled}")
     return Finding("banks", access.location, "; ".join([text, *ways]), False)
 
 
-def _divergence(found: Divergence) -> Finding:
-    what = found.form
-    if found.reason is None:
-        text = f"{what} divides {found.warps} of a workgroup's warps, by the index of their lanes"
-        return Finding("divergence", found.location, text, False)
-    if found.reason.kind == "boundary":
-        text = f"{what}: lanes part where it {_because(found.reason)}: one warp or few of the grid"
-        return Finding("divergence", found.location, text, True)
+def _divergence(site: Divergence) -> Finding:
+    what = site.form
+    if site.reason is None:
+        text = f"{what} divides {site.warps} of a workgroup's warps, by the index of their lanes"
+        return Finding("divergence", site.location, text, False)
+    if site.reason.kind == "boundary":
+        text = f"{what}: lanes part where it {_because(site.reason)}: one warp or few of the grid"
+        return Finding("divergence", site.location, text, True)
     parts = "ends at different times" if what == "loop" else "divides warps"
-    text = f"{what} {parts}: it {_because(found.reason)}"
-    return Finding("divergence", found.location, text, False)
+    text = f"{what} {parts}: it {_because(site.reason)}"
+    return Finding("divergence", site.location, text, False)

@@ -69,15 +69,15 @@ class _Walker:
             self._values[argument] = shared_unknown(self._size, multiple)
 
     def get(self, value: Value) -> Lanes:
-        found = self._values.get(value)
-        if found is None:
+        lanes = self._values.get(value)
+        if lanes is None:
             number = value.constant
             if number is not None and not isinstance(number, float) and abs(number) < 1 << 60:
-                found = known(np.full(self._size, int(number)))
+                lanes = known(np.full(self._size, int(number)))
             else:
-                found = shared_unknown(self._size)
-            self._values[value] = found
-        return found
+                lanes = shared_unknown(self._size)
+            self._values[value] = lanes
+        return lanes
 
     def _set(self, values: Sequence[Value], lanes: Sequence[Lanes]) -> None:
         self._values.update(zip(values, lanes, strict=True))
@@ -243,8 +243,8 @@ class _Walker:
                 self.findings.divergences.append(Divergence(form, op.location, None, warps))
             return
         warps = -(-self._size // WARP)
-        found = Divergence(form, op.location, condition.reason, warps)
-        self.findings.divergences.append(found)
+        divergence = Divergence(form, op.location, condition.reason, warps)
+        self.findings.divergences.append(divergence)
 
     def _control(self, op: Op, active: Array, mix: Mix) -> None:
         if not op.definition.repeats:
@@ -290,20 +290,20 @@ class _Walker:
     def _carried(self, arguments: Sequence[Value], initial: list[Lanes], op: Op) -> None:
         """Set a loop's carried values to a fixed point that holds in every round."""
         *_, last = op.regions
-        found = [_round(lanes) for lanes in initial]
+        state = [_round(lanes) for lanes in initial]
         everyone = np.ones(self._size, np.bool_)
         self._settling += 1
         for _ in range(len(arguments) + 2):
-            self._set(arguments, found)
+            self._set(arguments, state)
             for region in op.regions:
                 self.visit(region, everyone)
             following = [self.get(value) for value in last.yielded]
-            settled = [_widened(a, b, op) for a, b in zip(found, following, strict=True)]
-            if all(_alike(a, b) for a, b in zip(found, settled, strict=True)):
+            settled = [_widened(a, b, op) for a, b in zip(state, following, strict=True)]
+            if all(_alike(a, b) for a, b in zip(state, settled, strict=True)):
                 break
-            found = settled
+            state = settled
         self._settling -= 1
-        self._set(arguments, found)
+        self._set(arguments, state)
 
     def _for(self, op: Op, active: Array, mix: Mix) -> None:
         start, stop, step = (self.get(value) for value in op.operands[:3])
@@ -315,8 +315,8 @@ class _Walker:
         inner = self.visit(body, active)
         numbers = [lanes.number for lanes in (start, stop, step)]
         if None not in numbers:
-            first, end, by = (int(n) for n in numbers if n is not None)
-            mix.include(inner, max(0, -(-(end - first) // by)))
+            first, end, increment = (int(n) for n in numbers if n is not None)
+            mix.include(inner, max(0, -(-(end - first) // increment)))
         else:
             mix.loops.append((op.location, inner))
         self._leave(op, carried)
@@ -390,5 +390,5 @@ def _index(start: Lanes, step: Lanes, op: Op) -> Lanes:
     if not step.uniform:
         return varying("stride", op.location)
     assert step.offsets is not None
-    by = step.number if step.number is not None else step.multiple
-    return Lanes(start.offsets, object(), min(start.multiple, by & -by))
+    factor = step.number if step.number is not None else step.multiple
+    return Lanes(start.offsets, object(), min(start.multiple, factor & -factor))

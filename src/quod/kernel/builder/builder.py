@@ -139,9 +139,9 @@ class Builder(ValueBuilder):
         linear = self.emit("local_id", ())
         if axis is None or len(self._along(axis)) == 1:
             return linear
-        before, own = math.prod(self._tracer.shape[:axis]), self._tracer.shape[axis]
+        before, extent = math.prod(self._tracer.shape[:axis]), self._tracer.shape[axis]
         place = linear if before == 1 else linear // before
-        return place if axis == len(self._tracer.shape) - 1 else place % own
+        return place if axis == len(self._tracer.shape) - 1 else place % extent
 
     def workgroup_id(self, axis: int | None = None) -> Value:
         """Index of this workgroup in the grid, or along one of its axes."""
@@ -258,10 +258,10 @@ class Builder(ValueBuilder):
         return pointer
 
     def _declared(self, space: Space, element: Type, count: int) -> Value:
-        given: object = count
+        candidate: object = count
         check_type(element)
         what = "a table" if space == "constant" else f"{space} memory"
-        if isinstance(given, Value):
+        if isinstance(candidate, Value):
             raise TraceError(
                 f"the size of {space} memory is fixed while the kernel is traced; give a Python "
                 "number, a parameter behind the `*` or k.workgroup_size"
@@ -355,9 +355,9 @@ class Builder(ValueBuilder):
         bounds = [self.operand(item, index_type) for item in (start, stop, step)]
         if any(bound.type is not index_type for bound in bounds):
             raise TraceError("start, stop and step of a loop must have one type")
-        by = bounds[2].constant
-        if by is not None and by <= 0:
-            raise TraceError(f"the step of a loop must be above zero, not {by}")
+        fixed_step = bounds[2].constant
+        if fixed_step is not None and fixed_step <= 0:
+            raise TraceError(f"the step of a loop must be above zero, not {fixed_step}")
         return CountedLoop(self._tracer, bounds, carry)
 
     def while_(self, carry: Any) -> WhileLoop:

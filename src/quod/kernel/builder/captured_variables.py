@@ -179,15 +179,15 @@ def _installed(path: tuple[str, ...]) -> tuple[str, ...]:
     import sysconfig
 
     names = ("stdlib", "platstdlib", "purelib", "platlib")
-    found = {sysconfig.get_path(name) + os.sep for name in names}
+    prefixes = {sysconfig.get_path(name) + os.sep for name in names}
     for entry in path:
         # An unreadable or missing folder has no installed packages.
         with suppress(OSError, ValueError):
             folder = os.path.abspath(entry)
-            if folder + os.sep not in found:
+            if folder + os.sep not in prefixes:
                 for about in Path(folder).glob("*.dist-info"):
-                    found |= {os.path.join(folder, name) for name in _names_of(about)}
-    return tuple(found)
+                    prefixes |= {os.path.join(folder, name) for name in _names_of(about)}
+    return tuple(prefixes)
 
 
 def _names_of(about: Path) -> Iterator[str]:
@@ -199,7 +199,7 @@ def _names_of(about: Path) -> Iterator[str]:
     files = _files_of(about)
     packages = {file.parent for file in files if file.name.split(".")[0] == "__init__"}
     for file in files:
-        around = [own for own in file.parents if own.name and own in packages]
+        around = [parent for parent in file.parents if parent.name and parent in packages]
         if around:
             yield str(around[-1]) + os.sep
         elif file.suffix == ".py":
@@ -218,8 +218,8 @@ def _files_of(about: Path) -> list[PurePath]:
     except (OSError, ValueError, csv.Error):
         return []
     # Scripts are installed outside the folder.
-    found = (PurePath(*PurePosixPath(name).parts) for name in names)
-    return [file for file in found if not file.is_absolute() and ".." not in file.parts]
+    paths = (PurePath(*PurePosixPath(name).parts) for name in names)
+    return [file for file in paths if not file.is_absolute() and ".." not in file.parts]
 
 
 def _reads_in(function: FunctionType) -> Iterator[_Read]:
@@ -331,10 +331,10 @@ class _Freezer:
 
 def _attributes(value: Any) -> list[tuple[str, Any]]:
     """The instance attributes of an object, including `__slots__`."""
-    found = list(getattr(value, "__dict__", {}).items())
+    attributes = list(getattr(value, "__dict__", {}).items())
     for kind in type(value).__mro__:
         slots = vars(kind).get("__slots__", ())
         for name in (slots,) if isinstance(slots, str) else slots:
             if name not in ("__dict__", "__weakref__") and hasattr(value, name):
-                found.append((name, getattr(value, name)))
-    return found
+                attributes.append((name, getattr(value, name)))
+    return attributes

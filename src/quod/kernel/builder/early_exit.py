@@ -48,9 +48,9 @@ def _check_frame(frame: FrameType) -> None:
     code = frame.f_code
     if code.co_filename == _CONTEXTLIB:
         return
-    found = _leaving(code).get(frame.f_lineno)
-    if found is not None:
-        word, line = found
+    statement = _leaving(code).get(frame.f_lineno)
+    if statement is not None:
+        word, line = statement
         raise TraceError(
             f"`{word}` leaves the region of a `with` while the kernel is traced, for every "
             "instance, and what follows is not recorded; put what follows in a branch of its own, "
@@ -80,14 +80,16 @@ def leaving_statements(source: str) -> tuple[tuple[int, str, int], ...]:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):
         return ()
-    found = []
+    statements = []
     for node in ast.walk(tree):
         if isinstance(node, ast.With):
             for leave in _leaves(node.body, in_loop=False):
                 word = type(leave).__name__.lower()
-                found += [(item.context_expr.lineno, word, leave.lineno) for item in node.items]
+                statements += [
+                    (item.context_expr.lineno, word, leave.lineno) for item in node.items
+                ]
                 break
-    return tuple(found)
+    return tuple(statements)
 
 
 def _leaves(body: list[ast.stmt], *, in_loop: bool) -> Iterator[_Leave]:

@@ -36,13 +36,13 @@ _EXP = (
 def _scaled_exp(k: Arithmetic, r: Value, n: Value) -> Value:
     """e**r * 2**n for |r| < 0.35 and integers n from -160 to 130, with 2**n as two factors."""
     power = _polynomial(r, _EXP) * (r * r) + r + 1.0
-    whole = n.cast(i32)
-    half = whole >> 1
+    exponent_sum = n.cast(i32)
+    half = exponent_sum >> 1
 
     def power_of_two(exponent: Value) -> Value:
         return k.bitcast((exponent + 127) << 23, f32)
 
-    return power * power_of_two(half) * power_of_two(whole - half)
+    return power * power_of_two(half) * power_of_two(exponent_sum - half)
 
 
 def _within(k: Arithmetic, x: Value, low: float, high: float) -> Value:
@@ -95,8 +95,8 @@ def _log(k: Arithmetic, x: Value) -> Value:
 def _log2(k: Arithmetic, x: Value) -> Value:
     """The base-2 logarithm; log2(e) is split into 1 and the remainder for accuracy."""
     e, f, g = _log_parts(k, x)
-    rest = _LOG2_E - 1.0
-    return _where_there_is_a_log(k, x, (((f + g) * rest + g) + f) + e)
+    fraction = _LOG2_E - 1.0
+    return _where_there_is_a_log(k, x, (((f + g) * fraction + g) + f) + e)
 
 
 _TANH = (

@@ -52,8 +52,8 @@ def multiply_add(element: str, operands: Sequence[Array]) -> list[Array]:
         are computed in f64 and rounded once.
     """
     a, b = (
-        [_numbers(own, words) for words in part]
-        for own, part in zip(factors(element), (operands[:4], operands[4:6]), strict=True)
+        [_numbers(kind, words) for words in part]
+        for kind, part in zip(factors(element), (operands[:4], operands[4:6]), strict=True)
     )
     each = a[0].shape[2]
     count, depth = len(a[0]), 8 * each
@@ -87,8 +87,8 @@ def added(element: str, sums: Array, products: Array) -> Array:
     """Add f64 products to sums: rounded once to f32, or modulo 2**32 for integers."""
     if element == "i8":
         return (sums.astype(np.int64) + products.astype(np.int64)).astype(np.int32)
-    found: Array = (sums.astype(np.float64) + products).astype(np.float32)
-    return found
+    totals: Array = (sums.astype(np.float64) + products).astype(np.float32)
+    return totals
 
 
 def _numbers(element: str, words: Array) -> Array:

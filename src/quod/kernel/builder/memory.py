@@ -20,16 +20,16 @@ def check_value(value: object, name: str, takes: str = "takes kernel values") ->
     """Raise TraceError unless an operand is a kernel value; a field element, say, is not."""
     if not isinstance(value, Value):
         hint = "; field.to_words(a) are those of an element" if offers(value, "flatten") else ""
-        given = an(type(value).__name__)
-        raise TraceError(f"{name} {takes}, not {given}{hint}")
+        type_name = an(type(value).__name__)
+        raise TraceError(f"{name} {takes}, not {type_name}{hint}")
 
 
-def check_type(given: object) -> None:
+def check_type(candidate: object) -> None:
     """Raise TraceError unless the argument is a type; an annotation, say, is not."""
-    if not isinstance(given, Type):
+    if not isinstance(candidate, Type):
         hint = ""
-        if offers(given, "__metadata__"):
-            of = given.__metadata__[0]  # type: ignore[attr-defined]
+        if offers(candidate, "__metadata__"):
+            of = candidate.__metadata__[0]  # type: ignore[attr-defined]
             hint = f"; write {of}, for U32 and its like are annotations"
         raise TraceError(f"this is no type of the language{hint or ', such as quod.kernel.u32'}")
 

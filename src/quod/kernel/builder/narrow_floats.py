@@ -61,25 +61,25 @@ def _finite(k: Arithmetic, bits: Value, of: _Format) -> tuple[Value, Value, Valu
     size = (bits & (of.sign - 1)) << (23 - of.digits)
     exponent = size & ((1 << (of.bits - 1 - of.digits)) - 1 << 23)
     # A subnormal is an integer multiple of the smallest one; its top bit gives the exponent.
-    whole = bits & ((1 << of.digits) - 1)
-    top = k.constant(31, u32) - k.emit("clz", (whole | 1,))
-    small = ((top + (127 + of.least)) << 23) + ((whole << (k.constant(23, u32) - top)) & 0x7FFFFF)
-    small = k.select(whole == 0, k.constant(0, u32), small)
+    digits = bits & ((1 << of.digits) - 1)
+    top = k.constant(31, u32) - k.emit("clz", (digits | 1,))
+    small = ((top + (127 + of.least)) << 23) + ((digits << (k.constant(23, u32) - top)) & 0x7FFFFF)
+    small = k.select(digits == 0, k.constant(0, u32), small)
     return k.select(exponent == 0, small, size + of.rebiased), size, exponent
 
 
 def _f16_value(k: Arithmetic, bits: Value) -> Value:
     """Convert the bits of an f16, zero-extended to a word, to f32."""
-    found, size, exponent = _finite(k, bits, _F16)
-    found = k.select(exponent == 0x1F << 23, size + 2 * _F16.rebiased, found)
-    return k.bitcast(found | ((bits & 0x8000) << 16), f32)
+    magnitude, size, exponent = _finite(k, bits, _F16)
+    magnitude = k.select(exponent == 0x1F << 23, size + 2 * _F16.rebiased, magnitude)
+    return k.bitcast(magnitude | ((bits & 0x8000) << 16), f32)
 
 
 def _e4m3_value(k: Arithmetic, bits: Value) -> Value:
     """Convert the bits of an e4m3, zero-extended to a word, to f32."""
-    found, size, _ = _finite(k, bits, _E4M3)
-    found = k.select(size == 0x7F << 20, k.constant(_NAN_F32, u32), found)
-    return k.bitcast(found | ((bits & 0x80) << 24), f32)
+    magnitude, size, _ = _finite(k, bits, _E4M3)
+    magnitude = k.select(size == 0x7F << 20, k.constant(_NAN_F32, u32), magnitude)
+    return k.bitcast(magnitude | ((bits & 0x80) << 24), f32)
 
 
 def _nearest(k: Arithmetic, value: Value, *, of: _Format) -> Value:
@@ -94,15 +94,15 @@ def _nearest(k: Arithmetic, value: Value, *, of: _Format) -> Value:
     shift = k.minimum(shift, 25)
     half = k.constant(1, u32) << (shift - 1)
     small = (digits + half - 1 + ((digits >> shift) & 1)) >> shift
-    found = k.select(size < of.rebiased + (1 << 23), small, normal)
-    found = found | ((word >> (32 - of.bits)) & of.sign)
-    return k.select(size > _INFINITE, k.constant(of.sign - 1, u32), found)
+    rounded = k.select(size < of.rebiased + (1 << 23), small, normal)
+    rounded = rounded | ((word >> (32 - of.bits)) & of.sign)
+    return k.select(size > _INFINITE, k.constant(of.sign - 1, u32), rounded)
 
 
 def _bf16_bits(k: Arithmetic, value: Value) -> Value:
     word = k.bitcast(value, u32)
-    found = (word + 0x7FFF + ((word >> 16) & 1)) >> 16
-    return k.select((word & 0x7FFFFFFF) > _INFINITE, k.constant(_NAN, u32), found)
+    rounded = (word + 0x7FFF + ((word >> 16) & 1)) >> 16
+    return k.select((word & 0x7FFFFFFF) > _INFINITE, k.constant(_NAN, u32), rounded)
 
 
 FUNCTIONS: dict[str, Callable[[Arithmetic, Value], Value]] = {

@@ -26,7 +26,7 @@ _IN_ROLES = (Capability.NAMED_BARRIERS, Capability.TILE_COPIES, Capability.WARPG
 
 
 @frozen(eq=False)
-class Meeting:
+class BarrierArrival:
     """An op of a named barrier, with the instances that reach it as a boolean mask."""
 
     op: Op
@@ -55,7 +55,7 @@ def is_of_role(op: Op) -> bool:
     return op.definition.capability in _IN_ROLES and op.definition.effect != "none"
 
 
-def _is_meeting(op: Op) -> bool:
+def _is_named_barrier(op: Op) -> bool:
     return op.definition.type_rule == "named_barrier"
 
 
@@ -72,7 +72,7 @@ class Roles:
         self._size, self._subgroup = kernel.workgroup_size, kernel.subgroup_size
         self._uniformity = uniformity
         self._known: dict[Value, Array | None] = {}
-        self.meetings: list[Meeting] = []
+        self.arrivals: list[BarrierArrival] = []
         self.come: dict[Op, Array] = {}
         """The mask of the instances that reach each op of a role."""
         self.under: dict[Op, Op] = {}
@@ -91,10 +91,10 @@ class Roles:
 
     def parts(self) -> list[Array]:
         """The masks of instances that take the same sides of all branches that make roles."""
-        found = [np.ones(self._size, np.bool_)]
+        masks = [np.ones(self._size, np.bool_)]
         for side in self.sides:
-            found = [half for part in found for half in (part & side, part & ~side) if half.any()]
-        return found
+            masks = [half for part in masks for half in (part & side, part & ~side) if half.any()]
+        return masks
 
     def first_instance(self, op: Op) -> int:
         """The index of the first instance that reaches an op of a role."""
@@ -116,8 +116,8 @@ class Roles:
                 self.come[op] = lanes
                 if under is not None:
                     self.under[op] = under
-                if _is_meeting(op):
-                    self.meetings.append(Meeting(op, lanes))
+                if _is_named_barrier(op):
+                    self.arrivals.append(BarrierArrival(op, lanes))
             side = self._side(op)
             if side is not None:
                 inner = [
@@ -161,17 +161,17 @@ class Roles:
         row = op.definition
         operands: list[Array] = []
         for operand in op.operands:
-            found = self._evaluated(operand)
-            if found is None:
+            lanes = self._evaluated(operand)
+            if lanes is None:
                 return None
-            operands.append(found)
+            operands.append(lanes)
         if not operands or len(op.results) != 1:
             return None
         with np.errstate(all="ignore"):
             if row.evaluate_as is not None:
                 return row.evaluate_as(operands[0], value.type)
-            made = None if row.evaluate is None else row.evaluate(*operands)
-        return made if isinstance(made, np.ndarray) else None
+            evaluated = None if row.evaluate is None else row.evaluate(*operands)
+        return evaluated if isinstance(evaluated, np.ndarray) else None
 
 
 def find_roles(kernel: Kernel) -> Roles:
@@ -179,53 +179,53 @@ def find_roles(kernel: Kernel) -> Roles:
     return Roles(kernel, uniformity_of(kernel))
 
 
-def check_meetings(kernel: Kernel, roles: Roles) -> None:
+def check_named_barriers(kernel: Kernel, roles: Roles) -> None:
     """Raise VerificationFailure for a named barrier with inconsistent arrival counts.
 
     All ops of one barrier have the same count, of whole subgroups. The sets of instances that reach
     two of its ops are equal or disjoint, the sets add up to the count, and at least one waits.
     """
-    by_number: dict[int, list[Meeting]] = {}
-    for meeting in roles.meetings:
-        by_number.setdefault(meeting.number, []).append(meeting)
-    for number, meetings in by_number.items():
-        _check_counts(kernel, number, meetings)
+    by_number: dict[int, list[BarrierArrival]] = {}
+    for arrival in roles.arrivals:
+        by_number.setdefault(arrival.number, []).append(arrival)
+    for number, arrivals in by_number.items():
+        _check_counts(kernel, number, arrivals)
 
 
-def _check_counts(kernel: Kernel, number: int, meetings: list[Meeting]) -> None:
-    first = meetings[0]
+def _check_counts(kernel: Kernel, number: int, arrivals: list[BarrierArrival]) -> None:
+    first = arrivals[0]
     different: list[Array] = []
-    for meeting in meetings:
-        if meeting.count != first.count:
+    for arrival in arrivals:
+        if arrival.count != first.count:
             raise VerificationFailure(
-                f"the named barrier {number} is of {meeting.count} instances here, and of "
+                f"the named barrier {number} is of {arrival.count} instances here, and of "
                 f"{first.count} on line {first.op.location.line}",
-                meeting.op.location,
+                arrival.op.location,
             )
-        if meeting.count % kernel.subgroup_size:
+        if arrival.count % kernel.subgroup_size:
             raise VerificationFailure(
                 f"a named barrier is of whole subgroups of {kernel.subgroup_size}, not of "
-                f"{meeting.count} instances",
-                meeting.op.location,
+                f"{arrival.count} instances",
+                arrival.op.location,
             )
-        if not meeting.lanes.any():
+        if not arrival.lanes.any():
             raise VerificationFailure(
-                f"no instance comes to this {meeting.op.name}", meeting.op.location
+                f"no instance comes to this {arrival.op.name}", arrival.op.location
             )
-        if any(np.array_equal(meeting.lanes, lanes) for lanes in different):
+        if any(np.array_equal(arrival.lanes, lanes) for lanes in different):
             continue
-        if any((meeting.lanes & lanes).any() for lanes in different):
+        if any((arrival.lanes & lanes).any() for lanes in different):
             raise VerificationFailure(
                 f"some of the instances that come to the named barrier {number} here come to it "
                 "elsewhere with others; let each come in one role",
-                meeting.op.location,
+                arrival.op.location,
             )
-        different.append(meeting.lanes)
+        different.append(arrival.lanes)
     come = sum(int(lanes.sum()) for lanes in different)
     if come != first.count:
         raise VerificationFailure(
             f"the named barrier {number} is of {first.count} instances, and {come} come to it",
             first.op.location,
         )
-    if not any(meeting.waits for meeting in meetings):
+    if not any(arrival.waits for arrival in arrivals):
         raise VerificationFailure(f"nobody waits at the named barrier {number}", first.op.location)

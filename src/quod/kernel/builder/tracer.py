@@ -35,8 +35,8 @@ def _location_of(body: FunctionBody) -> Location:
 def _identity(body: FunctionBody) -> Hashable:
     """A key that identifies a body among those of the same name."""
     if isinstance(body, functools.partial):
-        given = tuple(sorted(body.keywords.items()))
-        return functools.partial, _identity(body.func), body.args, given
+        keywords = tuple(sorted(body.keywords.items()))
+        return functools.partial, _identity(body.func), body.args, keywords
     return body
 
 
@@ -107,9 +107,9 @@ class Tracer:
         """Append a pure op, or reuse the results of an equal op in scope."""
         extra = tuple(attributes.items()) if attributes else ()
         key = (name, tuple(map(id, operands)), extra, result_types[0])
-        for known in reversed(self._known):
-            if key in known:
-                return known[key]
+        for results_by_key in reversed(self._known):
+            if key in results_by_key:
+                return results_by_key[key]
         results = self.record(name, operands, result_types, attributes)
         self._known[-1][key] = results
         return results
@@ -118,9 +118,9 @@ class Tracer:
         """Append a constant, or reuse an equal one in scope; the number must fit the type."""
         # repr distinguishes -0.0 from 0.0 and 1 from True, which compare equal.
         key = ("const", repr(number), type_)
-        for known in reversed(self._known):
-            if key in known:
-                return known[key][0]
+        for results_by_key in reversed(self._known):
+            if key in results_by_key:
+                return results_by_key[key][0]
         results = self.record("const", (), (type_,), {"value": number})
         self._known[-1][key] = results
         return results[0]
@@ -213,19 +213,19 @@ class Tracer:
         values, static, rebuild = flatten(arguments)
         traced_key = (name, _identity(body) if key is None else key, static)
         try:
-            found = self._traced.get(traced_key)
+            traced = self._traced.get(traced_key)
         except TypeError as error:
             raise TraceError(
                 f"what the function {name} is fixed to cannot be a key: {error}"
             ) from None
-        if found is None:
+        if traced is None:
             if traced_key in self._tracing or len(self._tracing) >= _MOST_NESTED:
                 raise TraceError(f"the function {name} calls itself; write a loop")
             self._tracing.append(traced_key)
             awaiting, unentered = list(self._awaiting), list(self._unentered)
             abandoned = list(self._abandoned)
             try:
-                found = self.trace_function(name, body, values, rebuild, inline)
+                traced = self.trace_function(name, body, values, rebuild, inline)
             except BaseException:
                 # If user code catches the exception, the trace continues as if without the call.
                 self._awaiting, self._unentered = awaiting, unentered
@@ -233,8 +233,8 @@ class Tracer:
                 raise
             finally:
                 self._tracing.pop()
-            self._traced[traced_key] = found
-        function, rebuild_results = found
+            self._traced[traced_key] = traced
+        function, rebuild_results = traced
         attributes = {"function": function}
         return rebuild_results(self.record("call", values, function.result_types, attributes))
 
@@ -250,14 +250,14 @@ class Tracer:
 
         Returns the function and a callable that rebuilds its results from values.
         """
-        blocks, known = self._blocks, self._known
+        blocks, results_in_scope = self._blocks, self._known
         self._blocks, self._known = [], []
         try:
             block = self.open_region([value.type for value in values])
             results, _, rebuild_results = flatten(body(self.builder, *rebuild(block.arguments)))
             self.close_region(results)
         finally:
-            self._blocks, self._known = blocks, known
+            self._blocks, self._known = blocks, results_in_scope
         unique = name if name not in self._names else f"{name}.{self._names[name]}"
         self._names[name] = self._names.get(name, 0) + 1
         function = Function(unique, block, _location_of(body), inline)

@@ -157,10 +157,10 @@ class ValueBuilder(TileBuilder):
     def _function(self, name: str, value: Value) -> Value:
         from quod.kernel.builder.float_functions import FUNCTIONS
 
-        given: object = value
-        found = given.type if isinstance(given, Value) else type(given).__name__
-        if found is not types.f32:
-            raise TraceError(f"k.{name} is for f32, not {an(found)}; write value.cast(f32)")
+        candidate: object = value
+        kind = candidate.type if isinstance(candidate, Value) else type(candidate).__name__
+        if kind is not types.f32:
+            raise TraceError(f"k.{name} is for f32, not {an(kind)}; write value.cast(f32)")
         result: Value = self.call(name, FUNCTIONS[name].body, value, inline=True)
         return result
 
@@ -218,10 +218,10 @@ class ValueBuilder(TileBuilder):
         if self.machine.has(Capability.FLOATS8):
             low, high = (self.emit(_PACKING[element], values[at : at + 2]) for at in (0, 2))
             return low | high << 16
-        found, *above = (self._narrow(f"{element}_bits", value) for value in values)
+        word, *above = (self._narrow(f"{element}_bits", value) for value in values)
         for number, bits in enumerate(above, 1):
-            found = found | bits << 8 * number
-        return found
+            word = word | bits << 8 * number
+        return word
 
     def _narrow(self, name: str, value: Value) -> Value:
         from quod.kernel.builder.narrow_floats import FUNCTIONS
@@ -253,16 +253,16 @@ class ValueBuilder(TileBuilder):
         """
         texts, numbers = [], []
         for item in items:
-            given: object = item
-            if isinstance(given, str):
-                _refuse_values(given, "give the value as an item of its own: k.print('x is', x)")
-                texts.append(given.replace("{", "{{").replace("}", "}}"))
-            elif isinstance(given, Value) and given.type in types.SCALARS:
+            entry: object = item
+            if isinstance(entry, str):
+                _refuse_values(entry, "give the value as an item of its own: k.print('x is', x)")
+                texts.append(entry.replace("{", "{{").replace("}", "}}"))
+            elif isinstance(entry, Value) and entry.type in types.SCALARS:
                 texts.append("{}")
-                numbers.append(given)
+                numbers.append(entry)
             else:
                 raise TraceError(
-                    f"k.print takes texts and kernel values, not {an(type(given).__name__)}; of a "
+                    f"k.print takes texts and kernel values, not {an(type(entry).__name__)}; of a "
                     "field element print *field.to_words(a)"
                 )
         if self.machine.has(Capability.CHECKS):
@@ -347,11 +347,11 @@ class ValueBuilder(TileBuilder):
             raise TraceError(
                 f"k.mma multiplies f16, bf16, f32, i8, and e4m3 or e5m2 by either, not {product}"
             )
-        for name, given, wanted in (("A", a, 4), ("B", b, 2), ("C", c, 4)):
-            if not isinstance(given, (list, tuple)):
-                raise TraceError(f"{name} is a list of values, not {an(type(given).__name__)}")
-            if len(given) != wanted:
-                raise TraceError(f"an instance has {wanted} values of {name}, not {len(given)}")
+        for name, fragment, wanted in (("A", a, 4), ("B", b, 2), ("C", c, 4)):
+            if not isinstance(fragment, (list, tuple)):
+                raise TraceError(f"{name} is a list of values, not {an(type(fragment).__name__)}")
+            if len(fragment) != wanted:
+                raise TraceError(f"an instance has {wanted} values of {name}, not {len(fragment)}")
         return self.emit_many(_PRODUCTS[product], (*a, *b, *c))
 
     def uniform(self, value: Value) -> Value:

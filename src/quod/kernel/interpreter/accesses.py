@@ -44,16 +44,16 @@ class Accesses(ABC):
 
         `by_itself` counts the lane's own stores too; `atomically` counts atomic changes.
         """
-        found = self._stores.unordered(places, lanes, by_itself=by_itself)
+        marks = self._stores.unordered(places, lanes, by_itself=by_itself)
         if atomically:
-            found |= self._atomics.unordered(places, lanes, by_itself=by_itself)
-        return found
+            marks |= self._atomics.unordered(places, lanes, by_itself=by_itself)
+        return marks
 
     def loaded(self, places: Array, lanes: Array) -> Array:
         """Mark the units that another instance has loaded since a barrier."""
-        found = self._loads.unordered(places, lanes)
-        found |= self._products.unordered(places, lanes)
-        return found
+        marks = self._loads.unordered(places, lanes)
+        marks |= self._products.unordered(places, lanes)
+        return marks
 
     def record_loads(self, places: Array, lanes: Array, *, for_others: bool = False) -> None:
         """Record loads of the lanes; with `for_others`, of their subgroups."""
@@ -97,10 +97,10 @@ class _Record:
         if self._is_empty:
             return np.zeros(places.shape, np.bool_)
         who = self._flat[places]
-        found: Array = who != NOBODY
+        marks: Array = who != NOBODY
         if not by_itself:
-            found &= who != lanes[:, None]
-        return found
+            marks &= who != lanes[:, None]
+        return marks
 
     def add(self, places: Array, lanes: Array, *, for_others: bool = False) -> None:
         was_empty, self._is_empty = self._is_empty, False

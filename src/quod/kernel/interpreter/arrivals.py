@@ -15,7 +15,7 @@ from quod.kernel.ops.tile import PATTERN, WARPGROUP
 
 
 @frozen(eq=False)
-class Crowd:
+class ActiveLanes:
     """Instances of one workgroup that reach a collective op: all of them, or part of a role.
 
     group: the index of the workgroup among those that run.
@@ -30,15 +30,15 @@ class Crowd:
     has_first: bool = True
 
 
-def crowds_of(op: Op, run: Run, mask: Mask) -> list[Crowd]:
-    """The crowds that a mask contains, at most one per workgroup."""
+def active_lanes_of(op: Op, run: Run, mask: Mask) -> list[ActiveLanes]:
+    """The active lanes of a mask, one entry per workgroup."""
     check_together(op, run, mask)
     if run.parts is not None:
         first = run.parts.first_instance(op)
-        return [Crowd(0, mask.lanes, first, bool(mask.bits[first]))] if mask.any else []
+        return [ActiveLanes(0, mask.lanes, first, bool(mask.bits[first]))] if mask.any else []
     groups = np.flatnonzero(mask.bits.reshape(-1, run.width)[:, 0]).tolist()
     return [
-        Crowd(group, slice(group * run.width, (group + 1) * run.width), group * run.width)
+        ActiveLanes(group, slice(group * run.width, (group + 1) * run.width), group * run.width)
         for group in groups
     ]
 
@@ -65,31 +65,31 @@ def _differs(op: Op, run: Run, group: int) -> InterpreterError:
     return error_of(op, run, group, f"has an operand of {op.name} that differs between instances")
 
 
-def number_of(op: Op, run: Run, frame: Frame, slot: int, crowd: Crowd) -> int:
+def number_of(op: Op, run: Run, frame: Frame, slot: int, active: ActiveLanes) -> int:
     """The value of an operand; InterpreterError if it differs between instances."""
-    values = array(frame[slot])[crowd.lanes]
+    values = array(frame[slot])[active.lanes]
     if (values != values[0]).any():
-        raise _differs(op, run, crowd.group)
+        raise _differs(op, run, active.group)
     return int(values[0])
 
 
-def places_of(op: Op, run: Run, frame: Frame, slot: int, crowd: Crowd) -> tuple[int, Array]:
+def places_of(op: Op, run: Run, frame: Frame, slot: int, active: ActiveLanes) -> tuple[int, Array]:
     """A pointer operand as buffer number, which must not differ, and byte offset per instance."""
     pointers = frame[slot]
     assert isinstance(pointers, Pointers)
     if isinstance(pointers.buffer, int):
-        return pointers.buffer, pointers.offset[crowd.lanes]
-    numbers = pointers.buffer[crowd.lanes]
+        return pointers.buffer, pointers.offset[active.lanes]
+    numbers = pointers.buffer[active.lanes]
     if (numbers != numbers[0]).any():
-        raise _differs(op, run, crowd.group)
-    return int(numbers[0]), pointers.offset[crowd.lanes]
+        raise _differs(op, run, active.group)
+    return int(numbers[0]), pointers.offset[active.lanes]
 
 
-def place_of(op: Op, run: Run, frame: Frame, slot: int, crowd: Crowd) -> tuple[int, int]:
+def place_of(op: Op, run: Run, frame: Frame, slot: int, active: ActiveLanes) -> tuple[int, int]:
     """A pointer operand as buffer number and byte offset; neither may differ between instances."""
-    number, offsets = places_of(op, run, frame, slot, crowd)
+    number, offsets = places_of(op, run, frame, slot, active)
     if (offsets != offsets[0]).any():
-        raise _differs(op, run, crowd.group)
+        raise _differs(op, run, active.group)
     return number, int(offsets[0])
 
 

@@ -68,8 +68,8 @@ class Clocks:
 
     def begin_mbarrier(self, lane: int) -> int:
         """Add a clock for an mbarrier that an instance initialises; return its index."""
-        made, subgroup = len(self.now), int(self.subgroup_of[lane])
-        self._made[made] = lane, int(self.now[subgroup])
+        index, subgroup = len(self.now), int(self.subgroup_of[lane])
+        self._made[index] = lane, int(self.now[subgroup])
         self.now = np.append(self.now, np.int32(1))
         self.known = np.pad(self.known, (0, 1))
         for kept in (
@@ -78,7 +78,7 @@ class Clocks:
             kept.update({number: np.pad(row, (0, 1)) for number, row in kept.items()})
         for record in self._records:
             record.add_row()
-        return made
+        return index
 
     def keep(self, record: _Record) -> None:
         """Register a record of accesses, which gets a row for each new mbarrier."""
@@ -87,8 +87,8 @@ class Clocks:
     def knows(self, mbarrier: int, lanes: Array) -> bool:
         """Return whether the initialisation of an mbarrier is visible to all these instances."""
         lane, time = self._made[mbarrier]
-        known = self.known[self.subgroup_of[lanes], self.subgroup_of[lane]] >= time
-        return bool((known | (lanes == lane)).all())
+        visible = self.known[self.subgroup_of[lanes], self.subgroup_of[lane]] >= time
+        return bool((visible | (lanes == lane)).all())
 
     def arrive(self, mbarrier: int, lanes: Array) -> bool:
         """Record the arrival of the subgroups in a mask at an mbarrier.
@@ -158,12 +158,12 @@ class _Record:
         """Mark units with accesses by another instance, or any, not ordered before the lanes'."""
         if self._is_empty:
             return np.zeros(places.shape, np.bool_)
-        known = self._clocks.known[self._clocks.subgroup_of[lanes]].T
-        late = self._time[:, places] > known[:, :, None]
+        known_times = self._clocks.known[self._clocks.subgroup_of[lanes]].T
+        late = self._time[:, places] > known_times[:, :, None]
         if not by_itself:
             late &= self._who[:, places] != lanes[:, None]
-        found: Array = np.any(late, axis=0)
-        return found
+        unordered: Array = np.any(late, axis=0)
+        return unordered
 
     def add(self, places: Array, lanes: Array, *, for_others: bool = False) -> None:
         clocks, who = self._clocks, lanes[:, None]

@@ -33,8 +33,8 @@ def check_together(op: Op, run: Run, mask: Mask) -> None:
 def forget_accesses(run: Run, mask: Mask, *, products_only: bool = False) -> None:
     """Order earlier accesses to shared memory, or only those of products, before later ones."""
     groups = None if mask.full else mask.bits.reshape(-1, run.width)[:, 0]
-    for (_, group, _), made in run.tiles.barriers.items():
-        made.known |= groups is None or bool(groups[group])
+    for (_, group, _), barrier in run.tiles.barriers.items():
+        barrier.known |= groups is None or bool(groups[group])
     for buffer in run.buffers:
         if isinstance(buffer, SharedBuffer):
             buffer.barrier(groups, products_only=products_only)

@@ -54,12 +54,12 @@ def counted_loop(
 ) -> Step:
     """Make the step of a counted loop, which runs until no instance continues."""
     (body,) = regions
-    first, end, by = operands[:3]
+    first, end, increment = operands[:3]
     initial = operands[3:]
     kind = op.operands[0].type
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
-        index, stop, advance = (array(frame[slot]) for slot in (first, end, by))
+        index, stop, advance = (array(frame[slot]) for slot in (first, end, increment))
         carried = [frame[slot] for slot in initial]
         if (advance[mask.bits] <= 0).any():
             raise InterpreterError("the step of a loop must be above zero", op.location)

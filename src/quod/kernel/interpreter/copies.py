@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from quod.frozen import frozen
-from quod.kernel.interpreter.memory import Buffer, Place, SharedBuffer
+from quod.kernel.interpreter.memory import AccessSite, Buffer, SharedBuffer
 from quod.kernel.ir import types
 from quod.kernel.ir.types import Type
 from quod.kernel.ops.semantics import Array
@@ -43,7 +43,7 @@ class PendingCopies:
 
     def begin(
         self, source: Buffer, starts: Array, target: SharedBuffer, offsets: Array, lanes: Array,
-        element: Type, count: int, place: Place, where: Array | None = None,
+        element: Type, count: int, place: AccessSite, where: Array | None = None,
     ) -> None:  # fmt: skip
         """Start a copy of `count` elements per lane between byte offsets.
 
@@ -74,12 +74,12 @@ class PendingCopies:
 
     def wait(self, pending: int, active: Array) -> None:
         """Complete all groups of the active instances but the last `pending`."""
-        left = []
+        incomplete = []
         for copy in self._pending:
             done = active[copy.lanes] & (copy.group < self._committed[copy.lanes] - pending)
             if done.any():
                 arrived = copy.only(done)
                 arrived.target.end_copy(arrived.offsets, arrived.lanes, arrived.data)
             if not done.all():
-                left.append(copy.only(~done))
-        self._pending = left
+                incomplete.append(copy.only(~done))
+        self._pending = incomplete

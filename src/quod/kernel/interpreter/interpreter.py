@@ -64,8 +64,8 @@ def interpret(
         groups_at_once = 1
     buffers: list[Buffer] = []
     bound = [
-        _bind(kernel, name, parameter.type, given, buffers)
-        for name, parameter, given in zip(
+        _bind(kernel, name, parameter.type, argument, buffers)
+        for name, parameter, argument in zip(
             kernel.parameters, kernel.block.arguments, arguments, strict=True
         )
     ]
@@ -92,28 +92,28 @@ def _run_body(compiled: Program, run: Run, bound: Sequence[int | np.generic], ma
 
 
 def _bind(
-    kernel: Kernel, name: str, type_: Type, given: Argument, buffers: list[Buffer]
+    kernel: Kernel, name: str, type_: Type, argument: Argument, buffers: list[Buffer]
 ) -> int | np.generic:
     """Bind an argument: the index of its buffer for a pointer, else the number."""
     if isinstance(type_, PointerType):
         wanted = np.dtype(NUMPY_TYPES[type_.element])
-        if not isinstance(given, np.ndarray) or given.dtype != wanted:
-            found = given.dtype if isinstance(given, np.ndarray) else type(given).__name__
+        if not isinstance(argument, np.ndarray) or argument.dtype != wanted:
+            kind = argument.dtype if isinstance(argument, np.ndarray) else type(argument).__name__
             raise InterpreterError(
-                f"argument {name} must be an array of {wanted}, not {found}", kernel.location
+                f"argument {name} must be an array of {wanted}, not {kind}", kernel.location
             )
-        if not given.flags.c_contiguous:
+        if not argument.flags.c_contiguous:
             raise InterpreterError(f"argument {name} must be C-contiguous", kernel.location)
-        buffers.append(Buffer(name, given))
+        buffers.append(Buffer(name, argument))
         return len(buffers) - 1
-    problem = f"argument {name} must be a number that fits {type_}, not {given!r}"
-    if isinstance(given, np.ndarray):
+    problem = f"argument {name} must be a number that fits {type_}, not {argument!r}"
+    if isinstance(argument, np.ndarray):
         raise InterpreterError(problem, kernel.location)
     try:
         with np.errstate(all="ignore"):
-            number = np.asarray(given).astype(NUMPY_TYPES[type_])
-        overflowed = np.isinf(number) and not np.isinf(given)
-        fits = not overflowed if type_.kind == "float" else int(number) == given
+            number = np.asarray(argument).astype(NUMPY_TYPES[type_])
+        overflowed = np.isinf(number) and not np.isinf(argument)
+        fits = not overflowed if type_.kind == "float" else int(number) == argument
     except (OverflowError, ValueError, TypeError):
         fits = False
     if not fits:

@@ -49,7 +49,7 @@ class Pointers:
 
 
 @frozen
-class Place:
+class AccessSite:
     """The source location of an access, for messages.
 
     first_group: the first workgroup that runs.
@@ -82,8 +82,8 @@ class Buffer:
     def _words(self, size: int) -> Array:
         """View the memory as words of `size` bytes."""
         if size not in self._views:
-            whole = len(self._bytes) // size * size
-            self._views[size] = self._bytes[:whole].view(_WORDS[size])
+            length = len(self._bytes) // size * size
+            self._views[size] = self._bytes[:length].view(_WORDS[size])
         return self._views[size]
 
     def _indices(self, first: Array, lanes: Array, size: int) -> Array:
@@ -91,7 +91,7 @@ class Buffer:
         return first
 
     def locate(
-        self, offsets: Array, lanes: Array, element: Type, count: int, verb: str, place: Place
+        self, offsets: Array, lanes: Array, element: Type, count: int, verb: str, place: AccessSite
     ) -> Array:
         """The index of each lane's first element; InterpreterError if unaligned or outside."""
         size = element.bytes
@@ -115,7 +115,7 @@ class Buffer:
         return indices
 
     def load(
-        self, offsets: Array, lanes: Array, element: Type, count: int, place: Place
+        self, offsets: Array, lanes: Array, element: Type, count: int, place: AccessSite
     ) -> list[Array]:
         """Load `count` consecutive elements for each lane; returns one array per element."""
         first = self.locate(offsets, lanes, element, count, "loads", place)
@@ -134,7 +134,7 @@ class Buffer:
         return loaded
 
     def store(
-        self, offsets: Array, lanes: Array, element: Type, values: list[Array], place: Place
+        self, offsets: Array, lanes: Array, element: Type, values: list[Array], place: AccessSite
     ) -> None:
         """Store consecutive elements from each lane's offset on; `values` has an array for each."""
         if not self._writeable:
@@ -161,7 +161,7 @@ class Buffer:
 
     def atomic(
         self, name: str, offsets: Array, lanes: Array, element: Type, values: list[Array],
-        place: Place,
+        place: AccessSite,
     ) -> Array:  # fmt: skip
         """Change elements atomically, for one lane after the other; return the old values."""
         verb = "adds to" if name == "atomic_add" else "changes"
@@ -185,17 +185,17 @@ class Buffer:
             words[index] = update(before[at], *(value[at] for value in values))[0]
         return before
 
-    def _before_load(self, offsets: Array, lanes: Array, size: int, place: Place) -> None:
+    def _before_load(self, offsets: Array, lanes: Array, size: int, place: AccessSite) -> None:
         """Check and record a load, in shared and private memory."""
 
     def _before_store(
         self, offsets: Array, lanes: Array, words: Array, indices: list[Array],
-        stored: list[Array], place: Place,
+        stored: list[Array], place: AccessSite,
     ) -> None:  # fmt: skip
         """Check and record a store, in shared and private memory."""
 
     def _before_atomic(
-        self, offsets: Array, lanes: Array, size: int, verb: str, place: Place
+        self, offsets: Array, lanes: Array, size: int, verb: str, place: AccessSite
     ) -> None:
         """Check and record an atomic access, in shared memory."""
 
@@ -238,7 +238,7 @@ class PrivateBuffer(Buffer):
         indices: Array = first + lanes * (self.nbytes // size)
         return indices
 
-    def _before_load(self, offsets: Array, lanes: Array, size: int, place: Place) -> None:
+    def _before_load(self, offsets: Array, lanes: Array, size: int, place: AccessSite) -> None:
         first = offsets // self._element_bytes
         for offset in range(self._units(size)):
             unset = ~self._set[lanes, first + offset]
@@ -248,7 +248,7 @@ class PrivateBuffer(Buffer):
 
     def _before_store(
         self, offsets: Array, lanes: Array, words: Array, indices: list[Array],
-        stored: list[Array], place: Place,
+        stored: list[Array], place: AccessSite,
     ) -> None:  # fmt: skip
         first = offsets // self._element_bytes
         for offset in range(self._units(words.itemsize * len(stored))):
@@ -310,12 +310,12 @@ class SharedBuffer(Buffer):
         result: Array = first if count == 1 else first + np.arange(count)
         return result
 
-    def _refuse(self, bad: Array, lanes: Array, problem: str, place: Place) -> None:
+    def _refuse(self, bad: Array, lanes: Array, problem: str, place: AccessSite) -> None:
         if np.count_nonzero(bad):
             lane = int(lanes[int(np.argmax(bad.any(axis=1)))])
             raise place.error(lane, problem)
 
-    def _before_load(self, offsets: Array, lanes: Array, size: int, place: Place) -> None:
+    def _before_load(self, offsets: Array, lanes: Array, size: int, place: AccessSite) -> None:
         places = self._places(offsets, lanes, size)
         self._refuse(~self._set[places], lanes, f"loads from {self.name} what was not set", place)
         self._refuse(
@@ -326,7 +326,7 @@ class SharedBuffer(Buffer):
         )
         self._accesses.record_loads(places, lanes)
 
-    def load_rows(self, offsets: Array, lanes: Array, place: Place) -> Array:
+    def load_rows(self, offsets: Array, lanes: Array, place: AccessSite) -> Array:
         """Load four words per lane that other lanes of the subgroup receive; one row per lane."""
         self._check_rows("loads", offsets, lanes, place)
         rows = np.stack(self.load(offsets, lanes, types.u32, _ROW_BYTES // 4, place), axis=1)
@@ -340,7 +340,7 @@ class SharedBuffer(Buffer):
         self._accesses.record_loads(places, lanes, for_others=True)
         return rows
 
-    def store_rows(self, offsets: Array, lanes: Array, rows: Array, place: Place) -> None:
+    def store_rows(self, offsets: Array, lanes: Array, rows: Array, place: AccessSite) -> None:
         """Store four words per lane that other lanes of the subgroup supply."""
         self._check_rows("stores", offsets, lanes, place)
         self.store(offsets, lanes, types.u32, list(rows.T), place)
@@ -348,7 +348,7 @@ class SharedBuffer(Buffer):
         places = self._places(offsets, lanes, _ROW_BYTES)
         self._accesses.record_stores(places, lanes, for_others=True)
 
-    def _check_rows(self, verb: str, offsets: Array, lanes: Array, place: Place) -> None:
+    def _check_rows(self, verb: str, offsets: Array, lanes: Array, place: AccessSite) -> None:
         unaligned = offsets % _ROW_BYTES != 0
         if unaligned.any():
             at = int(np.argmax(unaligned))
@@ -358,15 +358,15 @@ class SharedBuffer(Buffer):
                 f"multiple of {_ROW_BYTES}",
             )
 
-    def tile(self, offsets: Array, lane: int, place: Place) -> Array:
+    def tile(self, offsets: Array, lane: int, place: AccessSite) -> Array:
         """Read 16-bit elements at byte offsets, for a product of instances from `lane` on."""
         flat = offsets.reshape(-1)
         indices = self.locate(flat, np.full(len(flat), lane), types.u16, 1, "multiplies", place)
         self.read_tile(offsets, lane, place)
-        found: Array = self._words(2)[self._indices(indices, np.full(len(flat), lane), 2)]
-        return found.reshape(offsets.shape)
+        elements: Array = self._words(2)[self._indices(indices, np.full(len(flat), lane), 2)]
+        return elements.reshape(offsets.shape)
 
-    def read_tile(self, offsets: Array, lane: int, place: Place) -> None:
+    def read_tile(self, offsets: Array, lane: int, place: AccessSite) -> None:
         """Check and record a product's reads of byte offsets, at its start and at its end."""
         first = np.unique(offsets.reshape(-1) // self._granule * self._granule)
         for each in range(lane, lane + self._reading, SUBGROUP):
@@ -392,7 +392,7 @@ class SharedBuffer(Buffer):
 
     def _before_store(
         self, offsets: Array, lanes: Array, words: Array, indices: list[Array],
-        stored: list[Array], place: Place,
+        stored: list[Array], place: AccessSite,
     ) -> None:  # fmt: skip
         changed = np.zeros(len(lanes), np.bool_)
         for at, part in zip(indices, stored, strict=True):
@@ -405,7 +405,7 @@ class SharedBuffer(Buffer):
         self._accesses.record_stores(places, lanes)
 
     def _before_atomic(
-        self, offsets: Array, lanes: Array, size: int, verb: str, place: Place
+        self, offsets: Array, lanes: Array, size: int, verb: str, place: AccessSite
     ) -> None:
         places = self._places(offsets, lanes, size)
         self._refuse(~self._set[places], lanes, f"{verb} {self.name} what was not set", place)
@@ -414,7 +414,12 @@ class SharedBuffer(Buffer):
         self._accesses.record_atomics(places, lanes)
 
     def begin_copy(
-        self, offsets: Array, lanes: Array, size: int, place: Place, mbarrier: int | None = None
+        self,
+        offsets: Array,
+        lanes: Array,
+        size: int,
+        place: AccessSite,
+        mbarrier: int | None = None,
     ) -> None:
         """Mark the target of an asynchronous copy as unset until the copy has been waited for.
 
@@ -434,7 +439,7 @@ class SharedBuffer(Buffer):
         self._refuse(self._accesses.stored(places, lanes), lanes, problem, place)
         self._copied_to[places] = True
 
-    def make_mbarrier(self, offset: int, lane: int, place: Place) -> None:
+    def make_mbarrier(self, offset: int, lane: int, place: AccessSite) -> None:
         """Reserve eight bytes for an mbarrier, accessible to mbarrier ops only."""
         at, lanes = np.array([offset]), np.array([lane])
         self.begin_copy(at, lanes, 8, place)
@@ -451,7 +456,7 @@ class SharedBuffer(Buffer):
         self._copied_to[places] = False
         self._accesses.record_stores(places, lanes)
 
-    def _refuse_arriving(self, verb: str, places: Array, lanes: Array, place: Place) -> None:
+    def _refuse_arriving(self, verb: str, places: Array, lanes: Array, place: AccessSite) -> None:
         """Raise InterpreterError for units with a pending copy, which may land at any time."""
         problem = f"{verb} {self.name} where a copy is on its way; it is to be waited for before"
         self._refuse(self._copied_to[places], lanes, problem, place)
@@ -459,14 +464,20 @@ class SharedBuffer(Buffer):
         self._refuse(self._mbarriers[places], lanes, problem, place)
 
     def _refuse_change(
-        self, changes: Array, places: Array, lanes: Array, place: Place, *, atomically: bool = False
+        self,
+        changes: Array,
+        places: Array,
+        lanes: Array,
+        place: AccessSite,
+        *,
+        atomically: bool = False,
     ) -> None:
         """Raise InterpreterError for changes that race; atomic ones do not race with each other."""
         loaded = self._accesses.loaded(places, lanes)
         stored = self._accesses.stored(places, lanes, atomically=not atomically)
-        for found, did in ((loaded, "loaded"), (stored, "stored")):
+        for accessed, did in ((loaded, "loaded"), (stored, "stored")):
             self._refuse(
-                changes & found,
+                changes & accessed,
                 lanes,
                 f"changes in {self.name} what another instance {did}; a barrier is needed between",
                 place,

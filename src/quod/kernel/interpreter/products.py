@@ -11,7 +11,7 @@ import numpy as np
 
 from quod.kernel.builder.matrices import added, factors, numbers_of_halves
 from quod.kernel.interpreter.arrivals import (
-    Crowd,
+    ActiveLanes,
     error_of,
     places_of,
     room_of,
@@ -40,8 +40,8 @@ def _addresses(first: int, rows: int, columns: int, apart: int | None) -> Array:
 
 
 def mma_tiles(op: Op, operands: list[int], results: list[int]) -> Step:
-    def first(frame: Frame, run: Run, crowd: Crowd) -> Array:
-        return _matrix(op, run, frame, operands[:2], crowd, MATRIX_ROWS, "a")
+    def first(frame: Frame, run: Run, active: ActiveLanes) -> Array:
+        return _matrix(op, run, frame, operands[:2], active, MATRIX_ROWS, "a")
 
     return _multiply(op, operands, results, first)
 
@@ -50,10 +50,10 @@ def mma_rows(op: Op, operands: list[int], results: list[int]) -> Step:
     element = str(op.attributes["element"])
     depth = np.arange(2)
 
-    def first(frame: Frame, run: Run, crowd: Crowd) -> Array:
+    def first(frame: Frame, run: Run, active: ActiveLanes) -> Array:
         a = np.empty((MATRIX_ROWS, MATRIX_DEPTH))
         for number, slot in enumerate(operands[:4]):
-            words = np.ascontiguousarray(array(frame[slot])[crowd.lanes]).view(np.uint16)
+            words = np.ascontiguousarray(array(frame[slot])[active.lanes]).view(np.uint16)
             column = 2 * _PART[:, None] + 8 * (number >> 1) + depth
             a[_ROW[:, None] + 8 * (number & 1), column] = numbers_of_halves(
                 element, words.reshape(-1, 2)
@@ -65,7 +65,7 @@ def mma_rows(op: Op, operands: list[int], results: list[int]) -> Step:
 
 def _multiply(
     op: Op, operands: list[int], results: list[int],
-    first: Callable[[Frame, Run, Crowd], Array],
+    first: Callable[[Frame, Run, ActiveLanes], Array],
 ) -> Step:  # fmt: skip
     """Make the step of a product per warpgroup; `first` reads its factor A."""
     count, tied, element = len(results), op.definition.tied or 0, str(op.attributes["element"])
@@ -77,11 +77,11 @@ def _multiply(
         sums = np.stack([array(frame[slot]) for slot in operands[tied:]])
         for number in warpgroups_of(op, run, mask):
             begin = number * WARPGROUP
-            crowd = Crowd(begin // run.width, slice(begin, begin + WARPGROUP), begin)
-            a = first(frame, run, crowd)
-            b = _matrix(op, run, frame, operands[tied - 2 :], crowd, 2 * count, "b")
-            own = sums[:, crowd.lanes]
-            sums[:, crowd.lanes] = added(element, own, (a @ b.T)[row, column])
+            active = ActiveLanes(begin // run.width, slice(begin, begin + WARPGROUP), begin)
+            a = first(frame, run, active)
+            b = _matrix(op, run, frame, operands[tied - 2 :], active, 2 * count, "b")
+            partial_sums = sums[:, active.lanes]
+            sums[:, active.lanes] = added(element, partial_sums, (a @ b.T)[row, column])
         for slot, values in zip(results, sums, strict=True):
             frame[slot] = values
 
@@ -93,7 +93,13 @@ _ELEMENTS = {"f32": "tf32"}
 
 
 def _matrix(
-    op: Op, run: Run, frame: Frame, operands: Sequence[int], crowd: Crowd, rows: int, name: str
+    op: Op,
+    run: Run,
+    frame: Frame,
+    operands: Sequence[int],
+    active: ActiveLanes,
+    rows: int,
+    name: str,
 ) -> Array:
     """Read a factor from its tile as f64, and record the read until the product is waited for.
 
@@ -102,9 +108,9 @@ def _matrix(
     apart = 4 * int(op.attributes[f"{name}_apart"]) if op.attributes[f"{name}_along"] else None
     element = factors(str(op.attributes["element"]))["ab".index(name)]
     element = _ELEMENTS.get(element, element)
-    number, offsets = places_of(op, run, frame, operands[0], crowd)
-    first = offsets + 4 * array(frame[operands[1]])[crowd.lanes].astype(np.int64)
-    group = crowd.group
+    number, offsets = places_of(op, run, frame, operands[0], active)
+    first = offsets + 4 * array(frame[operands[1]])[active.lanes].astype(np.int64)
+    group = active.group
     if (first != first[0]).any():
         raise error_of(op, run, group, f"has a tile of {op.name} that differs between instances")
     room, begin = room_of(op, run, group, number), int(first[0])
@@ -115,9 +121,9 @@ def _matrix(
             f"at a multiple of {PATTERN}, or up to {last} bytes after it, at a multiple of 16",
         )  # fmt: skip
     at = _addresses(begin, rows, MATRIX_DEPTH, apart)
-    halves = room.tile(at, crowd.first, run.place(op.location))
-    committed = int(run.tiles.committed[crowd.first // WARPGROUP])
-    run.tiles.readings.append(Reading(room, group, at, crowd.first, committed))
+    halves = room.tile(at, active.first, run.place(op.location))
+    committed = int(run.tiles.committed[active.first // WARPGROUP])
+    run.tiles.readings.append(Reading(room, group, at, active.first, committed))
     return numbers_of_halves(element, halves).astype(np.float64)
 
 
@@ -139,8 +145,8 @@ def mma_wait(op: Op, operands: list[int], results: list[int]) -> Step:
         tiles, here = run.tiles, set(warpgroups_of(op, run, mask))
         going = []
         for reading in tiles.readings:
-            own = reading.lane // WARPGROUP
-            if own not in here or reading.number >= tiles.committed[own] - pending:
+            warpgroup = reading.lane // WARPGROUP
+            if warpgroup not in here or reading.number >= tiles.committed[warpgroup] - pending:
                 going.append(reading)
             elif run.parts is not None:
                 # The product may have read until now, after barriers that its instances passed.

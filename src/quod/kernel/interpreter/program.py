@@ -42,10 +42,10 @@ class Body:
     def frame(self, lanes: int) -> Frame:
         """Create a frame that holds the constants."""
         if lanes not in self._frames:
-            made: Frame = [np.empty(0)] * self._size
+            slots: Frame = [np.empty(0)] * self._size
             for slot, type_, value in self._constants:
-                made[slot] = np.full(lanes, value, NUMPY_TYPES[type_])
-            self._frames[lanes] = made
+                slots[slot] = np.full(lanes, value, NUMPY_TYPES[type_])
+            self._frames[lanes] = slots
         return self._frames[lanes].copy()
 
     def run(self, frame: Frame, run: Run, mask: Mask) -> None:
@@ -102,10 +102,10 @@ _programs: weakref.WeakKeyDictionary[Kernel, Program] = weakref.WeakKeyDictionar
 
 def program(kernel: Kernel) -> Program:
     """Return the program of a kernel, cached; the kernel must not be changed afterwards."""
-    found = _programs.get(kernel)
-    if found is None:
-        found = _programs[kernel] = Program(kernel)
-    return found
+    compiled = _programs.get(kernel)
+    if compiled is None:
+        compiled = _programs[kernel] = Program(kernel)
+    return compiled
 
 
 def _ops(kernel: Kernel) -> Iterable[Op]:
@@ -172,13 +172,13 @@ class _Compiler:
 
         Returns it with the values whose slots are still allocated, which include those in `keep`.
         """
-        made = {
+        defined_at = {
             result: number
             for number, op in enumerate(block.ops)
             for result in op.results
             if op.name != "const"
         }
-        held = {*block.arguments, *made}
+        held = {*block.arguments, *defined_at}
         last: dict[Value, int] = {}
         for number, op in enumerate(block.ops):
             last.update(dict.fromkeys(self._used(op) & held, number))
@@ -187,7 +187,7 @@ class _Compiler:
         for value, number in last.items():
             if value not in keep and block.ops[number].name != "yield":
                 over[number].append(value)
-        for value, number in made.items():
+        for value, number in defined_at.items():
             if value not in last and value not in keep:
                 unused[number].append(value)
         steps: list[Step] = []
@@ -236,9 +236,11 @@ class _Compiler:
         for block in op.regions:
             for value in block.arguments:
                 self._allocate(value)
-            region, rest = self._region(block, keep if block is op.regions[0] else frozenset())
+            region, kept_values = self._region(
+                block, keep if block is op.regions[0] else frozenset()
+            )
             regions.append(region)
-            held += rest
+            held += kept_values
             if not op.definition.repeats:
                 # The sides of a branch can share slots: the results of one are read from the frame
                 # before the other runs.

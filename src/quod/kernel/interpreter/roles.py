@@ -56,7 +56,7 @@ class Parts:
     def __init__(self, run: Run, roles: Roles) -> None:
         self._run, self.first_instance = run, roles.first_instance
         self.clocks = Clocks(run.lanes, run.subgroup_size)
-        self._parts = [_Part(Mask(own)) for own in roles.parts()]
+        self._parts = [_Part(Mask(lanes)) for lanes in roles.parts()]
         self._back = threading.Semaphore(0)
         self._here: dict[int, Array] = {}
         self._met: dict[int, int] = {}

@@ -11,7 +11,7 @@ import numpy as np
 from quod.kernel.errors import InterpreterError
 from quod.kernel.interpreter.clocks import Clocks
 from quod.kernel.interpreter.copies import PendingCopies
-from quod.kernel.interpreter.memory import Buffer, Place, Pointers
+from quod.kernel.interpreter.memory import AccessSite, Buffer, Pointers
 from quod.kernel.interpreter.pending import Tiles
 from quod.kernel.ir.nodes import Kernel, Location, Op
 from quod.kernel.ops.semantics import Array
@@ -115,6 +115,6 @@ class Run:
         every = np.arange(self.lanes)
         return every - every % self.width + self.width
 
-    def place(self, location: Location) -> Place:
+    def place(self, location: Location) -> AccessSite:
         """The place of an access at that line, for errors."""
-        return Place(location, self.first, self.width)
+        return AccessSite(location, self.first, self.width)

@@ -105,12 +105,12 @@ def load(op: Op, operands: list[int], results: list[int]) -> Step:
     def step(frame: Frame, run: Run, mask: Mask) -> None:
         addresses = _addresses(frame, pointer, index, element.bytes)
         place = run.place(op.location)
-        whole = mask.full and isinstance(addresses.buffer, int)
-        loaded = [] if whole else [np.zeros(run.lanes, kind) for kind in kinds]
+        is_uniform = mask.full and isinstance(addresses.buffer, int)
+        loaded = [] if is_uniform else [np.zeros(run.lanes, kind) for kind in kinds]
         for number, lanes in addresses.each(mask.lanes):
-            offsets = addresses.offset if whole else addresses.offset[lanes]
+            offsets = addresses.offset if is_uniform else addresses.offset[lanes]
             parts = run.buffers[number].load(offsets, lanes, element, count, place)
-            if whole:
+            if is_uniform:
                 loaded = [part.astype(kind, copy=False) for part, kind in zip(parts, kinds)]
             else:
                 for target, part in zip(loaded, parts, strict=True):
@@ -144,9 +144,14 @@ def atomic(op: Op, operands: list[int], results: list[int]) -> Step:
         addresses = _addresses(frame, pointer, index, element.bytes)
         before = np.zeros(run.lanes, NUMPY_TYPES[element])
         for number, lanes in addresses.each(mask.lanes):
-            given = [array(frame[value])[lanes] for value in values]
+            operand_lanes = [array(frame[value])[lanes] for value in values]
             before[lanes] = run.buffers[number].atomic(
-                op.name, addresses.offset[lanes], lanes, element, given, run.place(op.location)
+                op.name,
+                addresses.offset[lanes],
+                lanes,
+                element,
+                operand_lanes,
+                run.place(op.location),
             )
         frame[results[0]] = before
 
@@ -199,7 +204,7 @@ def shown(op: Op, operands: list[int], results: list[int]) -> Step:
         numbers = [array(frame[operand]).tolist() for operand in operands]
         for lane in mask.lanes.tolist():
             group, instance = divmod(lane, run.width)
-            told = text.format(*(one[lane] for one in numbers))
+            told = text.format(*(lanes[lane] for lanes in numbers))
             sys.stdout.write(
                 f"{op.location}: instance {instance} of workgroup {run.first + group}: {told}\n"
             )
@@ -344,9 +349,9 @@ def combined(op: Op, operands: list[int], results: list[int]) -> Step:
         lanes = array(frame[value])
         width = min(run.subgroup_size, run.width)
         rows = lanes.reshape(-1, width)
-        own = np.arange(width)
+        lane_indices = np.arange(width)
         for distance in distances(width):
-            other = own ^ distance
+            other = lane_indices ^ distance
             both = evaluate(rows, rows[:, np.minimum(other, width - 1)])
             assert not isinstance(both, tuple)
             rows = np.where(other < width, both, rows)
@@ -370,13 +375,13 @@ def _load_matrices(op: Op, operands: list[int], results: list[int], *, transpose
     def step(frame: Frame, run: Run, mask: Mask) -> None:
         check_together(op, run, mask)
         addresses = _addresses(frame, pointer, index, 4)
-        found = np.zeros((4, run.lanes), np.uint32)
+        words_by_slot = np.zeros((4, run.lanes), np.uint32)
         for number, lanes in addresses.each(mask.lanes):
             room = run.buffers[number]
             assert isinstance(room, SharedBuffer)
             rows = room.load_rows(addresses.offset[lanes], lanes, run.place(op.location))
-            found[:, lanes] = matrices.words_of_rows(rows, transposed=transposed)
-        for slot, words in zip(results, found, strict=True):
+            words_by_slot[:, lanes] = matrices.words_of_rows(rows, transposed=transposed)
+        for slot, words in zip(results, words_by_slot, strict=True):
             frame[slot] = words
 
     return step
@@ -389,10 +394,10 @@ def store_matrices(op: Op, operands: list[int], results: list[int]) -> Step:
         check_together(op, run, mask)
         pointed = mask.lanes % 32 < 8 * len(words)
         addresses = _addresses(frame, pointer, index, 4)
-        given = np.stack([array(frame[slot])[mask.lanes] for slot in words])
+        stacked = np.stack([array(frame[slot])[mask.lanes] for slot in words])
         rows = np.zeros((run.lanes, 4), np.uint32)
         to = mask.lanes[pointed]
-        rows[to] = matrices.rows_of_words(given, transposed=op.attributes["transposed"])
+        rows[to] = matrices.rows_of_words(stacked, transposed=op.attributes["transposed"])
         for number, lanes in addresses.each(to):
             room = run.buffers[number]
             assert isinstance(room, SharedBuffer)
@@ -407,8 +412,8 @@ def mma(op: Op, operands: list[int], results: list[int]) -> Step:
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
         check_together(op, run, mask)
-        made = matrices.multiply_add(element, [array(frame[slot]) for slot in operands])
-        for slot, values in zip(results, made, strict=True):
+        products = matrices.multiply_add(element, [array(frame[slot]) for slot in operands])
+        for slot, values in zip(results, products, strict=True):
             frame[slot] = values
 
     return step

@@ -12,8 +12,8 @@ import numpy as np
 
 from quod.kernel.errors import InterpreterError
 from quod.kernel.interpreter.arrivals import (
-    Crowd,
-    crowds_of,
+    ActiveLanes,
+    active_lanes_of,
     error_of,
     number_of,
     place_of,
@@ -40,31 +40,35 @@ _UNKNOWN = "has an mbarrier that others do not know of; a {} is needed between"
 
 
 def _barrier_key(
-    op: Op, run: Run, frame: Frame, operands: Sequence[int], crowd: Crowd
+    op: Op, run: Run, frame: Frame, operands: Sequence[int], active: ActiveLanes
 ) -> tuple[int, int, int]:
-    number, offset = place_of(op, run, frame, operands[0], crowd)
-    at = offset + 8 * number_of(op, run, frame, operands[1], crowd)
+    number, offset = place_of(op, run, frame, operands[0], active)
+    at = offset + 8 * number_of(op, run, frame, operands[1], active)
     room = run.buffers[number]
     if not 0 <= at <= room.nbytes - 8:
-        raise error_of(op, run, crowd.group, f"has an mbarrier beyond {room.name}")
-    return number, crowd.group, at
+        raise error_of(op, run, active.group, f"has an mbarrier beyond {room.name}")
+    return number, active.group, at
 
 
-def _barrier(op: Op, run: Run, frame: Frame, operands: Sequence[int], crowd: Crowd) -> Mbarrier:
-    key = _barrier_key(op, run, frame, operands, crowd)
-    found = run.tiles.barriers.get(key)
-    if found is None:
-        raise error_of(op, run, crowd.group, _NO_MBARRIER.format(key[2]))
-    return found
+def _barrier(
+    op: Op, run: Run, frame: Frame, operands: Sequence[int], active: ActiveLanes
+) -> Mbarrier:
+    key = _barrier_key(op, run, frame, operands, active)
+    barrier = run.tiles.barriers.get(key)
+    if barrier is None:
+        raise error_of(op, run, active.group, _NO_MBARRIER.format(key[2]))
+    return barrier
 
 
-def _of_crowds(op: Op, act: Callable[[Frame, Run, Crowd], None], *, by_first: bool = True) -> Step:
-    """Make a step that runs once per crowd, with `by_first` only if it has its first lane."""
+def _per_group(
+    op: Op, act: Callable[[Frame, Run, ActiveLanes], None], *, by_first: bool = True
+) -> Step:
+    """Make a step that runs once per workgroup, with `by_first` only if its first lane is active."""
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
-        for crowd in crowds_of(op, run, mask):
-            if crowd.has_first or not by_first:
-                act(frame, run, crowd)
+        for active in active_lanes_of(op, run, mask):
+            if active.has_first or not by_first:
+                act(frame, run, active)
 
     return step
 
@@ -72,128 +76,128 @@ def _of_crowds(op: Op, act: Callable[[Frame, Run, Crowd], None], *, by_first: bo
 def mbarrier_init(op: Op, operands: list[int], results: list[int]) -> Step:
     count = int(op.attributes["count"])
 
-    def act(frame: Frame, run: Run, crowd: Crowd) -> None:
-        key = _barrier_key(op, run, frame, operands, crowd)
+    def act(frame: Frame, run: Run, active: ActiveLanes) -> None:
+        key = _barrier_key(op, run, frame, operands, active)
         if key in run.tiles.barriers:
-            raise error_of(op, run, crowd.group, f"has made the mbarrier at byte {key[2]} before")
+            raise error_of(op, run, active.group, f"has made the mbarrier at byte {key[2]} before")
         room = run.buffers[key[0]]
         assert isinstance(room, SharedBuffer)
-        room.make_mbarrier(key[2], crowd.first, run.place(op.location))
-        made = run.tiles.barriers[key] = Mbarrier(count, op.location)
+        room.make_mbarrier(key[2], active.first, run.place(op.location))
+        barrier = run.tiles.barriers[key] = Mbarrier(count, op.location)
         if run.parts is not None:
-            made.clock = run.parts.clocks.begin_mbarrier(crowd.first)
+            barrier.clock = run.parts.clocks.begin_mbarrier(active.first)
 
-    return _of_crowds(op, act)
+    return _per_group(op, act)
 
 
-def _check_known(op: Op, run: Run, barrier: Mbarrier, crowd: Crowd, lanes: Array) -> None:
+def _check_known(op: Op, run: Run, barrier: Mbarrier, active: ActiveLanes, lanes: Array) -> None:
     """Raise InterpreterError, with roles, if an mbarrier's initialisation is not visible here."""
     if run.parts is not None and not run.parts.clocks.knows(barrier.clock, lanes):
-        raise error_of(op, run, crowd.group, _UNKNOWN.format("k.barrier()"))
+        raise error_of(op, run, active.group, _UNKNOWN.format("k.barrier()"))
 
 
-def _arrive(op: Op, run: Run, barrier: Mbarrier, crowd: Crowd, lanes: Array) -> None:
+def _arrive(op: Op, run: Run, barrier: Mbarrier, active: ActiveLanes, lanes: Array) -> None:
     """Record arrivals of subgroups at an mbarrier in the clocks, in a kernel with roles."""
     assert run.parts is not None
-    _check_known(op, run, barrier, crowd, lanes)
+    _check_known(op, run, barrier, active, lanes)
     if not run.parts.clocks.arrive(barrier.clock, lanes):
         raise error_of(
-            op, run, crowd.group, "may arrive at an mbarrier again before the others have arrived"
+            op, run, active.group, "may arrive at an mbarrier again before the others have arrived"
         )
 
 
 def mbarrier_expect(op: Op, operands: list[int], results: list[int]) -> Step:
-    def act(frame: Frame, run: Run, crowd: Crowd) -> None:
-        barrier = _barrier(op, run, frame, operands, crowd)
+    def act(frame: Frame, run: Run, active: ActiveLanes) -> None:
+        barrier = _barrier(op, run, frame, operands, active)
         if not barrier.missing:
-            raise error_of(op, run, crowd.group, "expects bytes twice in one phase of an mbarrier")
+            raise error_of(op, run, active.group, "expects bytes twice in one phase of an mbarrier")
         if run.parts is not None:
-            _arrive(op, run, barrier, crowd, np.array([crowd.first]))
+            _arrive(op, run, barrier, active, np.array([active.first]))
         barrier.missing -= 1
-        barrier.expected += number_of(op, run, frame, operands[2], crowd)
+        barrier.expected += number_of(op, run, frame, operands[2], active)
 
-    return _of_crowds(op, act)
+    return _per_group(op, act)
 
 
 def mbarrier_arrive(op: Op, operands: list[int], results: list[int]) -> Step:
-    def act(frame: Frame, run: Run, crowd: Crowd) -> None:
-        barrier = _barrier(op, run, frame, operands, crowd)
+    def act(frame: Frame, run: Run, active: ActiveLanes) -> None:
+        barrier = _barrier(op, run, frame, operands, active)
         assert run.parts is not None
-        lanes = np.arange(run.lanes)[crowd.lanes]
+        lanes = np.arange(run.lanes)[active.lanes]
         come = len(lanes) // run.subgroup_size
         if come > barrier.missing:
             raise error_of(
-                op, run, crowd.group, f"arrives {come} times in phase {barrier.ended} of an "
+                op, run, active.group, f"arrives {come} times in phase {barrier.ended} of an "
                 f"mbarrier, which lacks {barrier.missing} of {barrier.count} arrivals; a phase is "
                 "to be waited for before the next",
             )  # fmt: skip
-        _arrive(op, run, barrier, crowd, lanes)
+        _arrive(op, run, barrier, active, lanes)
         barrier.missing -= come
 
-    return _of_crowds(op, act, by_first=False)
+    return _per_group(op, act, by_first=False)
 
 
 def mbarrier_wait(op: Op, operands: list[int], results: list[int]) -> Step:
-    def act(frame: Frame, run: Run, crowd: Crowd) -> None:
-        barrier = _barrier(op, run, frame, operands, crowd)
-        parts, lanes = run.parts, np.arange(run.lanes)[crowd.lanes]
+    def act(frame: Frame, run: Run, active: ActiveLanes) -> None:
+        barrier = _barrier(op, run, frame, operands, active)
+        parts, lanes = run.parts, np.arange(run.lanes)[active.lanes]
         if parts is None and not barrier.known:
-            raise error_of(op, run, crowd.group, _UNKNOWN.format("k.barrier()"))
-        _check_known(op, run, barrier, crowd, lanes)
+            raise error_of(op, run, active.group, _UNKNOWN.format("k.barrier()"))
+        _check_known(op, run, barrier, active, lanes)
         # A phase of this parity has ended if the current phase has the other parity.
-        parity = number_of(op, run, frame, operands[2], crowd) % 2
+        parity = number_of(op, run, frame, operands[2], active) % 2
 
         def is_over() -> bool:
             if barrier.settle() and parts is not None and not parts.clocks.end_phase(barrier.clock):
-                raise error_of(op, run, crowd.group, barrier.unseen())
+                raise error_of(op, run, active.group, barrier.unseen())
             return barrier.ended % 2 != parity
 
         def never() -> InterpreterError:
-            return error_of(op, run, crowd.group, f"waits for ever: {barrier.lacking()}")
+            return error_of(op, run, active.group, f"waits for ever: {barrier.lacking()}")
 
         if parts is not None:
             parts.wait(is_over, never)
             if not parts.clocks.learn(barrier.clock, lanes):
-                raise error_of(op, run, crowd.group, barrier.unsure())
+                raise error_of(op, run, active.group, barrier.unsure())
         elif not is_over():
             raise never()
         for copy in barrier.copies:
             copy.arrive()
         barrier.copies.clear()
 
-    return _of_crowds(op, act, by_first=False)
+    return _per_group(op, act, by_first=False)
 
 
 def copy_tile(op: Op, operands: list[int], results: list[int]) -> Step:
     lines, multicast = int(op.attributes["lines"]), bool(op.attributes["multicast"])
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
-        crowds = [crowd for crowd in crowds_of(op, run, mask) if crowd.has_first]
-        here = {crowd.group for crowd in crowds}
-        for crowd in crowds:
-            group = crowd.group
-            data = _tile(op, run, frame, operands, crowd, lines)
+        issuers = [active for active in active_lanes_of(op, run, mask) if active.has_first]
+        here = {active.group for active in issuers}
+        for active in issuers:
+            group = active.group
+            data = _tile(op, run, frame, operands, active, lines)
             first = group // run.cluster * run.cluster
             targets = range(first, first + run.cluster) if multicast else [group]
             if not set(targets) <= here:
                 raise error_of(op, run, group, f"is alone in its cluster at {op.name}")
-            number, offset = place_of(op, run, frame, operands[0], crowd)
-            at = offset + 4 * number_of(op, run, frame, operands[1], crowd)
+            number, offset = place_of(op, run, frame, operands[0], active)
+            at = offset + 4 * number_of(op, run, frame, operands[1], active)
             room = room_of(op, run, group, number)
             if at % PATTERN or at + len(data) > room.nbytes:
                 raise error_of(
                     op, run, group, f"copies {len(data)} bytes to byte {at} of {room.name}, of "
                     f"{room.nbytes}; a tile begins at a multiple of {PATTERN}",
                 )  # fmt: skip
-            key = _barrier_key(op, run, frame, operands[2:], crowd)
+            key = _barrier_key(op, run, frame, operands[2:], active)
             for target in targets:
-                _begin(op, run, room, crowd, target, at, data, (key[0], target, key[2]))
+                _begin(op, run, room, active, target, at, data, (key[0], target, key[2]))
 
     return step
 
 
 def _begin(
-    op: Op, run: Run, room: SharedBuffer, asking: Crowd, group: int, at: int, data: Array,
+    op: Op, run: Run, room: SharedBuffer, asking: ActiveLanes, group: int, at: int, data: Array,
     key: tuple[int, int, int],
 ) -> None:  # fmt: skip
     """Start the copy of a tile from a requesting workgroup to workgroup `group` of its cluster."""
@@ -217,13 +221,13 @@ def _begin(
 
 
 def _tile(
-    op: Op, run: Run, frame: Frame, operands: Sequence[int], crowd: Crowd, lines: int
+    op: Op, run: Run, frame: Frame, operands: Sequence[int], active: ActiveLanes, lines: int
 ) -> Array:
     """Read a tile from global memory; return its bytes in the swizzled order of shared memory."""
-    group = crowd.group
-    numbers = [number_of(op, run, frame, slot, crowd) for slot in operands[6:]]
+    group = active.group
+    numbers = [number_of(op, run, frame, slot, active) for slot in operands[6:]]
     length, height, planes, column, line, plane = numbers
-    number, offset = place_of(op, run, frame, operands[5], crowd)
+    number, offset = place_of(op, run, frame, operands[5], active)
     source = run.buffers[number]
     if offset % 16 or length % 8:
         raise error_of(
@@ -235,7 +239,7 @@ def _tile(
             op, run, group, f"copies a tile that begins at {tuple(numbers[3:])}: places go to "
             f"{_MOST_PLACES}, and those above are before the array",
         )  # fmt: skip
-    _check_map(op, run, frame, operands[4], crowd, (length, height, planes, lines))
+    _check_map(op, run, frame, operands[4], active, (length, height, planes, lines))
     at_line, at_column = line + np.arange(lines)[:, None], column + np.arange(COLUMNS)
     inside = (at_line < height) & (at_column < length) & (plane < planes)
     places = (plane * height + at_line) * length + at_column
@@ -250,17 +254,22 @@ def _tile(
 
 
 def _check_map(
-    op: Op, run: Run, frame: Frame, slot: int, crowd: Crowd, wanted: tuple[int, int, int, int]
+    op: Op,
+    run: Run,
+    frame: Frame,
+    slot: int,
+    active: ActiveLanes,
+    wanted: tuple[int, int, int, int],
 ) -> None:
     """Compare an emulated device's tensor map with the kernel's operands, unless it is all zero."""
-    number, offset = place_of(op, run, frame, slot, crowd)
-    at, lanes = np.array([offset]), np.array([crowd.first])
+    number, offset = place_of(op, run, frame, slot, active)
+    at, lanes = np.array([offset]), np.array([active.first])
     words = run.buffers[number].load(at, lanes, types.u64, 4, run.place(op.location))
-    given = tuple(int(word[0]) for word in words)
-    if any(given) and given != wanted:
+    encoded = tuple(int(word[0]) for word in words)
+    if any(encoded) and encoded != wanted:
         raise error_of(
-            op, run, crowd.group, f"has {wanted} as length, height and planes of an array and "
-            f"lines of a tile, and their tensor map says {given}",
+            op, run, active.group, f"has {wanted} as length, height and planes of an array and "
+            f"lines of a tile, and their tensor map says {encoded}",
         )  # fmt: skip
 
 
@@ -287,15 +296,15 @@ def cluster_barrier(op: Op, operands: list[int], results: list[int]) -> Step:
     memory = bool(op.attributes["memory"])
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
-        here = {crowd.group for crowd in crowds_of(op, run, mask)}
+        here = {active.group for active in active_lanes_of(op, run, mask)}
         for first in sorted({group // run.cluster * run.cluster for group in here}):
             missing = set(range(first, first + run.cluster)) - here
             if missing:
                 raise error_of(
                     op, run, min(missing), f"does not reach the {op.name} of its cluster"
                 )
-        for (_, group, _), made in run.tiles.barriers.items():
-            made.known_to_cluster |= group in here
+        for (_, group, _), barrier in run.tiles.barriers.items():
+            barrier.known_to_cluster |= group in here
         forget_accesses(run, mask, products_only=not memory)
 
     return step

@@ -67,7 +67,7 @@ def parse(text: str, name: str = "<text>") -> Kernel:
 
 
 def _tokens(text: str, name: str) -> list[_Token]:
-    found = []
+    tokens = []
     line, start, position = 1, 0, 0
     while position < len(text):
         match = _TOKEN.match(text, position)
@@ -76,12 +76,12 @@ def _tokens(text: str, name: str) -> list[_Token]:
             raise ParseError(f"{text[position]!r} begins nothing", name, line, column)
         kind = str(match.lastgroup)
         if kind not in ("space", "newline"):
-            found.append(_Token(kind, match.group(), line, column))
+            tokens.append(_Token(kind, match.group(), line, column))
         position = match.end()
         if kind == "newline":
             line, start = line + 1, position
-    found.append(_Token("end", "the end of the text", line, len(text) - start + 1))
-    return found
+    tokens.append(_Token("end", "the end of the text", line, len(text) - start + 1))
+    return tokens
 
 
 class _Parser:
@@ -214,11 +214,11 @@ class _Parser:
         block = self._block(arguments)
         function = Function(name, block, location, inline)
         if function.result_types != results:
-            given, wanted = (
+            yielded, wanted = (
                 ", ".join(type_.name for type_ in kinds)
                 for kinds in (function.result_types, results)
             )
-            raise self._error(f"the function {name} yields ({given}), not ({wanted})", begin)
+            raise self._error(f"the function {name} yields ({yielded}), not ({wanted})", begin)
         self._functions[name] = function
 
     def _location(self, begin: _Token) -> Location:
@@ -271,8 +271,8 @@ class _Parser:
         if token.kind == "word" and token.text in ("true", "false"):
             return token.text == "true"
         if token.kind == "number":
-            whole = re.fullmatch(r"-?\d+", token.text)
-            return self._digits(token) if whole else float(token.text)
+            is_integer = re.fullmatch(r"-?\d+", token.text)
+            return self._digits(token) if is_integer else float(token.text)
         raise self._error(f"expected a constant, found {token.text}", token)
 
     # --- ops

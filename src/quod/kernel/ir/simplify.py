@@ -22,8 +22,8 @@ def fold(
         return None
     definition = OPS[name]
     evaluate = definition.evaluate
-    known = operands[0].constant is not None
-    if known and evaluate is not None and all(each.constant is not None for each in operands):
+    is_constant = operands[0].constant is not None
+    if is_constant and evaluate is not None and all(each.constant is not None for each in operands):
         arrays = [np.array([value.constant], NUMPY_TYPES[value.type]) for value in operands]
         with np.errstate(all="ignore"):
             result = evaluate(*arrays)

@@ -159,10 +159,10 @@ class OpDefinition:
     def infer(self, operand_types: list[Type]) -> list[Type]:
         """Return the result types for operand types; TypeError names an operand of wrong type."""
         key = (self.name, tuple(operand_types))
-        found = _inferred.get(key)
-        if found is None:
-            found = _inferred[key] = self._infer(operand_types)
-        return found.copy()
+        result_types = _inferred.get(key)
+        if result_types is None:
+            result_types = _inferred[key] = self._infer(operand_types)
+        return result_types.copy()
 
     def _infer(self, operand_types: list[Type]) -> list[Type]:
         if len(operand_types) != len(self.operands):
@@ -170,23 +170,23 @@ class OpDefinition:
                 f"{self.name} takes {len(self.operands)} operands, not {len(operand_types)}"
             )
         bound: dict[str, Type] = {}
-        for position, (name, given) in enumerate(zip(self.operands, operand_types, strict=True)):
+        for position, (name, type_) in enumerate(zip(self.operands, operand_types, strict=True)):
             if name not in self.variables:
                 wanted = types.parse_type(name)
-                if wanted is not given:
+                if wanted is not type_:
                     raise TypeError(
-                        f"operand {position + 1} of {self.name} must be {wanted}, not {given}"
+                        f"operand {position + 1} of {self.name} must be {wanted}, not {type_}"
                     )
             elif name not in bound:
                 allowed = self.variables[name]
-                if given not in allowed:
+                if type_ not in allowed:
                     names = ", ".join(t.name for t in allowed)
                     raise TypeError(
-                        f"operand {position + 1} of {self.name} must be one of {names}, not {given}"
+                        f"operand {position + 1} of {self.name} must be one of {names}, not {type_}"
                     )
-                bound[name] = given
-            elif bound[name] is not given:
+                bound[name] = type_
+            elif bound[name] is not type_:
                 raise TypeError(
-                    f"operands of {self.name} must have one type, not {bound[name]} and {given}"
+                    f"operands of {self.name} must have one type, not {bound[name]} and {type_}"
                 )
         return [bound[name] if name in bound else types.parse_type(name) for name in self.results]

@@ -39,19 +39,21 @@ def _sizes(element: Type) -> Array:
     of = _E4M3 if element is e4m3 else _E5M2
     bits = np.arange(128)
     exponent, digits = bits >> of.digits, bits & ((1 << of.digits) - 1)
-    whole = np.where(exponent == 0, digits, digits | 1 << of.digits)
-    found: Array = np.ldexp(whole.astype(np.float32), np.maximum(exponent, 1) - of.bias - of.digits)
-    found[of.greatest + 1 :] = np.nan
+    significand = np.where(exponent == 0, digits, digits | 1 << of.digits)
+    sizes: Array = np.ldexp(
+        significand.astype(np.float32), np.maximum(exponent, 1) - of.bias - of.digits
+    )
+    sizes[of.greatest + 1 :] = np.nan
     if element is not e4m3:
-        found[of.greatest + 1] = np.inf
-    return found
+        sizes[of.greatest + 1] = np.inf
+    return sizes
 
 
 @functools.cache
 def _values(element: Type) -> Array:
     sizes = _sizes(element)
-    found: Array = np.concatenate([sizes, -sizes])
-    return found
+    values: Array = np.concatenate([sizes, -sizes])
+    return values
 
 
 def greatest(element: Type) -> float:
@@ -61,8 +63,8 @@ def greatest(element: Type) -> float:
 
 def values_of(element: Type, bits: Array) -> Array:
     """Decode an array of uint8 to f32."""
-    found: Array = _values(element)[bits]
-    return found
+    decoded: Array = _values(element)[bits]
+    return decoded
 
 
 def nearest(element: Type, numbers: Array) -> Array:
@@ -70,11 +72,11 @@ def nearest(element: Type, numbers: Array) -> Array:
     sizes = _sizes(element)[np.isfinite(_sizes(element))]
     middles = (sizes[1:] + sizes[:-1]) / np.float32(2)
     size = np.abs(numbers)
-    found = np.searchsorted(middles, size)
-    tied = (found < len(middles)) & (middles[np.minimum(found, len(middles) - 1)] == size)
-    found = found + (tied & (found % 2 == 1))
-    found = np.where(np.signbit(numbers), found | 0x80, found)
-    return np.where(np.isnan(numbers), NAN, found).astype(np.uint8)
+    codes = np.searchsorted(middles, size)
+    tied = (codes < len(middles)) & (middles[np.minimum(codes, len(middles) - 1)] == size)
+    codes = codes + (tied & (codes % 2 == 1))
+    codes = np.where(np.signbit(numbers), codes | 0x80, codes)
+    return np.where(np.isnan(numbers), NAN, codes).astype(np.uint8)
 
 
 def pack(element: Type, low: Array, high: Array) -> Array:
@@ -86,9 +88,9 @@ def pack(element: Type, low: Array, high: Array) -> Array:
 
 def unpack_e4m3(words: Array) -> Array:
     """Unpack the two e4m3 in the low half of each word to two f16 in a word; NaN is 0x7fff."""
-    found = np.zeros(len(words), np.uint32)
+    halves = np.zeros(len(words), np.uint32)
     for shift in map(np.uint32, (0, 8)):
         numbers = values_of(e4m3, (words >> shift).astype(np.uint8)).astype(np.float16)
         bits = np.where(np.isnan(numbers), np.uint16(0x7FFF), numbers.view(np.uint16))
-        found |= bits.astype(np.uint32) << (np.uint32(2) * shift)
-    return found
+        halves |= bits.astype(np.uint32) << (np.uint32(2) * shift)
+    return halves

@@ -18,9 +18,9 @@ def define(
     """Add a row; traits named by one capital letter are the types of that type variable."""
     operands, _, results = signature.partition("->")
     variables = {key: traits.pop(key) for key in [*traits] if len(key) == 1}
-    own = {
+    fields = {
         "name": name, "operands": tuple(operands.split()), "results": tuple(results.split()),
         "doc": doc, "variables": variables, "evaluate": evaluate, "group": group,
     }  # fmt: skip
     # Positional arguments are faster than keywords, and this runs at the start of each process.
-    OPS[name] = OpDefinition(*(_DEFAULTS | own | traits).values())
+    OPS[name] = OpDefinition(*(_DEFAULTS | fields | traits).values())

@@ -29,12 +29,12 @@ def _fail(op: Op, message: str) -> VerificationFailure:
 
 
 def _counts(op: Op, operands: int, results: int) -> None:
-    for what, wanted, found in (
+    for what, wanted, actual in (
         ("operands", operands, len(op.operands)),
         ("results", results, len(op.results)),
     ):
-        if wanted != found:
-            raise _fail(op, f"{op.name} has {wanted} {what}, not {found}")
+        if wanted != actual:
+            raise _fail(op, f"{op.name} has {wanted} {what}, not {actual}")
 
 
 def constant(op: Op) -> None:
@@ -69,8 +69,8 @@ def bitcast(op: Op) -> None:
 
 def _pointer(op: Op) -> PointerType:
     if not op.operands or not isinstance(op.operands[0].type, PointerType):
-        found = op.operands[0].type if op.operands else "nothing"
-        raise _fail(op, f"{op.name} needs a pointer, not {found}")
+        first_type = op.operands[0].type if op.operands else "nothing"
+        raise _fail(op, f"{op.name} needs a pointer, not {first_type}")
     return op.operands[0].type
 
 
@@ -78,8 +78,8 @@ def _place(op: Op) -> PointerType:
     """The pointer of an op whose first operands are a pointer and an index."""
     pointer = _pointer(op)
     if len(op.operands) < 2 or op.operands[1].type not in types.UNSIGNED:
-        found = op.operands[1].type if len(op.operands) > 1 else "nothing"
-        raise _fail(op, f"the index of {op.name} must be u32 or u64, not {found}")
+        index_type = op.operands[1].type if len(op.operands) > 1 else "nothing"
+        raise _fail(op, f"the index of {op.name} must be u32 or u64, not {index_type}")
     return pointer
 
 
@@ -215,9 +215,9 @@ def copy_async_wait(op: Op) -> None:
 
 
 def _expect(op: Op, wanted: Sequence[Type]) -> None:
-    given = types_of(op.operands)
-    if given != list(wanted):
-        raise _fail(op, f"{op.name} takes {names_of(wanted)}, not {names_of(given)}")
+    actual = types_of(op.operands)
+    if actual != list(wanted):
+        raise _fail(op, f"{op.name} takes {names_of(wanted)}, not {names_of(actual)}")
 
 
 _APART = range(0, 1 << 16, 256)
@@ -362,12 +362,12 @@ def call(op: Op) -> None:
     function = op.attributes.get("function")
     if not isinstance(function, Function):
         raise _fail(op, "call names no function")
-    for what, wanted, given in (
+    for what, wanted, actual in (
         ("takes", types_of(function.block.arguments), types_of(op.operands)),
         ("gives", function.result_types, types_of(op.results)),
     ):
-        if wanted != given:
-            raise _fail(op, f"{function.name} {what} {names_of(wanted)}, not {names_of(given)}")
+        if wanted != actual:
+            raise _fail(op, f"{function.name} {what} {names_of(wanted)}, not {names_of(actual)}")
 
 
 def _regions(op: Op, count: int) -> None:
@@ -375,10 +375,10 @@ def _regions(op: Op, count: int) -> None:
         raise _fail(op, f"{op.name} has {count} regions, not {len(op.regions)}")
 
 
-def _signature(op: Op, what: str, given: Sequence[Value], wanted: Sequence[Type]) -> None:
-    if types_of(given) != list(wanted):
+def _signature(op: Op, what: str, values: Sequence[Value], wanted: Sequence[Type]) -> None:
+    if types_of(values) != list(wanted):
         raise _fail(
-            op, f"{what} of {op.name} must be {names_of(wanted)}, not {names_of(types_of(given))}"
+            op, f"{what} of {op.name} must be {names_of(wanted)}, not {names_of(types_of(values))}"
         )
 
 
@@ -417,10 +417,10 @@ def checked_loop(op: Op) -> None:
 def _yields(op: Op, region: Block, wanted: Sequence[Type]) -> None:
     if not region.ops or region.ops[-1].name != "yield":
         raise _fail(op, f"a region of {op.name} ends without a yield")
-    given = types_of(region.yielded)
-    if given != list(wanted):
+    actual = types_of(region.yielded)
+    if actual != list(wanted):
         raise VerificationFailure(
-            f"a region of {op.name} must yield {names_of(wanted)}, not {names_of(given)}",
+            f"a region of {op.name} must yield {names_of(wanted)}, not {names_of(actual)}",
             region.ops[-1].location,
         )
 

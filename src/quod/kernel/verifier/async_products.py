@@ -50,7 +50,7 @@ def check_sums(kernel: Kernel) -> None:
     for block in blocks:
         _check_registers(block, {*kernel.block.arguments})
         _check_waits(block, uncommitted=False)
-        _check_begun(block, {*block.arguments}, begun=False)
+        _check_begun(block, {*block.arguments}, is_open=False)
 
 
 def _taken(op: Op) -> list[Value]:
@@ -70,32 +70,32 @@ def _check_given(function: Function, going: set[Value]) -> None:
         )
 
 
-def _check_registers(block: Block, own: set[Value]) -> None:
+def _check_registers(block: Block, round_values: set[Value]) -> None:
     """Raise VerificationFailure for a sum in a register that is not private to this round.
 
     A register from outside a loop holds what the previous round left in it, and a function's
-    argument is in a register of its caller. `own` are the values of this round.
+    argument is in a register of its caller. `round_values` are the values of this round.
     """
     for op in block.ops:
         for value in _taken(op):
-            if value not in own:
+            if value not in round_values:
                 raise VerificationFailure(
                     f"{op.name} takes sums of outside the loop or function, whose registers it "
                     "would change; let the loop carry them, or add them afterwards",
                     op.location,
                 )
-            made = value.op
-            if made is not None and _shares_register(made):
+            origin = value.op
+            if origin is not None and _shares_register(origin):
                 raise VerificationFailure(
-                    f"{op.name} takes a sum that {made.name} gives, which may be in the register "
+                    f"{op.name} takes a sum that {origin.name} gives, which may be in the register "
                     "of another value; add it afterwards",
                     op.location,
                 )
-        own.update(op.results)
+        round_values.update(op.results)
         of_round: set[Value] = set()
         for region in op.regions:
             if not op.definition.repeats:
-                _check_registers(region, {*own, *region.arguments})
+                _check_registers(region, {*round_values, *region.arguments})
                 continue
             # The part before a loop's check runs once more; it must not change the loop's results.
             if region is op.regions[-1]:
@@ -111,9 +111,9 @@ def _shares_register(op: Op) -> bool:
         return True
     if not op.definition.renames:
         return False
-    given, made = op.operands[0].type, op.results[0].type
+    source, target = op.operands[0].type, op.results[0].type
     # Integers of one width are in registers of one kind.
-    return given is made or (given.is_integer and made.is_integer)
+    return source is target or (source.is_integer and target.is_integer)
 
 
 def _check_waits(block: Block, *, uncommitted: bool) -> bool:
@@ -173,7 +173,7 @@ def _shape(op: Op) -> int:
     return 32 if element == "f32" else 8 if element in SHORT else 16
 
 
-def _check_begun(block: Block, later: set[Value], *, begun: bool) -> None:
+def _check_begun(block: Block, later: set[Value], *, is_open: bool) -> None:
     """Raise VerificationFailure for a product that takes registers set since the last `mma_begin`.
 
     `later` holds the values set since then and is updated; results of products are not in it, as
@@ -181,11 +181,11 @@ def _check_begun(block: Block, later: set[Value], *, begun: bool) -> None:
     """
     for op in block.ops:
         if op.name == "mma_begin":
-            begun = True
+            is_open = True
             later.clear()
         elif _begins(op):
             words = op.operands[:4] if op.name == "mma_rows" else ()
-            if not begun or later.intersection([*words, *_taken(op)]):
+            if not is_open or later.intersection([*words, *_taken(op)]):
                 raise VerificationFailure(
                     f"{op.name} takes registers that were set since the last k.mma_begin(); it "
                     "comes between",
@@ -195,11 +195,11 @@ def _check_begun(block: Block, later: set[Value], *, begun: bool) -> None:
             # Carried values are moved to the registers of the next round, so they count as set.
             inner = {*later, *op.carried}
             for region in op.regions:
-                _check_begun(region, inner, begun=begun)
+                _check_begun(region, inner, is_open=is_open)
             later.update(op.results)
         else:
             for region in op.regions:
-                _check_begun(region, {*later}, begun=begun)
+                _check_begun(region, {*later}, is_open=is_open)
             later.update(op.results)
 
 
@@ -217,8 +217,8 @@ def _under_way(products: list[Op], ops: list[Op]) -> dict[Value, int]:
         for op in ops:
             if op.definition.repeats:
                 last = op.regions[-1].yielded
-                for made, carried, result in zip(last, op.carried, op.results, strict=True):
-                    shape = going.get(made, going.get(carried))
+                for yielded, carried, result in zip(last, op.carried, op.results, strict=True):
+                    shape = going.get(yielded, going.get(carried))
                     if shape is not None:
                         going |= {carried: shape, result: shape}
     return going

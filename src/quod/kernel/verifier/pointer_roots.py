@@ -44,9 +44,9 @@ def _followed(
     while changed:
         changed = False
         for source, target in edges:
-            sources, known = roots.get(source), roots.setdefault(target, set())
-            if sources and not sources <= known:
-                known |= sources
+            sources, targets = roots.get(source), roots.setdefault(target, set())
+            if sources and not sources <= targets:
+                targets |= sources
                 changed = True
     return roots, [kernel.block, *(function.block for function in functions.values())]
 

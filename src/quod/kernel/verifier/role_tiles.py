@@ -92,15 +92,15 @@ def _check_mbarriers(kernel: Kernel, roles: Roles) -> None:
                 op.location,
             )
         others.append((op, lanes))
-    for array, found in arrivals.items():
-        made = counts.get(array)
-        come = sum(_arrivals(kernel, op, lanes) for op, lanes in found)
-        if made is not None and come != made.attributes["count"]:
+    for array, ops_and_lanes in arrivals.items():
+        init = counts.get(array)
+        come = sum(_arrivals(kernel, op, lanes) for op, lanes in ops_and_lanes)
+        if init is not None and come != init.attributes["count"]:
             raise VerificationFailure(
-                f"a phase of these mbarriers has {made.attributes['count']} arrivals, and {come} "
+                f"a phase of these mbarriers has {init.attributes['count']} arrivals, and {come} "
                 "come to it: one of each k.mbarrier_expect, and one of each subgroup that comes to "
                 "k.mbarrier_arrive",
-                made.location,
+                init.location,
             )
 
 
@@ -129,8 +129,8 @@ def _waits(op: Op) -> bool:
 def _check_registers(kernel: Kernel, roles: Roles) -> None:
     entry = at_entry(kernel.workgroup_size, kernel.resident)
     everyone = np.ones(kernel.workgroup_size, np.bool_)
-    given = np.full(kernel.workgroup_size, entry)
-    known = np.zeros(kernel.workgroup_size, np.bool_)
+    registers = np.full(kernel.workgroup_size, entry)
+    assigned = np.zeros(kernel.workgroup_size, np.bool_)
     waited = np.zeros(kernel.workgroup_size, np.bool_)
     last: Op | None = None
     for op in walk(kernel.block):
@@ -147,7 +147,7 @@ def _check_registers(kernel: Kernel, roles: Roles) -> None:
                 f"{roles.under[op].location.line}; a role says once, and always, how many it has",
                 op.location,
             )
-        if (known & lanes).any():
+        if (assigned & lanes).any():
             raise VerificationFailure(
                 "some instances are given registers twice; a role says once how many it has",
                 op.location,
@@ -158,12 +158,12 @@ def _check_registers(kernel: Kernel, roles: Roles) -> None:
                 "registers; a role says how many it has before it waits for anybody",
                 op.location,
             )
-        known |= lanes
-        given[lanes] = op.attributes["count"]
+        assigned |= lanes
+        registers[lanes] = op.attributes["count"]
         last = op
-    if last is not None and given.sum() > entry * kernel.workgroup_size:
+    if last is not None and registers.sum() > entry * kernel.workgroup_size:
         raise VerificationFailure(
-            f"instances have {int(given.sum())} registers in all, and a workgroup of "
+            f"instances have {int(registers.sum())} registers in all, and a workgroup of "
             f"{kernel.workgroup_size} begins with {entry} each, {entry * kernel.workgroup_size}",
             last.location,
         )

@@ -19,15 +19,15 @@ def check_maps(kernel: Kernel) -> None:
     """Raise VerificationFailure for a copy with a map from an argument without an acquire op."""
     roots, blocks = pointer_roots(kernel)
     ops = [op for block in blocks for op in walk(block)]
-    known: set[int] = set()
+    acquired: set[int] = set()
     for op in ops:
         if op.name == "tensor_map_acquire":
-            known |= roots.get(op.operands[0], set())
+            acquired |= roots.get(op.operands[0], set())
     for op in ops:
         if op.name != "copy_tile":
             continue
         maps = roots.get(op.operands[_MAP])
-        if not maps or not maps <= known:
+        if not maps or not maps <= acquired:
             raise VerificationFailure(
                 "the tensor map of copy_tile is not known: k.tensor_map_acquire makes it so, "
                 "before the first copy",

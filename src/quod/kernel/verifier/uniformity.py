@@ -86,7 +86,7 @@ class Uniformity:
         elif op.name == "call":
             inner = self.inside(op)
             pairs = zip(op.results, op.attributes["function"].block.yielded, strict=True)
-            self._mark([result for result, given in pairs if given in inner.varying])
+            self._mark([result for result, yielded in pairs if yielded in inner.varying])
         elif self._varies(op, definition):
             self._mark(op.results)
 
@@ -105,11 +105,11 @@ class Uniformity:
         return self._any(op.operands)
 
     def _loop(self, op: Op) -> None:
-        known = self.diverges(op)
-        if known:
+        diverges_at_entry = self.diverges(op)
+        if diverges_at_entry:
             self._mark((*op.regions[0].arguments, *op.results))
         self._repeat_until_stable(op.regions, op.carried, op.initial)
-        if not known and self.diverges(op):
+        if not diverges_at_entry and self.diverges(op):
             # Instances leave in different rounds, so the carried values differ.
             self._mark((*op.carried, *op.results))
             self._repeat_until_stable(op.regions, op.carried, op.initial)
@@ -131,8 +131,8 @@ class Uniformity:
 
 def uniformity_of(kernel: Kernel) -> Uniformity:
     """Return the varying values of a kernel, by the verifier's rules."""
-    found = Uniformity(
+    uniformity = Uniformity(
         (), trust_loads=False, one_subgroup=kernel.workgroup_size <= kernel.subgroup_size
     )
-    found.visit(kernel.block)
-    return found
+    uniformity.visit(kernel.block)
+    return uniformity

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from quod.kernel.builder.roles import Roles, check_meetings, has_roles, is_of_role
+from quod.kernel.builder.roles import Roles, check_named_barriers, has_roles, is_of_role
 from quod.kernel.errors import VerificationFailure, an
 from quod.kernel.ir import types
 from quod.kernel.ir.nodes import Block, Function, Kernel, Location, Op, walk
@@ -69,14 +69,14 @@ def verify(kernel: Kernel, machine: Machine | None = None) -> None:
     uniformity = uniformity_of(kernel)
     roles = Roles(kernel, uniformity) if has_roles(kernel) else None
     if roles is not None:
-        check_meetings(kernel, roles)
+        check_named_barriers(kernel, roles)
         check_roles(kernel, roles)
     _Together(roles).check(kernel.block, uniformity, None, None)
 
 
 def _check_calls(kernel: Kernel) -> None:
     """Raise VerificationFailure for a call to an unknown function, or for recursion."""
-    known = {id(function) for function in kernel.functions}
+    function_ids = {id(function) for function in kernel.functions}
     finished: set[int] = set()
 
     def visit(block: Block, callers: tuple[Function, ...]) -> None:
@@ -84,7 +84,7 @@ def _check_calls(kernel: Kernel) -> None:
             if op.name != "call":
                 continue
             function = op.attributes.get("function")
-            if not isinstance(function, Function) or id(function) not in known:
+            if not isinstance(function, Function) or id(function) not in function_ids:
                 name = getattr(function, "name", function)
                 raise VerificationFailure(f"{name} is no function of this kernel", op.location)
             if function in callers:
@@ -148,9 +148,9 @@ class _Scope:
             return
         for operand in op.operands:
             if operand not in self._visible:
-                made = f" (made on line {operand.op.location.line})" if operand.op else ""
+                line = f" (made on line {operand.op.location.line})" if operand.op else ""
                 raise VerificationFailure(
-                    f"{op.name} uses a value from another region or function{made}; carry it, give "
+                    f"{op.name} uses a value from another region or function{line}; carry it, give "
                     "it, or pass it as an argument",
                     op.location,
                 )
@@ -178,10 +178,10 @@ def _check_types(op: Op) -> None:
         results = definition.infer(op_types.types_of(op.operands))
     except TypeError as error:
         raise VerificationFailure(str(error), op.location) from None
-    found = op_types.types_of(op.results)
-    if found != results:
-        given, wanted = op_types.names_of(found), op_types.names_of(results)
-        raise VerificationFailure(f"{op.name} gives {wanted}, not {given}", op.location)
+    result_types = op_types.types_of(op.results)
+    if result_types != results:
+        result_names, wanted = op_types.names_of(result_types), op_types.names_of(results)
+        raise VerificationFailure(f"{op.name} gives {wanted}, not {result_names}", op.location)
 
 
 def _next_carry(op: Op, pending: Value | None) -> Value | None:
@@ -203,8 +203,8 @@ def _next_carry(op: Op, pending: Value | None) -> Value | None:
                 op.location,
             )
     if op.definition.effect == "carry":
-        made = [result for result in op.results if result.type is types.cc]
-        return made[0] if made else None
+        carries = [result for result in op.results if result.type is types.cc]
+        return carries[0] if carries else None
     if op.regions or op.definition.effect in ("control", "barrier"):
         return None
     return pending
