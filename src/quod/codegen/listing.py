@@ -27,7 +27,7 @@ def side_by_side(kernel: Kernel, machine: Machine) -> str:
         if where is not None and not text.endswith(":"):
             rows.setdefault(where, ([], []))[1].append(text.strip())
     table = ["| Python | IR | PTX |", "|---|---|---|"]
-    for location in sorted(rows, key=lambda one: (one.file, one.line)):
+    for location in sorted(rows, key=lambda key: (key.file, key.line)):
         source = linecache.getline(location.file, location.line).strip()
         cells = [_cell([source]), *map(_cell, rows[location])]
         table.append(f"| {' | '.join(cells)} |")

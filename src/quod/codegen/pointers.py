@@ -34,9 +34,9 @@ def pointer_uses(kernel: Kernel) -> PointerUses:
         for op in walk(block):
             access = op.definition.access
             if access not in (None, "load"):
-                found = roots.get(op.operands[0], set())
-                stored |= found
+                roots_of_pointer = roots.get(op.operands[0], set())
+                stored |= roots_of_pointer
                 if access == "atomic":
-                    atomic |= found
+                    atomic |= roots_of_pointer
     early = tuple(map(kernel.parameters.index, kernel.constant)) if waits(kernel) else None
     return PointerUses(tuple(sorted(stored)), tuple(sorted(atomic)), early)

@@ -22,7 +22,7 @@ from quod.device.emulated.device import EmulatedKernel
 from quod.device.export.device import ExportDevice
 from quod.device.memory.buffer import Buffer
 from quod.device.runtime.recording import Await, Copy, Fill, Launch, Mark, Recording, Step
-from quod.device.webgpu.binding import Place, plan_bindings
+from quod.device.webgpu.binding import PointerRange, plan_bindings
 from quod.errors import DeviceError
 from quod.formats.output import Content
 from quod.frozen import frozen
@@ -202,9 +202,9 @@ class _Graph:
             raise DeviceError("only what an export device has recorded can be exported")
         memory = [argument for argument in step.arguments if isinstance(argument, Buffer)]
         places = [
-            Place(place["buffer"], place["offset"], place["offset"] + place["bytes"])
+            PointerRange(place["buffer"], place["offset"], place["offset"] + place["bytes"])
             if buffer.nbytes
-            else Place(None, 0, 0)
+            else PointerRange(None, 0, 0)
             for buffer, place in ((buffer, self._place(buffer)) for buffer in memory)
         ]
         plan = plan_bindings(kernel.name, places, self.limits)

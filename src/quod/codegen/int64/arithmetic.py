@@ -180,46 +180,46 @@ class WideArithmetic(WideForms):
         n = self._amount(amount)
         if n.constant is None:
             return self.shift_by_value("shl", a, n)
-        by = int(n.constant)
-        if self.native and a.halves is None and by != HALF:
-            shifted = self.k.emit("shl", (self.whole(a), self._amount_like(a, by)))
+        count = int(n.constant)
+        if self.native and a.halves is None and count != HALF:
+            shifted = self.k.emit("shl", (self.whole(a), self._amount_like(a, count)))
             return Wide(a.type, native=shifted)
         low, high = self.halves(a)
-        if by == 0:
+        if count == 0:
             return a
-        if by >= HALF:
-            return Wide(a.type, (self.word(0), low << (by - HALF)))
-        return Wide(a.type, (low << by, (high << by) | (low >> (HALF - by))))
+        if count >= HALF:
+            return Wide(a.type, (self.word(0), low << (count - HALF)))
+        return Wide(a.type, (low << count, (high << count) | (low >> (HALF - count))))
 
     def shift_right(self, a: Wide, amount: Wide) -> Wide:
         n = self._amount(amount)
         if n.constant is None:
             return self.shift_by_value("shr", a, n)
-        by = int(n.constant)
-        if self.native and a.halves is None and by != HALF:
-            shifted = self.k.emit("shr", (self.whole(a), self._amount_like(a, by)))
+        count = int(n.constant)
+        if self.native and a.halves is None and count != HALF:
+            shifted = self.k.emit("shr", (self.whole(a), self._amount_like(a, count)))
             return Wide(a.type, native=shifted)
         low, high = self.halves(a)
-        if by == 0:
+        if count == 0:
             return a
-        top = self._shift_top(a.type, high, by % HALF) if by % HALF else high
-        if by >= HALF:
+        top = self._shift_top(a.type, high, count % HALF) if count % HALF else high
+        if count >= HALF:
             return Wide(a.type, (top, self._fill(a.type, high)))
-        return Wide(a.type, ((low >> by) | (high << (HALF - by)), top))
+        return Wide(a.type, ((low >> count) | (high << (HALF - count)), top))
 
     def _amount(self, amount: Wide) -> Value:
         """The amount of a shift, modulo 64."""
         return self.low(amount) & 63
 
-    def _amount_like(self, a: Wide, by: int) -> Value:
-        return self.k.constant(by, a.type)
+    def _amount_like(self, a: Wide, count: int) -> Value:
+        return self.k.constant(count, a.type)
 
-    def _shift_top(self, type_: Type, high: Value, by: int) -> Value:
+    def _shift_top(self, type_: Type, high: Value, count: int) -> Value:
         """Shift the upper half right, arithmetically for signed types."""
         k = self.k
         if type_ is types.u64:
-            return high >> by
-        return k.bitcast(k.bitcast(high, types.i32) >> by, types.u32)
+            return high >> count
+        return k.bitcast(k.bitcast(high, types.i32) >> count, types.u32)
 
     def _fill(self, type_: Type, high: Value) -> Value:
         return self.word(0) if type_ is types.u64 else self._shift_top(type_, high, 31)
@@ -232,14 +232,14 @@ class WideArithmetic(WideForms):
             return Wide(a.type, native=k.emit(name, (self.whole(a), amount)))
         low, high = self.halves(a)
         within, is_far, is_none = n & 31, n >= HALF, (n & 31) == 0
-        rest = (HALF - within) & 31
+        complement = (HALF - within) & 31
         if name == "shl":
-            passed = k.select(is_none, 0, low >> rest)
+            passed = k.select(is_none, 0, low >> complement)
             moved = low << within
             far = (self.word(0), moved)
             near = (moved, (high << within) | passed)
         else:
-            passed = k.select(is_none, 0, high << rest)
+            passed = k.select(is_none, 0, high << complement)
             if a.type is types.u64:
                 moved = high >> within
             else:

@@ -55,7 +55,7 @@ def _from_float(wide: WideArithmetic, number: Value, target: Type) -> Wide:
     bits = k.bitcast(number, types.u32)
     exponent = (bits >> 23) & 0xFF
     mantissa = Wide(types.u64, ((bits & 0x7FFFFF) | 0x800000, wide.word(0)))
-    one, zero = wide.constant(1, types.u64), wide.constant(0, types.u64)
+    unit, zero = wide.constant(1, types.u64), wide.constant(0, types.u64)
     # The value is mantissa * 2**(exponent - 150).
     left = wide.shift_by_value("shl", mantissa, (exponent - 150) & 63)
     right = wide.shift_by_value("shr", mantissa, (150 - exponent) & 63)
@@ -64,11 +64,11 @@ def _from_float(wide: WideArithmetic, number: Value, target: Type) -> Wide:
     negative = (bits >> 31) != 0
     is_nan = number != number
     if target is types.u64:
-        size = wide.select_wide(exponent >= 127 + 64, wide.subtract(zero, one), size)
+        size = wide.select_wide(exponent >= 127 + 64, wide.subtract(zero, unit), size)
         return wide.select_wide(negative | is_nan, zero, size)
     least = wide.constant(1 << 63, types.u64)
     too_large = exponent >= 127 + 63
-    size = wide.select_wide(too_large, wide.subtract(least, one), size)
+    size = wide.select_wide(too_large, wide.subtract(least, unit), size)
     signed = wide.select_wide(negative, wide.subtract(zero, size), size)
     signed = wide.select_wide(too_large & negative, least, signed)
     signed = wide.select_wide(is_nan, zero, signed)

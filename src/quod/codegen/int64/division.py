@@ -15,16 +15,18 @@ def divide(wide: WideArithmetic, name: str, a: Wide, b: Wide) -> Wide:
     """The quotient or remainder (``div``, ``rem``); signed division rounds down."""
     if a.type is types.u64:
         return _divide_sizes(wide, name, a, b)
-    sizes = [Wide(types.u64, wide.halves(wide.absolute(one))) for one in (a, b)]
-    rest = Wide(types.i64, wide.halves(_divide_sizes(wide, "rem", *sizes)))
+    sizes = [Wide(types.u64, wide.halves(wide.absolute(number))) for number in (a, b)]
+    remainder = Wide(types.i64, wide.halves(_divide_sizes(wide, "rem", *sizes)))
     zero, minus = wide.constant(0, types.i64), wide.constant(-1, types.i64)
     differ = (wide.halves(a)[1] ^ wide.halves(b)[1]) >> 31 != 0
-    inexact = wide.compare("ne", rest, zero)
+    inexact = wide.compare("ne", remainder, zero)
     by_zero = wide.compare("eq", b, zero)
     if name == "rem":
-        rest = wide.select_wide(wide.is_negative(a), wide.negate(rest), rest)
+        remainder = wide.select_wide(wide.is_negative(a), wide.negate(remainder), remainder)
         return wide.select_wide(
-            differ & inexact & ~by_zero, wide.add(rest, b), wide.select_wide(by_zero, a, rest)
+            differ & inexact & ~by_zero,
+            wide.add(remainder, b),
+            wide.select_wide(by_zero, a, remainder),
         )
     size = Wide(types.i64, wide.halves(_divide_sizes(wide, "div", *sizes)))
     down = wide.select_wide(inexact, wide.subtract(minus, size), wide.negate(size))
@@ -45,18 +47,18 @@ def _divide_body(
     divisor = Wide(types.u64, b)
     zero = (halved.word(0), halved.word(0))
     with k.range(0, 64, carry=(a, zero)) as loop:
-        quotient, rest = (Wide(types.u64, pair) for pair in loop.carried)
-        out = halved.halves(rest)[1] >> 31
+        quotient, partial = (Wide(types.u64, pair) for pair in loop.carried)
+        out = halved.halves(partial)[1] >> 31
         low, high = halved.halves(quotient)
-        one = halved.constant(1, types.u64)
-        moved = halved.shift_left(rest, one)
+        unit = halved.constant(1, types.u64)
+        moved = halved.shift_left(partial, unit)
         below, above = halved.halves(moved)
         moved = Wide(types.u64, (below | (high >> 31), above))
         fits = (out != 0) | ~halved.compare("lt", moved, divisor)
-        rest = halved.select_wide(fits, halved.subtract(moved, divisor), moved)
-        low, high = halved.halves(halved.shift_left(quotient, one))
+        partial = halved.select_wide(fits, halved.subtract(moved, divisor), moved)
+        low, high = halved.halves(halved.shift_left(quotient, unit))
         low = low | k.cast(fits, types.u32)
-        loop.next(((low, high), halved.halves(rest)))
+        loop.next(((low, high), halved.halves(partial)))
     quotient_halves, rest_halves = loop.results
     chosen: tuple[Value, Value] = rest_halves if remainder else quotient_halves
     return chosen

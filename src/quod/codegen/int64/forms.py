@@ -104,12 +104,14 @@ class WideForms:
     def halves(self, number: Wide) -> tuple[Value, Value]:
         """The low and the high 32 bits of a wide number."""
         if number.halves is None:
-            whole = number.native
-            assert whole is not None
-            if whole.type is types.i64:
-                whole = self.k.bitcast(whole, types.u64)
-            low = self.k.cast(whole, types.u32)
-            high = self.k.cast(self.k.emit("shr", (whole, self.whole_constant(HALF))), types.u32)
+            number_bits = number.native
+            assert number_bits is not None
+            if number_bits.type is types.i64:
+                number_bits = self.k.bitcast(number_bits, types.u64)
+            low = self.k.cast(number_bits, types.u32)
+            high = self.k.cast(
+                self.k.emit("shr", (number_bits, self.whole_constant(HALF))), types.u32
+            )
             return low, high
         return number.halves
 

@@ -16,20 +16,22 @@ from quod.kernel.ir.value import Value
 
 def compute(wide: WideArithmetic, op: Op, operands: Sequence[object]) -> list[Number]:
     """Compute the results of an op on numbers that may be wide."""
-    given = [one if isinstance(one, (Value, Wide)) else _not_a_number(op) for one in operands]
+    numbers_in = [
+        operand if isinstance(operand, (Value, Wide)) else _not_a_number(op) for operand in operands
+    ]
     wide_result = any(result.type in (types.u64, types.i64) for result in op.results)
     for value in (*op.results, *op.operands):
         if value.type is types.f64:
             raise wide.no_double()
     rule = RULES.get(op.name)
     if rule is not None:
-        return rule(wide, op, given)
-    words = [one for one in given if isinstance(one, Value)]
-    if not wide_result and len(words) == len(given):
+        return rule(wide, op, numbers_in)
+    words = [number for number in numbers_in if isinstance(number, Value)]
+    if not wide_result and len(words) == len(numbers_in):
         return [*wide.k.emit_many(op.name, words)]
-    numbers = [one for one in given if isinstance(one, Wide)]
+    numbers = [number for number in numbers_in if isinstance(number, Wide)]
     compute_pair = PAIRS.get(op.name)
-    if compute_pair is None or len(numbers) != len(given):
+    if compute_pair is None or len(numbers) != len(numbers_in):
         raise KernelError(f"{op.location}: WGSL has no {op.name} of 64-bit numbers")
     return [compute_pair(wide, *numbers)]
 
@@ -38,22 +40,22 @@ def _not_a_number(op: Op) -> Wide:
     raise KernelError(f"{op.location}: WGSL has no {op.name} of pointers")
 
 
-def _constant(wide: WideArithmetic, op: Op, given: Sequence[Number]) -> list[Number]:
+def _constant(wide: WideArithmetic, op: Op, operands: Sequence[Number]) -> list[Number]:
     number, type_ = op.attributes["value"], op.results[0].type
     constant = wide.constant if type_ in (types.u64, types.i64) else wide.k.constant
     return [constant(number, type_)]
 
 
-def _conversion(wide: WideArithmetic, op: Op, given: Sequence[Number]) -> list[Number]:
-    return [convert(wide, given[0], op.operands[0].type, op.attributes["type"])]
+def _conversion(wide: WideArithmetic, op: Op, operands: Sequence[Number]) -> list[Number]:
+    return [convert(wide, operands[0], op.operands[0].type, op.attributes["type"])]
 
 
-def _same_bits(wide: WideArithmetic, op: Op, given: Sequence[Number]) -> list[Number]:
-    return [bitcast(wide, given[0], op.attributes["type"])]
+def _same_bits(wide: WideArithmetic, op: Op, operands: Sequence[Number]) -> list[Number]:
+    return [bitcast(wide, operands[0], op.attributes["type"])]
 
 
-def _choice(wide: WideArithmetic, op: Op, given: Sequence[Number]) -> list[Number]:
-    condition, a, b = given
+def _choice(wide: WideArithmetic, op: Op, operands: Sequence[Number]) -> list[Number]:
+    condition, a, b = operands
     assert isinstance(condition, Value)
     if isinstance(a, Value) and isinstance(b, Value):
         return [wide.k.emit(op.name, (condition, a, b))]
@@ -64,8 +66,8 @@ def _carry(*, subtract: bool = False, high: bool = False) -> Rule:
     """Make the rule of an addition or subtraction with carry, or of a product's half if the op has
     factors."""
 
-    def rule(wide: WideArithmetic, op: Op, given: Sequence[Number]) -> list[Number]:
-        *operands, last = given
+    def rule(wide: WideArithmetic, op: Op, numbers: Sequence[Number]) -> list[Number]:
+        *operands, last = numbers
         carry: Value | None = None
         if op.operands[-1].type is types.cc:
             assert isinstance(last, Value)
@@ -88,17 +90,17 @@ def _product_half(wide: WideArithmetic, a: Number, b: Number, *, high: bool) -> 
     return wide.multiply_high(a, b) if high else wide.multiply(a, b)
 
 
-def _high_half(wide: WideArithmetic, op: Op, given: Sequence[Number]) -> list[Number]:
-    return [_product_half(wide, given[0], given[1], high=True)]
+def _high_half(wide: WideArithmetic, op: Op, operands: Sequence[Number]) -> list[Number]:
+    return [_product_half(wide, operands[0], operands[1], high=True)]
 
 
-def _full_product(wide: WideArithmetic, op: Op, given: Sequence[Number]) -> list[Number]:
-    return [wide.multiply_words(given[0], given[1])]
+def _full_product(wide: WideArithmetic, op: Op, operands: Sequence[Number]) -> list[Number]:
+    return [wide.multiply_words(operands[0], operands[1])]
 
 
 def _madd52(*, high: bool) -> Rule:
-    def rule(wide: WideArithmetic, op: Op, given: Sequence[Number]) -> list[Number]:
-        c, a, b = given
+    def rule(wide: WideArithmetic, op: Op, operands: Sequence[Number]) -> list[Number]:
+        c, a, b = operands
         assert isinstance(a, Wide)
         assert isinstance(b, Wide)
         assert isinstance(c, Wide)
@@ -108,8 +110,8 @@ def _madd52(*, high: bool) -> Rule:
         if not high:
             return [wide.add(c, wide.bitwise("and", low, mask))]
         top = wide.shift_left(wide.multiply_high(a, b), wide.constant(12, types.u64))
-        rest = wide.shift_right(low, wide.constant(52, types.u64))
-        return [wide.add(c, wide.bitwise("or", top, rest))]
+        shifted = wide.shift_right(low, wide.constant(52, types.u64))
+        return [wide.add(c, wide.bitwise("or", top, shifted))]
 
     return rule
 

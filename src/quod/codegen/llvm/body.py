@@ -158,9 +158,9 @@ class BodyEmitter:
         return self.names[value]
 
     def _splat(self, value: Value) -> str:
-        for known in reversed(self._vectors):
-            if value in known:
-                return known[value]
+        for splats in reversed(self._vectors):
+            if value in splats:
+                return splats[value]
         name = self.splat_text(self.names[value], scalar_name(value.type))
         self._vectors[-1][value] = name
         return name
@@ -201,10 +201,12 @@ class BodyEmitter:
         varying = tuple(self.is_varying(operand) for operand in op.operands)
         masked = self.mask is not None and self.module.needs_mask(function)
         name = self.module.function(function, varying, masked)
-        own = [self.type_of(operand) for operand in op.operands]
-        passed = self.module.passed([*self.module.mask_type(masked), *own])
+        operand_types = [self.type_of(operand) for operand in op.operands]
+        passed = self.module.passed([*self.module.mask_type(masked), *operand_types])
         values = [] if self.mask is None or not masked else [self.mask]
-        for operand, type_, wide in zip(op.operands, own, passed[len(values) :], strict=True):
+        for operand, type_, wide in zip(
+            op.operands, operand_types, passed[len(values) :], strict=True
+        ):
             value = self.get(operand)
             values.append(value if wide == type_ else self.fresh(f"zext {type_} {value} to {wide}"))
         arguments = ", ".join(map(" ".join, zip(passed, values, strict=True)))
@@ -217,9 +219,9 @@ class BodyEmitter:
         elif len(op.results) == 1:
             self.names[op.results[0]] = self.fresh(call)
         else:
-            whole = self.fresh(call)
+            returned = self.fresh(call)
             for index, (result, wide) in enumerate(zip(op.results, inner, strict=True)):
-                value = self.fresh(f"extractvalue {return_type} {whole}, {index}")
+                value = self.fresh(f"extractvalue {return_type} {returned}, {index}")
                 own_type = self.type_of(result)
                 self.names[result] = (
                     value if wide == own_type else self.fresh(f"trunc {wide} {value} to {own_type}")
@@ -245,13 +247,13 @@ class BodyEmitter:
         if len(results) == 1:
             self.line(f"ret {self.type_of(results[0])} {operands[0]}")
             return
-        whole, kind = "poison", self.return_type(results)
+        aggregate, kind = "poison", self.return_type(results)
         parts = zip(results, operands, self.types_of(results), strict=True)
         for index, (result, operand, wide) in enumerate(parts):
             if wide != self.type_of(result):
                 operand = self.fresh(f"zext {self.type_of(result)} {operand} to i64")
-            whole = self.fresh(f"insertvalue {kind} {whole}, {wide} {operand}, {index}")
-        self.line(f"ret {kind} {whole}")
+            aggregate = self.fresh(f"insertvalue {kind} {aggregate}, {wide} {operand}, {index}")
+        self.line(f"ret {kind} {aggregate}")
 
 
 Rule = Callable[[BodyEmitter, Op], None]

@@ -153,7 +153,7 @@ def _emit_for(body: BodyEmitter, op: Op) -> None:
         for value, argument in zip((start, *op.operands[3:]), region.arguments, strict=True)
     ]
     bound = body.get(stop, varying=divergent)
-    by = body.get(step, varying=divergent)
+    increment = body.get(step, varying=divergent)
     outer = body.mask
     code = "slt" if index.type.kind == "signed" else "ult"
     behind = None
@@ -178,7 +178,7 @@ def _emit_for(body: BodyEmitter, op: Op) -> None:
     body.line(f"br i1 {running}, label %{inside}, label %{leave}")
     body.start(inside)
     following = _following(body, carried, region, now)
-    advanced = body.fresh(f"add {kind} {body.names[index]}, {by}")
+    advanced = body.fresh(f"add {kind} {body.names[index]}, {increment}")
     phis.close([advanced, *following], body.label)
     if active is not None:
         first = outer or "splat (i1 true)"

@@ -54,9 +54,9 @@ def _late(names: Sequence[str]) -> Iterator[tuple[str, bool]]:
     taken = 0
     for name in names:
         mask = _MASK.fullmatch(name)
-        own = -(-int(mask[1]) // 64) if mask else 1 if _NUMBER.fullmatch(name) else 0
-        taken += own
-        yield name, bool(own) and taken > _CALLER_SAVED
+        registers = -(-int(mask[1]) // 64) if mask else 1 if _NUMBER.fullmatch(name) else 0
+        taken += registers
+        yield name, bool(registers) and taken > _CALLER_SAVED
 
 
 class ModuleEmitter:
@@ -133,13 +133,13 @@ class ModuleEmitter:
             uniformity.visit(function.block)
         body = BodyEmitter(self, RULES, uniformity)
         body.strides.carry(arguments)
-        own = [body.type_of(argument) for argument in arguments]
-        passed, names = self.passed([*self.mask_type(masked), *own]), []
+        argument_types = [body.type_of(argument) for argument in arguments]
+        passed, names = self.passed([*self.mask_type(masked), *argument_types]), []
         if masked:
             body.mask = "%mask"
             names.append(body.mask)
         for index, (argument, type_, wide) in enumerate(
-            zip(arguments, own, passed[len(names) :], strict=True)
+            zip(arguments, argument_types, passed[len(names) :], strict=True)
         ):
             body.names[argument] = f"%a{index}"
             names.append(body.names[argument] if wide == type_ else f"%w{index}")

@@ -58,17 +58,17 @@ def _made_of_lane0(body: BodyEmitter, value: Value) -> str:
     op = value.op
     if op is not None and op.name == "local_id":
         return "0"
-    own = [body.first_lanes[operand] for operand in _operands(body, value)]
-    if op is None or not own:
+    lane0_operands = [body.first_lanes[operand] for operand in _operands(body, value)]
+    if op is None or not lane0_operands:
         return body.fresh(f"extractelement {body.type_of(value)} {body.get(value)}, i64 0")
     if op.name == "convert":
-        return _wide_of_lane0(body, op.operands[0], own[0])
+        return _wide_of_lane0(body, op.operands[0], lane0_operands[0])
     kind = scalar_name(value.type)
     if op.name == "shl":
         amount = op.operands[1].constant
         assert isinstance(amount, int)
-        own.append(str(amount % value.type.bits))
-    return body.fresh(f"{op.name} {kind} {own[0]}, {own[1]}")
+        lane0_operands.append(str(amount % value.type.bits))
+    return body.fresh(f"{op.name} {kind} {lane0_operands[0]}, {lane0_operands[1]}")
 
 
 def _all(op: Op) -> Sequence[Value]:

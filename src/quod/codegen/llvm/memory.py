@@ -248,7 +248,7 @@ def _load_rows(body: BodyEmitter, op: Op, element: Type) -> None:
 
 def _transposed_rows(body: BodyEmitter, addresses: list[str], count: int, name: str) -> list[str]:
     """Emit loads of `count` words from each of eight addresses; returns one vector per word."""
-    full, found = f"<8 x {name}>", []
+    full, vectors = f"<8 x {name}>", []
     for start, size in _chunks(count):
         rows = []
         for address in addresses:
@@ -256,12 +256,12 @@ def _transposed_rows(body: BodyEmitter, addresses: list[str], count: int, name: 
             kind = f"<{size} x {name}>"
             rows.append(body.fresh(f"load {kind}, ptr {place}, align 4"))
         if size == 4:
-            found += _transpose_4(body, full, f"<4 x {name}>", rows)
+            vectors += _transpose_4(body, full, f"<4 x {name}>", rows)
         elif size == 2:
-            found += _transpose_2(body, full, f"<2 x {name}>", rows)
+            vectors += _transpose_2(body, full, f"<2 x {name}>", rows)
         else:
-            found.append(_join(body, f"<1 x {name}>", rows))
-    return found
+            vectors.append(_join(body, f"<1 x {name}>", rows))
+    return vectors
 
 
 def _join(body: BodyEmitter, kind: str, parts: list[str]) -> str:
@@ -361,11 +361,11 @@ def _store_rows(body: BodyEmitter, pointer: Value, index: Value, values: list[Va
 def _pairs(body: BodyEmitter, halves: list[str]) -> list[str]:
     """Combine pairs of vectors of 32-bit integers to vectors of 64-bit words."""
     wide = [body.fresh(f"zext <8 x i32> {half} to <8 x i64>") for half in halves]
-    found = []
+    words = []
     for low, high in zip(wide[::2], wide[1::2], strict=True):
         upper = body.fresh(f"shl <8 x i64> {high}, splat (i64 32)")
-        found.append(body.fresh(f"or <8 x i64> {low}, {upper}"))
-    return found
+        words.append(body.fresh(f"or <8 x i64> {low}, {upper}"))
+    return words
 
 
 def _rows_of_4(body: BodyEmitter, full: str, words: list[str]) -> list[str]:

@@ -63,13 +63,13 @@ def _shift(instruction: dict[str, str]) -> Rule:
         if amount.constant is not None:
             count = constant_text(int(amount.constant) & (amount.type.bits - 1), amount.type)
             scalar = f"i{amount.type.bits}"
-            by = f"splat ({scalar} {count})" if varying and body.lanes > 1 else count
+            masked_amount = f"splat ({scalar} {count})" if varying and body.lanes > 1 else count
         else:
             bound = str(amount.type.bits - 1)
             if varying and body.lanes > 1:
                 bound = f"splat (i{amount.type.bits} {bound})"
-            by = body.fresh(f"and {kind} {body.get(amount, varying=varying)}, {bound}")
-        text = f"{instruction[_kind(op)]} {kind} {body.get(a, varying=varying)}, {by}"
+            masked_amount = body.fresh(f"and {kind} {body.get(amount, varying=varying)}, {bound}")
+        text = f"{instruction[_kind(op)]} {kind} {body.get(a, varying=varying)}, {masked_amount}"
         body.names[result] = body.fresh(text)
 
     return rule
@@ -124,11 +124,11 @@ def _division(text: str) -> Rule:
         vector = kind.startswith("<")
         scalar = f"i{result.type.bits}"
         zero = "zeroinitializer" if vector else "0"
-        one = f"splat ({scalar} 1)" if vector else "1"
+        unit = f"splat ({scalar} 1)" if vector else "1"
         ones = f"splat ({scalar} -1)" if vector else "-1"
         boolean = body.vector("i1") if vector else "i1"
         is_zero = body.fresh(f"icmp eq {kind} {b}, {zero}")
-        safe = body.fresh(f"select {boolean} {is_zero}, {kind} {one}, {kind} {b}")
+        safe = body.fresh(f"select {boolean} {is_zero}, {kind} {unit}, {kind} {b}")
         quotient = body.fresh(f"{text} {kind} {a}, {safe}")
         otherwise = ones if text == "udiv" else a
         chosen = f"select {boolean} {is_zero}, {kind} {otherwise}, {kind} {quotient}"
@@ -160,18 +160,18 @@ def _signed_division(quotient: bool) -> Rule:
         beyond = body.fresh(f"and {boolean} {least}, {is_minus}")
         unsafe = body.fresh(f"or {boolean} {is_zero}, {beyond}")
         safe = body.fresh(f"select {boolean} {unsafe}, {kind} {number(1)}, {kind} {b}")
-        rest = body.fresh(f"srem {kind} {a}, {safe}")
-        differ = body.fresh(f"xor {kind} {rest}, {safe}")
+        remainder = body.fresh(f"srem {kind} {a}, {safe}")
+        differ = body.fresh(f"xor {kind} {remainder}, {safe}")
         negative = body.fresh(f"icmp slt {kind} {differ}, {number(0)}")
-        inexact = body.fresh(f"icmp ne {kind} {rest}, {number(0)}")
+        inexact = body.fresh(f"icmp ne {kind} {remainder}, {number(0)}")
         down = body.fresh(f"and {boolean} {inexact}, {negative}")
         if quotient:
-            found = body.fresh(f"sdiv {kind} {a}, {safe}")
-            by, otherwise = body.fresh(f"sext {boolean} {down} to {kind}"), number(-1)
+            rounded = body.fresh(f"sdiv {kind} {a}, {safe}")
+            correction, otherwise = body.fresh(f"sext {boolean} {down} to {kind}"), number(-1)
         else:
-            found, otherwise = rest, a
-            by = body.fresh(f"select {boolean} {down}, {kind} {safe}, {kind} {number(0)}")
-        floored = body.fresh(f"add {kind} {found}, {by}")
+            rounded, otherwise = remainder, a
+            correction = body.fresh(f"select {boolean} {down}, {kind} {safe}, {kind} {number(0)}")
+        floored = body.fresh(f"add {kind} {rounded}, {correction}")
         chosen = f"select {boolean} {is_zero}, {kind} {otherwise}, {kind} {floored}"
         body.names[result] = body.fresh(chosen)
 
@@ -203,10 +203,10 @@ def _reciprocal(body: BodyEmitter, op: Op) -> None:
 def _one_by(body: BodyEmitter, op: Op, value: str) -> str:
     (result,) = op.results
     kind = body.type_of(result)
-    one = constant_text(1.0, result.type)
+    numerator = constant_text(1.0, result.type)
     if kind.startswith("<"):
-        one = f"splat (float {one})"
-    return body.fresh(f"fdiv {kind} {one}, {value}")
+        numerator = f"splat (float {numerator})"
+    return body.fresh(f"fdiv {kind} {numerator}, {value}")
 
 
 def _wide_product(body: BodyEmitter, a: str, b: str, bits: int, vector: bool, shift: int) -> str:
@@ -215,8 +215,8 @@ def _wide_product(body: BodyEmitter, a: str, b: str, bits: int, vector: bool, sh
     wide = body.vector(f"i{2 * bits}") if vector else f"i{2 * bits}"
     x, y = (body.fresh(f"zext {narrow} {value} to {wide}") for value in (a, b))
     product = body.fresh(f"mul nuw {wide} {x}, {y}")
-    by = f"splat (i{2 * bits} {shift})" if vector else str(shift)
-    high = body.fresh(f"lshr {wide} {product}, {by}")
+    amount = f"splat (i{2 * bits} {shift})" if vector else str(shift)
+    high = body.fresh(f"lshr {wide} {product}, {amount}")
     return body.fresh(f"trunc {wide} {high} to {narrow}")
 
 
@@ -283,10 +283,10 @@ def _carry(operation: str, *, multiply: str = "", carry_in: bool, carry_out: boo
                 a = _wide_product(body, a, b, bits, vector, bits)
         else:
             a, *operands = operands
-        b, *rest = operands
+        b, *addends = operands
         total, overflow = _overflow(body, operation, kind, boolean, a, b)
         if carry_in:
-            extended = body.fresh(f"zext {boolean} {rest[0]} to {kind}")
+            extended = body.fresh(f"zext {boolean} {addends[0]} to {kind}")
             total, second = _overflow(body, operation, kind, boolean, total, extended)
             overflow = body.fresh(f"or {boolean} {overflow}, {second}")
         body.names[op.results[0]] = total
@@ -352,8 +352,8 @@ def _unpack_f16(high: bool) -> Rule:
         (result,), (word,) = op.results, op.operands
         kind, text = body.type_of(word), body.get(word)
         if high:
-            by = "splat (i32 16)" if kind.startswith("<") else "16"
-            text = body.fresh(f"lshr {kind} {text}, {by}")
+            amount = "splat (i32 16)" if kind.startswith("<") else "16"
+            text = body.fresh(f"lshr {kind} {text}, {amount}")
         narrow, half = kind.replace("i32", "i16"), kind.replace("i32", "half")
         bits = body.fresh(f"trunc {kind} {text} to {narrow}")
         number = body.fresh(f"bitcast {narrow} {bits} to {half}")

@@ -12,11 +12,11 @@ T = TypeVar("T")
 
 def settled(
     value: Value,
-    found: MutableMapping[Value, T],
+    results: MutableMapping[Value, T],
     needs: Callable[[Value], Sequence[Value]],
     find: Callable[[Value], T],
 ) -> T:
-    """Return `find(value)`, which may look up in `found` the results for `needs(value)`.
+    """Return `find(value)`, which may look up in `results` the results for `needs(value)`.
 
     Iterative, as chains of values may be arbitrarily long. Each value is evaluated once, in the
     order of a recursive evaluation.
@@ -24,11 +24,13 @@ def settled(
     pending = [value]
     while pending:
         last = pending[-1]
-        missing = [] if last in found else [other for other in needs(last) if other not in found]
+        missing = (
+            [] if last in results else [other for other in needs(last) if other not in results]
+        )
         if missing:
             pending += reversed(missing)
         else:
             pending.pop()
-            if last not in found:
-                found[last] = find(last)
-    return found[value]
+            if last not in results:
+                results[last] = find(last)
+    return results[value]

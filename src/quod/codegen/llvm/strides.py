@@ -56,10 +56,10 @@ class LaneStrides:
         """Return whether an op widens a varying value that may have overflowed in some lanes."""
         if op.name != "convert":
             return False
-        (given,) = op.operands
-        is_number = given.op is not None and given.op.name == "local_id"
-        is_wider = op.results[0].type.bits > given.type.bits
-        return is_wider and self._uniformity.is_varying(given) and not is_number
+        (operand,) = op.operands
+        is_number = operand.op is not None and operand.op.name == "local_id"
+        is_wider = op.results[0].type.bits > operand.type.bits
+        return is_wider and self._uniformity.is_varying(operand) and not is_number
 
     def _operands(self, value: Value) -> tuple[Value, ...]:
         """The operands that determine a value's stride."""
@@ -76,9 +76,9 @@ class LaneStrides:
         if op is None or rule is None:
             return None
         strides = [self._known[operand] for operand in op.operands]
-        known = [stride for stride in strides if stride is not None]
-        found = rule(op, known) if len(known) == len(strides) else None
-        return None if found is None else _as_number(found, value.type.bits)
+        known_strides = [stride for stride in strides if stride is not None]
+        lane_stride = rule(op, known_strides) if len(known_strides) == len(strides) else None
+        return None if lane_stride is None else _as_number(lane_stride, value.type.bits)
 
 
 def _as_number(stride: int, bits: int) -> int | None:

@@ -36,9 +36,12 @@ def _shuffle(body: BodyEmitter, op: Op) -> None:
         text = f"extractelement {body.type_of(value)} {body.get(value)}, i32 {source}"
         body.names[result] = body.fresh(text)
         return
-    known = body.known_lanes.of(lane)
-    if known is not None:
-        sources = [own // size * size + int(at) % size for own, at in enumerate(known)]
+    source_lanes = body.known_lanes.of(lane)
+    if source_lanes is not None:
+        sources = [
+            lane_number // size * size + int(at) % size
+            for lane_number, at in enumerate(source_lanes)
+        ]
         kind, text = body.vector(scalar_name(value.type)), body.get(value, varying=True)
         body.names[result] = _moved(body, kind, text, sources)
         return
@@ -99,14 +102,14 @@ def _combined(body: BodyEmitter, op: Op) -> None:
         others = [lane ^ distance for lane in range(lanes)]
         there = [other < lanes for other in others]
         indices = ", ".join(
-            f"i32 {other if known else lane}"
-            for lane, (other, known) in enumerate(zip(others, there, strict=True))
+            f"i32 {other if exists else lane}"
+            for lane, (other, exists) in enumerate(zip(others, there, strict=True))
         )
         order = f"<{lanes} x i32> <{indices}>"
         other = body.fresh(f"shufflevector {kind} {text}, {kind} poison, {order}")
         both = _of_vectors(body, op, [text, other])
         if not all(there):
-            bits = ", ".join(f"i1 {'true' if known else 'false'}" for known in there)
+            bits = ", ".join(f"i1 {'true' if exists else 'false'}" for exists in there)
             choice = f"select <{lanes} x i1> <{bits}>, {kind} {both}, {kind} {text}"
             both = body.fresh(choice)
         text = both

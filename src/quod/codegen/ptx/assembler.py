@@ -62,13 +62,13 @@ def assembler_version() -> str:
 
 def _nvjitlink() -> Any:
     try:
-        found: Any = importlib.import_module("cuda.bindings.nvjitlink")
-        found.version()
+        module: Any = importlib.import_module("cuda.bindings.nvjitlink")
+        module.version()
     except (ImportError, RuntimeError) as error:
         raise AssemblerMissing(
             f"there is no nvJitLink ({error}); {installation('build')}"
         ) from None
-    return found
+    return module
 
 
 def _log(nvjitlink: Any, handle: int, kind: str) -> str:

@@ -160,9 +160,9 @@ class BodyEmitter:
         For address arithmetic, which is not in the IR and so is not shared there.
         """
         key = (instruction, operands)
-        for known in reversed(self._known):
-            if key in known:
-                return known[key]
+        for registers in reversed(self._known):
+            if key in registers:
+                return registers[key]
         register = self._known[-1][key] = self.fresh(kind, instruction, operands)
         return register
 
@@ -227,8 +227,8 @@ class BodyEmitter:
             self.line(f"st.param.{kind} [{parameter}], {text};")
         if size:
             self.line(f".param .align {BASE_ALIGNMENT} .b8 returned[{size}];")
-        given = ", ".join(parameter for parameter, _, _ in passed)
-        self.line(f"call {'(returned), ' if size else ''}{name}, ({given});")
+        names = ", ".join(parameter for parameter, _, _ in passed)
+        self.line(f"call {'(returned), ' if size else ''}{name}, ({names});")
         for slot, result in zip(slots, op.results, strict=True):
             self.load_parameter(result, f"[returned+{slot.offset}]", in_memory=False)
         self.line("}")

@@ -13,7 +13,7 @@ from quod.kernel.ir.nodes import Op
 
 def _carry(instruction: str, *, half: str = "", carry_in: bool, carry_out: bool) -> Rule:
     borrows = instruction == "sub"
-    made = "borrow" if borrows else "carry"
+    flag = "borrow" if borrows else "carry"
 
     def rule(body: BodyEmitter, op: Op) -> None:
         result = op.results[0]
@@ -22,14 +22,14 @@ def _carry(instruction: str, *, half: str = "", carry_in: bool, carry_out: bool)
         if carry_in:
             *numbers, carry = operands
             operands = tuple(numbers)
-            if body.get(carry) != made:
+            if body.get(carry) != flag:
                 if not carry_out and instruction == "add":
                     _add_borrow(body, op)
                     return
-                _convert_flag(body, made)
+                _convert_flag(body, flag)
         flows = carry_out and op.results[1] in body.module.used_carries
         if flows:
-            body.names[op.results[1]] = made
+            body.names[op.results[1]] = flag
         name = instruction
         if carry_in:
             name += "c"

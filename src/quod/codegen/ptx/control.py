@@ -135,7 +135,7 @@ def _emit_for(body: BodyEmitter, op: Op) -> None:
     facts.assume_carried(carried, op.operands[3:], region.yielded)
     jump, kind = _branch(body, op), suffix(index.type)
     counter, *targets = _start_loop(body, region.arguments, (start, *op.operands[3:]))
-    last, by = body.get(stop), body.get(step)
+    last, increment = body.get(stop), body.get(step)
     inside, done = body.new_label("loop"), body.new_label("done")
     runs = start.constant is not None and stop.constant is not None and (
         start.constant < stop.constant
@@ -147,9 +147,9 @@ def _emit_for(body: BodyEmitter, op: Op) -> None:
     body.emit_block(region)
     body.at(op.location)
     _next_values(body, targets, region.yielded)
-    body.line(f"add.{kind} {counter}, {counter}, {by};")
-    more = body.fresh("p", f"setp.lt.{kind}", f"{counter}, {last}")
-    body.line(f"@{more} {jump} {inside};")
+    body.line(f"add.{kind} {counter}, {counter}, {increment};")
+    continues = body.fresh("p", f"setp.lt.{kind}", f"{counter}, {last}")
+    body.line(f"@{continues} {jump} {inside};")
     _finish_loop(body, op, carried, done, targets)
 
 

@@ -50,34 +50,34 @@ class Facts:
     ) -> None:
         """Set the multiples of a loop's carried values, as a fixed point over its rounds."""
         before = dict(self._multiples)
-        found = [self.multiple(value) for value in initial]
+        multiples = [self.multiple(value) for value in initial]
         while True:
             self._multiples = dict(before)
-            self._multiples.update(zip(carried, found, strict=True))
-            then = [min(m, self.multiple(v)) for m, v in zip(found, following, strict=True)]
-            if then == found:
+            self._multiples.update(zip(carried, multiples, strict=True))
+            then = [min(m, self.multiple(v)) for m, v in zip(multiples, following, strict=True)]
+            if then == multiples:
                 break
-            found = then
+            multiples = then
         # Drop the multiples cached for values in the body, which predate inner loops' facts.
         self._multiples = before
-        self._multiples.update(zip(carried, found, strict=True))
+        self._multiples.update(zip(carried, multiples, strict=True))
 
     def multiple(self, value: Value, depth: int = 0) -> int:
         """The largest power of two known to divide a value."""
-        known = self._multiples.get(value)
-        if known is None:
-            known = self._find_multiple(value, depth)
-            self._multiples[value] = known
-        return known
+        divisor = self._multiples.get(value)
+        if divisor is None:
+            divisor = self._find_multiple(value, depth)
+            self._multiples[value] = divisor
+        return divisor
 
     def maximum(self, value: Value, depth: int = 0) -> int:
         """An upper bound of an unsigned value."""
-        known = self._maxima.get(value)
-        if known is None:
+        bound = self._maxima.get(value)
+        if bound is None:
             most = (1 << value.type.bits) - 1
-            known = min(most, self._find_maximum(value, most, depth))
-            self._maxima[value] = known
-        return known
+            bound = min(most, self._find_maximum(value, most, depth))
+            self._maxima[value] = bound
+        return bound
 
     def _find_multiple(self, value: Value, depth: int) -> int:
         op = value.op

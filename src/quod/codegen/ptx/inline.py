@@ -32,7 +32,9 @@ def inlined_functions(kernel: Kernel) -> set[int]:
         ]
         if not repeated or _size(kernel.block, sizes, inlined) + apart <= INLINE_TOTAL:
             return inlined
-        growth = {id(one): sizes[id(one)] * (sites[id(one)] - 1) for one in repeated}
+        growth = {
+            id(function): sizes[id(function)] * (sites[id(function)] - 1) for function in repeated
+        }
         called.add(max(growth, key=growth.__getitem__))
 
 

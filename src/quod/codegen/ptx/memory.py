@@ -139,10 +139,10 @@ def address_of(body: BodyEmitter, pointer: Value, index: Value) -> Address:
     base = body.get(pointer)
     step, residue = _residue(body, index)
     multiple = min(body.facts.multiple(pointer), step * size)
-    rest, constant = _split(body, kind, index)
+    variable_index, constant = _split(body, kind, index)
     offset = constant * size
-    if rest is not None:
-        base = _scaled(body, base, rest, size, shared=shared)
+    if variable_index is not None:
+        base = _scaled(body, base, variable_index, size, shared=shared)
     if offset >= _FURTHEST:
         register, name = ("r", "add.u32") if shared else ("rd", "add.u64")
         base = body.shared_result(register, name, f"{base}, {offset}")
@@ -154,8 +154,8 @@ def _pieces(address: Address, count: int, size: int) -> Iterator[tuple[int, int]
     """Split a run of elements into accesses; yields (first, count) of each."""
     first = 0
     while first < count:
-        known = address.multiple(first * size)
-        most = min(known // size, WIDEST // size, count - first)
+        alignment = address.multiple(first * size)
+        most = min(alignment // size, WIDEST // size, count - first)
         width = 4 if most >= 4 else 2 if most >= 2 else 1
         yield first, width
         first += width

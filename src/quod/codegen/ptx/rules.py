@@ -47,21 +47,21 @@ def _neg(body: BodyEmitter, op: Op) -> None:
     body.define(result, f"neg.{signed}", body.register(a))
 
 
-def _shift(left: bool) -> Rule:
+def _shift(to_left: bool) -> Rule:
     """Make the rule of a shift; PTX clamps the amount, but the language reduces it by the width."""
 
     def rule(body: BodyEmitter, op: Op) -> None:
         (result,), (a, amount) = op.results, op.operands
         width = result.type.bits
         if amount.constant is not None:
-            by = str(int(amount.constant) % width)
+            distance = str(int(amount.constant) % width)
         else:
-            by = body.get(amount)
+            distance = body.get(amount)
             if amount.type.bits == 64:
-                by = body.fresh("r", "cvt.u32.u64", by)
-            by = body.fresh("r", "and.b32", f"{by}, {width - 1}")
-        name = f"shl.b{width}" if left else f"shr.{suffix(result.type)}"
-        body.define(result, name, f"{body.get(a)}, {by}")
+                distance = body.fresh("r", "cvt.u32.u64", distance)
+            distance = body.fresh("r", "and.b32", f"{distance}, {width - 1}")
+        name = f"shl.b{width}" if to_left else f"shr.{suffix(result.type)}"
+        body.define(result, name, f"{body.get(a)}, {distance}")
 
     return rule
 
@@ -106,21 +106,21 @@ def _signed_division(body: BodyEmitter, op: Op) -> None:
         safe = body.fresh(register, f"selp.b{bits}", f"1, {y}, {unsafe}")
     quotient = body.fresh(register, f"div.{kind}", f"{x}, {safe}")
     product = body.fresh(register, f"mul.lo.{kind}", f"{quotient}, {safe}")
-    rest = body.fresh(register, f"sub.{kind}", f"{x}, {product}")
-    differ = body.fresh(register, f"xor.b{bits}", f"{rest}, {safe}")
+    remainder = body.fresh(register, f"sub.{kind}", f"{x}, {product}")
+    differ = body.fresh(register, f"xor.b{bits}", f"{remainder}, {safe}")
     negative = body.fresh("p", f"setp.lt.{kind}", f"{differ}, 0")
-    inexact = body.fresh("p", f"setp.ne.{kind}", f"{rest}, 0")
+    inexact = body.fresh("p", f"setp.ne.{kind}", f"{remainder}, 0")
     down = body.fresh("p", "and.pred", f"{negative}, {inexact}")
     if op.name == "div":
-        by, found, otherwise = "-1", quotient, "-1"
+        correction, truncated, otherwise = "-1", quotient, "-1"
     else:
-        by, found, otherwise = safe, rest, x
-    step = body.fresh(register, f"selp.b{bits}", f"{by}, 0, {down}")
+        correction, truncated, otherwise = safe, remainder, x
+    step = body.fresh(register, f"selp.b{bits}", f"{correction}, 0, {down}")
     if is_zero:
-        floored = body.fresh(register, f"add.{kind}", f"{found}, {step}")
+        floored = body.fresh(register, f"add.{kind}", f"{truncated}, {step}")
         body.define(result, f"selp.b{bits}", f"{otherwise}, {floored}, {is_zero}")
     else:
-        body.define(result, f"add.{kind}", f"{found}, {step}")
+        body.define(result, f"add.{kind}", f"{truncated}, {step}")
 
 
 def _of_register(name: str, *, twice: bool = False) -> Rule:
@@ -270,8 +270,8 @@ def _convert(body: BodyEmitter, op: Op) -> None:
     if target is source:
         body.names[result] = body.get(a)
     elif source is types.bool_:
-        one, zero = (constant_text(number, target) for number in (1, 0))
-        body.define(result, f"selp.{bits_or_float(target)}", f"{one}, {zero}, {body.get(a)}")
+        unit, zero = (constant_text(number, target) for number in (1, 0))
+        body.define(result, f"selp.{bits_or_float(target)}", f"{unit}, {zero}, {body.get(a)}")
     elif target is types.bool_:
         code = "neu" if source.kind == "float" else "ne"
         zero = constant_text(0, source)
@@ -377,8 +377,8 @@ RULES: dict[str, Rule] = {
     "or": _bits("or"),
     "xor": _bits("xor"),
     "not": _bits("not"),
-    "shl": _shift(left=True),
-    "shr": _shift(left=False),
+    "shl": _shift(to_left=True),
+    "shr": _shift(to_left=False),
     "mul_hi": _simple("mul.hi"),
     "mul_wide": _mul_wide,
     "dot4": _dot4,

@@ -100,14 +100,14 @@ def _combined(body: BodyEmitter, op: Op) -> None:
         body.define(result, f"redux.sync.{name}.{suffix(type_)}", f"{source}, {members}")
         return
     width = min(32, body.module.kernel.workgroup_size)
-    own = ""
+    thread = ""
     for distance in distances(width):
         place, there = "", ""
         if width & (width - 1):
-            own = own or body.fresh("r", "mov.u32", "%tid.x")
-            place = body.fresh("r", "xor.b32", f"{own}, {distance}")
+            thread = thread or body.fresh("r", "mov.u32", "%tid.x")
+            place = body.fresh("r", "xor.b32", f"{thread}, {distance}")
             there = body.fresh("p", "setp.lt.u32", f"{place}, {width}")
-            place = body.fresh("r", "selp.b32", f"{place}, {own}, {there}")
+            place = body.fresh("r", "selp.b32", f"{place}, {thread}, {there}")
         other = _from_lane(body, type_, source, place or distance, members)
         both = _of_registers(body, op, [source, other])
         if there:
@@ -115,7 +115,7 @@ def _combined(body: BodyEmitter, op: Op) -> None:
                 register_kind(type_), f"selp.{bits_or_float(type_)}", f"{both}, {source}, {there}"
             )
         source = both
-    if own:
+    if thread:
         source = _from_lane(body, type_, source, "0", members)
     body.names[result] = source
 

@@ -184,23 +184,27 @@ class BodyEmitter:
         scalars = [o for o in op.operands if not isinstance(o.type, PointerType)]
         name = self.module.function(function, arrays)
         # Operands may repeat a value, but parameters are distinct.
-        own = [a for a in function.block.arguments if not isinstance(a.type, PointerType)]
-        packed = self.module.packed(own)
-        texts = dict(zip(own, map(self.text_of, scalars), strict=True))
-        given = [f"array<u32, {len(packed)}>({', '.join(texts[a] for a in packed)})"]
-        given = (given if packed else []) + [texts[a] for a in own if a not in packed]
+        scalar_arguments = [
+            a for a in function.block.arguments if not isinstance(a.type, PointerType)
+        ]
+        packed = self.module.packed(scalar_arguments)
+        texts = dict(zip(scalar_arguments, map(self.text_of, scalars), strict=True))
+        call_arguments = [f"array<u32, {len(packed)}>({', '.join(texts[a] for a in packed)})"]
+        call_arguments = (call_arguments if packed else []) + [
+            texts[a] for a in scalar_arguments if a not in packed
+        ]
         if self.module.needs_ids(function):
             self.uses_ids = True
-            given += ["local_id", "group_id"]
-        text = f"{name}({', '.join(given)})"
+            call_arguments += ["local_id", "group_id"]
+        text = f"{name}({', '.join(call_arguments)})"
         if not op.results:
             self.add(f"{text};")
             return
-        made = self.let(text)
+        returned = self.let(text)
         if len(op.results) == 1:
-            self.names[op.results[0]] = made
+            self.names[op.results[0]] = returned
             return
-        self.names.update({result: f"{made}.m{i}" for i, result in enumerate(op.results)})
+        self.names.update({result: f"{returned}.m{i}" for i, result in enumerate(op.results)})
 
 
 Rule = Callable[[BodyEmitter, Op], None]

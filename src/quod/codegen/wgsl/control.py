@@ -72,13 +72,13 @@ def _for(body: BodyEmitter, op: Op) -> None:
     bounds = body.text_of(stop, LEVELS["shift"])
     if not bounds.isidentifier() and stop.constant is None:
         bounds = body.let(bounds)
-    by = body.text_of(step, LEVELS["product"])
+    increment = body.text_of(step, LEVELS["product"])
     first = f"var {index} = {body.text_of(start)};"
     watched = body.module.watches_loops
     if watched:
         body.add(first)
     begin = ";" if watched else first
-    body.add(f"for ({begin} {index} < {bounds}; {index} += {by}) {{")
+    body.add(f"for ({begin} {index} < {bounds}; {index} += {increment}) {{")
     body.names[region.arguments[0]] = index
     body.names.update(zip(region.arguments[1:], variables, strict=True))
     body.region(region)

@@ -222,8 +222,10 @@ class ModuleEmitter:
             clean = "".join(c if c.isascii() and c.isalnum() else "_" for c in function.name)
             name = f"f{len(self.function_names)}_{clean}"
             self.function_names[key] = name
-            own = [a for a in function.block.arguments if isinstance(a.type, PointerType)]
-            for inner, array in zip(own, arrays, strict=True):
+            array_arguments = [
+                a for a in function.block.arguments if isinstance(a.type, PointerType)
+            ]
+            for inner, array in zip(array_arguments, arrays, strict=True):
                 self.arrays[inner] = self.arrays[array]
                 if array in self.atomic:
                     self.atomic.add(inner)
@@ -239,9 +241,9 @@ class ModuleEmitter:
         body.names.update({value: f"words[{i}]" for i, value in enumerate(packed)})
         for value in scalars:
             if value not in packed:
-                own = f"a{len(parameters)}"
-                parameters.append(f"{own}: {type_text(value.type)}")
-                body.names[value] = own
+                parameter = f"a{len(parameters)}"
+                parameters.append(f"{parameter}: {type_text(value.type)}")
+                body.names[value] = parameter
         body.emit_block(function.block)
         if body.uses_ids:
             self._placed.add(id(function))
@@ -253,9 +255,9 @@ class ModuleEmitter:
             arrow = f" -> {kinds[0]}"
             body.lines.add(f"  return {results[0]};")
         elif kinds:
-            made = self.structure(kinds)
-            arrow = f" -> {made}"
-            body.lines.add(f"  return {made}({', '.join(results)});")
+            structure = self.structure(kinds)
+            arrow = f" -> {structure}"
+            body.lines.add(f"  return {structure}({', '.join(results)});")
         lines.add(f"fn {name}({', '.join(parameters)}){arrow} {{")
         lines.extend(body.lines)
         lines.add("}")

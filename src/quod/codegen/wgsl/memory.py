@@ -59,7 +59,7 @@ def _compare_exchange(body: BodyEmitter, op: Op) -> None:
     """Emit a compare-exchange, retried as WGSL's weak one may fail spuriously."""
     array, at, *values = op.operands
     element = body.index(array, _places(body, at, 1)[0])
-    expected, value = (body.text_of(one) for one in values)
+    expected, value = (body.text_of(operand) for operand in values)
     name = body.fresh()
     body.add(f"var {name} = atomicLoad(&{element});")
     body.add("loop {")

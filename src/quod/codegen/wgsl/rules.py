@@ -95,10 +95,10 @@ def _shift(sign: str) -> Expression:
         text = body.text_of(value, _ATOM)
         if amount.constant is not None:
             return f"{text} {sign} {int(amount.constant) % value.type.bits}u", LEVELS["shift"]
-        by = body.text_of(amount, _ATOM)
+        distance = body.text_of(amount, _ATOM)
         if amount.type is not types.u32:
-            by = f"u32({by})"
-        return f"{text} {sign} ({by} & {value.type.bits - 1}u)", LEVELS["shift"]
+            distance = f"u32({distance})"
+        return f"{text} {sign} ({distance} & {value.type.bits - 1}u)", LEVELS["shift"]
 
     return rule
 
@@ -116,12 +116,12 @@ def _divide(sign: str) -> Expression:
         if a.type.kind == "signed":
             return _signed_division(body, op)
         kind = type_text(a.type)
-        one, zero = constant_text(1, a.type), constant_text(0, a.type)
+        unit, zero = constant_text(1, a.type), constant_text(0, a.type)
         otherwise = constant_text((1 << a.type.bits) - 1, a.type) if sign == "/" else "a"
         name = body.module.helper(
             f"{'divide' if sign == '/' else 'remainder'}_{kind}",
             f"fn {'divide' if sign == '/' else 'remainder'}_{kind}(a: {kind}, b: {kind}) -> {kind} "
-            f"{{ return select(a {sign} select(b, {one}, b == {zero}), {otherwise}, b == {zero}); "
+            f"{{ return select(a {sign} select(b, {unit}, b == {zero}), {otherwise}, b == {zero}); "
             "}",
         )
         return f"{name}({body.text_of(a)}, {body.text_of(b)})", _ATOM
@@ -133,16 +133,16 @@ def _signed_division(body: BodyEmitter, op: Op) -> tuple[str, int]:
     """Emit floor division; WGSL's rounds toward zero."""
     type_ = op.operands[0].type
     kind = type_text(type_)
-    least, minus, zero, one = (constant_text(n, type_) for n in (-1 << type_.bits - 1, -1, 0, 1))
+    least, minus, zero, unit = (constant_text(n, type_) for n in (-1 << type_.bits - 1, -1, 0, 1))
     name, result = (
-        ("divide", f"select(q - select({zero}, {one}, down), {minus}, b == {zero})")
+        ("divide", f"select(q - select({zero}, {unit}, down), {minus}, b == {zero})")
         if op.name == "div"
         else ("remainder", f"select(r + select({zero}, s, down), a, b == {zero})")
     )
     helper = body.module.helper(
         f"{name}_{kind}",
         f"fn {name}_{kind}(a: {kind}, b: {kind}) -> {kind} {{\n"
-        f"  let s = select(b, {one}, b == {zero} || (a == {least} && b == {minus}));\n"
+        f"  let s = select(b, {unit}, b == {zero} || (a == {least} && b == {minus}));\n"
         "  let q = a / s;\n  let r = a - q * s;\n"
         f"  let down = r != {zero} && (r ^ s) < {zero};\n"
         f"  return {result};\n}}",
@@ -192,8 +192,8 @@ def _convert(body: BodyEmitter, op: Op) -> tuple[str, int]:
             "compare"
         ]
     if source is types.bool_:
-        one, zero = constant_text(1, target), constant_text(0, target)
-        return f"select({zero}, {one}, {text})", _ATOM
+        unit, zero = constant_text(1, target), constant_text(0, target)
+        return f"select({zero}, {unit}, {text})", _ATOM
     if source is types.f32 and target.is_integer:
         return f"{_from_float(body, target)}({text})", _ATOM
     if source is types.i32 and target in (types.u64, types.i64):

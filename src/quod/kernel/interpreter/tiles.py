@@ -63,7 +63,7 @@ def _barrier(
 def _per_group(
     op: Op, act: Callable[[Frame, Run, ActiveLanes], None], *, by_first: bool = True
 ) -> Step:
-    """Make a step that runs once per workgroup, with `by_first` only if its first lane is active."""
+    """Make a step that runs per workgroup, with `by_first` only if its first lane is active."""
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
         for active in active_lanes_of(op, run, mask):

@@ -44,14 +44,14 @@ def seen_as(type_: str) -> type[np.generic]:
 def typed(evaluate: Evaluate, type_: str, result: str | None = None) -> Evaluate:
     """A function on numbers of a type as a function on bits."""
     seen = seen_as(type_)
-    given = UNSIGNED[bits_of(type_)]
-    if seen is given:
+    operand_type = UNSIGNED[bits_of(type_)]
+    if seen is operand_type:
         return evaluate
-    made = UNSIGNED[bits_of(result or type_)]
+    result_type = UNSIGNED[bits_of(result or type_)]
 
     def on_bits(*operands: Array) -> Array:
         value = evaluate(*(operand.view(seen) for operand in operands))
-        answer: Array = value.view(made)
+        answer: Array = value.view(result_type)
         return answer
 
     return on_bits
@@ -92,9 +92,11 @@ def product(half: str, type_: str) -> Evaluate:
         return lambda a, b: a * b
     if half == "wide":
         wide = _SIGNED[2 * bits] if type_[0] == "s" else UNSIGNED[2 * bits]
-        made = UNSIGNED[2 * bits]
+        product_type = UNSIGNED[2 * bits]
         seen = seen_as(type_)
-        return lambda a, b: (a.view(seen).astype(wide) * b.view(seen).astype(wide)).view(made)
+        return lambda a, b: (a.view(seen).astype(wide) * b.view(seen).astype(wide)).view(
+            product_type
+        )
     if type_[0] == "s":
         return typed(_high_signed, type_)
     if bits == 64:
@@ -183,14 +185,14 @@ def _unspecified(dtype: np.dtype[Any]) -> Array:
     return np.array([_UNSPECIFIED & ((1 << dtype.itemsize * 8) - 1)], unsigned).view(dtype)
 
 
-def _shift(left: bool) -> Evaluate:
+def _shift(to_left: bool) -> Evaluate:
     """Amounts are u32 and end at the width: such a shift leaves zeros, or copies of the sign."""
 
     def shift(a: Array, amount: Array) -> Array:
         bits = a.dtype.itemsize * 8
         inside = np.minimum(amount.view(np.uint32), np.uint32(bits - 1)).astype(a.dtype)
-        moved = a << inside if left else a >> inside
-        if not left and a.dtype.kind == "i":
+        moved = a << inside if to_left else a >> inside
+        if not to_left and a.dtype.kind == "i":
             signed: Array = moved
             return signed
         result: Array = np.where(amount.view(np.uint32) >= bits, a.dtype.type(0), moved)
@@ -199,21 +201,21 @@ def _shift(left: bool) -> Evaluate:
     return shift
 
 
-def shift(left: bool, type_: str) -> Evaluate:
+def shift(to_left: bool, type_: str) -> Evaluate:
     """shl and shr."""
-    seen, made = seen_as(type_), UNSIGNED[bits_of(type_)]
-    apply = _shift(left)
-    return lambda a, amount: apply(a.view(seen), amount).view(made)
+    seen, result_type = seen_as(type_), UNSIGNED[bits_of(type_)]
+    apply = _shift(to_left)
+    return lambda a, amount: apply(a.view(seen), amount).view(result_type)
 
 
-def funnel_shift(left: bool, clamp: bool) -> Evaluate:
+def funnel_shift(to_left: bool, clamp: bool) -> Evaluate:
     """shf: 64 bits {high, low} shifted; the high word of the result (left) or the low one."""
 
     def shift(low: Array, high: Array, amount: Array) -> Array:
         wide = (high.astype(np.uint64) << _HALF) | low
-        by = np.minimum(amount, np.uint32(32)) if clamp else amount & np.uint32(31)
-        by = by.astype(np.uint64)
-        moved = (wide << by) >> _HALF if left else wide >> by
+        distance = np.minimum(amount, np.uint32(32)) if clamp else amount & np.uint32(31)
+        distance = distance.astype(np.uint64)
+        moved = (wide << distance) >> _HALF if to_left else wide >> distance
         result: Array = moved.astype(np.uint32)
         return result
 
@@ -223,12 +225,12 @@ def funnel_shift(left: bool, clamp: bool) -> Evaluate:
 def _leading_zeros(a: Array) -> Array:
     bits = a.dtype.itemsize * 8
     count = np.zeros(a.shape, np.uint32)
-    rest = a
+    remaining = a
     step = bits // 2
     while step:
-        empty = rest >> a.dtype.type(bits - step) == 0
+        empty = remaining >> a.dtype.type(bits - step) == 0
         count = np.where(empty, count + np.uint32(step), count)
-        rest = np.where(empty, rest << a.dtype.type(step), rest)
+        remaining = np.where(empty, remaining << a.dtype.type(step), remaining)
         step //= 2
     return np.where(a == 0, np.uint32(bits), count)
 
@@ -241,19 +243,19 @@ def _reversed(a: Array) -> Array:
 
 def _bit_field(type_: str) -> Evaluate:
     bits = bits_of(type_)
-    one = UNSIGNED[bits](1)
+    unit = UNSIGNED[bits](1)
 
     def extract(a: Array, position: Array, length: Array) -> Array:
-        by, size = (x.view(np.uint32) & np.uint32(255) for x in (position, length))
-        moved = shift(False, f"{type_[0]}{bits}")(a, by)
+        start, size = (x.view(np.uint32) & np.uint32(255) for x in (position, length))
+        moved = shift(False, f"{type_[0]}{bits}")(a, start)
         kept = np.minimum(size, np.uint32(bits - 1)).astype(a.dtype)
-        mask = np.where(size >= bits, ~a.dtype.type(0), (one << kept) - one)
+        mask = np.where(size >= bits, ~a.dtype.type(0), (unit << kept) - unit)
         field = moved & mask
         if type_[0] == "s":
             last = np.minimum(
-                by.astype(np.int64) + np.maximum(size.astype(np.int64), 1) - 1, bits - 1
+                start.astype(np.int64) + np.maximum(size.astype(np.int64), 1) - 1, bits - 1
             ).astype(a.dtype)
-            negative = ((a >> last) & one).astype(np.bool_) & (size != 0)
+            negative = ((a >> last) & unit).astype(np.bool_) & (size != 0)
             field = np.where(negative, field | ~mask, field)
         result: Array = np.where(size == 0, a.dtype.type(0), field)
         return result
@@ -263,13 +265,13 @@ def _bit_field(type_: str) -> Evaluate:
 
 def _bit_field_insert(a: Array, b: Array, position: Array, length: Array) -> Array:
     bits = a.dtype.itemsize * 8
-    one = a.dtype.type(1)
-    by, size = (x.view(np.uint32) & np.uint32(255) for x in (position, length))
+    unit = a.dtype.type(1)
+    start, size = (x.view(np.uint32) & np.uint32(255) for x in (position, length))
     kept = np.minimum(size, np.uint32(bits - 1)).astype(a.dtype)
     mask = shift(True, f"b{bits}")(
-        np.where(size >= bits, ~a.dtype.type(0), (one << kept) - one), by
+        np.where(size >= bits, ~a.dtype.type(0), (unit << kept) - unit), start
     )
-    inserted: Array = (b & ~mask) | (shift(True, f"b{bits}")(a, by) & mask)
+    inserted: Array = (b & ~mask) | (shift(True, f"b{bits}")(a, start) & mask)
     return inserted
 
 
@@ -332,28 +334,28 @@ def extreme(larger: bool, type_: str, propagate: bool) -> Evaluate:
 def convert(to: str, source: str, rounding: str | None) -> Evaluate:
     """cvt; integers wrap, floats to integers end at the range and round as `.rzi` or `.rni`."""
     seen, target = seen_as(source), seen_as(to)
-    made = UNSIGNED[bits_of(to)]
+    result_type = UNSIGNED[bits_of(to)]
     if source[0] == "f" and to[0] != "f":
         # NaN gives 0, except where 64 bits take part: there it gives the sign bit alone.
         wide = bits_of(source) == 64 or bits_of(to) == 64
-        missing = made(1 << (bits_of(to) - 1)) if wide else made(0)
+        missing = result_type(1 << (bits_of(to) - 1)) if wide else result_type(0)
         limits = np.iinfo(target)  # type: ignore[type-var]
 
         def to_integer(a: Array) -> Array:
             x = a.view(seen)
-            whole = np.rint(x) if rounding == "rni" else np.trunc(x)
+            integral = np.rint(x) if rounding == "rni" else np.trunc(x)
             low, high = seen(limits.min), seen(limits.max + 1)
-            inside = (whole >= low) & (whole < high)
-            taken = np.where(inside, whole, 0).astype(target)
-            taken = np.where(whole >= high, target(limits.max), taken)
-            taken = np.where(whole < low, target(limits.min), taken)
-            return np.where(np.isnan(x), missing, taken.view(made))
+            inside = (integral >= low) & (integral < high)
+            taken = np.where(inside, integral, 0).astype(target)
+            taken = np.where(integral >= high, target(limits.max), taken)
+            taken = np.where(integral < low, target(limits.min), taken)
+            return np.where(np.isnan(x), missing, taken.view(result_type))
 
         return to_integer
-    whole: Callable[[Array], Array] = {"rmi": np.floor, "rpi": np.ceil}.get(
+    rounded: Callable[[Array], Array] = {"rmi": np.floor, "rpi": np.ceil}.get(
         rounding or "", np.array
     )
-    return lambda a: whole(a.view(seen)).astype(target).view(made)
+    return lambda a: rounded(a.view(seen)).astype(target).view(result_type)
 
 
 # --- comparison

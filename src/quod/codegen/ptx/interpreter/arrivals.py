@@ -15,7 +15,7 @@ from quod.codegen.ptx.interpreter.parse import Instruction
 from quod.kernel.interpreter.clocks import Clocks
 
 
-class Place(Protocol):
+class BarrierPosition(Protocol):
     """A program position that may begin with a named barrier."""
 
     @property
@@ -25,10 +25,10 @@ class Place(Protocol):
     def named(self) -> NamedBarrier | None: ...
 
 
-class Meetings:
+class NamedBarriers:
     """The state of the named barriers; `pending` maps positions to the lanes that wait there."""
 
-    def __init__(self, places: Sequence[Place], memory: Memory, clocks: Clocks) -> None:
+    def __init__(self, places: Sequence[BarrierPosition], memory: Memory, clocks: Clocks) -> None:
         self._places = places
         self._memory = memory
         self._clocks = clocks
@@ -88,8 +88,10 @@ class Meetings:
 
     def _waiting(self, number: int, pending: Mapping[int, Array]) -> list[int]:
         """The positions at which lanes wait for a barrier."""
-        found = ((at, self._places[at].named) for at in pending if at not in self._free)
-        return [at for at, named in found if named and named.waits and named.number == number]
+        named_positions = ((at, self._places[at].named) for at in pending if at not in self._free)
+        return [
+            at for at, named in named_positions if named and named.waits and named.number == number
+        ]
 
     def _here(self, number: int, pending: Mapping[int, Array]) -> Array:
         here = self._come.get(number, self._nobody)

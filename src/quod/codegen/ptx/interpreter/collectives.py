@@ -54,13 +54,13 @@ def _named_barrier(instruction: Instruction, named: NamedBarrier) -> Code:
 
 def barrier(instruction: Instruction, operands: Operands) -> Code:
     """bar.sync 0, at which all instances that have not ended wait, and named barriers."""
-    known = {("bar", "sync"), ("barrier", "sync"), ("barrier", "sync", "aligned")}
+    supported = {("bar", "sync"), ("barrier", "sync"), ("barrier", "sync", "aligned")}
     if instruction.opcode == ("bar", "warp", "sync"):
         return _warp_barrier(instruction, operands)
     named = NamedBarrier.of(instruction)
     if named is not None:
         return _named_barrier(instruction, named)
-    if instruction.opcode not in known or operands.number(instruction.operands[0]) != 0:
+    if instruction.opcode not in supported or operands.number(instruction.operands[0]) != 0:
         raise instruction.error("is no barrier that is known here")
     operands.count(1)
 
@@ -129,40 +129,40 @@ def shuffle(instruction: Instruction, operands: Operands) -> Code:
             operands.count(5)
         case _:
             raise instruction.error("is no shuffle that is known here")
-    first, *rest = instruction.operands
+    first, *source_texts = instruction.operands
     target, *flag = first.split("|")
     to = operands.target(target.strip(), "b32")
     inside_to = operands.target(flag[0].strip(), "pred") if flag else None
-    value, lane, limit, members = (operands.source(text, "b32") for text in rest)
+    value, lane, limit, members = (operands.source(text, "b32") for text in source_texts)
 
     def act(run: Run, frame: Frame, mask: Array) -> None:
         _check_members(instruction, run, frame[members], mask)
-        own = run.lanes.astype(np.int64)
-        by = (frame[lane] & np.uint32(31)).astype(np.int64)
+        own_lane = run.lanes.astype(np.int64)
+        operand = (frame[lane] & np.uint32(31)).astype(np.int64)
         segment = (frame[limit] >> np.uint32(8) & np.uint32(31)).astype(np.int64)
         clamp = (frame[limit] & np.uint32(31)).astype(np.int64)
-        last = (own & segment) | (clamp & ~segment)
-        lowest = own & segment
+        last = (own_lane & segment) | (clamp & ~segment)
+        lowest = own_lane & segment
         match mode:
             case "up":
-                source, inside = own - by, own - by >= last
+                source, inside = own_lane - operand, own_lane - operand >= last
             case "down":
-                source, inside = own + by, own + by <= last
+                source, inside = own_lane + operand, own_lane + operand <= last
             case "bfly":
-                source, inside = own ^ by, own ^ by <= last
+                source, inside = own_lane ^ operand, own_lane ^ operand <= last
             case _:
-                source = lowest | (by & ~segment)
+                source = lowest | (operand & ~segment)
                 inside = source <= last
-        source = np.where(inside, source, own)
-        whole = run.first_of_warp + source
-        there = np.minimum(whole, len(mask) - 1)
-        absent = mask & ((whole != there) | (run.warps[there] != run.warps) | ~mask[there])
+        source = np.where(inside, source, own_lane)
+        instances = run.first_of_warp + source
+        there = np.minimum(instances, len(mask) - 1)
+        absent = mask & ((instances != there) | (run.warps[there] != run.warps) | ~mask[there])
         if absent.any():
             at = int(np.argmax(absent))
             raise run.memory.place(instruction.location).error(
                 at, f"takes the register of lane {source[at]} of its warp, which is not there"
             )
-        taken = frame[value][np.where(mask, whole, 0)]
+        taken = frame[value][np.where(mask, instances, 0)]
         frame[to] = where(mask, taken, frame[to])
         if inside_to is not None:
             frame[inside_to] = where(mask, inside, frame[inside_to])
@@ -183,11 +183,11 @@ def vote(instruction: Instruction, operands: Operands) -> Code:
     target, source, mask_text = instruction.operands
     to = operands.target(target, result)
     negated, source = source.startswith("!"), source.lstrip("!")
-    given, members = operands.source(source, "pred"), operands.source(mask_text, "b32")
+    predicate, members = operands.source(source, "pred"), operands.source(mask_text, "b32")
 
     def act(run: Run, frame: Frame, mask: Array) -> None:
         _check_members(instruction, run, frame[members], mask)
-        holds = ~frame[given] if negated else frame[given]
+        holds = ~frame[predicate] if negated else frame[predicate]
         yes, here = np.zeros((2, int(run.warps[-1]) + 1, 32), np.bool_)
         yes[run.warps, run.lanes] = holds & mask
         here[run.warps, run.lanes] = mask
@@ -209,7 +209,7 @@ def reduce(instruction: Instruction, operands: Operands) -> Code:
         case _:
             raise instruction.error("is no reduction that is known here")
     target, source, mask_text = instruction.operands
-    to, given = operands.target(target, type_), operands.source(source, type_)
+    to, source_slot = operands.target(target, type_), operands.source(source, type_)
     members, seen = operands.source(mask_text, "b32"), np.dtype(seen_as(type_))
     combine: Any = {"add": np.add, "min": np.minimum, "max": np.maximum}[name]
     ends = np.iinfo(seen)
@@ -217,9 +217,9 @@ def reduce(instruction: Instruction, operands: Operands) -> Code:
 
     def act(run: Run, frame: Frame, mask: Array) -> None:
         _check_members(instruction, run, frame[members], mask)
-        found = np.full((int(run.warps[-1]) + 1, 32), nothing, seen)
-        found[run.warps[mask], run.lanes[mask]] = frame[given][mask].view(seen)
-        answer = combine.reduce(found, axis=1, dtype=seen).view(np.uint32)
+        values = np.full((int(run.warps[-1]) + 1, 32), nothing, seen)
+        values[run.warps[mask], run.lanes[mask]] = frame[source_slot][mask].view(seen)
+        answer = combine.reduce(values, axis=1, dtype=seen).view(np.uint32)
         frame[to] = where(mask, answer[run.warps], frame[to])
 
     return effect(act)
@@ -235,13 +235,13 @@ def load_matrices(instruction: Instruction, operands: Operands) -> Code:
     target, source = instruction.operands
     slots = [operands.target(part, "b32") for part in parts_of(target, 4, instruction)]
     base, offset = operands.address(source)
-    by, transposed = np.uint64(offset), bool(trans)
+    displacement, transposed = np.uint64(offset), bool(trans)
 
     def act(run: Run, frame: Frame, mask: Array) -> None:
         _check_members(instruction, run, np.full(len(mask), _WARP, np.uint32), mask)
-        rows = run.memory.load_rows(instruction, address_in(frame[base], by), mask)
-        found = matrices.words_of_rows(rows, transposed=transposed)
-        for slot, words in zip(slots, found, strict=True):
+        rows = run.memory.load_rows(instruction, address_in(frame[base], displacement), mask)
+        fragments = matrices.words_of_rows(rows, transposed=transposed)
+        for slot, words in zip(slots, fragments, strict=True):
             frame[slot] = where(mask, _spread(words, mask), frame[slot])
 
     return effect(act)
@@ -260,14 +260,14 @@ def store_matrices(instruction: Instruction, operands: Operands) -> Code:
     parts = parts_of(source, int(many[1:]), instruction)
     slots = [operands.source(part, "b32") for part in parts]
     base, offset = operands.address(target)
-    by, transposed = np.uint64(offset), bool(trans)
+    displacement, transposed = np.uint64(offset), bool(trans)
 
     def act(run: Run, frame: Frame, mask: Array) -> None:
         _check_members(instruction, run, np.full(len(mask), _WARP, np.uint32), mask)
         words = np.stack([frame[slot][mask] for slot in slots])
         rows = matrices.rows_of_words(words, transposed=transposed)
         pointing = mask & (run.lanes < 8 * len(slots))
-        run.memory.store_rows(instruction, address_in(frame[base], by), pointing, rows)
+        run.memory.store_rows(instruction, address_in(frame[base], displacement), pointing, rows)
 
     return effect(act)
 
@@ -304,8 +304,8 @@ def multiply_matrices(instruction: Instruction, operands: Operands) -> Code:
     def act(run: Run, frame: Frame, mask: Array) -> None:
         _check_members(instruction, run, np.full(len(mask), _WARP, np.uint32), mask)
         words = [frame[slot][mask].view(np.uint32) for slot in sources]
-        given = [*words[:6], *(word.view(held) for word in words[6:])]
-        for slot, values in zip(slots, matrices.multiply_add(a, given), strict=True):
+        factors = [*words[:6], *(word.view(held) for word in words[6:])]
+        for slot, values in zip(slots, matrices.multiply_add(a, factors), strict=True):
             old = frame[slot]
             frame[slot] = where(mask, _spread(values, mask).view(old.dtype), old)
 
@@ -314,9 +314,9 @@ def multiply_matrices(instruction: Instruction, operands: Operands) -> Code:
 
 def _spread(values: Array, mask: Array) -> Array:
     """Scatter values of the lanes in a mask to an array over all lanes."""
-    found = np.zeros(len(mask), values.dtype)
-    found[mask] = values
-    return found
+    spread = np.zeros(len(mask), values.dtype)
+    spread[mask] = values
+    return spread
 
 
 TOGETHER: dict[str, Decoder] = {

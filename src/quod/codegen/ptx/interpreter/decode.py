@@ -123,8 +123,8 @@ def immediate(text: str, type_: str) -> int | None:
 
 
 def _float_bits(value: float, bits: int) -> int:
-    code, whole = (">f", ">I") if bits == 32 else (">d", ">Q")
-    return int(struct.unpack(whole, struct.pack(code, value))[0])
+    code, integer_code = (">f", ">I") if bits == 32 else (">d", ">Q")
+    return int(struct.unpack(integer_code, struct.pack(code, value))[0])
 
 
 class Operands:
@@ -179,8 +179,8 @@ class Operands:
 
     def parameter(self, text: str, type_: str) -> int:
         """The slot of `[name + offset]` of a parameter."""
-        found = re.fullmatch(r"\[\s*([\w$@]+)\s*(?:\+\s*(\d+)\s*)?\]", text)
-        slot = found and self.slots.parameter(found[1], int(found[2] or 0), bits_of(type_))
+        match = re.fullmatch(r"\[\s*([\w$@]+)\s*(?:\+\s*(\d+)\s*)?\]", text)
+        slot = match and self.slots.parameter(match[1], int(match[2] or 0), bits_of(type_))
         if slot is None:
             raise self.instruction.error(f"has {text} where a parameter's {type_} belongs")
         return slot
@@ -194,15 +194,15 @@ class Operands:
 
     def address(self, text: str) -> tuple[int, int]:
         """`[register + offset]` as the slot of the register, or of a constant, and the offset."""
-        found = re.fullmatch(r"\[\s*([^\s+\-\]]+)\s*(?:\+?\s*(-?\w+)\s*)?\]", text)
-        offset = immediate(found[2] or "0", "u64") if found else None
-        if found is None or offset is None:
+        match = re.fullmatch(r"\[\s*([^\s+\-\]]+)\s*(?:\+?\s*(-?\w+)\s*)?\]", text)
+        offset = immediate(match[2] or "0", "u64") if match else None
+        if match is None or offset is None:
             raise self.instruction.error(f"has {text} where an address belongs")
-        slot = self.slots.register(found[1])
-        if slot is None and found[1] in self.slots.addresses:
-            slot = self.slots.constant(64, self.slots.addresses[found[1]])
+        slot = self.slots.register(match[1])
+        if slot is None and match[1] in self.slots.addresses:
+            slot = self.slots.constant(64, self.slots.addresses[match[1]])
         if slot is None or self.slots.bits[slot] not in (32, 64):
-            raise self.instruction.error(f"has {found[1]} where an address belongs")
+            raise self.instruction.error(f"has {match[1]} where an address belongs")
         return slot, offset
 
 
@@ -255,35 +255,35 @@ def carry_assignment(
     """
 
     def operands(frame: Frame) -> list[Any]:
-        given = [frame[slot] for slot in sources]
+        values = [frame[slot] for slot in sources]
         if reads:
             if frame[CARRY_KIND] is not kind:
                 raise _unusable(instruction, frame[CARRY_KIND], kind)
-            given.append(frame[CARRY])
-        return given
+            values.append(frame[CARRY])
+        return values
 
     def alone(frame: Frame, mask: Array) -> None:
-        made = evaluate(*operands(frame))
+        result = evaluate(*operands(frame))
         if writes:
-            frame[target], frame[CARRY] = made
+            frame[target], frame[CARRY] = result
             frame[CARRY_KIND] = kind
         else:
-            frame[target] = made
+            frame[target] = result
 
     def masked(frame: Frame, mask: Array) -> None:
-        made = evaluate(*operands(frame))
+        result = evaluate(*operands(frame))
         if writes:
-            made, carry = made
+            result, carry = result
             old = frame[CARRY]
             frame[CARRY] = carry if old is None else where(mask, carry, old)
             frame[CARRY_KIND] = kind
-        frame[target] = where(mask, made, frame[target])
+        frame[target] = where(mask, result, frame[target])
 
     return Code(alone, masked)
 
 
-def _unusable(instruction: Instruction, found: str | None, wanted: str) -> InterpreterError:
-    what = "nothing has set" if found is None else f"holds a {found}"
+def _unusable(instruction: Instruction, actual: str | None, wanted: str) -> InterpreterError:
+    what = "nothing has set" if actual is None else f"holds a {actual}"
     return instruction.error(f"reads a {wanted} from the condition code, which {what}")
 
 

@@ -96,10 +96,10 @@ def load(instruction: Instruction, operands: Operands) -> Code:
     if any(operands.slots.bits[slot] < bits for slot in slots):
         raise instruction.error("loads into a register that is too narrow")
     seen = seen_as(type_) if type_[0] == "s" else UNSIGNED[bits]
-    by = np.uint64(offset)
+    displacement = np.uint64(offset)
 
     def act(run: Run, frame: Frame, mask: Array) -> None:
-        address = address_in(frame[base], by)
+        address = address_in(frame[base], displacement)
         words = run.memory.load(instruction, space, address, mask, bits, count, constant)
         for slot, word in zip(slots, words, strict=True):
             old = frame[slot]
@@ -124,10 +124,10 @@ def store(instruction: Instruction, operands: Operands) -> Code:
     base, offset = operands.address(target)
     if any(operands.slots.bits[slot] < bits for slot in slots):
         raise instruction.error("stores a register that is too narrow")
-    by, narrow = np.uint64(offset), UNSIGNED[bits]
+    displacement, narrow = np.uint64(offset), UNSIGNED[bits]
 
     def act(run: Run, frame: Frame, mask: Array) -> None:
-        address = address_in(frame[base], by)
+        address = address_in(frame[base], displacement)
         values = [frame[slot].astype(narrow) for slot in slots]
         run.memory.store(instruction, space, address, mask, bits, values)
 
@@ -156,10 +156,10 @@ def atomic(instruction: Instruction, operands: Operands) -> Code:
     target = operands.target(texts.pop(0), type_) if gives else None
     base, offset = operands.address(texts[0])
     sources = [operands.source(text, type_) for text in texts[1:]]
-    by = np.uint64(offset)
+    displacement = np.uint64(offset)
 
     def act(run: Run, frame: Frame, mask: Array) -> None:
-        address = address_in(frame[base], by)
+        address = address_in(frame[base], displacement)
         values = [frame[slot] for slot in sources]
         before = run.memory.atomic(instruction, space, name, address, mask, bits, values)
         if target is not None:
@@ -186,8 +186,8 @@ def copy(instruction: Instruction, operands: Operands) -> Code:
                 run.memory.wait(0, mask)
 
             return effect(wait_all)
-        case ("async", "ca" | "cg" as level, "shared" | "shared:cta", "global", *rest) if all(
-            part.startswith("L2:") for part in rest
+        case ("async", "ca" | "cg" as level, "shared" | "shared:cta", "global", *hints) if all(
+            part.startswith("L2:") for part in hints
         ):
             operands.count(3, 4)
             (to, to_by), (start, start_by) = map(operands.address, instruction.operands[:2])
@@ -197,12 +197,12 @@ def copy(instruction: Instruction, operands: Operands) -> Code:
                 raise instruction.error(f"cannot copy {size} bytes")
 
             def begin(run: Run, frame: Frame, mask: Array) -> None:
-                given = frame[read[0]] if read else np.full(len(mask), size)
-                if not np.isin(given[mask], (0, size)).all():
+                sizes = frame[read[0]] if read else np.full(len(mask), size)
+                if not np.isin(sizes[mask], (0, size)).all():
                     raise instruction.error(f"reads neither nothing nor {size} bytes")
                 run.memory.begin_copy(
                     instruction, address_in(frame[to], np.uint64(to_by)),
-                    frame[start] + np.uint64(start_by), mask, size, given != 0,
+                    frame[start] + np.uint64(start_by), mask, size, sizes != 0,
                 )  # fmt: skip
 
             return effect(begin)

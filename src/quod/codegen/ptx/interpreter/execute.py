@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from quod.codegen.ptx.interpreter.arithmetic import Array, bits_of, seen_as
-from quod.codegen.ptx.interpreter.arrivals import Meetings
+from quod.codegen.ptx.interpreter.arrivals import NamedBarriers
 from quod.codegen.ptx.interpreter.collectives import NamedBarrier
 from quod.codegen.ptx.interpreter.decode import RUN, Frame
 from quod.codegen.ptx.interpreter.memory import Memory, global_address
@@ -52,8 +52,8 @@ class Run:
             self.tiles = Tiles(self.memory, clocks, self._size, addresses)
         self.registers = Registers(program.module.entry, self.memory, self._size)
         self._templates = templates
-        self._meetings = (
-            None if clocks is None else Meetings(program.entry.blocks, self.memory, clocks)
+        self._named_barriers = (
+            None if clocks is None else NamedBarriers(program.entry.blocks, self.memory, clocks)
         )
         self._left = limit
         number = np.tile(np.arange(width, dtype=np.uint32), count)
@@ -61,12 +61,12 @@ class Run:
         self.lanes = number & np.uint32(31)
         self.warps = self.groups * -(-width // 32) + number // 32
         self.first_of_warp = np.arange(self._size) - self.lanes
-        bit, one = np.uint32(1) << self.lanes, np.uint32(1)
+        bit, unit = np.uint32(1) << self.lanes, np.uint32(1)
         self._special = {
             "%tid.x": number, "%laneid": self.lanes,
             "%ctaid.x": (first + self.groups).astype(np.uint32), "%lanemask_eq": bit,
-            "%lanemask_lt": bit - one, "%lanemask_le": bit | (bit - one),
-            "%lanemask_ge": ~(bit - one), "%lanemask_gt": ~(bit | (bit - one)),
+            "%lanemask_lt": bit - unit, "%lanemask_le": bit | (bit - unit),
+            "%lanemask_ge": ~(bit - unit), "%lanemask_gt": ~(bit | (bit - unit)),
         }  # fmt: skip
         for name, value in (("nctaid.x", groups), ("ntid.x", width)):
             self._special[f"%{name}"] = np.full(self._size, value, np.uint32)
@@ -127,8 +127,8 @@ class Run:
                     pending[number] = mask & ~ready
                 mask = ready
             if block.named is not None:
-                assert self._meetings is not None
-                self._meetings.come(number, mask, pending)
+                assert self._named_barriers is not None
+                self._named_barriers.come(number, mask, pending)
             for step in block.masked if pending or kept else block.alone:
                 step(frame, mask)
             self._left -= 1
@@ -177,9 +177,9 @@ class Run:
             instruction, named = blocks[number].together, blocks[number].named
             if instruction is None or self._all_here(instruction, pending[number], named):
                 # Functions have no named barriers, so these blocks are the entry's.
-                if named is None or self._meetings is None:
+                if named is None or self._named_barriers is None:
                     return number
-                if self._meetings.may_go(number, pending):
+                if self._named_barriers.may_go(number, pending):
                     return number
         return order[0]
 
@@ -249,17 +249,17 @@ def interpret_ptx(
         )
     buffers: dict[int, Buffer] = dict(program.tables)
     values = []
-    for number, (parameter, given) in enumerate(zip(declared, arguments, strict=True)):
-        if isinstance(given, np.ndarray):
-            if not given.flags.c_contiguous or bits_of(parameter.type) != 64:
+    for number, (parameter, argument) in enumerate(zip(declared, arguments, strict=True)):
+        if isinstance(argument, np.ndarray):
+            if not argument.flags.c_contiguous or bits_of(parameter.type) != 64:
                 raise InterpreterError(
                     f"argument {number} is no array that {parameter.name} can point to", location
                 )
-            buffers[number] = Buffer(f"argument {number}", given)
+            buffers[number] = Buffer(f"argument {number}", argument)
             values.append(np.array([global_address(number)], np.uint64))
         else:
             with np.errstate(all="ignore"):
-                value = np.array([given]).astype(seen_as(parameter.type))
+                value = np.array([argument]).astype(seen_as(parameter.type))
             values.append(value.view(seen_as(f"u{bits_of(parameter.type)}")))
     with np.errstate(all="ignore"):
         templates: dict[int, list[Any]] = {}

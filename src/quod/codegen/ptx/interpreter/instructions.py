@@ -192,14 +192,14 @@ def _extreme(instruction: Instruction, operands: Operands) -> Code:
 
 
 def _shift(instruction: Instruction, operands: Operands) -> Code:
-    left = instruction.opcode[0] == "shl"
-    allowed = ("b16", "b32", "b64") if left else ("b16", "b32", "b64", *_INTEGERS)
+    to_left = instruction.opcode[0] == "shl"
+    allowed = ("b16", "b32", "b64") if to_left else ("b16", "b32", "b64", *_INTEGERS)
     type_, modifiers = _type_of(instruction, allowed)
     _refuse(instruction, modifiers)
     operands.count(3)
     target, value, amount = instruction.operands
     sources = [operands.source(value, type_), operands.source(amount, "u32")]
-    return assignment(operands.target(target, type_), arithmetic.shift(left, type_), sources)
+    return assignment(operands.target(target, type_), arithmetic.shift(to_left, type_), sources)
 
 
 def _funnel_shift(instruction: Instruction, operands: Operands) -> Code:
@@ -275,8 +275,8 @@ def _convert(instruction: Instruction, operands: Operands) -> Code:
     if len(instruction.opcode) < 3:
         raise instruction.error("needs two types")
     *modifiers, to, source = instruction.opcode[1:]
-    known = (*_INTEGERS, "u8", "s8", "f32", "f64")
-    if to not in known or source not in known:
+    types = (*_INTEGERS, "u8", "s8", "f32", "f64")
+    if to not in types or source not in types:
         raise instruction.error("is no conversion that is known here")
     rounding = modifiers.pop(0) if modifiers else None
     _refuse(instruction, modifiers)
@@ -291,14 +291,14 @@ def _convert(instruction: Instruction, operands: Operands) -> Code:
         raise instruction.error(f"must round as .{wanted[0]} says" if wanted[0] else "rounds not")
     operands.count(2)
     target = operands.loose_target(instruction.operands[0])
-    given = operands.loose_source(instruction.operands[1], source)
+    source_slot = operands.loose_source(instruction.operands[1], source)
     evaluate = arithmetic.convert(to, source, rounding)
     wide = operands.slots.bits[target]
     narrow, held = UNSIGNED[bits_of(source)], UNSIGNED[wide]
-    if operands.slots.bits[given] < bits_of(source) or wide < bits_of(to):
+    if operands.slots.bits[source_slot] < bits_of(source) or wide < bits_of(to):
         raise instruction.error("has a register that is too narrow")
-    if bits_of(to) == wide and operands.slots.bits[given] == bits_of(source):
-        return assignment(target, evaluate, [given])
+    if bits_of(to) == wide and operands.slots.bits[source_slot] == bits_of(source):
+        return assignment(target, evaluate, [source_slot])
     signed = arithmetic.seen_as(f"s{wide}") if to[0] == "s" else held
 
     def through(a: Array) -> Array:
@@ -306,12 +306,12 @@ def _convert(instruction: Instruction, operands: Operands) -> Code:
         result: Array = value.astype(signed).view(held)
         return result
 
-    return assignment(target, through, [given])
+    return assignment(target, through, [source_slot])
 
 
 def _move(instruction: Instruction, operands: Operands) -> Code:
-    known = ("pred", "b16", "b32", "b64", *_INTEGERS, "f32", "f64")
-    type_, modifiers = _type_of(instruction, known)
+    types = ("pred", "b16", "b32", "b64", *_INTEGERS, "f32", "f64")
+    type_, modifiers = _type_of(instruction, types)
     _refuse(instruction, modifiers)
     operands.count(2)
     target, source = instruction.operands
@@ -339,9 +339,9 @@ def _pack(operands: Operands, type_: str, target: int, source: str) -> Code:
     sources = [operands.source(part, f"b{bits}") for part in parts]
     wide = UNSIGNED[bits_of(type_)]
 
-    def evaluate(*given: Array) -> Array:
-        result = given[0].astype(wide)
-        for number, part in enumerate(given[1:], 1):
+    def evaluate(*parts_in: Array) -> Array:
+        result = parts_in[0].astype(wide)
+        for number, part in enumerate(parts_in[1:], 1):
             result = result | (part.astype(wide) << wide(number * bits))
         return result
 
@@ -351,24 +351,24 @@ def _pack(operands: Operands, type_: str, target: int, source: str) -> Code:
 def _unpack(operands: Operands, type_: str, target: str, source: str) -> Code:
     parts = elements(target)
     bits = bits_of(type_) // len(parts)
-    given = operands.source(source, type_)
+    source_slot = operands.source(source, type_)
     targets = [None if part == "_" else operands.target(part, f"b{bits}") for part in parts]
     wide, narrow = UNSIGNED[bits_of(type_)], UNSIGNED[bits]
 
     def part_of(frame: Frame, number: int) -> Array:
-        moved = frame[given] >> wide(number * bits)
+        moved = frame[source_slot] >> wide(number * bits)
         result: Array = moved.astype(narrow)
         return result
 
     def alone(frame: Frame, mask: Array) -> None:
-        made = [part_of(frame, number) for number in range(len(parts))]
-        for slot, value in zip(targets, made, strict=True):
+        part_values = [part_of(frame, number) for number in range(len(parts))]
+        for slot, value in zip(targets, part_values, strict=True):
             if slot is not None:
                 frame[slot] = value
 
     def masked(frame: Frame, mask: Array) -> None:
-        made = [part_of(frame, number) for number in range(len(parts))]
-        for slot, value in zip(targets, made, strict=True):
+        part_values = [part_of(frame, number) for number in range(len(parts))]
+        for slot, value in zip(targets, part_values, strict=True):
             if slot is not None:
                 frame[slot] = where(mask, value, frame[slot])
 
@@ -401,14 +401,14 @@ def _compare(instruction: Instruction, operands: Operands) -> Code:
     if evaluate is None or len(modifiers) > 2 or (len(modifiers) == 2 and combine is None):
         raise instruction.error("is no comparison that is known here")
     operands.count(4 if combine else 3)
-    first, *rest = instruction.operands
-    sources = [operands.source(text, type_) for text in rest[:2]]
+    first, *source_texts = instruction.operands
+    sources = [operands.source(text, type_) for text in source_texts[:2]]
     names = first.split("|")
     targets = [operands.target(name.strip(), "pred") for name in names]
     if combine is None and len(targets) == 1:
         return assignment(targets[0], evaluate, sources)
-    negated = combine is not None and rest[2].startswith("!")
-    other = operands.source(rest[2].lstrip("!"), "pred") if combine else None
+    negated = combine is not None and source_texts[2].startswith("!")
+    other = operands.source(source_texts[2].lstrip("!"), "pred") if combine else None
 
     def made(frame: Frame) -> list[Array]:
         holds = evaluate(*(frame[slot] for slot in sources))

@@ -11,7 +11,7 @@ import numpy as np
 from quod.codegen.ptx.interpreter.parse import Instruction, SharedArray
 from quod.kernel.interpreter.clocks import Clocks
 from quod.kernel.interpreter.copies import PendingCopies
-from quod.kernel.interpreter.memory import Buffer, Place, PrivateBuffer, SharedBuffer
+from quod.kernel.interpreter.memory import AccessSite, Buffer, PrivateBuffer, SharedBuffer
 from quod.kernel.ir import types
 from quod.kernel.ir.nodes import Location
 from quod.kernel.ir.types import Type
@@ -65,9 +65,9 @@ class Memory:
         self._read_only: set[int] = set()
         self._written: set[int] = set()
 
-    def place(self, location: Location) -> Place:
+    def place(self, location: Location) -> AccessSite:
         """The place of an access, for errors."""
-        return Place(location, self._group, self._width)
+        return AccessSite(location, self._group, self._width)
 
     def _each(
         self, instruction: Instruction, space: str, addresses: Array, lanes: Array
@@ -81,7 +81,7 @@ class Memory:
             return [(0, self._private, lanes, self._inside(instruction, offsets, lanes))]
         numbers = (addresses >> _REACH).astype(np.int64)
         offsets = (addresses & np.uint64((1 << 40) - 1)).astype(np.int64)
-        found = []
+        ranges = []
         for number in np.unique(numbers).tolist():
             here = numbers == number
             buffer = self._buffers.get(number - 1)
@@ -91,8 +91,8 @@ class Memory:
                 raise place.error(
                     int(lanes[here][0]), f"points to {address:#x}, outside any buffer"
                 )
-            found.append((number, buffer, lanes[here], offsets[here]))
-        return found
+            ranges.append((number, buffer, lanes[here], offsets[here]))
+        return ranges
 
     def _inside(self, instruction: Instruction, offsets: Array, lanes: Array) -> Array:
         if (offsets < 0).any():
@@ -103,7 +103,7 @@ class Memory:
 
     @staticmethod
     def _aligned(
-        name: str, offsets: Array, lanes: Array, size: int, count: int, place: Place
+        name: str, offsets: Array, lanes: Array, size: int, count: int, place: AccessSite
     ) -> None:
         """Raise InterpreterError for a vector access that is not aligned to its full size."""
         unaligned = offsets % (size * count) != 0
@@ -119,11 +119,11 @@ class Memory:
         """The memory of an argument."""
         return self._buffers[argument]
 
-    def load_halves(self, argument: int, offsets: Array, lane: int, place: Place) -> Array:
+    def load_halves(self, argument: int, offsets: Array, lane: int, place: AccessSite) -> Array:
         """Elements of 16 bits of an argument's memory, for one lane."""
         lanes = np.full(len(offsets), lane)
-        (found,) = self._buffers[argument].load(offsets, lanes, types.u16, 1, place)
-        return found
+        (halves,) = self._buffers[argument].load(offsets, lanes, types.u16, 1, place)
+        return halves
 
     def load(
         self, instruction: Instruction, space: str, addresses: Array, mask: Array,
@@ -181,8 +181,8 @@ class Memory:
         place = self.place(instruction.location)
         for number, buffer, who, offsets in self._each(instruction, space, addresses[lanes], lanes):
             self._record_written(space, number, buffer, instruction.location)
-            given = [value[who] for value in values]
-            before[who] = buffer.atomic(name, offsets, who, _ELEMENTS[bits], given, place)
+            lane_values = [value[who] for value in values]
+            before[who] = buffer.atomic(name, offsets, who, _ELEMENTS[bits], lane_values, place)
         return before
 
     def _record_written(self, space: str, number: int, buffer: Buffer, location: Location) -> None:

@@ -127,26 +127,26 @@ class _Parser:
         routine: Routine | None = None
         # The lines of what has begun and not ended: joined once, when its end is there.
         held: list[str] = []
-        begun = 1
+        first_line = 1
         for number, raw in enumerate(self._lines, 1):
             # One space where there are many: patterns need not try each of them.
             line = " ".join(_without_comments(raw).split())
             if not line:
                 continue
             if not held:
-                begun = number
+                first_line = number
             held.append(line)
             if routine is None:
                 if held[0].startswith((".version", ".target", ".address_size", ".file")):
                     held = []
                 elif line.endswith("{"):
-                    routine = self._routine(" ".join(held)[:-1], begun)
+                    routine = self._routine(" ".join(held)[:-1], first_line)
                     held = []
                 elif line.endswith(";"):
-                    self._declaration(" ".join(held), begun)
+                    self._declaration(" ".join(held), first_line)
                     held = []
             elif line in ("{", "}") and len(held) > 1:
-                raise self._error("a statement has no semicolon", begun)
+                raise self._error("a statement has no semicolon", first_line)
             elif line == "{":
                 # The parameters of a call are declared in a scope of their own.
                 if len(self._scopes) == _MOST_SCOPES:
@@ -160,10 +160,10 @@ class _Parser:
                 else:
                     routine = None
             elif len(held) == 1 or ";" in line:
-                rest = self._body(routine, " ".join(held), begun)
-                held = [rest] if rest else []
+                unfinished = self._body(routine, " ".join(held), first_line)
+                held = [unfinished] if unfinished else []
         if routine is not None or held:
-            raise self._error("the text ends within a routine or a declaration", begun)
+            raise self._error("the text ends within a routine or a declaration", first_line)
         if self._entry is None:
             raise self._error("the text has no .entry", 1)
         return Module(self._entry, self._functions, self._shared, self._local, self._tables)
@@ -178,25 +178,25 @@ class _Parser:
             return
         table = _TABLE.fullmatch(text)
         if table:
-            numbers = [self._number(one.strip(), line) for one in table[4].split(",")]
+            numbers = [self._number(digits.strip(), line) for digits in table[4].split(",")]
             if len(numbers) != self._number(table[3], line) or max(numbers) > 255:
                 raise self._error(f"the table {table[2]} has not the bytes that it says", line)
             self._tables[table[2]] = bytes(numbers)
             return
-        found = _SHARED.match(text)
-        if not found:
+        match = _SHARED.match(text)
+        if not match:
             raise self._error(f"{text!r} is no declaration that is known here", line)
-        extern, alignment, bits, name, count = found.groups()
+        extern, alignment, bits, name, count = match.groups()
         size = None if extern else self._number(count, line) * int(bits) // 8
         aligned = self._number(alignment, line) if alignment else int(bits) // 8
         arrays = self._local if text.startswith(".local") else self._shared
         arrays.append(SharedArray(name, size, aligned))
 
     def _routine(self, header: str, line: int) -> Routine:
-        found = _ROUTINE.match(header)
-        if not found:
+        match = _ROUTINE.match(header)
+        if not match:
             raise self._error(f"{header.strip()!r} begins no routine", line)
-        kind, results, name, parameters, directives = found.groups()
+        kind, results, name, parameters, directives = match.groups()
         location = Location(self._file, line)
         routine = Routine(name, location, self._parameters(parameters, line))
         routine.results = self._parameters(results or "", line)
@@ -221,18 +221,20 @@ class _Parser:
         return [self._parameter(part, line) for part in parts if part]
 
     def _parameter(self, text: str, line: int) -> Parameter:
-        found = _PARAMETER.fullmatch(text)
-        if not found:
+        match = _PARAMETER.fullmatch(text)
+        if not match:
             raise self._error(f"{text!r} is no parameter that is known here", line)
-        type_, name, count = found.groups()
+        type_, name, count = match.groups()
         return Parameter(name, type_, int(type_[1:]) // 8 * self._number(count or "1", line))
 
-    def _body(self, routine: Routine, held: str, begun: int) -> str:
+    def _body(self, routine: Routine, held: str, first_line: int) -> str:
         """Parse the complete statements of `held` into the routine; return the rest."""
-        *complete, rest = held.split(";")
+        *complete, unfinished = held.split(";")
         for statement in complete:
-            self._statement(routine, self._labelled(routine, statement.strip(), begun), begun)
-        return self._labelled(routine, rest.strip(), begun)
+            self._statement(
+                routine, self._labelled(routine, statement.strip(), first_line), first_line
+            )
+        return self._labelled(routine, unfinished.strip(), first_line)
 
     def _labelled(self, routine: Routine, text: str, line: int) -> str:
         """Record the labels at the start of a text; return the text after them."""
@@ -256,10 +258,10 @@ class _Parser:
             elif directive not in (".pragma", ".loc"):
                 raise self._error(f"{directive} is no directive that is known here", line)
             return
-        found = _INSTRUCTION.fullmatch(text)
-        if not found:
+        match = _INSTRUCTION.fullmatch(text)
+        if not match:
             raise self._error(f"{text!r} is no instruction", line)
-        negation, guard, opcode, text = found.groups()
+        negation, guard, opcode, text = match.groups()
         operands = tuple(part.strip() for part in _OPERAND.findall(self._renamed(text)))
         if any(part[-1] != _CLOSING.get(part[0], part[-1]) for part in operands):
             raise self._error("a bracket is not closed", line)
@@ -277,9 +279,9 @@ class _Parser:
         parameter = self._parameter(text, line)
         if not self._scopes:
             raise self._error(f"{parameter.name} is declared outside the scope of a call", line)
-        own = f"{parameter.name}@{len(routine.passed)}"
-        self._scopes[-1][parameter.name] = own
-        routine.passed[own] = Parameter(own, parameter.type, parameter.size)
+        unique_name = f"{parameter.name}@{len(routine.passed)}"
+        self._scopes[-1][parameter.name] = unique_name
+        routine.passed[unique_name] = Parameter(unique_name, parameter.type, parameter.size)
 
     def _renamed(self, operands: str) -> str:
         """The operands with the names of this scope's parameters made different from others'."""
@@ -290,7 +292,7 @@ class _Parser:
             scopes = (scope for scope in reversed(self._scopes) if name in scope)
             return next((scope[name] for scope in scopes), name)
 
-        return _NAME.sub(lambda found: own(found[0]), operands)
+        return _NAME.sub(lambda match: own(match[0]), operands)
 
     def _registers(self, routine: Routine, text: str, line: int) -> None:
         _, type_, names = (text.split(None, 2) + ["", ""])[:3]

@@ -212,10 +212,10 @@ class Program:
             raise instruction.error(f"calls {name}, which is no function")
         ins, outs = ([text for text in part if text] for part in (ins, outs))
         passed = operands.slots.routine.passed
-        for given, wanted in ((ins, routine.parameters), (outs, routine.results)):
-            fits = len(given) == len(wanted) and all(
+        for names, wanted in ((ins, routine.parameters), (outs, routine.results)):
+            fits = len(names) == len(wanted) and all(
                 text in passed and (passed[text].type, passed[text].size) == (each.type, each.size)
-                for text, each in zip(given, wanted, strict=True)
+                for text, each in zip(names, wanted, strict=True)
             )
             if not fits:
                 raise instruction.error(f"does not fit the parameters and results of {name}")
@@ -232,9 +232,11 @@ class Program:
                     )
             run.run(callee, inner, mask)
             for text, each in zip(outs, routine.results, strict=True):
-                made = callee.slots.words.get(each.name, {})
+                result_slots = callee.slots.words.get(each.name, {})
                 for offset, slot in words.get(text, {}).items():
-                    new = _same_width(instruction, frame[slot], inner[made.get(offset, RUN)])
+                    new = _same_width(
+                        instruction, frame[slot], inner[result_slots.get(offset, RUN)]
+                    )
                     frame[slot] = where(mask, new, frame[slot])
             # A call does not keep the condition code.
             frame[CARRY] = frame[CARRY_KIND] = None
@@ -242,10 +244,10 @@ class Program:
         return effect(act)
 
 
-def _same_width(instruction: Instruction, wanted: Array, given: object) -> Array:
-    if not isinstance(given, np.ndarray) or given.dtype != wanted.dtype:
+def _same_width(instruction: Instruction, wanted: Array, word: object) -> Array:
+    if not isinstance(word, np.ndarray) or word.dtype != wanted.dtype:
         raise instruction.error("passes or takes a word that the other side does not set as such")
-    return given
+    return word
 
 
 def _load_parameter(instruction: Instruction, operands: Operands) -> Code:
@@ -254,15 +256,15 @@ def _load_parameter(instruction: Instruction, operands: Operands) -> Code:
     type_ = instruction.opcode[-1]
     if len(instruction.opcode) != 3:
         raise instruction.error("is no load of a parameter that is known here")
-    given, slot = operands.parameter(source, type_), operands.loose_target(target)
+    source_slot, slot = operands.parameter(source, type_), operands.loose_target(target)
     held = operands.slots.bits[slot]
     if held < bits_of(type_):
         raise instruction.error("loads into a register that is too narrow")
     wide = seen_as(f"u{held}")
     if type_[0] == "s":
         seen, signed = seen_as(type_), seen_as(f"s{held}")
-        return assignment(slot, lambda a: a.view(seen).astype(signed).view(wide), [given])
-    return assignment(slot, lambda a: a.astype(wide), [given])
+        return assignment(slot, lambda a: a.view(seen).astype(signed).view(wide), [source_slot])
+    return assignment(slot, lambda a: a.astype(wide), [source_slot])
 
 
 def _store_parameter(instruction: Instruction, operands: Operands) -> Code:

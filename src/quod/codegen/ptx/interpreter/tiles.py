@@ -82,30 +82,30 @@ class Tiles:
             raise self.error(instruction, lane, f"makes an mbarrier at {address}, which is none")
         place = self.memory.place(instruction.location)
         self.memory.shared.make_mbarrier(address - SHARED_START, lane, place)
-        made = self._barriers[address] = Mbarrier(count, instruction.location)
-        made.clock = self.clocks.begin_mbarrier(lane)
+        mbarrier = self._barriers[address] = Mbarrier(count, instruction.location)
+        mbarrier.clock = self.clocks.begin_mbarrier(lane)
 
     def barrier(self, instruction: Instruction, address: int, lanes: Array) -> Mbarrier:
         """Look up the mbarrier at an address, whose initialisation must be visible to the lanes."""
-        found = self._barriers.get(address)
-        if found is None:
+        mbarrier = self._barriers.get(address)
+        if mbarrier is None:
             raise self.error(instruction, int(lanes[0]), f"has no mbarrier at {address}")
-        if not self.clocks.knows(found.clock, lanes):
+        if not self.clocks.knows(mbarrier.clock, lanes):
             raise self.error(
                 instruction, int(lanes[0]), "has an mbarrier that it may not know of yet"
             )
-        return found
+        return mbarrier
 
     def arrive(self, instruction: Instruction, address: int, lane: int, nbytes: int) -> None:
         """Record an arrival for a warp, with the bytes that the phase expects."""
-        own = np.array([lane])
-        barrier = self.barrier(instruction, address, own)
+        arriving = np.array([lane])
+        barrier = self.barrier(instruction, address, arriving)
         if not barrier.missing:
             raise self.error(
                 instruction, lane, f"arrives in phase {barrier.ended} of an mbarrier, which has "
                 "all its arrivals and was not waited for",
             )  # fmt: skip
-        if not self.clocks.arrive(barrier.clock, own):
+        if not self.clocks.arrive(barrier.clock, arriving):
             raise self.error(
                 instruction, lane, "may arrive at an mbarrier again before the others have arrived"
             )
@@ -120,11 +120,11 @@ class Tiles:
 
     def over(self, poll: Poll, frame: Frame, mask: Array) -> Array:
         """Select the lanes of a mask whose phases have ended."""
-        found = np.zeros(len(mask), np.bool_)
+        ended = np.zeros(len(mask), np.bool_)
         for address, parity, who in poll.asked(frame, mask):
             if self._has_ended(poll, address, parity, np.flatnonzero(who)):
-                found |= who
-        return found
+                ended |= who
+        return ended
 
     def never(self, poll: Poll, frame: Frame, mask: Array) -> InterpreterError:
         """The error for lanes whose phase can never end."""
@@ -187,14 +187,14 @@ class Tiles:
         length, height, planes, lines, address = words
         x, y = start[0] + np.arange(COLUMNS), start[1] + np.arange(lines)[:, None]
         inside = (x >= 0) & (x < length) & (y >= 0) & (y < height) & (0 <= start[2] < planes)
-        found = [
+        sources = [
             (number, address - first)
             for number, first in self._arrays.items()
             if first <= address < first + self.memory.buffer(number).nbytes
         ]
-        if not found or not lines:
+        if not sources or not lines:
             raise self.error(instruction, lane, f"has a tensor map of {address}, no argument's")
-        number, offset = found[0]
+        number, offset = sources[0]
         wanted = offset + 2 * ((start[2] * height + y) * length + x)[inside]
         place = self.memory.place(instruction.location)
         tile = np.zeros((lines, COLUMNS), np.uint16)
@@ -218,8 +218,8 @@ class Tiles:
                 instruction, lane + int(np.argmin(mask[lane : lane + WARPGROUP])),
                 "does not come where its warpgroup does",
             )  # fmt: skip
-        found: list[int] = np.flatnonzero(rows[:, 0]).tolist()
-        return found
+        numbers: list[int] = np.flatnonzero(rows[:, 0]).tolist()
+        return numbers
 
     def matrix(
         self, instruction: Instruction, warpgroup: int, descriptor: Array, rows: int, along: bool
@@ -241,10 +241,10 @@ class Tiles:
         places = _swizzled(at) - SHARED_START
         if (places < 0).any():
             raise self.error(instruction, lane, "has a matrix before its memory")
-        found = self.memory.shared.tile(places, lane, self.memory.place(instruction.location))
+        elements = self.memory.shared.tile(places, lane, self.memory.place(instruction.location))
         reading = Reading(self.memory.shared, 0, places, lane, int(self._committed[warpgroup]))
         self._readings.append(reading)
-        return found
+        return elements
 
     def commit(self, instruction: Instruction, mask: Array) -> None:
         self._committed[self.warpgroups(instruction, mask)] += 1
@@ -253,8 +253,8 @@ class Tiles:
         """Complete all groups of products but the last `pending`."""
         here, going = self.warpgroups(instruction, mask), []
         for reading in self._readings:
-            own = reading.lane // WARPGROUP
-            if own not in here or reading.number >= self._committed[own] - pending:
+            warpgroup = reading.lane // WARPGROUP
+            if warpgroup not in here or reading.number >= self._committed[warpgroup] - pending:
                 going.append(reading)
             else:
                 place = self.memory.place(instruction.location)
@@ -278,8 +278,8 @@ class Tiles:
 
 def _swizzled(at: Array) -> Array:
     """Apply the 128-byte swizzle to byte addresses."""
-    found: Array = at ^ (at >> 7 & 7) << 4
-    return found
+    swizzled: Array = at ^ (at >> 7 & 7) << 4
+    return swizzled
 
 
 # --- instructions
@@ -339,15 +339,15 @@ def copy_tile(instruction: Instruction, operands: Operands) -> Code:
         raise instruction.error("is no copy of tiles that is known here")
     operands.count(3)
     to, source, barrier = instruction.operands
-    found = re.fullmatch(r"\[\s*([^\s,]+)\s*,\s*(\{.*\})\s*\]", source)
-    if found is None:
+    match = re.fullmatch(r"\[\s*([^\s,]+)\s*,\s*(\{.*\})\s*\]", source)
+    if match is None:
         raise instruction.error(f"has {source} where a tensor map and a place belong")
-    tensor_map = operands.source(found[1], "b64")
-    start = [operands.source(part, "s32") for part in parts_of(found[2], 3, instruction)]
-    (target, by), (bar, bar_by) = operands.address(to), operands.address(barrier)
+    tensor_map = operands.source(match[1], "b64")
+    start = [operands.source(part, "s32") for part in parts_of(match[2], 3, instruction)]
+    (target, target_by), (bar, bar_by) = operands.address(to), operands.address(barrier)
 
     def act(run: Run, frame: Frame, mask: Array) -> None:
-        targets = address_in(frame[target], np.uint64(by))
+        targets = address_in(frame[target], np.uint64(target_by))
         bars = address_in(frame[bar], np.uint64(bar_by))
         for lane in np.flatnonzero(mask).tolist():
             x, y, z = (int(frame[slot].view(np.int32)[lane]) for slot in start)
@@ -389,12 +389,12 @@ def products(instruction: Instruction, operands: Operands) -> Code:
 def _product(
     instruction: Instruction, operands: Operands, shape: str, factors: tuple[str, str]
 ) -> Code:
-    found = re.fullmatch(r"m64n(\d+)k(\d+)", shape)
+    match = re.fullmatch(r"m64n(\d+)k(\d+)", shape)
     depth = {"tf32": 8, "f16": 16, "bf16": 16}.get(factors[0], 32)
-    if found is None or int(found[2]) != depth or not 8 <= int(found[1]) <= 256:
+    if match is None or int(match[2]) != depth or not 8 <= int(match[1]) <= 256:
         raise instruction.error(f"has no shape {shape}")
-    columns = int(found[1])
-    sums_text, first, second, keeps, *rest = instruction.operands
+    columns = int(match[1])
+    sums_text, first, second, keeps, *immediates = instruction.operands
     sums = [operands.target(part, "b32") for part in parts_of(sums_text, columns // 2, instruction)]
     in_registers = first[0] == "{"
     left = (
@@ -403,7 +403,9 @@ def _product(
         else [operands.source(first, "b64")]
     )
     right, kept = operands.source(second, "b64"), operands.source(keeps, "pred")
-    signs, turns = (rest[:2], rest[2:]) if factors[0] != "i8" else (["1", "1"], rest)
+    signs, turns = (
+        (immediates[:2], immediates[2:]) if factors[0] != "i8" else (["1", "1"], immediates)
+    )
     wanted = 0 if depth != 16 else 1 if in_registers else 2
     if signs != ["1", "1"] or len(turns) != wanted or not set(turns) <= {"0", "1"}:
         raise instruction.error("has other immediates than are known here")
@@ -416,8 +418,8 @@ def _product(
         if not in_registers:
             descriptor = frame[left[0]][lanes]
             turned = turned_a == "1"
-            found: Array = run.tiles.matrix(instruction, warpgroup, descriptor, 64, turned)
-            return found
+            factor: Array = run.tiles.matrix(instruction, warpgroup, descriptor, 64, turned)
+            return factor
         halves = np.empty((64, 16), np.uint16)
         for at, slot in enumerate(left):
             words = np.ascontiguousarray(frame[slot][lanes]).view(np.uint16).reshape(-1, 2)
@@ -426,11 +428,11 @@ def _product(
         return halves
 
     def act(run: Run, frame: Frame, mask: Array) -> None:
-        found = np.stack([frame[slot].view(seen) for slot in sums])
+        totals = np.stack([frame[slot].view(seen) for slot in sums])
         for warpgroup in run.tiles.warpgroups(instruction, mask):
             lanes = slice(warpgroup * WARPGROUP, (warpgroup + 1) * WARPGROUP)
-            own = frame[kept][lanes]
-            if (own != own[0]).any():
+            keep = frame[kept][lanes]
+            if (keep != keep[0]).any():
                 raise instruction.error("adds to sums of some instances alone")
             a = numbers_of_halves(factors[0], first_factor(run, frame, warpgroup, lanes))
             b = numbers_of_halves(
@@ -439,10 +441,10 @@ def _product(
                     instruction, warpgroup, frame[right][lanes], columns, turned_b == "1"
                 ),
             )
-            made = (a.astype(np.float64) @ b.astype(np.float64).T)[row, column]
-            before = found[:, lanes] if own[0] else np.zeros_like(found[:, lanes])
-            found[:, lanes] = added(factors[0], before, made)
-        for slot, values in zip(sums, found.view(np.uint32), strict=True):
+            products = (a.astype(np.float64) @ b.astype(np.float64).T)[row, column]
+            before = totals[:, lanes] if keep[0] else np.zeros_like(totals[:, lanes])
+            totals[:, lanes] = added(factors[0], before, products)
+        for slot, values in zip(sums, totals.view(np.uint32), strict=True):
             frame[slot] = where(mask, values, frame[slot])
 
     return effect(act)

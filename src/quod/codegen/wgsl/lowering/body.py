@@ -21,7 +21,7 @@ WORD_BITS = 32
 
 
 @frozen(eq=False)
-class Place:
+class LoweredPointer:
     """A lowered pointer: an array (a parameter or declared) and an offset into it.
 
     The offset counts elements, or 32-bit words if elements have at least 32 bits.
@@ -36,12 +36,12 @@ class Place:
         return min(self.element.bytes, WORD_BYTES)
 
 
-Lowered = Value | Wide | Place
+Lowered = Value | Wide | LoweredPointer
 
 
 def begins(lowered: Lowered) -> bool:
     """Return whether a value is a pointer to the start of an array, passed without an offset."""
-    return isinstance(lowered, Place) and lowered.offset.constant == 0
+    return isinstance(lowered, LoweredPointer) and lowered.offset.constant == 0
 
 
 class Lowering:
@@ -86,7 +86,7 @@ class Lowering:
         flat: list[Value] = []
         for value in values:
             lowered = self.values[value]
-            if isinstance(lowered, Place):
+            if isinstance(lowered, LoweredPointer):
                 flat.append(lowered.offset)
             else:
                 flat += self.wide.parts(lowered)
@@ -104,13 +104,13 @@ class Lowering:
         at = 0
         for value, model in zip(values, like, strict=True):
             count = len(self._part_types(value))
-            own = parts[at : at + count]
+            value_parts = parts[at : at + count]
             at += count
             if isinstance(value.type, PointerType):
-                assert isinstance(model, Place)
-                self.values[value] = Place(model.array, own[0], model.element)
+                assert isinstance(model, LoweredPointer)
+                self.values[value] = LoweredPointer(model.array, value_parts[0], model.element)
             else:
-                self.values[value] = self.wide.joined(value.type, own)
+                self.values[value] = self.wide.joined(value.type, value_parts)
 
     def lowered(self, values: Sequence[Value]) -> list[Lowered]:
         """The lowered forms of values."""
@@ -118,9 +118,9 @@ class Lowering:
 
     def check_same_arrays(self, a: Sequence[Lowered | None], b: Sequence[Lowered], op: Op) -> None:
         """Raise KernelError unless corresponding pointers refer to the same arrays."""
-        for one, other in zip(a, b, strict=True):
-            if isinstance(one, Place) and isinstance(other, Place):
-                if one.array is not other.array or one.unit != other.unit:
+        for pointer, other in zip(a, b, strict=True):
+            if isinstance(pointer, LoweredPointer) and isinstance(other, LoweredPointer):
+                if pointer.array is not other.array or pointer.unit != other.unit:
                     raise KernelError(
                         f"{op.location}: a pointer that may be in one of two arrays, which WGSL "
                         "cannot express; branch around the accesses instead"
@@ -138,10 +138,10 @@ class Lowering:
         assert isinstance(lowered, Value)
         return lowered
 
-    def place(self, value: Value) -> Place:
+    def place(self, value: Value) -> LoweredPointer:
         """The lowered form of a pointer."""
         lowered = self.values[value]
-        assert isinstance(lowered, Place)
+        assert isinstance(lowered, LoweredPointer)
         return lowered
 
     def zero(self) -> Value:
@@ -151,7 +151,7 @@ class Lowering:
         """The kernel's array behind a function's array parameter."""
         return self.roots.get(array, array)
 
-    def record_atomic(self, place: Place) -> None:
+    def record_atomic(self, place: LoweredPointer) -> None:
         """Record that an array is changed atomically."""
         self.atomic.add(self.root(place.array))
 

@@ -19,10 +19,10 @@ def _if(lowering: Lowering, op: Op) -> None:
         tracer.close_region(flat, op.location)
         regions.append(block)
     lowering.check_same_arrays(results[0], results[1], op)
-    made = tracer.record(
+    values = tracer.record(
         "if", (condition,), lowering.types_of(op.results), {}, tuple(regions), op.location
     )
-    lowering.bind(op.results, made, results[0])
+    lowering.bind(op.results, values, results[0])
 
 
 def _for(lowering: Lowering, op: Op) -> None:
@@ -41,10 +41,10 @@ def _for(lowering: Lowering, op: Op) -> None:
     following = lowering.block(region)
     lowering.check_same_arrays(initial, lowering.lowered(region.yielded), op)
     tracer.close_region(following, op.location)
-    made = tracer.record(
+    new_values = tracer.record(
         "for", (*bounds, *flat), [value.type for value in flat], {}, (block,), op.location
     )
-    lowering.bind(op.results, made, initial)
+    lowering.bind(op.results, new_values, initial)
 
 
 def _wide_for(lowering: Lowering, op: Op) -> None:
@@ -68,10 +68,10 @@ def _wide_for(lowering: Lowering, op: Op) -> None:
     lowering.check_same_arrays(initial, lowering.lowered(region.yielded), op)
     tracer.close_region([*wide.parts(wide.add(index, step)), *following], op.location)
     tracer.close_region((condition,), op.location)
-    made = tracer.record(
+    new_values = tracer.record(
         "while", first, [value.type for value in first], {}, (head, body), op.location
     )
-    lowering.bind(op.results, made[2:], initial)
+    lowering.bind(op.results, new_values[2:], initial)
 
 
 def _while(lowering: Lowering, op: Op) -> None:
@@ -87,10 +87,10 @@ def _while(lowering: Lowering, op: Op) -> None:
     lowering.check_same_arrays(initial, lowering.lowered(region.yielded), op)
     tracer.close_region(following, op.location)
     tracer.close_region((condition,), op.location)
-    made = tracer.record(
+    new_values = tracer.record(
         "while", flat, [value.type for value in flat], {}, (new_head, body), op.location
     )
-    lowering.bind(op.results, made, initial)
+    lowering.bind(op.results, new_values, initial)
 
 
 RULES: dict[str, Rule] = {"if": _if, "for": _for, "while": _while}

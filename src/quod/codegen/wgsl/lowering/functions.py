@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from quod.codegen.wgsl import rules, subgroups
-from quod.codegen.wgsl.lowering.body import Lowered, Lowering, Place, Rule, begins
+from quod.codegen.wgsl.lowering.body import Lowered, LoweredPointer, Lowering, Rule, begins
 from quod.codegen.wgsl.lowering.subgroups import exchanges
 from quod.errors import KernelError
 from quod.kernel.builder.builder import Builder
@@ -21,30 +21,30 @@ _WRITTEN = rules.RULES.keys() | subgroups.PLACES.keys()
 
 def _call(lowering: Lowering, op: Op) -> None:
     function: Function = op.attributes["function"]
-    given = lowering.lowered(op.operands)
+    inputs = lowering.lowered(op.operands)
     if _is_plain(lowering, function):
-        made = lowering.tracer.record(
+        new_values = lowering.tracer.record(
             "call", lowering.flat(op.operands), function.result_types, {"function": function}
         )
-        lowering.bind(op.results, made, [None] * len(op.results))
+        lowering.bind(op.results, new_values, [None] * len(op.results))
         return
-    arrays = [one.array for one in given if isinstance(one, Place)]
+    arrays = [operand.array for operand in inputs if isinstance(operand, LoweredPointer)]
     if exchanges(lowering, function):
-        arrays += [one for one in (lowering.exchange, lowering.votes) if one is not None]
+        arrays += [array for array in (lowering.exchange, lowering.votes) if array is not None]
     roots = tuple(map(lowering.root, arrays))
     places = tuple(
-        (one.element, begins(one)) for one in given if isinstance(one, Place)
+        (value.element, begins(value)) for value in inputs if isinstance(value, LoweredPointer)
     )  # fmt: skip
     key = (id(function), tuple(map(id, roots)), places)
     if key not in lowering.functions:
-        lowering.functions[key] = _lower_function(lowering, function, given, arrays, op)
+        lowering.functions[key] = _lower_function(lowering, function, inputs, arrays, op)
     lowered = lowering.functions[key]
     passed = [value for value in op.operands if not begins(lowering.values[value])]
-    made = lowering.tracer.record(
+    new_values = lowering.tracer.record(
         "call", (*arrays, *lowering.flat(passed)), lowered.result_types,
         {"function": lowered}, (), op.location,
     )  # fmt: skip
-    lowering.bind(op.results, made, [None] * len(op.results))
+    lowering.bind(op.results, new_values, [None] * len(op.results))
 
 
 def _is_plain(lowering: Lowering, function: Function) -> bool:
@@ -69,7 +69,7 @@ def _is_plain(lowering: Lowering, function: Function) -> bool:
 def _lower_function(
     lowering: Lowering,
     function: Function,
-    given: Sequence[Lowered],
+    lowered_operands: Sequence[Lowered],
     arrays: Sequence[Value],
     op: Op,
 ) -> Function:
@@ -79,28 +79,34 @@ def _lower_function(
         raise KernelError(f"{op.location}: a function that gives a pointer; give an index")
     exchange, votes = lowering.exchange, lowering.votes
 
-    def body(builder: Builder, own: list[Value], flat: list[Value]) -> list[Value]:
-        for inner, array in zip(own, arrays, strict=True):
+    def body(builder: Builder, array_parameters: list[Value], flat: list[Value]) -> list[Value]:
+        for inner, array in zip(array_parameters, arrays, strict=True):
             lowering.roots[inner] = lowering.root(array)
-        there = iter(own)
+        there = iter(array_parameters)
         like = [
-            Place(next(there), one.offset, one.element) if isinstance(one, Place) else one
-            for one in given
+            LoweredPointer(next(there), model.offset, model.element)
+            if isinstance(model, LoweredPointer)
+            else model
+            for model in lowered_operands
         ]
-        passed = [i for i, one in enumerate(given) if not begins(one)]
+        passed = [i for i, model in enumerate(lowered_operands) if not begins(model)]
         lowering.bind(
             [function.block.arguments[i] for i in passed], flat, [like[i] for i in passed]
         )
-        for argument, one in zip(function.block.arguments, like, strict=True):
-            if isinstance(one, Place) and begins(one):
-                lowering.values[argument] = Place(one.array, lowering.zero(), one.element)
+        for argument, model in zip(function.block.arguments, like, strict=True):
+            if isinstance(model, LoweredPointer) and begins(model):
+                lowering.values[argument] = LoweredPointer(
+                    model.array, lowering.zero(), model.element
+                )
         if exchanges(lowering, function):
             lowering.exchange = None if exchange is None else next(there)
             lowering.votes = None if votes is None else next(there)
         return lowering.block(function.block)
 
-    pairs = zip(function.block.arguments, given, strict=True)
-    flat_types = lowering.types_of([argument for argument, one in pairs if not begins(one)])
+    pairs = zip(function.block.arguments, lowered_operands, strict=True)
+    flat_types = lowering.types_of(
+        [argument for argument, lowered_value in pairs if not begins(lowered_value)]
+    )
     parameters = [Value(type_, k) for type_ in flat_types]
     lowered, _ = lowering.tracer.trace_function(
         function.name, body, [*arrays, *parameters],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from quod.codegen.wgsl.lowering import control, functions, memory, subgroups
-from quod.codegen.wgsl.lowering.body import Lowering, Place
+from quod.codegen.wgsl.lowering.body import LoweredPointer, Lowering
 from quod.codegen.wgsl.lowering.subgroups import declare_exchange
 from quod.frozen import frozen
 from quod.kernel.ir import types
@@ -50,7 +50,9 @@ def lower(kernel: Kernel, machine: Machine) -> LoweredKernel:
             array = Value(types.pointer(types.u32, type_.space), k)
             arguments.append(array)
             names.append(name)
-            lowering.values[argument] = Place(array, k.constant(0, types.u32), type_.element)
+            lowering.values[argument] = LoweredPointer(
+                array, k.constant(0, types.u32), type_.element
+            )
         else:
             parts = [Value(part, k) for part in lowering.wide.part_types(type_)]
             arguments += parts

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from quod.codegen.wgsl.lowering.body import WORD_BITS, WORD_BYTES, Lowered, Lowering, Place, Rule
+from quod.codegen.wgsl.lowering.body import (
+    WORD_BITS,
+    WORD_BYTES,
+    Lowered,
+    LoweredPointer,
+    Lowering,
+    Rule,
+)
 from quod.errors import KernelError
 from quod.kernel.ir import types
 from quod.kernel.ir.nodes import Op
@@ -30,7 +37,7 @@ def _declared(lowering: Lowering, op: Op) -> None:
             # A store of part of a word reads the word, so it must be initialised.
             with lowering.k.range(0, words) as loop:
                 array[loop.index] = 0
-    lowering.values[op.results[0]] = Place(array, lowering.zero(), pointer.element)
+    lowering.values[op.results[0]] = LoweredPointer(array, lowering.zero(), pointer.element)
 
 
 def _pointer_cast(lowering: Lowering, op: Op) -> None:
@@ -41,10 +48,10 @@ def _pointer_cast(lowering: Lowering, op: Op) -> None:
         offset = offset * (place.unit // unit)
     elif unit > place.unit:
         offset = offset // (unit // place.unit)
-    lowering.values[op.results[0]] = Place(place.array, offset, type_.element)
+    lowering.values[op.results[0]] = LoweredPointer(place.array, offset, type_.element)
 
 
-def _units(lowering: Lowering, place: Place, index: Value) -> Value:
+def _units(lowering: Lowering, place: LoweredPointer, index: Value) -> Value:
     """The offset of an element at an index from a pointer, in the pointer's units."""
     low = lowering.wide.low(lowering.values[index])
     factor = max(1, place.element.bytes // WORD_BYTES)
@@ -54,7 +61,7 @@ def _units(lowering: Lowering, place: Place, index: Value) -> Value:
 def _pointer_add(lowering: Lowering, op: Op) -> None:
     place = lowering.place(op.operands[0])
     offset = _units(lowering, place, op.operands[1])
-    lowering.values[op.results[0]] = Place(place.array, offset, place.element)
+    lowering.values[op.results[0]] = LoweredPointer(place.array, offset, place.element)
 
 
 def _load(lowering: Lowering, op: Op) -> None:
@@ -72,14 +79,14 @@ def _load(lowering: Lowering, op: Op) -> None:
     lowering.values.update(zip(op.results, values, strict=True))
 
 
-def _narrow(lowering: Lowering, place: Place, at: Value) -> tuple[Value, Value, int]:
+def _narrow(lowering: Lowering, place: LoweredPointer, at: Value) -> tuple[Value, Value, int]:
     """Return the word index of a narrow element, its shift in the word, and its unshifted mask."""
     bits = 8 * place.unit
     per_word = WORD_BYTES // place.unit
     return at // per_word, (at % per_word) * bits, (1 << bits) - 1
 
 
-def _narrow_load(lowering: Lowering, place: Place, at: Value) -> Value:
+def _narrow_load(lowering: Lowering, place: LoweredPointer, at: Value) -> Value:
     k, element = lowering.k, place.element
     word, shift, mask = _narrow(lowering, place, at)
     loaded = k.load(place.array, word)[0]
@@ -95,11 +102,11 @@ def _narrow_load(lowering: Lowering, place: Place, at: Value) -> Value:
 def _store(lowering: Lowering, op: Op) -> None:
     k, place = lowering.k, lowering.place(op.operands[0])
     first = _units(lowering, place, op.operands[1])
-    given = lowering.lowered(op.operands[2:])
+    new_values = lowering.lowered(op.operands[2:])
     if place.unit < WORD_BYTES:
         if not types.is_private(place.array.type):
             lowering.record_atomic(place)
-        for i, value in enumerate(given):
+        for i, value in enumerate(new_values):
             assert isinstance(value, Value)
             word, shift, mask = _narrow(lowering, place, first + i)
             value = value.cast(types.u32)
@@ -113,7 +120,7 @@ def _store(lowering: Lowering, op: Op) -> None:
                 # this part is added atomically.
                 k.atomic_add(place.array, word, change)
         return
-    words = [word for value in given for word in lowering.wide.to_words(value)]
+    words = [word for value in new_values for word in lowering.wide.to_words(value)]
     k.store(place.array, first, *words)
 
 
@@ -124,8 +131,8 @@ def _atomic(lowering: Lowering, op: Op) -> None:
     lowering.record_atomic(place)
     at = _units(lowering, place, op.operands[1])
     values = [lowering.value(value) for value in op.operands[2:]]
-    made = lowering.tracer.record(op.name, (place.array, at, *values), [types.u32])
-    lowering.values[op.results[0]] = made[0]
+    before = lowering.tracer.record(op.name, (place.array, at, *values), [types.u32])
+    lowering.values[op.results[0]] = before[0]
 
 
 def _fence(lowering: Lowering, op: Op) -> None:

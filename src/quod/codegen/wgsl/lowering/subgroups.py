@@ -61,17 +61,17 @@ def _moved(lowering: Lowering, type_: Type, number: Lowered, lane: Value) -> Num
     words = lowering.wide.to_words(number)
     if exchange is None:
         return lowering.wide.from_words(type_, [k.emit("shuffle", (w, lane)) for w in words])
-    own = k.local_id()
+    own_lane = k.local_id()
     size = k.workgroup_size
     # If the subgroup is larger than the workgroup, only the workgroup's lanes exist.
     other = k.minimum(k.subgroup_id() * k.subgroup_size + lane % k.subgroup_size, size - 1)
 
     def through_memory(word: Value) -> Value:
-        exchange[own] = word
+        exchange[own_lane] = word
         k.barrier()
-        found = exchange[other]
+        moved = exchange[other]
         k.barrier()
-        return found
+        return moved
 
     return lowering.wide.from_words(type_, [through_memory(word) for word in words])
 
@@ -106,16 +106,16 @@ def _ballot(lowering: Lowering, op: Op) -> None:
     if votes is None:
         lowering.values[op.results[0]] = k.emit("ballot", (condition,))
         return
-    own, lane = k.subgroup_id(), k.lane_id()
+    subgroup, lane = k.subgroup_id(), k.lane_id()
     with k.if_(lane == 0):
-        votes[own] = 0
+        votes[subgroup] = 0
     k.barrier()
     with k.if_(condition):
-        k.atomic_or(votes, own, k.constant(1, types.u32) << lane)
+        k.atomic_or(votes, subgroup, k.constant(1, types.u32) << lane)
     k.barrier()
-    found = votes[own]
+    ballot = votes[subgroup]
     k.barrier()
-    lowering.values[op.results[0]] = found
+    lowering.values[op.results[0]] = ballot
 
 
 def _left_out(lowering: Lowering, op: Op) -> None:
