@@ -112,17 +112,17 @@ def test_what_suits_warpgroups() -> None:
     with EmulatedDevice(multiprocessors=132) as device:
         for element in (f16, bf16):
             for size, plan in WARPGROUP_GRADIENT_PLANS.items():
-                found = plan_gradients(device, element, size, 2, rows=1 << 17, whole=True)
+                found = plan_gradients(device, element, size, 2, rows=1 << 17, uniform=True)
                 assert found == plan
                 causal = plan_gradients(
-                    device, element, size, 1, rows=1 << 17, whole=True, causal=True
+                    device, element, size, 1, rows=1 << 17, uniform=True, causal=True
                 )
                 assert causal == CAUSAL_QUERY_PLANS.get(size, plan)
         for element, size, rows, whole in (
             (f16, 80, 1 << 17, True), (f32, 64, 1 << 17, True), (f16, 64, 1 << 12, True),
             (f16, 64, 1 << 17, False),
         ):  # fmt: skip
-            found = plan_gradients(device, element, size, 2, rows=rows, whole=whole)
+            found = plan_gradients(device, element, size, 2, rows=rows, uniform=whole)
             assert not isinstance(found, WarpgroupGradientPlan)
 
 

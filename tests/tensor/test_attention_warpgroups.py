@@ -143,7 +143,7 @@ def test_what_suits_warpgroups() -> None:
         for element, size, heads in ((f16, 80, 16), (f32, 64, 16), (f16, 64, 1)):
             found = plan_attention(device, element, 1 << 12, size, heads)
             assert not isinstance(found, WarpgroupPlan)
-        found = plan_attention(device, f16, 1 << 13, 64, 16, whole=False)
+        found = plan_attention(device, f16, 1 << 13, 64, 16, uniform=False)
         assert not isinstance(found, WarpgroupPlan)
     assert heads_together(8192, 128, 1) == 4
     assert heads_together(1 << 20, 128, 8) == 8

@@ -35,17 +35,17 @@ class Accesses:
 
     def load(self, pointer: Value, at: Value) -> Values:
         """Load the elements of access `at`: floats as f32, i8 as i32."""
-        found = self._k.load(pointer, at * self.words, self.words)
+        loaded = self._k.load(pointer, at * self.words, self.words)
         if not self._packed:
-            return found
+            return loaded
         if self.element in FLOATS8:
             return tuple(
-                value for word in found for value in self._k.unpack_float8(self.element, word)
+                value for word in loaded for value in self._k.unpack_float8(self.element, word)
             )
         if not self._paired:
-            return tuple((word.cast(i32) << up) >> 24 for word in found for up in (24, 16, 8, 0))
+            return tuple((word.cast(i32) << up) >> 24 for word in loaded for up in (24, 16, 8, 0))
         unpack = self._k.unpack_f16 if self.element is f16 else self._k.unpack_bf16
-        return tuple(value for word in found for value in unpack(word))
+        return tuple(value for word in loaded for value in unpack(word))
 
     def store(self, pointer: Value, at: Value, values: Sequence[Value]) -> None:
         """Store the `vector` elements of access `at`."""

@@ -85,15 +85,15 @@ def floats8(device: AnyDevice, name: str, value: Given, element: Type | None) ->
 
     Raises InputError as `tensor` does, and if the dtype and `element` differ.
     """
-    held, own = torch_float8(value)
-    found = _described(
-        device, name, held, lambda dtype: own or _float8(dtype, element),
+    held, torch_element = torch_float8(value)
+    described = _described(
+        device, name, held, lambda dtype: torch_element or _float8(dtype, element),
         "8-bit floats are float8_e4m3fn or float8_e5m2 of ml_dtypes or PyTorch, or uint8 with the "
         'bits where dtype="e4m3" or dtype="e5m2" says so',
     )  # fmt: skip
-    if element is not None and found.element is not element:
-        raise InputError(f"{name} is of {found.element}, and dtype says {element}")
-    return found
+    if element is not None and described.element is not element:
+        raise InputError(f"{name} is of {described.element}, and dtype says {element}")
+    return described
 
 
 def sums(device: AnyDevice, name: str, value: Given) -> Tensor:
@@ -122,11 +122,13 @@ def _described(
         raise InputError(f"{name} is one number; a tensor has an axis at least")
     if isinstance(memory, np.ndarray) and not memory.flags.c_contiguous:
         raise InputError(f"{name} has strides {memory.strides}; take a contiguous copy of it")
-    found = Tensor(name, memory, element, dtype, shape)
-    if found.rows > _MOST or found.columns > _MOST:
-        raise InputError(f"{name} has the shape {found.shape}; at most {_MOST} rows and columns go")
-    _check_reached(device, found)
-    return found
+    described = Tensor(name, memory, element, dtype, shape)
+    if described.rows > _MOST or described.columns > _MOST:
+        raise InputError(
+            f"{name} has the shape {described.shape}; at most {_MOST} rows and columns go"
+        )
+    _check_reached(device, described)
+    return described
 
 
 def _held(name: str, memory: Any) -> tuple[np.dtype[Any], tuple[int, ...]]:
@@ -149,24 +151,24 @@ def _held(name: str, memory: Any) -> tuple[np.dtype[Any], tuple[int, ...]]:
     return dtype, shape
 
 
-def _check_reached(device: AnyDevice, found: Tensor) -> None:
+def _check_reached(device: AnyDevice, array: Tensor) -> None:
     """Raise DeviceError if kernels of the device cannot read a tensor's memory."""
-    memory, alignment = found.memory, device.address_alignment
+    memory, alignment = array.memory, device.address_alignment
     if isinstance(memory, Buffer):
-        own, other = device.space, memory.space
-        if other is not own:
-            name = "another of that name" if own.name == other.name else own.name
+        space, other = device.space, memory.space
+        if other is not space:
+            name = "another of that name" if space.name == other.name else space.name
             raise DeviceError(
-                f"{found.name} is memory of {other.name}, and kernels read that of {name}; upload "
+                f"{array.name} is memory of {other.name}, and kernels read that of {name}; upload "
                 "or download it"
             )
     elif not device.host_memory:
         return  # a copy is what they read
     if device.host_memory:
-        alignment = min(alignment, found.element.bytes)
-    if memory.nbytes and _begin(found) % alignment:
+        alignment = min(alignment, array.element.bytes)
+    if memory.nbytes and _begin(array) % alignment:
         raise DeviceError(
-            f"{found.name} begins at an address that is not a multiple of {alignment}; copy it"
+            f"{array.name} begins at an address that is not a multiple of {alignment}; copy it"
         )
 
 
@@ -234,25 +236,27 @@ def of_shape(
 
 def of_numbers(device: AnyDevice, name: str, value: Given, shape: tuple[int, ...]) -> Tensor:
     """Return an f32 tensor of a given shape; InputError if it differs."""
-    found = tensor(device, name, value)
-    if found.element is not f32 or found.shape != shape:
-        raise InputError(f"{name} must be f32 of shape {shape}, not {found.text}")
-    return found
+    numbers_tensor = tensor(device, name, value)
+    if numbers_tensor.element is not f32 or numbers_tensor.shape != shape:
+        raise InputError(f"{name} must be f32 of shape {shape}, not {numbers_tensor.text}")
+    return numbers_tensor
 
 
 def places_of_shape(device: AnyDevice, name: str, value: Given, shape: tuple[int, ...]) -> Tensor:
     """Return an int32 or uint32 tensor of a given shape; InputError if it differs."""
-    found = indices(device, name, value)
-    if found.shape != shape:
-        raise InputError(f"{name} must be of shape {shape}, not {found.shape}")
-    return found
+    index_tensor = indices(device, name, value)
+    if index_tensor.shape != shape:
+        raise InputError(f"{name} must be of shape {shape}, not {index_tensor.shape}")
+    return index_tensor
 
 
-def _fitting(found: Tensor, model: Tensor, shape: tuple[int, ...]) -> Tensor:
-    if found.element is not model.element or found.shape != shape:
+def _fitting(operand: Tensor, model: Tensor, shape: tuple[int, ...]) -> Tensor:
+    if operand.element is not model.element or operand.shape != shape:
         wanted = f"{model.element} of shape {shape}"
-        raise InputError(f"{found.name} must be {wanted} to go with {model.name}, not {found.text}")
-    return found
+        raise InputError(
+            f"{operand.name} must be {wanted} to go with {model.name}, not {operand.text}"
+        )
+    return operand
 
 
 def check_apart(out: Tensor, *others: Tensor | None, same: bool = False) -> None:
@@ -280,53 +284,53 @@ def in_order_of_memory(tensors: Sequence[Tensor]) -> list[Tensor]:
     return sorted((each for each in tensors if math.prod(each.shape)), key=_begin)
 
 
-def _begin(found: Tensor) -> int:
-    memory = found.memory
+def _begin(operand: Tensor) -> int:
+    memory = operand.memory
     return int(memory.address if isinstance(memory, Buffer) else memory.ctypes.data)
 
 
-def result(device: AnyDevice, given: Given, model: Tensor) -> Any:
+def result(device: AnyDevice, argument: Given, model: Tensor) -> Any:
     """Allocate a result like `model`, as an array of the caller's library if it can make one."""
-    return shaped(device, given, model, model.shape)
+    return shaped(device, argument, model, model.shape)
 
 
-def shaped(device: AnyDevice, given: Given, model: Tensor, shape: tuple[int, ...]) -> Any:
+def shaped(device: AnyDevice, argument: Given, model: Tensor, shape: tuple[int, ...]) -> Any:
     """Allocate a result of the type of `model` and of another shape; see `result`."""
-    make = _maker(given)
+    make = _maker(argument)
     return _made(device, model, shape, model.dtype) if make is None else make(shape)
 
 
-def numbers(device: AnyDevice, given: Given, model: Tensor, shape: tuple[int, ...]) -> Any:
+def numbers(device: AnyDevice, argument: Given, model: Tensor, shape: tuple[int, ...]) -> Any:
     """Allocate an f32 result where `model` is, in the caller's library if it can make f32."""
-    make = _maker(given)
+    make = _maker(argument)
     if make is not None and model.element is f32:
         return make(shape)
-    if make is not None and hasattr(given, "float"):
+    if make is not None and hasattr(argument, "float"):
         return make(shape).float()
     return _made(device, model, shape, np.dtype(np.float32))
 
 
-def integers(device: AnyDevice, given: Given, model: Tensor, shape: tuple[int, ...]) -> Any:
+def integers(device: AnyDevice, argument: Given, model: Tensor, shape: tuple[int, ...]) -> Any:
     """Allocate an int32 result where `model` is, in the caller's library if it can make int32."""
-    make = _maker(given)
-    if make is not None and hasattr(given, "int"):
+    make = _maker(argument)
+    if make is not None and hasattr(argument, "int"):
         return make(shape).int()
     return _made(device, model, shape, np.dtype(np.int32))
 
 
-def float8_memory(device: AnyDevice, given: Given, model: Tensor, element: Type) -> Any:
+def float8_memory(device: AnyDevice, argument: Given, model: Tensor, element: Type) -> Any:
     """Allocate 8-bit floats of the shape of `model`: uint8 bits, or PyTorch's 8-bit type."""
-    make = _maker(given)
-    if make is not None and hasattr(given, "byte"):
+    make = _maker(argument)
+    if make is not None and hasattr(argument, "byte"):
         return as_torch_float8(make(model.shape).byte(), element)
     return _made(device, model, model.shape, np.dtype(np.uint8))
 
 
-def _maker(given: Given) -> Callable[[tuple[int, ...]], Any] | None:
+def _maker(argument: Given) -> Callable[[tuple[int, ...]], Any] | None:
     """Return the function of the caller's library that allocates an array, or None."""
-    if isinstance(given, (Buffer, np.ndarray)):
+    if isinstance(argument, (Buffer, np.ndarray)):
         return None
-    make: Callable[[tuple[int, ...]], Any] | None = getattr(given, "new_empty", None)
+    make: Callable[[tuple[int, ...]], Any] | None = getattr(argument, "new_empty", None)
     return make
 
 
@@ -337,19 +341,19 @@ def _made(device: AnyDevice, model: Tensor, shape: tuple[int, ...], dtype: np.dt
         except (MemoryError, ValueError) as error:
             # NumPy raises ValueError for arrays that exceed the address space.
             raise DeviceError(f"no memory for a result of {dtype} of shape {shape}") from error
-    found = device.allocate(math.prod(shape) * dtype.itemsize, zero=False)
-    found.dtype, found.shape = dtype, shape
-    return found
+    memory = device.allocate(math.prod(shape) * dtype.itemsize, zero=False)
+    memory.dtype, memory.shape = dtype, shape
+    return memory
 
 
-def view(found: Tensor, shape: tuple[int, ...]) -> Any:
+def view(operand: Tensor, shape: tuple[int, ...]) -> Any:
     """Return a tensor's memory with another shape."""
-    memory = found.memory
+    memory = operand.memory
     if not isinstance(memory, Buffer):
         return memory.reshape(shape)
-    whole = memory.slice(0, memory.nbytes)
-    whole.dtype, whole.shape = found.dtype, shape
-    return whole
+    reshaped = memory.slice(0, memory.nbytes)
+    reshaped.dtype, reshaped.shape = operand.dtype, shape
+    return reshaped
 
 
 def results(whose: str, number: int, out: object) -> None:

@@ -63,13 +63,13 @@ def quantise_fp8(
     first, second = out or (
         float8_memory(device, x, source, stored), numbers(device, x, source, shape)
     )  # fmt: skip
-    made = floats8(device, "out[0]", first, stored)
-    if made.shape != source.shape:
-        raise InputError(f"out[0] must be of shape {source.shape}, not {made.text}")
+    out_elements = floats8(device, "out[0]", first, stored)
+    if out_elements.shape != source.shape:
+        raise InputError(f"out[0] must be of shape {source.shape}, not {out_elements.text}")
     factors = of_numbers(device, "out[1]", second, shape)
-    check_apart(made, source, factors)
-    check_apart(factors, source, made)
-    memory = [source.memory, made.memory, factors.memory]
+    check_apart(out_elements, source, factors)
+    check_apart(factors, source, out_elements)
+    memory = [source.memory, out_elements.memory, factors.memory]
     if not math.prod(source.shape):
         if math.prod(shape):
             raise InputError(f"x has no elements that a scale could be of: it is {source.text}")
@@ -79,7 +79,7 @@ def quantise_fp8(
     else:
         _scale_of_all(device, source, factors, float8.greatest(stored))
         kernel = QUANTISE_ELEMENTS[source.element, stored]
-        launch_flat(device, kernel, [factors.memory], [source, made])
+        launch_flat(device, kernel, [factors.memory], [source, out_elements])
     return first, second
 
 
@@ -111,16 +111,16 @@ def dequantise_fp8(
     named = None if dtype is None else NAMED[choice("dtype", dtype, tuple(NAMED))]
     source = floats8(device, "x", x, named)
     shape = source.shape[:-1] or (1,)
-    one = tensor(device, "scales", scales).shape == (1,)
-    factors = of_numbers(device, "scales", scales, (1,) if one else shape)
+    single_scale = tensor(device, "scales", scales).shape == (1,)
+    factors = of_numbers(device, "scales", scales, (1,) if single_scale else shape)
     if out is None:
         out = numbers(device, x, source, source.shape)
-    made = tensor(device, "out", out)
-    if made.shape != source.shape:
-        raise InputError(f"out must be of shape {source.shape}, not {made.text}")
-    check_apart(made, source, factors)
+    out_tensor = tensor(device, "out", out)
+    if out_tensor.shape != source.shape:
+        raise InputError(f"out must be of shape {source.shape}, not {out_tensor.text}")
+    check_apart(out_tensor, source, factors)
     if math.prod(source.shape):
-        kernel = DEQUANTISE_ROWS[made.element, source.element]
-        memory = [source.memory, factors.memory, made.memory]
-        launch_rows(device, kernel, made, (), memory, given=source.element, one=one)
+        kernel = DEQUANTISE_ROWS[out_tensor.element, source.element]
+        memory = [source.memory, factors.memory, out_tensor.memory]
+        launch_rows(device, kernel, out_tensor, (), memory, given=source.element, one=single_scale)
     return out

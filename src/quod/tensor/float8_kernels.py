@@ -32,8 +32,8 @@ def _largest(k: Builder, row: Row, source: Value) -> Value:
         sizes = [abs(value) for access in accesses for value in access.values]
         return (k.maximum(carried[0], in_pairs(sizes, k.maximum)),)
 
-    (own,) = row.fold(source, (k.constant(LEAST, f32),), step)
-    return row.combined(own, k.maximum)
+    (lane_largest,) = row.fold(source, (k.constant(LEAST, f32),), step)
+    return row.combined(lane_largest, k.maximum)
 
 
 def _quantise_rows(
@@ -44,8 +44,10 @@ def _quantise_rows(
     row = Row(k, element, plan, rows, width, stored=stored)
     source = row.of(x)
     scale = _largest(k, row, source) / float8.greatest(stored)
-    by = 1.0 / scale
-    row.store(source, row.into(y), lambda access: [value * by for value in access.values])
+    inverse_scale = 1.0 / scale
+    row.store(
+        source, row.into(y), lambda access: [value * inverse_scale for value in access.values]
+    )
     row.put(scales, scale)
 
 
@@ -75,8 +77,8 @@ def _quantise_elements(k: Builder, scale: Value, x: Value) -> list[Value]:
 
 def _rows(body: Any, element: Type, memory: dict[str, Type], what: Type) -> KernelDefinition:
     """Build a kernel of rows, with the 8-bit type appended to its name."""
-    made = row_kernel(body, element, [], "", memory)
-    return replace(made, name=f"{made.name}_{what}")
+    definition = row_kernel(body, element, [], "", memory)
+    return replace(definition, name=f"{definition.name}_{what}")
 
 
 _PAIRS = list(product(TYPES, FLOATS8))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from quod.kernel import Builder, Value, f16, i32
-from quod.tensor.quantised.decoders import BlockDecoder, Packed, Place, Run, each_byte
+from quod.tensor.quantised.decoders import BlockDecoder, DecodePosition, Packed, Run, each_byte
 from quod.tensor.quantised.kinds import BlockKind
 from quod.tensor.quantised.packed import PackedDecoder, PackedRun, f16_at
 from quod.tensor.quantised.types.block_type import BlockScales, BlockType
@@ -22,7 +22,7 @@ def _values(blocks: Bytes) -> Floats:
     return halves(blocks, 0) * nibbles(blocks[:, 4:], 16).astype(np.float32) + halves(blocks, 2)
 
 
-def _decode(k: Builder, data: Value, place: Place) -> list[Run]:
+def _decode(k: Builder, data: Value, place: DecodePosition) -> list[Run]:
     start, position = place.block * KIND.bytes, place.position
     scale, least = (data.cast(f16)[(start >> 1) + at] for at in (0, 1))
     packed = Packed(k, data, start + 4 + position, place.width, aligned=4)

@@ -42,8 +42,8 @@ def silu(k: Builder, x: Value) -> list[Value]:
 
 def _silu_slope(k: Builder, x: Value) -> tuple[Value, Value]:
     """Return silu(x) and its derivative."""
-    own, other = _sigmoids(k, x)
-    return x * own, own * (x * other + 1.0)
+    sigmoid, other = _sigmoids(k, x)
+    return x * sigmoid, sigmoid * (x * other + 1.0)
 
 
 def _silu_backward(k: Builder, gradient: Value, x: Value) -> list[Value]:
@@ -103,8 +103,8 @@ def _gelu_tanh_backward(k: Builder, gradient: Value, x: Value) -> list[Value]:
     """dx = dy * gelu'(x) for the tanh approximation."""
     near = _near(k, x)
     square = near * near
-    own, other = _sigmoids(k, near * (square * _CUBE + 1.0) * _TANH)
-    return [gradient * (own + near * own * other * ((square * (3 * _CUBE) + 1.0) * _TANH))]
+    sigmoid, other = _sigmoids(k, near * (square * _CUBE + 1.0) * _TANH)
+    return [gradient * (sigmoid + near * sigmoid * other * ((square * (3 * _CUBE) + 1.0) * _TANH))]
 
 
 _ROWS: dict[str, tuple[Function, str, str]] = {

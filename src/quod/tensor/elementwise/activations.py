@@ -68,9 +68,9 @@ def swiglu_backward(
     The two of `out` may be the memory of two arguments.
     """
     results("gate and up", 2, out)
-    given = {"gradient": gradient, "gate": gate, "up": up}
+    inputs = {"gradient": gradient, "gate": gate, "up": up}
     names = ("out[0]", "out[1]")
-    first, second = _run(resolve_device(device), "swiglu_backward", given, names, out)
+    first, second = _run(resolve_device(device), "swiglu_backward", inputs, names, out)
     return first, second
 
 
@@ -80,25 +80,25 @@ def _gelu(approximate: object) -> str:
     return "gelu" if approximate == "none" else "gelu_tanh"
 
 
-def _one(device: DeviceChoice, name: str, given: Mapping[str, Given], out: Given | None) -> Any:
+def _one(device: DeviceChoice, name: str, inputs: Mapping[str, Given], out: Given | None) -> Any:
     outs = None if out is None else [out]
-    return _run(resolve_device(device), name, given, ("out",), outs)[0]
+    return _run(resolve_device(device), name, inputs, ("out",), outs)[0]
 
 
 def _run(
-    device: AnyDevice, name: str, given: Mapping[str, Given], names: Sequence[str],
+    device: AnyDevice, name: str, inputs: Mapping[str, Given], names: Sequence[str],
     outs: Sequence[Given] | None,
 ) -> Sequence[Any]:  # fmt: skip
-    model_name, model_value = list(given.items())[-1]
+    model_name, model_value = list(inputs.items())[-1]
     model = tensor(device, model_name, model_value)
     read = [
         model if each == model_name else like(device, each, value, model)
-        for each, value in given.items()
+        for each, value in inputs.items()
     ]
     targets = [result(device, model_value, model) for _ in names] if outs is None else list(outs)
-    made = [like(device, *pair, model) for pair in zip(names, targets, strict=True)]
-    for each in made:
+    out_tensors = [like(device, *pair, model) for pair in zip(names, targets, strict=True)]
+    for each in out_tensors:
         check_apart(each, *read, same=True)
-    check_apart(*made)
-    launch_flat(device, ACTIVATIONS[name][model.element], [], [*read, *made])
+    check_apart(*out_tensors)
+    launch_flat(device, ACTIVATIONS[name][model.element], [], [*read, *out_tensors])
     return targets

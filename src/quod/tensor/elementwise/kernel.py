@@ -44,13 +44,13 @@ def flat_kernel(
     """
     memory, lengths = {**read, **stored}, [*(held or {}).values()]
 
-    def body(k: Builder, count: Value, *rest: Value, plan: FlatPlan) -> None:
-        given = len(numbers.split())
-        begin = given + len(lengths)
-        scalars = [*rest[:given]]
-        for vector, length in zip(rest[given:begin], lengths, strict=True):
+    def body(k: Builder, count: Value, *operands: Value, plan: FlatPlan) -> None:
+        scalar_count = len(numbers.split())
+        begin = scalar_count + len(lengths)
+        scalars = [*operands[:scalar_count]]
+        for vector, length in zip(operands[scalar_count:begin], lengths, strict=True):
             scalars += [vector[at] for at in range(length)]
-        pointers = dict(zip(memory, rest[begin:], strict=True))
+        pointers = dict(zip(memory, operands[begin:], strict=True))
         size = plan.lanes * plan.batch
         base = k.workgroup_id() * (size * plan.steps)
         tensors = {each: _Tensor(k, pointers[each], plan.vector, base) for each in memory}
@@ -60,12 +60,12 @@ def flat_kernel(
                 at = first + (number * plan.lanes + k.local_id())
                 place = at if full else k.minimum(base + at, count - 1) - base
                 values = [tensors[each].load(place) for each in read]
-                made = [function(k, *scalars, *each) for each in zip(*values, strict=True)]
+                outputs = [function(k, *scalars, *each) for each in zip(*values, strict=True)]
                 if full:
-                    _store(tensors, stored, at, made)
+                    _store(tensors, stored, at, outputs)
                     continue
                 with k.if_(base + at < count):
-                    _store(tensors, stored, at, made)
+                    _store(tensors, stored, at, outputs)
 
         if plan.steps == 1:
             step(k.constant(0, u32), full=False)
@@ -106,7 +106,7 @@ class _Tensor:
 
 def _store(
     tensors: Mapping[str, _Tensor], stored: Mapping[str, Type], at: Value,
-    made: Sequence[Sequence[Value]],
+    outputs: Sequence[Sequence[Value]],
 ) -> None:  # fmt: skip
-    for each, values in zip(stored, zip(*made, strict=True), strict=True):
+    for each, values in zip(stored, zip(*outputs, strict=True), strict=True):
         tensors[each].store(at, values)

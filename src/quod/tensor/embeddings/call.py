@@ -44,8 +44,8 @@ def embedding(
         _checked(device, picked, source.rows)
     shape = (*picked.shape, source.columns)
     target = shaped(device, table, source, shape) if out is None else out
-    made = of_shape(device, "out", target, source, shape)
-    check_apart(made, source, picked)
+    out_tensor = of_shape(device, "out", target, source, shape)
+    check_apart(out_tensor, source, picked)
     if not math.prod(shape):
         return target
     if not source.rows:
@@ -57,7 +57,14 @@ def embedding(
     rows, width = math.prod(picked.shape), source.columns // plan.vector
     last = device.upload(np.array([source.rows - 1], np.uint32))
     device.launch(
-        compiled, plan.groups(rows), rows, width, source.memory, made.memory, picked.memory, last
+        compiled,
+        plan.groups(rows),
+        rows,
+        width,
+        source.memory,
+        out_tensor.memory,
+        picked.memory,
+        last,
     )
     return target
 
@@ -78,14 +85,16 @@ def embedding_backward(
     places = _checked(device, picked, rows).reshape(-1)
     shape = (rows, slopes.columns)
     target = shaped(device, gradient, slopes, shape) if out is None else out
-    made = of_shape(device, "out", target, slopes, shape)
-    check_apart(made, slopes, picked)
+    out_tensor = of_shape(device, "out", target, slopes, shape)
+    check_apart(out_tensor, slopes, picked)
     if math.prod(shape):
-        _add_up(device, slopes, places, rows, made)
+        _add_up(device, slopes, places, rows, out_tensor)
     return target
 
 
-def _add_up(device: AnyDevice, slopes: Tensor, places: Array, rows: int, made: Tensor) -> None:
+def _add_up(
+    device: AnyDevice, slopes: Tensor, places: Array, rows: int, out_tensor: Tensor
+) -> None:
     order = np.argsort(places, kind="stable")
     counts = np.bincount(places, minlength=rows)
     firsts = np.cumsum(counts) - counts
@@ -95,12 +104,21 @@ def _add_up(device: AnyDevice, slopes: Tensor, places: Array, rows: int, made: T
     if few.size:
         spans = firsts[few], firsts[few] + counts[few]
         # Without selected rows nothing is read, but memory must not be empty.
-        _launch(device, made, source, kind, order if order.size else [0], spans, few, made.memory)
+        _launch(
+            device,
+            out_tensor,
+            source,
+            kind,
+            order if order.size else [0],
+            spans,
+            few,
+            out_tensor.memory,
+        )
     firsts, counts = firsts[many], counts[many]
     while many.size:
         if counts.max() <= SLAB:
             spans = firsts, firsts + counts
-            _launch(device, made, source, kind, order, spans, many, made.memory)
+            _launch(device, out_tensor, source, kind, order, spans, many, out_tensor.memory)
             return
         slabs = -(-counts // SLAB)
         ends = np.cumsum(slabs)
@@ -108,44 +126,47 @@ def _add_up(device: AnyDevice, slopes: Tensor, places: Array, rows: int, made: T
         within = number - np.repeat(ends - slabs, slabs)
         begin = np.repeat(firsts, slabs) + within * SLAB
         spans = begin, np.minimum(begin + SLAB, np.repeat(firsts + counts, slabs))
-        sums = device.allocate(number.size * made.columns * 4, zero=False)
-        _launch(device, made, source, kind, order, spans, number, sums, f32)
+        sums = device.allocate(number.size * out_tensor.columns * 4, zero=False)
+        _launch(device, out_tensor, source, kind, order, spans, number, sums, f32)
         source, kind, order, firsts, counts = sums, f32, number, ends - slabs, slabs
 
 
 def _launch(
-    device: AnyDevice, made: Tensor, source: Any, kind: Type, order: Any,
+    device: AnyDevice, out_tensor: Tensor, source: Any, kind: Type, order: Any,
     spans: tuple[Array, Array], targets: Array, memory: Any, stored: Type | None = None,
 ) -> None:  # fmt: skip
-    stored = stored or made.element
-    plan = plan_columns(device, f32, made.columns)
+    stored = stored or out_tensor.element
+    plan = plan_columns(device, f32, out_tensor.columns)
     compiled = device.compile(
         EMBEDDING_SUMS[kind, stored], lanes=plan.lanes, element=kind, stored=stored, plan=plan
     )
     lists = [device.upload(np.asarray(each, np.uint32)) for each in (order, *spans, targets)]
-    groups, width = plan.blocks(made.columns) * len(targets), made.columns // plan.vector
+    groups, width = (
+        plan.blocks(out_tensor.columns) * len(targets),
+        out_tensor.columns // plan.vector,
+    )
     device.launch(compiled, groups, len(targets), width, source, memory, *lists)
 
 
-def _indices(device: AnyDevice, given: Given) -> Tensor:
-    found = indices(device, "indices", given)
-    if math.prod(found.shape) > _MOST:
-        raise InputError(f"indices has the shape {found.shape}; at most {_MOST} indices go")
-    return found
+def _indices(device: AnyDevice, argument: Given) -> Tensor:
+    index_tensor = indices(device, "indices", argument)
+    if math.prod(index_tensor.shape) > _MOST:
+        raise InputError(f"indices has the shape {index_tensor.shape}; at most {_MOST} indices go")
+    return index_tensor
 
 
 def _checked(device: AnyDevice, picked: Tensor, rows: int) -> Array:
     """Download the indices; InputError if one is out of range."""
-    given = picked.memory
-    if isinstance(given, Buffer):
-        given = np.empty(picked.shape, picked.dtype)
-        device.download(picked.memory, given)
-    found = np.array(given, np.int64)
-    wrong = np.argwhere((found < 0) | (found >= rows))
+    host_indices = picked.memory
+    if isinstance(host_indices, Buffer):
+        host_indices = np.empty(picked.shape, picked.dtype)
+        device.download(picked.memory, host_indices)
+    signed = np.array(host_indices, np.int64)
+    wrong = np.argwhere((signed < 0) | (signed >= rows))
     if len(wrong):
         place = tuple(map(int, wrong[0]))
         raise InputError(
-            f"indices[{', '.join(map(str, place))}] is {found[place]}, and the {rows} rows are "
+            f"indices[{', '.join(map(str, place))}] is {signed[place]}, and the {rows} rows are "
             f"counted from 0; {len(wrong)} such"
         )
-    return found
+    return signed

@@ -42,8 +42,8 @@ def _embedding_sums(
     def terms(place: Value) -> list[tuple[Value, ...]]:
         return [columns.load(x, element, k.load(order, place)[0])]
 
-    (found,) = columns.sums(first, last - first, terms, 1)
-    columns.store(y, stored, target, found)
+    (sums,) = columns.sums(first, last - first, terms, 1)
+    columns.store(y, stored, target, sums)
 
 
 EMBEDDING = {

@@ -37,18 +37,20 @@ def rope_table(positions: int | range | Array, size: int, *, base: float = 10000
     half = size // 2
     if size % 2:
         raise InputError(f"size must be even, not {size}: elements are turned in pairs")
-    by = positive("base", base)
-    given = positions
-    if isinstance(given, (int, np.integer)) and not isinstance(given, bool):
-        given = range(whole_number("positions", given, 0, _MOST))
-    if isinstance(given, range) and given[_MOST:]:
+    base_factor = positive("base", base)
+    requested = positions
+    if isinstance(requested, (int, np.integer)) and not isinstance(requested, bool):
+        requested = range(whole_number("positions", requested, 0, _MOST))
+    if isinstance(requested, range) and requested[_MOST:]:
         raise InputError("positions must be a range of 2^31 at most")
-    places = plain_array("positions", np.asarray(given) if isinstance(given, range) else given)
+    places = plain_array(
+        "positions", np.asarray(requested) if isinstance(requested, range) else requested
+    )
     if places.size and (places.dtype.kind not in "iu" or not places.ndim):
         raise InputError(f"positions must be whole numbers in an array, not {places.dtype}")
     if places.size and not -_FURTHEST <= int(places.min()) <= int(places.max()) <= _FURTHEST:
         raise InputError("positions must be at most 2^53, so that angles are known")
-    angles = places[..., None].astype(np.float64) * by ** (-np.arange(half) / half)
+    angles = places[..., None].astype(np.float64) * base_factor ** (-np.arange(half) / half)
     return np.concatenate([np.cos(angles), np.sin(angles)], -1).astype(np.float32)
 
 
@@ -91,9 +93,9 @@ def _run(
     along = len(source.shape) + whole_number("axis", axis, -len(source.shape), -2)
     _check_table(source, angles, along)
     target = result(device, x, source) if out is None else out
-    made = like(device, "out", target, source)
-    check_apart(made, source, same=True)
-    check_apart(made, angles)
+    out_tensor = like(device, "out", target, source)
+    check_apart(out_tensor, source, same=True)
+    check_apart(out_tensor, angles)
     if not math.prod(source.shape):
         return target
     interleaved = pairs == "interleaved"
@@ -107,7 +109,7 @@ def _run(
     inner = math.prod(source.shape[along + 1 : -1])
     device.launch(
         compiled, plan.groups(source.rows), source.rows, *numbers, inner, angles.rows, sign,
-        source.memory, angles.memory, made.memory,
+        source.memory, angles.memory, out_tensor.memory,
     )  # fmt: skip
     return target
 

@@ -46,20 +46,20 @@ def _rope(
                 pairs = list(
                     zip(accesses.load(source, low), accesses.load(source, high), strict=True)
                 )
-            made = []
+            rotated = []
             for (a, b), cosine, sine in zip(pairs, cosines, sines, strict=True):
                 sine = sine * sign
-                made.append(
+                rotated.append(
                     (
                         k.select(is_turned, a * cosine - b * sine, a),
                         k.select(is_turned, b * cosine + a * sine, b),
                     )
                 )
             if interleaved:
-                accesses.store(target, at, [value for pair in made for value in pair])
+                accesses.store(target, at, [value for pair in rotated for value in pair])
             else:
-                accesses.store(target, low, [pair[0] for pair in made])
-                accesses.store(target, high, [pair[1] for pair in made])
+                accesses.store(target, low, [pair[0] for pair in rotated])
+                accesses.store(target, high, [pair[1] for pair in rotated])
 
 
 def _kernel(element: Type) -> KernelDefinition:

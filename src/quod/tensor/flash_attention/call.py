@@ -40,49 +40,49 @@ def attention(
     memory that the device cannot reach.
     """
     device = resolve_device(device)
-    given = heads_of(device, q, k, v, scale=scale, causal=causal, lengths=lengths)
-    target, made, sums = results_of(device, q, given.q, given.given, log_sums, out)
-    if not math.prod(given.q.shape):
+    inputs = heads_of(device, q, k, v, scale=scale, causal=causal, lengths=lengths)
+    target, out_tensor, sums = results_of(device, q, inputs.q, inputs.given, log_sums, out)
+    if not math.prod(inputs.q.shape):
         return target
-    element, (queries, keys, head) = given.q.element, given.sizes
-    form = AttentionForm(given.causal, given.lengths is not None, sums is not None)
-    of_all = math.prod(given.q.shape[:-2])
+    element, (queries, keys, head) = inputs.q.element, inputs.sizes
+    form = AttentionForm(inputs.causal, inputs.lengths is not None, sums is not None)
+    of_all = math.prod(inputs.q.shape[:-2])
     plan = plan_attention(
-        device, element, queries, head, of_all, whole=keys > 0 and not form.lengths
+        device, element, queries, head, of_all, uniform=keys > 0 and not form.lengths
     )  # fmt: skip
     if isinstance(plan, WarpgroupPlan):
-        _by_warpgroups(device, given, plan, form, made, sums)
+        _by_warpgroups(device, inputs, plan, form, out_tensor, sums)
         return target
     compiled = device.compile(
         ATTENTION[element, form.lengths, form.sums], lanes=plan.lanes, element=element, plan=plan,
         form=form,
     )  # fmt: skip
-    memory = [*given.memory(), made.memory, *([] if sums is None else [sums.memory])]
+    memory = [*inputs.memory(), out_tensor.memory, *([] if sums is None else [sums.memory])]
     groups = -(-queries // plan.tile[0]) * of_all
     device.launch(
-        compiled, groups, queries, keys, head, given.heads, given.shared_by,
-        given.scale * LOG2_E, *memory,
+        compiled, groups, queries, keys, head, inputs.heads, inputs.shared_by,
+        inputs.scale * LOG2_E, *memory,
     )  # fmt: skip
     return target
 
 
 def _by_warpgroups(
-    device: Any, given: Heads, plan: WarpgroupPlan, form: AttentionForm, made: Tensor,
+    device: Any, heads: Heads, plan: WarpgroupPlan, form: AttentionForm, out_tensor: Tensor,
     sums: Tensor | None,
 ) -> None:  # fmt: skip
-    element, (queries, keys, head) = given.q.element, given.sizes
-    of_all = math.prod(given.q.shape[:-2])
-    memory = [reached(device, one) for one in given.memory()]
+    element, (queries, keys, head) = heads.q.element, heads.sizes
+    of_all = math.prod(heads.q.shape[:-2])
+    memory = [reached(device, array) for array in heads.memory()]
     rows, columns = plan.tile
     maps = device.tensor_maps((
         TiledMemory(memory[0].address, of_all, queries, head, rows),
-        *(TiledMemory(one.address, given.of_keys, keys, head, columns) for one in memory[1:]),
+        *(TiledMemory(array.address, heads.of_keys, keys, head, columns) for array in memory[1:]),
     ))  # fmt: skip
     compiled = device.compile(
         ATTENTION_TILES[element, form.sums], lanes=plan.lanes, element=element, plan=plan, form=form
     )
-    results = [made.memory, *([] if sums is None else [sums.memory])]
+    results = [out_tensor.memory, *([] if sums is None else [sums.memory])]
     device.launch(
-        compiled, -(-queries // rows) * of_all, queries, keys, of_all, given.shared_by,
-        heads_together(keys, head, given.shared_by), given.scale * LOG2_E, maps, *memory, *results,
+        compiled, -(-queries // rows) * of_all, queries, keys, of_all, heads.shared_by,
+        heads_together(keys, head, heads.shared_by), heads.scale * LOG2_E, maps, *memory, *results,
     )  # fmt: skip

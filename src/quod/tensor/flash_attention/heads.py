@@ -72,9 +72,9 @@ class Heads:
         An empty tensor, which kernels do not read, is replaced by another one.
         """
         some = [self.q, self.k, self.v]
-        spare = next((one for one in some if math.prod(one.shape)), self.q)
-        found = [(one if math.prod(one.shape) else spare).memory for one in some]
-        return found if self.lengths is None else [*found, self.lengths.memory]
+        spare = next((operand for operand in some if math.prod(operand.shape)), self.q)
+        memories = [(operand if math.prod(operand.shape) else spare).memory for operand in some]
+        return memories if self.lengths is None else [*memories, self.lengths.memory]
 
 
 def heads_of(
@@ -102,8 +102,8 @@ def heads_of(
         seen = indices(device, "lengths", lengths)
         if seen.shape != (leading or (1,)):
             raise InputError(f"lengths must have the shape {leading or (1,)}, not {seen.shape}")
-    by = 1 / math.sqrt(size) if scale is None else positive("scale", scale)
-    return Heads(queries, keys, values, seen, causal, by)
+    factor = 1 / math.sqrt(size) if scale is None else positive("scale", scale)
+    return Heads(queries, keys, values, seen, causal, factor)
 
 
 def results_of(
@@ -116,10 +116,10 @@ def results_of(
     memory that is read.
     """
     target = result(device, value, q) if out is None else out
-    made = like(device, "out", target, q)
+    out_tensor = like(device, "out", target, q)
     sums = None
     if log_sums is not None:
         sums = of_numbers(device, "log_sums", log_sums, q.shape[:-1])
         check_apart(sums, *read)
-    check_apart(made, *read, sums)
-    return target, made, sums
+    check_apart(out_tensor, *read, sums)
+    return target, out_tensor, sums

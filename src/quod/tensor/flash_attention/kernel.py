@@ -128,8 +128,8 @@ def _attention(
     product times `factor`, which is scale * log2(e), and greatest is the running maximum; sums are
     rescaled when it grows (Milakov and Gimelshein, 2018; FlashAttention-2, Dao, 2023).
     """
-    rest = list(memory)
-    lengths = rest.pop(0) if form.lengths else None
+    pointers = list(memory)
+    lengths = pointers.pop(0) if form.lengths else None
     rows, _ = plan.tile
     tiles = (queries + (rows - 1)) // rows
     head, tile = k.workgroup_id() // tiles, k.workgroup_id() % tiles
@@ -137,15 +137,15 @@ def _attention(
     first = (tiles - 1 - tile) * rows
     if isinstance(plan, CoreTilePlan) and plan.exact:
         size = k.constant(plan.size, u32)
-    one = k.constant(1, u32)
+    unit_width = k.constant(1, u32)
     sequence = Sequence(k, form, (queries, keys), lengths, head // heads)
     work = _Work(
         sequence, first, size, factor, part_of(k, q, head, queries, size),
         part_of(k, keys_, head // shared_by, keys, size),
         part_of(k, values, head // shared_by, keys, size),
         # Computing pointers where they are used saves registers.
-        lambda: part_of(k, rest[0], head, queries, size),
-        (lambda: part_of(k, rest[1], head, queries, one)) if form.sums else None,
+        lambda: part_of(k, pointers[0], head, queries, size),
+        (lambda: part_of(k, pointers[1], head, queries, unit_width)) if form.sums else None,
     )  # fmt: skip
     if isinstance(plan, CoreTilePlan):
         _on_cores(k, element, plan, work)
@@ -156,11 +156,11 @@ def _attention(
 def _in_tiles(k: Builder, element: Type, plan: TilePlan, work: _Work) -> None:
     sequence, first = work.sequence, work.first
     of_q = Lines(work.q, sequence.queries)
-    of_keys, of_values = (Lines(one, sequence.keys) for one in (work.keys, work.values))
+    of_keys, of_values = (Lines(operand, sequence.keys) for operand in (work.keys, work.values))
     tile = Tile(k, element, plan, work.size)
     room, sums = tile.turned_room(), tile.sums()
     sums.clear()
-    own = tile.turned(of_q, first, room)
+    turned_queries = tile.turned(of_q, first, room)
     last = sequence.queries - 1
     seen = [sequence.seen(k.minimum(first + tile.row(each), last)) for each in range(plan.rows)]
     stop = sequence.seen(k.minimum(first + (tile.rows - 1), last))
@@ -168,7 +168,7 @@ def _in_tiles(k: Builder, element: Type, plan: TilePlan, work: _Work) -> None:
     initial = [least] * plan.rows, [zero] * plan.rows, sums
     with k.range(k.constant(0, u32), stop, tile.columns, carry=initial) as loop:
         before, totals, sums = loop.carried
-        products = tile.products(own, of_keys, loop.index)
+        products = tile.products(turned_queries, of_keys, loop.index)
         there = tile.there(loop.index, seen)
         logits = [
             [k.select(inside, x * work.factor, least) for inside, x in zip(*each, strict=True)]
@@ -214,20 +214,20 @@ def log_sum(k: Builder, top: Value, total: Value) -> Value:
 def _on_cores(k: Builder, element: Type, plan: CoreTilePlan, work: _Work) -> None:
     sequence, first = work.sequence, work.first
     stop = sequence.seen(k.minimum(first + (plan.tile[0] - 1), sequence.queries - 1))
-    found = Attention(
+    state = Attention(
         k, element, plan, Copied(work.q, work.size, sequence.queries),
         Copied(work.keys, work.size, stop), Copied(work.values, work.size, stop), first,
         sequence.seen, work.factor,
     ).run()  # fmt: skip
     target = Copied(work.out(), work.size, sequence.queries)
     logs = None if work.log_sums is None else work.log_sums()
-    for number, blocks in enumerate(found.sums):
-        totals = found.totals[number]
+    for number, blocks in enumerate(state.sums):
+        totals = state.totals[number]
         row = first + k.subgroup_id() * plan.rows + (number * 16 + (k.lane_id() >> 2))
         if sequence.causal:
             sums = corrected_sums(
                 k, PlainSums(k, element, work.size, k.lane_id()), flat(blocks), row,
-                (found.tops[number], totals), work.factor, sequence,
+                (state.tops[number], totals), work.factor, sequence,
                 (work.q, work.keys, work.values),
             )  # fmt: skip
             blocks = in_blocks(sums)
@@ -237,9 +237,9 @@ def _on_cores(k: Builder, element: Type, plan: CoreTilePlan, work: _Work) -> Non
         if logs is None:
             continue
         for half, total in enumerate(totals):
-            log, own = log_sum(k, found.tops[number][half], total), row + 8 * half
-            with k.if_((own < sequence.queries) & ((k.lane_id() & 3) == 0)):
-                logs[own] = log
+            log, query_row = log_sum(k, state.tops[number][half], total), row + 8 * half
+            with k.if_((query_row < sequence.queries) & ((k.lane_id() & 3) == 0)):
+                logs[query_row] = log
 
 
 def corrected_sums(

@@ -58,9 +58,9 @@ def paged_attention(
         raise InputError(f"key_pages has {pages.heads} heads, which do not divide the {heads} of q")
     if count > _MOST:
         raise InputError(f"q has {count} queries; at most {_MOST} go")
-    by = 1 / math.sqrt(size) if scale is None else positive("scale", scale)
+    factor = 1 / math.sqrt(size) if scale is None else positive("scale", scale)
     read = (queries, *pages.tensors)
-    target, made, sums = results_of(device, q, queries, read, log_sums, out)
+    target, out_tensor, sums = results_of(device, q, queries, read, log_sums, out)
     split = parts_of(parts)
     pages.check_used()
     form = DecodeForm(causal, True, sums is not None, page_size=pages.size)
@@ -68,9 +68,9 @@ def paged_attention(
     # A table without entries is not read.
     memory.append(pages.table.memory if pages.most else pages.lengths.memory)
     call = Decoding(
-        queries, count, pages.most * pages.size, pages.heads, form, by, memory, pages.count
+        queries, count, pages.most * pages.size, pages.heads, form, factor, memory, pages.count
     )
-    call.launch(device, made, sums, split)
+    call.launch(device, out_tensor, sums, split)
     return target
 
 
@@ -154,17 +154,17 @@ class _Pages:
 
     def _on_host(self) -> tuple[Array, Array] | None:
         """Return the table and lengths as unsigned numbers, or None if not in host memory."""
-        given = self.table.memory, self.lengths.memory
-        if any(isinstance(each, Buffer) for each in given):
+        arrays = self.table.memory, self.lengths.memory
+        if any(isinstance(each, Buffer) for each in arrays):
             return None
-        table, lengths = (np.asarray(each).view(np.uint32).astype(np.int64) for each in given)
+        table, lengths = (np.asarray(each).view(np.uint32).astype(np.int64) for each in arrays)
         return table, lengths
 
     def check_used(self) -> None:
         """Raise InputError for an entry in use that is out of range, if the host can read it."""
-        known = self._on_host()
-        if known is not None:
-            table, lengths = known
+        on_host = self._on_host()
+        if on_host is not None:
+            table, lengths = on_host
             used = -(-np.minimum(lengths, self.most * self.size) // self.size)
             self._refuse((np.arange(self.most) < used[:, None]) & (table >= self.count))
 
@@ -173,10 +173,10 @@ class _Pages:
 
         Raises InputError if not.
         """
-        known = self._on_host()
-        if known is None or not tokens:
+        on_host = self._on_host()
+        if on_host is None or not tokens:
             return
-        table, lengths = known
+        table, lengths = on_host
         room = self.most * self.size
         if (lengths > room).any():
             at = int(np.argmax(lengths > room))
@@ -186,16 +186,20 @@ class _Pages:
             )
         first, last = np.maximum(lengths - tokens, 0), lengths - 1
         entry = np.arange(self.most)
-        own = (entry >= (first // self.size)[:, None]) & (entry <= (last // self.size)[:, None])
-        own &= (lengths > 0)[:, None]
-        self._refuse(own & (table >= self.count))
+        new_entries = (entry >= (first // self.size)[:, None]) & (
+            entry <= (last // self.size)[:, None]
+        )
+        new_entries &= (lengths > 0)[:, None]
+        self._refuse(new_entries & (table >= self.count))
         places: list[Array] = []
         for row, begin, end in zip(table, first, lengths, strict=True):
             keys = np.arange(begin, end)
             places.append(row[keys // self.size] * self.size + keys % self.size)
-        found, counts = np.unique(np.concatenate([*places, np.zeros(0, int)]), return_counts=True)
+        unique_places, counts = np.unique(
+            np.concatenate([*places, np.zeros(0, int)]), return_counts=True
+        )
         if (counts > 1).any():
-            page, line = divmod(int(found[np.argmax(counts > 1)]), self.size)
+            page, line = divmod(int(unique_places[np.argmax(counts > 1)]), self.size)
             raise InputError(f"table gives line {line} of page {page} to two new keys")
 
     def _refuse(self, wrong: Array) -> None:

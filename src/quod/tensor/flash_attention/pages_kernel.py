@@ -46,8 +46,8 @@ def _append_to_pages(
             line = (page.cast(u64) * heads.cast(u64) + head.cast(u64)) * page_size.cast(u64)
             line = line + (place % page_size).cast(u64)
             step = (width * words).cast(u64)
-            for given, pool in ((new_keys, keys), (new_values, values)):
-                source = k.pointer_add(given.cast(unit), loop.index.cast(u64) * step)
+            for new_rows, pool in ((new_keys, keys), (new_values, values)):
+                source = k.pointer_add(new_rows.cast(unit), loop.index.cast(u64) * step)
                 target = k.pointer_add(pool.cast(unit), line * step)
                 with own_accesses(k, plan, width) as items:
                     at = items.index * words

@@ -244,14 +244,20 @@ AnyAttentionPlan = TilePlan | CoreTilePlan | WarpgroupPlan
 
 
 def plan_attention(
-    device: AnyDevice, element: Type, queries: int, head: int, heads: int, *, whole: bool = True
+    device: AnyDevice,
+    element: Type,
+    queries: int,
+    head: int,
+    heads: int,
+    *,
+    uniform: bool = True,
 ) -> AnyAttentionPlan:
     """Return the plan of the forward pass.
 
     queries: Queries of a head.
     head: Elements of a head.
     heads: Heads of all sequences.
-    whole: Sequences have no lengths of their own, and have keys; without it, plans of warpgroups
+    uniform: Sequences have no lengths of their own, and have keys; without it, plans of warpgroups
         are excluded.
     """
     size = _on_cores(device, element, head)
@@ -259,11 +265,11 @@ def plan_attention(
         return plan_tiles(device, element, head)
     machine = device.machine(device.lanes)
     room = machine.shared_bytes_limit
-    found = WARPGROUP_PLANS.get(head)
-    if found is not None and whole and machine.has(Capability.WARPGROUPS):
-        enough = 2 * -(-queries // found.tile[0]) * heads >= device.multiprocessors
-        if enough and found.shared_bytes < room:
-            return found
+    warpgroup_plan = WARPGROUP_PLANS.get(head)
+    if warpgroup_plan is not None and uniform and machine.has(Capability.WARPGROUPS):
+        enough = 2 * -(-queries // warpgroup_plan.tile[0]) * heads >= device.multiprocessors
+        if enough and warpgroup_plan.shared_bytes < room:
+            return warpgroup_plan
     *large, small = CORE_PLANS[size]
     for plan in large if size == head else ():
         enough = -(-queries // plan.tile[0]) * heads >= device.multiprocessors
@@ -275,27 +281,27 @@ def plan_attention(
 
 
 def plan_gradients(
-    device: AnyDevice, element: Type, head: int, sums: int, *, rows: int = 0, whole: bool = False,
+    device: AnyDevice, element: Type, head: int, sums: int, *, rows: int = 0, uniform: bool = False,
     causal: bool = False,
 ) -> TilePlan | CoreTilePlan | WarpgroupGradientPlan:  # fmt: skip
     """Return the plan of the gradients of queries (`sums` 1), or of keys and values (`sums` 2).
 
     head: Elements of a head.
     rows: Rows of queries, or of keys, of all heads together.
-    whole: Sequences have no lengths of their own, and have queries and keys; without it, plans of
+    uniform: Sequences have no lengths of their own, and have queries and keys; without it, plans of
         warpgroups are excluded.
     causal: Queries see no later keys.
     """
     size = _on_cores(device, element, head)
     if size is not None:
-        found = WARPGROUP_GRADIENT_PLANS.get(head)
+        warpgroup_plan = WARPGROUP_GRADIENT_PLANS.get(head)
         if causal and sums == 1:
-            found = CAUSAL_QUERY_PLANS.get(head, found)
+            warpgroup_plan = CAUSAL_QUERY_PLANS.get(head, warpgroup_plan)
         machine = device.machine(device.lanes)
-        if found is not None and whole and machine.has(Capability.WARPGROUPS):
-            enough = 2 * rows >= found.tile[0] * device.multiprocessors
-            if enough and found.shared_bytes < machine.shared_bytes_limit:
-                return found
+        if warpgroup_plan is not None and uniform and machine.has(Capability.WARPGROUPS):
+            enough = 2 * rows >= warpgroup_plan.tile[0] * device.multiprocessors
+            if enough and warpgroup_plan.shared_bytes < machine.shared_bytes_limit:
+                return warpgroup_plan
         plan = GRADIENT_PLANS[size]
         if plan.gradient_bytes <= device.machine(device.lanes).shared_bytes_limit:
             return replace(plan, exact=size == head)
@@ -327,8 +333,8 @@ def plan_tiles(
     short = machine.has(Capability.SHORT_KERNELS)
     size = -(-head // _CHUNK) * _CHUNK
     for lanes, across, rows, columns in _SMALL_TILES if short else (*_TILES, *_SMALL_TILES):
-        own = min(vector, _CHUNK // across)
-        plan = TilePlan(lanes, across, rows, columns, size, _CHUNK, _CHUNK, own, held=True)
+        access_width = min(vector, _CHUNK // across)
+        plan = TilePlan(lanes, across, rows, columns, size, _CHUNK, _CHUNK, access_width, held=True)
         room = device.machine(lanes).shared_bytes_limit
         if sums * rows * size // across <= _MOST_SUMS and plan.shared_bytes(operands) <= room:
             return plan

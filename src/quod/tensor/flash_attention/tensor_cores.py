@@ -65,8 +65,8 @@ class Tiles:
         self._target = self._line * self._pitch + (place ^ self._line & 7) * _WORDS
         self._inside = None if plan.exact else place * _ELEMENTS < matrix.size
         self._width = matrix.size >> 1
-        own = self._line * self._width + place * _WORDS
-        self._source = k.pointer_add(matrix.pointer.cast(u32), own)
+        element_offset = self._line * self._width + place * _WORDS
+        self._source = k.pointer_add(matrix.pointer.cast(u32), element_offset)
 
     def copy(self, first: Value, stage: Value | int) -> None:
         """Start the copies of the lines from `first` on, with zeros beyond the last line."""
@@ -79,13 +79,13 @@ class Tiles:
             there = there if self._inside is None else there & self._inside
             k.copy_async(self._room, to, source, self._width * line, _WORDS, where=there)
 
-    def left(self, own: Value) -> Value:
+    def left(self, first_line: Value) -> Value:
         """Return the offset of the instance's matrix row in 16 lines of a first factor.
 
         It also serves lines that are summed over, as a transposed second factor.
         """
         lane = self._k.lane_id()
-        line = own + (lane & 15)
+        line = first_line + (lane & 15)
         return line * self._pitch + (lane >> 4 ^ lane & 7) * _WORDS
 
     def right(self) -> Value:
@@ -105,7 +105,7 @@ class Tiles:
 
 
 @frozen(eq=False)
-class Found:
+class SoftmaxState:
     """The results of a subgroup, for each 16 queries.
 
     tops: The greatest products of the instance's two queries.
@@ -125,9 +125,9 @@ def store(
     """Store 16 rows, scaled; an instance has the rows `row` and `row + 8`."""
     pack, width = k.pack_f16 if element is f16 else k.pack_bf16, target.size >> 1
     for half in range(2):
-        own = row + 8 * half
-        line = k.pointer_add(target.pointer.cast(u32), own.cast(u64) * width.cast(u64))
-        with k.if_(own < target.count):
+        row_index = row + 8 * half
+        line = k.pointer_add(target.pointer.cast(u32), row_index.cast(u64) * width.cast(u64))
+        with k.if_(row_index < target.count):
             for place, block in enumerate(sums):
                 at = (k.lane_id() & 3) + place * 4
                 word = pack(*[value * scales[half] for value in block[2 * half :][:2]])
@@ -163,7 +163,7 @@ class Attention:
         self._down, self._depth = plan.rows // MATRIX, plan.size // MATRIX
         self._kept: list[list[Values]] = []
 
-    def run(self) -> Found:
+    def run(self) -> SoftmaxState:
         """Return the results of all keys.
 
         The greatest products are times the factor, and -3.4e38 if no key was seen.
@@ -179,30 +179,30 @@ class Attention:
             k.barrier()
             self._kept = [self._matrices_of_queries(at) for at in range(self._depth)]
         least, zero = k.constant(LEAST, f32), k.constant(0.0, f32)
-        found = Found(
+        state = SoftmaxState(
             [[least] * 2 for _ in range(self._down)], [[zero] * 2 for _ in range(self._down)],
             [[(zero,) * 4] * (2 * self._depth) for _ in range(self._down)],
         )  # fmt: skip
         # Tiles of keys that all queries see need no masks.
-        whole = self._seen(self._first) // keys
-        found = self._loop(k.constant(0, u32), whole, found, masked=False)
-        found = self._loop(whole, (self._count + (keys - 1)) // keys, found, masked=True)
+        unmasked_tiles = self._seen(self._first) // keys
+        state = self._loop(k.constant(0, u32), unmasked_tiles, state, masked=False)
+        state = self._loop(unmasked_tiles, (self._count + (keys - 1)) // keys, state, masked=True)
         totals = []
-        for pair in found.totals:
+        for pair in state.totals:
             for distance in (1, 2):
                 pair = [total + k.shuffle(total, k.lane_id() ^ distance) for total in pair]
             totals.append(pair)
         tops = [
             [k.select(top == LEAST, least, top * self._factor) for top in pair]
-            for pair in found.tops
+            for pair in state.tops
         ]
-        return Found(tops, totals, found.sums)
+        return SoftmaxState(tops, totals, state.sums)
 
-    def _loop(self, begin: Value, end: Value, found: Found, *, masked: bool) -> Found:
-        with self._k.range(begin, end, carry=(found.tops, found.totals, found.sums)) as loop:
-            made = self._step(loop.index, Found(*loop.carried), masked=masked)
-            loop.next((made.tops, made.totals, made.sums))
-        return Found(*loop.results)
+    def _loop(self, begin: Value, end: Value, state: SoftmaxState, *, masked: bool) -> SoftmaxState:
+        with self._k.range(begin, end, carry=(state.tops, state.totals, state.sums)) as loop:
+            following = self._step(loop.index, SoftmaxState(*loop.carried), masked=masked)
+            loop.next((following.tops, following.totals, following.sums))
+        return SoftmaxState(*loop.results)
 
     def _copy(self, step: Value) -> None:
         stage = step & (self._plan.stages - 1)
@@ -210,7 +210,7 @@ class Attention:
             tiles.copy(step * self._plan.keys, stage)
         self._k.copy_async_commit()
 
-    def _step(self, number: Value, found: Found, *, masked: bool) -> Found:
+    def _step(self, number: Value, state: SoftmaxState, *, masked: bool) -> SoftmaxState:
         """Return the results with a tile of keys added."""
         k, plan, keys = self._k, self._plan, self._plan.keys
         # The oldest tiles are copied, and the multiplied ones are free, for all instances.
@@ -220,25 +220,25 @@ class Attention:
         logits = self._products(number & (plan.stages - 1))
         if masked:
             logits = [self._seen_alone(row, each, number) for row, each in enumerate(logits)]
-        found = self._raised(found, logits)
+        state = self._raised(state, logits)
         words, totals = [], []
-        for own, tops, total in zip(logits, found.tops, found.totals, strict=True):
-            made, added = self._weighed(own, tops, total, masked=masked)
-            words.append(made)
+        for blocks, tops, total in zip(logits, state.tops, state.totals, strict=True):
+            row_words, added = self._weighed(blocks, tops, total, masked=masked)
+            words.append(row_words)
             totals.append(added)
-        sums = [list(each) for each in found.sums]
+        sums = [list(each) for each in state.sums]
         stage = number & (plan.stages - 1)
         for at, across in product(range(keys // MATRIX), range(self._depth)):
             right = self._values.matrices(self._of_values, stage, across, at, turned=True)
-            for left, own in zip(words, sums, strict=True):
-                self._multiply(left[at], right, own, 2 * across)
-        return Found(found.tops, totals, sums)
+            for left, blocks in zip(words, sums, strict=True):
+                self._multiply(left[at], right, blocks, 2 * across)
+        return SoftmaxState(state.tops, totals, sums)
 
     def _multiply(self, left: Values, right: Values, sums: list[Values], place: int) -> None:
         """Add the product of 16 rows and 16 columns to the two sums from `place` on."""
         for half in range(2):
-            own = right[2 * half :][:2]
-            sums[place + half] = self._k.mma(self._element, left, own, sums[place + half])
+            column_pair = right[2 * half :][:2]
+            sums[place + half] = self._k.mma(self._element, left, column_pair, sums[place + half])
 
     def _matrices_of_queries(self, at: int) -> list[Values]:
         return [
@@ -249,31 +249,31 @@ class Attention:
         """Multiply the queries with a tile of keys; indexed by 16 queries, then by eight keys."""
         columns = self._plan.keys // MATRIX
         zeros = (self._k.constant(0.0, f32),) * 4
-        found: list[list[Values]] = [[zeros] * (2 * columns) for _ in range(self._down)]
+        logits: list[list[Values]] = [[zeros] * (2 * columns) for _ in range(self._down)]
         for at in range(self._depth):
             left = self._kept[at] if self._plan.kept else self._matrices_of_queries(at)
             for number in range(columns):
                 right = self._keys.matrices(self._of_keys, stage, at, number)
-                for own, row in zip(left, found, strict=True):
-                    self._multiply(own, right, row, 2 * number)
-        return found
+                for matrix, row in zip(left, logits, strict=True):
+                    self._multiply(matrix, right, row, 2 * number)
+        return logits
 
     def _seen_alone(self, row: int, logits: list[Values], number: Value) -> list[Values]:
         """Mask the logits of 16 queries: LEAST for keys that are not seen."""
         k = self._k
         query = self._first + self._own + (row * MATRIX + (k.lane_id() >> 2))
         beside = (number * self._plan.keys + (k.lane_id() & 3) * 2).cast(i32)
-        left = [self._seen(query + below).cast(i32) - beside for below in (0, 8)]
+        visible = [self._seen(query + below).cast(i32) - beside for below in (0, 8)]
         least = k.constant(LEAST, f32)
         return [
             tuple(
-                k.select(left[at // 2] > block * 8 + at % 2, value, least)
+                k.select(visible[at // 2] > block * 8 + at % 2, value, least)
                 for at, value in enumerate(values)
             )
             for block, values in enumerate(logits)
         ]
 
-    def _raised(self, found: Found, logits: list[list[Values]]) -> Found:
+    def _raised(self, state: SoftmaxState, logits: list[list[Values]]) -> SoftmaxState:
         """Raise the maxima that a logit exceeds by far, and rescale sums only if one was raised.
 
         Weights are then at most 2**_FAR, a factor that sums and totals share.
@@ -281,10 +281,12 @@ class Attention:
         k, factor = self._k, self._factor
         tops: list[list[Value]] = []
         raised = None
-        for before, own in zip(found.tops, logits, strict=True):
+        for before, row_logits in zip(state.tops, logits, strict=True):
             pair = []
             for half, top in enumerate(before):
-                new = reduce(k.maximum, (x for block in own for x in block[2 * half :][:2]), top)
+                new = reduce(
+                    k.maximum, (x for block in row_logits for x in block[2 * half :][:2]), top
+                )
                 for distance in (1, 2):
                     new = k.maximum(new, k.shuffle(new, k.lane_id() ^ distance))
                 far = (new - top) * factor > _FAR
@@ -297,16 +299,18 @@ class Attention:
             for row, pair in enumerate(tops):
                 scales = [
                     k.exp2((before - top) * factor)
-                    for before, top in zip(found.tops[row], pair, strict=True)
+                    for before, top in zip(state.tops[row], pair, strict=True)
                 ]
-                totals.append(list(map(operator.mul, found.totals[row], scales)))
-                by = [scales[at // 2] for at in range(4)]
-                sums.append([tuple(map(operator.mul, block, by)) for block in found.sums[row]])
+                totals.append(list(map(operator.mul, state.totals[row], scales)))
+                block_scales = [scales[at // 2] for at in range(4)]
+                sums.append(
+                    [tuple(map(operator.mul, block, block_scales)) for block in state.sums[row]]
+                )
             branch.give((totals, sums))
         with branch.otherwise():
-            branch.give((found.totals, found.sums))
+            branch.give((state.totals, state.sums))
         totals, sums = branch.results
-        return Found(tops, totals, sums)
+        return SoftmaxState(tops, totals, sums)
 
     def _weighed(
         self, logits: list[Values], tops: list[Value], totals: list[Value], *, masked: bool
@@ -317,16 +321,16 @@ class Attention:
         parts: list[list[Value]] = []
         added = []
         for half, top in enumerate(tops):
-            own = [value for block in logits for value in block[2 * half :][:2]]
+            half_logits = [value for block in logits for value in block[2 * half :][:2]]
             begin = top * factor
             if masked:
                 begin = k.select(top == LEAST, zero, begin)
-            powers = [k.exp2(k.fma(value, factor, -begin), normal=True) for value in own]
+            powers = [k.exp2(k.fma(value, factor, -begin), normal=True) for value in half_logits]
             if masked:
                 # Masked keys have weight 0, however small the factor is; NaN stays NaN.
                 powers = [
                     k.select(value == LEAST, zero, power)
-                    for value, power in zip(own, powers, strict=True)
+                    for value, power in zip(half_logits, powers, strict=True)
                 ]
             parts.append(powers)
             added.append(reduce(operator.add, powers, totals[half]))

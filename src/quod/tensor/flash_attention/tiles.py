@@ -128,14 +128,14 @@ class Tile:
     def _fill(self, lines: Lines, first: Value, start: Value | int) -> None:
         """Copy a chunk of the lines from `first` on to shared memory."""
         k, plan = self._k, self._plan
-        left = lines.count - 1 - first
+        last_line = lines.count - 1 - first
         source = self._at(lines, first)
         if self._vectors:
             zero = k.constant(0.0, f32)
             with k.range(0, self.columns) as loop:
-                line = k.pointer_add(source, k.minimum(loop.index, left) * self._head)
+                line = k.pointer_add(source, k.minimum(loop.index, last_line) * self._head)
                 # Zeros for lines beyond the last: a weight of 0 does not mask its infinities.
-                there = loop.index <= left
+                there = loop.index <= last_line
                 for begin in range(0, plan.size, plan.lanes):
                     at = loop.index * self._pitch + k.local_id() + begin
                     if begin + plan.lanes < plan.size:
@@ -153,14 +153,14 @@ class Tile:
             access = k.local_id() + number * plan.lanes
             below, place = access // per_line, access % per_line
             at = k.operand(start, u32) // plan.vector + place
-            own = k.minimum(below, left) * width + k.minimum(at, width - 1)
-            inside = (below <= left) & (at < width)
-            values = [k.select(inside, x, 0.0) for x in self._accesses.load(source, own)]
+            access_offset = k.minimum(below, last_line) * width + k.minimum(at, width - 1)
+            inside = (below <= last_line) & (at < width)
+            values = [k.select(inside, x, 0.0) for x in self._accesses.load(source, access_offset)]
             k.store(self._room, below * self._pitch + place * plan.vector, *values)
 
     # --- products and sums
 
-    def products(self, own: Value, lines: Lines, first: Value) -> Grid:
+    def products(self, row_room: Value, lines: Lines, first: Value) -> Grid:
         """Return the products of the own rows with the own lines of the step from line `first`."""
         k, plan = self._k, self._plan
         zeros = (k.constant(0.0, f32),) * (plan.rows * plan.columns)
@@ -176,13 +176,13 @@ class Tile:
                     for each in range(plan.columns)
                 ]
                 for number in range(step):
-                    rows = self._of_rows(own, chunks.index + loop.index + number)
+                    rows = self._of_rows(row_room, chunks.index + loop.index + number)
                     lines_ = [values[number] for values in at]
                     sums = _added(k, rows, lines_, sums)
                 loop.next(sums)
             chunks.next(loop.results)
-        found = chunks.results
-        return [list(found[i : i + plan.columns]) for i in range(0, len(found), plan.columns)]
+        products = chunks.results
+        return [list(products[i : i + plan.columns]) for i in range(0, len(products), plan.columns)]
 
     def there(self, first: Value, seen: Sequence[Value]) -> Grid:
         """Return, for each own row and own line of a step, whether the row sees the line.
@@ -212,16 +212,16 @@ class Tile:
             self._fill(lines, first, 0)
             k.barrier()
             with k.range(k.constant(0, u32), plan.size, plan.panel) as panels:
-                own = sums.load(panels.index)
-                sums.put(panels.index, self._summed(own, panels.index, scales, mask))
+                panel_sums = sums.load(panels.index)
+                sums.put(panels.index, self._summed(panel_sums, panels.index, scales, mask))
             return sums
-        made = []
+        new_panels = []
         for number, start in enumerate(range(0, plan.size, plan.chunk)):
             k.barrier()
             self._fill(lines, first, start)
             k.barrier()
-            made.append(self._summed(sums.panels[number], k.constant(0, u32), scales, mask))
-        return Sums(k, self, plan, None, made)
+            new_panels.append(self._summed(sums.panels[number], k.constant(0, u32), scales, mask))
+        return Sums(k, self, plan, None, new_panels)
 
     def _summed(
         self, sums: Values, start: Value, scales: Sequence[Value] | None, mask: Mask | None
@@ -247,9 +247,9 @@ class Tile:
             totals = loop.carried
             for number in range(step):
                 line = loop.index + number
-                own = self._of_rows(self._weights, line)
+                row_weights = self._of_rows(self._weights, line)
                 at = line * self._pitch + start + self._beside * width
-                added = _added(k, own, k.load(self._room, at, width), totals)
+                added = _added(k, row_weights, k.load(self._room, at, width), totals)
                 if mask is not None:
                     seen = [mask.inside(row, line) for row in range(plan.rows)]
                     added = tuple(
@@ -272,11 +272,11 @@ class Tile:
             return list(values)
         self._put_rows(self._parts, self._beside, values)
         self._k.barrier()
-        found = self._of_rows(self._parts, self._k.constant(0, u32))
+        reduced = self._of_rows(self._parts, self._k.constant(0, u32))
         for number in range(1, self._plan.across):
             others = self._of_rows(self._parts, self._k.constant(number, u32))
-            found = [combine(a, b) for a, b in zip(found, others, strict=True)]
-        return found
+            reduced = [combine(a, b) for a, b in zip(reduced, others, strict=True)]
+        return reduced
 
     def sums(self) -> Sums:
         """Return initial sums over lines; call it before the first loop."""
@@ -295,7 +295,7 @@ class Tile:
         def put(start: Value, values: Values) -> None:
             for number in range(plan.rows):
                 row = self.row(number)
-                own = [value * scales[number] for value in values[number * width :][:width]]
+                row_values = [value * scales[number] for value in values[number * width :][:width]]
                 target = k.pointer_add(
                     self._at(lines, first),
                     row.cast(self._word)
@@ -304,7 +304,9 @@ class Tile:
                 for at in range(0, width, plan.vector):
                     place = start + self._beside * width + at
                     with k.if_((first + row < lines.count) & (place < self._head)):
-                        self._accesses.store(target, place // plan.vector, own[at:][: plan.vector])
+                        self._accesses.store(
+                            target, place // plan.vector, row_values[at:][: plan.vector]
+                        )
 
         if not plan.held:
             with k.range(k.constant(0, u32), plan.size, plan.panel) as panels:

@@ -13,7 +13,12 @@ from typing import Any
 from quod.kernel import Value, f32, u32
 from quod.kernel.ops.tile import SUBGROUP, WARPGROUP
 from quod.tensor.flash_attention.plan import RolePlan
-from quod.tensor.flash_attention.warpgroups import STAGES, Found, HeadTiles, WarpgroupAttention
+from quod.tensor.flash_attention.warpgroups import (
+    STAGES,
+    HeadTiles,
+    SoftmaxState,
+    WarpgroupAttention,
+)
 from quod.tensor.rows.exponentials import LEAST
 
 _MULTIPLYING = 2
@@ -31,7 +36,7 @@ class RoleAttention(WarpgroupAttention):
     def _warpgroup(self) -> Value:
         return (self._k.local_id() >> 7) - 1
 
-    def attend(self, finish: Callable[[Found], None]) -> None:
+    def attend(self, finish: Callable[[SoftmaxState], None]) -> None:
         k, tiles = self._k, self._tiles()
         k.barrier()
         with k.if_(k.subgroup_id() < _IN_A_WARPGROUP) as copying:
@@ -62,7 +67,7 @@ class RoleAttention(WarpgroupAttention):
 
     # --- products
 
-    def _multiply(self, tiles: Value) -> Found:
+    def _multiply(self, tiles: Value) -> SoftmaxState:
         k = self._k
         least, zero = k.constant(LEAST, f32), k.constant(0.0, f32)
         last = tiles - 1
@@ -73,9 +78,9 @@ class RoleAttention(WarpgroupAttention):
         first = k.constant(0, u32)
         logits = k.mma_wait(0, self._products(first))
         self._keys.release(first)
-        found = Found([least] * 2, [zero] * 2, [zero] * (self._plan.size // 2))
-        words, after, _ = self._weighed(logits, first, found, masked=True)
-        carried: Any = (words, after.tops, after.totals, found.sums)
+        state = SoftmaxState([least] * 2, [zero] * 2, [zero] * (self._plan.size // 2))
+        words, after, _ = self._weighed(logits, first, state, masked=True)
+        carried: Any = (words, after.tops, after.totals, state.sums)
         carried = self._steps(k.constant(1, u32), self._whole(last), last, carried, masked=False)
         carried = self._steps(self._whole(last), tiles, last, carried, masked=True)
         words, tops, totals, sums = carried
@@ -100,7 +105,7 @@ class RoleAttention(WarpgroupAttention):
             logits = k.mma_wait(1, logits)
             self._keys.release(step & (STAGES - 1))
             words, after, scales = self._weighed(
-                logits, step, Found(tops, totals, []), masked=masked
+                logits, step, SoftmaxState(tops, totals, []), masked=masked
             )
             sums = k.mma_wait(0, sums)
             self._values.release((step - 1) & (STAGES - 1))

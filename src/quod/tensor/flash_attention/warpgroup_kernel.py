@@ -29,7 +29,7 @@ from quod.tensor.flash_attention.kernel import (
 from quod.tensor.flash_attention.plan import RolePlan, WarpgroupPlan
 from quod.tensor.flash_attention.recompute import PlainSums
 from quod.tensor.flash_attention.warp_specialised import RoleAttention
-from quod.tensor.flash_attention.warpgroups import Found, HeadOf, WarpgroupAttention
+from quod.tensor.flash_attention.warpgroups import HeadOf, SoftmaxState, WarpgroupAttention
 from quod.tensor.matmul.mma_fragments import lane_of
 
 
@@ -51,7 +51,7 @@ def _attention(
     first = (tiles - 1 - tile) * rows
     sequence = Sequence(k, form, (queries, keys), None, head)
     size, of_keys = k.constant(plan.size, u32), heads // shared_by
-    own = [
+    tensors = [
         HeadOf(
             TiledArray(memory, k.pointer_add(maps, MAP_BYTES // 8 * at), size, lines, count), which
         )
@@ -63,10 +63,10 @@ def _attention(
     stop = sequence.seen(k.minimum(first + (rows - 1), queries - 1))
     kind = RoleAttention if isinstance(plan, RolePlan) else WarpgroupAttention
     work = kind(
-        k, element, plan, (own[0], own[1], own[2]), first, sequence.seen, stop, factor
+        k, element, plan, (tensors[0], tensors[1], tensors[2]), first, sequence.seen, stop, factor
     )  # fmt: skip
 
-    def finish(found: Found) -> None:
+    def finish(state: SoftmaxState) -> None:
         if form.causal:
             heads_ = [
                 part_of(k, memory, which, lines, size)
@@ -76,15 +76,15 @@ def _attention(
                 )
             ]  # fmt: skip
             sums = corrected_sums(
-                k, PlainSums(k, element, size, lane_of(k)), found.sums, work.row,
-                (found.tops, found.totals), factor, sequence, (heads_[0], heads_[1], heads_[2]),
+                k, PlainSums(k, element, size, lane_of(k)), state.sums, work.row,
+                (state.tops, state.totals), factor, sequence, (heads_[0], heads_[1], heads_[2]),
             )  # fmt: skip
-            found = Found(found.tops, found.totals, sums)
-        inverses = [inverse_of(k, total) for total in found.totals]
-        work.store(part_of(k, out, head, queries, size), queries, found, inverses)
+            state = SoftmaxState(state.tops, state.totals, sums)
+        inverses = [inverse_of(k, total) for total in state.totals]
+        work.store(part_of(k, out, head, queries, size), queries, state, inverses)
         if form.sums:
             target = part_of(k, log_sums[0], head, queries, k.constant(1, u32))
-            for half, (top, total) in enumerate(zip(found.tops, found.totals, strict=True)):
+            for half, (top, total) in enumerate(zip(state.tops, state.totals, strict=True)):
                 row, log = work.row + 8 * half, log_sum(k, top, total)
                 with k.if_((row < queries) & ((lane_of(k) & 3) == 0)):
                     target[row] = log

@@ -39,7 +39,7 @@ class HeadOf:
 
 
 @frozen(eq=False)
-class Found:
+class SoftmaxState:
     """The results of an instance's two queries.
 
     tops: The greatest products.
@@ -148,7 +148,7 @@ class WarpgroupAttention:
         """Return the index of this instance's warpgroup among those with queries."""
         return self._k.local_id() >> 7
 
-    def attend(self, finish: Callable[[Found], None]) -> None:
+    def attend(self, finish: Callable[[SoftmaxState], None]) -> None:
         """Compute the results, and call `finish` in the instances that have queries."""
         finish(self.run())
 
@@ -163,7 +163,7 @@ class WarpgroupAttention:
         seen = self._seen(self._first) // self._plan.keys
         return k.maximum(k.minimum(seen, last), k.constant(1, u32))
 
-    def run(self) -> Found:
+    def run(self) -> SoftmaxState:
         """Return the results of all keys.
 
         The greatest products are times the factor, and -3.4e38 if no key was seen.
@@ -176,46 +176,46 @@ class WarpgroupAttention:
         k.barrier()
         self._queries.wait(0, 0)
         least, zero = k.constant(LEAST, f32), k.constant(0.0, f32)
-        found = Found([least] * 2, [zero] * 2, [zero] * (plan.size // 2))
+        state = SoftmaxState([least] * 2, [zero] * 2, [zero] * (plan.size // 2))
         logits = k.mma_wait(0, self._products(k.constant(0, u32)))
         k.barrier()
         self._copy(self._keys, k.constant(STAGES, u32), tiles)
         # The first tile has no values before it, and the last one no keys after it.
         last = tiles - 1
-        with k.if_(last > 0) as more:
+        with k.if_(last > 0) as has_next:
             following = self._products(k.constant(1, u32))
-            words, after, _ = self._weighed(logits, k.constant(0, u32), found, masked=True)
+            words, after, _ = self._weighed(logits, k.constant(0, u32), state, masked=True)
             following = k.mma_wait(0, following)
             k.barrier()
             self._copy(self._keys, k.constant(STAGES + 1, u32), tiles)
-            whole = self._whole(last)
-            carried = (following, words, after.tops, after.totals, found.sums)
-            carried = self._loop(k.constant(1, u32), whole, tiles, carried, masked=False)
+            unmasked_end = self._whole(last)
+            carried = (following, words, after.tops, after.totals, state.sums)
+            carried = self._loop(k.constant(1, u32), unmasked_end, tiles, carried, masked=False)
             logits_, words, tops, totals, sums = self._loop(
-                whole, last, tiles, carried, masked=True
+                unmasked_end, last, tiles, carried, masked=True
             )
             sums = self._add(last - 1, words, sums)
             words, after, scales = self._weighed(
-                logits_, last, Found(tops, totals, []), masked=True
+                logits_, last, SoftmaxState(tops, totals, []), masked=True
             )
             sums = self._scaled(k.mma_wait(0, sums), scales)
-            more.give((words, after.tops, after.totals, sums))
-        with more.otherwise():
-            words, after, _ = self._weighed(logits, last, found, masked=True)
-            more.give((words, after.tops, after.totals, found.sums))
-        words, tops, totals, sums = more.results
+            has_next.give((words, after.tops, after.totals, sums))
+        with has_next.otherwise():
+            words, after, _ = self._weighed(logits, last, state, masked=True)
+            has_next.give((words, after.tops, after.totals, state.sums))
+        words, tops, totals, sums = has_next.results
         sums = k.mma_wait(0, self._add(last, words, sums))
         return self._found(tops, totals, sums)
 
     def _found(
         self, tops: Sequence[Value], totals: Sequence[Value], sums: Sequence[Value]
-    ) -> Found:
+    ) -> SoftmaxState:
         """Combine the results of the four instances that share queries."""
         k, least = self._k, self._k.constant(LEAST, f32)
         for distance in (1, 2):
             totals = [total + k.shuffle(total, lane_of(k) ^ distance) for total in totals]
         tops = [k.select(top == LEAST, least, top * self._factor) for top in tops]
-        return Found(list(tops), list(totals), list(sums))
+        return SoftmaxState(list(tops), list(totals), list(sums))
 
     def _copy(self, tiles: HeadTiles, step: Value, count: Value) -> None:
         with self._k.if_(step < count):
@@ -237,7 +237,7 @@ class WarpgroupAttention:
             following = self._products(step + 1)
             sums = self._add(step - 1, words, sums)
             words, after, scales = self._weighed(
-                logits, step, Found(tops, totals, []), masked=masked
+                logits, step, SoftmaxState(tops, totals, []), masked=masked
             )
             following, sums = k.mma_wait(0, following), k.mma_wait(0, sums)
             # All instances have read the keys of the next step and the values of the previous one.
@@ -254,8 +254,8 @@ class WarpgroupAttention:
         k.mma_begin()
         sums: Values = (k.constant(0.0, f32),) * (self._plan.keys // 2)
         for at in range(self._plan.size // MATRIX_DEPTH):
-            left = self._queries.rows(0, at, self._own)
-            sums = k.mma_tiles(self._element, left, self._keys.rows(stage, at), sums)
+            query_matrix = self._queries.rows(0, at, self._own)
+            sums = k.mma_tiles(self._element, query_matrix, self._keys.rows(stage, at), sums)
         k.mma_commit()
         return sums
 
@@ -264,15 +264,17 @@ class WarpgroupAttention:
         k, stage = self._k, step & (STAGES - 1)
         self._values.wait(stage, step >> 1)
         k.mma_begin()
-        made = tuple(sums)
-        for at, own in enumerate(words):
-            made = k.mma_rows(self._element, own, self._values.columns(stage, at), made)
+        totals = tuple(sums)
+        for at, tile_weights in enumerate(words):
+            totals = k.mma_rows(
+                self._element, tile_weights, self._values.columns(stage, at), totals
+            )
         k.mma_commit()
-        return made
+        return totals
 
     def _weighed(
-        self, logits: Sequence[Value], step: Value, found: Found, *, masked: bool
-    ) -> tuple[list[Values], Found, list[Value]]:
+        self, logits: Sequence[Value], step: Value, state: SoftmaxState, *, masked: bool
+    ) -> tuple[list[Values], SoftmaxState, list[Value]]:
         """Return weights packed as a first factor, new maxima and totals, and the scales of sums.
 
         The factor is applied in the exponent alone: 2 ** (x * factor - top * factor).
@@ -283,41 +285,43 @@ class WarpgroupAttention:
         powers: list[list[Value]] = []
         tops, totals, scales = [], [], []
         for half in range(2):
-            own = [value for at, value in enumerate(logits) if at // 2 % 2 == half]
+            half_logits = [value for at, value in enumerate(logits) if at // 2 % 2 == half]
             if masked:
-                left = self._seen(self.row + 8 * half).cast(i32) - beside.cast(i32)
-                own = [
-                    k.select(left > at // 2 * 8 + at % 2, value, least)
-                    for at, value in enumerate(own)
+                visible = self._seen(self.row + 8 * half).cast(i32) - beside.cast(i32)
+                half_logits = [
+                    k.select(visible > at // 2 * 8 + at % 2, value, least)
+                    for at, value in enumerate(half_logits)
                 ]
-            top = reduce(k.maximum, own, found.tops[half])
+            top = reduce(k.maximum, half_logits, state.tops[half])
             for distance in (1, 2):
                 top = k.maximum(top, k.shuffle(top, lane_of(k) ^ distance))
             begin = top * factor
             if masked:
                 begin = k.select(top == LEAST, zero, begin)
-            scale = k.exp2(k.fma(found.tops[half], factor, -begin), normal=True)
-            made = [k.exp2(k.fma(value, factor, -begin), normal=True) for value in own]
+            scale = k.exp2(k.fma(state.tops[half], factor, -begin), normal=True)
+            weights = [k.exp2(k.fma(value, factor, -begin), normal=True) for value in half_logits]
             if masked:
                 # Masked keys have weight 0, however small the factor is; NaN stays NaN.
-                made = [
+                weights = [
                     k.select(value == LEAST, zero, power)
-                    for value, power in zip(own, made, strict=True)
+                    for value, power in zip(half_logits, weights, strict=True)
                 ]
-            powers.append(made)
+            powers.append(weights)
             tops.append(top)
-            totals.append(reduce(operator.add, made, found.totals[half] * scale))
+            totals.append(reduce(operator.add, weights, state.totals[half] * scale))
             scales.append(scale)
         pack = packing(k, self._element)
         words: list[Values] = [
             tuple(pack(*powers[word % 2][at * 4 + word // 2 * 2 :][:2]) for word in range(4))
             for at in range(self._plan.keys // MATRIX_DEPTH)
         ]
-        return words, Found(tops, totals, found.sums), scales
+        return words, SoftmaxState(tops, totals, state.sums), scales
 
-    def store(self, out: Value, queries: Value, found: Found, inverses: Sequence[Value]) -> None:
+    def store(
+        self, out: Value, queries: Value, state: SoftmaxState, inverses: Sequence[Value]
+    ) -> None:
         """Store the rows of a head, each times a factor."""
-        store_rows(self._k, self._element, out, (self.row, queries), found.sums, inverses)
+        store_rows(self._k, self._element, out, (self.row, queries), state.sums, inverses)
 
 
 def packing(k: Builder, element: Type) -> Callable[[Value, Value], Value]:
@@ -349,5 +353,5 @@ def store_rows(
         ]
         with k.if_(row < count):
             line = k.pointer_add(target, row.cast(u64) * width)
-            for first, own in blocks:
-                k.store(line, ((lane & (QUAD - 1)) + first) * 4, *own)
+            for first, transposed_words in blocks:
+                k.store(line, ((lane & (QUAD - 1)) + first) * 4, *transposed_words)

@@ -67,11 +67,11 @@ def gemm(
         if residual is None
         else _of_shape(device, "residual", residual, first, shape),
     }
-    by = real("scale", scale)
+    factor = real("scale", scale)
     target = result(device, a, model) if out is None else out
-    made = _of_shape(device, "out", target, first, shape)
-    check_apart(made, first, second, beside["bias"])
-    check_apart(made, beside["residual"], same=True)
+    out_tensor = _of_shape(device, "out", target, first, shape)
+    check_apart(out_tensor, first, second, beside["bias"])
+    check_apart(out_tensor, beside["residual"], same=True)
     if not math.prod(shape):
         return target
     m, n = shape[-2:]
@@ -84,9 +84,9 @@ def gemm(
         depth, form = 1, replace(form, transpose_a=False, transpose_b=False)
         operands = [device.upload(np.zeros(batch * size, first.dtype)) for size in (m, n)]
     launch = product_launch(
-        device, first.element, operands, made.memory, (m, n, depth), form,
+        device, first.element, operands, out_tensor.memory, (m, n, depth), form,
         beside=[None if x is None else x.memory for x in beside.values()], batch=batch,
-        own=len(second.shape) > 2, scale=by, tf32=tf32 and is_along_k(form),
+        batch_b=len(second.shape) > 2, scale=factor, tf32=tf32 and is_along_k(form),
     )  # fmt: skip
     device.launch(*launch)
     return target
@@ -94,7 +94,7 @@ def gemm(
 
 def product_launch(
     device: AnyDevice, element: Type, operands: list[Any], out: Any, sizes: tuple[int, int, int],
-    form: GemmForm, *, beside: Sequence[Any] = (None, None), batch: int = 1, own: bool = False,
+    form: GemmForm, *, beside: Sequence[Any] = (None, None), batch: int = 1, batch_b: bool = False,
     scale: float = 1.0, tf32: bool = False,
 ) -> tuple[Any, ...]:  # fmt: skip
     """Return the launch of a product: a kernel, its workgroups and its arguments.
@@ -105,20 +105,20 @@ def product_launch(
     sizes: m, n and k.
     beside: The memory of bias and residual.
     batch: The number of products.
-    own: Each product of the batch has its own B; otherwise all share one.
+    batch_b: Each product of the batch has its own B; otherwise all share one.
     """
     m, n, depth = sizes
     pitches = m if form.transpose_a else depth, depth if form.transpose_b else n, n
     plan = plan_gemm(device, element, sizes, pitches, batch, tf32=tf32)
     kernels = GEMM
-    numbers: list[Any] = [m, n, depth, int(own), scale]
+    numbers: list[Any] = [m, n, depth, int(batch_b), scale]
     if isinstance(plan, TilePlan):
         operands = [reached(device, memory) for memory in operands]
-        planes = batch, batch if own else 1
+        planes = batch, batch if batch_b else 1
         along = form.transpose_a, not form.transpose_b
         halves = m, n, in_halves(element, depth)
         maps = tensor_maps(device, operands, halves, planes, along, plan)
-        kernels, numbers = GEMM_TILES, [m, n, depth, batch, int(own), scale, maps]
+        kernels, numbers = GEMM_TILES, [m, n, depth, batch, int(batch_b), scale, maps]
     compiled = device.compile(
         kernels[element], lanes=plan.lanes, element=element, plan=plan, form=form
     )
@@ -146,15 +146,15 @@ def tensor_maps(
         height, length = (depth, extent) if turned else (extent, depth)
         lines = (TILE_DEPTH if turned else width) // parts
         arrays.append(TiledMemory(memory.address, count, height, length, lines))
-    found: Buffer = device.tensor_maps(tuple(arrays))
-    return found
+    maps: Buffer = device.tensor_maps(tuple(arrays))
+    return maps
 
 
 def shape_of_product(a: Tensor, b: Tensor, form: Turned) -> tuple[tuple[int, ...], int]:
     """Return the shape of the result, and k; InputError for operands that do not fit."""
-    for one in (a, b):
-        if len(one.shape) < 2:
-            raise InputError(f"{one.name} is a matrix at least, and is {one.text}")
+    for operand in (a, b):
+        if len(operand.shape) < 2:
+            raise InputError(f"{operand.name} is a matrix at least, and is {operand.text}")
     if a.element is not b.element and not {a.element, b.element} <= {*FLOATS8}:
         raise InputError(f"b must be of {a.element}, as a is, not of {b.element}")
     if b.shape[:-2] not in ((), a.shape[:-2]):

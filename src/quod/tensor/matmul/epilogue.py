@@ -19,14 +19,14 @@ def completed(
     residual: Callable[[], Values],
 ) -> list[Value]:  # fmt: skip
     """Return activation(scaled + bias) + residual, and load only the terms of the form."""
-    found = list(scaled)
+    values = list(scaled)
     if form.bias:
-        found = _plus(found, bias())
+        values = _plus(values, bias())
     if form.activation is not None:
-        found = [FUNCTIONS[form.activation](k, value)[0] for value in found]
+        values = [FUNCTIONS[form.activation](k, value)[0] for value in values]
     if form.residual:
-        found = _plus(found, residual())
-    return found
+        values = _plus(values, residual())
+    return values
 
 
 def _plus(a: Sequence[Value], b: Sequence[Value]) -> list[Value]:

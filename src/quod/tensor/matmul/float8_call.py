@@ -77,15 +77,15 @@ def gemm_fp8(
     )  # fmt: skip
     if out is None:
         out = numbers(device, a, first, shape)
-    made = tensor(device, "out", out)
-    if made.shape != shape:
-        raise InputError(f"out must be of shape {shape}, not {made.text}")
-    check_apart(made, first, second, *beside)
+    out_tensor = tensor(device, "out", out)
+    if out_tensor.shape != shape:
+        raise InputError(f"out must be of shape {shape}, not {out_tensor.text}")
+    check_apart(out_tensor, first, second, *beside)
     if not math.prod(shape):
         return out
     pair = first.element, second.element
     launch_scaled(
-        device, (first, second), beside, made, depth, form,
+        device, (first, second), beside, out_tensor, depth, form,
         partial(plan_gemm_float8, promoted=promoted), (GEMM_FLOAT8[pair], GEMM_FLOAT8_TILES[pair]),
         operands=pair,
     )  # fmt: skip
@@ -109,9 +109,9 @@ def _scale(
         return None
     if isinstance(value, (int, float, np.number)):
         value = device.upload(np.array([real(name, value)], np.float32))
-    found = tensor(device, name, value)
-    return of_numbers(device, name, value, (1,) if found.shape == (1,) else shape)
+    scales = tensor(device, name, value)
+    return of_numbers(device, name, value, (1,) if scales.shape == (1,) else shape)
 
 
-def _is_one(found: Tensor | None, shape: Sequence[int]) -> bool:
-    return found is not None and found.shape != tuple(shape)
+def _is_one(scales: Tensor | None, shape: Sequence[int]) -> bool:
+    return scales is not None and scales.shape != tuple(shape)

@@ -17,7 +17,7 @@ from quod.tensor.matmul.tiles import Edges, log2
 Store = Callable[[Value, Value, Sequence[Value]], None]
 
 
-class _Place:
+class _Position:
     """The position of an instance in the tile of its workgroup."""
 
     def __init__(self, k: Builder, plan: FmaPlan) -> None:
@@ -56,7 +56,7 @@ def multiply_by_fma(k: Builder, plan: FmaPlan, of_a: Edges, of_b: Edges, store: 
     room = k.shared(f32, max(size * plan.stages, plan.summed))
     a = FmaRing(k, of_a, plan, plan.tile[0], plan.a_vector, room, 0)
     b = FmaRing(k, of_b, plan, plan.tile[1], plan.b_vector, room, size_of_a)
-    place, count = _Place(k, plan), plan.depth // plan.slices
+    place, count = _Position(k, plan), plan.depth // plan.slices
     from_a = k.pointer_add(room, place.slice * (count * a.pitch) + place.row)
     from_b = k.pointer_add(room, place.slice * (count * b.pitch) + place.column)
 
@@ -67,12 +67,14 @@ def multiply_by_fma(k: Builder, plan: FmaPlan, of_a: Edges, of_b: Edges, store: 
             *b.fragment(from_b, stage * size, at, plan.own[1], place.apart[1]),
         ]
 
-    def multiply(found: Sequence[Value], sums: Sequence[Value]) -> list[Value]:
-        made = list(sums)
+    def multiply(fragments: Sequence[Value], sums: Sequence[Value]) -> list[Value]:
+        new_sums = list(sums)
         for row, column in _in_turn(*plan.own):
             number = row * plan.own[1] + column
-            made[number] = k.fma(found[row], found[plan.own[0] + column], made[number])
-        return made
+            new_sums[number] = k.fma(
+                fragments[row], fragments[plan.own[0] + column], new_sums[number]
+            )
+        return new_sums
 
     def copy(step: Value, stage: Value) -> None:
         a.copy(step * plan.depth, stage * size)
@@ -93,12 +95,12 @@ def multiply_by_fma(k: Builder, plan: FmaPlan, of_a: Edges, of_b: Edges, store: 
     steps = (of_a.depth + (plan.depth - 1)) // plan.depth
     carried = first, sums, zero, k.constant(last_stage, u32)
     with k.range(0, steps, carry=carried) as loop:
-        found, sums, stage, free = loop.carried
+        fragments, sums, stage, free = loop.carried
         following = k.select(stage == last_stage, 0, stage + 1)
         for at in range(count):
             last = at == count - 1
             if not plan.ahead:
-                found = load(stage, at)
+                fragments = load(stage, at)
             if last:
                 arrive()
             ahead = []
@@ -107,14 +109,14 @@ def multiply_by_fma(k: Builder, plan: FmaPlan, of_a: Edges, of_b: Edges, store: 
             if at == 0:
                 # All copies are issued together: a copy waits for shared memory accesses before it.
                 copy(loop.index + (plan.stages - 1), free)
-            sums = multiply(found, sums)
-            found = ahead
-        loop.next((found, sums, following, stage))
+            sums = multiply(fragments, sums)
+            fragments = ahead
+        loop.next((fragments, sums, following, stage))
     _put(k, plan, place, room, loop.results[1], of_a.first, of_b.first, store)
 
 
 def _put(
-    k: Builder, plan: FmaPlan, place: _Place, room: Value, sums: Sequence[Value], row: Value,
+    k: Builder, plan: FmaPlan, place: _Position, room: Value, sums: Sequence[Value], row: Value,
     column: Value, store: Store,
 ) -> None:  # fmt: skip
     """Store the sums; slices first add theirs, a share of the vectors each, in a fixed order."""
@@ -132,19 +134,19 @@ def _put(
             put(number // per_row, number % per_row, values)
         return
     lanes = plan.lanes // plan.slices
-    own, share = k.local_id() & (lanes - 1), len(vectors) // plan.slices
+    lane, share = k.local_id() & (lanes - 1), len(vectors) // plan.slices
     # Copies of zeros may still be pending in the memory of the sums.
     k.copy_async_wait(0)
     k.barrier()
     for number, values in enumerate(vectors):
-        at = (place.slice * len(vectors) + number) * lanes + own
+        at = (place.slice * len(vectors) + number) * lanes + lane
         k.store(room, at * VECTOR, *values)
     k.barrier()
     for number in range(share):
         vector = place.slice * share + number
         total: tuple[Value, ...] = ()
         for part in range(plan.slices):
-            at = (vector + part * len(vectors)) * lanes + own
+            at = (vector + part * len(vectors)) * lanes + lane
             values = k.load(room, at * VECTOR, VECTOR)
             total = tuple(x + y for x, y in zip(total, values, strict=True)) if total else values
         put(vector >> log2(per_row), vector & (per_row - 1), total)

@@ -45,11 +45,11 @@ class FmaRing:
 
     def _lines(self, lanes: int, width: int, depth: int) -> list[tuple[_Place, _Place]]:
         """Return the indices of the instance's copies in K and on the contiguous long axis."""
-        own, per_line = self._k.local_id(), width // self._vector
-        inside = own & (per_line - 1) if per_line < lanes else own
+        lane, per_line = self._k.local_id(), width // self._vector
+        inside = lane & (per_line - 1) if per_line < lanes else lane
         return [
             (
-                (own >> log2(per_line), start // per_line),
+                (lane >> log2(per_line), start // per_line),
                 (inside * self._vector, start % per_line * self._vector),
             )
             for start in range(0, depth * per_line, lanes)
@@ -60,8 +60,8 @@ class FmaRing:
 
         Adjacent instances copy eight of K, then the next of the long axis.
         """
-        own = self._k.local_id()
-        at, line = own & (_TURNED - 1), own >> log2(_TURNED)
+        lane = self._k.local_id()
+        at, line = lane & (_TURNED - 1), lane >> log2(_TURNED)
         of_depth = (line >> log2(width)) * _TURNED + at
         return [
             ((of_depth, start // width * _TURNED), (line & (width - 1), start % width))
@@ -102,10 +102,10 @@ class FmaRing:
         for copy in self._copies:
             copy(start, before, stage)
 
-    def fragment(self, own: Value, stage: Value, at: int, count: int, apart: int) -> list[Value]:
+    def fragment(self, base: Value, stage: Value, at: int, count: int, apart: int) -> list[Value]:
         """Load `count` elements for one k, in vectors that are `apart` elements from each other."""
-        found: list[Value] = []
+        elements: list[Value] = []
         for number in range(count // VECTOR):
             place = self._first + at * self.pitch + number * apart
-            found += self._k.load(own, stage + place, VECTOR)
-        return found
+            elements += self._k.load(base, stage + place, VECTOR)
+        return elements

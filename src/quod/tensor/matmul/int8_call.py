@@ -66,22 +66,22 @@ def gemm_int8(
     scaled = any(each is not None for each in beside.values())
     if out is None:
         out = (numbers if scaled else integers)(device, a, first, shape)
-    made = _result(device, out, shape, scaled=scaled)
-    check_apart(made, first, second, *beside.values())
+    out_tensor = _result(device, out, shape, scaled=scaled)
+    check_apart(out_tensor, first, second, *beside.values())
     if not math.prod(shape):
         return out
     launch_scaled(
-        device, (first, second), tuple(beside.values()), made, depth, form, plan_gemm_int8,
+        device, (first, second), tuple(beside.values()), out_tensor, depth, form, plan_gemm_int8,
         (GEMM_INT8, GEMM_INT8_TILES),
     )  # fmt: skip
     return out
 
 
 def _result(device: AnyDevice, out: Given, shape: tuple[int, ...], *, scaled: bool) -> Tensor:
-    found = sums(device, "out", out)
-    if found.shape != shape:
-        raise InputError(f"out must be of shape {shape}, not {found.text}")
-    if scaled == (found.element is i32):
+    out_tensor = sums(device, "out", out)
+    if out_tensor.shape != shape:
+        raise InputError(f"out must be of shape {shape}, not {out_tensor.text}")
+    if scaled == (out_tensor.element is i32):
         wanted = "float32, float16 or bfloat16 with scales or bias" if scaled else "int32"
-        raise InputError(f"out must be {wanted}, not {found.text}")
-    return found
+        raise InputError(f"out must be {wanted}, not {out_tensor.text}")
+    return out_tensor

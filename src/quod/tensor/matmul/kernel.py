@@ -181,11 +181,11 @@ class Result:
                 source = k.pointer_add(self._residual, place * accesses.words)
                 target = k.pointer_add(self._c, place * accesses.words)
                 scaled = [value * self._scale for value in sums[start : start + self._vector]]
-                found = completed(
+                values = completed(
                     k, self._form, scaled, partial(accesses.load, self._bias, access),
                     partial(accesses.load, source, access),
                 )  # fmt: skip
-                accesses.store(target, access, found)
+                accesses.store(target, access, values)
 
 
 def _products(k: Builder, a: Sequence[Value], b: Sequence[Value], sums: Sums) -> Sums:
@@ -229,8 +229,8 @@ def _in_shared_memory(
     b.write(b.read(zero), zero)
     k.barrier()
     initial = tuple([k.constant(0, loaded_type(elements[0]))] * (plan.rows * plan.columns))
-    whole = of_a.depth // plan.depth
-    with k.range(0, whole, carry=initial) as loop:
+    full_steps = of_a.depth // plan.depth
+    with k.range(0, full_steps, carry=initial) as loop:
         following = loop.index + 1
         next_a = a.read(of_a.begin(following, plan.depth))
         next_b = b.read(of_b.begin(following, plan.depth))
@@ -249,7 +249,7 @@ def _in_shared_memory(
         loop.next(sums)
     sums = tuple(loop.results)
     if of_a.order is None:
-        sums = steps(whole % plan.stages, of_a.depth % plan.depth, sums)
+        sums = steps(full_steps % plan.stages, of_a.depth % plan.depth, sums)
     for row in range(plan.rows):
         below = (own_row + row // plan.vector * (plan.lanes // plan.across)) * plan.vector
         for column in range(0, plan.columns, plan.vector):
@@ -285,24 +285,24 @@ def _in_cache(
         b.fill(outer.index, count)
         k.barrier()
         with k.range(0, plan.right) as panels, k.range(0, plan.down) as tiles:
-            own = k.pointer_add(room, (panels.index * plan.down + tiles.index) * size)
+            tile_sums = k.pointer_add(room, (panels.index * plan.down + tiles.index) * size)
             places = [lane + at for at in range(0, size, plan.lanes)]
-            before = [own[place] for place in places]
+            before = [tile_sums[place] for place in places]
             sums = tuple(before) if held is f32 else (k.constant(0.0, f32),) * len(places)
             with k.range(k.constant(0, u32), count, carry=sums) as loop:
                 of_rows = a.rows(tiles.index, loop.index, plan.rows)
                 of_columns = b.columns(panels.index, loop.index, plan.columns)
                 loop.next(_products(k, of_rows, of_columns, tuple(loop.carried)))
             for place, value, old in zip(places, loop.results, before, strict=True):
-                own[place] = value if held is f32 else old + value.cast(held)
+                tile_sums[place] = value if held is f32 else old + value.cast(held)
         k.barrier()
     with k.range(0, plan.right) as panels, k.range(0, plan.down) as tiles:
-        own = k.pointer_add(room, (panels.index * plan.down + tiles.index) * size)
+        tile_sums = k.pointer_add(room, (panels.index * plan.down + tiles.index) * size)
         for number in range(plan.rows * plan.columns):
             at_row, at_column = divmod(number, plan.columns)
             row = of_a.first + (tiles.index * plan.rows + at_row)
             column = of_b.first + (panels.index * plan.panel[1] + at_column * plan.lanes)
-            store(row, column + lane, [own[lane + number * plan.lanes]])
+            store(row, column + lane, [tile_sums[lane + number * plan.lanes]])
 
 
 TYPES = (f32, f16, bf16)

@@ -17,12 +17,15 @@ def lane_of(k: Builder) -> Value:
 
 def transposed(k: Builder, words: Sequence[Value]) -> list[Value]:
     """Transpose the 4 x 4 words of four instances: instance i gets all words of block i."""
-    found, lane = list(words), lane_of(k)
+    blocks, lane = list(words), lane_of(k)
     for distance in (1, 2):
         upper = (lane & distance) != 0
         for low in (at for at in range(QUAD) if not at & distance):
             high = low + distance
-            kept = k.select(upper, found[high], found[low])
-            given = k.shuffle(k.select(upper, found[low], found[high]), lane ^ distance)
-            found[low], found[high] = k.select(upper, given, kept), k.select(upper, kept, given)
-    return found
+            kept = k.select(upper, blocks[high], blocks[low])
+            received = k.shuffle(k.select(upper, blocks[low], blocks[high]), lane ^ distance)
+            blocks[low], blocks[high] = (
+                k.select(upper, received, kept),
+                k.select(upper, kept, received),
+            )
+    return blocks

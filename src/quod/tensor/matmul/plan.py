@@ -292,9 +292,9 @@ def plan_gemm(
         if cores is not None:
             return cores
     if machine.has(Capability.ASYNC_COPIES) and element is f32:
-        found = _of_fma_units(device, sizes, pitches, batch)
-        if found is not None:
-            return found
+        fma_plan = _of_fma_units(device, sizes, pitches, batch)
+        if fma_plan is not None:
+            return fma_plan
     return plan_of_tiles(device, sizes, pitches, element, batch)
 
 
@@ -340,9 +340,9 @@ def _of_8_bits(
     m, n, depth = sizes
     if in_cores and depth % WIDEST == 0:
         halves = m, n, in_halves(i8, depth)
-        found = _of_cores(device, halves, (result, pitches[2]), batch, 2, plans)
-        if found is not None:
-            return found
+        core_plan = _of_cores(device, halves, (result, pitches[2]), batch, 2, plans)
+        if core_plan is not None:
+            return core_plan
     if machine.has(Capability.VECTOR_LANES):
         return _of_processor(device, sizes, batch)
     a, b = (1 if pitch % _TOGETHER else _TOGETHER for pitch in pitches[:2])
@@ -410,10 +410,10 @@ def _of_fma_units(
     """
     a, b, c = (widest(f32, pitch, _TOGETHER) for pitch in pitches)
     most = device.machine(device.lanes).shared_bytes_limit
-    least, found = 0.0, None
+    least, best = 0.0, None
     for plan, speed in FMA_PLANS if min(a, b, c) == _TOGETHER else NARROW_FMA_PLANS:
         turns = -(-plan.groups(sizes[0], sizes[1]) * batch // device.multiprocessors)
         time = turns * plan.tile[0] * plan.tile[1] / speed
-        if plan.shared_bytes <= most and (found is None or time < least):
-            least, found = time, replace(plan, a_vector=a, b_vector=b, c_vector=c)
-    return found
+        if plan.shared_bytes <= most and (best is None or time < least):
+            least, best = time, replace(plan, a_vector=a, b_vector=b, c_vector=c)
+    return best

@@ -94,12 +94,14 @@ class ScaledResult:
         row_scales, column_scales, bias, c = memory
         batch, of_b = numbers
         self._accesses, self._numbers = Accesses(k, element, vector), Accesses(k, f32, vector)
-        one = k.constant(1, u32)
+        unit_extent = k.constant(1, u32)
         self._row_scales, self._column_scales = row_scales, column_scales
         if not form.one_row_scale:
-            self._row_scales = matrix_of(k, row_scales, batch, (self._rows, one), 1)
+            self._row_scales = matrix_of(k, row_scales, batch, (self._rows, unit_extent), 1)
         if not form.one_column_scale:
-            self._column_scales = matrix_of(k, column_scales, of_b, (one, self._columns), vector)
+            self._column_scales = matrix_of(
+                k, column_scales, of_b, (unit_extent, self._columns), vector
+            )
         self._bias = bias
         self._c = self._accesses.of(matrix_of(k, c, batch, extents, vector))
 
@@ -115,26 +117,26 @@ class ScaledResult:
                 pitch = self._columns // self._vector
                 place = row.cast(word) * pitch.cast(word)
                 target = k.pointer_add(self._c, place * self._accesses.words)
-                found = self._complete(row, access, sums[start : start + vector])
-                self._accesses.store(target, access, found)
+                values = self._complete(row, access, sums[start : start + vector])
+                self._accesses.store(target, access, values)
 
     def _complete(self, row: Value, access: Value, sums: Sequence[Value]) -> list[Value]:
         if self._accesses.element is i32:
             return list(sums)
-        found = [value.cast(f32) for value in sums]
+        scaled = [value.cast(f32) for value in sums]
         if self._form.row_scales:
             scale = self._row_scales[0 if self._form.one_row_scale else row]
-            found = [value * scale for value in found]
+            scaled = [value * scale for value in scaled]
         if self._form.column_scales:
             if self._form.one_column_scale:
-                scales = (self._column_scales[0],) * len(found)
+                scales = (self._column_scales[0],) * len(scaled)
             else:
                 scales = self._numbers.load(self._column_scales, access)
-            found = [value * scale for value, scale in zip(found, scales, strict=True)]
+            scaled = [value * scale for value, scale in zip(scaled, scales, strict=True)]
         if self._form.bias:
-            more = self._numbers.load(self._bias, access)
-            found = [value + own for value, own in zip(found, more, strict=True)]
-        return found
+            biases = self._numbers.load(self._bias, access)
+            scaled = [value + bias for value, bias in zip(scaled, biases, strict=True)]
+        return scaled
 
 
 def scaled_kernel(

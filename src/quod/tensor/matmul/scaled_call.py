@@ -29,7 +29,7 @@ and whether lines of both operands are along k.
 
 def launch_scaled(
     device: AnyDevice, tensors: tuple[Tensor, Tensor], beside: Sequence[Tensor | None],
-    made: Tensor, depth: int, form: ScaledForm, plan_of: Plan,
+    target: Tensor, depth: int, form: ScaledForm, plan_of: Plan,
     kernels: tuple[Mapping[Type, KernelDefinition], Mapping[Type, KernelDefinition]],
     **static: Any,
 ) -> None:  # fmt: skip
@@ -40,33 +40,33 @@ def launch_scaled(
     kernels: The kernels by result type, and those for warpgroups.
     """
     first, second = tensors
-    *leading, m, n = made.shape
+    *leading, m, n = target.shape
     memory, form = along_k(device, tensors, form, (m, n, depth))
-    batch, own = math.prod(leading), int(len(second.shape) > 2)
+    batch, separate_b = math.prod(leading), int(len(second.shape) > 2)
     if depth == 0:
         depth, form = 1, replace(form, transpose_a=False, transpose_b=False)
         memory = [device.upload(np.zeros(batch * size, first.dtype)) for size in (m, n)]
     pitches = m if form.transpose_a else depth, depth if form.transpose_b else n, n
     plan = plan_of(
-        device, made.element, (m, n, depth), pitches, batch, along_k=is_along_k(form)
+        device, target.element, (m, n, depth), pitches, batch, along_k=is_along_k(form)
     )  # fmt: skip
     chosen = kernels[0]
-    sizes: list[Any] = [m, n, depth, own]
+    sizes: list[Any] = [m, n, depth, separate_b]
     if isinstance(plan, TilePlan):
         memory = [reached(device, each) for each in memory]
-        planes = batch, batch if own else 1
+        planes = batch, batch if separate_b else 1
         halves = m, n, in_halves(first.element, depth)
         maps = tensor_maps(device, memory, halves, planes, (False, False), plan)
-        chosen, sizes = kernels[1], [m, n, depth, batch, own, maps]
+        chosen, sizes = kernels[1], [m, n, depth, batch, separate_b, maps]
     compiled = device.compile(
-        chosen[made.element], lanes=plan.lanes, element=made.element, plan=plan, form=form,
+        chosen[target.element], lanes=plan.lanes, element=target.element, plan=plan, form=form,
         **static,
     )  # fmt: skip
     # Absent terms are not read, so other memory of the type replaces them.
     read = [each.memory for each in beside if each is not None]
     spare = read[0] if read else device.allocate(16, zero=False)
     numbers = [spare if each is None else each.memory for each in beside]
-    device.launch(compiled, plan.groups(m, n) * batch, *sizes, *memory, *numbers, made.memory)
+    device.launch(compiled, plan.groups(m, n) * batch, *sizes, *memory, *numbers, target.memory)
 
 
 def numbers_beside(

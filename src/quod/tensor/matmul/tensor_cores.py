@@ -32,10 +32,10 @@ class Ring:
     """
 
     def __init__(
-        self, k: Builder, element: Type, operand: Edges, plan: CorePlan, width: int, own: Value, *,
-        left: bool,
+        self, k: Builder, element: Type, operand: Edges, plan: CorePlan, width: int, base: Value, *,
+        is_first: bool,
     ) -> None:  # fmt: skip
-        """Allocate the tiles; `own` is the subgroup's first index on the long axis, A is `left`."""
+        """Allocate the tiles of A (`is_first`) or B; `base` is the first index on the long axis."""
         self._k, self._operand, self._along = k, operand, operand.along
         self._element, self._width = element, width
         lines, length = (plan.depth, width) if self._along else (width, plan.depth)
@@ -45,7 +45,7 @@ class Ring:
         self._room = k.shared(u32, self._size * plan.stages)
         self._stages, self._depth = plan.stages, plan.depth
         self._share_out(plan.lanes)
-        self._starts = self._matrices(own, plan, left)
+        self._starts = self._matrices(base, plan, is_first)
 
     def _share_out(self, lanes: int) -> None:
         """Compute the addresses that this instance copies in each step."""
@@ -95,7 +95,7 @@ class Ring:
             inside = at < self._operand.depth
             k.copy_async(self._room, to, source, from_, _WORDS, where=inside)
 
-    def _matrices(self, own: Value, plan: CorePlan, left: bool) -> list[Value]:
+    def _matrices(self, first_index: Value, plan: CorePlan, is_first: bool) -> list[Value]:
         """Return the offset of this instance's matrix row, for each matrix along a line.
 
         The four matrices of a load advance along the rows of A first, then along K; for B along K
@@ -103,12 +103,16 @@ class Ring:
         """
         lane = self._k.lane_id()
         first, second = lane // 8 % 2, lane // 16
-        of_axis, of_depth = (first, second) if left else (second, first)
+        of_axis, of_depth = (first, second) if is_first else (second, first)
         if self._along:
-            line, place = lane % 8 + of_depth * 8, own // _ELEMENTS + of_axis
-            count = (plan.part[0] if left else plan.part[1]) // _MATRIX
+            line, place = lane % 8 + of_depth * 8, first_index // _ELEMENTS + of_axis
+            count = (plan.part[0] if is_first else plan.part[1]) // _MATRIX
         else:
-            line, place, count = own + lane % 8 + of_axis * 8, of_depth, plan.depth // _MATRIX
+            line, place, count = (
+                first_index + lane % 8 + of_axis * 8,
+                of_depth,
+                plan.depth // _MATRIX,
+            )
         return [
             line * self._pitch + self._exchanged(lane % 8, place + 2 * number) * _WORDS
             for number in range(count)
@@ -135,8 +139,8 @@ def multiply_in_cores(
     rows, columns = plan.part
     across = plan.tile[1] // columns
     own_row, own_column = k.subgroup_id() // across * rows, k.subgroup_id() % across * columns
-    a = Ring(k, element, of_a, plan, plan.tile[0], own_row, left=True)
-    b = ring_of_b(k, other, of_b, plan, plan.tile[1], own_column, left=False)
+    a = Ring(k, element, of_a, plan, plan.tile[0], own_row, is_first=True)
+    b = ring_of_b(k, other, of_b, plan, plan.tile[1], own_column, is_first=False)
     down, right, halves = rows // _MATRIX, columns // _MATRIX, columns // 8
 
     def load(stage: Value, at: int) -> list[Values]:
@@ -146,10 +150,10 @@ def multiply_in_cores(
             *(b.matrices(stage, at, number) for number in range(right)),
         ]
 
-    def multiply(found: Sequence[Values], sums: Sequence[Values]) -> list[Values]:
+    def multiply(fragments: Sequence[Values], sums: Sequence[Values]) -> list[Values]:
         return [
             k.mma(
-                element, found[row], found[down + column // 2][column % 2 * 2 :][:2],
+                element, fragments[row], fragments[down + column // 2][column % 2 * 2 :][:2],
                 sums[row * halves + column], other=other,
             )
             for row in range(down)
@@ -171,10 +175,10 @@ def multiply_in_cores(
     arrive()
     zero = k.constant(0, loaded_type(element))
     nothing: list[Values] = [(zero,) * 4] * (down * halves)
-    sums, own = nothing, nothing
+    sums, products = nothing, nothing
     steps = (of_a.depth + (plan.depth - 1)) // plan.depth
     with k.range(0, steps, carry=(load(k.constant(0, u32), 0), sums)) as loop:
-        found, sums = loop.carried
+        fragments, sums = loop.carried
         stage, following = loop.index % plan.stages, (loop.index + 1) % plan.stages
         for at in range(plan.depth // _MATRIX):
             last = at == plan.depth // _MATRIX - 1
@@ -186,13 +190,13 @@ def multiply_in_cores(
                 copy(loop.index + (plan.stages - 1))
             if plan.promoted:
                 # Tensor cores accumulate with fewer bits than f32.
-                own = multiply(found, own if at else nothing)
+                products = multiply(fragments, products if at else nothing)
             else:
-                sums = multiply(found, sums)
-            found = ahead
+                sums = multiply(fragments, sums)
+            fragments = ahead
         if plan.promoted:
-            sums = [_plus(*each) for each in zip(sums, own, strict=True)]
-        loop.next((found, sums))
+            sums = [_plus(*each) for each in zip(sums, products, strict=True)]
+        loop.next((fragments, sums))
     _, sums = loop.results
     lane = k.lane_id()
     row, column = of_a.first + own_row + lane // 4, of_b.first + own_column + lane % 4 * 2

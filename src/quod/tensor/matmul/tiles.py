@@ -122,17 +122,17 @@ class SharedRoom:
         self._room = k.shared(held, self._size * stages)
 
     def fragment(
-        self, stage: Value, at: Value, own: Value, count: int, apart: int, vector: int
+        self, stage: Value, at: Value, instance_index: Value, count: int, apart: int, vector: int
     ) -> list[Value]:
         """Load an instance's `count` elements for one k.
 
         The first `vector` begin at `own * vector`, and each further vector `apart * vector` later.
         """
-        first = stage * self._size + at * self._pitch + own * vector
-        found: list[Value] = []
+        first = stage * self._size + at * self._pitch + instance_index * vector
+        elements: list[Value] = []
         for start in range(0, count, vector):
-            found += self._k.load(self._room, first + start * apart, vector)
-        return found
+            elements += self._k.load(self._room, first + start * apart, vector)
+        return elements
 
 
 class SharedTile(_Tile, SharedRoom):
@@ -148,9 +148,9 @@ class SharedTile(_Tile, SharedRoom):
         )
         accesses = self._width * self._at_once // self._vector
         per_line = (self._width if self._along else self._at_once) // self._vector
-        own = [k.local_id() + start for start in range(0, accesses, k.workgroup_size)]
-        self._lines = [access // per_line for access in own]
-        self._places = [access % per_line for access in own]
+        access_indices = [k.local_id() + start for start in range(0, accesses, k.workgroup_size)]
+        self._lines = [access // per_line for access in access_indices]
+        self._places = [access % per_line for access in access_indices]
         self._sources = [operand.behind(place, vector) for place in self._places]
         self._source = self._accesses.of(self._pointer)
 
@@ -159,7 +159,7 @@ class SharedTile(_Tile, SharedRoom):
 
         Indices beyond the matrix are clamped; those elements belong to no result.
         """
-        k, found = self._k, []
+        k, loaded = self._k, []
         for line, place in zip(self._lines, self._sources, strict=True):
             if self._along:
                 most = self._extent // self._vector - 1
@@ -169,8 +169,8 @@ class SharedTile(_Tile, SharedRoom):
                 most = self._depth // self._vector - 1
                 at = k.minimum(start // self._vector + place, most)
                 where = self._place(k.minimum(self._first + line, self._extent - 1), at)
-            found.append(self._accesses.load(self._source, where))
-        return found
+            loaded.append(self._accesses.load(self._source, where))
+        return loaded
 
     def write(self, staged: Staged, stage: Value) -> None:
         """Store loaded accesses in shared memory."""
@@ -207,15 +207,15 @@ class CachedTile(_Tile):
     def fill(self, start: Value, count: Value) -> None:
         """Fill the tile with `count` of K from `start` on."""
         k = self._k
-        whole = self._first + self._width <= self._extent
+        is_full = self._first + self._width <= self._extent
         if self._kept:
-            whole = count == self._at_once
-        with k.if_(whole):
-            self._fill(start, count, whole=True)
-        with k.if_(~whole):
-            self._fill(start, count, whole=False)
+            is_full = count == self._at_once
+        with k.if_(is_full):
+            self._fill(start, count, unmasked=True)
+        with k.if_(~is_full):
+            self._fill(start, count, unmasked=False)
 
-    def _fill(self, start: Value, count: Value, *, whole: bool) -> None:
+    def _fill(self, start: Value, count: Value, *, unmasked: bool) -> None:
         k, lane, lanes = self._k, self._k.local_id(), self._k.workgroup_size
         if self._kept:
             with k.range(0, self._width) as lines:
@@ -223,7 +223,7 @@ class CachedTile(_Tile):
                 source = k.pointer_add(self._pointer, self._place(line, start))
                 target = k.pointer_add(self._room, lines.index * self._pitch)
                 for place in range(0, self._at_once, lanes):
-                    if whole:
+                    if unmasked:
                         target[lane + place] = source[lane + place].cast(f32)
                         continue
                     with k.if_(lane + place < count):
@@ -236,15 +236,15 @@ class CachedTile(_Tile):
                     target = k.pointer_add(
                         self._room, at * self._panel + (panel * self._at_once + number - panel)
                     )
-                    target[lane] = self._one(start + at, self._first + number, whole=whole)
+                    target[lane] = self._one(start + at, self._first + number, unmasked=unmasked)
 
-    def _one(self, at: Value, first: Value, *, whole: bool) -> Value:
+    def _one(self, at: Value, first: Value, *, unmasked: bool) -> Value:
         """Load the lanes' elements from `first` on the long axis, for one k."""
         k, lane = self._k, self._k.local_id()
-        if self._along and whole:
+        if self._along and unmasked:
             return k.pointer_add(self._pointer, self._place(at, first))[lane].cast(f32)
-        own = first + lane if whole else k.minimum(first + lane, self._extent - 1)
-        where = self._place(at, own) if self._along else self._place(own, at)
+        index = first + lane if unmasked else k.minimum(first + lane, self._extent - 1)
+        where = self._place(at, index) if self._along else self._place(index, at)
         return self._pointer[where].cast(f32)
 
     def rows(self, number: Value, at: Value, count: int) -> list[Value]:

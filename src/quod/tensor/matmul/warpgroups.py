@@ -138,8 +138,8 @@ def multiply_tiles(
         k.tensor_map_acquire(tensor_map)
     sums = _multiplied(k, (element, other), plan, left, over, depth)
     lane = lane_of(k)
-    own = (k.local_id() >> 7) * MATRIX_ROWS + (k.local_id() >> 5 & 3) * 16 + (lane >> 2)
-    return MultipliedTile(row, own, column, batch, sums)
+    instance_row = (k.local_id() >> 7) * MATRIX_ROWS + (k.local_id() >> 5 & 3) * 16 + (lane >> 2)
+    return MultipliedTile(row, instance_row, column, batch, sums)
 
 
 def first_column(k: Builder) -> Value:
@@ -173,10 +173,14 @@ class _Ring:
         """Start this workgroup's part of the copies of a step of K."""
         k, start, multicast = self._k, step * TILE_DEPTH, self._shared_by > 1
         lines = (TILE_DEPTH if self._along else self._width) // self._shared_by
-        own = k.cluster_rank() * lines if multicast else k.constant(0, u32)
-        to = stage * self._size + own * _WORDS
+        first_line = k.cluster_rank() * lines if multicast else k.constant(0, u32)
+        to = stage * self._size + first_line * _WORDS
         for slab in range(0, self._width if self._along else 1, TILE_DEPTH):
-            place = (self._first + slab, start + own) if self._along else (start, self._first + own)
+            place = (
+                (self._first + slab, start + first_line)
+                if self._along
+                else (start, self._first + first_line)
+            )
             k.copy_tile(
                 self.room, to + slab * _WORDS, mbarrier, self._array, (*place, self._plane), lines,
                 multicast=multicast,
@@ -222,10 +226,10 @@ def _multiplied(
         stage, phase = _divided(step, plan.stages)
         k.mbarrier_wait(arrived, stage, phase)
         k.mma_begin()
-        found = tuple(initial) if plan.promoted else sums
+        products = tuple(initial) if plan.promoted else sums
         for at in range(TILE_DEPTH // MATRIX_DEPTH):
-            found = k.mma_tiles(
-                element, a.operand(stage, at, own_rows), b.operand(stage, at), found, other=other
+            products = k.mma_tiles(
+                element, a.operand(stage, at, own_rows), b.operand(stage, at), products, other=other
             )
         k.mma_commit()
         # The previous step's products are complete for all instances, so its tiles are free.
@@ -237,9 +241,9 @@ def _multiplied(
         if plan.promoted:
             # Tensor cores accumulate 8-bit floats with fewer bits than f32. A warpgroup adds its
             # sums while others multiply.
-            found = k.mma_wait(0, found)
-            found = tuple([x + y for x, y in zip(sums, found, strict=True)])
-        loop.next(list(found))
+            products = k.mma_wait(0, products)
+            products = tuple([x + y for x, y in zip(sums, products, strict=True)])
+        loop.next(list(products))
     # Not earlier: workgroups of the next launch would occupy room of this one's.
     k.launch_dependents()
     return loop.results if plan.promoted else k.mma_wait(0, loop.results)
@@ -270,19 +274,19 @@ class _Result:
         """Store a row of the tile, of which the instance has two columns in every eight."""
         k, part = self._k, lane_of(self._k) & (QUAD - 1)
         columns = [column + 8 * block + 2 * part for block in range(len(pairs))]
-        found = [self._complete(row, *each) for each in zip(columns, pairs, strict=True)]
+        completed_pairs = [self._complete(row, *each) for each in zip(columns, pairs, strict=True)]
         if self._vector < _TOGETHER:
-            for at, values in zip(columns, found, strict=True):
+            for at, values in zip(columns, completed_pairs, strict=True):
                 self._store(row, at, values)
             return
         pack = k.pack_f16 if self._pairs.element is f16 else k.pack_bf16
-        words = [pack(*values) for values in found]
+        words = [pack(*values) for values in completed_pairs]
         for first in range(0, len(words), QUAD):
-            own = transposed(k, words[first : first + QUAD])
+            row_words = transposed(k, words[first : first + QUAD])
             at = column + (part + first) * 8
             with k.if_((row < self._rows) & (at < self._columns)):
                 access = self._line(row, 8) + (at // 8).cast(u64)
-                k.store(k.pointer_add(self._c.cast(u32), access * 4), 0, *own)
+                k.store(k.pointer_add(self._c.cast(u32), access * 4), 0, *row_words)
 
     def _line(self, row: Value, vector: int) -> Value:
         """Return the first access of a row, in accesses of `vector` elements."""
@@ -290,15 +294,15 @@ class _Result:
 
     def _complete(self, row: Value, column: Value, sums: Sequence[Value]) -> list[Value]:
         """Apply the epilogue to two adjacent sums, with indices clamped to the matrix."""
-        k, found = self._k, [value * self._scale for value in sums]
+        k, values = self._k, [value * self._scale for value in sums]
         for at in range(0, 2, self._least):
             place = k.minimum(column + at, self._columns - self._least) // self._least
-            found[at : at + self._least] = completed(
-                k, self._form, found[at : at + self._least],
+            values[at : at + self._least] = completed(
+                k, self._form, values[at : at + self._least],
                 partial(self._pairs.load, self._bias, place),
                 partial(self._beside, row, place),
             )  # fmt: skip
-        return found
+        return values
 
     def _beside(self, row: Value, place: Value) -> Values:
         """Load the residual of an access of a row."""

@@ -48,8 +48,10 @@ class Permutation:
     @property
     def result_strides(self) -> tuple[int, ...]:
         """For each axis of the array, its stride in the result, in elements."""
-        own = _strides(self.result)
-        return tuple(own[self.order.index(axis)] for axis in range(len(self.shape)))
+        result_strides_by_axis = _strides(self.result)
+        return tuple(
+            result_strides_by_axis[self.order.index(axis)] for axis in range(len(self.shape))
+        )
 
 
 def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -46,12 +46,12 @@ def _wide(k: Builder, layout: Value, at: int) -> Value:
     return low.cast(u64) | high.cast(u64) << 32
 
 
-def _offset(rest: Value, sizes: Sequence[Value], strides: Sequence[Value]) -> Value:
-    """Return the offset of flat index `rest`; the first axis varies fastest."""
-    offset = rest.cast(u64) * 0
+def _offset(index: Value, sizes: Sequence[Value], strides: Sequence[Value]) -> Value:
+    """Return the offset of the flat `index`; the first axis varies fastest."""
+    offset = index.cast(u64) * 0
     for size, stride in zip(sizes, strides, strict=True):
-        offset += (rest % size).cast(u64) * stride
-        rest //= size
+        offset += (index % size).cast(u64) * stride
+        index //= size
     return offset
 
 
@@ -137,13 +137,13 @@ def _tiles(
     """
     side, vector = plan.side, plan.vector
     right, down = (columns + (side - 1)) // side, (rows + (side - 1)) // side
-    tile, rest = k.workgroup_id() % (down * right), k.workgroup_id() // (down * right)
+    tile, batch_index = k.workgroup_id() % (down * right), k.workgroup_id() // (down * right)
     row, column = tile // right * side, tile % right * side
     sizes = [k.load(layout, 4 + 5 * axis)[0] for axis in range(axes)]
     lines, pitches = [], []
     for number, memory in enumerate((x, y)):
         others = [_wide(k, layout, 5 + 5 * axis + 2 * number) for axis in range(axes)]
-        lines.append(k.pointer_add(memory.cast(unit), _offset(rest, sizes, others)))
+        lines.append(k.pointer_add(memory.cast(unit), _offset(batch_index, sizes, others)))
         pitches.append(_wide(k, layout, 2 * number))
     shared = _Tile(k, unit, plan)
 
@@ -154,32 +154,32 @@ def _tiles(
             k.pointer_add(lines[number], (line + each) * pitches[number]) for each in range(vector)
         ]
 
-    def load(line: Value, place: Value, *, whole: bool) -> None:
+    def load(line: Value, place: Value, *, unmasked: bool) -> None:
         def move() -> None:
-            found = [words[column + place] for words in below(0, row + line)]
-            shared.put(line, place, _turned(found))
+            loaded = [words[column + place] for words in below(0, row + line)]
+            shared.put(line, place, _turned(loaded))
 
-        _where(k, (row + line < rows) & (column + place < columns), move, whole=whole)
+        _where(k, (row + line < rows) & (column + place < columns), move, unmasked=unmasked)
 
-    def store(line: Value, place: Value, *, whole: bool) -> None:
+    def store(line: Value, place: Value, *, unmasked: bool) -> None:
         def move() -> None:
-            found = shared.get(place, line)
-            for words, value in zip(below(1, column + line), found, strict=True):
+            loaded = shared.get(place, line)
+            for words, value in zip(below(1, column + line), loaded, strict=True):
                 words[row + place] = value
 
-        _where(k, (row + place < rows) & (column + line < columns), move, whole=whole)
+        _where(k, (row + place < rows) & (column + line < columns), move, unmasked=unmasked)
 
-    whole = (row + side <= rows) & (column + side <= columns)
+    is_full = (row + side <= rows) & (column + side <= columns)
     for body in (load, store):
-        with k.if_(whole):
-            shared.each(partial(body, whole=True))
-        with k.if_(~whole):
-            shared.each(partial(body, whole=False))
+        with k.if_(is_full):
+            shared.each(partial(body, unmasked=True))
+        with k.if_(~is_full):
+            shared.each(partial(body, unmasked=False))
         k.barrier()
 
 
-def _where(k: Builder, there: Value, move: Callable[[], None], *, whole: bool) -> None:
-    if whole:
+def _where(k: Builder, there: Value, move: Callable[[], None], *, unmasked: bool) -> None:
+    if unmasked:
         move()
         return
     with k.if_(there):
@@ -188,16 +188,16 @@ def _where(k: Builder, there: Value, move: Callable[[], None], *, whole: bool) -
 
 def _turned(words: list[Value]) -> list[Value]:
     """Transpose the 2 x 2 or 4 x 4 elements packed in two or four words."""
-    found, distance = list(words), len(words) // 2
+    transposed_words, distance = list(words), len(words) // 2
     shift = 16
     while distance:
         mask = 0x0000FFFF if shift == 16 else 0x00FF00FF
-        for low in (at for at in range(len(found)) if not at & distance):
-            a, b = found[low], found[low + distance]
-            found[low] = (a & mask) | (b & mask) << shift
-            found[low + distance] = (a >> shift & mask) | (b & (mask << shift))
+        for low in (at for at in range(len(transposed_words)) if not at & distance):
+            a, b = transposed_words[low], transposed_words[low + distance]
+            transposed_words[low] = (a & mask) | (b & mask) << shift
+            transposed_words[low + distance] = (a >> shift & mask) | (b & (mask << shift))
         distance, shift = distance // 2, shift // 2
-    return found
+    return transposed_words
 
 
 def _kernel(name: str, numbers: str, size: int) -> KernelDefinition:

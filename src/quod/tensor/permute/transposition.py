@@ -51,15 +51,15 @@ def transpose(
     permutation = Permutation(source.shape, _order(axes, len(source.shape)))
     shape = permutation.result
     target = shaped(device, x, source, shape) if out is None else out
-    made = words(device, "out", target)
-    if made.dtype != source.dtype or made.shape != shape:
+    dest = words(device, "out", target)
+    if dest.dtype != source.dtype or dest.shape != shape:
         raise InputError(
-            f"out must be {source.dtype} of shape {shape} to go with x, not {made.dtype} of shape "
-            f"{made.shape}"
+            f"out must be {source.dtype} of shape {shape} to go with x, not {dest.dtype} of shape "
+            f"{dest.shape}"
         )
-    check_apart(made, source)
+    check_apart(dest, source)
     if math.prod(shape):
-        _launch(device, permutation.merged, source, made)
+        _launch(device, permutation.merged, source, dest)
     return target
 
 
@@ -67,31 +67,33 @@ def _order(axes: object, count: int) -> tuple[int, ...]:
     if axes is None:
         return tuple(reversed(range(count)))
     listed = list(in_order("axes", axes))
-    found = tuple(
+    order = tuple(
         whole_number(f"axes[{at}]", each, -count, count - 1) % count
         for at, each in enumerate(listed)
     )
-    if sorted(found) != list(range(count)):
-        raise InputError(f"axes must have each of {count} axes once, not {shown(str(found))}")
-    return found
+    if sorted(order) != list(range(count)):
+        raise InputError(f"axes must have each of {count} axes once, not {shown(str(order))}")
+    return order
 
 
-def _launch(device: AnyDevice, permutation: Permutation, source: Tensor, made: Tensor) -> None:
+def _launch(
+    device: AnyDevice, permutation: Permutation, source: Tensor, out_tensor: Tensor
+) -> None:
     processor = device.machine(device.lanes).has(Capability.VECTOR_LANES)
     rows, columns = permutation.result[-1], permutation.shape[-1]
     if permutation.order[-1] == len(permutation.order) - 1:
-        _launch_rows(device, permutation, source, made, columns)
+        _launch_rows(device, permutation, source, out_tensor, columns)
     elif min(rows, columns) < _FEW and not processor:
         # Each element is a separate row; consecutive elements are stored together.
         order = permutation.order
         single = Permutation((*permutation.shape, 1), (*order, len(order)))
-        _launch_rows(device, single, source, made, 1)
+        _launch_rows(device, single, source, out_tensor, 1)
     else:
-        _launch_tiles(device, permutation, source, made, processor=processor)
+        _launch_tiles(device, permutation, source, out_tensor, processor=processor)
 
 
 def _launch_rows(
-    device: AnyDevice, permutation: Permutation, source: Tensor, made: Tensor, columns: int
+    device: AnyDevice, permutation: Permutation, source: Tensor, out_tensor: Tensor, columns: int
 ) -> None:
     """Launch the copy of rows of `columns` elements, whose order within a row stays."""
     size = source.element.bytes
@@ -117,12 +119,17 @@ def _launch_rows(
     )
     device.launch(
         compiled, plan.groups(rows * pieces), rows * pieces, width, _PIECE,
-        *_memory(source, made), _words(device, layout),
+        *_memory(source, out_tensor), _words(device, layout),
     )  # fmt: skip
 
 
 def _launch_tiles(
-    device: AnyDevice, permutation: Permutation, source: Tensor, made: Tensor, *, processor: bool
+    device: AnyDevice,
+    permutation: Permutation,
+    source: Tensor,
+    out_tensor: Tensor,
+    *,
+    processor: bool,
 ) -> None:
     """Launch the transposition by tiles, for permutations that move the last axis."""
     shape, size = permutation.shape, source.element.bytes
@@ -145,7 +152,9 @@ def _launch_tiles(
     )
     _check(source, groups)
     compiled = device.compile(TILES[size], lanes=plan.lanes, unit=unit, axes=len(others), plan=plan)
-    device.launch(compiled, groups, rows, columns, *_memory(source, made), _words(device, layout))
+    device.launch(
+        compiled, groups, rows, columns, *_memory(source, out_tensor), _words(device, layout)
+    )
 
 
 def _check(source: Tensor, *counts: int) -> None:
@@ -167,6 +176,6 @@ def _memory(*tensors: Tensor) -> list[Any]:
     return [each.memory if isinstance(each.memory, Buffer) else _bits(each) for each in tensors]
 
 
-def _bits(found: Tensor) -> Array:
-    array: Array = found.memory
-    return array.reshape(-1).view(f"u{found.element.bytes}")
+def _bits(operand: Tensor) -> Array:
+    array: Array = operand.memory
+    return array.reshape(-1).view(f"u{operand.element.bytes}")

@@ -57,10 +57,10 @@ def is_batch(x: object) -> bool:
 
 def rows(device: AnyDevice, x: Given, depth: int) -> Tensor:
     """Return a tensor with rows of `depth` elements; InputError if it differs."""
-    found = tensor(device, "x", x)
-    if found.columns != depth:
-        raise InputError(f"x must have rows of {depth} elements, not {found.text}")
-    return found
+    x_rows = tensor(device, "x", x)
+    if x_rows.columns != depth:
+        raise InputError(f"x must have rows of {depth} elements, not {x_rows.text}")
+    return x_rows
 
 
 def most_vectors(form: str, element: Type, *, on_cores: bool) -> int:
@@ -98,8 +98,8 @@ def stored_bytes(
     return math.prod(shape) * x.element.bytes if x.rows and (plan or faster) == DEQUANTISED else 0
 
 
-def _rows_of(found: Tensor) -> list[Any]:
-    memory, count = found.memory, found.rows
+def _rows_of(batch: Tensor) -> list[Any]:
+    memory, count = batch.memory, batch.rows
     if not isinstance(memory, Buffer):
         return list(memory.reshape(count, -1))
     size = memory.nbytes // count
@@ -144,11 +144,13 @@ class Batch:
 
         Raises DeviceError if `plan` requires dequantised weights for other rows.
         """
-        own, x = self._device.space, self._x.memory
-        if self._device.host_memory or (isinstance(x, Buffer) and x.space is own):
+        device_space, x = self._device.space, self._x.memory
+        if self._device.host_memory or (isinstance(x, Buffer) and x.space is device_space):
             return plan
         if plan == DEQUANTISED:
-            raise DeviceError(f"x is an array, and kernels read memory of {own.name}; upload it")
+            raise DeviceError(
+                f"x is an array, and kernels read memory of {device_space.name}; upload it"
+            )
         return FUSED
 
     def launches(

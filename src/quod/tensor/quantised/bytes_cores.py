@@ -53,14 +53,14 @@ def _multiply(
     # Two partial sums for each result; groups of four of adjacent instances are adjacent.
     size = _SUBGROUPS * height * width
     waiting = [k.shared(f32, size) for _ in range(2)]
-    own = subgroup * (height * width) + lane_of(k) * 4
+    sums_offset = subgroup * (height * width) + lane_of(k) * 4
 
     def stored(room: Value, values: Sequence[Value]) -> None:
         for at in range(0, count, 4):
-            k.store(room, own + 32 * at, *values[at : at + 4])
+            k.store(room, sums_offset + 32 * at, *values[at : at + 4])
 
     def added(room: Value, values: Sequence[Value]) -> list[Value]:
-        before = [v for at in range(0, count, 4) for v in k.load(room, own + 32 * at, 4)]
+        before = [v for at in range(0, count, 4) for v in k.load(room, sums_offset + 32 * at, 4)]
         return [a + b for a, b in zip(before, values, strict=True)]
 
     zeros = (k.constant(0.0, f32),) * count
@@ -121,22 +121,22 @@ class _Step:
         self.groups = blocks_per_row * self.decoder.groups
         """Groups of a row."""
 
-    def added(self, index: Value, given: Sequence[Value]) -> tuple[Value, ...]:
+    def added(self, index: Value, partial_sums: Sequence[Value]) -> tuple[Value, ...]:
         """Return the sums plus the products of group `index` of all rows.
 
         A group beyond the last adds zeros.
         """
-        k, runs, totals = self._k, self.decoder.runs, list(given)
+        k, runs, totals = self._k, self.decoder.runs, list(partial_sums)
         there, index = index < self.groups, k.minimum(index, self.groups - 1)
         block, group = index >> log2(self.decoder.groups), index & (self.decoder.groups - 1)
         places = [(row * self.groups + index) * runs for row in self.rows_of_x]
         zero = k.constant(0.0, f32)
-        by = [
+        row_scales = [
             [k.select(there, scale, zero) for scale in k.load(self._scales, place, runs)]
             for place in places
         ]
         sums = [[each.cast(f32) for each in k.load(self._sums, place, runs)] for place in places]
-        own, beside = (
+        decoded_rows, beside = (
             [
                 self.decoder.decode(
                     k, self._blocks, row * self._blocks_per_row + block, group, self._quarter
@@ -153,7 +153,7 @@ class _Step:
             factors = [_Factors(k, of_column[run], there) for of_column in beside]
             for tile in range(0, len(places), 2):
                 (low, high), (low_below, high_below) = of_x[tile : tile + 2]
-                for number, of_row in enumerate(own):
+                for number, of_row in enumerate(decoded_rows):
                     products = self._products((low, low_below, high, high_below), of_row[run])
                     for at in range(4):
                         row, column = tile + at // 2, 2 * number + at % 2
@@ -161,21 +161,21 @@ class _Step:
                             [each[at] for each in products], sums[row][run]
                         )
                         place = row * len(beside) + column
-                        totals[place] = totals[place] + by[row][run] * value
+                        totals[place] = totals[place] + row_scales[row][run] * value
         return tuple(totals)
 
     def _products(self, of_x: tuple[Value, ...], run: PackedRun) -> list[Sequence[Value]]:
         """Return the instance's sums of 16 rows by 8 columns, for each factor."""
         k, parts = self._k, max(1, len(run.factors))
         none, zeros = k.constant(0, u32), [k.constant(0, i32)] * 4
-        found: list[Sequence[Value]] = []
+        part_sums: list[Sequence[Value]] = []
         for part in range(parts):
             words = run.integers
             if parts > 1:
-                own = (self._quarter >> 1) == part
-                words = [k.select(own, word, none) for word in words]
-            found.append(k.mma(i8, of_x, tuple(words), zeros))
-        return found
+                is_own_part = (self._quarter >> 1) == part
+                words = [k.select(is_own_part, word, none) for word in words]
+            part_sums.append(k.mma(i8, of_x, tuple(words), zeros))
+        return part_sums
 
 
 class _Factors:
@@ -192,10 +192,10 @@ class _Factors:
 
     def value(self, products: Sequence[Value], sum_of_x: Value) -> Value:
         """Return a run's result, from the sums for each factor and the sum of activations."""
-        whole = products[0]
+        integer_sum = products[0]
         if self._factors:
-            whole = products[0] * self._factors[0] + products[1] * self._factors[1]
-        value = self._scale * whole.cast(f32)
+            integer_sum = products[0] * self._factors[0] + products[1] * self._factors[1]
+        value = self._scale * integer_sum.cast(f32)
         return value if self._least is None else value - self._least * sum_of_x
 
 

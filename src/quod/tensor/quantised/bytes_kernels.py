@@ -34,10 +34,10 @@ def _inverse(k: Builder, largest: Value) -> Value:
     `largest` has an exponent from 16 to 254. WGSL does not round quotients alike everywhere.
     """
     mantissa, exponent = largest & 0x7FFFFF | 0x800000, largest >> 23
-    rest, quotient = k.constant(254 << 24, u32), k.constant(0, u32)
+    remainder, quotient = k.constant(254 << 24, u32), k.constant(0, u32)
     for _ in range(3):
-        quotient = quotient << 8 | rest // mantissa
-        rest = (rest % mantissa) << 8
+        quotient = quotient << 8 | remainder // mantissa
+        remainder = (remainder % mantissa) << 8
     number = (quotient >> 1).cast(f32) * k.constant(2.0**-23, f32)
     return number * k.bitcast((261 - exponent) << 23, f32)
 
@@ -63,15 +63,15 @@ def _quantise(
         exponent = largest >> 23
         finite, held = exponent < _INFINITE, exponent >= _LEAST
         usual = finite & held
-        by = _inverse(k, k.select(usual, largest, k.constant(0x3F800000, u32)))
-        total, found = k.constant(0, i32), []
+        inverse = _inverse(k, k.select(usual, largest, k.constant(0x3F800000, u32)))
+        total, encoded = k.constant(0, i32), []
         for value in values:
-            doubled = k.floor(k.select(usual, value, k.constant(0.0, f32)) * by).cast(i32)
+            doubled = k.floor(k.select(usual, value, k.constant(0.0, f32)) * inverse).cast(i32)
             number = (doubled + 1) >> 1
             total = total + number
-            found.append(number.cast(u32) & 255)
+            encoded.append(number.cast(u32) & 255)
         packed = [
-            found[at] | found[at + 1] << 8 | found[at + 2] << 16 | found[at + 3] << 24
+            encoded[at] | encoded[at + 1] << 8 | encoded[at + 2] << 16 | encoded[at + 3] << 24
             for at in range(0, BYTES, 4)
         ]
         together = 1 if vector == 1 else 4
@@ -102,14 +102,16 @@ def _multiply(
     # Rows beyond the last are clamped, and not stored.
     rows = [k.minimum(first_row + number, n - 1) * blocks_per_row for number in range(at_once)]
     groups = blocks_per_row * decoder.groups
-    given = [k.minimum(first_x + number, m - 1) * groups * decoder.runs for number in range(batch)]
+    x_starts = [
+        k.minimum(first_x + number, m - 1) * groups * decoder.runs for number in range(batch)
+    ]
     zeros = tuple([k.constant(0.0, f32)] * (at_once * batch))
     with k.range(lane, groups, LANES, carry=zeros) as loop:
         totals = list(loop.carried)
         # Shifts, because assemblers expand divisions.
         block, group = loop.index >> log2(decoder.groups), loop.index & (decoder.groups - 1)
         runs = [decoder.decode(k, blocks, row + block, group) for row in rows]
-        for number, start in enumerate(given):
+        for number, start in enumerate(x_starts):
             for run in range(decoder.runs):
                 at = start + loop.index * decoder.runs + run
                 bytes_of_x = [
@@ -122,8 +124,8 @@ def _multiply(
                     value = _value(k, of_row[run], bytes_of_x, sum_of_x)
                     totals[row] = totals[row] + scale * value
         loop.next(tuple(totals))
-    found = sums_of_workgroup(k, list(loop.results), room)
-    for number, total in enumerate(found):
+    reduced = sums_of_workgroup(k, list(loop.results), room)
+    for number, total in enumerate(reduced):
         at_row, at_x = first_row + number % at_once, first_x + number // at_once
         with k.if_((lane == 0) & (at_row < n) & (at_x < m)):
             y[at_x * n + at_row] = total
@@ -131,13 +133,13 @@ def _multiply(
 
 def _value(k: Builder, run: PackedRun, bytes_of_x: list[Value], sum_of_x: Value) -> Value:
     parts = max(1, len(run.factors))
-    each, whole = len(bytes_of_x) // parts, k.constant(0, i32)
+    each, integer_sum = len(bytes_of_x) // parts, k.constant(0, i32)
     for part in range(parts):
         products = k.constant(0, i32)
         for at in range(part * each, (part + 1) * each):
             products = k.dot4(run.integers[at], bytes_of_x[at], products)
-        whole = whole + (products * run.factors[part] if run.factors else products)
-    value = run.scale * whole.cast(f32)
+        integer_sum = integer_sum + (products * run.factors[part] if run.factors else products)
+    value = run.scale * integer_sum.cast(f32)
     if run.minimum is None or run.less is None:
         return value
     return value - run.minimum * (run.less * sum_of_x).cast(f32)

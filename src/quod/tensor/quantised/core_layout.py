@@ -70,10 +70,10 @@ def core_layout(
         return None
     pairs = (blocks_per_row + 1) // 2
     slices = 1 << (pairs - 1).bit_length()
-    found = CoreLayout(slices, 2, 1, 1, True) if slices <= _SLICES else _RING
-    if 4 * rows < 3 * device.multiprocessors * found.rows:
-        found = replace(found, groups=1)
-    return found if found.shared_bytes <= machine.shared_bytes_limit else None
+    layout = CoreLayout(slices, 2, 1, 1, True) if slices <= _SLICES else _RING
+    if 4 * rows < 3 * device.multiprocessors * layout.rows:
+        layout = replace(layout, groups=1)
+    return layout if layout.shared_bytes <= machine.shared_bytes_limit else None
 
 
 def workgroups(device: AnyDevice, layout: CoreLayout, rows: int) -> int:

@@ -85,12 +85,12 @@ def _multiply(
             k.copy_async_commit()
             loop.next(tuple(totals))
         totals = loop.results
-    own = slice_ * layout.rows + of_group + (lane_of(k) >> 2)
+    sums_offset = slice_ * layout.rows + of_group + (lane_of(k) >> 2)
     for number, total in enumerate(totals):
         for bit in (1, 2):
             total = total + k.shuffle(total, lane_of(k) ^ bit)
         with k.if_((lane_of(k) & 3) == 0):
-            room[own + _HALF * number] = total
+            room[sums_offset + _HALF * number] = total
     k.barrier()
     row = first + k.local_id()
     with k.if_((k.local_id() < layout.rows) & (row < rows)):
@@ -159,12 +159,12 @@ class _Blocks:
         ]
         self._scales = [[_scales(k, head, upper) for head in of_rows] for of_rows in heads]
         self._sizes = [[k.unpack_f16(head[0])[0] for head in of_rows] for of_rows in heads]
-        own = [
+        selected_heads = [
             [k.select(upper == 1, high, low) for low, high in zip(*both, strict=True)]
             for both in zip(*heads, strict=True)
         ]
-        self._minima = [_minima(k, head, self._of_four & 1) for head in own]
-        self._least = [k.unpack_f16(head[0])[1] * -float(BYTES) for head in own]
+        self._minima = [_minima(k, head, self._of_four & 1) for head in selected_heads]
+        self._least = [k.unpack_f16(head[0])[1] * -float(BYTES) for head in selected_heads]
         self._held = [self._loaded(pair) for pair in range(held)]
 
     def _loaded(self, pair: int) -> list[Values]:
@@ -173,10 +173,10 @@ class _Blocks:
             self._k.load(self._ring.room, line + at + self._of_four * 4, 4) for line in self._lines
         ]
 
-    def products(self, vector: VectorBytes, given: Sequence[Value]) -> list[Value]:
+    def products(self, vector: VectorBytes, partial_sums: Sequence[Value]) -> list[Value]:
         """Return the sums plus the rows' products with the vector."""
         k = self._k
-        totals, backs = list(given), vector.scales()
+        totals, backs = list(partial_sums), vector.scales()
         for block in range(2):
             sums: list[Value] = [k.constant(0, i32)] * (2 * len(self._lines))
             for number in (2 * block, 2 * block + 1):
@@ -188,15 +188,15 @@ class _Blocks:
                 joined = _joined(k, sums[2 * row : 2 * row + 2])
                 totals[row] = k.fma(backs[block], size * joined, totals[row])
         none, zero = k.constant(0, u32), k.constant(0, i32)
-        by = k.select((self._of_four >> 1) == 1, backs[1], backs[0])
+        block_scale = k.select((self._of_four >> 1) == 1, backs[1], backs[0])
         sums_of_x = vector.sums()
         for tile in range(self._tiles):
             a = (*self._minima[2 * tile : 2 * tile + 2], none, none)
-            found = k.mma(i8, a, (sums_of_x, none), [zero] * 4)
+            minimum_products = k.mma(i8, a, (sums_of_x, none), [zero] * 4)
             for half in range(2):
                 row = 2 * tile + half
-                less = _joined(k, found[2 * half : 2 * half + 2])
-                totals[row] = k.fma(by, self._least[row] * less, totals[row])
+                less = _joined(k, minimum_products[2 * half : 2 * half + 2])
+                totals[row] = k.fma(block_scale, self._least[row] * less, totals[row])
         return totals
 
     def _add(
@@ -210,11 +210,11 @@ class _Blocks:
                 [(word >> 4 * high) & each_byte(15) for word in quants[2 * tile + half]]
                 for half in range(2)
             )
-            found: Sequence[Value] = [k.constant(0, i32)] * 4
+            products: Sequence[Value] = [k.constant(0, i32)] * 4
             for half in (0, 2):
                 a = (low[half], up[half], low[half + 1], up[half + 1])
-                found = k.mma(i8, a, bytes_of_x[half : half + 2], found)
-            for number, value in enumerate(found):
+                products = k.mma(i8, a, bytes_of_x[half : half + 2], products)
+            for number, value in enumerate(products):
                 scale = scales[2 * tile + number // 2][2 * (pair % 2) + high]
                 sums[4 * tile + number] = sums[4 * tile + number] + scale * value
 

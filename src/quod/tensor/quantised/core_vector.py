@@ -62,8 +62,8 @@ class VectorBytes:
         for high in range(2):
             beside = (self._plane >> 1) ^ high
             line = (2 * upper + high) * 8 + 4 * (self._of_four & 1)
-            own = line + 2 * ((self._plane & 1) ^ upper) + beside
-            self._starts.append(self._own + k.select(mine, own, _ZEROS + (beside ^ 1)) * 4)
+            chunk_index = line + 2 * ((self._plane & 1) ^ upper) + beside
+            self._starts.append(self._own + k.select(mine, chunk_index, _ZEROS + (beside ^ 1)) * 4)
         zero = k.constant(0, u32)
         with k.if_(k.local_id() < layout.slices * _PAIRS):
             for number in range(2):
@@ -87,9 +87,9 @@ class VectorBytes:
         part = self._group * SUBGROUP + lane
         there = unit * 2 + (part * count >> 8) < self._blocks
         number = k.select(there, unit * (SUBGROUP * self._shared) + part, k.constant(0, u32))
-        given = self._loaded(number, count)
+        elements = self._loaded(number, count)
         largest = k.constant(0, u32)
-        for value in given:
+        for value in elements:
             largest = k.maximum(largest, k.bitcast(value, u32) & 0x7FFFFFFF)
         largest = k.subgroup_maximum(k.select(there, largest, k.constant(0, u32)))
         exponent = k.maximum(largest >> 23, _LEAST)
@@ -98,14 +98,14 @@ class VectorBytes:
         first = k.select(small, k.constant(2.0**_SMALL, f32), k.constant(1.0, f32))
         first = k.select(there, first, k.constant(0.0, f32))
         second = exponent + k.select(small, k.constant(_SMALL, u32), k.constant(0, u32))
-        by = k.bitcast((127 + _FRACTION - second) << 23, f32)
-        scaled = [value * first * by for value in given]
+        multiplier = k.bitcast((127 + _FRACTION - second) << 23, f32)
+        scaled = [value * first * multiplier for value in elements]
         words = [self._biased(value) for value in scaled]
         fours = [_planes(words[at : at + 4]) for at in range(0, count, 4)]
         chunk, inside = (part, 0) if self._shared == 1 else (part >> 1, (part & 1) * 2)
         for plane in range(_PLANES):
-            own = [four[plane] ^ _SIGNS for four in fours]
-            k.store(self._room, self._place(chunk, plane) + inside, *own)
+            plane_words = [four[plane] ^ _SIGNS for four in fours]
+            k.store(self._room, self._place(chunk, plane) + inside, *plane_words)
         run, beside = sum_of(scaled), BYTES // count
         for bit in range(log2(beside)):
             run = run + k.shuffle(run, lane ^ (1 << bit))
@@ -149,9 +149,9 @@ class VectorBytes:
         """Return bytes of the sums of four runs, divided by 32, in the layout of an MMA matrix."""
         at = self._slice * (UNIT // BYTES) + self._of_four * 4
         values = self._k.load(self._runs, at, 4)
-        own = [(value >> (self._plane << 3)) & 255 for value in values]
-        found = own[0] | own[1] << 8 | (own[2] | own[3] << 8) << 16
-        return (found ^ _SIGNS) & self._mask
+        run_bytes = [(value >> (self._plane << 3)) & 255 for value in values]
+        packed = run_bytes[0] | run_bytes[1] << 8 | (run_bytes[2] | run_bytes[3] << 8) << 16
+        return (packed ^ _SIGNS) & self._mask
 
     def words(self, pair: int, high: int) -> tuple[Value, ...]:
         """Return the words of two products, for a run of two groups, a `pair` of four."""

@@ -22,7 +22,7 @@ MAGIC = 0x4B000000
 
 
 @frozen(eq=False)
-class Place:
+class DecodePosition:
     """The places that an instance decodes at a time.
 
     block: The index of the block in the matrix.
@@ -76,9 +76,9 @@ class Run:
 
     def _scaled(self) -> list[tuple[Value, Value]]:
         scales = {0: self.scale}
-        for by in self.shifts:
-            if by:
-                scales[by] = self.scale * 2.0**-by
+        for shift in self.shifts:
+            if shift:
+                scales[shift] = self.scale * 2.0**-shift
         return [(scales[self.shift(at)], number) for at, number in enumerate(self.integers)]
 
 
@@ -109,7 +109,7 @@ class BlockDecoder:
         if not self.levels:
             return self
         table = k.table(f32, self.levels)
-        return replace(self, decode=lambda *given: self.decode(*given, table), levels=())
+        return replace(self, decode=lambda *arguments: self.decode(*arguments, table), levels=())
 
     @property
     def elements(self) -> int:
@@ -167,15 +167,15 @@ class Packed:
 
         top: The first bit in each byte of `tops`.
         """
-        found = copy(self)
-        whole = len(self._words) * self._bytes % 4 == 0
-        low, high = ((each.words() if whole else each._words) for each in (self, tops))
-        found._bytes = 4 if whole else self._bytes
-        found._words = [
+        combined = copy(self)
+        fills_words = len(self._words) * self._bytes % 4 == 0
+        low, high = ((each.words() if fills_words else each._words) for each in (self, tops))
+        combined._bytes = 4 if fills_words else self._bytes
+        combined._words = [
             (a >> shift) & each_byte(15) | ((b >> top) & each_byte((1 << bits) - 1)) << 4
             for a, b in zip(low, high, strict=True)
         ]
-        return found
+        return combined
 
     def floats(
         self, magic: Index, shift: int, bits: int, *, flip: int = 0, less: int = 0
@@ -188,8 +188,8 @@ class Packed:
         which the assembler would otherwise reload.
         """
         if self._bytes == 1:
-            found = self.bits(shift, (1 << bits) - 1)
-            return as_floats([number ^ flip for number in found] if flip else found, less), ()
+            numbers = self.bits(shift, (1 << bits) - 1)
+            return as_floats([number ^ flip for number in numbers] if flip else numbers, less), ()
         k, floats = self._k, []
         for word in self._words:
             turned = word ^ each_byte(flip << shift) if flip else word
@@ -203,11 +203,11 @@ class Packed:
 
     def bits(self, shift: Index, mask: int) -> list[Value]:
         """Return the bits of each byte from `shift` on that the mask selects."""
-        found = []
+        values = []
         for word in self._words:
             for byte in range(self._bytes):
-                found.append((word >> (shift + 8 * byte)) & mask)
-        return found
+                values.append((word >> (shift + 8 * byte)) & mask)
+        return values
 
 
 def as_floats(integers: list[Value], offset: int = 0) -> list[Value]:

@@ -12,7 +12,7 @@ from quod.tensor.accesses import Accesses
 from quod.tensor.definitions import definition
 from quod.tensor.matmul.kernel import TYPES
 from quod.tensor.matmul.tiles import log2
-from quod.tensor.quantised.decoders import MAGIC, Place
+from quod.tensor.quantised.decoders import MAGIC, DecodePosition
 from quod.tensor.quantised.types.table import QUANTISED_TYPES
 from quod.tensor.rows.plan import WIDEST
 
@@ -38,21 +38,21 @@ def _dequantise(
     # n > 0, which the assembler does not know, so it cannot fold the constant.
     magic = MAGIC if width == 1 else k.select(n == 0, k.constant(0, u32), k.constant(MAGIC, u32))
     units = [first + number * k.workgroup_size for number in range(at_once)]
-    found = []
+    decoded = []
     for unit in units:
         # Units beyond the last are clamped, and not stored.
-        own = k.minimum(unit, n - 1)
-        position, rest = (own & (parts - 1)) * width, own >> log2(parts)
-        group, block = rest & (decoder.groups - 1), rest >> log2(decoder.groups)
-        place = Place(block, group, position, position >> 4, width, magic)
+        unit_index = k.minimum(unit, n - 1)
+        position, group_index = (unit_index & (parts - 1)) * width, unit_index >> log2(parts)
+        group, block = group_index & (decoder.groups - 1), group_index >> log2(decoder.groups)
+        place = DecodePosition(block, group, position, position >> 4, width, magic)
         for run in decoder.decode(k, blocks, place):
             at = (block * decoder.elements + run.start) >> log2(width)
-            found.append((unit, at, run.fused(k)))
+            decoded.append((unit, at, run.fused(k)))
     # The previous launch may read the memory that is stored to; nothing stores to the blocks.
     k.launch_dependents()
     k.dependency_wait()
     target = accesses.of(out)
-    for unit, at, values in found:
+    for unit, at, values in decoded:
         with k.if_(unit < n):
             accesses.store(target, at, values)
 

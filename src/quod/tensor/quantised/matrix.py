@@ -158,8 +158,8 @@ class QuantisedMatrix:
                 f"{layout.width}"
             )
         machine = self.device.machine(layout.lanes)
-        whole = machine.has(Capability.SUBGROUPS) and machine.subgroup_size == SUBGROUP
-        if layout.together > 1 and (layout.lanes % SUBGROUP or not whole):
+        has_subgroups = machine.has(Capability.SUBGROUPS) and machine.subgroup_size == SUBGROUP
+        if layout.together > 1 and (layout.lanes % SUBGROUP or not has_subgroups):
             raise InputError(
                 f"layout.together must be 1 where {layout.lanes} lanes are no subgroups of "
                 f"{SUBGROUP}, not {layout.together}"
@@ -207,11 +207,11 @@ class QuantisedMatrix:
                 for each in launches:
                     self.device.launch(*each)
             return batch.y
-        given: Any = self._vector("x", x, self.columns)
-        if not isinstance(given, Buffer):
-            given = np.ascontiguousarray(given)
+        vector: Any = self._vector("x", x, self.columns)
+        if not isinstance(vector, Buffer):
+            vector = np.ascontiguousarray(vector)
         target = np.zeros(self.rows, np.float32) if y is None else y
-        self.device.launch(*self.launched(given, target))
+        self.device.launch(*self.launched(vector, target))
         return target
 
     def launches(
@@ -242,12 +242,12 @@ class QuantisedMatrix:
         if not is_batch(x):
             self._vector("x", x, self.columns)
             return 0
-        given = rows(self.device, x, self.columns)
+        x_rows = rows(self.device, x, self.columns)
         if plan is None and are_few(
-            self.device, given, self.rows, self.type_name, on_cores=self._on_cores
+            self.device, x_rows, self.rows, self.type_name, on_cores=self._on_cores
         ):
             return 0
-        return stored_bytes(self.device, given, (self.rows, self.columns), plan)
+        return stored_bytes(self.device, x_rows, (self.rows, self.columns), plan)
 
     def launched(self, x: Any, y: Any) -> tuple[Any, ...]:
         """Return the launch that multiplies by a vector into `y`: the only one of `launches`."""
@@ -260,15 +260,17 @@ class QuantisedMatrix:
         return self._of_vector(f32, x, y)
 
     def _of_vector(self, element: Type, x: Any, y: Any) -> tuple[Any, ...]:
-        own = self.layout
-        if isinstance(own, CoreLayout):
-            groups = workgroups(self.device, own, self.rows)
-            kernel = self.device.compile(MULTIPLY_ON_CORES[element], lanes=own.lanes, layout=own)
-        else:
-            groups = -(-self.rows // own.rows)
+        layout = self.layout
+        if isinstance(layout, CoreLayout):
+            groups = workgroups(self.device, layout, self.rows)
             kernel = self.device.compile(
-                MULTIPLY_BLOCKS[element], lanes=own.lanes, form=self.type_name, width=own.width,
-                at_once=own.at_once, together=own.together,
+                MULTIPLY_ON_CORES[element], lanes=layout.lanes, layout=layout
+            )
+        else:
+            groups = -(-self.rows // layout.rows)
+            kernel = self.device.compile(
+                MULTIPLY_BLOCKS[element], lanes=layout.lanes, form=self.type_name,
+                width=layout.width, at_once=layout.at_once, together=layout.together,
             )  # fmt: skip
         return kernel, groups, self.rows, self._blocks_per_row, self._data, x, y
 
@@ -309,15 +311,15 @@ class QuantisedMatrix:
     def _workspace(self, workspace: Buffer | None) -> Buffer | None:
         if workspace is None:
             return None
-        found = instance("workspace", workspace, Buffer, "allocate one, or leave it out")
-        if found.space is not self.device.space:
+        checked = instance("workspace", workspace, Buffer, "allocate one, or leave it out")
+        if checked.space is not self.device.space:
             raise DeviceError(
-                f"workspace is memory of {found.space.name}, and kernels reach that of "
+                f"workspace is memory of {checked.space.name}, and kernels reach that of "
                 f"{self.device.space.name}"
             )
-        if not found.writeable:
+        if not checked.writeable:
             raise DeviceError("workspace is read-only, and weights are stored to it")
-        return found
+        return checked
 
     def _batch(self, x: Given, y: Given | None) -> Batch:
         return Batch(self.device, x, y, (self.rows, self.columns), self._data)
@@ -374,6 +376,6 @@ def _aligned(array: Bytes) -> Bytes:
         return contiguous
     room = np.empty(contiguous.size + 16, np.uint8)
     start = -room.ctypes.data % 16
-    found = room[start : start + contiguous.size].reshape(contiguous.shape)
-    found[:] = contiguous
-    return found
+    aligned = room[start : start + contiguous.size].reshape(contiguous.shape)
+    aligned[:] = contiguous
+    return aligned

@@ -19,7 +19,7 @@ from quod.tensor.accesses import Accesses
 from quod.tensor.definitions import definition
 from quod.tensor.matmul.kernel import TYPES
 from quod.tensor.matmul.tiles import log2
-from quod.tensor.quantised.decoders import MAGIC, BlockDecoder, Place, Run
+from quod.tensor.quantised.decoders import MAGIC, BlockDecoder, DecodePosition, Run
 from quod.tensor.quantised.types.table import QUANTISED_TYPES
 from quod.tensor.rows.plan import WIDEST
 
@@ -50,7 +50,7 @@ def _multiply(
                     at = chain % _CHAINS * at_once + number
                     position = lane + start
                     sixteen = start // 16 if k.workgroup_size <= 16 else position >> 4
-                    place = Place(row + loop.index, group, position, sixteen, 1)
+                    place = DecodePosition(row + loop.index, group, position, sixteen, 1)
                     (sums[at],) = _all_added(k, decoder, blocks, x, [place], loop.index, [sums[at]])
             loop.next(tuple(sums))
     else:
@@ -60,10 +60,11 @@ def _multiply(
         magic = k.select(rows == 0, k.constant(0, u32), k.constant(MAGIC, u32))
         with k.range(shared.begin, units, shared.step, carry=zeros) as loop:
             # Shifts, because assemblers expand divisions.
-            position, rest = (loop.index & (parts - 1)) * width, loop.index >> log2(parts)
-            part, block = rest & (decoder.groups - 1), rest >> log2(decoder.groups)
+            position, group_index = (loop.index & (parts - 1)) * width, loop.index >> log2(parts)
+            part, block = group_index & (decoder.groups - 1), group_index >> log2(decoder.groups)
             places = [
-                Place(row + block, part, position, position >> 4, width, magic) for row in wanted
+                DecodePosition(row + block, part, position, position >> 4, width, magic)
+                for row in wanted
             ]
             loop.next(_all_added(k, decoder, blocks, x, places, block, loop.carried))
     totals = [sum_of(loop.results[number::at_once]) for number in range(at_once)]
@@ -82,7 +83,7 @@ def _places(decoder: BlockDecoder, lanes: int) -> Iterator[tuple[int, int]]:
 
 
 def _all_added(
-    k: Builder, decoder: BlockDecoder, blocks: Value, x: Value, places: Sequence[Place],
+    k: Builder, decoder: BlockDecoder, blocks: Value, x: Value, places: Sequence[DecodePosition],
     column: Value, totals: Sequence[Value],
 ) -> tuple[Value, ...]:  # fmt: skip
     """Return sums of rows plus the instance's products for block `column` of each row."""
@@ -93,13 +94,13 @@ def _all_added(
         if width == 1:
             sums = [k.fma(run.fused(k)[0], x[at], sum_) for run, sum_ in zip(of_rows, sums)]
             continue
-        given = _loaded(k, x, at, width)
+        activations = _loaded(k, x, at, width)
         # The sum of activations is shared by all rows.
-        whole = sum_of(given) if of_rows[0].minimum is not None else None
+        activation_sum = sum_of(activations) if of_rows[0].minimum is not None else None
         for row, run in enumerate(of_rows):
-            sums[row] = k.fma(run.scale, _products(k, run, given), sums[row])
-            if run.minimum is not None and whole is not None:
-                sums[row] = sums[row] - run.minimum * whole
+            sums[row] = k.fma(run.scale, _products(k, run, activations), sums[row])
+            if run.minimum is not None and activation_sum is not None:
+                sums[row] = sums[row] - run.minimum * activation_sum
     return tuple(sums)
 
 
@@ -121,27 +122,27 @@ def element_of(pointer: Value) -> Type:
     return pointer.type.element
 
 
-def _products(k: Builder, run: Run, given: list[Value]) -> Value:
+def _products(k: Builder, run: Run, activations: list[Value]) -> Value:
     """Return the sum of integers times activations, grouped by the shift of the integers."""
     by_shift: dict[int, Value] = {}
-    for at, (number, value) in enumerate(zip(run.integers, given, strict=True)):
-        by, found = run.shift(at), by_shift.get(run.shift(at))
-        by_shift[by] = number * value if found is None else k.fma(number, value, found)
+    for at, (number, value) in enumerate(zip(run.integers, activations, strict=True)):
+        shift, subtotal = run.shift(at), by_shift.get(run.shift(at))
+        by_shift[shift] = number * value if subtotal is None else k.fma(number, value, subtotal)
     total: Value | None = None
-    for by, part in by_shift.items():
-        step = k.constant(2.0**-by, f32)
-        total = (part * step if by else part) if total is None else k.fma(part, step, total)
+    for shift, part in by_shift.items():
+        step = k.constant(2.0**-shift, f32)
+        total = (part * step if shift else part) if total is None else k.fma(part, step, total)
     assert total is not None
     return total
 
 
 def sum_of(values: list[Value] | tuple[Value, ...]) -> Value:
     """Add values pair by pair."""
-    found = list(values)
-    while len(found) > 1:
-        pairs = [a + b for a, b in zip(found[::2], found[1::2])]
-        found = pairs + found[len(found) & ~1 :]
-    return found[0]
+    terms = list(values)
+    while len(terms) > 1:
+        pairs = [a + b for a, b in zip(terms[::2], terms[1::2])]
+        terms = pairs + terms[len(terms) & ~1 :]
+    return terms[0]
 
 
 SUBGROUP = 32

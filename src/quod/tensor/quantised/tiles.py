@@ -21,7 +21,7 @@ from quod.tensor.matmul.tiles import (
     Staged,
     log2,
 )
-from quod.tensor.quantised.decoders import BlockDecoder, Index, Place
+from quod.tensor.quantised.decoders import BlockDecoder, DecodePosition, Index
 
 Runs = list[list[Value]]
 
@@ -51,7 +51,7 @@ class _Rows:
         k, operand, decoder = self._k, self._operand, self.decoder
         row = k.minimum(operand.first + line, operand.extent - 1)
         block = row * (operand.depth // decoder.elements) + (group >> log2(decoder.groups))
-        place = Place(block, group & (decoder.groups - 1), position, sixteen, width)
+        place = DecodePosition(block, group & (decoder.groups - 1), position, sixteen, width)
         return [run.fused(k) for run in decoder.decode(k, operand.pointer, place)]
 
 
@@ -81,19 +81,19 @@ class _Shares(_Rows):
         """
         k, size = self._k, self.size
         group = k.minimum(start >> log2(size), self._operand.depth // size - 1)
-        first, found = start & (size - 1), []
+        first, staged = start & (size - 1), []
         for line, behind in self._own:
             position = first + behind
             runs = self.runs(line, group, position, position >> 4, self.places)
-            found.append(tuple(value for run in runs for value in run))
-        return found
+            staged.append(tuple(value for run in runs for value in run))
+        return staged
 
     def places_of(self, staged: Staged) -> Iterator[tuple[Value, Value, Sequence[Value]]]:
         """Yield the line, the first element in the step, and the adjacent values of each run."""
         for (line, position), values in zip(self._own, staged, strict=True):
             for run in range(self.decoder.runs):
-                own = values[run * self.places : (run + 1) * self.places]
-                yield line, position + run * self._step, own
+                run_values = values[run * self.places : (run + 1) * self.places]
+                yield line, position + run * self._step, run_values
 
 
 class SharedBlocks(SharedTile):
@@ -121,9 +121,9 @@ class SharedBlocks(SharedTile):
 class BlockRing(Ring):
     """Tiles of 16 bits in a ring, rounded from the values of blocks."""
 
-    def __init__(self, decoder: BlockDecoder, *given: Any, left: bool) -> None:
+    def __init__(self, decoder: BlockDecoder, *arguments: Any, is_first: bool) -> None:
         self._decoder = decoder
-        super().__init__(*given, left=left)
+        super().__init__(*arguments, is_first=is_first)
 
     def _share_out(self, lanes: int) -> None:
         self._shares = _Shares(self._k, self._decoder, self._operand, self._width, self._depth)
@@ -132,11 +132,13 @@ class BlockRing(Ring):
         """Dequantise a step of K into its stage."""
         k, stage = self._k, step % self._stages * self._size
         pack = k.pack_bf16 if self._element is bf16 else k.pack_f16
-        found = self._shares.taken_apart(self._operand.begin(step, self._depth))
-        for line, begin, values in self._shares.places_of(found):
+        staged = self._shares.taken_apart(self._operand.begin(step, self._depth))
+        for line, begin, values in self._shares.places_of(staged):
             for first in range(0, len(values), _TOGETHER):
-                own = values[first : first + _TOGETHER]
-                words = [pack(*own[pair : pair + 2]) for pair in range(0, len(own), 2)]
+                group_values = values[first : first + _TOGETHER]
+                words = [
+                    pack(*group_values[pair : pair + 2]) for pair in range(0, len(group_values), 2)
+                ]
                 at = begin + first
                 place = self._exchanged(line, at // _TOGETHER) * _WORDS
                 inside = at % _TOGETHER // (2 * len(words)) * len(words)

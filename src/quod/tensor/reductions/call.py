@@ -124,13 +124,13 @@ def _reduce(
         raise InputError(f"x has the shape {source.shape}: of no element there is no {name}")
     if name.startswith("arg"):
         target = integers(device, x, source, shape) if out is None else out
-        made = places_of_shape(device, "out", target, shape)
+        out_tensor = places_of_shape(device, "out", target, shape)
     else:
         target = shaped(device, x, source, shape) if out is None else out
-        made = of_shape(device, "out", target, source, shape)
-    check_apart(made, source)
+        out_tensor = of_shape(device, "out", target, source, shape)
+    check_apart(out_tensor, source)
     if math.prod(shape):
-        _launch(device, name, source, sizes, made)
+        _launch(device, name, source, sizes, out_tensor)
     return target
 
 
@@ -138,20 +138,22 @@ def _of_axis(source: Tensor, axis: int | None, keepdims: bool) -> tuple[_Sizes, 
     """Return the sizes around an axis, and the shape of the result."""
     shape = source.shape
     if axis is None:
-        sizes, left = _Sizes(1, math.prod(shape), 1), (1,) * (len(shape) if keepdims else 1)
+        sizes, result_shape = _Sizes(1, math.prod(shape), 1), (1,) * (len(shape) if keepdims else 1)
     else:
         axis %= len(shape)
         before, behind = shape[:axis], shape[axis + 1 :]
         sizes = _Sizes(math.prod(before), shape[axis], math.prod(behind))
-        left = (*before, *((1,) if keepdims else ()), *behind) or (1,)
+        result_shape = (*before, *((1,) if keepdims else ()), *behind) or (1,)
     if max(sizes.length, sizes.inner) > _MOST:
         raise InputError(
             f"x has the shape {shape}; at most {_MOST} elements go along an axis, and behind it"
         )
-    return sizes, left
+    return sizes, result_shape
 
 
-def _launch(device: AnyDevice, name: str, source: Tensor, sizes: _Sizes, made: Tensor) -> None:
+def _launch(
+    device: AnyDevice, name: str, source: Tensor, sizes: _Sizes, out_tensor: Tensor
+) -> None:
     """Launch steps, each over the partial results of the one before, until one part is left."""
     along = sizes.inner == 1 and sizes.length > 0
     length, read, kind, first = sizes.length, [source.memory], source.element, True
@@ -169,7 +171,7 @@ def _launch(device: AnyDevice, name: str, source: Tensor, sizes: _Sizes, made: T
             rows, count, width = length, length, sizes.inner // plan.vector
             groups = plan.blocks(sizes.inner) * sizes.outer * parts
         form = ReductionForm(name, first, last=parts == 1)
-        stored = [made.memory]
+        stored = [out_tensor.memory]
         if not form.last:
             room = 4 * sizes.outer * parts * sizes.inner
             stored = [device.allocate(room, zero=False) for _ in form.stored(source.element)]

@@ -46,10 +46,10 @@ def _along_rows(
     *memory: Value, element: Type, plan: RowPlan, form: ReductionForm,
 ) -> None:  # fmt: skip
     """Reduce each row, or each part of `width` accesses of rows of `count` accesses."""
-    found = operation(k, form.name)
+    reduction = operation(k, form.name)
     read, stored = memory[: len(form.read(element))], memory[len(form.read(element)) :]
     split: dict[str, Any] = {} if form.last else {"count": count, "parts": parts}
-    row = Row(k, form.read(element)[0], plan, rows, width, shared=found.types, **split)
+    row = Row(k, form.read(element)[0], plan, rows, width, shared=reduction.types, **split)
     beside = [row.of(each) for each in read[1:]]
 
     def step(accesses: list[Access], carried: Values) -> Values:
@@ -58,19 +58,19 @@ def _along_rows(
             others = [row.load(each, access.place) for each in beside]
             for number, values in enumerate(zip(access.values, *others, strict=True)):
                 place = row.before + access.place * plan.vector + number
-                own = found.of(values[0], place) if form.first else values
-                if access.there is not None and not found.picks:
-                    own = tuple(
+                term = reduction.of(values[0], place) if form.first else values
+                if access.there is not None and not reduction.picks:
+                    term = tuple(
                         k.select(access.there, *pair)
-                        for pair in zip(own, found.initial(), strict=True)
+                        for pair in zip(term, reduction.initial(), strict=True)
                     )
-                terms.append(own)
-        return found.combined(carried, in_pairs(terms, found.combined))
+                terms.append(term)
+        return reduction.combined(carried, in_pairs(terms, reduction.combined))
 
-    own = row.fold(row.of(read[0]), found.initial(), step)
-    whole = row.all_combined(own, found.combined)
-    made = (found.result(whole, divisor),) if form.last else whole
-    for target, value in zip(stored, made, strict=True):
+    lane_state = row.fold(row.of(read[0]), reduction.initial(), step)
+    total = row.all_combined(lane_state, reduction.combined)
+    results = (reduction.result(total, divisor),) if form.last else total
+    for target, value in zip(stored, results, strict=True):
         row.put(target, value)
 
 
@@ -79,7 +79,7 @@ def _over_rows(
     *memory: Value, element: Type, plan: ColumnPlan, form: ReductionForm,
 ) -> None:  # fmt: skip
     """Reduce each column of a slab; a matrix of `rows` rows has `parts` slabs."""
-    found = operation(k, form.name)
+    reduction = operation(k, form.name)
     columns = Columns(k, plan, width)
     kinds = form.read(element)
     read, stored = memory[: len(kinds)], memory[len(kinds) :]
@@ -89,24 +89,24 @@ def _over_rows(
         """Return the carried numbers of each element of a row."""
         numbers = [columns.load(*each, row) for each in zip(read, kinds, strict=True)]
         if form.first:
-            return [found.of(value, row - matrix) for value in numbers[0]]
+            return [reduction.of(value, row - matrix) for value in numbers[0]]
         return list(zip(*numbers, strict=True))
 
     def step(carried: Values, taken: list[Value]) -> Values:
         before = list(zip(*columns.split(carried), strict=True))
         each = zip(*[terms(row) for row in taken], strict=True)
-        made = [
-            found.combined(one, in_pairs(list(more), found.combined))
-            for one, more in zip(before, each, strict=True)
+        combined = [
+            reduction.combined(state, in_pairs(list(column_terms), reduction.combined))
+            for state, column_terms in zip(before, each, strict=True)
         ]
-        return tuple(value for kind in zip(*made, strict=True) for value in kind)
+        return tuple(value for kind in zip(*combined, strict=True) for value in kind)
 
-    initial = tuple(value for value in found.initial() for _ in range(columns.width))
+    initial = tuple(value for value in reduction.initial() for _ in range(columns.width))
     size = k.minimum(rows - begin, k.constant(SLAB, u32))
     results = columns.split(columns.fold(matrix + begin, size, initial, step))
     if form.last:
         pairs = zip(*results, strict=True)
-        results = [tuple(found.result(each, divisor) for each in pairs)]
+        results = [tuple(reduction.result(each, divisor) for each in pairs)]
     for target, kind, values in zip(stored, form.stored(element), results, strict=True):
         columns.store(target, kind, columns.slab, values)
 

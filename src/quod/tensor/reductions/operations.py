@@ -34,7 +34,7 @@ class Operation(Protocol):
     def combined(self, a: Values, b: Values) -> Values:
         """Combine two values."""
 
-    def result(self, found: Values, divisor: Value) -> Value:
+    def result(self, state: Values, divisor: Value) -> Value:
         """Return the stored result; `divisor` is the number of elements."""
 
 
@@ -56,8 +56,8 @@ class Sum:
     def combined(self, a: Values, b: Values) -> Values:
         return (a[0] + b[0],)
 
-    def result(self, found: Values, divisor: Value) -> Value:
-        return found[0] / divisor if self._mean else found[0]
+    def result(self, state: Values, divisor: Value) -> Value:
+        return state[0] / divisor if self._mean else state[0]
 
 
 class Extreme:
@@ -79,8 +79,8 @@ class Extreme:
     def combined(self, a: Values, b: Values) -> Values:
         return (self._k.maximum(a[0], b[0]),)
 
-    def result(self, found: Values, divisor: Value) -> Value:
-        order = found[0] ^ _ALL if self._least else found[0]
+    def result(self, state: Values, divisor: Value) -> Value:
+        order = state[0] ^ _ALL if self._least else state[0]
         bits = self._k.select(order >= _SIGN, order ^ _SIGN, order ^ _ALL)
         return self._k.bitcast(bits, f32)
 
@@ -105,8 +105,8 @@ class ExtremePlace(Extreme):
         later = (b[0] > a[0]) | ((b[0] == a[0]) & (b[1] < a[1]))
         return k.select(later, b[0], a[0]), k.select(later, b[1], a[1])
 
-    def result(self, found: Values, divisor: Value) -> Value:
-        return found[1]
+    def result(self, state: Values, divisor: Value) -> Value:
+        return state[1]
 
 
 def operation(k: Builder, name: str) -> Operation:

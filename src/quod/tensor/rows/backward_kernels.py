@@ -24,14 +24,14 @@ def _softmax_backward(
     share = row.once(lambda access: row.load(shares, access.place))
 
     def products(accesses: list[Access], carried: Values) -> Values:
-        terms = counted(k, accesses, lambda slope, own: slope * own, share)
+        terms = counted(k, accesses, lambda slope, probability: slope * probability, share)
         return (summed(terms, carried[0]),)
 
     total = row.total(row.fold(slopes, (zero,), products)[0])
 
     def made(access: Access) -> list[Value]:
         pairs = zip(access.values, share(access), strict=True)
-        return [own * (slope - total) for slope, own in pairs]
+        return [probability * (slope - total) for slope, probability in pairs]
 
     row.store(slopes, row.of(dx), made)
 
@@ -51,7 +51,7 @@ def _rms_norm_backward(
 
     def sums(accesses: list[Access], carried: Values) -> Values:
         squares = summed(counted(k, accesses, lambda value: value * value), carried[0])
-        products = counted(k, accesses, lambda value, own: value * own, slope)
+        products = counted(k, accesses, lambda value, weighted: value * weighted, slope)
         return squares, summed(products, carried[1])
 
     squares, products = row.fold(source, (zero, zero), sums)
@@ -75,14 +75,14 @@ def _layer_norm_backward(
 
     def plain(accesses: list[Access], carried: Values) -> Values:
         values = summed(counted(k, accesses, lambda value: value), carried[0])
-        return values, summed(counted(k, accesses, lambda _, own: own, slope), carried[1])
+        return values, summed(counted(k, accesses, lambda _, weighted: weighted, slope), carried[1])
 
     values, slopes = row.fold(source, (zero, zero), plain)
     mean, level = row.total(values) / row.columns, row.total(slopes) / row.columns
 
     def central(accesses: list[Access], carried: Values) -> Values:
         squares = counted(k, accesses, lambda value: (value - mean) * (value - mean))
-        products = counted(k, accesses, lambda value, own: (value - mean) * own, slope)
+        products = counted(k, accesses, lambda value, weighted: (value - mean) * weighted, slope)
         return summed(squares, carried[0]), summed(products, carried[1])
 
     squares, products = row.fold(source, (zero, zero), central)
@@ -111,12 +111,12 @@ def _store(
     along = row.total(products * scale) / row.columns
 
     def made(access: Access) -> list[Value]:
-        found = []
-        for value, own in zip(access.values, slope(access), strict=True):
+        gradients = []
+        for value, weighted in zip(access.values, slope(access), strict=True):
             place = value if mean is None else value - mean
-            rest = own if level is None else own - level
-            found.append(scale * (rest - place * scale * along))
-        return found
+            centred = weighted if level is None else weighted - level
+            gradients.append(scale * (centred - place * scale * along))
+        return gradients
 
     row.store(source, row.of(dx), made)
 

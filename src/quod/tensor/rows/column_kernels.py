@@ -25,8 +25,8 @@ def _rms_norm_vectors(
         slopes, values = columns.load(gradient, element, row), columns.load(x, element, row)
         return [tuple(slope * (value * scale) for slope, value in zip(slopes, values, strict=True))]
 
-    (found,) = columns.sums(*slab_of(k, columns, rows), terms, 1)
-    columns.store(weight_sums, f32, columns.slab, found)
+    (slab_sums,) = columns.sums(*slab_of(k, columns, rows), terms, 1)
+    columns.store(weight_sums, f32, columns.slab, slab_sums)
 
 
 def _layer_norm_vectors(
@@ -53,8 +53,8 @@ def _slab_sums(
     """Sum f32 over slabs of rows, and store the sums as elements."""
     columns = Columns(k, plan, width)
     slab = slab_of(k, columns, rows)
-    (found,) = columns.sums(*slab, lambda row: [columns.load(x, f32, row)], 1)
-    columns.store(y, element, columns.slab, found)
+    (slab_sums,) = columns.sums(*slab, lambda row: [columns.load(x, f32, row)], 1)
+    columns.store(y, element, columns.slab, slab_sums)
 
 
 def _kernels(body: Any, memory: str, *beside: str) -> dict[Type, KernelDefinition]:

@@ -61,10 +61,10 @@ class Columns:
         """Load the instance's elements of a row, as f32."""
         accesses = Accesses(self._k, element, self._plan.vector)
         source = accesses.of(matrix, self._begin(row))
-        found: Values = ()
+        elements: Values = ()
         for at in self._at:
-            found += accesses.load(source, self._k.minimum(at, self._width - 1))
-        return found
+            elements += accesses.load(source, self._k.minimum(at, self._width - 1))
+        return elements
 
     def sums(
         self, first: Value, count: Value, terms: Callable[[Value], Sequence[Values]], number: int
@@ -73,8 +73,8 @@ class Columns:
         zeros = (self._k.constant(0.0, f32),) * (self.width * number)
 
         def added(carried: Values, rows: list[Value]) -> Values:
-            for found in [terms(row) for row in rows]:
-                flat = [value for term in found for value in term]
+            for row_terms in [terms(row) for row in rows]:
+                flat = [value for term in row_terms for value in term]
                 carried = tuple(a + b for a, b in zip(carried, flat, strict=True))
             return carried
 
@@ -89,10 +89,10 @@ class Columns:
         with k.range(0, together, carry=initial) as loop:
             begin = first + loop.index * _AT_ONCE
             loop.next(step(loop.carried, [begin + each for each in range(_AT_ONCE)]))
-        with k.range(together * _AT_ONCE, count, carry=loop.results) as rest:
-            rest.next(step(rest.carried, [first + rest.index]))
-        found: Values = rest.results
-        return found
+        with k.range(together * _AT_ONCE, count, carry=loop.results) as remaining_rows:
+            remaining_rows.next(step(remaining_rows.carried, [first + remaining_rows.index]))
+        folded: Values = remaining_rows.results
+        return folded
 
     @property
     def width(self) -> int:

@@ -74,8 +74,8 @@ def cross_entropy(
     slopes = None if gradient is None else like(device, "gradient", gradient, x)
     shape = classes.shape if reduction == "none" else (1,)
     target = numbers(device, logits, x, shape) if out is None else out
-    made = of_numbers(device, "out", target, shape)
-    check_apart(made, x, classes, slopes)
+    out_tensor = of_numbers(device, "out", target, shape)
+    check_apart(out_tensor, x, classes, slopes)
     if slopes is not None:
         check_apart(slopes, x, same=True)
         check_apart(slopes, classes)
@@ -84,7 +84,7 @@ def cross_entropy(
     counts = _counts(device, x, classes, ignored % _WORD, mean=reduction == "mean", check=check)
     if check and x.rows:
         _refuse_wrong(device, x, classes, ignored, counts)
-    losses: Any = made.memory
+    losses: Any = out_tensor.memory
     if reduction != "none":
         losses = device.allocate(4 * max(1, x.rows), zero=not x.rows)
     _launch_rows(device, x, classes, ignored % _WORD, scale, counts, losses, slopes)
@@ -92,7 +92,7 @@ def cross_entropy(
         width = max(1, x.rows)
         plan = plan_rows(device, f32, width)
         compiled = device.compile(LOSS_TOTAL, lanes=plan.lanes, plan=plan)
-        device.launch(compiled, 1, width // plan.vector, losses, counts, made.memory)
+        device.launch(compiled, 1, width // plan.vector, losses, counts, out_tensor.memory)
     return target
 
 
@@ -116,23 +116,25 @@ def _refuse_wrong(
     device: AnyDevice, x: Tensor, targets: Tensor, ignored: int, counts: Buffer
 ) -> None:
     """Raise InputError, naming the first wrong target, if there is one."""
-    found = np.empty(2, np.float32)
-    device.download(counts, found)
-    if not found[1]:
+    host_counts = np.empty(2, np.float32)
+    device.download(counts, host_counts)
+    if not host_counts[1]:
         return
-    counted = found[1] != _NOT_COUNTED
-    given = targets.memory
-    if isinstance(given, Buffer):
-        given = np.empty(targets.shape, targets.dtype)
-        device.download(targets.memory, given)
-    wrong = ((given < 0) | (given >= x.columns)) & (given.view(np.uint32) != ignored % _WORD)
+    counted = host_counts[1] != _NOT_COUNTED
+    host_targets = targets.memory
+    if isinstance(host_targets, Buffer):
+        host_targets = np.empty(targets.shape, targets.dtype)
+        device.download(targets.memory, host_targets)
+    wrong = ((host_targets < 0) | (host_targets >= x.columns)) & (
+        host_targets.view(np.uint32) != ignored % _WORD
+    )
     places = np.argwhere(wrong)
     if not (counted and len(places)):
         raise not_written(device, "how many targets are no classes")
     place = tuple(map(int, places[0]))
     at = ", ".join(map(str, place))
     raise InputError(
-        f"targets[{at}] is {given[place]}, and the {x.columns} classes are counted from 0; "
+        f"targets[{at}] is {host_targets[place]}, and the {x.columns} classes are counted from 0; "
         f"{len(places)} such, and {ignored} would be ignored"
     )
 

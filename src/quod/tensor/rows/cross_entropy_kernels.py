@@ -26,10 +26,10 @@ def _count_targets(
     `mean`. counts[1]: The targets that are neither ignored nor classes.
     """
     row = Row(k, u32, plan, k.constant(1, u32), width)
-    zero, one = k.constant(0.0, f32), k.constant(1.0, f32)
+    zero, unit = k.constant(0.0, f32), k.constant(1.0, f32)
 
     def used(target: Value) -> Value:
-        return k.select(target == ignored, 0.0, one)
+        return k.select(target == ignored, 0.0, unit)
 
     def wrong(target: Value) -> Value:
         return k.select(target < classes, 0.0, used(target))
@@ -57,26 +57,26 @@ def _cross_entropy(
     """
     row = Row(k, element, plan, rows, width)
     source, target = row.of(x), row.own(targets)
-    used, known = target != ignored, target < row.length
+    used, is_class = target != ignored, target < row.length
     # Every instance loads it before the gradient is stored, perhaps over the logits, because the
     # greatest element depends on it.
     logit = row.element(x, k.minimum(target, row.length - 1))
     powers = Powers(k, row, source, logit)
     loss = (powers.top - logit) + k.log(powers.total)
-    row.put(losses, k.select(used, k.select(known, loss, -LEAST), 0.0))
+    row.put(losses, k.select(used, k.select(is_class, loss, -LEAST), 0.0))
     if gradient is None:
         return
-    by, counts_too = scale / counts[0], used & known
-    share = k.rcp(powers.total) * by
+    gradient_factor, counts_too = scale / counts[0], used & is_class
+    share = k.rcp(powers.total) * gradient_factor
 
     def made(access: Access) -> Sequence[Value]:
-        values, found = access.values, []
+        values, gradients = access.values, []
         place = target - access.place * len(values)
         for number, value in enumerate(values):
             slope = powers.of(value) * share
-            slope = k.select(place == number, slope - by, slope)
-            found.append(k.select(counts_too, slope, 0.0))
-        return found
+            slope = k.select(place == number, slope - gradient_factor, slope)
+            gradients.append(k.select(counts_too, slope, 0.0))
+        return gradients
 
     row.store(source, row.of(gradient), made)
 
@@ -90,8 +90,8 @@ def _loss_total(
     def step(accesses: list[Access], carried: Values) -> Values:
         return (summed(counted(k, accesses, lambda loss: loss), carried[0]),)
 
-    (own,) = row.fold(row.of(losses), (k.constant(0.0, f32),), step)
-    row.put(total, row.total(own) / counts[0])
+    (lane_sum,) = row.fold(row.of(losses), (k.constant(0.0, f32),), step)
+    row.put(total, row.total(lane_sum) / counts[0])
 
 
 def _kernel(body: Any, name: str, numbers: str, memory: dict[str, Type]) -> KernelDefinition:

@@ -18,20 +18,20 @@ class Powers:
     2018).
     """
 
-    def __init__(self, k: Builder, row: Row, source: Value, known: Value | None = None) -> None:
-        """Reduce the row at `source`; `known` is one of its elements, held by all instances."""
+    def __init__(self, k: Builder, row: Row, source: Value, element: Value | None = None) -> None:
+        """Reduce the row at `source`; `element` is one of its elements, held by all instances."""
         self._k = k
         least, zero = k.constant(LEAST, f32), k.constant(0.0, f32)
-        if known is not None:
-            least = k.maximum(known, least)
+        if element is not None:
+            least = k.maximum(element, least)
         if row.whole:
-            (own,) = row.fold(source, (least,), lambda some, to: (_highest(k, some, to[0]),))
-            self.top = row.combined(own, k.maximum)
+            (lane_top,) = row.fold(source, (least,), lambda some, to: (_highest(k, some, to[0]),))
+            self.top = row.combined(lane_top, k.maximum)
             (total,) = row.fold(source, (zero,), lambda some, to: (self._sum(some, to[0]),))
         else:
-            own, total = row.fold(source, (least, zero), self._both)
-            self.top = row.combined(own, k.maximum)
-            total = total * self.of(own)
+            lane_top, total = row.fold(source, (least, zero), self._both)
+            self.top = row.combined(lane_top, k.maximum)
+            total = total * self.of(lane_top)
         self.total = row.total(total)
 
     def of(self, value: Value, top: Value | None = None) -> Value:

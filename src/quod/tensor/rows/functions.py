@@ -59,10 +59,10 @@ def layer_norm(
 
 def not_negative(epsilon: object) -> float:
     """Return an epsilon as a float; InputError unless it is a non-negative number of f32."""
-    found = real("epsilon", epsilon)
-    if found < 0:
-        raise InputError(f"epsilon must be at least 0, not {found}")
-    return found
+    value = real("epsilon", epsilon)
+    if value < 0:
+        raise InputError(f"epsilon must be at least 0, not {value}")
+    return value
 
 
 def _run(
@@ -73,11 +73,11 @@ def _run(
     source = tensor(device, "x", x)
     beside = [row_of(device, name, value, source) for name, value in vectors.items()]
     target = result(device, x, source) if out is None else out
-    made = like(device, "out", target, source)
-    check_apart(made, source, same=True)
-    check_apart(made, *beside)
+    out_tensor = like(device, "out", target, source)
+    check_apart(out_tensor, source, same=True)
+    check_apart(out_tensor, *beside)
     if source.rows and source.columns:
-        memory = [each.memory for each in [source, *beside, made]]
+        memory = [each.memory for each in [source, *beside, out_tensor]]
         launch_rows(device, kernels[source.element], source, numbers, memory, beside=len(beside))
     return target
 

@@ -33,9 +33,9 @@ def softmax_backward(
     model = tensor(device, "y", y)
     slopes = like(device, "gradient", gradient, model)
     target = result(device, y, model) if out is None else out
-    made = like(device, "out", target, model)
-    check_apart(made, slopes, model, same=True)
-    memory = [each.memory for each in (slopes, model, made)]
+    out_tensor = like(device, "out", target, model)
+    check_apart(out_tensor, slopes, model, same=True)
+    memory = [each.memory for each in (slopes, model, out_tensor)]
     if model.rows and model.columns:
         launch_rows(device, SOFTMAX_BACKWARD[model.element], model, (), memory, 2)
     return target
@@ -111,8 +111,8 @@ def _norm(
         launch_rows(device, rows_kernels[model.element], model, (epsilon,), memory, 2)
         memory = [slopes.memory, model.memory, *of_rows, *partial]
         _launch_columns(device, columns_kernels, model, model.element, model.rows, memory)
-    for each, made in zip(partial, sums, strict=True):
-        _add_up(device, model, each, count, made.memory)
+    for each, out_vector in zip(partial, sums, strict=True):
+        _add_up(device, model, each, count, out_vector.memory)
     return targets
 
 
@@ -121,14 +121,14 @@ def _numbers(device: AnyDevice, count: int) -> Any:
     return device.allocate(max(1, count) * np.dtype(np.float32).itemsize, zero=False)
 
 
-def _add_up(device: AnyDevice, model: Tensor, partial: Any, rows: int, made: Any) -> None:
+def _add_up(device: AnyDevice, model: Tensor, partial: Any, rows: int, out_memory: Any) -> None:
     """Add rows of f32, and store the sum as a row of elements."""
     while rows > SLAB:
         count = slabs(rows)
         sums = _numbers(device, count * model.columns)
         _launch_columns(device, SLAB_SUMS, model, f32, rows, [sums, partial])
         partial, rows = sums, count
-    _launch_columns(device, SLAB_SUMS, model, model.element, rows, [made, partial])
+    _launch_columns(device, SLAB_SUMS, model, model.element, rows, [out_memory, partial])
 
 
 def _launch_columns(

@@ -47,8 +47,10 @@ def _rms_norm(
     scale = k.rsqrt(row.total(total) / row.columns + epsilon)
 
     def made(access: Access) -> list[Value]:
-        by = factors(access)
-        return [value * scale * factor for value, factor in zip(access.values, by, strict=True)]
+        weights = factors(access)
+        return [
+            value * scale * factor for value, factor in zip(access.values, weights, strict=True)
+        ]
 
     row.store(source, row.of(y), made)
 

@@ -103,10 +103,10 @@ def plan_rows(
     batch = 1
     while batch * vector < most_elements and batch * threads < width:
         batch *= 2
-    whole = batch * threads >= width
-    if not whole:
+    fits = batch * threads >= width
+    if not fits:
         batch = max(1, elements // vector)
-    return RowPlan(lanes, threads, vector, batch, whole)
+    return RowPlan(lanes, threads, vector, batch, fits)
 
 
 def _long(device: AnyDevice, vector: int, width: int, threads: int, beside: int) -> RowPlan | None:
@@ -170,12 +170,14 @@ def plan_parts(
     Also returns the accesses of a part, and the number of parts of a row.
     """
     processor = device.machine(device.lanes).has(Capability.VECTOR_LANES)
-    whole = plan_rows(device, element, columns, 2)  # not kept anywhere: each element is read once
-    if processor or not (whole.whole or (rows >= _MANY_ROWS and columns <= _LONGEST)):
+    row_plan = plan_rows(
+        device, element, columns, 2
+    )  # not kept anywhere: each element is read once
+    if processor or not (row_plan.whole or (rows >= _MANY_ROWS and columns <= _LONGEST)):
         plan, width, parts = plan_sum(device, element, columns)
         if parts > 1:
             return plan, width, parts
-    return whole, columns // whole.vector, 1
+    return row_plan, columns // row_plan.vector, 1
 
 
 @frozen

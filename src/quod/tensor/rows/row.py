@@ -86,8 +86,8 @@ class Row:
             self._width = k.minimum(count - self.before, width)
             self.before *= self._vector
         elif count is not None:
-            left = count.cast(u64) - self._first
-            self._width = k.minimum(left, width.cast(u64)).cast(u32)
+            remaining = count.cast(u64) - self._first
+            self._width = k.minimum(remaining, width.cast(u64)).cast(u32)
         self._copies = self._rooms(plan.copied)
         several = plan.threads > k.subgroup_size
         count_of = -(-k.workgroup_size // k.subgroup_size) if several else 0
@@ -113,13 +113,13 @@ class Row:
         """Return the pointer to the row in a matrix of the stored type."""
         return self._stored.of(matrix, self._first)
 
-    def vector(self, one: Value) -> Value:
+    def vector(self, memory: Value) -> Value:
         """Return the pointer to a vector as long as a row, which all rows share."""
-        return self._accesses.of(one)
+        return self._accesses.of(memory)
 
-    def beside(self, one: Value) -> Callable[[Access], Values]:
+    def beside(self, memory: Value) -> Callable[[Access], Values]:
         """Return a function that loads the elements of such a vector at an access."""
-        pointer = self._accesses.of(one)
+        pointer = self._accesses.of(memory)
         return lambda access: self.load(pointer, access.place)
 
     def load(self, pointer: Value, at: Value) -> Values:
@@ -142,31 +142,31 @@ class Row:
 
     # --- passes over the row
 
-    def once(self, made: Callable[[Access], Values]) -> Callable[[Access], Values]:
-        """Cache the result of `made` for each access of a whole row, but not of a looped row."""
+    def once(self, values_of: Callable[[Access], Values]) -> Callable[[Access], Values]:
+        """Cache the result of `values_of` for each access of a whole row, not of a looped one."""
         kept: dict[int, Values] = {}
 
-        def found(access: Access) -> Values:
+        def cached(access: Access) -> Values:
             if not self.whole or id(access) not in kept:
-                kept[id(access)] = made(access)
+                kept[id(access)] = values_of(access)
             return kept[id(access)]
 
-        return found
+        return cached
 
     def _step(self, pointer: Value, first: Value, *, full: bool) -> list[Access]:
         """Load the accesses of a step, with the last access in place of those beyond the row."""
-        found = []
+        accesses = []
         for number in range(self._batch):
             at = first + (number * self._threads + self._lane)
             there = None if full else at < self._width
             place = at if full else self._k.minimum(at, self._width - 1)
             if number < self._batch - self._copied:
                 values = self.load(pointer, place)
-                found.append(Access(number, at, place, there, partial(_same, values)))
+                accesses.append(Access(number, at, place, there, partial(_same, values)))
             else:
                 room = self._copies[number - self._batch]
-                found.append(Access(number, at, place, there, self._copy(pointer, place, room)))
-        return found
+                accesses.append(Access(number, at, place, there, self._copy(pointer, place, room)))
+        return accesses
 
     def _rooms(self, count: int) -> list[Value]:
         """Allocate shared memory for `count` accesses of each instance."""
@@ -205,29 +205,29 @@ class Row:
         with k.range(0, self._width // size, carry=initial) as loop:
             accesses = self._step(pointer, loop.index * size, full=True)
             loop.next(step(accesses, loop.carried))
-        rest = self._step(pointer, self._width // size * size, full=False)
-        return step(rest, loop.results)
+        last_accesses = self._step(pointer, self._width // size * size, full=False)
+        return step(last_accesses, loop.results)
 
     def store(
-        self, pointer: Value, target: Value, made: Callable[[Access], Sequence[Value]]
+        self, pointer: Value, target: Value, values_of: Callable[[Access], Sequence[Value]]
     ) -> None:
-        """Store `made(access)` for each access, at its index in the row `target`."""
+        """Store `values_of(access)` for each access, at its index in the row `target`."""
         k = self._k
         size = self._threads * self._batch
         if self.whole:
-            self._store_step(target, self._all(pointer), made)
+            self._store_step(target, self._all(pointer), values_of)
             return
         with k.range(0, self._width // size) as loop:
-            self._store_step(target, self._step(pointer, loop.index * size, full=True), made)
-        rest = self._step(pointer, self._width // size * size, full=False)
-        self._store_step(target, rest, made)
+            self._store_step(target, self._step(pointer, loop.index * size, full=True), values_of)
+        last_accesses = self._step(pointer, self._width // size * size, full=False)
+        self._store_step(target, last_accesses, values_of)
 
     def _store_step(
-        self, target: Value, accesses: list[Access], made: Callable[[Access], Sequence[Value]]
+        self, target: Value, accesses: list[Access], values_of: Callable[[Access], Sequence[Value]]
     ) -> None:
         k = self._k
         for access in accesses:
-            values, there = made(access), access.there
+            values, there = values_of(access), access.there
             if self._inside is not None:
                 there = self._inside if there is None else there & self._inside
             if there is None:
@@ -280,8 +280,10 @@ def counted(
     """Yield `term` of each element, and of those of `beside` at its index; zero beyond the row."""
     for access in accesses:
         for values in zip(access.values, *(other(access) for other in beside), strict=True):
-            own = term(*values)
-            yield own if access.there is None else k.select(access.there, own, 0.0)
+            element_term = term(*values)
+            yield (
+                element_term if access.there is None else k.select(access.there, element_term, 0.0)
+            )
 
 
 def summed(terms: Iterator[Value], total: Value) -> Value:
@@ -289,10 +291,10 @@ def summed(terms: Iterator[Value], total: Value) -> Value:
     return total + in_pairs(list(terms), operator.add)
 
 
-def in_pairs(left: list[T], combine: Callable[[T, T], T]) -> T:
+def in_pairs(values: list[T], combine: Callable[[T, T], T]) -> T:
     """Reduce a list by combining neighbours, in a balanced tree."""
-    while len(left) > 1:
-        left = [combine(a, b) for a, b in zip(left[::2], left[1::2], strict=False)] + (
-            left[-1:] if len(left) % 2 else []
+    while len(values) > 1:
+        values = [combine(a, b) for a, b in zip(values[::2], values[1::2], strict=False)] + (
+            values[-1:] if len(values) % 2 else []
         )
-    return left[0]
+    return values[0]

@@ -76,19 +76,21 @@ def _scale(name: str, value: Any, beside: Any) -> Any:
     return torch.full((1,), real(name, value), dtype=torch.float32, device=beside.device)
 
 
-def _check_floats8(**given: Tensor) -> None:
-    for name, each in given.items():
+def _check_floats8(**tensors: Tensor) -> None:
+    for name, each in tensors.items():
         if each.dtype not in FLOATS8:
             raise InputError(
                 f"{name} is of {each.dtype}; 8-bit floats are of float8_e4m3fn or float8_e5m2"
             )
 
 
-def _check_numbers(name: str, x: Tensor, shape: tuple[Any, ...], *, one: bool = False) -> None:
-    """Raise InputError unless a tensor is float32 of a shape, or with `one` a single number."""
+def _check_numbers(
+    name: str, x: Tensor, shape: tuple[Any, ...], *, allow_scalar: bool = False
+) -> None:
+    """Raise InputError unless a tensor is float32 of a shape, or a single number if allowed."""
     if x.dtype != torch.float32:
         raise InputError(f"{name} is of {x.dtype}, and must be of float32")
-    if not (one and tuple(x.shape) == (1,)):
+    if not (allow_scalar and tuple(x.shape) == (1,)):
         check_shape(name, x, *shape)
 
 
@@ -113,7 +115,7 @@ def _made_dequantised(x: Tensor, scales: Tensor, out_dtype: torch.dtype) -> Tens
     _check_result(out_dtype)
     if not x.dim():
         raise InputError("x must have an axis at least")
-    _check_numbers("scales", scales, tuple(x.shape[:-1]) or (1,), one=True)
+    _check_numbers("scales", scales, tuple(x.shape[:-1]) or (1,), allow_scalar=True)
     return empty_like(x, out_dtype)
 
 
@@ -126,9 +128,9 @@ def _made(
     _check_result(out_dtype)
     shape = shape_of_product(a, b, transpose_a, transpose_b)
     if scale_a is not None:
-        _check_numbers("scale_a", scale_a, shape[:-1], one=True)
+        _check_numbers("scale_a", scale_a, shape[:-1], allow_scalar=True)
     if scale_b is not None:
-        _check_numbers("scale_b", scale_b, (*b.shape[:-2], shape[-1]), one=True)
+        _check_numbers("scale_b", scale_b, (*b.shape[:-2], shape[-1]), allow_scalar=True)
     if bias is not None:
         _check_numbers("bias", bias, shape[-1:])
     return a.new_empty(shape, dtype=out_dtype)
@@ -138,20 +140,20 @@ def _run(
     a: Tensor, b: Tensor, scale_a: Tensor | None, scale_b: Tensor | None, bias: Tensor | None,
     transpose_a: bool, transpose_b: bool, fast_accumulation: bool, out_dtype: torch.dtype,
 ) -> Any:  # fmt: skip
-    made = _made(
+    out = _made(
         a, b, scale_a, scale_b, bias, transpose_a, transpose_b, fast_accumulation, out_dtype
     )
     a, transpose_a = as_it_lies(a, transpose_a)
     b, transpose_b = as_it_lies(b, transpose_b)
     return call(
-        tensor.gemm_fp8, made, a=a, b=b, scale_a=scale_a, scale_b=scale_b, bias=bias,
+        tensor.gemm_fp8, out, a=a, b=b, scale_a=scale_a, scale_b=scale_b, bias=bias,
         transpose_a=transpose_a, transpose_b=transpose_b, fast_accumulation=fast_accumulation,
     )  # fmt: skip
 
 
 def _run_dequantised(x: Tensor, scales: Tensor, out_dtype: torch.dtype) -> Any:
-    made = _made_dequantised(x, scales, out_dtype)
-    return call(tensor.dequantise_fp8, made, x=x, scales=scales)
+    out = _made_dequantised(x, scales, out_dtype)
+    return call(tensor.dequantise_fp8, out, x=x, scales=scales)
 
 
 def _gradients(needed: tuple[bool, ...], gradient: Tensor) -> tuple[Tensor | None, ...]:

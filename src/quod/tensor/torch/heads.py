@@ -67,9 +67,9 @@ def _run_gradients(
     gradient: Tensor, q: Tensor, k: Tensor, v: Tensor, y: Tensor, log_sums: Tensor,
     lengths: Tensor | None, scale: float | None, causal: bool,
 ) -> Any:  # fmt: skip
-    made = _made_gradients(gradient, q, k, v, y, log_sums, lengths, scale, causal)
+    outs = _made_gradients(gradient, q, k, v, y, log_sums, lengths, scale, causal)
     return call(
-        tensor.attention_backward, made, gradient=gradient, q=q, k=k, v=v, y=y, log_sums=log_sums,
+        tensor.attention_backward, outs, gradient=gradient, q=q, k=k, v=v, y=y, log_sums=log_sums,
         lengths=words(lengths), scale=scale, causal=causal,
     )  # fmt: skip
 

@@ -45,7 +45,7 @@ class Operator:
     """
 
     def __init__(
-        self, name: str, schema: str, made: Callable[..., Any],
+        self, name: str, schema: str, allocate: Callable[..., Any],
         function: Callable[..., Any] | None = None, *, run: Callable[..., Any] | None = None,
         keeps: Callable[..., tuple[Any, ...]] | None = None, gradient: Operator | None = None,
         formula: Callable[..., Any] | None = None,
@@ -55,31 +55,31 @@ class Operator:
             (kind, argument)
             for kind, argument in map(str.split, schema[1 : schema.index(")")].split(", "))
         ]
-        self._made, self._function, self._run = made, function, run or self._call
+        self._made, self._function, self._run = allocate, function, run or self._call
         self._keeps, self._formula = keeps, formula
         if gradient is not None:
-            self._formula = lambda _needed, *given: gradient(*given)
+            self._formula = lambda _needed, *arguments: gradient(*arguments)
         # CUDA graphs cannot capture launches that wait for their end.
         tags = (torch.Tag.pt2_compliant_tag, torch.Tag.cudagraph_unsafe)
         op = f"quod::{name}"
         torch.library.define(op, schema, tags=tags)
         torch.library.impl(op, "default", self._run)
-        torch.library.register_fake(op, made)
+        torch.library.register_fake(op, allocate)
         torch.library.register_autograd(op, self._backward, setup_context=self._save)
         self._registered = getattr(torch.ops.quod, name).default
 
-    def __call__(self, *given: Any) -> Any:
+    def __call__(self, *arguments: Any) -> Any:
         """Return the results; InputError, with the argument's name, for a wrong type."""
-        for (kind, name), value in zip(self._arguments, given, strict=True):
+        for (kind, name), value in zip(self._arguments, arguments, strict=True):
             _check(kind, name, value)
-        tensors = [each for each in given if isinstance(each, Tensor)]
+        tensors = [each for each in arguments if isinstance(each, Tensor)]
         direct = not torch.compiler.is_compiling() and not _is_watched(tensors)
-        return self._run(*given) if direct else self._registered(*given)
+        return self._run(*arguments) if direct else self._registered(*arguments)
 
-    def _call(self, *given: Any) -> Any:
+    def _call(self, *arguments: Any) -> Any:
         assert self._function is not None
-        named = {name: value for (_, name), value in zip(self._arguments, given, strict=True)}
-        return call(self._function, self._made(*given), **named)
+        named = {name: value for (_, name), value in zip(self._arguments, arguments, strict=True)}
+        return call(self._function, self._made(*arguments), **named)
 
     def _save(self, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         results = output if isinstance(output, tuple) else (output,)
@@ -94,13 +94,13 @@ class Operator:
             raise InputError(f"{self._name} is a gradient, which is not differentiated again")
         saved = iter(ctx.saved_tensors)
         kept = [next(saved) if each is _SAVED else each for each in ctx.kept]
-        found = self._formula(ctx.needs_input_grad, slopes, *kept)
-        found = found if isinstance(found, tuple) else (found,)
-        found += (None,) * (len(self._arguments) - len(found))
-        for (_, name), needed, gradient in zip(self._arguments, ctx.needs_input_grad, found):
+        gradients = self._formula(ctx.needs_input_grad, slopes, *kept)
+        gradients = gradients if isinstance(gradients, tuple) else (gradients,)
+        gradients += (None,) * (len(self._arguments) - len(gradients))
+        for (_, name), needed, gradient in zip(self._arguments, ctx.needs_input_grad, gradients):
             if needed and gradient is None:
                 raise InputError(f"{name} of {self._name} has no gradient, and one is asked for")
-        return found
+        return gradients
 
 
 def no_gradients(*_: Any) -> tuple[()]:

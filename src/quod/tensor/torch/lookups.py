@@ -41,13 +41,13 @@ def _check_indices(name: str, x: Tensor, indices: Tensor) -> None:
 
 
 def _run(table: Tensor, indices: Tensor) -> Any:
-    made = _made(table, indices)
-    return call(tensor.embedding, made, table=table, indices=words(indices))
+    out = _made(table, indices)
+    return call(tensor.embedding, out, table=table, indices=words(indices))
 
 
 def _run_gradient(gradient: Tensor, indices: Tensor, rows: int) -> Any:
-    made, picked = _made_gradient(gradient, indices, rows), words(indices)
-    return call(tensor.embedding_backward, made, gradient=gradient, indices=picked, rows=rows)
+    out, picked = _made_gradient(gradient, indices, rows), words(indices)
+    return call(tensor.embedding_backward, out, gradient=gradient, indices=picked, rows=rows)
 
 
 _EMBEDDING_BACKWARD = Operator(

@@ -61,11 +61,11 @@ def _made_gradient(
 def _run_gradient(
     gradient: Tensor, logits: Tensor, targets: Tensor, ignore_index: int, reduction: str
 ) -> Tensor:
-    made = _made_gradient(gradient, logits, targets, ignore_index, reduction)
+    logit_gradient = _made_gradient(gradient, logits, targets, ignore_index, reduction)
     by_row = reduction == "none"
     scale = 1.0 if by_row else float(gradient)
     # Rows are multiplied by the gradient of the result before rounding.
-    slopes = made.float() if by_row else made
+    slopes = logit_gradient.float() if by_row else logit_gradient
     losses = gradient.new_empty(targets.shape if by_row else (1,), dtype=torch.float32)
     finite = math.isfinite(scale)
     call(
@@ -74,8 +74,8 @@ def _run_gradient(
         gradient_scale=scale if finite else 1.0, check=False,
     )  # fmt: skip
     if by_row:
-        return made.copy_(slopes * gradient.unsqueeze(-1))
-    return made if finite else made.mul_(scale)
+        return logit_gradient.copy_(slopes * gradient.unsqueeze(-1))
+    return logit_gradient if finite else logit_gradient.mul_(scale)
 
 
 def _check(logits: Tensor, targets: Tensor, ignore_index: int, reduction: str) -> int:

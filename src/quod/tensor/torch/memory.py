@@ -18,12 +18,12 @@ _ALIGNMENT = 16
 """The alignment of GPU memory in bytes that kernels require."""
 
 
-def check_alike(**given: Tensor | None) -> None:
+def check_alike(**tensors: Tensor | None) -> None:
     """Check that tensors share one type that kernels have, and one device.
 
     Raises InputError for types, DeviceError for devices.
     """
-    (first, model), *others = check_beside(**given)
+    (first, model), *others = check_beside(**tensors)
     if model.dtype not in TYPES:
         raise InputError(
             f"{first} is of {model.dtype}; tensors are of float32, float16 or bfloat16"
@@ -33,14 +33,14 @@ def check_alike(**given: Tensor | None) -> None:
             raise InputError(f"{name} is of {each.dtype}, and {first} of {model.dtype}")
 
 
-def check_beside(**given: Tensor | None) -> list[tuple[str, Tensor]]:
+def check_beside(**tensors: Tensor | None) -> list[tuple[str, Tensor]]:
     """Return the tensors that are not None.
 
     Raises DeviceError unless all are on one device, InputError for a layout that is not strided.
     """
-    found = [(name, x) for name, x in given.items() if x is not None]
-    first, model = found[0]
-    for name, each in found:
+    present = [(name, x) for name, x in tensors.items() if x is not None]
+    first, model = present[0]
+    for name, each in present:
         if each.layout != torch.strided:
             raise InputError(
                 f"{name} is a tensor of {each.layout}; x.to_dense() makes it a plain one"
@@ -49,7 +49,7 @@ def check_beside(**given: Tensor | None) -> list[tuple[str, Tensor]]:
             raise DeviceError(
                 f"{name} is on {each.device}, and {first} on {model.device}; move one of them"
             )
-    return found
+    return present
 
 
 def check_indices(name: str, x: Tensor) -> None:
@@ -75,11 +75,11 @@ def one_like(*names: str) -> Callable[..., Tensor]:
     The function checks that all tensors have one type and shape, which are those of the result.
     """
 
-    def made(*given: Any) -> Tensor:
-        check_alike(**dict(zip(names, given)))
-        for name, each in zip(names[1:], given[1:]):
-            check_shape(name, each, *given[0].shape)
-        return empty_like(given[0])
+    def made(*tensors: Any) -> Tensor:
+        check_alike(**dict(zip(names, tensors)))
+        for name, each in zip(names[1:], tensors[1:]):
+            check_shape(name, each, *tensors[0].shape)
+        return empty_like(tensors[0])
 
     return made
 
@@ -98,7 +98,7 @@ def words(indices: Any) -> Any:
     return indices.clamp(-(1 << 31), (1 << 31) - 1).to(torch.int32)
 
 
-def call(function: Callable[..., Any], out: Tensor | tuple[Tensor, ...], **given: Any) -> Any:
+def call(function: Callable[..., Any], out: Tensor | tuple[Tensor, ...], **arguments: Any) -> Any:
     """Call a function of `quod.tensor` on the device of the tensors, and return `out`.
 
     Tensors that are not contiguous, or not aligned, are copied before.
@@ -107,7 +107,7 @@ def call(function: Callable[..., Any], out: Tensor | tuple[Tensor, ...], **given
     device = _device(model)
     arrays = {
         name: _memory(value) if isinstance(value, Tensor) else value
-        for name, value in given.items()
+        for name, value in arguments.items()
     }
     targets = _memory(out) if isinstance(out, Tensor) else tuple(map(_memory, out))
     with _in_order(model) if model.is_cuda else nullcontext():

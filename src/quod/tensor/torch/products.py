@@ -72,11 +72,11 @@ def _run(
     a: Tensor, b: Tensor, bias: Tensor | None, residual: Tensor | None, scale: float,
     transpose_a: bool, transpose_b: bool,
 ) -> Any:  # fmt: skip
-    made = _made(a, b, bias, residual, scale, transpose_a, transpose_b)
+    out = _made(a, b, bias, residual, scale, transpose_a, transpose_b)
     a, transpose_a = as_it_lies(a, transpose_a)
     b, transpose_b = as_it_lies(b, transpose_b)
     return call(
-        tensor.gemm, made, a=a, b=b, bias=bias, residual=residual, scale=scale,
+        tensor.gemm, out, a=a, b=b, bias=bias, residual=residual, scale=scale,
         transpose_a=transpose_a, transpose_b=transpose_b,
     )  # fmt: skip
 

@@ -32,8 +32,18 @@ def _clipped_adamw(
     *elements: Value,
 ) -> list[Value]:  # fmt: skip
     """A step of AdamW with clipped gradients."""
-    by = scale * clip_factor(k, most, norm * abs(scale))
-    numbers = (decay, rate, root, epsilon, keep_first, add_first, keep_second, add_second, by)
+    clipped_scale = scale * clip_factor(k, most, norm * abs(scale))
+    numbers = (
+        decay,
+        rate,
+        root,
+        epsilon,
+        keep_first,
+        add_first,
+        keep_second,
+        add_second,
+        clipped_scale,
+    )
     return _adamw(k, *numbers, *elements)
 
 

@@ -44,8 +44,8 @@ def gradient_norm(
     memory that the device cannot reach.
     """
     device = resolve_device(device)
-    found, given = _tensors(device, gradients)
-    return _norm_of(device, found, given, out)
+    tensors, originals = _tensors(device, gradients)
+    return _norm_of(device, tensors, originals, out)
 
 
 def clip_gradients(
@@ -59,14 +59,14 @@ def clip_gradients(
     """
     device = resolve_device(device)
     most = positive("max_norm", max_norm)
-    found, given = _tensors(device, gradients)
-    for each in found:
+    tensors, originals = _tensors(device, gradients)
+    for each in tensors:
         check_stored(each)
-    for one, next_one in pairwise(in_order_of_memory(found)):
-        check_apart(one, next_one)
-    norm = _norm_of(device, found, given, out)
+    for previous, next_one in pairwise(in_order_of_memory(tensors)):
+        check_apart(previous, next_one)
+    norm = _norm_of(device, tensors, originals, out)
     held = of_numbers(device, "out", norm, (1,)).memory
-    for each in found:
+    for each in tensors:
         launch_flat(device, CLIP[each.element], [most, held], [each])
     return norm
 
@@ -75,20 +75,24 @@ def _tensors(device: AnyDevice, gradients: object) -> tuple[list[Tensor], list[G
     listed = in_order("gradients", gradients)
     if hasattr(gradients, "dtype"):
         raise InputError(f"gradients must be a list of tensors, not {shown_kind(gradients)}")
-    given = list(listed)
-    found = [tensor(device, f"gradients[{at}]", each) for at, each in enumerate(given)]
-    return found, given
+    originals = list(listed)
+    tensors = [tensor(device, f"gradients[{at}]", each) for at, each in enumerate(originals)]
+    return tensors, originals
 
 
 def _norm_of(
-    device: AnyDevice, tensors: list[Tensor], given: list[Given], out: Given | None
+    device: AnyDevice, tensors: list[Tensor], originals: list[Given], out: Given | None
 ) -> Any:
     target: Any = out
     if out is None:
-        one = (1,)
-        target = numbers(device, given[0], tensors[0], one) if given else np.empty(one, np.float32)
-    made = of_numbers(device, "out", target, (1,))
-    check_apart(made, *tensors)
+        shape = (1,)
+        target = (
+            numbers(device, originals[0], tensors[0], shape)
+            if originals
+            else np.empty(shape, np.float32)
+        )
+    out_tensor = of_numbers(device, "out", target, (1,))
+    check_apart(out_tensor, *tensors)
     filled = [each for each in tensors if math.prod(each.shape)]
     plans = [plan_sum(device, each.element, math.prod(each.shape)) for each in filled]
     counts = [
@@ -106,5 +110,5 @@ def _norm_of(
         first += rows
     last = plan_rows(device, f32, max(1, places))
     compiled = device.compile(NORM, lanes=last.lanes, plan=last)
-    device.launch(compiled, 1, max(1, places) // last.vector, *parts, made.memory)
+    device.launch(compiled, 1, max(1, places) // last.vector, *parts, out_tensor.memory)
     return target

@@ -40,9 +40,9 @@ def _square_sums(
             for scale, total in zip(_SCALES, carried, strict=True)
         )
 
-    found = row.fold(row.of(x), (k.constant(0.0, f32),) * len(_SCALES), step)
-    for memory, own in zip((low, middle, high), found, strict=True):
-        row.put(k.pointer_add(memory, first), row.total(own))
+    lane_sums = row.fold(row.of(x), (k.constant(0.0, f32),) * len(_SCALES), step)
+    for memory, lane_sum in zip((low, middle, high), lane_sums, strict=True):
+        row.put(k.pointer_add(memory, first), row.total(lane_sum))
 
 
 def _square(scale: float) -> Callable[[Value], Value]:
@@ -71,8 +71,8 @@ def _norm(
             for part, total in zip(parts, carried, strict=True)
         )
 
-    found = row.fold(row.of(middle), (k.constant(0.0, f32),) * len(_SCALES), step)
-    sums = [row.total(own) for own in found]
+    lane_sums = row.fold(row.of(middle), (k.constant(0.0, f32),) * len(_SCALES), step)
+    sums = [row.total(lane_sum) for lane_sum in lane_sums]
     small, usual, large = (
         k.sqrt(total) * (1 / scale) for total, scale in zip(sums, _SCALES, strict=True)
     )

@@ -38,14 +38,14 @@ class _Layer:
 
     def hidden(self, device: AnyDevice) -> Buffer:
         """Return x A^T, of shape (rows, rank)."""
-        found = _room(device, self.x, (self.x.rows, self.a.shape[0]))
-        gemm(device, self.rows, self.a.memory, transpose_b=True, out=found)
-        return found
+        hidden = _room(device, self.x, (self.x.rows, self.a.shape[0]))
+        gemm(device, self.rows, self.a.memory, transpose_b=True, out=hidden)
+        return hidden
 
 
 def _layer(device: AnyDevice, x: Given, weight: Given, a: Given, b: Given) -> _Layer:
     model = tensor(device, "x", x)
-    found = []
+    matrices = []
     for name, value, axis in (("weight", weight, "outputs"), ("a", a, "rank")):
         each = tensor(device, name, value)
         if each.element is not model.element or each.shape[1:] != model.shape[-1:]:
@@ -53,17 +53,17 @@ def _layer(device: AnyDevice, x: Given, weight: Given, a: Given, b: Given) -> _L
                 f"{name} must be {model.element} of shape ({axis}, {model.columns}) to go with x, "
                 f"not {each.text}"
             )
-        found.append(each)
-    own, first = found
-    second = of_shape(device, "b", b, model, (own.shape[0], first.shape[0]))
-    return _Layer(model, own, first, second)
+        matrices.append(each)
+    weights, first = matrices
+    second = of_shape(device, "b", b, model, (weights.shape[0], first.shape[0]))
+    return _Layer(model, weights, first, second)
 
 
 def _room(device: AnyDevice, model: Tensor, shape: tuple[int, int]) -> Buffer:
     """Allocate device memory of a shape, with the type of `model`."""
-    found = device.allocate(math.prod(shape) * model.dtype.itemsize, zero=False)
-    found.dtype, found.shape = model.dtype, shape
-    return found
+    buffer = device.allocate(math.prod(shape) * model.dtype.itemsize, zero=False)
+    buffer.dtype, buffer.shape = model.dtype, shape
+    return buffer
 
 
 def lora(
@@ -81,16 +81,22 @@ def lora(
     memory that the device cannot reach.
     """
     device = resolve_device(device)
-    layer, by = _layer(device, x, weight, a, b), real("scale", scale)
+    layer, factor = _layer(device, x, weight, a, b), real("scale", scale)
     outputs = layer.weight.shape[0]
     shape = (*layer.x.shape[:-1], outputs)
     target = shaped(device, x, layer.x, shape) if out is None else out
-    made = of_shape(device, "out", target, layer.x, shape)
-    check_apart(made, *layer.tensors)
-    y = view(made, (layer.x.rows, outputs))
+    out_tensor = of_shape(device, "out", target, layer.x, shape)
+    check_apart(out_tensor, *layer.tensors)
+    y = view(out_tensor, (layer.x.rows, outputs))
     gemm(device, layer.rows, layer.weight.memory, transpose_b=True, out=y)
     gemm(
-        device, layer.hidden(device), layer.b.memory, transpose_b=True, scale=by, residual=y, out=y
+        device,
+        layer.hidden(device),
+        layer.b.memory,
+        transpose_b=True,
+        scale=factor,
+        residual=y,
+        out=y,
     )
     return target
 
@@ -107,22 +113,24 @@ def lora_backward(
     """
     device = resolve_device(device)
     results("x, a and b", 3, out)
-    layer, by = _layer(device, x, weight, a, b), real("scale", scale)
+    layer, factor = _layer(device, x, weight, a, b), real("scale", scale)
     rows, outputs = layer.x.rows, layer.weight.shape[0]
     slopes = of_shape(device, "gradient", gradient, layer.x, (*layer.x.shape[:-1], outputs))
     models = ((x, layer.x), (a, layer.a), (b, layer.b))
     targets = [shaped(device, *each, each[1].shape) for each in models] if out is None else [*out]
-    made: list[Tensor] = []
+    out_tensors: list[Tensor] = []
     for number, (target, (_, model)) in enumerate(zip(targets, models, strict=True)):
-        found = of_shape(device, f"out[{number}]", target, layer.x, model.shape)
-        check_apart(found, slopes, *layer.tensors, *made)
-        made.append(found)
-    dy, dx = view(slopes, (rows, outputs)), view(made[0], (rows, layer.x.columns))
+        out_tensor = of_shape(device, f"out[{number}]", target, layer.x, model.shape)
+        check_apart(out_tensor, slopes, *layer.tensors, *out_tensors)
+        out_tensors.append(out_tensor)
+    dy, dx = view(slopes, (rows, outputs)), view(out_tensors[0], (rows, layer.x.columns))
     hidden_slopes = _room(device, layer.x, (rows, layer.a.shape[0]))
-    gemm(device, dy, layer.b.memory, scale=by, out=hidden_slopes)
+    gemm(device, dy, layer.b.memory, scale=factor, out=hidden_slopes)
     gemm(device, dy, layer.weight.memory, out=dx)
     gemm(device, hidden_slopes, layer.a.memory, residual=dx, out=dx)
-    gemm(device, hidden_slopes, layer.rows, transpose_a=True, out=made[1].memory)
-    gemm(device, dy, layer.hidden(device), transpose_a=True, scale=by, out=made[2].memory)
+    gemm(device, hidden_slopes, layer.rows, transpose_a=True, out=out_tensors[1].memory)
+    gemm(
+        device, dy, layer.hidden(device), transpose_a=True, scale=factor, out=out_tensors[2].memory
+    )
     first, second, third = targets
     return first, second, third

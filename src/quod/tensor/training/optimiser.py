@@ -95,8 +95,10 @@ def adamw(
         raise InputError(
             f"gradient must be {weights.text}, as parameter is, or f32, not {slopes.text}"
         )
-    given = {"first_moment": first_moment, "second_moment": second_moment}
-    moments = [of_numbers(device, name, each, weights.shape) for name, each in given.items()]
+    moments_by_name = {"first_moment": first_moment, "second_moment": second_moment}
+    moments = [
+        of_numbers(device, name, each, weights.shape) for name, each in moments_by_name.items()
+    ]
     tensors = [weights, slopes, *moments]
     for at in (0, 2, 3):
         check_apart(tensors[at], *held, *tensors[:at], *tensors[at + 1 :])

@@ -41,71 +41,84 @@ def attention_backward(
     """
     device = resolve_device(device)
     results("q, k and v", 3, out)
-    given = heads_of(device, q, k, v, scale=scale, causal=causal, lengths=lengths)
-    slopes, forward = like(device, "gradient", gradient, given.q), like(device, "y", y, given.q)
-    sums = given.of_queries(device, "log_sums", log_sums)
-    models = (given.q, given.k, given.v)
+    inputs = heads_of(device, q, k, v, scale=scale, causal=causal, lengths=lengths)
+    slopes, forward = like(device, "gradient", gradient, inputs.q), like(device, "y", y, inputs.q)
+    sums = inputs.of_queries(device, "log_sums", log_sums)
+    models = (inputs.q, inputs.k, inputs.v)
     targets = (
         [result(device, *pair) for pair in zip((q, k, v), models, strict=True)]
         if out is None
         else list(out)
     )
-    made = [
+    out_tensors = [
         like(device, f"out[{number}]", target, model)
         for number, (target, model) in enumerate(zip(targets, models, strict=True))
     ]
-    for number, each in enumerate(made):
-        check_apart(each, slopes, forward, sums, *given.given, *made[:number])
-    numbers = device.allocate(8 * max(1, given.q.rows), zero=False)
-    if math.prod(given.q.shape):
+    for number, each in enumerate(out_tensors):
+        check_apart(each, slopes, forward, sums, *inputs.given, *out_tensors[:number])
+    numbers = device.allocate(8 * max(1, inputs.q.rows), zero=False)
+    if math.prod(inputs.q.shape):
         memory = [each.memory for each in (slopes, forward, sums)]
-        launch_rows(device, ATTENTION_ROWS[given.q.element], given.q, (), [*memory, numbers], 2)
-    memory = given.memory()
+        launch_rows(device, ATTENTION_ROWS[inputs.q.element], inputs.q, (), [*memory, numbers], 2)
+    memory = inputs.memory()
     read = [slopes.memory if math.prod(slopes.shape) else memory[0], *memory]
     read.insert(4, numbers)
-    if math.prod(given.q.shape):
-        _launch(device, ATTENTION_BACKWARD_QUERIES, given, read, [made[0].memory], 0)
-    if math.prod(given.k.shape):
-        _launch(device, ATTENTION_BACKWARD_KEYS, given, read, [one.memory for one in made[1:]], 1)
+    if math.prod(inputs.q.shape):
+        _launch(device, ATTENTION_BACKWARD_QUERIES, inputs, read, [out_tensors[0].memory], 0)
+    if math.prod(inputs.k.shape):
+        _launch(
+            device,
+            ATTENTION_BACKWARD_KEYS,
+            inputs,
+            read,
+            [out_tensor.memory for out_tensor in out_tensors[1:]],
+            1,
+        )
     return targets[0], targets[1], targets[2]
 
 
 def _launch(
-    device: AnyDevice, kernels: Any, given: Heads, read: list[Any], stored: list[Any], of: int
+    device: AnyDevice, kernels: Any, inputs: Heads, read: list[Any], stored: list[Any], of: int
 ) -> None:
     """Launch a kernel whose rows are queries, or keys if `of` is 1."""
-    element, (queries, keys, size) = given.q.element, given.sizes
-    form = AttentionForm(given.causal, given.lengths is not None)
-    rows = math.prod((given.q, given.k)[of].shape[:-1])
-    whole = bool(queries and keys) and not form.lengths
+    element, (queries, keys, size) = inputs.q.element, inputs.sizes
+    form = AttentionForm(inputs.causal, inputs.lengths is not None)
+    rows = math.prod((inputs.q, inputs.k)[of].shape[:-1])
+    fixed_lengths = bool(queries and keys) and not form.lengths
     plan = plan_gradients(
-        device, element, size, len(stored), rows=rows, whole=whole, causal=form.causal
+        device,
+        element,
+        size,
+        len(stored),
+        rows=rows,
+        uniform=fixed_lengths,
+        causal=form.causal,
     )
     if isinstance(plan, WarpgroupGradientPlan):
-        _by_warpgroups(device, given, plan, form, read, stored, of)
+        _by_warpgroups(device, inputs, plan, form, read, stored, of)
         return
     compiled = device.compile(
         kernels[element, form.lengths], lanes=plan.lanes, element=element, plan=plan, form=form
     )
-    heads = math.prod((given.q, given.k)[of].shape[:-2])
+    heads = math.prod((inputs.q, inputs.k)[of].shape[:-2])
     groups = -(-(queries, keys)[of] // plan.tile[0]) * heads
     device.launch(
-        compiled, groups, queries, keys, size, given.heads, given.shared_by, given.q.rows,
-        given.scale * LOG2_E, given.scale, *read, *stored,
+        compiled, groups, queries, keys, size, inputs.heads, inputs.shared_by, inputs.q.rows,
+        inputs.scale * LOG2_E, inputs.scale, *read, *stored,
     )  # fmt: skip
 
 
 def _by_warpgroups(
-    device: Any, given: Heads, plan: WarpgroupGradientPlan, form: AttentionForm, read: list[Any],
+    device: Any, inputs: Heads, plan: WarpgroupGradientPlan, form: AttentionForm, read: list[Any],
     stored: list[Any], of: int,
 ) -> None:  # fmt: skip
-    element, (queries, keys, size) = given.q.element, given.sizes
-    gradient, q, k, v = (reached(device, one) for one in read[:4])
-    heads = math.prod(given.q.shape[:-2]), given.of_keys
+    element, (queries, keys, size) = inputs.q.element, inputs.sizes
+    gradient, q, k, v = (reached(device, array) for array in read[:4])
+    heads = math.prod(inputs.q.shape[:-2]), inputs.of_keys
     rows, lines = plan.tile
     maps = device.tensor_maps(tuple(
-        TiledMemory(one.address, heads[at], (queries, keys)[at], size, (rows, lines)[at != of])
-        for one, at in ((q, 0), (gradient, 0), (k, 1), (v, 1))
+        TiledMemory(array.address, heads[at], (queries, keys)[at], size, (rows, lines)[at != of])
+        for array, at in ((q, 0), (gradient, 0), (k, 1), (v, 1))
     ))  # fmt: skip
     kernels = (ATTENTION_BACKWARD_QUERIES_TILES, ATTENTION_BACKWARD_KEYS_TILES)[of]
     compiled = device.compile(
@@ -113,6 +126,6 @@ def _by_warpgroups(
     )
     device.launch(
         compiled, -(-(queries, keys)[of] // rows) * heads[of], queries, keys, heads[0],
-        given.shared_by, given.scale * LOG2_E, given.scale, maps, gradient, q, k, v, read[4],
+        inputs.shared_by, inputs.scale * LOG2_E, inputs.scale, maps, gradient, q, k, v, read[4],
         *stored,
     )  # fmt: skip

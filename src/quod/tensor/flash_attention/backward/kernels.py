@@ -43,10 +43,12 @@ def _attention_rows(
     sum(dy * y) equals the sum of weights times their gradients.
     """
     row = Row(k, element, plan, rows, width)
-    own, zero = row.of(y), k.constant(0.0, f32)
+    y_row, zero = row.of(y), k.constant(0.0, f32)
 
     def step(accesses: list[Access], carried: Values) -> Values:
-        terms = counted(k, accesses, lambda a, b: a * b, lambda access: row.load(own, access.place))
+        terms = counted(
+            k, accesses, lambda a, b: a * b, lambda access: row.load(y_row, access.place)
+        )
         return (summed(terms, carried[0]),)
 
     total = row.total(row.fold(row.of(gradient), (zero,), step)[0])
@@ -76,13 +78,13 @@ def _attention_backward_queries(
 ) -> None:  # fmt: skip
     """dq = scale * ds k, where ds = p * (dy v^T - sum(dy * y)), and p is the softmax weights."""
     *lengths, dq = memory
-    own, _ = plan.tile
-    tiles = (queries + (own - 1)) // own
+    tile_rows, _ = plan.tile
+    tiles = (queries + (tile_rows - 1)) // tile_rows
     # Tiles with the most keys run first; in the kernel of keys, those that most queries see.
-    head, first = k.workgroup_id() // tiles, (tiles - 1 - k.workgroup_id() % tiles) * own
+    head, first = k.workgroup_id() // tiles, (tiles - 1 - k.workgroup_id() % tiles) * tile_rows
     sequence = Sequence(k, form, (queries, keys), lengths[0] if lengths else None, head // heads)
     of_rows = NumbersOfRows(k, numbers, head, (rows, queries))
-    stop = sequence.seen(k.minimum(first + (own - 1), queries - 1))
+    stop = sequence.seen(k.minimum(first + (tile_rows - 1), queries - 1))
     if isinstance(plan, CoreTilePlan):
         size = k.constant(plan.size, u32) if plan.exact else size
         rows_ = [Copied(part_of(k, x, head, queries, size), size, queries) for x in (q, gradient)]
@@ -97,19 +99,19 @@ def _attention_backward_queries(
             operands = Operands([each.pointer for each in (*rows_, *lines)], of_rows.of, factor)
             plain = PlainSums(k, element, size, k.lane_id())
             dq_sums = in_blocks(corrected_queries(k, plain, flat(dq_sums), row, sequence, operands))
-        made = Copied(part_of(k, dq, head, queries, size), size, queries)
-        store(k, element, plan, made, row, dq_sums, [scale] * 2)
+        out_rows = Copied(part_of(k, dq, head, queries, size), size, queries)
+        store(k, element, plan, out_rows, row, dq_sums, [scale] * 2)
         return
     tile = Tile(k, element, plan, size)
     rooms, sums = (tile.turned_room(), tile.turned_room()), tile.sums()
     sums.clear()
     turned_q, turned_gradient = (
-        tile.turned(Lines(part_of(k, one, head, queries, size), queries), first, room)
-        for one, room in zip((q, gradient), rooms, strict=True)
+        tile.turned(Lines(part_of(k, matrix, head, queries, size), queries), first, room)
+        for matrix, room in zip((q, gradient), rooms, strict=True)
     )
     of_keys, of_values = (
-        Lines(part_of(k, one, head // shared_by, keys, size), sequence.keys)
-        for one in (keys_, values)
+        Lines(part_of(k, matrix, head // shared_by, keys, size), sequence.keys)
+        for matrix in (keys_, values)
     )
     places = [k.minimum(first + tile.row(each), queries - 1) for each in range(plan.rows)]
     logs, products = zip(*map(of_rows.of, places), strict=True)
@@ -139,9 +141,9 @@ def _attention_backward_keys(
 ) -> None:  # fmt: skip
     """dv = p^T dy, and dk = scale * ds^T q, over all heads of queries that share the keys."""
     *lengths, dk, dv = memory
-    own, _ = plan.tile
-    tiles = (keys + (own - 1)) // own
-    head, first = k.workgroup_id() // tiles, k.workgroup_id() % tiles * own
+    tile_rows, _ = plan.tile
+    tiles = (keys + (tile_rows - 1)) // tile_rows
+    head, first = k.workgroup_id() // tiles, k.workgroup_id() % tiles * tile_rows
     sequence = Sequence(
         k, form, (queries, keys), lengths[0] if lengths else None, head // (heads // shared_by)
     )
@@ -154,37 +156,39 @@ def _attention_backward_keys(
         lines_ = shared_by * queries
         lines = [Copied(part_of(k, x, head, lines_, size), size, lines_) for x in (q, gradient)]
         of_lines = NumbersOfRows(k, numbers, head, (rows, lines_)).of
-        row, *found = of_keys(
+        row, *grads = of_keys(
             k, element, plan, rows_, lines, first, sequence.seen, of_lines, factor,
             (begin, queries),
         )  # fmt: skip
         if form.causal or form.lengths:
             operands = Operands([each.pointer for each in (*lines, *rows_)], of_lines, factor)
             plain = PlainSums(k, element, size, k.lane_id())
-            found = [
+            grads = [
                 in_blocks(each)
                 for each in corrected_keys(
-                    k, plain, (flat(found[0]), flat(found[1])), (row, keys), shared_by, sequence,
+                    k, plain, (flat(grads[0]), flat(grads[1])), (row, keys), shared_by, sequence,
                     operands,
                 )
             ]  # fmt: skip
-        for target, sums_, by in zip((dk, dv), found, (scale, k.constant(1.0, f32)), strict=True):
-            made = Copied(part_of(k, target, head, keys, size), size, keys)
-            store(k, element, plan, made, row, sums_, [by] * 2)
+        for target, sums_, multiplier in zip(
+            (dk, dv), grads, (scale, k.constant(1.0, f32)), strict=True
+        ):
+            out_rows = Copied(part_of(k, target, head, keys, size), size, keys)
+            store(k, element, plan, out_rows, row, sums_, [multiplier] * 2)
         return
     tile = Tile(k, element, plan, size)
     rooms, sums = (tile.turned_room(), tile.turned_room()), (tile.sums(), tile.sums())
     for each in sums:
         each.clear()
     turned_keys, turned_values = (
-        tile.turned(Lines(part_of(k, one, head, keys, size), there), first, room)
-        for one, room in zip((keys_, values), rooms, strict=True)
+        tile.turned(Lines(part_of(k, matrix, head, keys, size), there), first, room)
+        for matrix, room in zip((keys_, values), rooms, strict=True)
     )
     places = [first + tile.row(each) for each in range(plan.rows)]
     with k.range(k.constant(0, u32), shared_by, carry=sums) as group:
         of_head = head * shared_by + group.index
         of_q, of_gradient = (
-            Lines(part_of(k, one, of_head, queries, size), queries) for one in (q, gradient)
+            Lines(part_of(k, matrix, of_head, queries, size), queries) for matrix in (q, gradient)
         )
         of_rows = NumbersOfRows(k, numbers, of_head, (rows, queries))
         with k.range(begin, queries, tile.columns, carry=group.carried) as loop:
@@ -222,9 +226,9 @@ def _attention_backward_keys(
             loop.next((tile.add(key_sums, of_q, loop.index, mask=mask), value_sums))
         group.next(loop.results)
     one = k.constant(1.0, f32)
-    for target, found, by in zip((dk, dv), group.results, (scale, one), strict=True):
+    for target, grads, multiplier in zip((dk, dv), group.results, (scale, one), strict=True):
         goal = Lines(part_of(k, target, head, keys, size), keys)
-        tile.store(goal, first, found, [by] * plan.rows)
+        tile.store(goal, first, grads, [multiplier] * plan.rows)
 
 
 def _weights(k: Builder, logits: Grid, seen: Any, factor: Value, logs: Any) -> Grid:

@@ -24,14 +24,14 @@ class _Gradients:
     """Two operands of own rows, 16 to a subgroup, and two operands of streamed lines."""
 
     def __init__(
-        self, k: Builder, element: Type, plan: CoreTilePlan, own: Sequence[Copied],
+        self, k: Builder, element: Type, plan: CoreTilePlan, held: Sequence[Copied],
         passing: Sequence[Copied], first: Value, factor: Value,
     ) -> None:  # fmt: skip
         self._k, self._element, self._plan = k, element, plan
         self._first, self._factor = first, factor
         self._down = k.subgroup_id() * MATRIX
         rows, self._lines = plan.tile
-        self._own = [Tiles(k, each, plan, rows, 1) for each in own]
+        self._own = [Tiles(k, each, plan, rows, 1) for each in held]
         self._passing = [Tiles(k, each, plan, self._lines, plan.stages) for each in passing]
         self._of_rows = self._own[0].left(self._down)
         self._of_lines = self._passing[0].right()
@@ -71,18 +71,18 @@ class _Gradients:
 
     def products(self, which: int, stage: Value) -> Blocks:
         """Multiply the own rows of operand `which` with the streamed lines of operand `which`."""
-        found: Blocks = [(self._k.constant(0.0, f32),) * 4] * (self._lines // 8)
+        blocks: Blocks = [(self._k.constant(0.0, f32),) * 4] * (self._lines // 8)
         for at in range(self._depth):
             left = self._own[which].matrices(self._of_rows, 0, at, 0)
             for number in range(self._lines // MATRIX):
                 right = self._passing[which].matrices(self._of_lines, stage, at, number)
-                self._multiply(left, right, found, 2 * number)
-        return found
+                self._multiply(left, right, blocks, 2 * number)
+        return blocks
 
     def add(self, weights: Blocks, which: int, stage: Value, sums: Blocks) -> Blocks:
         """Return sums plus weights times the streamed lines of operand `which`."""
         pack = self._k.pack_f16 if self._element is f16 else self._k.pack_bf16
-        found = list(sums)
+        totals = list(sums)
         for number in range(self._lines // MATRIX):
             words: Values = tuple(
                 pack(*weights[2 * number + word // 2][word % 2 * 2 :][:2]) for word in range(4)
@@ -90,13 +90,13 @@ class _Gradients:
             for at in range(self._depth):
                 tiles = self._passing[which]
                 right = tiles.matrices(self._of_turned, stage, at, number, turned=True)
-                self._multiply(words, right, found, 2 * at)
-        return found
+                self._multiply(words, right, totals, 2 * at)
+        return totals
 
     def _multiply(self, left: Values, right: Values, sums: Blocks, place: int) -> None:
         for half in range(2):
-            own = right[2 * half :][:2]
-            sums[place + half] = self._k.mma(self._element, left, own, sums[place + half])
+            column_pair = right[2 * half :][:2]
+            sums[place + half] = self._k.mma(self._element, left, column_pair, sums[place + half])
 
     def line(self, block: int, number: int) -> Value:
         """Return the line, within the tile, of a number of a fragment."""
@@ -108,18 +108,18 @@ class _Gradients:
 
 
 def of_queries(
-    k: Builder, element: Type, plan: CoreTilePlan, own: Sequence[Copied],
+    k: Builder, element: Type, plan: CoreTilePlan, held: Sequence[Copied],
     passing: Sequence[Copied], first: Value, seen: Callable[[Value], Value], numbers: Numbers,
     factor: Value,
 ) -> tuple[Value, Blocks]:  # fmt: skip
     """Return the instance's first row, and sums of ds k.
 
-    own: q and dy.
+    held: q and dy.
     passing: Keys and values, as many as the last query sees.
     """
-    work = _Gradients(k, element, plan, own, passing, first, factor)
+    work = _Gradients(k, element, plan, held, passing, first, factor)
     zero, start = k.constant(0.0, f32), k.constant(0, u32)
-    last = own[0].count - 1
+    last = held[0].count - 1
     work.begin(lambda step: step * plan.keys)
     of_rows = [numbers(k.minimum(work.row + below, last)) for below in (0, 8)]
 
@@ -129,15 +129,15 @@ def of_queries(
         counts = [seen(work.row + below) for below in (0, 8)] if masked else []
         changes: Blocks = []
         for block, pair in enumerate(zip(logits, slopes, strict=True)):
-            made = []
+            block_changes = []
             for at, (logit, slope) in enumerate(zip(*pair, strict=True)):
                 log, product = of_rows[at // 2]
                 change = work.weight(logit, log) * (slope - product)
                 if masked:
                     inside = number * plan.keys + work.line(block, at) < counts[at // 2]
                     change = k.select(inside, change, zero)
-                made.append(change)
-            changes.append(tuple(made))
+                block_changes.append(change)
+            changes.append(tuple(block_changes))
         return work.add(changes, 0, stage, sums)
 
     def loop(begin: Value, end: Value, sums: Blocks, *, masked: bool) -> Blocks:
@@ -145,24 +145,24 @@ def of_queries(
             steps.next(step(steps.index, steps.carried, masked=masked))
         return list(steps.results)
 
-    whole = seen(first) // plan.keys
-    sums = loop(start, whole, work.zeros, masked=False)
+    unmasked_steps = seen(first) // plan.keys
+    sums = loop(start, unmasked_steps, work.zeros, masked=False)
     steps = (passing[0].count + (plan.keys - 1)) // plan.keys
-    return work.row, loop(whole, steps, sums, masked=True)
+    return work.row, loop(unmasked_steps, steps, sums, masked=True)
 
 
 def of_keys(
-    k: Builder, element: Type, plan: CoreTilePlan, own: Sequence[Copied],
+    k: Builder, element: Type, plan: CoreTilePlan, held: Sequence[Copied],
     passing: Sequence[Copied], first: Value, seen: Callable[[Value], Value], numbers: Numbers,
     factor: Value, span: tuple[Value, Value],
 ) -> tuple[Value, Blocks, Blocks]:  # fmt: skip
     """Return the instance's first row, and sums of ds^T q and p^T dy.
 
-    own: Keys and values.
+    held: Keys and values.
     passing: q and dy, with the heads that share the keys one after the other.
     span: The first query of a head that sees any of the keys, and the number of queries of a head.
     """
-    work = _Gradients(k, element, plan, own, passing, first, factor)
+    work = _Gradients(k, element, plan, held, passing, first, factor)
     begin, queries = span
     zero, count = k.constant(0.0, f32), passing[0].count
     tiles = (queries - begin + (plan.keys - 1)) // plan.keys
@@ -189,13 +189,13 @@ def of_keys(
             of_lines = [
                 numbers(k.minimum(line(steps.index) + place, count - 1)) for place in places
             ]
-            made, changed = [], []
+            block_weights, changed = [], []
             for at, (logit, slope) in enumerate(zip(*pair, strict=True)):
                 log, product = of_lines[at % 2]
                 inside = rows[at // 2] < sees[at % 2]
-                made.append(k.select(inside, work.weight(logit, log), zero))
-                changed.append(made[-1] * (slope - product))
-            weights.append(tuple(made))
+                block_weights.append(k.select(inside, work.weight(logit, log), zero))
+                changed.append(block_weights[-1] * (slope - product))
+            weights.append(tuple(block_weights))
             changes.append(tuple(changed))
         of_k, of_v = steps.carried
         steps.next((work.add(changes, 0, stage, of_k), work.add(weights, 1, stage, of_v)))

@@ -26,7 +26,7 @@ from quod.tensor.flash_attention.backward.recompute import (
     corrected_keys,
     corrected_queries,
 )
-from quod.tensor.flash_attention.backward.warpgroups import Pair, Span, of_keys, of_queries
+from quod.tensor.flash_attention.backward.warpgroups import Pair, QueryRange, of_keys, of_queries
 from quod.tensor.flash_attention.kernel import AttentionForm, Sequence, part_of
 from quod.tensor.flash_attention.plan import WarpgroupGradientPlan
 from quod.tensor.flash_attention.recompute import PlainSums
@@ -35,7 +35,7 @@ from quod.tensor.matmul.mma_fragments import lane_of
 
 
 def _heads(
-    k: Builder, maps: Value, size: Value, given: tuple[Value, Value, Value, Value],
+    k: Builder, maps: Value, size: Value, arrays: tuple[Value, Value, Value, Value],
     lines: tuple[Value, Value], counts: tuple[Value, Value], which: tuple[Value, Value],
 ) -> tuple[Pair, Pair]:  # fmt: skip
     """Return the heads of q and its gradient, and those of keys and values.
@@ -44,7 +44,7 @@ def _heads(
     counts: The number of heads, of queries and of keys.
     which: The index of the head, of queries and of keys.
     """
-    found = [
+    tiled_heads = [
         HeadOf(
             TiledArray(
                 memory, k.pointer_add(maps, MAP_BYTES // 8 * at), size, lines[at // 2],
@@ -52,9 +52,9 @@ def _heads(
             ),
             which[at // 2],
         )
-        for at, memory in enumerate(given)
+        for at, memory in enumerate(arrays)
     ]  # fmt: skip
-    return (found[0], found[1]), (found[2], found[3])
+    return (tiled_heads[0], tiled_heads[1]), (tiled_heads[2], tiled_heads[3])
 
 
 def _attention_backward_queries_tiles(
@@ -67,10 +67,10 @@ def _attention_backward_queries_tiles(
     maps: The tensor maps of q, the gradient, keys and values.
     heads: The heads of queries of all sequences.
     """
-    own, _ = plan.tile
-    tiles = (queries + (own - 1)) >> (own.bit_length() - 1)
+    tile_rows, _ = plan.tile
+    tiles = (queries + (tile_rows - 1)) >> (tile_rows.bit_length() - 1)
     # Tiles with the most keys run first.
-    head, first = k.workgroup_id() // tiles, (tiles - 1 - k.workgroup_id() % tiles) * own
+    head, first = k.workgroup_id() // tiles, (tiles - 1 - k.workgroup_id() % tiles) * tile_rows
     sequence = Sequence(k, form, (queries, keys), None, head)
     of_q, of_kv = _heads(
         k, maps, k.constant(plan.size, u32), (q, gradient, keys_, values), (queries, keys),
@@ -100,9 +100,9 @@ def _attention_backward_keys_tiles(
     form: AttentionForm,
 ) -> None:  # fmt: skip
     """dk = scale * ds^T q and dv = p^T dy, of all queries that share the keys."""
-    own, _ = plan.tile
-    tiles = (keys + (own - 1)) >> (own.bit_length() - 1)
-    head, first = k.workgroup_id() // tiles, k.workgroup_id() % tiles * own
+    tile_rows, _ = plan.tile
+    tiles = (keys + (tile_rows - 1)) >> (tile_rows.bit_length() - 1)
+    head, first = k.workgroup_id() // tiles, k.workgroup_id() % tiles * tile_rows
     sequence = Sequence(k, form, (queries, keys), None, head)
     size, shared = k.constant(plan.size, u32), head * shared_by
     of_q, of_kv = _heads(
@@ -113,8 +113,8 @@ def _attention_backward_keys_tiles(
     def of_row(of_head: Value, query: Value) -> tuple[Value, Value]:
         return NumbersOfRows(k, numbers, of_head, (heads * queries, queries)).of(query)
 
-    span = Span(shared, shared_by, sequence.first_that_sees(first), queries, keys)
-    row, *found = of_keys(
+    span = QueryRange(shared, shared_by, sequence.first_that_sees(first), queries, keys)
+    row, *gradient_sums = of_keys(
         k, element, plan, of_kv, of_q, first, span, sequence.seen if form.causal else None, of_row,
         factor,
     )  # fmt: skip
@@ -127,11 +127,13 @@ def _attention_backward_keys_tiles(
         NumbersOfRows(k, numbers, shared, (heads * queries, queries)).of, factor,
     )  # fmt: skip
     plain = PlainSums(k, element, size, lane_of(k))
-    pairs = found[0], found[1]
+    pairs = gradient_sums[0], gradient_sums[1]
     corrected = corrected_keys(k, plain, pairs, (row, keys), shared_by, sequence, operands)
-    for memory, sums, by in zip((dk, dv), corrected, (scale, k.constant(1.0, f32)), strict=True):
+    for memory, sums, multiplier in zip(
+        (dk, dv), corrected, (scale, k.constant(1.0, f32)), strict=True
+    ):
         target = part_of(k, memory, head, keys, size)
-        store_rows(k, element, target, (row, keys), sums, [by] * 2)
+        store_rows(k, element, target, (row, keys), sums, [multiplier] * 2)
 
 
 def _kernel(body: Any, element: Type, results: str) -> KernelDefinition:

@@ -30,15 +30,15 @@ class _Gradients:
     """Two operands of own rows, 64 to a warpgroup, and two operands of streamed lines."""
 
     def __init__(
-        self, k: Builder, element: Type, plan: WarpgroupGradientPlan, own: Pair, passing: Pair,
+        self, k: Builder, element: Type, plan: WarpgroupGradientPlan, held: Pair, passing: Pair,
         first: Value, factor: Value,
     ) -> None:  # fmt: skip
         self._k, self._element, self._plan = k, element, plan
         self._first, self._factor = first, factor
         rows, self._lines = plan.tile
-        for head in (*own, *passing):
+        for head in (*held, *passing):
             k.tensor_map_acquire(head.array.tensor_map)
-        self._own = [HeadTiles(k, plan.size, each, rows, 1) for each in own]
+        self._own = [HeadTiles(k, plan.size, each, rows, 1) for each in held]
         self._passing = [
             HeadTiles(k, plan.size, each, self._lines, plan.stages) for each in passing
         ]
@@ -85,26 +85,26 @@ class _Gradients:
         stage = step & (plan.stages - 1)
         tiles.wait(stage, step >> (plan.stages.bit_length() - 1))
         k.mma_begin()
-        found: Values = (k.constant(0.0, f32),) * (self._lines // 2)
+        products: Values = (k.constant(0.0, f32),) * (self._lines // 2)
         for at in range(plan.size // MATRIX_DEPTH):
-            left = self._own[which].rows(0, at, self._down)
-            found = k.mma_tiles(self._element, left, tiles.rows(stage, at), found)
+            matrix = self._own[which].rows(0, at, self._down)
+            products = k.mma_tiles(self._element, matrix, tiles.rows(stage, at), products)
         k.mma_commit()
-        return found
+        return products
 
     def add(
         self, weights: Sequence[Value], which: int, step: Value, sums: Sequence[Value]
     ) -> Values:
         """Start adding weights times the streamed lines of operand `which` to sums."""
         k, pack = self._k, packing(self._k, self._element)
-        stage, made = step & (self._plan.stages - 1), tuple(sums)
+        stage, totals = step & (self._plan.stages - 1), tuple(sums)
         words = [pack(*weights[at : at + 2]) for at in range(0, len(weights), 2)]
         k.mma_begin()
         for at in range(self._lines // MATRIX_DEPTH):
             right = self._passing[which].columns(stage, at)
-            made = k.mma_rows(self._element, words[4 * at : 4 * at + 4], right, made)
+            totals = k.mma_rows(self._element, words[4 * at : 4 * at + 4], right, totals)
         k.mma_commit()
-        return made
+        return totals
 
     def weights(self, logits: Sequence[Value], logs: Callable[[int], Value]) -> list[Value]:
         """Return the weights of logits, given the base-2 logarithm of each logit's sum."""
@@ -120,11 +120,11 @@ class _Gradients:
         """Return weights, with 0 where `inside` is false; `some` is true if any may be."""
         k, zero = self._k, self._k.constant(0.0, f32)
         with k.if_(some) as partly:
-            partly.give([k.select(inside(at), one, zero) for at, one in enumerate(weights)])
+            partly.give([k.select(inside(at), weight, zero) for at, weight in enumerate(weights)])
         with partly.otherwise():
             partly.give(list(weights))
-        found: Sequence[Value] = partly.results
-        return found
+        masked: Sequence[Value] = partly.results
+        return masked
 
 
 def _row(at: int) -> int:
@@ -138,17 +138,17 @@ def _line(at: int) -> int:
 
 
 def of_queries(
-    k: Builder, element: Type, plan: WarpgroupGradientPlan, own: Pair, passing: Pair, first: Value,
+    k: Builder, element: Type, plan: WarpgroupGradientPlan, held: Pair, passing: Pair, first: Value,
     count: Value, seen: Callable[[Value], Value], numbers: Callable[[Value], tuple[Value, Value]],
     factor: Value,
 ) -> tuple[Value, Values]:  # fmt: skip
     """Return the instance's first row, and sums of ds k.
 
-    own: q and dy, of `count` queries.
+    held: q and dy, of `count` queries.
     passing: Keys and values, as many as the last query sees.
     numbers: For a query, the base-2 logarithm of its sum, and sum(dy * y).
     """
-    work = _Gradients(k, element, plan, own, passing, first, factor)
+    work = _Gradients(k, element, plan, held, passing, first, factor)
     lines, last = plan.lines, count - 1
     stop = seen(k.minimum(first + (plan.tile[0] - 1), last))
     steps = (stop + (lines - 1)) // lines
@@ -159,7 +159,7 @@ def of_queries(
     work.begin(place, steps)
     of_rows = [numbers(k.minimum(work.row + below, last)) for below in (0, 8)]
     counts = [seen(work.row + below) for below in (0, 8)]
-    whole = seen(first)
+    seen_by_all = seen(first)
     with k.range(k.constant(0, u32), steps, carry=list(work.sums)) as loop:
         step, sums = loop.index, tuple(loop.carried)
         logits, slopes = work.products(0, step), work.products(1, step)
@@ -170,7 +170,9 @@ def of_queries(
         weights = work.weights(logits, lambda at: of_rows[_row(at)][0])
         at_line = step * lines + work.beside
         weights_ = work.where(
-            (step + 1) * lines > whole, lambda at: at_line + _line(at) < counts[_row(at)], weights
+            (step + 1) * lines > seen_by_all,
+            lambda at: at_line + _line(at) < counts[_row(at)],
+            weights,
         )
         slopes = k.mma_wait(0, slopes)
         changes = [
@@ -182,7 +184,7 @@ def of_queries(
 
 
 @frozen(eq=False)
-class Span:
+class QueryRange:
     """The queries that see some keys.
 
     head: The first head of queries.
@@ -200,18 +202,18 @@ class Span:
 
 
 def of_keys(
-    k: Builder, element: Type, plan: WarpgroupGradientPlan, own: Pair, passing: Pair, first: Value,
-    span: Span, seen: Callable[[Value], Value] | None,
+    k: Builder, element: Type, plan: WarpgroupGradientPlan, held: Pair, passing: Pair, first: Value,
+    span: QueryRange, seen: Callable[[Value], Value] | None,
     numbers: Callable[[Value, Value], tuple[Value, Value]], factor: Value,
 ) -> tuple[Value, Values, Values]:  # fmt: skip
     """Return the instance's first row, and sums of ds^T q and p^T dy.
 
-    own: Keys and values.
+    held: Keys and values.
     passing: q and dy, with the heads that share the keys one after the other.
     seen: The number of keys that a query sees; None if all queries see all keys.
     numbers: For a head and a query, the base-2 logarithm of its sum, and sum(dy * y).
     """
-    work = _Gradients(k, element, plan, own, passing, first, factor)
+    work = _Gradients(k, element, plan, held, passing, first, factor)
     rows, lines = plan.tile
     tiles = (span.queries - span.begin + (lines - 1)) // lines
     divisor = k.maximum(tiles, 1)
@@ -271,8 +273,8 @@ def of_keys(
         put(step + 1, following)
         loop.next((list(of_k), list(of_v)))
     of_k, of_v = loop.results
-    found = k.mma_wait(0, [*of_k, *of_v])
-    return work.row, found[: len(of_k)], found[len(of_k) :]
+    totals = k.mma_wait(0, [*of_k, *of_v])
+    return work.row, totals[: len(of_k)], totals[len(of_k) :]
 
 
 def _inside(

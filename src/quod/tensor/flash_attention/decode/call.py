@@ -26,12 +26,14 @@ def attention_decode(
 ) -> Any:  # fmt: skip
     """Return softmax(scale * q k^T) v for few queries and many keys, in `out` or in new memory."""
     device = resolve_device(device)
-    given = heads_of(device, q, k, v, scale=scale, causal=causal, lengths=lengths)
-    target, made, sums = results_of(device, q, given.q, given.given, log_sums, out)
-    queries, keys, _ = given.sizes
-    form = DecodeForm(given.causal, given.lengths is not None, sums is not None)
-    call = Decoding(given.q, queries, keys, given.k.shape[-3], form, given.scale, given.memory())
-    call.launch(device, made, sums, parts_of(parts))
+    inputs = heads_of(device, q, k, v, scale=scale, causal=causal, lengths=lengths)
+    target, out_tensor, sums = results_of(device, q, inputs.q, inputs.given, log_sums, out)
+    queries, keys, _ = inputs.sizes
+    form = DecodeForm(inputs.causal, inputs.lengths is not None, sums is not None)
+    call = Decoding(
+        inputs.q, queries, keys, inputs.k.shape[-3], form, inputs.scale, inputs.memory()
+    )
+    call.launch(device, out_tensor, sums, parts_of(parts))
     return target
 
 
@@ -64,7 +66,7 @@ class Decoding:
     pages: int = 0
 
     def launch(
-        self, device: AnyDevice, made: Tensor, sums: Tensor | None, parts: int | None
+        self, device: AnyDevice, out_tensor: Tensor, sums: Tensor | None, parts: int | None
     ) -> None:
         """Launch the kernels; the number of parts is chosen if it is None."""
         if not math.prod(self.q.shape):
@@ -82,13 +84,13 @@ class Decoding:
         compiled = device.compile(
             decode_kernel(element, form), lanes=plan.lanes, element=element, plan=plan, form=form
         )
-        results = [made.memory, *([] if sums is None else [sums.memory])]
-        found = results
+        results = [out_tensor.memory, *([] if sums is None else [sums.memory])]
+        stored = results
         if split:
-            found = [device.allocate(4 * parts * all_rows * (size + 2), zero=False)]
+            stored = [device.allocate(4 * parts * all_rows * (size + 2), zero=False)]
         device.launch(
             compiled, groups * parts, self.queries, self.keys, self.heads, size, rows, parts,
-            self.pages, all_rows, self.scale * LOG2_E, *self.memory, *found,
+            self.pages, all_rows, self.scale * LOG2_E, *self.memory, *stored,
         )  # fmt: skip
         if not split:
             return
@@ -97,4 +99,4 @@ class Decoding:
             ATTENTION_PARTS[element, sums is not None], lanes=of_rows.lanes, element=element,
             plan=of_rows,
         )  # fmt: skip
-        device.launch(combine, of_rows.groups(all_rows), all_rows, size, parts, *found, *results)
+        device.launch(combine, of_rows.groups(all_rows), all_rows, size, parts, *stored, *results)

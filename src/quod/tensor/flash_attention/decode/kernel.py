@@ -14,12 +14,12 @@ from quod.kernel.ir.value import ParameterType
 from quod.kernel.machine import Capability
 from quod.kernel.registry import register
 from quod.tensor.elementwise.kernel import TYPES
-from quod.tensor.flash_attention.decode.lines import DecodeForm, Share, Sizes
+from quod.tensor.flash_attention.decode.lines import DecodeForm, RowTile, Sizes
 from quod.tensor.flash_attention.decode.plan import DecodePlan
 from quod.tensor.flash_attention.decode.steps import (
-    Found,
-    Held,
-    Span,
+    InstanceLayout,
+    KeyRange,
+    SoftmaxState,
     Steps,
     StepsOfSubgroups,
     StepsOfVectors,
@@ -42,9 +42,9 @@ def _attention_decode(
 
     If keys are split, each part stores its sums of values, greatest products and totals of weights.
     """
-    rest = list(memory)
-    lengths = rest.pop(0) if form.lengths else None
-    table = rest.pop(0) if form.page_size else None
+    pointers = list(memory)
+    lengths = pointers.pop(0) if form.lengths else None
+    table = pointers.pop(0) if form.page_size else None
     tiles = (rows + (plan.rows - 1)) // plan.rows
     # Adjacent workgroups have the same keys.
     first, number = k.workgroup_id() % tiles * plan.rows, k.workgroup_id() // tiles
@@ -53,15 +53,15 @@ def _attention_decode(
         number, part = number // parts, number % parts
     sizes = Sizes(keys, heads, size, rows, parts, pages)
     seen = Seen(k, AttentionForm(form.causal), (queries, keys), lengths, number // heads)
-    share = Share(k, element, plan, form, sizes, number, first, table)
+    share = RowTile(k, element, plan, form, sizes, number, first, table)
     kind: type[Steps] = StepsOfSubgroups
     if plan.cores or k.machine.has(Capability.VECTOR_LANES):
         kind = StepsOfCores if plan.cores else StepsOfVectors
     steps = kind(k, plan, share, (q, keys_, values), factor)
-    found = steps.run(_span(k, steps, form, sizes, seen, share, part))
-    together = _Together(k, plan, share, found, steps.held)
+    state = steps.run(_span(k, steps, form, sizes, seen, share, part))
+    together = _SubgroupCombiner(k, plan, share, state, steps.held)
     if form.split:
-        of_parts = Parts(k, rest[0], all_rows, parts, size)
+        of_parts = Parts(k, pointers[0], all_rows, parts, size)
 
         def of_row(row: Value) -> Value:
             return of_parts.place(part, share.of_rows(row))
@@ -74,18 +74,18 @@ def _attention_decode(
 
     def put(row: Value, at: Value, total: Value, sums: Sequence[Value]) -> None:
         inverse = inverse_of(k, total)
-        line = share.line(rest[0], row)
+        line = share.line(pointers[0], row)
         share.accesses.store(line, at, [value * inverse for value in sums])
 
     def put_log(row: Value, top: Value, total: Value) -> None:
-        rest[1][share.of_rows(row)] = log_sum(k, top, total)
+        pointers[1][share.of_rows(row)] = log_sum(k, top, total)
 
     together.store(put, put_log if form.sums else None)
 
 
 def _span(
-    k: Builder, of: Steps, form: DecodeForm, sizes: Sizes, seen: Seen, share: Share, part: Value
-) -> Span:
+    k: Builder, of: Steps, form: DecodeForm, sizes: Sizes, seen: Seen, share: RowTile, part: Value
+) -> KeyRange:
     """Return the keys of a part: a whole number of steps, except in the last part."""
     begin, end, step = k.constant(0, u32), seen.keys, of.step
     if form.split:
@@ -95,51 +95,56 @@ def _span(
         begin = k.minimum(part * each, seen.keys)
         end = k.minimum(begin + each, seen.keys)
     if not form.causal:
-        return Span(begin, end, end, None)
+        return KeyRange(begin, end, end, None)
     of_rows = [seen.seen(share.row(row) % seen.queries) for row in of.held.rows]
-    return Span(begin, end, k.minimum(seen.seen(k.constant(0, u32)), end), of_rows)
+    return KeyRange(begin, end, k.minimum(seen.seen(k.constant(0, u32)), end), of_rows)
 
 
-class _Together:
+class _SubgroupCombiner:
     """The results of all instances of a workgroup, one for each subgroup in shared memory.
 
     The instances of a subgroup are combined first, by shuffles in a fixed order.
     """
 
     def __init__(
-        self, k: Builder, plan: DecodePlan, share: Share, found: Found, held: Held
+        self,
+        k: Builder,
+        plan: DecodePlan,
+        share: RowTile,
+        state: SoftmaxState,
+        held: InstanceLayout,
     ) -> None:
         self._k, self._plan, self._share = k, plan, share
         self._count = k.workgroup_size // min(k.subgroup_size, k.workgroup_size)
         self._sums = k.shared(f32, self._count * plan.rows * plan.padded)
         self._numbers = k.shared(f32, 2 * self._count * plan.rows)
         for distance in held.distances:
-            found = self._combined(found, distance)
+            state = self._combined(state, distance)
         first = k.subgroup_id() * plan.rows
-        for row, top, total, sums in zip(held.rows, *found, strict=True):
+        for row, top, total, sums in zip(held.rows, *state, strict=True):
             with k.if_(held.stores):
                 for number, place in enumerate(held.places):
-                    own = sums[number * plan.vector :][: plan.vector]
-                    k.store(self._sums, self._place(first + row, place), *own)
+                    partial_sums = sums[number * plan.vector :][: plan.vector]
+                    k.store(self._sums, self._place(first + row, place), *partial_sums)
             with k.if_(held.stores_numbers):
                 self._numbers[(first + row) * 2] = top
                 self._numbers[(first + row) * 2 + 1] = total
         k.barrier()
 
-    def _combined(self, found: Found, distance: int) -> Found:
+    def _combined(self, state: SoftmaxState, distance: int) -> SoftmaxState:
         k = self._k
 
         def other(value: Value) -> Value:
             return k.shuffle(value, k.lane_id() ^ distance)
 
         tops, totals, sums = [], [], []
-        for top, total, own in zip(*found, strict=True):
+        for top, total, row_sums in zip(*state, strict=True):
             tops.append(k.maximum(top, other(top)))
             scale = k.exp2(top - tops[-1], normal=True)
-            scaled = [value * scale for value in (total, *own)]
-            total, *own = [value + other(value) for value in scaled]
+            scaled = [value * scale for value in (total, *row_sums)]
+            total, *row_sums = [value + other(value) for value in scaled]
             totals.append(total)
-            sums.append(own)
+            sums.append(row_sums)
         return tops, totals, sums
 
     def _place(self, row: Value, place: Value) -> Value:
@@ -158,10 +163,10 @@ class _Together:
         """
         k, plan, share = self._k, self._plan, self._share
         for begin in range(0, plan.rows, share.groups):
-            own = k.minimum(share.group + begin, plan.rows - 1)
-            row = share.first + own
+            local_row = k.minimum(share.group + begin, plan.rows - 1)
+            row = share.first + local_row
             inside = (share.group + begin < plan.rows) & (row < share.rows)
-            rooms = [own + at * plan.rows for at in range(self._count)]
+            rooms = [local_row + at * plan.rows for at in range(self._count)]
             tops = [self._numbers[room * 2] for room in rooms]
             top = tops[0]
             for each in tops[1:]:
@@ -181,17 +186,17 @@ class _Together:
                     put_numbers(row, top, total)
 
     def _added(self, parts: Sequence[Sequence[Value]], scales: Sequence[Value]) -> list[Value]:
-        found = [value * scales[0] for value in parts[0]]
+        totals = [value * scales[0] for value in parts[0]]
         for part, scale in zip(parts[1:], scales[1:], strict=True):
-            found = [self._k.fma(a, scale, b) for a, b in zip(part, found, strict=True)]
-        return found
+            totals = [self._k.fma(a, scale, b) for a, b in zip(part, totals, strict=True)]
+        return totals
 
 
 def _kernel(
     element: Type, *, lengths: bool, paged: bool, split: bool, sums: bool
 ) -> KernelDefinition:
     counts = ("queries", "keys", "heads", "size", "rows", "parts", "pages", "all_rows")
-    words = [name for name, given in (("lengths", lengths), ("table", paged)) if given]
+    words = [name for name, is_present in (("lengths", lengths), ("table", paged)) if is_present]
     parameters: dict[str, ParameterType] = {
         **dict.fromkeys(counts, u32), "factor": f32,
         **dict.fromkeys(("q", "keys_", "values"), pointer(element)),

@@ -56,7 +56,7 @@ Grid = list[list[Value]]
 """Indexed by the instance's rows or keys, then by its elements."""
 
 
-class Share:
+class RowTile:
     """A tile of rows of one head of keys, and the instance's share of its lines.
 
     number: The index of the head among the heads of all sequences.
@@ -118,29 +118,30 @@ class Share:
 
     def load(self, line: Value) -> list[Value]:
         """Load the instance's elements of a line, padded with zeros."""
-        found: list[Value] = []
+        elements: list[Value] = []
         for number in range(self._plan.accesses):
             place, there = self.place(number)
             values = self.accesses.load(line, place)
             if there is not None:
                 values = tuple(self._k.select(there, value, 0.0) for value in values)
-            found.extend(values)
-        return found
+            elements.extend(values)
+        return elements
 
     def queries(self, q: Value) -> Grid:
         """Load the instance's elements of the rows."""
         return [self.load(self.line(q, self.row(each))) for each in range(self._plan.rows)]
 
-    def key(self, key: Value, *, own: bool = False) -> tuple[Value, Value | None]:
+    def key(self, key: Value, *, per_instance: bool = False) -> tuple[Value, Value | None]:
         """Return the offset of a key in a tensor, and whether its page exists (None: always).
 
-        All instances of a workgroup with one group ask for the same key, unless `own` is set.
+        All instances of a workgroup with one group ask for the same key, except with
+        `per_instance`.
         """
         k, word = self._k, self.word
         if self._table is None:
             return self._begin + key.cast(word) * self._unit, None
         page = self._table[key // self._form.page_size]
-        if self.groups == 1 and not own:
+        if self.groups == 1 and not per_instance:
             page = k.uniform(page)
         begin = k.minimum(page, self._sizes.pages - 1).cast(word) * self._of_page + self._begin
         within = (key % self._form.page_size).cast(word) * self._unit
@@ -148,12 +149,16 @@ class Share:
 
     def value(self, line: Value, there: Value | None) -> list[Value]:
         """Load the instance's elements of a line of values; zeros if the page does not exist."""
-        found = self.load(line)
-        return found if there is None else [self._k.select(there, one, 0.0) for one in found]
+        elements = self.load(line)
+        return (
+            elements
+            if there is None
+            else [self._k.select(there, element, 0.0) for element in elements]
+        )
 
 
-def both(one: Value | None, other: Value | None) -> Value | None:
+def both(first: Value | None, other: Value | None) -> Value | None:
     """Return the conjunction of two conditions, where None means true."""
-    if one is None or other is None:
-        return one if other is None else other
-    return one & other
+    if first is None or other is None:
+        return first if other is None else other
+    return first & other

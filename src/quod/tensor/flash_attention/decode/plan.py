@@ -106,11 +106,11 @@ def plan_decode(device: AnyDevice, element: Type, size: int, rows: int) -> Decod
             across *= 2
     accesses = -(-size // (across * vector))
     most_rows = min(rows, 2 if short else _ROWS, max(1, _MOST_SUMS // (accesses * vector)))
-    own = 1 << (most_rows.bit_length() - 1)
+    row_count = 1 << (most_rows.bit_length() - 1)
     if not machine.has(Capability.VECTOR_LANES):
-        batch = 1 if short else 4 if own * accesses * vector < _MOST_SUMS else 2
+        batch = 1 if short else 4 if row_count * accesses * vector < _MOST_SUMS else 2
     full = accesses * across * vector == size
-    plan = DecodePlan(lanes, across, vector, accesses, own, batch, full)
+    plan = DecodePlan(lanes, across, vector, accesses, row_count, batch, full)
     if machine.has(Capability.VECTOR_LANES):
         return plan
     room, subgroup = machine.shared_bytes_limit, machine.subgroup_size

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from quod.frozen import frozen
 from quod.kernel import Builder, Value
-from quod.tensor.flash_attention.decode.lines import Share, both
+from quod.tensor.flash_attention.decode.lines import RowTile, both
 from quod.tensor.flash_attention.decode.plan import STAGES, DecodePlan
 
 
@@ -23,7 +23,7 @@ class Wanted:
     places: list[Value]
 
 
-class Ahead:
+class Prefetcher:
     """The copies of an instance, one step ahead.
 
     `wanted(first)` returns the lines of the step that begins at key `first`, with `accesses`
@@ -31,7 +31,7 @@ class Ahead:
     """
 
     def __init__(
-        self, k: Builder, plan: DecodePlan, share: Share, accesses: int, step: int,
+        self, k: Builder, plan: DecodePlan, share: RowTile, accesses: int, step: int,
         wanted: Callable[[Value], list[Wanted]],
     ) -> None:  # fmt: skip
         self._k, self._plan, self._share, self._accesses = k, plan, share, accesses
@@ -72,7 +72,7 @@ class Ahead:
         self._k.copy_async_commit()
 
     def key(self, key: Value) -> tuple[Value, Value | None]:
-        """Return the offset of a key as `Share.key` does; paged keys are clamped to the last."""
+        """Return the offset of a key as `RowTile.key` does; paged keys are clamped to the last."""
         if self._share.paged:
             key = self._k.minimum(key, self._k.maximum(self._end, 1) - 1)
         return self._share.key(key)

@@ -14,17 +14,17 @@ from functools import reduce
 
 from quod.frozen import frozen
 from quod.kernel import Builder, Value, f32, u32
-from quod.tensor.flash_attention.decode.lines import Grid, Share, both
+from quod.tensor.flash_attention.decode.lines import Grid, RowTile, both
 from quod.tensor.flash_attention.decode.plan import DecodePlan
-from quod.tensor.flash_attention.decode.prefetch import Ahead, Wanted
+from quod.tensor.flash_attention.decode.prefetch import Prefetcher, Wanted
 from quod.tensor.rows.exponentials import LEAST
 
-Found = tuple[list[Value], list[Value], Grid]
+SoftmaxState = tuple[list[Value], list[Value], Grid]
 """For each of an instance's rows: the greatest logit, the total of weights, and sums of values."""
 
 
 @frozen(eq=False)
-class Span:
+class KeyRange:
     """The keys of a part.
 
     begin: The first key.
@@ -45,7 +45,7 @@ class Span:
 
 
 @frozen(eq=False)
-class Held:
+class InstanceLayout:
     """The layout of an instance's results.
 
     rows: The rows of the tile.
@@ -69,7 +69,7 @@ class Steps(ABC):
     """True if a step without masks is faster than one with them."""
 
     def __init__(
-        self, k: Builder, plan: DecodePlan, share: Share, tensors: tuple[Value, Value, Value],
+        self, k: Builder, plan: DecodePlan, share: RowTile, tensors: tuple[Value, Value, Value],
         factor: Value,
     ) -> None:  # fmt: skip
         _, self._keys, self._values = tensors
@@ -77,45 +77,47 @@ class Steps(ABC):
         self._least, self._zero = k.constant(LEAST, f32), k.constant(0.0, f32)
         self.step = plan.step(k.workgroup_size)
         """Keys that the workgroup processes at a time."""
-        self._ahead: Ahead | None = None
+        self._ahead: Prefetcher | None = None
 
     @property
     @abstractmethod
-    def held(self) -> Held:
+    def held(self) -> InstanceLayout:
         """The layout of the results."""
 
     @abstractmethod
-    def _taken(self, first: Value, found: Found, span: Span | None) -> Found:
+    def _taken(self, first: Value, state: SoftmaxState, span: KeyRange | None) -> SoftmaxState:
         """Return the results with a step's keys added, masked if there is a span."""
 
-    def run(self, span: Span) -> Found:
+    def run(self, span: KeyRange) -> SoftmaxState:
         """Return the results for the instance's share of the keys."""
         if self._ahead is not None:
             self._ahead.start(span.begin, span.end)
-        found = self._found(span)
+        state = self._found(span)
         if self._ahead is not None:
             self._k.copy_async_wait()
-        return found
+        return state
 
-    def _found(self, span: Span) -> Found:
+    def _found(self, span: KeyRange) -> SoftmaxState:
         held, size = self.held, self._plan.vector
         rows = len(held.rows)
-        found: Found = (
+        state: SoftmaxState = (
             [self._least] * rows, [self._zero] * rows,
             [[self._zero] * (len(held.places) * size) for _ in range(rows)],
         )  # fmt: skip
         middle = span.begin
         if self._unmasked:
             # Full steps of keys that all rows see need no masks.
-            whole = (self._k.maximum(span.by_all, middle) - middle) // self.step
-            middle = middle + whole * self.step
-            found = self._loop(span.begin, middle, found, None)
-        return self._loop(middle, span.end, found, span)
+            full_steps = (self._k.maximum(span.by_all, middle) - middle) // self.step
+            middle = middle + full_steps * self.step
+            state = self._loop(span.begin, middle, state, None)
+        return self._loop(middle, span.end, state, span)
 
-    def _loop(self, begin: Value, end: Value, found: Found, span: Span | None) -> Found:
-        with self._k.range(begin, end, self.step, carry=found) as loop:
+    def _loop(
+        self, begin: Value, end: Value, state: SoftmaxState, span: KeyRange | None
+    ) -> SoftmaxState:
+        with self._k.range(begin, end, self.step, carry=state) as loop:
             loop.next(self._taken(loop.index, loop.carried, span))
-        results: Found = loop.results
+        results: SoftmaxState = loop.results
         return results
 
     def _all(self, value: Value, combine: Callable[[Value, Value], Value], count: int) -> Value:
@@ -138,22 +140,22 @@ class _StepsOfLines(Steps):
     """Steps in which adjacent instances share a key, each with some elements of all rows."""
 
     def __init__(
-        self, k: Builder, plan: DecodePlan, share: Share, tensors: tuple[Value, Value, Value],
+        self, k: Builder, plan: DecodePlan, share: RowTile, tensors: tuple[Value, Value, Value],
         factor: Value,
     ) -> None:  # fmt: skip
         super().__init__(k, plan, share, tensors, factor)
         self._queries = share.queries(tensors[0])
 
     @property
-    def held(self) -> Held:
-        k, plan, own = self._k, self._plan, self._share.own
+    def held(self) -> InstanceLayout:
+        k, plan, lane_index = self._k, self._plan, self._share.own
         distances, distance = [], plan.across
         while distance < min(k.subgroup_size, k.workgroup_size):
             distances.append(distance)
             distance *= 2
-        return Held(
+        return InstanceLayout(
             [k.constant(row, u32) for row in range(plan.rows)],
-            [own + at * plan.across for at in range(plan.accesses)],
+            [lane_index + at * plan.across for at in range(plan.accesses)],
             k.lane_id() < plan.across, k.lane_id() == 0, distances,
         )  # fmt: skip
 
@@ -168,12 +170,12 @@ class StepsOfSubgroups(_StepsOfLines):
     """Steps on a GPU: a group of instances processes `batch` keys at a time."""
 
     def __init__(
-        self, k: Builder, plan: DecodePlan, share: Share, tensors: tuple[Value, Value, Value],
+        self, k: Builder, plan: DecodePlan, share: RowTile, tensors: tuple[Value, Value, Value],
         factor: Value,
     ) -> None:  # fmt: skip
         super().__init__(k, plan, share, tensors, factor)
         if plan.ahead:
-            self._ahead = Ahead(
+            self._ahead = Prefetcher(
                 k, plan, share, 2 * plan.batch * plan.accesses, self.step, self._wanted
             )
 
@@ -186,35 +188,39 @@ class StepsOfSubgroups(_StepsOfLines):
         keys, places = self._places(first), self.held.places
         return [Wanted(each, keys, places) for each in (self._keys, self._values)]
 
-    def _lines(self, first: Value, span: Span | None) -> tuple[list[Value | None], Grid, Grid]:
+    def _lines(self, first: Value, span: KeyRange | None) -> tuple[list[Value | None], Grid, Grid]:
         """Return whether each key's page exists (None: always), the keys and the values."""
         k, share, places = self._k, self._share, self._places(first)
         if self._ahead is not None:
             come = self._ahead.come(first)
             there = [self._ahead.key(place)[1] for place in places]
-            found = [share.accesses.load(self._ahead.room, at) for at in come]
+            accesses = [share.accesses.load(self._ahead.room, at) for at in come]
             count = self._plan.accesses
             lines = [
-                [value for access in found[at : at + count] for value in access]
-                for at in range(0, len(found), count)
+                [value for access in accesses[at : at + count] for value in access]
+                for at in range(0, len(accesses), count)
             ]
             return there, lines[: len(places)], lines[len(places) :]
         # Memory beyond the last key may be NaN.
-        known = places if span is None else [k.minimum(place, span.end - 1) for place in places]
-        at = [share.key(place) for place in known]
+        clamped_places = (
+            places if span is None else [k.minimum(place, span.end - 1) for place in places]
+        )
+        at = [share.key(place) for place in clamped_places]
         keys = [share.load(share.at(self._keys, line)) for line, _ in at]
         values = [share.value(share.at(self._values, line), there) for line, there in at]
         return [each for _, each in at], keys, values
 
-    def _taken(self, first: Value, found: Found, span: Span | None) -> Found:
+    def _taken(self, first: Value, state: SoftmaxState, span: KeyRange | None) -> SoftmaxState:
         k, places = self._k, self._places(first)
         there, keys, values = self._lines(first, span)
         tops, totals, sums = [], [], []
-        for row, (query, top, total, own) in enumerate(zip(self._queries, *found, strict=True)):
+        for row, (query, top, total, old_sums) in enumerate(
+            zip(self._queries, *state, strict=True)
+        ):
             logits, seen = [], []
-            for place, known, key in zip(places, there, keys, strict=True):
+            for place, page_exists, key in zip(places, there, keys, strict=True):
                 product = self._all(self._product(query, key), operator.add, self._plan.across)
-                inside = both(known, None if span is None else span.inside(k, place, row))
+                inside = both(page_exists, None if span is None else span.inside(k, place, row))
                 seen.append(inside)
                 logits.append(self._masked(product * self._factor, inside))
             tops.append(reduce(k.maximum, logits, top))
@@ -223,8 +229,8 @@ class StepsOfSubgroups(_StepsOfLines):
             totals.append(reduce(operator.add, weights, total * scale))
             # Beyond the last key, prefetched lines are zeros; other lines repeat the last key.
             differ = span is not None and (span.seen is not None or self._ahead is None)
-            made = []
-            for number, sum_ in enumerate(own):
+            row_sums = []
+            for number, sum_ in enumerate(old_sums):
                 sum_ = sum_ * scale
                 for weight, value, inside in zip(weights, values, seen, strict=True):
                     with_key = k.fma(weight, value[number], sum_)
@@ -232,8 +238,8 @@ class StepsOfSubgroups(_StepsOfLines):
                     if differ and inside is not None:
                         with_key = k.select(inside, with_key, sum_)
                     sum_ = with_key
-                made.append(sum_)
-            sums.append(made)
+                row_sums.append(sum_)
+            sums.append(row_sums)
         return tops, totals, sums
 
 
@@ -247,7 +253,7 @@ class StepsOfVectors(_StepsOfLines):
     _unmasked = False
 
     def __init__(
-        self, k: Builder, plan: DecodePlan, share: Share, tensors: tuple[Value, Value, Value],
+        self, k: Builder, plan: DecodePlan, share: RowTile, tensors: tuple[Value, Value, Value],
         factor: Value,
     ) -> None:  # fmt: skip
         super().__init__(k, plan, share, tensors, factor)
@@ -255,11 +261,11 @@ class StepsOfVectors(_StepsOfLines):
         self._products = k.shared(f32, plan.rows * self._lanes * self._lanes)
         self._weights = k.shared(f32, plan.rows * self._lanes)
 
-    def run(self, span: Span) -> Found:
+    def run(self, span: KeyRange) -> SoftmaxState:
         tops, totals, sums = super().run(span)
         return tops, [self._all(each, operator.add, self._lanes) for each in totals], sums
 
-    def _taken(self, first: Value, found: Found, span: Span | None) -> Found:
+    def _taken(self, first: Value, state: SoftmaxState, span: KeyRange | None) -> SoftmaxState:
         k, share, lanes, zero = self._k, self._share, self._lanes, self._k.constant(0, u32)
         assert span is not None
         count = k.minimum(span.end - first, lanes)
@@ -272,12 +278,12 @@ class StepsOfVectors(_StepsOfLines):
                 self._products[place] = self._product(query, key)
         k.barrier()
         # Clamped to the last key.
-        own = k.minimum(k.local_id(), count - 1)
-        _, there = share.key(first + own, own=True)
+        key_index = k.minimum(k.local_id(), count - 1)
+        _, there = share.key(first + key_index, per_instance=True)
         tops, totals, scales = [], [], []
-        for row, (top, total) in enumerate(zip(*found[:2], strict=True)):
+        for row, (top, total) in enumerate(zip(*state[:2], strict=True)):
             inside = both(there, span.inside(k, first + k.local_id(), row))
-            begin = (own + row * lanes) * lanes
+            begin = (key_index + row * lanes) * lanes
             product = reduce(operator.add, [self._products[begin + at] for at in range(lanes)])
             logit = self._masked(product * self._factor, inside)
             tops.append(k.maximum(top, self._all(logit, k.maximum, lanes)))
@@ -287,7 +293,7 @@ class StepsOfVectors(_StepsOfLines):
             self._weights[k.local_id() + row * lanes] = weight
         k.barrier()
         sums = [
-            [value * scale for value in row] for row, scale in zip(found[2], scales, strict=True)
+            [value * scale for value in row] for row, scale in zip(state[2], scales, strict=True)
         ]
         by_all = count
         if span.seen is not None:
@@ -298,7 +304,7 @@ class StepsOfVectors(_StepsOfLines):
         return tops, totals, sums
 
     def _added(
-        self, first: Value, keys: tuple[Value, Value], sums: Grid, span: Span | None
+        self, first: Value, keys: tuple[Value, Value], sums: Grid, span: KeyRange | None
     ) -> Grid:  # fmt: skip
         """Return sums with the weighted values of keys added.
 
@@ -308,7 +314,7 @@ class StepsOfVectors(_StepsOfLines):
         with k.range(*keys, carry=sums) as loop:
             line, there = share.key(first + loop.index)
             values = share.value(share.at(self._values, line), there)
-            made = []
+            new_sums = []
             for row, sums_ in enumerate(loop.carried):
                 weight = self._weights[loop.index + row * self._lanes]
                 added = [
@@ -319,7 +325,7 @@ class StepsOfVectors(_StepsOfLines):
                     added = [
                         k.select(inside, new, old) for new, old in zip(added, sums_, strict=True)
                     ]
-                made.append(added)
-            loop.next(made)
+                new_sums.append(added)
+            loop.next(new_sums)
         results: Grid = loop.results
         return results

@@ -12,10 +12,10 @@ import operator
 from functools import reduce
 
 from quod.kernel import Builder, Value, f16, f32, u32
-from quod.tensor.flash_attention.decode.lines import Share, both
+from quod.tensor.flash_attention.decode.lines import RowTile, both
 from quod.tensor.flash_attention.decode.plan import CORE_KEYS, CORE_LINE, DecodePlan
-from quod.tensor.flash_attention.decode.prefetch import Ahead, Wanted
-from quod.tensor.flash_attention.decode.steps import Found, Held, Span, Steps
+from quod.tensor.flash_attention.decode.prefetch import Prefetcher, Wanted
+from quod.tensor.flash_attention.decode.steps import InstanceLayout, KeyRange, SoftmaxState, Steps
 from quod.tensor.matmul.mma_fragments import QUAD, lane_of
 
 Values = tuple[Value, ...]
@@ -35,7 +35,7 @@ class StepsOfCores(Steps):
     """Steps on tensor cores: a subgroup multiplies 8 or 16 rows with 16 keys."""
 
     def __init__(
-        self, k: Builder, plan: DecodePlan, share: Share, tensors: tuple[Value, Value, Value],
+        self, k: Builder, plan: DecodePlan, share: RowTile, tensors: tuple[Value, Value, Value],
         factor: Value,
     ) -> None:  # fmt: skip
         super().__init__(k, plan, share, tensors, factor)
@@ -43,23 +43,23 @@ class StepsOfCores(Steps):
         self._halves = plan.rows // _ROWS
         self._lines = plan.accesses * CORE_LINE // (QUAD * plan.vector)
         accesses = 2 * (self._lines + 2 * plan.accesses)
-        self._ahead = self._ring = Ahead(k, plan, share, accesses, self.step, self._wanted)
+        self._ahead = self._ring = Prefetcher(k, plan, share, accesses, self.step, self._wanted)
         none = (k.constant(0, u32),) * _WORDS
         rows = [
             share.line(tensors[0], share.row(self._own + _ROWS * half))
             for half in range(self._halves)
         ]
-        found = [
+        query_words = [
             [self._words(row, self._beside + QUAD * at) for row in rows]
             for at in range(self._lines)
         ]
-        self._queries = [[*each, none][:2] for each in found]
+        self._queries = [[*each, none][:2] for each in query_words]
 
     @property
-    def held(self) -> Held:
+    def held(self) -> InstanceLayout:
         plan = self._plan
         columns = CORE_LINE // plan.vector
-        return Held(
+        return InstanceLayout(
             [self._own + _ROWS * half for half in range(self._halves)],
             [
                 self._beside * 2 + (at * columns + half)
@@ -68,7 +68,7 @@ class StepsOfCores(Steps):
             self._beside < QUAD, self._beside == 0, [],
         )  # fmt: skip
 
-    def run(self, span: Span) -> Found:
+    def run(self, span: KeyRange) -> SoftmaxState:
         """Return the results for the keys, with totals added over the instances of a row."""
         tops, totals, sums = super().run(span)
         return tops, [self._all(total, operator.add, QUAD) for total in totals], sums
@@ -78,8 +78,8 @@ class StepsOfCores(Steps):
         k, there = self._k, None
         if not self._plan.full:
             there, place = place < self._share.width, k.minimum(place, self._share.width - 1)
-        found = k.load(line, place * _WORDS, _WORDS)
-        return found if there is None else tuple(k.select(there, word, 0) for word in found)
+        words = k.load(line, place * _WORDS, _WORDS)
+        return words if there is None else tuple(k.select(there, word, 0) for word in words)
 
     def _wanted(self, step: Value) -> list[Wanted]:
         first = self._first(step)
@@ -102,27 +102,27 @@ class StepsOfCores(Steps):
         """Return the four keys whose products the instance has: two in each eight."""
         return [first + (self._beside * 2 + (_ROWS * (at // 2) + at % 2)) for at in range(4)]
 
-    def _taken(self, first: Value, found: Found, span: Span | None) -> Found:
+    def _taken(self, first: Value, state: SoftmaxState, span: KeyRange | None) -> SoftmaxState:
         k = self._k
         come = [k.load(self._ring.room, at * _WORDS, _WORDS) for at in self._ring.come(first)]
         keys = [come[at : at + self._lines] for at in (0, self._lines)]
-        rest = come[2 * self._lines :]
+        value_accesses = come[2 * self._lines :]
         # Indexed by accesses of a line, then by keys.
-        values = [rest[at :: self._plan.accesses] for at in range(self._plan.accesses)]
+        values = [value_accesses[at :: self._plan.accesses] for at in range(self._plan.accesses)]
         places = self._weighed_keys(self._first(first))
         there = [self._ring.key(place)[1] for place in places]
         products = [self._products(of_keys) for of_keys in keys]
         tops, totals, scales, weighed, counted = [], [], [], [], []
-        for half, (top, total) in enumerate(zip(*found[:2], strict=True)):
+        for half, (top, total) in enumerate(zip(*state[:2], strict=True)):
             # The products with four keys: two of each block of eight.
-            own = [block[2 * half + at] for block in products for at in range(2)]
+            row_products = [block[2 * half + at] for block in products for at in range(2)]
             inside = [
                 both(each, None if span is None else span.inside(k, place, half))
                 for place, each in zip(places, there, strict=True)
             ]
             logits = [
                 self._masked(value * self._factor, seen)
-                for value, seen in zip(own, inside, strict=True)
+                for value, seen in zip(row_products, inside, strict=True)
             ]
             tops.append(self._all(reduce(k.maximum, logits, top), k.maximum, QUAD))
             scales.append(k.exp2(top - tops[-1], normal=True))
@@ -131,8 +131,8 @@ class StepsOfCores(Steps):
             weighed.append(weights)
             counted.append(inside)
         if span is None or span.seen is None:
-            return tops, totals, self._added(found[2], scales, weighed, values)
-        return tops, totals, self._masked_sums(found[2], scales, weighed, values, counted)
+            return tops, totals, self._added(state[2], scales, weighed, values)
+        return tops, totals, self._masked_sums(state[2], scales, weighed, values, counted)
 
     def _masked_sums(
         self, sums: list[list[Value]], scales: list[Value], weighed: list[list[Value]],
@@ -191,8 +191,8 @@ class StepsOfCores(Steps):
         sums: Values = (self._zero,) * 4
         for (low, high), words in zip(self._queries, keys, strict=True):
             for at in (0, 2):
-                left = (low[at], high[at], low[at + 1], high[at + 1])
-                sums = self._multiply(left, words[at : at + 2], sums)
+                query_words = (low[at], high[at], low[at + 1], high[at + 1])
+                sums = self._multiply(query_words, words[at : at + 2], sums)
         return sums
 
     def _multiply(self, left: Values, right: Values, sums: Values) -> Values:
@@ -208,7 +208,7 @@ class StepsOfCores(Steps):
         of_rows = [[pack(*row[:2]), pack(*row[2:])] for row in weighed]
         low, high = [*of_rows, [k.constant(0, u32)] * 2][:2]
         left = (low[0], high[0], low[1], high[1])
-        made: list[list[Value]] = [list(row) for row in sums]
+        new_sums: list[list[Value]] = [list(row) for row in sums]
         for number, lines in enumerate(values):
             for element in range(self._plan.vector):
                 right = [
@@ -217,19 +217,19 @@ class StepsOfCores(Steps):
                 ]
                 # A column of a product is an access; the product's index is the element.
                 places = [2 * number * self._plan.vector + element + at for at in (0, 8)]
-                own = [
+                scaled_sums = [
                     row[place] * scale
                     for row, scale in zip(sums, scales, strict=True)
                     for place in places
                 ]
-                found = self._multiply(left, tuple(right), tuple([*own, zero, zero][:4]))
-                for half, row in enumerate(made):
+                products = self._multiply(left, tuple(right), tuple([*scaled_sums, zero, zero][:4]))
+                for half, row in enumerate(new_sums):
                     for at, place in enumerate(places):
-                        row[place] = found[2 * half + at]
-        return made
+                        row[place] = products[2 * half + at]
+        return new_sums
 
-    def _pair(self, one: Value, other: Value, half: int) -> Value:
+    def _pair(self, first: Value, other: Value, half: int) -> Value:
         """Pack the high halves of two words if `half` is 1, the low halves if it is 0."""
         if half:
-            return (one >> 16) | (other & 0xFFFF0000)
-        return (one & 0xFFFF) | (other << 16)
+            return (first >> 16) | (other & 0xFFFF0000)
+        return (first & 0xFFFF) | (other << 16)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from quod.errors import InputError
 from quod.kernel import Builder, Value, f32
-from quod.tensor.quantised.decoders import BlockDecoder, Packed, Place, Run
+from quod.tensor.quantised.decoders import BlockDecoder, DecodePosition, Packed, Run
 from quod.tensor.quantised.kinds import BlockKind
 from quod.tensor.quantised.types.block_type import UNMEASURED, BlockScales, BlockType
 from quod.tensor.quantised.types.numpy_blocks import Bytes, Floats
@@ -86,7 +86,7 @@ def _block(largest: Floats, numbers: Bytes) -> Bytes:
     return np.concatenate([stored, packed.astype(np.uint8)], axis=1)
 
 
-def _decode(k: Builder, data: Value, place: Place, levels: Value) -> list[Run]:
+def _decode(k: Builder, data: Value, place: DecodePosition, levels: Value) -> list[Run]:
     start, position = place.block * KIND.bytes, place.position
     largest = data.cast(f32)[start >> 2]
     packed = Packed(k, data, start + 4 + position, place.width, aligned=4)

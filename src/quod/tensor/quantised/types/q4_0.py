@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from quod.kernel import Builder, Value, f16
-from quod.tensor.quantised.decoders import BlockDecoder, Packed, Place, Run, each_byte
+from quod.tensor.quantised.decoders import BlockDecoder, DecodePosition, Packed, Run, each_byte
 from quod.tensor.quantised.kinds import gguf_kind
 from quod.tensor.quantised.packed import PackedDecoder, PackedRun, centred, f16_at
 from quod.tensor.quantised.types.block_type import BlockScales, BlockType
@@ -40,7 +40,7 @@ def _quantised(values: Floats) -> tuple[Floats, Bytes]:
     return scale, (quants[:, :16] | quants[:, 16:] << 4).astype(np.uint8)
 
 
-def _decode(k: Builder, data: Value, place: Place) -> list[Run]:
+def _decode(k: Builder, data: Value, place: DecodePosition) -> list[Run]:
     start, position = place.block * KIND.bytes, place.position
     scale = data.cast(f16)[start >> 1]
     packed = Packed(k, data, start + 2 + position, place.width, aligned=2)

@@ -7,7 +7,7 @@ the first of its two runs, its high halves the second.
 from __future__ import annotations
 
 from quod.kernel import Builder, Value
-from quod.tensor.quantised.decoders import BlockDecoder, Packed, Place, Run, each_byte
+from quod.tensor.quantised.decoders import BlockDecoder, DecodePosition, Packed, Run, each_byte
 from quod.tensor.quantised.kinds import gguf_kind
 from quod.tensor.quantised.packed import PackedDecoder, PackedRun, words_of
 from quod.tensor.quantised.types.block_type import BlockScales, BlockType, VectorTimes
@@ -21,7 +21,7 @@ def _values(blocks: Bytes) -> Floats:
     return scaled(blocks, nibbles(blocks[:, 16:], 32))
 
 
-def _decode(k: Builder, data: Value, place: Place) -> list[Run]:
+def _decode(k: Builder, data: Value, place: DecodePosition) -> list[Run]:
     start, group, position = place.block * KIND.bytes, place.group, place.position
     packed = Packed(k, data, start + 16 + 32 * group + position, place.width, aligned=16)
     runs = []

@@ -11,8 +11,8 @@ import numpy as np
 from quod.kernel import Builder, Value
 from quod.tensor.quantised.decoders import (
     BlockDecoder,
+    DecodePosition,
     Packed,
-    Place,
     Run,
     as_floats,
     joined_bits,
@@ -31,7 +31,7 @@ def _values(blocks: Bytes) -> Floats:
     return scaled(blocks, nibbles(blocks[:, 48:], 32) | high.reshape(-1, 256) << 4)
 
 
-def _decode(k: Builder, data: Value, place: Place) -> list[Run]:
+def _decode(k: Builder, data: Value, place: DecodePosition) -> list[Run]:
     start, group, position = place.block * KIND.bytes, place.group, place.position
     tops = Packed(k, data, start + 16 + position, place.width, aligned=16)
     packed = Packed(k, data, start + 48 + 32 * group + position, place.width, aligned=16)

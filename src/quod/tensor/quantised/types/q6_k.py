@@ -10,8 +10,8 @@ import numpy as np
 from quod.kernel import Builder, Value, f16, i32
 from quod.tensor.quantised.decoders import (
     BlockDecoder,
+    DecodePosition,
     Packed,
-    Place,
     Run,
     as_floats,
     joined_bits,
@@ -36,7 +36,7 @@ def _values(blocks: Bytes) -> Floats:
     return (scales[..., None] * integers).reshape(len(blocks), 256)
 
 
-def _decode(k: Builder, data: Value, place: Place) -> list[Run]:
+def _decode(k: Builder, data: Value, place: DecodePosition) -> list[Run]:
     start, group, position = place.block * KIND.bytes, place.group, place.position
     d = data.cast(f16)[(start + _SCALE) >> 1]
     low = [

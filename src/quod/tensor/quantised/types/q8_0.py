@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from quod.kernel import Builder, Value, f16
-from quod.tensor.quantised.decoders import BlockDecoder, Packed, Place, Run
+from quod.tensor.quantised.decoders import BlockDecoder, DecodePosition, Packed, Run
 from quod.tensor.quantised.kinds import gguf_kind
 from quod.tensor.quantised.packed import PackedDecoder, PackedRun, f16_at, words_of
 from quod.tensor.quantised.types.block_type import BlockScales, BlockType
@@ -33,7 +33,7 @@ def _quantised(values: Floats) -> tuple[Floats, Bytes]:
     return scale, (np.sign(scaled) * rounded).astype(np.int8).view(np.uint8)
 
 
-def _decode(k: Builder, data: Value, place: Place) -> list[Run]:
+def _decode(k: Builder, data: Value, place: DecodePosition) -> list[Run]:
     start, position = place.block * KIND.bytes, place.position
     scale = data.cast(f16)[start >> 1]
     packed = Packed(k, data, start + 2 + position, place.width, aligned=2)
