@@ -136,12 +136,12 @@ class ChainCircuit:
     def _matrix(self, columns: Words) -> SparseMatrix:
         rows, width = columns.shape
         words = CURVES[self.curve].fr.words
-        one = np.zeros(words, np.uint32)
-        one[0] = 1
+        unit = np.zeros(words, np.uint32)
+        unit[0] = 1
         return SparseMatrix(
             np.arange(0, rows * width + 1, width, dtype=np.int64),
             np.ascontiguousarray(columns).reshape(-1),
-            np.broadcast_to(one, (rows * width, words)),
+            np.broadcast_to(unit, (rows * width, words)),
         )
 
 

@@ -112,11 +112,11 @@ def sumcheck(
     """Sumchecks of a product of tables in memory, the hashes of their transcripts included."""
     from quod.bench.arithmetic.sumcheck import cases, field_of
 
-    found = cases(
+    bench_cases = cases(
         settings.device, field_of(field), sizes or [14, 18], factors=factors, batch=batch,
         in_base=in_base, weighted=weighted,
     )  # fmt: skip
-    settings.measure("sumcheck", found)
+    settings.measure("sumcheck", bench_cases)
 
 
 def commitment(
@@ -151,11 +151,11 @@ def lookup(
     from quod.bench.arithmetic.sumcheck import field_of
     from quod.bench.proofs.lookup import cases
 
-    found = cases(
+    bench_cases = cases(
         settings.device, field_of(field), sizes or [10, 14, 18], columns=columns, bits=bits,
         width=width,
     )  # fmt: skip
-    settings.measure("lookup", found)
+    settings.measure("lookup", bench_cases)
 
 
 def gkr(
@@ -200,12 +200,12 @@ def gkr(
         return
     if circuit not in CIRCUITS:
         raise WrongUsage(f"there is no circuit {circuit!r}; take {', '.join(CIRCUITS)}")
-    found = cases(
+    bench_cases = cases(
         settings.device, field_of(field), circuit, instances or [1, 16], batch=batch,
         commitment=commitment, reduction=Reduction.COLUMNS if columns else Reduction.PLACES,
         proofs=proofs, threads=threads,
     )  # fmt: skip
-    settings.measure("gkr", found)
+    settings.measure("gkr", bench_cases)
 
 
 def groth16(
@@ -325,18 +325,20 @@ def porep_like(
         if cupti:
             raise WrongUsage("--cupti is of a key that stays whole; leave out --streamed")
         check_outputs([timeline] if timeline else [], [])
-        found = cases(settings.device, domain, bits, streamed / 100, timeline, quiet=settings.quiet)
-        settings.measure("porep-like", found, warm_up=0.0)
+        bench_cases = cases(
+            settings.device, domain, bits, streamed / 100, timeline, quiet=settings.quiet
+        )
+        settings.measure("porep-like", bench_cases, warm_up=0.0)
         return
     if timeline is not None:
         raise WrongUsage("--timeline draws what --streamed measures")
     from quod.bench.measure.cupti import recorder_of
 
-    found = porep.cases(
+    bench_cases = porep.cases(
         settings.device, domain, bits, proofs, pageable=pageable, quiet=settings.quiet,
         recorder=recorder_of(settings.device) if cupti else None,
     )  # fmt: skip
-    settings.measure("porep-like", found, warm_up=0.0)
+    settings.measure("porep-like", bench_cases, warm_up=0.0)
 
 
 def witness(
@@ -433,8 +435,8 @@ def quant(
     ] = None,
 ) -> None:
     """Quantised weights times a vector: a chain of matrices, against a copy of as many bytes."""
-    given = {"lanes": lanes, "width": width, "at_once": rows, "together": together}
-    layout = {name: value for name, value in given.items() if value is not None}
+    options = {"lanes": lanes, "width": width, "at_once": rows, "together": together}
+    layout = {name: value for name, value in options.items() if value is not None}
     if batch is not None:
         from quod.bench.tensors import quantised_rows
 
@@ -453,8 +455,8 @@ def quant(
         raise WrongUsage("--plan and --workspaces are of rows: leave them out, or give --batch")
     from quod.bench.tensors.quantised_vectors import cases
 
-    found = cases(settings.device, type_name, size, matrices, layout, activations)
-    settings.measure("quant", found)
+    bench_cases = cases(settings.device, type_name, size, matrices, layout, activations)
+    settings.measure("quant", bench_cases)
 
 
 def _key_or_chain(

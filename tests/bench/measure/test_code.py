@@ -38,7 +38,7 @@ def measure(
 ) -> list[harness.Measurement]:
     plan = harness.Plan(repeats=2, seconds=0)
     return harness.measure(
-        "raise", cases, device="cpu", against=None, plan=plan, command="quod", known=known
+        "raise", cases, device="cpu", against=None, plan=plan, command="quod", earlier_rows=known
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from quod.bench.measure.cupti import KernelRecorder, Ran, load_cupti
+from quod.bench.measure.cupti import KernelRecorder, RecordedIntervals, load_cupti
 from quod.cli import entry
 from quod.errors import DeviceError, InputError
 
@@ -85,9 +85,9 @@ def test_kernels_and_copies_are_told_by_the_wall_clock() -> None:
 
 def test_what_is_not_hidden() -> None:
     kernels, copies = [(2.0, 4.0), (3.0, 5.0), (8.0, 9.0)], [(1.0, 3.0), (4.5, 6.0), (5.5, 7.0)]
-    assert Ran(kernels, copies).not_hidden == pytest.approx(3.0)
-    assert Ran([], copies).not_hidden == pytest.approx(4.5)
-    assert Ran(kernels, []).not_hidden == 0
+    assert RecordedIntervals(kernels, copies).not_hidden == pytest.approx(3.0)
+    assert RecordedIntervals([], copies).not_hidden == pytest.approx(4.5)
+    assert RecordedIntervals(kernels, []).not_hidden == 0
 
 
 def test_what_cupti_refuses_is_told() -> None:

@@ -87,7 +87,7 @@ def cases(device: str, names: Sequence[str], limbs: Sequence[str] = ()) -> Itera
             yield _case(modulus, open_processor(strategy=opened.strategy, threads=threads))
 
 
-def _limbs_of(device: AnyDevice, given: Sequence[str]) -> Sequence[str]:
+def _limbs_of(device: AnyDevice, limb_names: Sequence[str]) -> Sequence[str]:
     """Return the limb choices for a GPU; one empty name if the device has no choice.
 
     Raises InputError for an invalid choice, or one that the device lacks.
@@ -95,19 +95,19 @@ def _limbs_of(device: AnyDevice, given: Sequence[str]) -> Sequence[str]:
     from quod.device.webgpu.device import WebGpuDevice
 
     if not isinstance(device, WebGpuDevice):
-        if given:
+        if limb_names:
             raise InputError(f"{device.name} leaves no choice of limbs; devices of WebGPU do")
         return [""]
-    for name in given:
+    for name in limb_names:
         try:
             needs_u64 = LimbChoice.parse(name).wide
         except ValueError as error:
             raise InputError(f"--limbs: {error}") from error
         if needs_u64 and not device.target.u64:
             raise InputError(f"limbs {name} take 64-bit integers, which {device.name} has not")
-    if not given:
+    if not limb_names:
         calibrate(device)
-    return given or [device.limbs]
+    return limb_names or [device.limbs]
 
 
 def _gpu_cases(modulus: Modulus, device: AnyDevice, choice: str) -> Iterator[Case]:
@@ -182,15 +182,15 @@ def _check(
     stored = random_elements(modulus, instances * (chains + 1), seed=2)
     before = words_to_integers(modulus, stored)
     launch(stored, 3)
-    found = words_to_integers(modulus, stored)
+    products = words_to_integers(modulus, stored)
     back = pow(modulus.montgomery_radix, -1, modulus.value)
-    for at in range(0, len(found), chains + 1):
+    for at in range(0, len(products), chains + 1):
         for chain in range(1, chains + 1):
             expected = before[at + chain]
             for _ in range(3):
                 factor = expected if square else before[at]
                 expected = expected * factor * back % modulus.value
-            if found[at + chain] != expected:
+            if products[at + chain] != expected:
                 raise QuodError(f"the product in {modulus.name} is wrong; please report it")
 
 

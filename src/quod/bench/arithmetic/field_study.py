@@ -84,15 +84,15 @@ def study_chain(k: Builder, x: Pointer[U64], steps: U32, *, modulus: Modulus, wh
 
 def choices(*, u64: bool, software: bool) -> list[str]:
     """Return the limb choices to study; for software drivers only those with loops."""
-    found = []
+    names = []
     for name in [*map(str, range(12, 17)), *([f"{n}/64" for n in (28, 29, 30)] if u64 else [])]:
         for form in ("rolled",) if software else _FORMS:
             try:
                 LimbChoice.parse(f"{name}:{form}")
             except ValueError:
                 continue
-            found.append(f"{name}:{form}")
-    return found
+            names.append(f"{name}:{form}")
+    return names
 
 
 def study(device: str, names: Sequence[str], follow: Callable[[str], None]) -> Iterator[StudyRow]:

@@ -134,11 +134,18 @@ def draw(rows: Sequence[StudyRow], path: Path, title: str) -> None:
     figure.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold", color=_INK)
     grid = figure.subplots(len(fields), 3, squeeze=False, width_ratios=(2, 1, 1))
     for field, (rate, seconds, size) in zip(fields, grid, strict=True):
-        own = [row for row in shown if row.field == field][::-1]
-        _bars(rate, own, [factor * row.rate for row in own], f"{field}, by bits of limbs: {unit}")
-        _bars(seconds, own, [row.compile_seconds for row in own], "seconds to compile")
-        _bars(size, own, [row.text_bytes / 1000 for row in own], "kilobytes of WGSL")
-        rate.set_yticks(range(len(own)), [_name(row) for row in own])
+        field_rows = [row for row in shown if row.field == field][::-1]
+        _bars(
+            rate,
+            field_rows,
+            [factor * row.rate for row in field_rows],
+            f"{field}, by bits of limbs: {unit}",
+        )
+        _bars(
+            seconds, field_rows, [row.compile_seconds for row in field_rows], "seconds to compile"
+        )
+        _bars(size, field_rows, [row.text_bytes / 1000 for row in field_rows], "kilobytes of WGSL")
+        rate.set_yticks(range(len(field_rows)), [_name(row) for row in field_rows])
     forms = dict.fromkeys(row.form for row in shown)
     figure.legend(
         handles=[Patch(color=_COLOURS[form], label=form) for form in forms],

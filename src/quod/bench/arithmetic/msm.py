@@ -50,9 +50,9 @@ def cases(
         for log2_size in sizes:
             yield _resident_case(points, log2_size, scalars, every)
         return
-    one = open_processor(strategy=every.strategy, threads=1)
+    single_threaded = open_processor(strategy=every.strategy, threads=1)
     for log2_size in sizes:
-        yield from _cases(points, log2_size, scalars, one, every)
+        yield from _cases(points, log2_size, scalars, single_threaded, every)
 
 
 def _group(curve: str, name: str) -> Group:
@@ -70,13 +70,13 @@ def _group(curve: str, name: str) -> Group:
 
 
 def _cases(
-    group: Group, log2_size: int, kind: str, one: HostDevice, every: HostDevice
+    group: Group, log2_size: int, kind: str, single_threaded: HostDevice, every: HostDevice
 ) -> Iterator[Case]:
     logarithms = random_elements(group.scalars, 1 << log2_size, seed=log2_size)
     points = multiply_generator(every, group, logarithms)
     scalars = _scalars(group, kind, len(points))
     expected = _expected(every, group, scalars, logarithms)
-    for device in (one, every) if every.threads > 1 else (one,):
+    for device in (single_threaded, every) if every.threads > 1 else (single_threaded,):
         bases = MsmBases(device, group, points)
         if msm(device, group, bases, scalars) != expected:
             raise QuodError(f"an MSM over {group.name} is wrong; please report it")
@@ -86,7 +86,7 @@ def _cases(
             "scalars": kind,
             "threads": device.threads,
         }
-        peers = _peers(group, points, scalars, expected) if device is one else {}
+        peers = _peers(group, points, scalars, expected) if device is single_threaded else {}
         run = _run(device, bases, scalars)
         yield Case(parameters, run, unit="ms", peers=peers, absent=_absent(group), traced=run)
 
@@ -99,16 +99,16 @@ def _resident_case(group: Group, log2_size: int, kind: str, device: AnyDevice) -
     expected = _expected(device, group, scalars, logarithms)
     bases = MsmBases(device, group, points)
     # Scalars in this memory are not copied on the host.
-    own = bases.scalar_memory(len(points))
-    own[:] = scalars
-    if affine_ints(group, msm_words(bases, own)) != expected:
+    scalar_memory = bases.scalar_memory(len(points))
+    scalar_memory[:] = scalars
+    if affine_ints(group, msm_words(bases, scalar_memory)) != expected:
         raise QuodError(f"an MSM over {group.name} is wrong; please report it")
     parameters: dict[str, Parameter] = {
         "group": group.name, "log2": log2_size, "scalars": kind,
     }  # fmt: skip
 
     def run(timeline: Timeline | None = None) -> object:
-        return msm_words(bases, own, timeline=timeline)
+        return msm_words(bases, scalar_memory, timeline=timeline)
 
     return Case(parameters, run, unit="ms", traced=run)
 
@@ -156,33 +156,33 @@ def _peers(
     import py_arkworks_bls12381 as arkworks
 
     kind = arkworks.G1Point if group.degree == 1 else arkworks.G2Point
-    given: list[Any] = []
+    operands: list[Any] = []
 
     def run() -> None:
-        if not given:  # the harness's first call is not measured
-            given.append(
+        if not operands:  # the harness's first call is not measured
+            operands.append(
                 [
                     kind.from_xy_bytes_unchecked_be(_big_endian(point))
                     for point in to_points(group, points)
                 ]
             )
-            given.append(
+            operands.append(
                 [
                     arkworks.Scalar.from_le_bytes(scalar.to_bytes(32, "little"))
                     for scalar in words_to_integers(group.scalars, scalars)
                 ]
             )
-            if bytes(kind.multiexp_unchecked(*given).to_xy_bytes_be()) != _big_endian(expected):
+            if bytes(kind.multiexp_unchecked(*operands).to_xy_bytes_be()) != _big_endian(expected):
                 raise QuodError("arkworks and Quod disagree about an MSM; please report it")
-        kind.multiexp_unchecked(*given)
+        kind.multiexp_unchecked(*operands)
 
     return {"arkworks": run}
 
 
 def _absent(group: Group) -> dict[str, str]:
     """Return the reasons for missing peers of this group."""
-    known = importlib.util.find_spec("py_arkworks_bls12381") is not None
-    if group.coordinates is not BLS12_381_FQ or known:
+    is_installed = importlib.util.find_spec("py_arkworks_bls12381") is not None
+    if group.coordinates is not BLS12_381_FQ or is_installed:
         return {}
     return {"arkworks": "py-arkworks-bls12381 is not installed (pip install py-arkworks-bls12381)"}
 

@@ -69,10 +69,12 @@ def cases(device: str, subject: Subject, sizes: Sequence[int]) -> Iterator[Case]
         for log2_size in sizes:
             yield from resident_cases(every, subject, log2_size)
         return
-    one = open_processor(strategy=every.strategy, threads=1)
+    single_threaded = open_processor(strategy=every.strategy, threads=1)
     for log2_size in sizes:
         modulus = subject.modulus
-        plans = [NttPlan(found, modulus, log2_size) for found in (every, one)]
+        plans = [
+            NttPlan(plan_device, modulus, log2_size) for plan_device in (every, single_threaded)
+        ]
         values = random_elements(modulus, plans[0].size, seed=log2_size)
         parameters = {**subject.parameters, "log2": log2_size}
         for plan in plans if every.threads > 1 else plans[:1]:
@@ -110,10 +112,10 @@ def resident_cases(
     filling.finish().run()
     plan.forward(data)
     plan.inverse(data)
-    found = np.empty_like(values)
+    downloaded = np.empty_like(values)
     for part in (parts[0], parts[-1]):
-        device.download(part, found)
-        if not np.array_equal(found, values):
+        device.download(part, downloaded)
+        if not np.array_equal(downloaded, values):
             raise QuodError("a transform and its inverse do not agree; please report it")
     parameters = {**subject.parameters, "log2": log2_size}
     orderings: tuple[Ordering, ...] = ("NN", "NR", "RN")

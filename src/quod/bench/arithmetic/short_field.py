@@ -199,23 +199,23 @@ def _from_arrays(
     groups = count // (each * lanes * turns)
     block = random_elements(modulus, 2 * each * lanes, seed=3)
     a, b = (np.resize(part, (count, modulus.words)) for part in (block, block[1:]))
-    given = [device.upload(array) for array in (a, b)]
+    factors = [device.upload(array) for array in (a, b)]
     out = device.allocate(nbytes, zero=False)
 
     def launch() -> None:
-        device.launch(compiled, groups, turns, *given, out)
+        device.launch(compiled, groups, turns, *factors, out)
 
     launch()
-    found = np.empty_like(block)
-    device.download(out.slice(out.nbytes - found.nbytes, out.nbytes), found)
+    downloaded = np.empty_like(block)
+    device.download(out.slice(out.nbytes - downloaded.nbytes, out.nbytes), downloaded)
     back = pow(modulus.montgomery_radix, -1, modulus.value)
-    sides = (words_to_integers(modulus, array[-len(found) :]) for array in (a, b))
+    sides = (words_to_integers(modulus, array[-len(downloaded) :]) for array in (a, b))
     expected = [x * y * back % modulus.value for x, y in zip(*sides, strict=True)]
-    if words_to_integers(modulus, found) != expected:
+    if words_to_integers(modulus, downloaded) != expected:
         raise QuodError(f"products of arrays in {modulus.name} are wrong; please report it")
     recording = device.stream("field").record()
     recording.launch(
-        compiled, groups, turns, *given, out, label=f"{modulus.name} arrays",
+        compiled, groups, turns, *factors, out, label=f"{modulus.name} arrays",
         bytes=3 * nbytes, modmuls=count,
     )  # fmt: skip
     finished = recording.finish().recording
@@ -243,10 +243,10 @@ def _check(
     stored = random_elements(modulus, instances * (chains + 1), seed=2)
     before = words_to_integers(modulus, stored)
     launch(stored, 1)
-    found = words_to_integers(modulus, stored)
+    products = words_to_integers(modulus, stored)
     back = pow(modulus.montgomery_radix, -1, modulus.value)
-    for at in range(0, len(found), chains + 1):
+    for at in range(0, len(products), chains + 1):
         factor = pow(before[at] * back, _UNROLLED, modulus.value)
         wanted = [x * factor % modulus.value for x in before[at + 1 : at + 1 + chains]]
-        if found[at + 1 : at + 1 + chains] != wanted:
+        if products[at + 1 : at + 1 + chains] != wanted:
             raise QuodError(f"the product in {modulus.name} is wrong; please report it")

@@ -37,10 +37,10 @@ _BLOCK = 1 << 18
 
 def field_of(name: str) -> FieldSpec:
     """Return a field by name; raises InputError for an unknown one."""
-    found = NAMED.get(name) or EXTENSIONS.get(name)
-    if found is None:
+    field = NAMED.get(name) or EXTENSIONS.get(name)
+    if field is None:
         raise InputError(f"{name!r} is not a field; there are {', '.join((*NAMED, *EXTENSIONS))}")
-    return found
+    return field
 
 
 def cases(
@@ -52,14 +52,14 @@ def cases(
     in_base: the number of first tables in the prime field.
     weighted: weight the sums by eq of a point.
     """
-    found = open_device(device)
+    opened = open_device(device)
     if in_base and isinstance(field, Modulus):
         raise InputError(f"{field.name} is a prime field itself; leave --in-base out")
     if in_base > factors:
         raise InputError(f"there are {factors} tables, and not {in_base}, to be in the prime field")
     for log2_size in sizes:
         shape = Shape(field, SumOfProducts.product(factors), in_base, weighted)
-        plan = SumcheckPlan(found, shape, log2_size, batch=batch)
+        plan = SumcheckPlan(opened, shape, log2_size, batch=batch)
         parameters: dict[str, Parameter] = {
             "field": field.name, "log2": log2_size, "factors": factors, "batch": batch,
         }  # fmt: skip
@@ -67,9 +67,9 @@ def cases(
             parameters["in base"] = in_base
         if weighted:
             parameters["eq"] = True
-        run = prepared(found, plan)
+        run = prepared(opened, plan)
         why = why_not(field, factors, batch, weighted=weighted)
-        if why is not None or not in_host_memory(found):
+        if why is not None or not in_host_memory(opened):
             absent = {"pyzorch": why or "it is compared on the processor"}
             yield Case(parameters, run, "ms", absent=absent, traced=run)
             continue
@@ -109,11 +109,11 @@ def prepared(device: AnyDevice, plan: SumcheckPlan) -> Callable[..., None]:
     stored = elements_to_words(field, coefficients_of(claims)).reshape(-1)
     start = np.zeros(plan.progress_bytes // 4, np.uint32)
     start[: stored.size] = stored
-    begun, progress = device.upload(start), device.upload(np.zeros_like(start))
+    initial_progress, progress = device.upload(start), device.upload(np.zeros_like(start))
     proof = device.allocate(plan.proof_bytes)
     sent = np.zeros(plan.proof_bytes // 4, np.uint32)
     recording = device.stream("sumcheck").record()
-    recording.copy(begun, progress)
+    recording.copy(initial_progress, progress)
     if shape.has_point:
         plan.record_point(recording, points, equality)
     plan.record(
@@ -149,9 +149,9 @@ def _check(
     field, shape, n = plan.field, plan.shape, plan.log2_size
     each = n * shape.degree * field.words
     reader = ProofReader(sent[:each].astype("<u4").tobytes(), Transcript(START))
-    left, _ = read_rounds(
+    remaining_claim, _ = read_rounds(
         reader, field, degree=shape.degree, variables=n, claim=claim, point=point
     )  # fmt: skip
     values = words_to_elements(field, sent[plan.batch * each :])[:: plan.batch]
-    if evaluate(field, shape.polynomial, PlainElement.each(field, values)) != left:
+    if evaluate(field, shape.polynomial, PlainElement.each(field, values)) != remaining_claim:
         raise QuodError("a sumcheck does not verify; please report it")

@@ -47,14 +47,14 @@ Interval = tuple[float, float]
 
 def load_cupti() -> Any:
     """Load CUPTI from an NVIDIA package or toolkit; raises InputError if it is missing."""
-    found: list[Path] = []
+    libraries: list[Path] = []
     for place in _PLACES:
         if place.startswith("/"):
-            found += Path("/").glob(place[1:])
+            libraries += Path("/").glob(place[1:])
         else:
             for folder in sys.path:
-                found += Path(folder).glob(place)
-    for path in sorted(found, reverse=True):
+                libraries += Path(folder).glob(place)
+    for path in sorted(libraries, reverse=True):
         try:
             return ctypes.CDLL(str(path))
         except OSError:
@@ -66,7 +66,7 @@ def load_cupti() -> Any:
 
 
 @frozen
-class Ran:
+class RecordedIntervals:
     """Time intervals of kernels and host copies, in seconds of the wall clock.
 
     copies: copies from or to the host.
@@ -110,25 +110,25 @@ class KernelRecorder:
     def begin(self) -> None:
         """Start recording."""
         with self._lock:
-            for found in self._found.values():
-                found.clear()
+            for intervals in self._found.values():
+                intervals.clear()
         for kind in self._found:
             self._call("cuptiActivityEnable", kind)
 
-    def end(self) -> Ran:
+    def end(self) -> RecordedIntervals:
         """Stop recording; return the intervals since `begin`."""
         self._call("cuptiActivityFlushAll", _FLUSH_ALL)
         for kind in self._found:
             self._call("cuptiActivityDisable", kind)
-        own = ctypes.c_uint64()
-        self._call("cuptiGetTimestamp", ctypes.byref(own))
-        to_wall = self._clock() - own.value
+        cupti_time = ctypes.c_uint64()
+        self._call("cuptiGetTimestamp", ctypes.byref(cupti_time))
+        to_wall = self._clock() - cupti_time.value
         with self._lock:
             kernels, copies = (
-                [((begin + to_wall) / 1e9, (end + to_wall) / 1e9) for begin, end in found]
-                for found in self._found.values()
+                [((begin + to_wall) / 1e9, (end + to_wall) / 1e9) for begin, end in intervals]
+                for intervals in self._found.values()
             )
-        return Ran(kernels, copies)
+        return RecordedIntervals(kernels, copies)
 
     def _call(self, name: str, *arguments: object) -> None:
         status = getattr(self._library, name)(*arguments)
@@ -138,15 +138,15 @@ class KernelRecorder:
     # --- callbacks of the library, on threads of its own
 
     def _request(self, buffer: Any, size: Any, most: Any) -> None:
-        own = ctypes.create_string_buffer(_BUFFER_BYTES + _ALIGNMENT)
-        address = -(-ctypes.addressof(own) // _ALIGNMENT) * _ALIGNMENT
+        record_memory = ctypes.create_string_buffer(_BUFFER_BYTES + _ALIGNMENT)
+        address = -(-ctypes.addressof(record_memory) // _ALIGNMENT) * _ALIGNMENT
         with self._lock:
-            self._buffers[address] = own
+            self._buffers[address] = record_memory
         buffer[0], size[0], most[0] = address, _BUFFER_BYTES, 0
 
     def _complete(self, _: Any, __: int, buffer: int, ___: int, valid: int) -> None:
         record = ctypes.c_void_p()
-        found: dict[int, list[tuple[int, int]]] = {kind: [] for kind in self._found}
+        intervals_by_kind: dict[int, list[tuple[int, int]]] = {kind: [] for kind in self._found}
         # The last call returns a status other than 0.
         while valid and not self._library.cuptiActivityGetNextRecord(
             ctypes.c_void_p(buffer), ctypes.c_size_t(valid), ctypes.byref(record)
@@ -155,9 +155,11 @@ class KernelRecorder:
             kind = ctypes.c_uint32.from_address(address).value
             if kind == _KERNELS or (kind == _COPIES and _with_host(address)):
                 begin = ctypes.c_uint64.from_address(address + _BEGIN).value
-                found[kind].append((begin, ctypes.c_uint64.from_address(address + _END).value))
+                intervals_by_kind[kind].append(
+                    (begin, ctypes.c_uint64.from_address(address + _END).value)
+                )
         with self._lock:
-            for kind, some in found.items():
+            for kind, some in intervals_by_kind.items():
                 self._found[kind] += some
             self._buffers.pop(buffer, None)
 

@@ -64,8 +64,8 @@ class Gate:
         if not isinstance(document, list) or not document:
             raise InputError("is no baseline: it has no list of rows", path=path)
         rows: dict[Identity, Row] = {}
-        for number, one in enumerate(document):
-            name, row = _row(path, number, one)
+        for number, entry in enumerate(document):
+            name, row = _row(path, number, entry)
             if name in rows:
                 raise InputError(
                     f"is of what row {rows[name].number} is of; keep one",
@@ -81,12 +81,12 @@ class Gate:
         this command was not measured, or if nothing was measured. Raises InputError if a row has
         another unit than its figure.
         """
-        found = {
+        rows_by_identity = {
             identity(row.subject, row.parameters, row.device, row.peer): row for row in measured
         }
         lines: list[tuple[str, ...]] = []
         failed: list[str] = []
-        for name, row in found.items():
+        for name, row in rows_by_identity.items():
             before = self.rows.get(name)
             verdict, change = self._verdict(before, row)
             lines.append(
@@ -100,7 +100,7 @@ class Gate:
                 failed.append(verdict)
         command = command_line()
         for name, before in self.rows.items():
-            if before.command == command and name not in found:
+            if before.command == command and name not in rows_by_identity:
                 subject, parameters, device, _ = name
                 lines.append(
                     (
@@ -111,7 +111,7 @@ class Gate:
                 failed.append("not measured")
         if lines:
             show_table(_COLUMNS, lines, right=("baseline", "median", "change"), stderr=True)
-        if not found:
+        if not rows_by_identity:
             failed.append("nothing measured")
         if failed:
             counts = ", ".join(f"{failed.count(kind)} {kind}" for kind in dict.fromkeys(failed))
@@ -131,8 +131,8 @@ class Gate:
             )  # fmt: skip
         rise = row.median - before.figure
         # A rate is 100 % worse when it is half, as the same work then takes twice as long.
-        more = _more_is_better(row.unit)
-        worse, of = (-rise, max(row.median, 0.0)) if more else (rise, before.figure)
+        is_rate = _more_is_better(row.unit)
+        worse, of = (-rise, max(row.median, 0.0)) if is_rate else (rise, before.figure)
         change = f"{100 * rise / abs(before.figure):+.1f}%" if before.figure else ""
         # Formulated so that NaN fails.
         passes = worse <= abs(of) * self.tolerance / 100
@@ -196,7 +196,7 @@ def _row(path: Path, number: int, row: Any) -> tuple[Identity, Row]:
             raise refuse("is missing", key)
         if not isinstance(row[key], types) or isinstance(row[key], bool):
             raise refuse(f"is {json.dumps(row[key])[:60]}, which is none", key)
-    if unknown := row.keys() - {one.name for one in fields(Measurement)}:
+    if unknown := row.keys() - {column.name for column in fields(Measurement)}:
         raise refuse("is nothing that this Quod records", min(unknown))
     for name, value in row["parameters"].items():
         if not isinstance(value, str | int | float):

@@ -140,7 +140,7 @@ def measure(
     follow: Callable[[Case], None] = lambda case: None,
     after: Callable[[Case], None] = lambda case: None,
     unchanged: Callable[[Case], None] = lambda case: None,
-    known: Mapping[Identity, Measurement] | None = None,
+    earlier_rows: Mapping[Identity, Measurement] | None = None,
     measured: Callable[[Measurement], None] = lambda row: None,
 ) -> list[Measurement]:
     """Measure each case, and its peer `against` if it has one.
@@ -148,7 +148,7 @@ def measure(
     Runs of Quod and the peer alternate, so that a slowing machine affects both.
     follow, after: called before and after each case.
     measured: called with each new row.
-    known: earlier rows. A row whose launched kernels are unchanged is kept, and `unchanged` is
+    earlier_rows: A row whose launched kernels are unchanged is kept, and `unchanged` is
         called.
     Raises InputError if no case has the peer, or if it is absent.
     """
@@ -167,7 +167,9 @@ def measure(
             first, times = _first(case.run, plan)
             _, peer_times = (None, []) if peer is None else _first(peer, plan)
         code, label = code_of(launched), ", ".join(filter(None, (against, case.way)))
-        before = (known or {}).get(identity(subject, case.parameters, device, peer and label))
+        before = (earlier_rows or {}).get(
+            identity(subject, case.parameters, device, peer and label)
+        )
         if before is not None and code and code == before.code:
             rows.append(replace(before, sources=sources_digest()))
             unchanged(case)
@@ -211,22 +213,22 @@ def _readings(case: Case, first: object, plan: Plan) -> list[float]:
     """Collect the readings of a case; the first run counts if there is no warm-up."""
     figures = [] if plan.warm_up else [first]
     figures += [case.run() for _ in range(plan.repeats - len(figures))]
-    found = [float(figure) for figure in figures if isinstance(figure, (int, float))]
-    assert len(found) == plan.repeats
-    return found
+    readings = [float(figure) for figure in figures if isinstance(figure, (int, float))]
+    assert len(readings) == plan.repeats
+    return readings
 
 
 def _first(run: Callable[[], object], plan: Plan) -> tuple[object, list[float]]:
     """Run once; return the value, and the duration if it counts."""
-    given, took = _timed(run)
-    return given, [took] if took >= plan.long else []
+    value, took = _timed(run)
+    return value, [took] if took >= plan.long else []
 
 
 def _timed(run: Callable[[], object]) -> tuple[object, float]:
     begin = perf_counter()
-    given = run()
+    value = run()
     took = perf_counter() - begin
-    return given, given if isinstance(given, Seconds) else took
+    return value, value if isinstance(value, Seconds) else took
 
 
 def _alternate(
@@ -235,7 +237,7 @@ def _alternate(
 ) -> tuple[list[float], list[float]]:  # fmt: skip
     """Alternate the runs of both sides; return all durations, including those in `before`."""
     sides = [ours] if peer is None else [ours, peer]
-    times = [[*own] for own in before]
+    times = [[*durations] for durations in before]
     waiting = [index for index in range(len(sides)) if not plan.satisfied(times[index])]
     while waiting:
         # A side with enough runs stops: a fast one must not make a slow one run a thousand times.
@@ -291,10 +293,10 @@ def command_line(arguments: Sequence[str] | None = None) -> str:
     last part.
     """
     words = ["quod"]
-    given = iter(sys.argv[1:] if arguments is None else arguments)
-    for word in given:
+    remaining = iter(sys.argv[1:] if arguments is None else arguments)
+    for word in remaining:
         if word in _OF_FILES:
-            next(given, None)
+            next(remaining, None)
         elif word not in _LEFT_OUT and word.partition("=")[0] not in _OF_FILES:
             words.append(Path(word).name if os.path.isabs(word) else word)
     return shlex.join(words)

@@ -69,11 +69,11 @@ class Load:
         """Return the due time of each proof in seconds; all 0 for closed load."""
         if self.rate is None:
             return [0.0] * self.proofs
-        draw, at, found = random.Random(_SEED), 0.0, []
+        draw, at, due_times = random.Random(_SEED), 0.0, []
         for _ in range(self.proofs):
-            found.append(at)
+            due_times.append(at)
             at += draw.expovariate(self.rate)
-        return found
+        return due_times
 
 
 def run_load(load: Load, client: ProvingClient, request: Callable[[], ProofRequest]) -> Outcome:
@@ -143,9 +143,12 @@ def _busy_seconds(client: ProvingClient) -> _Busy:
     document = client.status().document
     if document is None:
         return {}
-    return {(one["name"], one["started"]): one["busy_seconds"] for one in document["workers"]}
+    return {
+        (worker["name"], worker["started"]): worker["busy_seconds"]
+        for worker in document["workers"]
+    }
 
 
 def _percentile(figures: list[float], share: float) -> float:
-    found = percentile(sorted(figures), share)
-    return 0.0 if found is None else found
+    value = percentile(sorted(figures), share)
+    return 0.0 if value is None else value

@@ -119,10 +119,10 @@ def _draw_roof(axes: Axes, figures: Roofline, colours: dict[str, str]) -> None:
             fontsize=9, color=_INK,
         )  # fmt: skip
     for series in figures.series:
-        own = [point for point in points if point.series == series]
+        series_points = [point for point in points if point.series == series]
         axes.scatter(
-            [point.intensity for point in own], [point.rate for point in own],
-            s=[_area(point) for point in own], color=colours[series], alpha=0.75,
+            [point.intensity for point in series_points], [point.rate for point in series_points],
+            s=[_area(point) for point in series_points], color=colours[series], alpha=0.75,
             linewidths=0.8, edgecolors="white", label=series, zorder=3,
         )  # fmt: skip
     source = "limits not known" if limits is None else f"limits: {limits.source}"
@@ -243,12 +243,12 @@ def _draw_stages(axes: Axes, bars: Sequence[StageFigures], colours: dict[str, st
     axes.barh(
         places, taken, height=0.72, color=[colours[stage.series] for stage in bars], alpha=0.3
     )
-    known = [
+    limited = [
         (place, stage) for place, stage in zip(places, bars) if stage.least_seconds is not None
     ]
     axes.barh(
-        [place for place, _ in known], [1e3 * (stage.least_seconds or 0) for _, stage in known],
-        height=0.72, color=[colours[stage.series] for _, stage in known],
+        [place for place, _ in limited], [1e3 * (stage.least_seconds or 0) for _, stage in limited],
+        height=0.72, color=[colours[stage.series] for _, stage in limited],
     )  # fmt: skip
     for place, stage, milliseconds in zip(places, bars, taken):
         of_limit, end = "", milliseconds
@@ -264,7 +264,7 @@ def _draw_stages(axes: Axes, bars: Sequence[StageFigures], colours: dict[str, st
     axes.set(xlabel="milliseconds", xlim=(0, 1.3 * max(taken)))
     axes.margins(y=0.01)
     title = "time of each stage"
-    if known:
+    if limited:
         title += "\ndark: what its bytes or products take at the limit"
     axes.set_title(title, fontsize=9, loc="left", color=_INK)
 

@@ -24,7 +24,7 @@ def machine(device: str = "cpu") -> dict[str, str | int]:
     import llvmlite
     import numpy
 
-    found: dict[str, str | int] = {
+    facts: dict[str, str | int] = {
         "processor": _processor(),
         "threads": len(os.sched_getaffinity(0))
         if hasattr(os, "sched_getaffinity")
@@ -36,7 +36,7 @@ def machine(device: str = "cpu") -> dict[str, str | int]:
         "llvmlite": llvmlite.__version__,
     }
     backend = backend_of(device)
-    return found if backend is None else {**found, **backend.facts(device)}
+    return facts if backend is None else {**facts, **backend.facts(device)}
 
 
 def told_apart(name: str, facts: dict[str, str]) -> str:
@@ -46,9 +46,9 @@ def told_apart(name: str, facts: dict[str, str]) -> str:
     """
     if any(character.isdigit() for character in name):
         return name
-    known = [f"{key.removeprefix('cpu ')} {facts[key]}" for key in ("cpu family", "model")
+    numbers = [f"{key.removeprefix('cpu ')} {facts[key]}" for key in ("cpu family", "model")
              if key in facts]  # fmt: skip
-    return f"{name} ({', '.join(known)})" if known else name
+    return f"{name} ({', '.join(numbers)})" if numbers else name
 
 
 def _processor() -> str:

@@ -79,14 +79,14 @@ def roofline(
     rows = timeline.table()
     for number, row in enumerate(rows):
         if row.parent is None:
-            found = list(_counting(rows, number))
-            total = sum(one.busy for one in found)
-            names = Counter(one.name for one in found)
-            for one in found:
-                name = one.name
-                if names[name] > 1 and one.parent is not None:
-                    name = f"{rows[one.parent].name}: {name}"
-                stages.append(_figures(row.name, name, one, one.busy / total, limits))
+            counting = list(_counting(rows, number))
+            total = sum(stage_row.busy for stage_row in counting)
+            names = Counter(stage_row.name for stage_row in counting)
+            for stage_row in counting:
+                name = stage_row.name
+                if names[name] > 1 and stage_row.parent is not None:
+                    name = f"{rows[stage_row.parent].name}: {name}"
+                stages.append(_figures(row.name, name, stage_row, stage_row.busy / total, limits))
     return Roofline(device, limits, tuple(stages), counted)
 
 
@@ -95,8 +95,8 @@ def _counting(rows: Sequence[Row], number: int) -> list[Row]:
     row = rows[number]
     if row.busy and (row.bytes or row.multiply_adds):
         return [row]
-    inner = [i for i, one in enumerate(rows) if one.parent == number]
-    return [found for i in inner for found in _counting(rows, i)]
+    inner = [i for i, candidate in enumerate(rows) if candidate.parent == number]
+    return [counted for i in inner for counted in _counting(rows, i)]
 
 
 def _figures(series: str, name: str, row: Row, share: float, limits: Limits | None) -> StageFigures:

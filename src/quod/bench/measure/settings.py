@@ -101,8 +101,8 @@ class Settings:
             raise WrongUsage("--gate compares what is measured now: leave out --only-stale")
         outputs = [path for path in (self.record, self.plot, self.trace) if path]
         check_outputs(outputs, [self.gate] if self.gate else [])
-        known = {} if self.record is None else known_rows(self.record, self.device)
-        return known if self.only_stale else {}
+        recorded = {} if self.record is None else known_rows(self.record, self.device)
+        return recorded if self.only_stale else {}
 
     def measure(
         self, subject: str, cases: Iterable[Case], *, warm_up: float | None = None,
@@ -120,7 +120,7 @@ class Settings:
         from quod.bench.measure.traced_run import Traced
         from quod.cli.display.terminal import note
 
-        known = self.known_rows()
+        earlier_rows = self.known_rows()
         gate = read_gate(self.gate, self.device, self.gate_tolerance)
         traced = Traced(self.plot, self.trace, stages=self.stages, floats=floats)
         rows = harness.measure(
@@ -142,7 +142,7 @@ class Settings:
             unchanged=lambda case: note(
                 "the same code as recorded: not measured", quiet=self.quiet
             ),
-            known=known,
+            earlier_rows=earlier_rows,
         )
         # Recorded first, so that a broken pipe does not lose the figures.
         if self.record is not None:
@@ -172,14 +172,16 @@ def subject_command(subject: Callable[..., None]) -> Callable[..., None]:
     hints = get_type_hints(subject, include_extras=True)
     kind: type[Settings] = hints["settings"]
     shared_hints = get_type_hints(kind, include_extras=True)
-    shared = {one.name: one.default for one in fields(kind) if one.init}
+    shared = {field.name: field.default for field in fields(kind) if field.init}
 
     def command(**values: Any) -> None:
-        given = {name: values.pop(name) for name in shared}
-        subject(kind(**given), **values)
+        shared_values = {name: values.pop(name) for name in shared}
+        subject(kind(**shared_values), **values)
 
-    own = list(inspect.signature(subject).parameters.values())[1:]
-    parameters = [one.replace(annotation=hints[one.name]) for one in own]
+    subject_parameters = list(inspect.signature(subject).parameters.values())[1:]
+    parameters = [
+        parameter.replace(annotation=hints[parameter.name]) for parameter in subject_parameters
+    ]
     parameters += [
         inspect.Parameter(
             name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=shared_hints[name]
@@ -188,5 +190,5 @@ def subject_command(subject: Callable[..., None]) -> Callable[..., None]:
     ]
     command.__name__, command.__doc__ = subject.__name__, subject.__doc__
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    command.__annotations__ = {one.name: one.annotation for one in parameters}
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return command

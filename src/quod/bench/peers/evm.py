@@ -64,8 +64,8 @@ def run_contracts(jobs: Sequence[Job]) -> list[dict[str, Any]]:
     )  # fmt: skip
     if done.returncode:
         raise QuodError(f"the contracts could not be run: {done.stderr.strip()[-500:]}")
-    found: list[dict[str, Any]] = json.loads(done.stdout)
-    return found
+    results: list[dict[str, Any]] = json.loads(done.stdout)
+    return results
 
 
 def _packages() -> Path:

@@ -74,8 +74,8 @@ def whole_verifiers(files: Files) -> tuple[Runs, dict[str, str]]:
     snarkjs = find_snarkjs()
     if snarkjs is None:
         return {}, {"snarkjs": NO_SNARKJS}
-    given = [str(path) for path in (files.vkey, files.public, files.proof)]
-    return {"snarkjs": process([snarkjs, "groth16", "verify", *given])}, {}
+    arguments = [str(path) for path in (files.vkey, files.public, files.proof)]
+    return {"snarkjs": process([snarkjs, "groth16", "verify", *arguments])}, {}
 
 
 class Libraries:
@@ -143,8 +143,8 @@ class Snarkjs(NodeProcess):
     """snarkjs as a library in a node process, which has proved once when it is ready."""
 
     def __init__(self, node: str, program: str, files: Files) -> None:
-        given = (files.zkey, files.witness, files.vkey, files.public, files.proof)
-        paths = [str(path.resolve()) for path in given]
+        inputs = (files.zkey, files.witness, files.vkey, files.public, files.proof)
+        paths = [str(path.resolve()) for path in inputs]
         super().__init__([node, str(_DRIVER), _package(program), *paths])
 
     def prove(self) -> None:
@@ -168,9 +168,9 @@ class SnarkjsCalls(NodeProcess):
         program, node = find_snarkjs(), shutil.which("node")
         return None if program is None or node is None else cls(node, program)
 
-    def call(self, name: str, *given: object) -> None:
+    def call(self, name: str, *arguments: object) -> None:
         """Call a function by name, such as ``zKey.newZKey``; paths are passed as strings."""
-        self.ask(json.dumps([name, *map(str, given)]))
+        self.ask(json.dumps([name, *map(str, arguments)]))
 
 
 def _package(program: str) -> str:

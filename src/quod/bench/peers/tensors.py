@@ -68,26 +68,26 @@ def _torch(
     torch.backends.cuda.matmul.allow_tf32 = False
 
     def tensor(array: Array) -> Any:
-        found = torch.from_numpy(array).to("cpu" if on_processor else "cuda")
+        moved = torch.from_numpy(array).to("cpu" if on_processor else "cuda")
         if array.dtype == np.int32:
-            return found.long()
+            return moved.long()
         if array.dtype == np.uint8:
-            return found.view(torch.float8_e4m3fn)
-        return found.view(torch.bfloat16) if array.dtype == np.uint16 else found
+            return moved.view(torch.float8_e4m3fn)
+        return moved.view(torch.bfloat16) if array.dtype == np.uint16 else moved
 
     tensors = [[tensor(array) for array in arrays] for arrays in data]
     try:
-        found = operation.torch(torch, *tensors[0]).cpu()
+        torch_result = operation.torch(torch, *tensors[0]).cpu()
     except (AttributeError, RuntimeError, TypeError) as error:
         return Peer(absent={"torch": f"it refuses these tensors ({error})"})
-    bits = found.view(torch.uint16) if dtype in ("bf16", "e4m3") else found
+    bits = torch_result.view(torch.uint16) if dtype in ("bf16", "e4m3") else torch_result
     check("PyTorch's result", bits.numpy(), _FURTHER)
 
     def all_calls() -> list[Any]:
         # All results are kept, so that each is written to memory of its own.
-        kept = [operation.torch(torch, *given) for given in tensors]
-        for given in islice(cycle(tensors), calls - len(tensors)):
-            operation.torch(torch, *given)
+        kept = [operation.torch(torch, *operands) for operands in tensors]
+        for operands in islice(cycle(tensors), calls - len(tensors)):
+            operation.torch(torch, *operands)
         return kept
 
     version = f"PyTorch {torch.__version__}"
@@ -117,13 +117,13 @@ def _numpy(
     except ImportError:
         return Peer(absent={"numpy": f"threadpoolctl is not installed: {installation('bench')}"})
     threads = device.threads
-    whole = slice(None)
-    check("NumPy's result", operation.exact(whole, *data[0]), _FURTHER)
+    all_rows = slice(None)
+    check("NumPy's result", operation.exact(all_rows, *data[0]), _FURTHER)
 
     def run() -> None:
         with threadpoolctl.threadpool_limits(threads):
-            for given in islice(cycle(data), calls):
-                operation.exact(whole, *given)
+            for operands in islice(cycle(data), calls):
+                operation.exact(all_rows, *operands)
 
     return Peer({"numpy": run}, _numpy_says(threadpoolctl, operation, threads))
 
@@ -132,7 +132,9 @@ def _numpy_says(threadpoolctl: Any, operation: Operation, threads: int) -> str:
     """Describe NumPy's BLAS and threads; functions other than products use one thread."""
     if not operation.flop((1,) * operation.axes):
         return f"{np.__version__} on 1 thread"
-    blas = next(one for one in threadpoolctl.threadpool_info() if one["user_api"] == "blas")
+    blas = next(
+        library for library in threadpoolctl.threadpool_info() if library["user_api"] == "blas"
+    )
     kernel = f"{blas['internal_api']} {blas['version']} {blas.get('architecture', '')}".strip()
     return f"{kernel} on {threads} thread{'s' * (threads > 1)}"
 

@@ -36,14 +36,14 @@ def main() -> None:
     dtype = np.dtype(getattr(zk_dtypes, name))
     with open(path, "rb") as file:
         tables = np.frombuffer(file.read(), dtype).reshape(2, 1 << log2_size)
-    given = fnp.asarray(tables)
-    claim = fnp.sum(given[0] * given[1])
+    table_array = fnp.asarray(tables)
+    claim = fnp.sum(table_array[0] * table_array[1])
 
     def prove(tables: frx.Array, claim: frx.Array, start: Any) -> object:
         state = initial_claim(tables, claim, log2_size)
         one_round = CompressedProductRound(ChallengePolicy(dtype))
-        left, _, messages = fold_rounds(one_round, state, start, log2_size)
-        return fnp.stack(messages), left.state, left.claim.value
+        final_state, _, messages = fold_rounds(one_round, state, start, log2_size)
+        return fnp.stack(messages), final_state.state, final_state.claim.value
 
     compiled = frx.jit(prove)
 
@@ -51,16 +51,16 @@ def main() -> None:
         start = transcript(dtype)
         frx.block_until_ready(start)
         begin = perf_counter()
-        results = frx.block_until_ready(compiled(given, claim, start))
+        results = frx.block_until_ready(compiled(table_array, claim, start))
         seconds.append(perf_counter() - begin)
         return results
 
     seconds: list[float] = []
-    messages, values, left = run()
+    messages, values, final_claim = run()
     # The first message must belong to the given sum, and the final values to the reduced one.
-    half = given.reshape(2, 2, -1)
-    known = fnp.sum(half[0, 0] * half[1, 0])
-    if messages[0, 0] != known or values[0, 0] * values[1, 0] != left:
+    half = table_array.reshape(2, 2, -1)
+    expected = fnp.sum(half[0, 0] * half[1, 0])
+    if messages[0, 0] != expected or values[0, 0] * values[1, 0] != final_claim:
         sys.exit("its sumcheck is wrong")
     print("ready", flush=True)
     for _ in sys.stdin:

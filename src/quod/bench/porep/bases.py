@@ -132,11 +132,11 @@ def make_points(
     }
     tables = {}
     with timeline.stage("tables of the generators"):
-        for degree, own in names.items():
+        for degree, values_by_name in names.items():
             group = group_of(circuit, degree)
             table = FixedBase(device, group, group.parameters.generator, circuit.wires)
-            found = table.multiply(integers_to_words(fr, own.values()))
-            single |= zip(own, to_points(group, found))
+            multiples = table.multiply(integers_to_words(fr, values_by_name.values()))
+            single |= zip(values_by_name, to_points(group, multiples))
             tables[degree] = table
     with timeline.stage("Lagrange polynomials"):
         maker.lagrange(1, 1)

@@ -202,51 +202,58 @@ class PartitionCircuit:
         return FIRST + block * self.width, place, self._which(place)
 
     def _which(self, place: Places64) -> Places64:
-        starts = [own.start for own in self.ranges]
-        found: Places64 = np.searchsorted(starts, place, side="right").astype(np.int64) - 1
-        return found
+        starts = [row_range.start for row_range in self.ranges]
+        range_index: Places64 = np.searchsorted(starts, place, side="right").astype(np.int64) - 1
+        return range_index
 
     @cached_property
     def _inputs(self) -> tuple[Places64, Places64]:
         """The wires x and y of each row."""
         first, place, which = self._rows()
-        found = []
+        wires = []
         for name, stride in (("x", 1), ("y", B_STRIDE)):
-            rows = [(own.start, getattr(own, name)) for own in self.ranges]
+            rows = [(row_range.start, getattr(row_range, name)) for row_range in self.ranges]
             start, size, factor, shift = (
                 np.array(column)[which]
                 for column in zip(
-                    *((begin, own.size, own.factor, own.shift) for begin, own in rows)
+                    *(
+                        (begin, row_range.size, row_range.factor, row_range.shift)
+                        for begin, row_range in rows
+                    )
                 )
             )
-            found.append(first + start + stride * (((place - start) * factor + shift) % size))
-        return found[0], found[1]
+            wires.append(first + start + stride * (((place - start) * factor + shift) % size))
+        return wires[0], wires[1]
 
     @cached_property
     def matrices(self) -> tuple[SparseMatrix, SparseMatrix, SparseMatrix]:
         """The matrices A, B and C; C has explicit zeros."""
         first, place, which = self._rows()
         x, y = self._inputs
-        full = np.array([own.full for own in self.ranges])[which]
+        full = np.array([row_range.full for row_range in self.ranges])[which]
         of_a = [(x, np.where(full, 1, 2))]
-        for own, coefficient in self.extras:
-            wire = first + self.quiet.start + (place * own.factor + own.shift) % own.size
+        for permutation, coefficient in self.extras:
+            wire = (
+                first
+                + self.quiet.start
+                + (place * permutation.factor + permutation.shift) % permutation.size
+            )
             of_a.append((wire, np.full(self.constraints, coefficient)))
         out = FIRST + self.width + np.arange(self.constraints)
-        one = np.where(full, 0, 1)
+        unit = np.where(full, 0, 1)
         minus = np.where(full, 1, -1)
         return (
             self._matrix(of_a),
             self._matrix([(y, np.ones(self.constraints, np.int64))]),
-            self._matrix([(x, one), (y, one), (out, minus)]),
+            self._matrix([(x, unit), (y, unit), (out, minus)]),
         )
 
     def _matrix(self, entries: list[tuple[Places64, Places64]]) -> SparseMatrix:
         columns = np.stack([wires for wires, _ in entries], axis=1).astype(np.uint32)
         values = np.stack([values for _, values in entries], axis=1).reshape(-1)
-        known, place = np.unique(values, return_inverse=True)
+        distinct, place = np.unique(values, return_inverse=True)
         r = self.fr.value
-        words = integers_to_words(self.fr, [int(value) % r for value in known])
+        words = integers_to_words(self.fr, [int(value) % r for value in distinct])
         rows, width = columns.shape
         starts = np.arange(0, rows * width + 1, width, dtype=np.int64)
         return SparseMatrix(starts, columns.reshape(-1), words[place])
@@ -269,17 +276,17 @@ class PartitionCircuit:
     def witness(self, *, seed: int = 1) -> Witness:
         """Compute a witness on the host, block by block."""
         values = np.zeros((self.wires, self.fr.words), np.uint32)
-        given = self.inputs(seed)
-        values[: len(given)] = given
+        input_values = self.inputs(seed)
+        values[: len(input_values)] = input_values
         x, y = self._inputs
         for start in range(0, self.constraints, self.width):
             rows = slice(start, min(start + self.width, self.constraints))
             out = FIRST + self.width + start
-            made = values[out : out + rows.stop - rows.start]
+            outputs = values[out : out + rows.stop - rows.start]
             left, right = values[x[rows]], values[y[rows]]
-            made[:] = left ^ right
-            some = slice(0, min(self.full, len(made)))
+            outputs[:] = left ^ right
+            some = slice(0, min(self.full, len(outputs)))
             pairs = (words_to_integers(self.fr, side[some]) for side in (left, right))
             products = [a * b % self.fr.value for a, b in zip(*pairs, strict=True)]
-            made[some] = integers_to_words(self.fr, products)
+            outputs[some] = integers_to_words(self.fr, products)
         return Witness(f"the witness of {self.path}", self.curve, values, values.nbytes)

@@ -24,34 +24,34 @@ class _Kind:
             place < quiet.start,
             (place >= quiet.start) & (place < bits.start),
         )
-        self.start = self.of(*(own.start for own in circuit.ranges))
+        self.start = self.of(*(row_range.start for row_range in circuit.ranges))
         self.own = place - self.start
 
     def of(self, full: int, quiet: int, bits: int) -> Value:
         """Select the number of the index's range."""
         k = self._k
         other = k.select(self.is_quiet, k.constant(quiet, types.u32), bits)
-        found: Value = k.select(self.full, full, other)
-        return found
+        selected: Value = k.select(self.full, full, other)
+        return selected
 
     def forward(self, which: str) -> Value:
         """Apply the permutation `which` to the index within its range."""
-        own = [getattr(one, which) for one in self._circuit.ranges]
-        size, factor, shift = self._columns(own)
+        permutations = [getattr(row_range, which) for row_range in self._circuit.ranges]
+        size, factor, shift = self._columns(permutations)
         return (self.own * factor + shift) % size
 
     def back(self, which: str, place: Value) -> tuple[Value, Value]:
         """Invert the permutation at `place` of the range; return the preimage and the size."""
-        own = [getattr(one, which) for one in self._circuit.ranges]
-        size, _, shift = self._columns(own)
-        inverse = self.of(*(one.inverse for one in own))
+        permutations = [getattr(row_range, which) for row_range in self._circuit.ranges]
+        size, _, shift = self._columns(permutations)
+        inverse = self.of(*(permutation.inverse for permutation in permutations))
         return _times(place + (size - shift), inverse, size), size
 
-    def _columns(self, own: list[Places]) -> tuple[Value, Value, Value]:
+    def _columns(self, permutations: list[Places]) -> tuple[Value, Value, Value]:
         return (
-            self.of(*(one.size for one in own)),
-            self.of(*(one.factor for one in own)),
-            self.of(*(one.shift for one in own)),
+            self.of(*(permutation.size for permutation in permutations)),
+            self.of(*(permutation.factor for permutation in permutations)),
+            self.of(*(permutation.shift for permutation in permutations)),
         )
 
 
@@ -65,8 +65,8 @@ def _times(a: Value, b: Value | int, size: Value | int) -> Value:
 def _inputs(circuit: PartitionCircuit, row: Value, kind: _Kind) -> tuple[Value, Value, Value]:
     """Return the first wire of a row's block, and its wires x and y."""
     first = row - row % circuit.width + FIRST
-    own = first + kind.start
-    return first, own + kind.forward("x"), own + kind.forward("y") * B_STRIDE
+    range_start = first + kind.start
+    return first, range_start + kind.forward("x"), range_start + kind.forward("y") * B_STRIDE
 
 
 @kernel
@@ -115,10 +115,16 @@ def partition_rows(
         wires = [x if is_a else y]
         words = _stored(k, fr, 1)
         if is_a:
-            words = [k.select(kind.full, one, two) for one, two in zip(words, _stored(k, fr, 2))]
+            words = [
+                k.select(kind.full, of_one, two) for of_one, two in zip(words, _stored(k, fr, 2))
+            ]
         coefficients = [words]
-        for own, coefficient in circuit.extras if is_a else ():
-            wires.append(first + circuit.quiet.start + (place * own.factor + own.shift) % own.size)
+        for permutation, coefficient in circuit.extras if is_a else ():
+            wires.append(
+                first
+                + circuit.quiet.start
+                + (place * permutation.factor + permutation.shift) % permutation.size
+            )
             coefficients.append(_stored(k, fr, coefficient))
         targets[row] = offset + row
         lengths[row] = k.constant(terms, types.u32)
@@ -168,22 +174,22 @@ def partition_columns(
     with k.if_(i < count):
         wire = first + i * stride
         tied = wire < FIRST
-        own = k.select(tied, 0, wire - FIRST)
-        place = own % circuit.width
+        offset_wire = k.select(tied, 0, wire - FIRST)
+        place = offset_wire % circuit.width
         # The row of the block's index 0.
-        block = own - place
+        block = offset_wire - place
         kind = _Kind(k, circuit, place)
         always = ~tied
         u, _ = kind.back("x", kind.own)
         x = term(block + kind.start + u, always)
         of_x = _sum_of_y(k, f, circuit, kind, block, term, always)
         extra = _sum_of_extras(k, f, circuit, kind, block, term, always & kind.is_quiet, zero)
-        made = term(own - circuit.width, always & (own >= circuit.width))
+        as_output = term(offset_wire - circuit.width, always & (offset_wire >= circuit.width))
         doubled = f.carried(x + x)
         a = f.carried(f.select(kind.full, x, doubled) + extra)
         b = of_x
         inputs = f.carried(f.select(kind.full, zero, f.carried(x + b)))
-        c = f.carried(f.select(kind.full, made, f.carried(inputs - made)))
+        c = f.carried(f.select(kind.full, as_output, f.carried(inputs - as_output)))
         tie = f.carried(f.load(lagrange, k.select(tied, wire, 0) + rows, linear=True))
         a, b, c = f.select(tied, tie, a), f.select(tied, zero, b), f.select(tied, zero, c)
         factors = [f.load(weights, place) for place in range(3)]
@@ -211,9 +217,11 @@ def _sum_of_extras(
 ) -> Any:  # fmt: skip
     """Sum over the rows with the wire, a quiet one, after their first entry of A."""
     total = zero
-    for own, coefficient in circuit.extras:
-        start = _times(kind.own + (own.size - own.shift), own.inverse, own.size)
-        with k.range(start, circuit.width, own.size, carry=zero) as loop:
+    for permutation, coefficient in circuit.extras:
+        start = _times(
+            kind.own + (permutation.size - permutation.shift), permutation.inverse, permutation.size
+        )
+        with k.range(start, circuit.width, permutation.size, carry=zero) as loop:
             loop.next(f.carried(loop.carried + term(block + loop.index, exists)))
         weight = f.constant(coefficient)
         total = f.carried(total + weight * f.carried(loop.results))

@@ -83,15 +83,15 @@ class PartitionKey:
         self.variables, self.public = circuit.wires, circuit.public
         self.groups = group_of(circuit, 1), group_of(circuit, 2)
         with timeline.stage("bases"):
-            made = make_points(self.device, circuit, seed, timeline)
-        self._single = made.single
+            points = make_points(self.device, circuit, seed, timeline)
+        self._single = points.single
         self.alpha_g1, self.beta_g1, self.delta_g1 = self._points("alpha_g1", "beta_g1", "delta_g1")
         self.beta_g2, self.delta_g2 = self._points("beta_g2", "delta_g2")
-        self.digest = self._digest(made.ic)
+        self.digest = self._digest(points.ic)
         self.host: AnyDevice = resolve_device("cpu")
         self.self_check_key = VerifyingKey(
             self.curve, alpha_g1=self.alpha_g1, beta_g2=self.beta_g2,
-            gamma_g2=made.single["gamma_g2"], delta_g2=self.delta_g2, ic=made.ic,
+            gamma_g2=points.single["gamma_g2"], delta_g2=self.delta_g2, ic=points.ic,
             device=self.host, path=self.zkey.path, allow_insecure=True,
         )  # fmt: skip
         self.checks = Background("quod-check", 1)
@@ -100,14 +100,14 @@ class PartitionKey:
             self.resident = PartitionSums(
                 self.device,
                 circuit,
-                made.bases,
+                points.bases,
                 self.memory,
                 timeline,
                 pinned=pinned,
             )
         else:
             self.resident = StreamedSums(
-                self.device, circuit, made.bases, timeline, share=share, mode=mode, block=block
+                self.device, circuit, points.bases, timeline, share=share, mode=mode, block=block
             )
 
     @property
@@ -120,12 +120,12 @@ class PartitionKey:
 
     def _digest(self, ic: list[Point]) -> bytes:
         """Compute the digest as `ProvingKey.digest` does."""
-        found = hashlib.blake2b(self.curve.encode())
+        hasher = hashlib.blake2b(self.curve.encode())
         for name in ("alpha_g1", "beta_g1", "beta_g2", "gamma_g2", "delta_g1", "delta_g2"):
             group = self.groups[name.endswith("g2")]
-            found.update(from_points(group, [self._single[name]]).data)
-        found.update(from_points(self.groups[0], ic).data)
-        return found.digest()
+            hasher.update(from_points(group, [self._single[name]]).data)
+        hasher.update(from_points(self.groups[0], ic).data)
+        return hasher.digest()
 
     def prove(
         self,
@@ -159,8 +159,8 @@ def device_witness(
     """
     size = circuit.fr.bytes
     wires = device.allocate(circuit.wires * size, zero=False)
-    given = circuit.inputs(seed)
-    device.upload(given, into=wires.slice(0, given.nbytes))
+    input_values = circuit.inputs(seed)
+    device.upload(input_values, into=wires.slice(0, input_values.nbytes))
     kernel = device.compile(partition_wires, circuit=circuit)
     recording = device.stream("witness").record()
     for first in range(0, circuit.constraints, circuit.width):

@@ -64,8 +64,8 @@ class PartitionMatrix:
         domain = 1 << circuit.log2_domain
         for first in (0, domain):
             # Transforms have overwritten it.
-            rest = out.slice((first + circuit.constraints) * size, (first + domain) * size)
-            recording.fill(rest, label="A·w, B·w")
+            padding = out.slice((first + circuit.constraints) * size, (first + domain) * size)
+            recording.fill(padding, label="A·w, B·w")
         for part in self.parts:
             part.record(recording, self.device, circuit.fr, vector, out)
 
@@ -91,13 +91,15 @@ def _rows(device: AnyDevice, circuit: PartitionCircuit, offset: int, *, is_a: bo
 def _ties(device: AnyDevice, circuit: PartitionCircuit) -> Pieces:
     """Make the rows after the constraints: 1 times the constant, 1 times the public input."""
     fr = circuit.fr
-    own = np.arange(FIRST, dtype=np.uint32)
+    tied_wires = np.arange(FIRST, dtype=np.uint32)
     indices = np.zeros(BUNDLE, np.uint32)
-    indices[:FIRST] = own
-    one = fr.montgomery_radix**2 % fr.value
+    indices[:FIRST] = tied_wires
+    unit = fr.montgomery_radix**2 % fr.value
     values = np.zeros((BUNDLE, fr.words), np.uint32)
-    values[:FIRST] = np.frombuffer(one.to_bytes(fr.bytes, "little"), np.uint32)
-    arrays = (own + np.uint32(circuit.constraints), np.ones(FIRST, np.uint32))
-    more = (np.zeros(1, np.uint64), indices, values)
-    targets, lengths, bundles, places, words = (device.upload(own) for own in (*arrays, *more))
+    values[:FIRST] = np.frombuffer(unit.to_bytes(fr.bytes, "little"), np.uint32)
+    arrays = (tied_wires + np.uint32(circuit.constraints), np.ones(FIRST, np.uint32))
+    bundle_arrays = (np.zeros(1, np.uint64), indices, values)
+    targets, lengths, bundles, places, words = (
+        device.upload(array) for array in (*arrays, *bundle_arrays)
+    )
     return Pieces(FIRST, FIRST, targets, lengths, bundles, places, words)

@@ -59,7 +59,9 @@ class PartitionMemory:
     def workspace(self) -> int:
         """The bytes of the workspace shared by the MSMs over the witness."""
         rooms = self.rooms
-        return max(self.sums(name, rooms[own]).workspace_bytes for name, own in TAIL.items())
+        return max(
+            self.sums(name, rooms[split_name]).workspace_bytes for name, split_name in TAIL.items()
+        )
 
     @cached_property
     def parts(self) -> dict[str, int]:
@@ -68,7 +70,7 @@ class PartitionMemory:
         element, domain = circuit.fr.bytes, 1 << circuit.log2_domain
         transforms = NttPlan(device, circuit.fr, circuit.log2_domain, family="snarkjs")
         tables = _DIRECTIONS * transforms.peak_bytes(batch=3, ordering="NR")
-        of_split = {own: counts(circuit)[name][1] for name, own in TAIL.items()}
+        of_split = {split_name: counts(circuit)[name][1] for name, split_name in TAIL.items()}
         return {
             **{f"bases {name}": nbytes for name, nbytes in base_bytes(circuit).items()},
             "matrices A and B": PartitionMatrix.bytes_of(circuit),

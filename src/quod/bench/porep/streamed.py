@@ -107,16 +107,16 @@ def room_for_blocks(circuit: PartitionCircuit, share: float, block: int) -> int:
 
     Raises DeviceError if the share has no room for B and the ring.
     """
-    whole = base_bytes(circuit)
+    sizes = base_bytes(circuit)
     size = block * 8 * group_of(circuit, 1).point_words
-    left = int(share * sum(whole.values())) - whole["B1"] - whole["B2"] - RING * size
-    if left < 0:
+    remaining = int(share * sum(sizes.values())) - sizes["B1"] - sizes["B2"] - RING * size
+    if remaining < 0:
         raise DeviceError(
-            f"{share:.0%} of the {bytes_text(sum(whole.values()))} of a key have no room for "
+            f"{share:.0%} of the {bytes_text(sum(sizes.values()))} of a key have no room for "
             f"the bases of B and {RING} blocks of {bytes_text(size)}: let more of it stay, or "
             "take smaller blocks"
         )
-    return left
+    return remaining
 
 
 class StreamedSums:
@@ -136,9 +136,9 @@ class StreamedSums:
         timeline: Timeline, *, share: float, mode: Mode, block: int = BLOCK,
     ) -> None:  # fmt: skip
         self.device, self.circuit, self.mode = device, circuit, mode
-        whole = base_bytes(circuit)
+        sizes = base_bytes(circuit)
         size = block * 8 * group_of(circuit, 1).point_words
-        left = room_for_blocks(circuit, share, block)
+        remaining = room_for_blocks(circuit, share, block)
         with timeline.stage("matrices"):
             self.quotient = Quotient(
                 device, circuit.fr, circuit.log2_domain, PartitionMatrix.made(device, circuit)
@@ -148,10 +148,10 @@ class StreamedSums:
         self.b_mask = self._mask("B1", bases["B1"])
         self.indices = wires_of_b(device, circuit)
         with timeline.stage("blocks"):
-            self.blocks = list(self._cut(bases, block, left))
+            self.blocks = list(self._cut(bases, block, remaining))
         self.nbytes = sum(
-            own.bases.nbytes for own in self.blocks if own.host is None
-        ) + whole["B1"] + whole["B2"] + RING * size  # fmt: skip
+            kept.bases.nbytes for kept in self.blocks if kept.host is None
+        ) + sizes["B1"] + sizes["B2"] + RING * size  # fmt: skip
         self.runner = Background("quod-partition", 1, linger=LINGER_SECONDS)
         self._slots = Slots(lambda: _Slot(self), 1)
 
@@ -159,7 +159,7 @@ class StreamedSums:
         words = group_of(self.circuit, counts(self.circuit)[name][0]).point_words
         return find_infinity_mask(self.device, bases.nbytes // (8 * words), words, bases)
 
-    def _cut(self, bases: dict[str, Buffer], block: int, left: int) -> Iterator[_Block]:
+    def _cut(self, bases: dict[str, Buffer], block: int, remaining: int) -> Iterator[_Block]:
         """Cut all MSMs into alternating blocks.
 
         The last blocks stay, as B hides the copies of the first.
@@ -172,12 +172,17 @@ class StreamedSums:
             ]
             for name in _CUT
         ]
-        order = [own for turn in zip_longest(*ranges) for own in turn if own is not None]
+        order = [
+            block_range
+            for turn in zip_longest(*ranges)
+            for block_range in turn
+            if block_range is not None
+        ]
         stays = set()
         for name, start, stop in reversed(order):
             nbytes = (stop - start) * point
-            if nbytes <= left:
-                left -= nbytes
+            if nbytes <= remaining:
+                remaining -= nbytes
                 stays.add((name, start))
         place = 0
         for name, start, stop in order:
@@ -220,10 +225,10 @@ class _Slot:
                 infinity_mask=key.b_mask,
             )
         }  # fmt: skip
-        for own in key.blocks:
-            if own.name != "H":
-                self._splits[own.name, own.start] = ScalarSplit(
-                    device, group_of(circuit, 1), own.count, infinity_mask=own.mask
+        for key_block in key.blocks:
+            if key_block.name != "H":
+                self._splits[key_block.name, key_block.start] = ScalarSplit(
+                    device, group_of(circuit, 1), key_block.count, infinity_mask=key_block.mask
                 )
         recording = device.stream("sums").record()
         for (name, start), split in self._splits.items():
@@ -318,41 +323,45 @@ class _Slot:
             "B2": self._shape(2, key.circuit.used_in_b, rooms["B", 0]),
         }
         of_blocks = {
-            (own.name, own.start): self._shape(1, own.count, rooms[own.name, own.start])
-            for own in key.blocks
-            if own.name != "H"
+            (key_block.name, key_block.start): self._shape(
+                1, key_block.count, rooms[key_block.name, key_block.start]
+            )
+            for key_block in key.blocks
+            if key_block.name != "H"
         }
         g1 = group_of(key.circuit, 1)
-        plans = {own.count: plain_plan(device, g1, own.count) for own in key.blocks}
+        plans = {
+            key_block.count: plain_plan(device, g1, key_block.count) for key_block in key.blocks
+        }
         needed = [shape.workspace_bytes for shape in (*shapes.values(), *of_blocks.values())]
         needed += [workspace_bytes(device, plan) for plan in plans.values()]
         workspace = Workspace(device, max(needed))
-        found: dict[str, list[RecordedMsm]] = {"A": [], "B1": [], "B2": [], "C": [], "H": []}
+        msms: dict[str, list[RecordedMsm]] = {"A": [], "B1": [], "B2": [], "C": [], "H": []}
         chain = _Chain(device)
         with chain.step() as recording:
             for name, shape in shapes.items():
                 with recording.part(f"MSM {name}"):
-                    found[name] += shape.record(
+                    msms[name] += shape.record(
                         recording, self._splits["B", 0], self._witness, key.staying[name], workspace
                     )
         with chain.step() as recording:
             scalars = key.quotient.record(recording, self._witness)
-        for own in key.blocks:
-            with chain.step(own) as recording, recording.part(f"MSM {own.name}"):
-                place = own.name, own.start
-                if own.name != "H":
-                    words = self._scalars(own.name, own.start, own.count)
-                    found[own.name] += of_blocks[place].record(
-                        recording, self._splits[place], words, own.bases, workspace
+        for key_block in key.blocks:
+            with chain.step(key_block) as recording, recording.part(f"MSM {key_block.name}"):
+                place = key_block.name, key_block.start
+                if key_block.name != "H":
+                    words = self._scalars(key_block.name, key_block.start, key_block.count)
+                    msms[key_block.name] += of_blocks[place].record(
+                        recording, self._splits[place], words, key_block.bases, workspace
                     )
                     continue
-                size, plan = key.circuit.fr.bytes, plans[own.count]
-                words = scalars.slice(own.start * size, own.stop * size)
-                found["H"].append(
-                    record_plain(recording, device, plan, words, own.bases, workspace)
+                size, plan = key.circuit.fr.bytes, plans[key_block.count]
+                words = scalars.slice(key_block.start * size, key_block.stop * size)
+                msms["H"].append(
+                    record_plain(recording, device, plan, words, key_block.bases, workspace)
                 )
-        early = {name: found[name] for name in ("A", "B1", "B2")}
-        late = {name: found[name] for name in ("C", "H")}
+        early = {name: msms[name] for name in ("A", "B1", "B2")}
+        late = {name: msms[name] for name in ("C", "H")}
         circuit = key.circuit
         return _Program(
             tuple(chain.steps), PartitionSum(circuit, early), PartitionSum(circuit, late)

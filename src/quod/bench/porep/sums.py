@@ -71,7 +71,7 @@ class PartitionSums:
             matrix = PartitionMatrix.made(device, circuit)
             self.quotient = Quotient(device, fr, circuit.log2_domain, matrix)
         with timeline.stage("infinite bases"):
-            self.masks = {own: self._mask(name) for name, own in TAIL.items()}
+            self.masks = {split_name: self._mask(name) for name, split_name in TAIL.items()}
         self.indices = wires_of_b(device, circuit)
         self.workspace = Workspace(device, memory.workspace)
         self.quotient_workspace = Workspace(device, memory.parts["workspace of MSM H"])
@@ -126,10 +126,12 @@ class _Slot:
             self._witness = self._upload.buffer
         words = self._witness
         self._vectors = {"A": words, "B": words, "C": words.slice(FIRST * 32, words.nbytes)}
-        self._splits = {own: self._split(name) for name, own in TAIL.items() if name != "B2"}
+        self._splits = {
+            split_name: self._split(name) for name, split_name in TAIL.items() if name != "B2"
+        }
         recording = device.stream("split").record()
-        for own, split in self._splits.items():
-            split.record(recording, self._vectors[own])
+        for split_name, split in self._splits.items():
+            split.record(recording, self._vectors[split_name])
         self._splitting = recording.finish().recording
         self._begun: SubmittedStream | None = None
         self._quotient, self._h = self._record_quotient()
@@ -137,12 +139,12 @@ class _Slot:
         self._tail: _Tail | None = None
 
     def _split(self, name: str) -> ScalarSplit:
-        key, own = self._key, TAIL[name]
+        key, split_name = self._key, TAIL[name]
         degree, count = counts(key.circuit)[name]
-        indices = key.indices if own == "B" else None
+        indices = key.indices if split_name == "B" else None
         return ScalarSplit(
             key.device, group_of(key.circuit, degree), count, indices=indices,
-            infinity_mask=key.masks[own],
+            infinity_mask=key.masks[split_name],
         )  # fmt: skip
 
     def _record_quotient(self) -> tuple[Recording, RecordedMsm]:
@@ -157,23 +159,25 @@ class _Slot:
 
     def _record_tail(self, rooms: dict[str, int]) -> _Tail:
         key, recording = self._key, self._device.stream("tail").record()
-        shapes = {name: key.memory.sums(name, rooms[own]) for name, own in TAIL.items()}
+        shapes = {
+            name: key.memory.sums(name, rooms[split_name]) for name, split_name in TAIL.items()
+        }
         needed = max(shape.workspace_bytes for shape in shapes.values())
         if needed > key.workspace.nbytes:
             # The witness has more full values than the circuit's own.
             key.workspace = Workspace(self._device, needed)
         recorded: dict[str, list[RecordedMsm]] = {}
-        for name, own in TAIL.items():
+        for name, split_name in TAIL.items():
             with recording.part(f"MSM {name}"):
-                found = shapes[name].record(
-                    recording, self._splits[own], self._vectors[own], key.bases[name],
+                recorded_msms = shapes[name].record(
+                    recording, self._splits[split_name], self._vectors[split_name], key.bases[name],
                     key.workspace,
                 )  # fmt: skip
-                recorded[name] = list(found)
+                recorded[name] = list(recorded_msms)
         early = {name: recorded[name] for name in _EARLY}
         late = {"C": recorded["C"], "H": [self._h]}
         circuit = key.circuit
-        msms = tuple(one for own in recorded.values() for one in own)
+        msms = tuple(msm for split_name in recorded.values() for msm in split_name)
         sums = PartitionSum(circuit, early), PartitionSum(circuit, late)
         return _Tail(recording.finish().recording, msms, *sums)
 
@@ -202,14 +206,14 @@ class _Slot:
         """See `SumSlot`."""
         followed = context.timeline if context.is_timed else None
         self._h.expect()
-        begun, self._begun = self._begun, None
+        splitting, self._begun = self._begun, None
         running: list[SubmittedStream] = []
         try:
             if followed is None:
                 running.append(replay(self._device, self._quotient))
-            assert begun is not None
-            begun.wait()
-            rooms = {own: split.counts().room for own, split in self._splits.items()}
+            assert splitting is not None
+            splitting.wait()
+            rooms = {split_name: split.counts().room for split_name, split in self._splits.items()}
             tail = self._tails.get(tuple(rooms.values()))
             if tail is None:
                 tail = self._tails[tuple(rooms.values())] = self._record_tail(rooms)
@@ -229,7 +233,7 @@ class _Slot:
 
     def _drop_begun(self) -> None:
         """Wait for the splits of a proof that was abandoned before it ran."""
-        begun, self._begun = self._begun, None
-        if begun is not None:
+        splitting, self._begun = self._begun, None
+        if splitting is not None:
             with suppress(DeviceError):
-                begun.wait()
+                splitting.wait()

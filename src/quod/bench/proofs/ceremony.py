@@ -31,7 +31,7 @@ def cases(device: str, curve: str, sizes: list[int], steps: list[str]) -> Iterat
             contribute(new, done, device=device)
             if "verify" in steps:
                 prepare(done, ready, device=device)
-            own: dict[str, tuple[Callable[[], object], list[str], list[str]]] = {
+            runs: dict[str, tuple[Callable[[], object], list[str], list[str]]] = {
                 "contribute": (
                     partial(contribute, new, out, device=device, replace=True),
                     [new, out],
@@ -45,7 +45,7 @@ def cases(device: str, curve: str, sizes: list[int], steps: list[str]) -> Iterat
                 "verify": (partial(verify, ready, device=device), [ready], []),
             }
             for step in steps:
-                run, files, more = own[step]
+                run, files, extra_arguments = runs[step]
                 parameters: dict[str, Parameter] = {"what": step, "curve": curve, "log2": power}
                 yield Case(parameters, run, way=IN_PROCESS)
                 words = ["prepare", "phase2"] if step == "prepare" else [step]
@@ -54,7 +54,9 @@ def cases(device: str, curve: str, sizes: list[int], steps: list[str]) -> Iterat
                 if snarkjs is None or CURVES[curve].snarkjs_name not in ("bn128", "bls12381"):
                     absent["snarkjs"] = NO_SNARKJS if snarkjs is None else f"it has no {curve}"
                 else:
-                    peers["snarkjs"] = process([snarkjs, "powersoftau", *words, *files, *more])
+                    peers["snarkjs"] = process(
+                        [snarkjs, "powersoftau", *words, *files, *extra_arguments]
+                    )
                 force = [] if step == "verify" else ["--force"]
                 yield Case(
                     parameters, process([*quod, "--device", device, *force]), peers=peers,
@@ -78,5 +80,5 @@ def ceremony(
 
     if unknown := set(steps or []) - set(STEPS):
         raise WrongUsage(f"a step is one of {', '.join(STEPS)}, not {min(unknown)}")
-    found = cases(settings.device, curve_named(curve).name, sizes or [12], steps or [*STEPS])
-    settings.measure("ceremony", found)
+    bench_cases = cases(settings.device, curve_named(curve).name, sizes or [12], steps or [*STEPS])
+    settings.measure("ceremony", bench_cases)

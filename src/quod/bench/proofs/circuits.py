@@ -61,8 +61,8 @@ def circuit_cases(device: str, name: str) -> Iterator[Case]:
         )
     # Through WebGPU the set-up kernels would be compiled for a single use.
     short = opened.machine(opened.lanes).has(Capability.SHORT_KERNELS)
-    made = make_key(circuit, _KEY_SEED, device=open_device("cpu") if short else opened)
-    key = ProvingKey(made, opened)
+    test_key = make_key(circuit, _KEY_SEED, device=open_device("cpu") if short else opened)
+    key = ProvingKey(test_key, opened)
     witness = circuit.witness(inputs)
     yield Case(
         {"what": "prove, key resident", **shape},

@@ -34,10 +34,10 @@ def cases(
     device: str, scheme: str, field: str | None, sizes: Sequence[int], *, claims: int
 ) -> Iterator[Case]:
     """Yield for each size 2**k a commitment, the opening of `claims` claims, and verification."""
-    found, made = open_device(device), _scheme(scheme, max(sizes, default=1))
-    own = field_of(field or _FIELDS.get(scheme, _FIELD))
+    opened, commitment_scheme = open_device(device), _scheme(scheme, max(sizes, default=1))
+    element_field = field_of(field or _FIELDS.get(scheme, _FIELD))
     for log2_size in sizes:
-        yield from _of_size(found, made, own, log2_size, claims)
+        yield from _of_size(opened, commitment_scheme, element_field, log2_size, claims)
 
 
 def _scheme(name: str, log2_size: int) -> Scheme:
@@ -87,8 +87,8 @@ def _of_size(
     }  # fmt: skip
     steps: list[tuple[str, Callable[..., object]]] = [("commit", commit), ("open", opened)]
     for step, run in steps:
-        own = {**parameters, "time": step}
-        yield Case(own, run, "ms", traced=run if traces else None)
+        step_parameters = {**parameters, "time": step}
+        yield Case(step_parameters, run, "ms", traced=run if traces else None)
     yield Case({**parameters, "time": "verify", "bytes": len(proof)}, verify, "ms")
     if not isinstance(scheme, Ligero):
         return

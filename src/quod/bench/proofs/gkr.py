@@ -45,13 +45,13 @@ def cases(
     For Keccak-f the peer "products" computes `PRODUCTS_OF_KECCAK` products per instance in
     registers, on the same threads.
     """
-    found = open_device(device, threads=threads)
-    made, draw = CIRCUITS[circuit](field.modulus)
+    opened = open_device(device, threads=threads)
+    layered, draw = CIRCUITS[circuit](field.modulus)
     key = VerifyingKey.of(
-        made, field, commitment=scheme_named(commitment), allow_bits=0, reduction=reduction
+        layered, field, commitment=scheme_named(commitment), allow_bits=0, reduction=reduction
     )
     for count in instances:
-        prover = Prover(found, key, made, instances=count, batch=batch, allow_bits=0)
+        prover = Prover(opened, key, layered, instances=count, batch=batch, allow_bits=0)
         number = batch if proofs is None else proofs
         drawn, shown = draw(count)
         inputs, public = [drawn] * number, [shown] * number
@@ -69,13 +69,13 @@ def cases(
             "what": "prove", **({} if proofs is None else {"proofs": proofs}),
             **({} if threads is None else {"threads": threads}),
         }  # fmt: skip
-        peers, absent = _products(found, circuit, made.field, count * number)
+        peers, absent = _products(opened, circuit, layered.field, count * number)
         yield Case(
             parameters, prove, "ms/instance", operations=count * number, peers=peers,
             absent=absent, way="in registers", traced=prove,
         )  # fmt: skip
 
-        verifier = Verifier(found, key, made, instances=count, batch=batch, allow_bits=0)
+        verifier = Verifier(opened, key, layered, instances=count, batch=batch, allow_bits=0)
 
         def verify(
             timeline: Timeline | None = None, *, verifier: Verifier = verifier,
@@ -116,9 +116,9 @@ def keccak(field: Modulus) -> tuple[LayeredCircuit, Draw]:
 
     def draw(instances: int) -> tuple[Words, Any]:
         generator = np.random.default_rng(instances)
-        found = np.zeros((instances, 1 << circuit.log_inputs, field.words), np.uint32)
-        found[:, :STATE] = signs[generator.integers(0, 2, (instances, STATE))]
-        return found, ()
+        drawn = np.zeros((instances, 1 << circuit.log_inputs, field.words), np.uint32)
+        drawn[:, :STATE] = signs[generator.integers(0, 2, (instances, STATE))]
+        return drawn, ()
 
     return circuit, draw
 
@@ -156,19 +156,21 @@ def random_layers(
         )
         return Gates(output, tuple(inputs), np.zeros(count, np.uint32))
 
-    made = []
+    all_layers = []
     for number in range(layers + 1):
         sizes = {} if number == layers else kinds
-        made.append(Layer(log_size, {kind: gates(kind, sizes.get(kind, 0)) for kind in KINDS}))
-    return LayeredCircuit(field, log_size, [1], made)
+        all_layers.append(
+            Layer(log_size, {kind: gates(kind, sizes.get(kind, 0)) for kind in KINDS})
+        )
+    return LayeredCircuit(field, log_size, [1], all_layers)
 
 
 def _with_draw(circuit: LayeredCircuit) -> tuple[LayeredCircuit, Draw]:
     field, log_size = circuit.field, circuit.log_inputs
 
     def draw(instances: int) -> tuple[Words, Any]:
-        found = random_elements(field, instances << log_size, seed=instances)
-        return found.reshape(instances, 1 << log_size, field.words), ()
+        drawn = random_elements(field, instances << log_size, seed=instances)
+        return drawn.reshape(instances, 1 << log_size, field.words), ()
 
     return circuit, draw
 

@@ -60,8 +60,8 @@ def _gate(
     x, y, z = k.load(gates, gate * 3, 3)
     value = mixed.base.carried(mixed.base.load(below, (proof << log_size) + y))
     weight = mixed.extended.load(weights, (proof << log_size) + z)
-    found = mixed.extended.carried(mixed.multiply(weight, value))
-    return (proof << log_size) + x, found
+    summand = mixed.extended.carried(mixed.multiply(weight, value))
+    return (proof << log_size) + x, summand
 
 
 @kernel
@@ -82,13 +82,13 @@ def add_under_locks(
     mixed, i = MixedField(k, field), k.global_id()
     f = mixed.extended
     with k.if_(i < n):
-        entry, found = _gate(k, mixed, i, log_size, count, gates, below, weights)
+        entry, summand = _gate(k, mixed, i, log_size, count, gates, below, weights)
         with k.while_(k.constant(1, types.u32)) as loop:
             loop.check(loop.carried != 0)
             got = k.atomic_compare_exchange(locks, entry, 0, 1) == 0
             with k.if_(got):
                 k.fence()
-                f.store(table, entry, f.carried(f.load(table, entry) + found))
+                f.store(table, entry, f.carried(f.load(table, entry) + summand))
                 k.fence()
                 k.atomic_exchange(locks, entry, 0)
             loop.next(k.select(got, k.constant(0, types.u32), 1))
@@ -110,8 +110,8 @@ def add_atomically(
     """A gate an instance; sums of coefficients in 64 bits, which are reduced later."""
     mixed, i = MixedField(k, field), k.global_id()
     with k.if_(i < n):
-        entry, found = _gate(k, mixed, i, log_size, count, gates, below, weights)
-        for place, word in enumerate(mixed.extended.to_words(found)):
+        entry, summand = _gate(k, mixed, i, log_size, count, gates, below, weights)
+        for place, word in enumerate(mixed.extended.to_words(summand)):
             k.atomic_add(sums, entry * field.degree + place, word.cast(types.u64))
 
 
@@ -142,13 +142,13 @@ def fold_tables(
     mixed, i = MixedField(k, field), k.global_id()
     f = mixed.extended
     with k.if_(i < n):
-        rest = log_size - 1 - round_number
-        row, index = i >> rest, i & ((k.constant(1, types.u32) << rest) - 1)
-        own = Progress(f, progress, batch, row % batch, log_size)
-        tables = Folded(mixed, source, batch, row, rest + 1)
+        remaining = log_size - 1 - round_number
+        row, index = i >> remaining, i & ((k.constant(1, types.u32) << remaining) - 1)
+        sumcheck_progress = Progress(f, progress, batch, row % batch, log_size)
+        tables = Folded(mixed, source, batch, row, remaining + 1)
         low = tables.load(0, index)
-        high = tables.load(0, index + (k.constant(1, types.u32) << rest))
-        f.store(target, i, fold(mixed, low, high, own.challenge(round_number)))
+        high = tables.load(0, index + (k.constant(1, types.u32) << remaining))
+        f.store(target, i, fold(mixed, low, high, sumcheck_progress.challenge(round_number)))
 
 
 class _Study:
@@ -185,11 +185,11 @@ class _Study:
         for way, recording in ways.items():
             again()
             self._run(recording)
-            found = np.empty(result.nbytes // 4, np.uint32)
-            self._device.download(result, found)
-            if wanted is not None and not np.array_equal(found, wanted):
+            downloaded = np.empty(result.nbytes // 4, np.uint32)
+            self._device.download(result, downloaded)
+            if wanted is not None and not np.array_equal(downloaded, wanted):
                 raise DeviceError(f"{self._device.name}: {what} by {way} are others")
-            wanted = found
+            wanted = downloaded
             parameters: dict[str, Parameter] = {
                 "what": what, "way": way, "field": self._field.name, "proofs": self._proofs,
                 "log2": self._log_size,
@@ -208,23 +208,23 @@ class _Study:
         count, entries = 2 << log_size, self._proofs << log_size
         circuit = random_layers(field.modulus, 1, log_size, {"multiply": count})
         resident = TwoPhaseGates(device, circuit, field)
-        runs, own = resident.layers[0].by_first, circuit.layers[0].gates["multiply"]
-        gates = device.upload(np.stack([*own.inputs, own.output], axis=1))
+        runs, multiply_gates = resident.layers[0].by_first, circuit.layers[0].gates["multiply"]
+        gates = device.upload(np.stack([*multiply_gates.inputs, multiply_gates.output], axis=1))
         below = device.upload(random_elements(field.modulus, entries, seed=1))
         weights = device.upload(random_elements(field, entries, seed=2))
         table = device.allocate(4 * field.words * entries)
         locks = device.allocate(4 * entries)
         sums = device.allocate(4 * _SUM_WORDS * field.words * entries)
         none = device.upload(np.zeros(1, np.uint32))
-        given = (self._proofs * count, log_size, count, gates, below, weights)
+        arguments = (self._proofs * count, log_size, count, gates, below, weights)
 
         def by_locks(recording: RecordingStream) -> None:
             recording.fill(table)
-            self._launch(recording, add_under_locks, *given, locks, table, field=field)
+            self._launch(recording, add_under_locks, *arguments, locks, table, field=field)
 
         def by_atomics(recording: RecordingStream) -> None:
             recording.fill(sums)
-            self._launch(recording, add_atomically, *given, sums, field=field)
+            self._launch(recording, add_atomically, *arguments, sums, field=field)
             self._launch(
                 recording, reduce_sums, entries * field.degree, sums, table,
                 modulus=field.modulus,
@@ -272,8 +272,8 @@ class _Study:
         def in_two_passes(recording: RecordingStream) -> None:
             source = tables
             for number in range(n):
-                rest = n - number
-                small = SumcheckPlan(device, shape, rest, batch=batch, log_capacity=1, depth=1)
+                remaining = n - number
+                small = SumcheckPlan(device, shape, remaining, batch=batch, log_capacity=1, depth=1)
                 groups = small.sum_groups
                 lanes = small.finish_lanes
                 recording.launch(
@@ -281,7 +281,7 @@ class _Study:
                         evaluate_inputs, lanes=small.pass_lanes,
                         form=PassForm(shape, 1, 1, in_blocks=device.host_memory),
                     ),
-                    batch * groups, SumcheckSizes(batch, rest, small.log_low), groups,
+                    batch * groups, SumcheckSizes(batch, remaining, small.log_low), groups,
                     InputTables(equality, source), equality, partial,
                 )  # fmt: skip
                 recording.launch(
@@ -294,7 +294,7 @@ class _Study:
                 )  # fmt: skip
                 target = folded[number % 2]
                 self._launch(
-                    recording, fold_tables, 2 * batch << (rest - 1), batch, n, number, source,
+                    recording, fold_tables, 2 * batch << (remaining - 1), batch, n, number, source,
                     progress, target, field=field,
                 )  # fmt: skip
                 source = target
@@ -339,21 +339,21 @@ class _Study:
         fused, alone = [made(proofs)], [made(1) for _ in range(proofs)]
 
         def prove(owns: list[PipelineSlot], at_once: int) -> list[bytes]:
-            each, found = proofs // len(owns), []
+            each, proof_list = proofs // len(owns), []
             for first in range(0, len(owns), at_once):
                 some = owns[first : first + at_once]
-                for number, own in enumerate(some, start=first):
+                for number, slot in enumerate(some, start=first):
                     share = slice(number * each, (number + 1) * each)
-                    own.begin(statements[share], tables[share], before, None)
-                found += [proof for own in some for proof in own.finish(None)]
-            return found
+                    slot.begin(statements[share], tables[share], before, None)
+                proof_list += [proof for slot in some for proof in slot.finish(None)]
+            return proof_list
 
         def launch(owns: list[PipelineSlot], at_once: int) -> None:
             for first in range(0, len(owns), at_once):
                 streams = [device.stream("proof") for _ in owns[first : first + at_once]]
                 submitted = [
-                    stream.replay(own.recording).submit()
-                    for stream, own in zip(streams, owns[first:], strict=False)
+                    stream.replay(slot.recording).submit()
+                    for stream, slot in zip(streams, owns[first:], strict=False)
                 ]
                 for stream in submitted:
                     stream.wait()

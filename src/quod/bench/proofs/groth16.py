@@ -50,12 +50,12 @@ def cases(device: str, zkey: Path, witness: Path) -> Iterator[Case]:
             zkey, witness,
             *(Path(directory) / name for name in ("vkey.json", "public.json", "proof.json")),
         )  # fmt: skip
-        made, inputs = key.prove(witness)
+        first_proof, inputs = key.prove(witness)
         write_all_atomically(
             {
                 files.vkey: key.verifying_key.to_json().encode(),
                 files.public: public_to_json(inputs),
-                files.proof: made.to_json().encode(),
+                files.proof: first_proof.to_json().encode(),
             }
         )
         with Libraries(files) as libraries:
@@ -70,7 +70,7 @@ def cases(device: str, zkey: Path, witness: Path) -> Iterator[Case]:
             )
             yield Case(
                 {"what": "verify, key resident", **circuit},
-                lambda: key.verifying_key.verify(inputs, made),
+                lambda: key.verifying_key.verify(inputs, first_proof),
                 unit="ms",
                 peers=libraries.verifiers,
                 way=IN_PROCESS,
@@ -165,7 +165,9 @@ def _spread(
 
     def run() -> None:
         with ThreadPoolExecutor(len(keys)) as pool:
-            for done in [pool.submit(_prove_many, own, witness, count) for own in keys]:
+            for done in [
+                pool.submit(_prove_many, device_key, witness, count) for device_key in keys
+            ]:
                 done.result()
 
     yield Case(
@@ -174,8 +176,8 @@ def _spread(
         unit="ms/proof",
         operations=count * len(keys),
     )
-    for own in keys[1:]:
-        own.close()
+    for device_key in keys[1:]:
+        device_key.close()
 
 
 def _traced(key: ProvingKey, witness: Witness, timeline: Timeline) -> None:

@@ -29,14 +29,14 @@ def cases(
 
     width: above 1, rows and the 2**bits entries of a table are tuples of so many elements.
     """
-    found = open_device(device)
+    opened = open_device(device)
     for log2_size in sizes:
         parameters: dict[str, Parameter] = {
             "field": field.name, "log2": log2_size, "columns": columns, "bits": bits,
         }  # fmt: skip
         if width > 1:
             parameters["width"] = width
-        run = prepared(found, drawn(found, field, columns, log2_size, bits, width))
+        run = prepared(opened, drawn(opened, field, columns, log2_size, bits, width))
         yield Case(parameters, run, "ms", traced=run)
 
 
@@ -54,10 +54,10 @@ def drawn(
     return LookupInputs(field, looked_up, table)
 
 
-def prepared(device: AnyDevice, given: LookupInputs) -> Callable[..., None]:
+def prepared(device: AnyDevice, lookup: LookupInputs) -> Callable[..., None]:
     """Return a function that proves lookups in memory; verifies the first proof."""
-    run = LookupRun(device, given.statement)
-    run.set_values(given.columns, given.entries(device), given.counted(device))
+    run = LookupRun(device, lookup.statement)
+    run.set_values(lookup.columns, lookup.entries(device), lookup.counted(device))
 
     def prove(timeline: Timeline | None = None) -> None:
         run.prove(ProofWriter(_transcript()), timeline)
@@ -65,7 +65,7 @@ def prepared(device: AnyDevice, given: LookupInputs) -> Callable[..., None]:
     writer = ProofWriter(_transcript())
     reduced = run.prove(writer, None)
     if (
-        verify(given.statement, writer.getvalue(), transcript=_transcript(), allow_bits=0)
+        verify(lookup.statement, writer.getvalue(), transcript=_transcript(), allow_bits=0)
         != reduced
     ):
         raise QuodError("a lookup does not verify; please report it")

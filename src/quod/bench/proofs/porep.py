@@ -63,10 +63,10 @@ def cases(
             witnesses = [
                 device_witness(opened, circuit, seed, pinned=not pageable) for seed in (1, 2)
             ]
-    made = "; ".join(
+    stages_text = "; ".join(
         f"{row.name} {row.seconds:.2f} s" for row in timeline.table() if row.seconds >= 0.01
     )
-    note(f"the key: {made}", quiet=quiet)
+    note(f"the key: {stages_text}", quiet=quiet)
     shape: dict[str, Parameter] = {
         "curve": circuit.curve, "constraints": circuit.constraints, "bits": f"{bits}%",
         "witness": "pageable" if pageable else "page-locked",
@@ -118,7 +118,7 @@ def gpu_figures(timeline: Timeline) -> dict[str, float]:
 
     The steps must have been timed one by one.
     """
-    found = dict.fromkeys(("ntt_msm_h_ms", "batch_add_ms", "tail_msm_ms"), 0.0)
+    milliseconds = dict.fromkeys(("ntt_msm_h_ms", "batch_add_ms", "tail_msm_ms"), 0.0)
     for stage in timeline.rows():
         name = stage.name
         if stage.track not in _TRACKS:
@@ -129,8 +129,8 @@ def gpu_figures(timeline: Timeline) -> dict[str, float]:
             which = "batch_add_ms" if ": ones:" in name else "tail_msm_ms"
         else:
             which = "ntt_msm_h_ms"
-        found[which] += 1e3 * stage.seconds
-    return found | {"gpu_total_ms": sum(found.values())}
+        milliseconds[which] += 1e3 * stage.seconds
+    return milliseconds | {"gpu_total_ms": sum(milliseconds.values())}
 
 
 def plan(log2_domain: int, bits: int, *, as_json: bool) -> None:

@@ -68,9 +68,9 @@ def cases(device: str, curve: str, powers: Sequence[int], steps: Sequence[str]) 
                         files = str(r1cs), str(ptau), str(ours)
                         yield Case(parameters, partial(_peak, *files, device), "MB", reads=True)
                         continue
-                    own, name, arguments = rows[what]
+                    step_run, name, arguments = rows[what]
                     yield _case(
-                        parameters, partial(own, device=device), snarkjs, f"zKey.{name}",
+                        parameters, partial(step_run, device=device), snarkjs, f"zKey.{name}",
                         arguments, absent,
                     )  # fmt: skip
             finally:

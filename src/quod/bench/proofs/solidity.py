@@ -55,12 +55,12 @@ def cases(curve: str) -> Iterator[Case]:
         )
         for name, optimizer in rows
     ]  # fmt: skip
-    for (name, optimizer), found in zip(rows, run_contracts(jobs), strict=True):
-        (called,) = found["calls"]
+    for (name, optimizer), outcome in zip(rows, run_contracts(jobs), strict=True):
+        (called,) = outcome["calls"]
         if called["error"] or int(called["returned"], 16) != 1:
             raise InputError(f"the contract of {name} refuses a valid proof: {json.dumps(called)}")
         parameters: dict[str, Parameter] = {
             "contract": name, "curve": curve, "inputs": len(public), "optimizer": optimizer,
         }  # fmt: skip
-        for what, figure in (("verifyProof", called["gas"]), ("deploy", found["deploy_gas"])):
+        for what, figure in (("verifyProof", called["gas"]), ("deploy", outcome["deploy_gas"])):
             yield Case(parameters | {"what": what}, partial(int, figure), unit="gas", reads=True)

@@ -57,11 +57,11 @@ def cases(
         figures = gpu_figures(timeline) | copy_figures(shown[name])
         listed = ", ".join(f"{what} {value:.1f}" for what, value in figures.items())
         note(f"{name}: {listed}", quiet=quiet)
-        more: dict[str, Parameter] = {"mode": name}
+        extra: dict[str, Parameter] = {"mode": name}
         if not resident:
-            more["share"] = f"{share:.0%}"
+            extra["share"] = f"{share:.0%}"
         held = [key]
-        yield Case(shape | more, partial(_prove, held, witness))
+        yield Case(shape | extra, partial(_prove, held, witness))
         key.close()
         # The case must not keep the key alive, which takes much of the device.
         held.clear()
@@ -87,20 +87,22 @@ def copy_figures(stages: Sequence[Stage]) -> dict[str, float]:
     seconds = sum(stage.seconds for stage in copies)
     moved = sum(stage.bytes for stage in copies) / 2
     begin = min(stage.begin_ns for stage in stages)
-    whole = (max(end for _, end in computing) - begin) / 1e6
+    wall_ms = (max(end for _, end in computing) - begin) / 1e6
     busy = sum(end - start for start, end in computing) / 1e6
     return {
         "copies_gb": moved / 1e9,
         "copies_ms": 1e3 * seconds,
         "copies_pinned_gb_per_s": moved / seconds / 1e9,
-        "wall_ms": whole,
-        "idle_ms": whole - busy,
+        "wall_ms": wall_ms,
+        "idle_ms": wall_ms - busy,
     }
 
 
 def _times(stages: Sequence[Stage], track: str) -> list[tuple[int, int]]:
     """Return the intervals, in nanoseconds, in which a stage of the track ran."""
-    return union((one.begin_ns, one.end_ns or one.begin_ns) for one in stages if one.track == track)
+    return union(
+        (stage.begin_ns, stage.end_ns or stage.begin_ns) for stage in stages if stage.track == track
+    )
 
 
 def draw(path: Path, modes: dict[str, list[Stage]]) -> None:
@@ -116,8 +118,8 @@ def draw(path: Path, modes: dict[str, list[Stage]]) -> None:
     for row, (name, stages) in enumerate(modes.items()):
         begin = min(stage.begin_ns for stage in stages)
         for lane, (track, colour) in enumerate(zip(_TRACKS, ("tab:orange", "tab:blue"))):
-            own = _times(stages, track)
-            bars = [((start - begin) / 1e6, (end - start) / 1e6) for start, end in own]
+            intervals = _times(stages, track)
+            bars = [((start - begin) / 1e6, (end - start) / 1e6) for start, end in intervals]
             place = -2.4 * row - lane
             axes.broken_barh(bars, (place - 0.4, 0.8), facecolors=colour)
             ticks.append((place, f"{name}: {track}"))

@@ -25,10 +25,10 @@ def cases(device: str, vkey: Path, public: Path, proof: Path) -> Iterator[Case]:
 
     key = verifying_key_in(vkey, device, allow_insecure=True)
     claims = []
-    for inputs, made in zip(*read_lists(key, public, proof), strict=True):
-        if isinstance(inputs, InputError) or isinstance(made, InputError):
-            raise inputs if isinstance(inputs, InputError) else _error(made)
-        claims.append((key, inputs, made))
+    for inputs, proof_or_error in zip(*read_lists(key, public, proof), strict=True):
+        if isinstance(inputs, InputError) or isinstance(proof_or_error, InputError):
+            raise inputs if isinstance(inputs, InputError) else _error(proof_or_error)
+        claims.append((key, inputs, proof_or_error))
     if not all(verify_batch(claims)):
         raise InputError("not all proofs are valid; measure with proofs that are", path=str(proof))
     parameters: dict[str, Parameter] = {
@@ -41,7 +41,11 @@ def cases(device: str, vkey: Path, public: Path, proof: Path) -> Iterator[Case]:
         parameters | {"proofs_from": "memory"},
         lambda: verify_batch(claims),
         unit="ms",
-        peers={ONE_BY_ONE: lambda: [key.verify(inputs, made) for _, inputs, made in claims]},
+        peers={
+            ONE_BY_ONE: lambda: [
+                key.verify(inputs, proof_or_error) for _, inputs, proof_or_error in claims
+            ]
+        },
         way=IN_PROCESS,
     )
     if begins_as_text(proof):
@@ -56,20 +60,22 @@ def cases(device: str, vkey: Path, public: Path, proof: Path) -> Iterator[Case]:
     single = [data[at : at + PROOF_BYTES] for at in range(0, len(data), PROOF_BYTES)]
     inputs_of = [inputs for _, inputs, _ in claims]
 
-    def together() -> object:
-        read = [one for one in proofs_from_bytes(data, device=device) if isinstance(one, Proof)]
-        return verify_batch([(key, *own) for own in zip(inputs_of, read, strict=True)])
+    def batched() -> object:
+        read = [
+            result for result in proofs_from_bytes(data, device=device) if isinstance(result, Proof)
+        ]
+        return verify_batch([(key, *claim) for claim in zip(inputs_of, read, strict=True)])
 
     def one_by_one() -> object:
-        read = (proof_from_bytes(one, check_subgroup=False) for one in single)
-        return [key.verify(*own) for own in zip(inputs_of, read, strict=True)]
+        read = (proof_from_bytes(encoded, check_subgroup=False) for encoded in single)
+        return [key.verify(*claim) for claim in zip(inputs_of, read, strict=True)]
 
     yield Case(
-        parameters | {"proofs_from": "bytes"}, together, unit="ms",
+        parameters | {"proofs_from": "bytes"}, batched, unit="ms",
         peers={ONE_BY_ONE: one_by_one}, way=IN_PROCESS,
     )  # fmt: skip
 
 
-def _error(found: object) -> InputError:
-    assert isinstance(found, InputError)
-    return found
+def _error(error: object) -> InputError:
+    assert isinstance(error, InputError)
+    return error

@@ -22,7 +22,7 @@ def cases(wasm: Path, inputs: Path, threads: list[int]) -> Iterator[Case]:
     Inputs are parsed from JSON each time, as for a job.
     """
     calculator = WitnessCalculator.open(wasm)
-    given = read_json(inputs, CIRCUIT_INPUT)
+    circuit_inputs = read_json(inputs, CIRCUIT_INPUT)
 
     def parameters(what: str) -> dict[str, Parameter]:
         return {"circuit": wasm.parent.name, "values": calculator.variables, "what": what}
@@ -38,14 +38,14 @@ def cases(wasm: Path, inputs: Path, threads: list[int]) -> Iterator[Case]:
             words = [snarkjs, "wtns", "calculate", str(wasm), str(inputs), out]
             peers["snarkjs"] = process(words)
         yield Case(
-            parameters("witness"), partial(calculator.calculate, given), "ms", peers=peers,
+            parameters("witness"), partial(calculator.calculate, circuit_inputs), "ms", peers=peers,
             absent=absent, way=WHOLE,
         )  # fmt: skip
     for count in threads:
 
         def run(count: int = count) -> None:
             with ThreadPoolExecutor(count) as pool:
-                list(pool.map(calculator.calculate, [given] * _JOBS))
+                list(pool.map(calculator.calculate, [circuit_inputs] * _JOBS))
 
         several = parameters("witnesses by threads") | {"threads": count}
         yield Case(several, run, "ms/witness", _JOBS)

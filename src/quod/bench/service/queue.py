@@ -32,15 +32,15 @@ _JOBS = 500
 
 def cases(folder: Path, database: str | None) -> Iterator[Case]:
     """Yield submissions by one client and several, in groups, with witnesses; claims; results."""
-    with tempfile.TemporaryDirectory(prefix="quod-bench-queue-", dir=folder) as own:
-        place = Path(own)
+    with tempfile.TemporaryDirectory(prefix="quod-bench-queue-", dir=folder) as temporary:
+        place = Path(temporary)
         store = "sqlite" if database is None else "postgres"
         yield Case({"what": "fdatasync of a page"}, partial(sync_us, place), "us", reads=True)
         schema = f"bench_{os.getpid()}"
         with open_queue(place / "queue", database=database, schema=schema, limits=_LIMITS) as queue:
 
-            def case(what: str, run: Callable[[], float], **more: int) -> Case:
-                parameters: dict[str, Parameter] = {"what": what, "store": store, **more}
+            def case(what: str, run: Callable[[], float], **labels: int) -> Case:
+                parameters: dict[str, Parameter] = {"what": what, "store": store, **labels}
                 return Case(parameters, run, "us/job", reads=True)
 
             try:
@@ -87,37 +87,37 @@ def _submit_us(queue: JobQueue, clients: int, group: int, witness: bytes = b"") 
     def client(_: int) -> None:
         for _ in range(rounds):
             payload = queue.spool.write(witness) if witness else ""
-            for one in queue.submit_many([_submission(payload) for _ in range(group)]):
-                if isinstance(one, ServiceError):
-                    raise one
+            for outcome in queue.submit_many([_submission(payload) for _ in range(group)]):
+                if isinstance(outcome, ServiceError):
+                    raise outcome
 
-    return _together(clients, client) / (clients * rounds * group) * 1e6
+    return _run_threads(clients, client) / (clients * rounds * group) * 1e6
 
 
 def _claim_us(queue: JobQueue, workers: int, most: int) -> float:
     """Microseconds per lease; the leases are finished afterwards."""
-    found, seconds = _claimed(queue, workers, most)
-    _finished(queue, workers, found)
-    return seconds / sum(map(len, found)) * 1e6
+    leases, seconds = _claimed(queue, workers, most)
+    _finished(queue, workers, leases)
+    return seconds / sum(map(len, leases)) * 1e6
 
 
 def _finish_us(queue: JobQueue, workers: int, most: int) -> float:
     """Microseconds per result, for leases claimed before."""
-    found, _ = _claimed(queue, workers, most)
-    return _finished(queue, workers, found) / sum(map(len, found)) * 1e6
+    leases, _ = _claimed(queue, workers, most)
+    return _finished(queue, workers, leases) / sum(map(len, leases)) * 1e6
 
 
 def _claimed(queue: JobQueue, workers: int, most: int) -> tuple[list[list[Lease]], float]:
     rounds = max(_JOBS // (workers * most), 5)
     # At a higher priority than earlier jobs, some of which have a witness to delete.
     queue.submit_many([_submission(priority=9) for _ in range(workers * rounds * most)])
-    found: list[list[Lease]] = [[] for _ in range(workers)]
+    leases: list[list[Lease]] = [[] for _ in range(workers)]
 
     def worker(number: int) -> None:
         for _ in range(rounds):
-            found[number] += queue.claim(f"worker {number}", most=most)
+            leases[number] += queue.claim(f"worker {number}", most=most)
 
-    return found, _together(workers, worker)
+    return leases, _run_threads(workers, worker)
 
 
 def _finished(queue: JobQueue, workers: int, leases: list[list[Lease]]) -> float:
@@ -125,10 +125,10 @@ def _finished(queue: JobQueue, workers: int, leases: list[list[Lease]]) -> float
         for lease in leases[number]:
             queue.finish(lease, _PROOF)
 
-    return _together(workers, worker)
+    return _run_threads(workers, worker)
 
 
-def _together(count: int, work: Callable[[int], None]) -> float:
+def _run_threads(count: int, work: Callable[[int], None]) -> float:
     """Run threads with these numbers; return the seconds until all are done."""
     with ThreadPoolExecutor(count) as pool:
         begin = perf_counter()

@@ -58,15 +58,15 @@ def cases(
     recorder: also measures the busy share with CUPTI, for a worker in this process.
     """
     for constraints in sizes:
-        with tempfile.TemporaryDirectory(prefix="quod-bench-serve-", dir=folder) as own:
-            made = _Made(Path(own), device, curve, constraints)
-            yield from made.alone(seconds)
+        with tempfile.TemporaryDirectory(prefix="quod-bench-serve-", dir=folder) as temporary:
+            setup = _Setup(Path(temporary), device, curve, constraints)
+            yield from setup.alone(seconds)
             for count in lanes:
                 pool = ProcessPool if processes else LocalPool
-                yield from made.serving(count, pool, recorder, workers)
+                yield from setup.serving(count, pool, recorder, workers)
 
 
-class _Made:
+class _Setup:
     """A circuit, its key in a repository and its witness in a file."""
 
     def __init__(self, folder: Path, device: str, curve: str, constraints: int) -> None:
@@ -88,17 +88,17 @@ class _Made:
 
     def _case(
         self, what: str, run: Callable[[], float], unit: str,
-        more: dict[str, Parameter] | None = None,
+        labels: dict[str, Parameter] | None = None,
         traced: Callable[[Timeline], object] | None = None,
     ) -> Case:  # fmt: skip
-        parameters = {"what": what, **self._circuit, **(more or {})}
+        parameters = {"what": what, **self._circuit, **(labels or {})}
         return Case(parameters, run, unit, reads=True, traced=traced)
 
     def alone(self, seconds: float) -> Iterator[Case]:
         """Yield the loop, `prove_many`, and the device time of a proof."""
-        own = open_device(self._device)
+        opened = open_device(self._device)
         zkey = self._folder / "keys" / "keys" / self._identity / "circuit.zkey"
-        key = ProvingKey.from_zkey(zkey, own, owned=True, allow_insecure=True)
+        key = ProvingKey.from_zkey(zkey, opened, owned=True, allow_insecure=True)
         try:
             key.prove(self._witness)
             begin = perf_counter()
@@ -114,7 +114,7 @@ class _Made:
                 yield self._case(name, partial(_phase, key, self._witness, name), "ms")
         finally:
             key.close()
-            own.close()
+            opened.close()
 
     def _many(self) -> list[Witness]:
         return [self._witness] * self._count
@@ -124,9 +124,9 @@ class _Made:
         recorder: KernelRecorder | None = None, workers: int = 1,
     ) -> Iterator[Case]:  # fmt: skip
         """Yield workers of the device under load, and with one job at a time."""
-        more: dict[str, Parameter] = {"lanes": lanes or "default", "process": pool is ProcessPool}
+        labels: dict[str, Parameter] = {"lanes": lanes or "default", "process": pool is ProcessPool}
         if workers > 1:
-            more["workers"] = workers
+            labels["workers"] = workers
         settings = WorkerSettings(
             self._device, warm=(self._identity,), lanes=lanes, ahead=4, checks=4
         )
@@ -145,11 +145,11 @@ class _Made:
             for what, unit in figures.items():
                 run = partial(load.figure, what, self._count)
                 traced = partial(load.traced, self._count) if what == "worker" else None
-                yield self._case(what, run, unit, more, traced)
+                yield self._case(what, run, unit, labels, traced)
             count = min(_ALONE, self._count)
             for what in ("p50", "p99"):
                 run = partial(load.latency, what, count)
-                yield self._case(f"latency less stages, {what}", run, "ms", more)
+                yield self._case(f"latency less stages, {what}", run, "ms", labels)
 
 
 class _Load:
@@ -169,9 +169,9 @@ class _Load:
         pool.start()
         limit = perf_counter() + _PATIENCE
         while not pool.ready:
-            found = [one.problem for one in pool.status() if one.problem]
-            if found or perf_counter() > limit:
-                raise ServiceError(f"the worker did not begin: {found}")
+            problems = [worker.problem for worker in pool.status() if worker.problem]
+            if problems or perf_counter() > limit:
+                raise ServiceError(f"the worker did not begin: {problems}")
             self._ended(self._submit(1))
 
     def figure(self, what: str, count: int) -> float:
@@ -182,11 +182,11 @@ class _Load:
         """Record the stages of a round, one track for each kind."""
         self._round(count)
         to_counter = time_ns() - perf_counter_ns()
-        for one in list(self._records):
+        for stage in list(self._records):
             timeline.record(
-                f"{one.stage} of job {one.job.partition('-')[0]}",
-                round(one.begin * 1e9) - to_counter, round(one.end * 1e9) - to_counter,
-                track=f"{one.worker} {one.stage}", bytes=one.payload, parent=timeline.current,
+                f"{stage.stage} of job {stage.job.partition('-')[0]}",
+                round(stage.begin * 1e9) - to_counter, round(stage.end * 1e9) - to_counter,
+                track=f"{stage.worker} {stage.stage}", bytes=stage.payload, parent=timeline.current,
             )  # fmt: skip
 
     def latency(self, what: str, count: int) -> float:
@@ -205,14 +205,14 @@ class _Load:
         body = path_body(self._folder, "w.wtns")
         pieces = [payload_header(PayloadKind.PATH, [len(body)]), body]
         digest = hashlib.sha256(b"quod bench serve-pipeline").digest()
-        found = self._queue.submit_many(
+        outcomes = self._queue.submit_many(
             [
                 Submission("bench", self._key, digest, self._queue.spool.write(pieces))
                 for _ in range(count)
             ]
         )
-        jobs = [one for one in found if isinstance(one, Job)]
-        for refused in found:
+        jobs = [outcome for outcome in outcomes if isinstance(outcome, Job)]
+        for refused in outcomes:
             if isinstance(refused, QuodError):
                 raise refused
         return jobs
@@ -236,16 +236,18 @@ class _Load:
         use = device_use(list(self._records), begin, end)
         return {
             # Proofs of a batch end at the same time.
-            "worker": 1e3 * (end - begin) / max(1, sum(begin < one <= end for one in times)),
+            "worker": 1e3
+            * (end - begin)
+            / max(1, sum(begin < ended_at <= end for ended_at in times)),
             "busy": 100 * use.busy,
             "busy by CUPTI": 100 * sum(last - first for first, last in ran) / (end - begin),
             "gap, median": 1e6 * median(use.gaps) if use.gaps else 0.0,
-            "together": _together(self._records),
+            "together": _mean_batch_size(self._records),
             "copies from pinned memory": use.copy_rate / 1e9,
         }
 
     def _one_at_a_time(self, count: int) -> dict[str, float]:
-        found = []
+        latencies = []
         for _ in range(count):
             self._records.clear()
             begin = time()
@@ -254,22 +256,26 @@ class _Load:
             self._queue.results(job.id)
             took = time() - begin
             self._wait_for_records()
-            found.append(1e3 * (took - sum(one.end - one.begin for one in list(self._records))))
-        percentiles = quantiles(found, n=100)
+            latencies.append(
+                1e3 * (took - sum(record.end - record.begin for record in list(self._records)))
+            )
+        percentiles = quantiles(latencies, n=100)
         return {"p50": percentiles[49], "p99": percentiles[98]}
 
     def _wait_for_records(self) -> None:
         """Wait for the last job's records, which may arrive after its result."""
         limit = perf_counter() + _PATIENCE
-        while not any(one.stage is Stage.CHECK for one in list(self._records)):
+        while not any(record.stage is Stage.CHECK for record in list(self._records)):
             if perf_counter() > limit:
                 raise ServiceError("the stages of a job were not told")
             sleep(0.001)
 
 
-def _together(records: Sequence[StageRecord]) -> float:
+def _mean_batch_size(records: Sequence[StageRecord]) -> float:
     """The mean batch size: proofs in a batch begin at the same time."""
-    begins = sorted((one.worker, one.begin) for one in records if one.stage is Stage.PROVE)
+    begins = sorted(
+        (record.worker, record.begin) for record in records if record.stage is Stage.PROVE
+    )
     groups = 1 + sum(
         other != worker or later - earlier > _AT_ONCE
         for (worker, earlier), (other, later) in pairwise(begins)

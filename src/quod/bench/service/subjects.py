@@ -69,11 +69,11 @@ def serve_pipeline(
 
     where = folder or Path(tempfile.gettempdir())
     sizes = constraints or [16_000, 1_000_000]
-    found = cases(
+    bench_cases = cases(
         settings.device, curve, sizes, lanes or [None], where, processes, settings.seconds,
         recorder, workers=workers,
     )  # fmt: skip
-    settings.measure("serve-pipeline", found, warm_up=0.0)
+    settings.measure("serve-pipeline", bench_cases, warm_up=0.0)
 
 
 def serve(
@@ -110,10 +110,10 @@ def serve(
     from quod.formats.source import read_small
     from quod.service.client import Client
 
-    if any(not 0 < one < 1e6 for one in rate or []):
+    if any(not 0 < frequency < 1e6 for frequency in rate or []):
         raise WrongUsage("a rate is a number of proofs a second above 0")
     loads = [Load(count, proofs) for count in clients or ([] if rate else [1, 4, 16])]
-    loads += [Load(min(MOST_AT_A_TIME, proofs), proofs, one) for one in rate or []]
+    loads += [Load(min(MOST_AT_A_TIME, proofs), proofs, frequency) for frequency in rate or []]
     token = None
     if token_file is not None:
         text = read_small(token_file, limit=4096, what="a token").decode(errors="replace")

@@ -39,8 +39,8 @@ _PROOFS = 300
 
 def cases(folder: Path) -> Iterator[Case]:
     """Yield single and grouped submissions, and the latency of `Prove`."""
-    with tempfile.TemporaryDirectory(prefix="quod-bench-", dir=folder) as own:
-        place = Path(own)
+    with tempfile.TemporaryDirectory(prefix="quod-bench-", dir=folder) as temporary:
+        place = Path(temporary)
         yield Case({"what": "fdatasync of a page"}, partial(sync_us, place), "us", reads=True)
         write_key(make_key(ChainCircuit("bn254", 10), 1), place / "key")
         KeyRepository(place / "keys", create=True).add(
@@ -64,8 +64,8 @@ def cases(folder: Path) -> Iterator[Case]:
                 yield _case(f"Prove, p{share}", run, clients=1, group=1)
 
 
-def _case(what: str, run: Callable[[], float], **more: Parameter) -> Case:
-    return Case({"what": what, **more}, run, "us", reads=True)
+def _case(what: str, run: Callable[[], float], **labels: Parameter) -> Case:
+    return Case({"what": what, **labels}, run, "us", reads=True)
 
 
 @contextmanager
@@ -134,11 +134,11 @@ def _prove_us(address: str, share: int, taken: list[list[float]]) -> float:
 
 def _proofs(address: str) -> list[float]:
     request = ProofRequest(_KEY, wtns=_WITNESS)
-    found = []
+    latencies = []
     with Client(address) as client:
         for number in range(_PROOFS + 20):
             begin = perf_counter()
             client.prove(request)
             if number >= 20:
-                found.append(perf_counter() - begin)
-    return found
+                latencies.append(perf_counter() - begin)
+    return latencies

@@ -86,13 +86,13 @@ def main(folder: str, kind: str) -> None:
     place = Path(folder)
     many = {"jobs": _MANY, "payload_bytes": _MANY}
     # Outside the data folder, as a socket path has at most 107 bytes.
-    with tempfile.TemporaryDirectory(prefix="quod-") as own:
-        given = {
+    with tempfile.TemporaryDirectory(prefix="quod-") as temporary:
+        settings = {
             "data": place / kind, "keys": place / "keys", "queue": many | {"kept_jobs": _MANY},
-            "listen": {name: [f"unix:{own}/{name}.sock"] for name in ("grpc", "http")},
+            "listen": {name: [f"unix:{temporary}/{name}.sock"] for name in ("grpc", "http")},
             "clients": {"local": many},
         }  # fmt: skip
-        asyncio.run(serve(Config.model_validate(given), make, started))
+        asyncio.run(serve(Config.model_validate(settings), make, started))
 
 
 if __name__ == "__main__":

@@ -74,9 +74,9 @@ def _case(
         device.stream("gradients").replay(recorded).run(timeline)
 
     run()
-    found = np.empty_like(arrays[0])
-    device.download(out[0], found)
-    _check(arrays, found, dtype, causal=causal)
+    gradient = np.empty_like(arrays[0])
+    device.download(out[0], gradient)
+    _check(arrays, gradient, dtype, causal=causal)
 
     # Five products of queries by keys, half of each if causal.
     flop = 10 * math.prod(shape) * shape[2] // (2 if causal else 1)
@@ -96,9 +96,9 @@ def _normal(random: np.random.Generator, shape: Shape, dtype: str) -> Any:
     return of_dtype(random.standard_normal(shape, np.float32), dtype)
 
 
-def _check(arrays: list[Any], found: Any, dtype: str, *, causal: bool) -> None:
+def _check(arrays: list[Any], gradient: Any, dtype: str, *, causal: bool) -> None:
     """Raise QuodError unless some rows of the gradient of queries are right."""
-    shape = found.shape
+    shape = gradient.shape
     scale, unit = 1 / math.sqrt(shape[3]), {"f32": 2.0**-20, "f16": 2.0**-9, "bf16": 2.0**-6}[dtype]
     places = np.random.default_rng(1).integers(0, (shape[0], shape[1], shape[2]), (_LOOKED_AT, 3))
     for batch, head, row in places.tolist():
@@ -113,7 +113,7 @@ def _check(arrays: list[Any], found: Any, dtype: str, *, causal: bool) -> None:
         exact = scale * terms @ k
         # The size of the sum, which bounds the rounding of the weights and their gradients.
         size = scale * (weights * (np.abs(of_weights) + np.abs(weights @ of_weights))) @ np.abs(k)
-        error = np.abs(numbers(found[batch, head, row]) - exact)
+        error = np.abs(numbers(gradient[batch, head, row]) - exact)
         if not (error <= 8 * unit * (size + np.abs(exact))).all():
             raise QuodError(
                 f"a gradient of attention is off by up to {error.max():.3g}, which is more than "
@@ -140,10 +140,12 @@ def _torch(
     return {"torch": partial(_called, torch, (y, (q, k, v), slopes), calls, wait)}, {}
 
 
-def _called(torch: Any, given: tuple[Any, ...], calls: int, wait: Callable[[], None]) -> Seconds:
+def _called(
+    torch: Any, arguments: tuple[Any, ...], calls: int, wait: Callable[[], None]
+) -> Seconds:
     wait()
     begin = perf_counter()
     for _ in range(calls):
-        torch.autograd.grad(*given, retain_graph=True)
+        torch.autograd.grad(*arguments, retain_graph=True)
     wait()
     return Seconds(perf_counter() - begin)

@@ -67,10 +67,10 @@ def cases(
     for kind in kinds or list(rows)[:1]:
         for text in shapes:
             shape = _shape(text, rows[kind].axes)
-            own = rows[kind].own
-            if own and dtype != "f32":
-                raise InputError(f"the kind {kind} is of {own}; --dtype is of the others")
-            yield _case(opened, against, kind, rows[kind], shape, own or dtype)
+            fixed_dtype = rows[kind].own
+            if fixed_dtype and dtype != "f32":
+                raise InputError(f"the kind {kind} is of {fixed_dtype}; --dtype is of the others")
+            yield _case(opened, against, kind, rows[kind], shape, fixed_dtype or dtype)
 
 
 def _shape(text: str, axes: int) -> Shape:
@@ -106,9 +106,9 @@ def _case(
             operation.run(where, *tensors[:-1], out=tensors[-1])
 
     call(device, *memory[0])
-    found = np.empty(of_output, _RESULTS[dtype])
-    device.download(memory[0][operation.stored[0] if operation.stored else -1], found)
-    check("this result", found, 1)
+    output = np.empty(of_output, _RESULTS[dtype])
+    device.download(memory[0][operation.stored[0] if operation.stored else -1], output)
+    check("this result", output, 1)
     calls = count
     if not in_host_memory(device):
         calls *= -(-min(_MOST_CALLS, max(_LEAST_CALLS, _MOVED // moved)) // count)
@@ -137,12 +137,12 @@ class _Random:
         self._shape = shape
         normal = generator.standard_normal(_POOL, np.float32)
         if dtype == "int8":
-            own = generator.integers(-128, 128, _POOL, np.int8)
+            pool = generator.integers(-128, 128, _POOL, np.int8)
         elif dtype == "e4m3":
-            own = float8.nearest(e4m3, normal)
+            pool = float8.nearest(e4m3, normal)
         else:
-            own = of_dtype(normal, dtype)
-        self._pools = {"numbers": own, "f32": normal, "squares": normal * normal}
+            pool = of_dtype(normal, dtype)
+        self._pools = {"numbers": pool, "f32": normal, "squares": normal * normal}
         self.size = np.dtype(_RESULTS[dtype]).itemsize
 
     def of(self, operation: Operation) -> list[Array]:
@@ -206,15 +206,15 @@ def _checked(operation: Operation, data: list[Array], shape: Shape, dtype: str) 
     count = math.prod(shape[:-1])
     random = np.random.default_rng(1).integers(count, size=_ROWS_CHECKED)
     rows = np.unique([0, count - 1, *random])
-    given = [_Doubles(array) for array in data]
-    exact = operation.exact(rows, *given)
-    bound = operation.error(rows, *given) * 2.0**-22
+    doubles = [_Doubles(array) for array in data]
+    exact = operation.exact(rows, *doubles)
+    bound = operation.error(rows, *doubles) * 2.0**-22
     bound = bound + 0.51 * _UNITS[dtype] * np.abs(exact) + 2 * _LEAST[dtype]
     if dtype in ("f16", "bf16"):
-        bound = bound + 0.51 * _UNITS[dtype] * operation.between(rows, *given)
+        bound = bound + 0.51 * _UNITS[dtype] * operation.between(rows, *doubles)
 
-    def check(what: str, found: Array, times: float) -> None:
-        error = np.abs(numbers(found.reshape(count, -1)[rows]) - exact)
+    def check(what: str, actual: Array, times: float) -> None:
+        error = np.abs(numbers(actual.reshape(count, -1)[rows]) - exact)
         if not (error <= bound * times).all():
             raise QuodError(
                 f"{what} is off by up to {error.max():.3g} of {np.abs(exact).max():.3g}, which is "

@@ -23,17 +23,17 @@ def cases(device: str, model: Path | None, widths: list[int], images: int) -> It
     generator = np.random.default_rng(images)
     perceptron = random_perceptron(widths, generator) if model is None else Perceptron.open(model)
     prover = Prover(open_device(device), perceptron)
-    given = generator.integers(0, 128, (images, perceptron.layers[0].inputs))
-    made = prover.prove(given)
+    image_batch = generator.integers(0, 128, (images, perceptron.layers[0].inputs))
+    proved = prover.prove(image_batch)
     network = "-".join(map(str, prover.key.widths))
 
     def case(what: str, run: Callable[[], object], unit: str = "s") -> Case:
         parameters: dict[str, Parameter] = {"network": network, "images": images, "what": what}
         return Case(parameters, run, unit, reads=unit != "s")
 
-    yield case("prove", partial(prover.prove, given))
-    yield case("proof", lambda: len(prover.prove(given).proof), "bytes")
-    yield case("verify", partial(verify, prover.key, given, made.logits, made.proof))
+    yield case("prove", partial(prover.prove, image_batch))
+    yield case("proof", lambda: len(prover.prove(image_batch).proof), "bytes")
+    yield case("verify", partial(verify, prover.key, image_batch, proved.logits, proved.proof))
 
 
 def random_perceptron(widths: list[int], generator: np.random.Generator) -> Perceptron:

@@ -74,7 +74,7 @@ class Operation:
     own: str = ""
 
 
-def _gemm(kind: str, **more: Any) -> Operation:
+def _gemm(kind: str, **overrides: Any) -> Operation:
     turned_a, turned_b = (letter == "t" for letter in kind)
 
     def a_rows(rows: Any, a: Any) -> Any:
@@ -98,7 +98,7 @@ def _gemm(kind: str, **more: Any) -> Operation:
             "error": lambda rows, a, b: (
                 (np.abs(a_rows(rows, a)) @ np.abs(b_whole(b))) * (b_whole(b).shape[0] + 3)
             ),
-            **more,
+            **overrides,
         },
     )  # fmt: skip
 
@@ -119,9 +119,14 @@ def _one_on(device: Any) -> Any:
 
 def _float8(*, fast: bool) -> Operation:
     def of_torch(torch: Any, a: Any, b: Any) -> Any:
-        one = _one_on(a.device)
+        unit_scale = _one_on(a.device)
         return torch._scaled_mm(
-            a, b.T, scale_a=one, scale_b=one, out_dtype=torch.bfloat16, use_fast_accum=fast
+            a,
+            b.T,
+            scale_a=unit_scale,
+            scale_b=unit_scale,
+            out_dtype=torch.bfloat16,
+            use_fast_accum=fast,
         )
 
     return _gemm(
@@ -160,12 +165,12 @@ def _heads(rows: Any, q: Any, causal: bool) -> Any:
 
 def _attention_of(rows: Any, q: Any, k: Any, v: Any, *, causal: bool) -> Any:
     """Compute the result row by row, without a large tensor of queries by keys."""
-    found = []
+    outputs = []
     for head, query, seen in _heads(rows, q, causal):
         logits = k[head][:seen] @ q[head][query] / math.sqrt(q.shape[-1])
         powers = np.exp(logits - logits.max())
-        found.append(powers @ v[head][:seen] / powers.sum())
-    return np.array(found).reshape(-1, q.shape[-1])
+        outputs.append(powers @ v[head][:seen] / powers.sum())
+    return np.array(outputs).reshape(-1, q.shape[-1])
 
 
 def _attention_sizes(rows: Any, q: Any, k: Any, v: Any, *, causal: bool) -> Any:
@@ -206,20 +211,22 @@ _PAGE = 16
 
 def _decode(rows: Any, q: Any, k: Any, v: Any, *, sizes: bool = False) -> Any:
     """Attend with one query per head; with `sizes`, over absolute values."""
-    found, shared_by = [], q.shape[1] // k.shape[1]
+    outputs, shared_by = [], q.shape[1] // k.shape[1]
     for row in rows:
         sequence, head = divmod(int(row), q.shape[1])
-        own = k[sequence, head // shared_by], v[sequence, head // shared_by]
-        logits = own[0] @ q[sequence, head, 0] / math.sqrt(q.shape[-1])
+        keys_and_values = k[sequence, head // shared_by], v[sequence, head // shared_by]
+        logits = keys_and_values[0] @ q[sequence, head, 0] / math.sqrt(q.shape[-1])
         powers = np.exp(logits - logits.max())
-        found.append(powers @ (np.abs(own[1]) if sizes else own[1]) / powers.sum())
-    return np.array(found).reshape(-1, q.shape[-1])
+        outputs.append(
+            powers @ (np.abs(keys_and_values[1]) if sizes else keys_and_values[1]) / powers.sum()
+        )
+    return np.array(outputs).reshape(-1, q.shape[-1])
 
 
 def _in_order(pages: Any, table: Any, lengths: Any) -> Any:
     """Gather the keys of all sequences from their pages."""
-    found = pages[table[:].astype(np.int64)].swapaxes(1, 2)
-    keys = found.reshape(*found.shape[:2], -1, found.shape[-1])
+    gathered = pages[table[:].astype(np.int64)].swapaxes(1, 2)
+    keys = gathered.reshape(*gathered.shape[:2], -1, gathered.shape[-1])
     return keys[:, :, : int(lengths[:].max())]
 
 
@@ -227,7 +234,7 @@ def _decode_of_torch(torch: Any, q: Any, k: Any, v: Any) -> Any:
     return torch.nn.functional.scaled_dot_product_attention(q, k, v, enable_gqa=True)
 
 
-def _paged_of_torch(torch: Any, *given: Any) -> Any:
+def _paged_of_torch(torch: Any, *operands: Any) -> Any:
     raise TypeError("it has no attention of keys in pages")
 
 
@@ -235,12 +242,12 @@ def _decoding(*, paged: bool) -> Operation:
     def in_order(q: Any, k: Any, v: Any, *pages: Any) -> Any:
         return (q, _in_order(k, *pages), _in_order(v, *pages)) if pages else (q, k, v)
 
-    def exact(rows: Any, *given: Any, sizes: bool = False) -> Any:
-        return _decode(rows, *in_order(*given), sizes=sizes)
+    def exact(rows: Any, *operands: Any, sizes: bool = False) -> Any:
+        return _decode(rows, *in_order(*operands), sizes=sizes)
 
-    def error(rows: Any, *given: Any) -> Any:
-        q, k, _ = in_order(*given)
-        terms = exact(rows, *given, sizes=True)
+    def error(rows: Any, *operands: Any) -> Any:
+        q, k, _ = in_order(*operands)
+        terms = exact(rows, *operands, sizes=True)
         return terms * (16 + 8 * math.log2(k.shape[-2] + 1) + 4 * q.shape[-1])
 
     def inputs(s: Shape) -> list[Shape]:
@@ -276,20 +283,20 @@ def _rms_norm(rows: Any, x: Any, weight: Any) -> Any:
 def _norm_error(rows: Any, x: Any, weight: Any, *bias: Any) -> Any:
     """The error bound of the tests for elements of about 1."""
     spread = 8 * (np.abs(x[rows]) + math.log2(x[rows].shape[-1]) + 4)
-    return spread * np.abs(weight[:]) + sum(np.abs(one[:]) for one in bias)
+    return spread * np.abs(weight[:]) + sum(np.abs(vector[:]) for vector in bias)
 
 
-def _by_rows(vectors: int, **more: Any) -> Operation:
+def _by_rows(vectors: int, **overrides: Any) -> Operation:
     return Operation(
-        axes=2, inputs=lambda s: [s, *[s[1:]] * vectors], output=lambda s: s, **more
+        axes=2, inputs=lambda s: [s, *[s[1:]] * vectors], output=lambda s: s, **overrides
     )  # fmt: skip
 
 
-def _activation(operands: int, **more: Any) -> Operation:
+def _activation(operands: int, **overrides: Any) -> Operation:
     return Operation(
         axes=2, inputs=lambda s: [s] * operands, output=lambda s: s,
-        error=lambda rows, *given: 8 * np.prod([np.abs(one[rows]) for one in given], axis=0),
-        **more,
+        error=lambda rows, *arrays: 8 * np.prod([np.abs(array[rows]) for array in arrays], axis=0),
+        **overrides,
     )  # fmt: skip
 
 
@@ -317,14 +324,14 @@ def _loss_of_torch(torch: Any, x: Any, targets: Any) -> Any:
 
 
 def _loss_gradient(rows: Any, x: Any, targets: Any) -> Any:
-    powers, own = _softmax(rows, x), targets[rows].astype(np.int64)
-    powers[np.arange(len(own)), own] -= 1
+    powers, classes = _softmax(rows, x), targets[rows].astype(np.int64)
+    powers[np.arange(len(classes)), classes] -= 1
     return powers / len(targets[:])
 
 
 def _loss_error(rows: Any, x: Any, targets: Any) -> Any:
-    own = _loss_gradient(rows, x, targets) < 0
-    return (16 * _softmax(rows, x) + 4 * own) / len(targets[:])
+    is_target = _loss_gradient(rows, x, targets) < 0
+    return (16 * _softmax(rows, x) + 4 * is_target) / len(targets[:])
 
 
 @cache
@@ -332,13 +339,13 @@ def _first_step(torch: Any, where: Any) -> Any:
     return torch.ones((), device=where)
 
 
-def _adamw_of_torch(torch: Any, *given: Any) -> Any:
+def _adamw_of_torch(torch: Any, *state: Any) -> Any:
     # The kernel of torch.optim.AdamW(fused=True), without its step counter.
     torch._fused_adamw_(
-        *([one] for one in given), [], [_first_step(torch, given[0].device)], lr=1e-3, beta1=0.9,
+        *([each] for each in state), [], [_first_step(torch, state[0].device)], lr=1e-3, beta1=0.9,
         beta2=0.999, weight_decay=0.01, eps=1e-8, amsgrad=False, maximize=False,
     )  # fmt: skip
-    return given[0]
+    return state[0]
 
 
 def _adamw_change(first: Any, gradient: Any, second: Any) -> Any:

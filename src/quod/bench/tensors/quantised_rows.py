@@ -45,17 +45,17 @@ def cases(
     normal = np.random.default_rng(matrices).standard_normal((rows, size), np.float32)
     x = of_dtype(normal, dtype)
     first, between = opened.upload(x), [opened.upload(np.zeros_like(x)) for _ in range(2)]
-    recording, given = opened.stream("quant").record(), first
+    recording, source = opened.stream("quant").record(), first
     how: Any = {"activations": activations, "plan": plan}
     stored = chain[0].workspace_bytes(first, plan=how["plan"]) if activations == EXACT else 0
     rooms = [opened.allocate(stored, zero=False) for _ in range(workspaces)]
     for number, matrix in enumerate(chain):
         target, room = between[number % 2], rooms[number % workspaces]
-        for kernel, groups, *arguments in matrix.launches(given, target, workspace=room, **how):
+        for kernel, groups, *arguments in matrix.launches(source, target, workspace=room, **how):
             recording.launch(kernel, groups, *arguments, label=kernel.name)
         if not number:
             _check(matrix, data[0], x, how)
-        given = target
+        source = target
     recorded = recording.finish().recording
 
     def run(timeline: Timeline | None = None) -> None:
@@ -77,11 +77,11 @@ def cases(
 def _check(matrix: QuantisedMatrix, blocks: Any, x: Any, how: dict[str, Any]) -> None:
     """Raise QuodError unless a product equals that of the reference."""
     values = dequantise(matrix.type_name, blocks[:_LOOKED_AT]).astype(np.float64)
-    found = numbers(matrix.multiply(x, **how))[:, :_LOOKED_AT]
-    given = numbers(x)
-    size = np.abs(values).max() * np.abs(given).sum(axis=1, keepdims=True)
+    product = numbers(matrix.multiply(x, **how))[:, :_LOOKED_AT]
+    rows = numbers(x)
+    size = np.abs(values).max() * np.abs(rows).sum(axis=1, keepdims=True)
     most = 1e-2 if how["activations"] != EXACT else 1e-5 if x.dtype == np.float32 else 1e-3
-    if not (np.abs(found - given @ values.T) <= most * size).all():
+    if not (np.abs(product - rows @ values.T) <= most * size).all():
         raise QuodError("a product with quantised weights is wrong; please report it")
 
 
@@ -107,10 +107,10 @@ def _taken_apart(
     x = torch.randn(rows, size, device="cuda", dtype=kind)
 
     def all_products() -> Any:
-        given = x
+        product = x
         for number in range(len(data)):
-            given = given @ weights[number % 2].T
-        return given
+            product = product @ weights[number % 2].T
+        return product
 
     all_products()
     torch.cuda.synchronize()

@@ -38,9 +38,9 @@ def cases(
     """
     check_matrix(type_name, size)
     opened = open_device(device)
-    own = replace(layout_for(opened, type_name), **layout) if layout else None
+    chosen_layout = replace(layout_for(opened, type_name), **layout) if layout else None
     data = [random_matrix(type_name, size, seed) for seed in range(matrices)]
-    chain = [QuantisedMatrix(opened, type_name, blocks, layout=own) for blocks in data]
+    chain = [QuantisedMatrix(opened, type_name, blocks, layout=chosen_layout) for blocks in data]
     x = np.random.default_rng(matrices).standard_normal(size).astype(np.float32)
     _check(chain[0], data[0], x, activations)
     run = _chained(opened, chain, x, activations)
@@ -61,10 +61,10 @@ def cases(
 def _shown(layout: ProductLayout | CoreLayout) -> dict[str, Parameter]:
     if isinstance(layout, CoreLayout):
         return {"lanes": layout.lanes, "rows": layout.rows, "slices": layout.slices}
-    found: dict[str, Parameter] = {
+    parameters: dict[str, Parameter] = {
         "lanes": layout.lanes, "width": layout.width, "rows at once": layout.at_once,
     }  # fmt: skip
-    return found | ({"together": layout.together} if layout.together > 1 else {})
+    return parameters | ({"together": layout.together} if layout.together > 1 else {})
 
 
 def check_matrix(type_name: str, size: int) -> None:
@@ -84,8 +84,8 @@ def random_matrix(type_name: str, size: int, seed: int) -> NDArray[np.uint8]:
     # Minima of the scale times the mean integer centre the values on zero.
     scales = np.array([1] if fields.centre is None else [1, fields.centre], np.float64)
 
-    def scaled(by: float) -> None:
-        stored = (scales * by).astype(fields.dtype).view(np.uint8)
+    def scaled(factor: float) -> None:
+        stored = (scales * factor).astype(fields.dtype).view(np.uint8)
         blocks[:, :, fields.offset : fields.offset + stored.size] = stored
 
     scaled(1)
@@ -99,11 +99,11 @@ def _check(
 ) -> None:
     """Raise QuodError unless a product equals that of the reference."""
     values = dequantise(matrix.type_name, blocks[:_ROWS_LOOKED_AT]).astype(np.float64)
-    found = matrix.multiply(x, activations=activations)[:_ROWS_LOOKED_AT]
+    product = matrix.multiply(x, activations=activations)[:_ROWS_LOOKED_AT]
     # An upper bound of all summands and minima.
     size = np.abs(values).max() * np.abs(x).sum()
     most = 1e-5 if activations == EXACT else 1e-2
-    if not (np.abs(found - values @ x) <= most * size).all():
+    if not (np.abs(product - values @ x) <= most * size).all():
         raise QuodError("a product with quantised weights is wrong; please report it")
 
 
@@ -113,14 +113,14 @@ def _chained(
     """Record all products as one submission; check that the final vector is finite."""
     first = device.upload(x)
     between = [device.upload(np.zeros_like(x)) for _ in range(2)]
-    recording, given = device.stream("quant").record(), first
+    recording, source = device.stream("quant").record(), first
     for number, matrix in enumerate(chain):
         target = between[number % 2]
-        for kernel, groups, *arguments in matrix.launches(given, target, activations=activations):
+        for kernel, groups, *arguments in matrix.launches(source, target, activations=activations):
             recording.launch(
                 kernel, groups, *arguments, label=matrix.type_name, bytes=matrix.nbytes
             )
-        given = target
+        source = target
     recorded = recording.finish().recording
 
     def run(timeline: Timeline | None = None) -> None:
@@ -128,7 +128,7 @@ def _chained(
 
     run()
     last = np.zeros_like(x)
-    device.download(given, last)
+    device.download(source, last)
     if not (np.isfinite(last).all() and last.any()):
         raise QuodError("a chain of products came to nothing; please report it")
     return run

@@ -37,10 +37,10 @@ def _subject(name: str, shape: str, text: str) -> Callable[..., None]:
     ) -> None:
         from quod.bench.tensors.calls import cases
 
-        found = cases(
+        bench_cases = cases(
             settings.device, settings.against, name, kinds, shapes or [shape], dtype, threads
         )
-        settings.measure(name, found, floats=dtype)
+        settings.measure(name, bench_cases, floats=dtype)
 
     subject.__name__ = name
     peers = "torch, numpy, copy: as many bytes, and limit: what the chip allows"
@@ -67,8 +67,8 @@ def inference(
         raise WrongUsage("--width gives three numbers at least, in place of --model")
     from quod.bench.tensors.inference import cases
 
-    found = cases(settings.device, model, widths or list(_WIDTHS), images)
-    settings.measure("inference", found)
+    bench_cases = cases(settings.device, model, widths or list(_WIDTHS), images)
+    settings.measure("inference", bench_cases)
 
 
 def attention_gradient(
@@ -80,8 +80,10 @@ def attention_gradient(
     """Gradients of attention, BxHxTxD: full, causal; after the forward pass. The peer is torch."""
     from quod.bench.tensors.attention_gradient import cases
 
-    found = cases(settings.device, settings.against, kinds or [], shapes or ["1x8x1024x64"], dtype)
-    settings.measure("attention-gradient", found)
+    bench_cases = cases(
+        settings.device, settings.against, kinds or [], shapes or ["1x8x1024x64"], dtype
+    )
+    settings.measure("attention-gradient", bench_cases)
 
 
 TENSOR_SUBJECTS: tuple[Callable[..., None], ...] = (
