@@ -11,7 +11,7 @@ def devices(as_json: AsJson = False) -> None:
     from quod.device import devices as find_devices
     from quod.device.backends import backends
 
-    found = find_devices()
+    infos = find_devices()
     if as_json:
         show_json(
             [
@@ -23,7 +23,7 @@ def devices(as_json: AsJson = False) -> None:
                     "threads": device.threads,
                     "memory_bytes": device.memory_bytes,
                 }
-                for device in found
+                for device in infos
             ]
         )
         return
@@ -38,11 +38,11 @@ def devices(as_json: AsJson = False) -> None:
                 f"{device.memory_bytes / 2**30:.1f} GiB" if device.memory_bytes else "",
                 _joined(device.features),
             )
-            for device in found
+            for device in infos
         ],
         right=("threads", "memory"),
     )
-    kinds = {device.kind for device in found}
+    kinds = {device.kind for device in infos}
     for backend in backends():
         why_not = None if backend.name in kinds else backend.why_not()
         if why_not is not None:

@@ -69,8 +69,8 @@ def run(arguments: Sequence[str]) -> int:
         # Raised by the signal handler.
         return leaving.code if isinstance(leaving.code, int) else EXIT_INTERNAL
     except QuodError as error:
-        left = isinstance(error.__cause__, BrokenPipeError)
-        return _failed(error, EXIT_BROKEN_PIPE if left else error.exit_code)
+        is_broken_pipe = isinstance(error.__cause__, BrokenPipeError)
+        return _failed(error, EXIT_BROKEN_PIPE if is_broken_pipe else error.exit_code)
     except MemoryError as error:
         return _failed(error, DeviceError.exit_code, "out of memory; free some or prove elsewhere")
     except Exception as error:
@@ -135,16 +135,16 @@ def _failed(error: BaseException, code: int, message: str | None = None) -> int:
     _show_traceback()
     resumable = sys.modules.get("quod.formats.resumable")
     kept = "" if resumable is None else ", ".join(resumable.kept)
-    more = f"; then run it again to go on with {kept}" if kept else ""
-    fail(f"error: {message or str(error) or type(error).__name__}{more}")
+    hint = f"; then run it again to go on with {kept}" if kept else ""
+    fail(f"error: {message or str(error) or type(error).__name__}{hint}")
     return code
 
 
 def _interrupted() -> int:
     resumable = sys.modules.get("quod.formats.resumable")
-    left = [] if resumable is None else resumable.resumable_targets()
-    if left:
-        fail(f"interrupted; run it again to go on with {', '.join(left)}")
+    kept_files = [] if resumable is None else resumable.resumable_targets()
+    if kept_files:
+        fail(f"interrupted; run it again to go on with {', '.join(kept_files)}")
     else:
         fail("interrupted; it has left no unfinished file behind")
     return EXIT_INTERRUPTED

@@ -80,31 +80,31 @@ def info(
     as_json: AsJson = False,
 ) -> None:
     """Say what a circuit is, and what proofs of it show: each error term, and the bits."""
-    from quod.cli.inspect import show_found
+    from quod.cli.inspect import show_description
     from quod.gkr.files.describe import circuit_summary, layer_rows, soundness_summary, value_bytes
 
-    found, challenges, scheme = _circuit_and_scheme(
+    layered, challenges, scheme = _circuit_and_scheme(
         circuit, field, commitment, ptau, insecure=insecure_srs, recursive=recursive
     )
     from quod.gkr.key import VerifyingKey
     from quod.gkr.reduction import Reduction
     from quod.security import LEAST_BITS
 
-    summary = circuit_summary(found)
+    summary = circuit_summary(layered)
     reduction = Reduction.COLUMNS if columns else Reduction.PLACES
     key = VerifyingKey.of(
-        found, challenges, commitment=scheme, allow_bits=0, recursive=recursive,
+        layered, challenges, commitment=scheme, allow_bits=0, recursive=recursive,
         reduction=reduction,
     )  # fmt: skip
-    summary |= soundness_summary(found, challenges, scheme, instances, key.hash, reduction)
+    summary |= soundness_summary(layered, challenges, scheme, instances, key.hash, reduction)
     summary["least_bits"] = LEAST_BITS
     summary["chain"] = key.chain
-    summary["bytes_of_values"] = value_bytes(found, challenges, instances)
-    rows = layer_rows(found) if layers else []
+    summary["bytes_of_values"] = value_bytes(layered, challenges, instances)
+    rows = layer_rows(layered) if layers else []
     if as_json:
         show_json(summary | ({"each_layer": rows} if layers else {}))
         return
-    show_found(summary)
+    show_description(summary)
     if layers:
         from quod.cli.display.terminal import show_table
 
@@ -140,7 +140,7 @@ def compile_key(
     """
     outputs = [output] if circuit_output is None else [output, circuit_output]
     check_outputs(outputs, [circuit])
-    found, challenges, scheme = _circuit_and_scheme(
+    layered, challenges, scheme = _circuit_and_scheme(
         circuit, field, commitment, ptau, insecure=insecure_srs, recursive=recursive
     )
     from quod.formats import write_all_atomically
@@ -156,16 +156,16 @@ def compile_key(
     allowed = LEAST_BITS if allow_bits is None else allow_bits
     with _options_named():
         key = VerifyingKey.of(
-            found, challenges, commitment=scheme, allow_bits=allowed, hash=made_by,
+            layered, challenges, commitment=scheme, allow_bits=allowed, hash=made_by,
             recursive=recursive, reduction=reduction,
         )  # fmt: skip
     if allowed < LEAST_BITS:
         warn(f"{output}: proofs for this key may show as few as {allowed} bits")
     if key.recursive:
         warn(f"{output}: {ALGEBRAIC}")
-    contents: dict[str | os.PathLike[str], Content] = {output: verifying_key_to_json(key, found)}
+    contents: dict[str | os.PathLike[str], Content] = {output: verifying_key_to_json(key, layered)}
     if circuit_output is not None:
-        contents[circuit_output] = circuit_writer(found)
+        contents[circuit_output] = circuit_writer(layered)
     write_all_atomically(contents)
     note(f"Wrote {', '.join(map(str, outputs))}.", quiet=quiet)
 
@@ -210,31 +210,33 @@ def prove(
     begin = perf_counter()
     with followed_timeline(quiet=quiet) as timeline:
         with timeline.stage("read circuit"):
-            found = read_circuit(circuit)
-            verifying = read_verifying_key(key, found, insecure=insecure_srs)
+            layered = read_circuit(circuit)
+            verifying = read_verifying_key(key, layered, insecure=insecure_srs)
         _check_ptau(verifying.commitment.name, ptau)
         with timeline.stage("read inputs"):
-            given = read_inputs(inputs, found)
+            batch = read_inputs(inputs, layered)
             if instances is not None:
-                given = given.first(instances)
+                batch = batch.first(instances)
         with timeline.stage("prepare"):
             if ptau is not None:
-                size = found.log_inputs + log_instances(len(given))
+                size = layered.log_inputs + log_instances(len(batch))
                 scheme = scheme_with_powers(
                     ptau, size, device=device, insecure=insecure_srs, like=verifying.commitment
                 )
                 verifying = replace(verifying, commitment=scheme)
             with _options_named():
-                prover = Prover(device, verifying, found, instances=len(given), allow_bits=allowed)
-            table = given.for_prover(prover.device)
+                prover = Prover(
+                    device, verifying, layered, instances=len(batch), allow_bits=allowed
+                )
+            table = batch.for_prover(prover.device)
         with timeline.stage("prove"):
-            proof = prover.prove(table, given.public, check=self_check, timeline=timeline)
+            proof = prover.prove(table, batch.public, check=self_check, timeline=timeline)
         with timeline.stage("write"):
             contents: dict[str | os.PathLike[str], Content] = {
-                output: proof_writer(verifying, len(given), proof)
+                output: proof_writer(verifying, len(batch), proof)
             }
             if public is not None:
-                contents[public] = public_inputs_to_json(given.public)
+                contents[public] = public_inputs_to_json(batch.public)
             write_all_atomically(contents)
     if trace is not None:
         write_all_atomically({trace: json.dumps(timeline.to_chrome_trace()).encode()})
@@ -243,7 +245,7 @@ def prove(
     checked = "checked" if self_check else "not checked"
     written = ", ".join(map(str, contents))
     note(
-        f"Proved {counted(len(given), 'instance')} in {perf_counter() - begin:.2f} s on {device} "
+        f"Proved {counted(len(batch), 'instance')} in {perf_counter() - begin:.2f} s on {device} "
         f"({checked}, {counted(len(proof), 'byte')}): {written}",
         quiet=quiet,
     )
@@ -281,12 +283,12 @@ def verify(
     from quod.security import LEAST_BITS
 
     allowed = LEAST_BITS if allow_bits is None else allow_bits
-    found = read_circuit(circuit)
-    verifying = read_verifying_key(key, found, insecure=insecure_srs)
+    layered = read_circuit(circuit)
+    verifying = read_verifying_key(key, layered, insecure=insecure_srs)
     if public is not None:
-        rows = read_public_inputs(public, found)
-    elif found.public:
-        inputs = counted(found.public, "public input")
+        rows = read_public_inputs(public, layered)
+    elif layered.public:
+        inputs = counted(layered.public, "public input")
         raise WrongUsage(f"the circuit has {inputs}: pass --public FILE")
     else:
         rows = [[] for _ in range(instances or 1)]
@@ -303,13 +305,13 @@ def verify(
         warn(f"{key}: {ALGEBRAIC}")
     try:
         with _options_named():
-            if device is None and found.gate_count * len(rows) < _LARGE:
+            if device is None and layered.gate_count * len(rows) < _LARGE:
                 verify_in_python(
-                    verifying, found, rows, file.proof, instances=len(rows), allow_bits=allowed
+                    verifying, layered, rows, file.proof, instances=len(rows), allow_bits=allowed
                 )
             else:
                 checker = Verifier(
-                    device or "cpu", verifying, found, instances=len(rows), allow_bits=allowed
+                    device or "cpu", verifying, layered, instances=len(rows), allow_bits=allowed
                 )
                 checker.verify(rows, file.proof)
     except VerificationError as error:
@@ -378,13 +380,13 @@ def _circuit_and_scheme(
     from quod.layered import read_circuit
 
     _check_ptau(commitment, ptau)
-    given = None if field is None else field_named(field)
-    found = read_circuit(path)
-    challenges = usual_challenges(found) if given is None else given
+    challenge_field = None if field is None else field_named(field)
+    layered = read_circuit(path)
+    challenges = usual_challenges(layered) if challenge_field is None else challenge_field
     if ptau is not None:
-        return found, challenges, scheme_with_powers(ptau, insecure=insecure)
+        return layered, challenges, scheme_with_powers(ptau, insecure=insecure)
     parameters = {"hash": recursive_hash(challenges).value} if recursive else {}
-    known = scheme_named(commitment)
-    if "hash" in parameters_of(known):
-        known = scheme_named(commitment, parameters)
-    return found, challenges, known
+    scheme = scheme_named(commitment)
+    if "hash" in parameters_of(scheme):
+        scheme = scheme_named(commitment, parameters)
+    return layered, challenges, scheme

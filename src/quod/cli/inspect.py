@@ -31,20 +31,20 @@ def inspect(
 
     # Read once, as a pipe cannot be read again.
     data, name = contents(file), os.fspath(file)
-    found = describe_file(data, name) or describe_inference(data, name)
-    if found is None:
-        found = describe_bytes(data, name)
-        found |= _weakness(data, name, str(found["kind"]))
+    description = describe_file(data, name) or describe_inference(data, name)
+    if description is None:
+        description = describe_bytes(data, name)
+        description |= _weakness(data, name, str(description["kind"]))
     if as_json:
-        show_json(found)
+        show_json(description)
     else:
-        show_found(found)
+        show_description(description)
 
 
-def show_found(found: Mapping[str, object]) -> None:
+def show_description(description: Mapping[str, object]) -> None:
     """Print a description, one line for each field."""
-    width = max(map(len, found)) + 2
-    for key, value in found.items():
+    width = max(map(len, description)) + 2
+    for key, value in description.items():
         label = key.replace("_", " ").ljust(width)
         if isinstance(value, dict):
             show(f"{label.rstrip()} (bytes)" if key == "sections" else label.rstrip())
@@ -64,17 +64,17 @@ def _weakness(data: memoryview, name: str, kind: str) -> dict[str, object]:
     from quod.groth16.soundness import weakness_of
 
     if kind.startswith("groth16 proving key"):
-        found = weakness_of(Zkey.of(Iden3File.parse(data, name, zkey.KIND, zkey.VERSION)))
+        weakness = weakness_of(Zkey.of(Iden3File.parse(data, name, zkey.KIND, zkey.VERSION)))
     elif kind.startswith("verifying key"):
-        found = weakness_of(parse_verification_key(bytes(data), name=name))
+        weakness = weakness_of(parse_verification_key(bytes(data), name=name))
     elif kind.startswith("bellman"):
         from quod.formats.bellman import BellmanVerifyingKey
         from quod.groth16.encodings.bellman import weakness_in
 
-        found = weakness_in(BellmanVerifyingKey.parse(data, name))
+        weakness = weakness_in(BellmanVerifyingKey.parse(data, name))
     else:
         return {}
-    return {"insecure": False if found is None else found.reason}
+    return {"insecure": False if weakness is None else weakness.reason}
 
 
 def _shown(value: object) -> str:

@@ -103,7 +103,7 @@ def submit(
             key,
             [_witness(file) for file in wtns] if wtns else None,
             path or None,
-            [_inputs(one) for one in inputs] if inputs else None,
+            [_inputs(file) for file in inputs] if inputs else None,
             idempotency_key,
             priority,
             None if deadline is None else time.time() + deadline,
@@ -124,20 +124,20 @@ def wait(
 ) -> None:
     """Wait for a job's end; exit code 0 only if it has succeeded."""
     outputs = {"proof": proof, "publicSignals": public}
-    wanted = [one for one in outputs.values() if one is not None]
+    wanted = [path for path in outputs.values() if path is not None]
     check_outputs(wanted, [])
     with connect(server, token_file, certificate) as client:
-        found = client.wait(job, timeout)
+        remote_job = client.wait(job, timeout)
     if as_json:
-        show_json(_described(found))
-    results = found.require_results()
+        show_json(_described(remote_job))
+    results = remote_job.require_results()
     if wanted and len(results) != 1:
         raise InputError(f"the job has {counted(len(results), 'proof')}; print them with --json")
     from quod.formats.output import write_all_atomically
 
     write_all_atomically(
-        {one: (json.dumps(results[0][name], indent=1) + "\n").encode()
-         for name, one in outputs.items() if one is not None}
+        {path: (json.dumps(results[0][name], indent=1) + "\n").encode()
+         for name, path in outputs.items() if path is not None}
     )  # fmt: skip
     note(f"The job {job} has succeeded.", quiet=quiet or as_json)
 
@@ -150,20 +150,20 @@ def status(
     certificate: Certificate = None,
 ) -> None:
     """Say how a server is, or a job."""
-    from quod.cli.inspect import show_found
+    from quod.cli.inspect import show_description
     from quod.frozen import fields_of
 
     with connect(server, token_file, certificate) as client:
         if job is None:
-            found = fields_of(client.status())
+            description = fields_of(client.status())
             if not as_json:
-                found = _short(found)
+                description = _short(description)
         else:
-            found = _described(client.wait(job, 0.0))
+            description = _described(client.wait(job, 0.0))
     if as_json:
-        show_json(found)
+        show_json(description)
     else:
-        show_found(_for_people(found))
+        show_description(_for_people(description))
 
 
 def cancel(
@@ -175,8 +175,8 @@ def cancel(
 ) -> None:
     """End a job, also one that is running; one that has ended stays as it is."""
     with connect(server, token_file, certificate) as client:
-        found = client.cancel(job)
-    note(f"The job {job} is {found.state}.", quiet=quiet)
+        cancelled = client.cancel(job)
+    note(f"The job {job} is {cancelled.state}.", quiet=quiet)
 
 
 def _witness(path: Path) -> bytes:
@@ -200,11 +200,11 @@ def _described(job: RemoteJob) -> dict[str, Any]:
     return fields_of(job) | {"state": str(job.state)}
 
 
-def _for_people(found: dict[str, Any]) -> dict[str, Any]:
+def _for_people(document: dict[str, Any]) -> dict[str, Any]:
     """Format a job for people: local times, and the number of results."""
     from datetime import datetime
 
-    shown = dict(found)
+    shown = dict(document)
     for name in ("started", "created", "ended", "deadline"):
         at = shown.get(name)
         if isinstance(at, float):
@@ -222,5 +222,7 @@ def _short(status: dict[str, Any]) -> dict[str, Any]:
     if document is not None:
         queue = document["queue"]
         status |= {name: queue[name] for name in ("waiting", "running", "held", "kept")}
-        status["workers"] = [f"{one['name']} {one['state']}" for one in document["workers"]]
+        status["workers"] = [
+            f"{worker['name']} {worker['state']}" for worker in document["workers"]
+        ]
     return status

@@ -54,18 +54,18 @@ def list_keys(folder: Folder, as_json: AsJson = False) -> None:
     """List the keys, each with what is wrong with it."""
     from quod.service.keys import KeyRepository
 
-    found = KeyRepository(folder).listing()
+    listed = KeyRepository(folder).listing()
     if as_json:
         show_json(
             [
                 {"identity": key.identity, "names": list(key.names), "problem": key.problem}
                 | ({} if key.record is None else _described(key.record))
-                for key in found
+                for key in listed
             ]
         )
         return
     rows = []
-    for key in found:
+    for key in listed:
         record = key.record
         if record is None:
             warn(key.problem)
@@ -80,17 +80,21 @@ def list_keys(folder: Folder, as_json: AsJson = False) -> None:
 
 def show_key(folder: Folder, key: Key, as_json: AsJson = False) -> None:
     """Say what a key is."""
-    from quod.cli.inspect import show_found
+    from quod.cli.inspect import show_description
     from quod.service.keys import KeyRepository
 
     repository = KeyRepository(folder)
     record = repository.record(key)
     names = [name for name, target in repository.names().items() if target == record.identity]
-    found: dict[str, object] = {"identity": record.identity, "names": names, **_described(record)}
+    description: dict[str, object] = {
+        "identity": record.identity,
+        "names": names,
+        **_described(record),
+    }
     if as_json:
-        show_json(found)
+        show_json(description)
     else:
-        show_found(found)
+        show_description(description)
 
 
 def check(
@@ -105,13 +109,13 @@ def check(
     from quod.service.keys import KeyRepository
 
     repository = KeyRepository(folder)
-    wanted = [one.identity for one in repository.listing()] if key is None else [key]
+    wanted = [listed.identity for listed in repository.listing()] if key is None else [key]
     problems = repository.problems() if key is None else []
     failed = 0
-    for one in wanted:
+    for identity in wanted:
         try:
-            repository.check(one, deep=deep)
-            note(f"{one}: sound", quiet=quiet)
+            repository.check(identity, deep=deep)
+            note(f"{identity}: sound", quiet=quiet)
         except QuodError as error:
             if key is not None:
                 raise
@@ -149,15 +153,15 @@ def served(
     from quod.frozen import fields_of
 
     with connect(server, token_file, certificate) as client:
-        found = client.keys()
+        remote_keys = client.keys()
     if as_json:
-        show_json([fields_of(key) for key in found])
+        show_json([fields_of(key) for key in remote_keys])
         return
     columns = ("identity", "names", "curve", "constraints", "bytes", "state")
     rows = [
         (key.identity, ", ".join(key.names), key.curve, f"{key.constraints:,}", f"{key.bytes:,}",
          key.problem or "sound")
-        for key in found
+        for key in remote_keys
     ]  # fmt: skip
     show_table(columns, rows, right=("constraints", "bytes"))
 

@@ -55,12 +55,12 @@ def typer_command(command: Callable[..., None]) -> Callable[..., None]:
             command(**values)
 
     hints = get_type_hints(command, include_extras=True)
-    own = []
+    parameters = []
     for name, parameter in inspect.signature(command).parameters.items():
         base, declared = get_args(hints[name])
-        own.append(parameter.replace(annotation=Annotated[base, typer_form(declared)]))
-    call.__signature__ = inspect.Signature(own)  # type: ignore[attr-defined]
-    call.__annotations__ = {parameter.name: parameter.annotation for parameter in own}
+        parameters.append(parameter.replace(annotation=Annotated[base, typer_form(declared)]))
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return call
 
 

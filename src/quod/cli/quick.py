@@ -32,11 +32,11 @@ def parse(command: Callable[..., None], words: Sequence[str]) -> dict[str, Any] 
         options |= dict.fromkeys(_names(name, declared), (name, True))
         if not declared.names:
             options[f"--no-{_dashed(name)}"] = name, False
-    given = _given(words, places, options)
-    if given is None:
+    texts = _given(words, places, options)
+    if texts is None:
         return None
     values: dict[str, Any] = {}
-    for name, value in given.items():
+    for name, value in texts.items():
         values[name] = value if isinstance(value, bool) else _converted(hints[name], value)
         if values[name] is None:
             return None
@@ -55,10 +55,10 @@ def _given(
     words: Sequence[str], places: Sequence[str], options: Mapping[str, tuple[str, bool | None]]
 ) -> dict[str, str | bool] | None:
     """Return the given parameters by name, flags as booleans, others as text; or None."""
-    given: dict[str, str | bool] = {}
+    texts: dict[str, str | bool] = {}
     arguments: list[str] = []
-    rest = iter(words)
-    for word in rest:
+    remaining = iter(words)
+    for word in remaining:
         if not word.startswith("-"):
             arguments.append(word)
             continue
@@ -66,22 +66,22 @@ def _given(
         if option not in options:
             return None
         name, flag = options[option]
-        if name in given:
+        if name in texts:
             return None
         if flag is not None:
             if equals:
                 return None
-            given[name] = flag
+            texts[name] = flag
             continue
         if equals and not option.startswith("--"):
             return None
-        text = text if equals else next(rest, "")
+        text = text if equals else next(remaining, "")
         if text.startswith("-"):
             return None
-        given[name] = text
+        texts[name] = text
     if len(arguments) != len(places):
         return None
-    return given | dict(zip(places, arguments))
+    return texts | dict(zip(places, arguments))
 
 
 def _converted(hint: Any, text: str) -> Any:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 from quod.cli.display.terminal import note, show, show_json
-from quod.cli.inspect import show_found
+from quod.cli.inspect import show_description
 from quod.cli.outputs import check_outputs
 from quod.cli.parameters import Argument, AsJson, Quiet
 
@@ -19,11 +19,11 @@ def info(r1cs: _R1cs, as_json: AsJson = False) -> None:
     """Say what a constraint system is: curve, constraints, wires, inputs."""
     from quod.formats import R1cs, describe
 
-    found = describe(R1cs.open(r1cs).path)
+    description = describe(R1cs.open(r1cs).path)
     if as_json:
-        show_json(found)
+        show_json(description)
     else:
-        show_found(found)
+        show_description(description)
 
 
 def print_constraints(

@@ -51,18 +51,18 @@ def prove_output(
     from quod.zcash.scalars import random_scalar
 
     begin = perf_counter()
-    found, *given = read_note(note)
-    if secrets is None and None in given:
+    plain_note, *scalars = read_note(note)
+    if secrets is None and None in scalars:
         raise InputError(
             "leaves esk or rcv to the system; say with --secrets where they go", path=str(note)
         )
-    esk, rcv = (random_scalar() if one is None else one for one in given)
+    esk, rcv = (random_scalar() if scalar is None else scalar for scalar in scalars)
     prover = OutputProver(parameters, device)
     try:
-        made = prover.prove(found, esk=esk, rcv=rcv)
+        proved = prover.prove(plain_note, esk=esk, rcv=rcv)
     finally:
         prover.close()
-    files: dict[str | os.PathLike[str], Content] = {output: output_to_json(made).encode()}
+    files: dict[str | os.PathLike[str], Content] = {output: output_to_json(proved).encode()}
     if secrets is not None:
         files[secrets] = secrets_to_json({"esk": esk, "rcv": rcv}).encode()
     write_all_atomically(files, private=secret_files, exclusive=exclusive)
@@ -128,12 +128,12 @@ def write_circuit(
 
     circuit = output_circuit() if name == CIRCUITS[0] else masp_output_circuit()
     inputs = None if note is None else _inputs(note, asset)
-    made = None if inputs is None else circuit.witness(inputs)
+    computed = None if inputs is None else circuit.witness(inputs)
     circuit.write_r1cs(r1cs)
-    if witness is not None and made is not None:
+    if witness is not None and computed is not None:
         from quod.formats.wtns import write_wtns
 
-        write_wtns(witness, circuit.curve, made.values)
+        write_wtns(witness, circuit.curve, computed.values)
     constraints, wires = counted(circuit.constraints, "constraint"), counted(circuit.wires, "wire")
     say(f"{constraints}, {wires}: {r1cs}", quiet=quiet)
 
@@ -158,10 +158,12 @@ def _verify_list(key: VerifyingKey, path: Path, *, quiet: bool) -> None:
     from quod.zcash.files import read_outputs
     from quod.zcash.output import verify_outputs
 
-    found = read_outputs(path)
-    good = [(place, one) for place, one in enumerate(found) if not isinstance(one, InputError)]
-    verdicts = verify_outputs(key, [one for _, one in good])
-    errors = {place: one for place, one in enumerate(found) if isinstance(one, InputError)}
+    items = read_outputs(path)
+    good = [
+        (place, parsed) for place, parsed in enumerate(items) if not isinstance(parsed, InputError)
+    ]
+    verdicts = verify_outputs(key, [parsed for _, parsed in good])
+    errors = {place: parsed for place, parsed in enumerate(items) if isinstance(parsed, InputError)}
     bad = set(errors)
     for (place, _), verdict in zip(good, verdicts, strict=True):
         if not verdict:
@@ -173,7 +175,7 @@ def _verify_list(key: VerifyingKey, path: Path, *, quiet: bool) -> None:
     if bad:
         named = ", ".join(map(str, sorted(bad)))
         raise VerificationError(
-            f"{path}: {len(bad)} of {len(found)} Outputs are not valid (counted from 0: {named}); "
+            f"{path}: {len(bad)} of {len(items)} Outputs are not valid (counted from 0: {named}); "
             "do not accept them"
         )
-    show_valid(quiet=quiet, what=f"all {len(found)} Outputs are valid")
+    show_valid(quiet=quiet, what=f"all {len(items)} Outputs are valid")

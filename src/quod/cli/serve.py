@@ -76,12 +76,12 @@ def serve(
         ("workers", "devices"): devices, ("workers", "warm"): warm,
         ("workers", "ray"): ray,
     }  # fmt: skip
-    found = read_config(config, {name: value for name, value in flags.items() if value})
-    _add_keys(found, add_key or [], insecure_test_key)
+    settings = read_config(config, {name: value for name, value in flags.items() if value})
+    _add_keys(settings, add_key or [], insecure_test_key)
     if check:
-        _check(found, as_json)
+        _check(settings, as_json)
     else:
-        _run(found)
+        _run(settings)
 
 
 def _run(config: Config) -> None:
@@ -108,25 +108,25 @@ def _run(config: Config) -> None:
         warn("what was not finished is given out again at the next start")
 
 
-def _add_keys(config: Config, given: list[str], allow_insecure: bool) -> None:
+def _add_keys(config: Config, key_arguments: list[str], allow_insecure: bool) -> None:
     """Register keys; create the repository if it is inside the data folder."""
     from quod.service.keys import KeyRepository
     from quod.service.queue.opening import own_folder
 
-    if not given and config.keys is not None:
+    if not key_arguments and config.keys is not None:
         return
     # Created before the keys inside it, which others may read.
     own_folder(config.data)
     repository = KeyRepository(config.keys_folder, create=True)
-    for one in given:
-        name, equals, path = one.partition("=")
+    for argument in key_arguments:
+        name, equals, path = argument.partition("=")
         if not equals or not path:
-            raise InputError(f"--add-key takes NAME=PATH, not {one}")
-        own = Path(path)
-        wasm = own / "circuit.wasm"
+            raise InputError(f"--add-key takes NAME=PATH, not {argument}")
+        place = Path(path)
+        wasm = place / "circuit.wasm"
         record = repository.add(
-            own / "circuit.zkey" if own.is_dir() else own, names=[name], move=True,
-            wasm=wasm if own.is_dir() and wasm.exists() else None, allow_insecure=allow_insecure,
+            place / "circuit.zkey" if place.is_dir() else place, names=[name], move=True,
+            wasm=wasm if place.is_dir() and wasm.exists() else None, allow_insecure=allow_insecure,
         )  # fmt: skip
         note(f"Registered {name}: {record.identity}.")
 
@@ -137,25 +137,25 @@ def _check(config: Config, as_json: bool) -> None:
 
     for risk in risks(config):
         warn(risk)
-    found = list(check(config))
+    costs = list(check(config))
     if as_json:
-        show_json([fields_of(one) for one in found])
+        show_json([fields_of(cost) for cost in costs])
     else:
         rows = [
             (
-                ", ".join(one.names) or one.key[:16], one.device, f"{one.read_bytes:,}",
-                f"{one.host_bytes:,}", f"{one.device_bytes:,}",
-                "" if one.load_seconds is None else f"{one.load_seconds:.3f}",
+                ", ".join(cost.names) or cost.key[:16], cost.device, f"{cost.read_bytes:,}",
+                f"{cost.host_bytes:,}", f"{cost.device_bytes:,}",
+                "" if cost.load_seconds is None else f"{cost.load_seconds:.3f}",
             )
-            for one in found
+            for cost in costs
         ]  # fmt: skip
         columns = ("key", "device", "bytes read", "of memory", "of the device", "seconds to load")
         show_table(columns, rows, right=columns[2:])
-    bad = [one for one in found if one.problem]
-    for one in bad:
-        warn(f"{one.key} on {one.device}: {one.problem}")
+    bad = [cost for cost in costs if cost.problem]
+    for cost in bad:
+        warn(f"{cost.key} on {cost.device}: {cost.problem}")
     if bad:
-        raise ServiceError(f"{len(bad)} of {len(found)} keys cannot be proven with; see above")
+        raise ServiceError(f"{len(bad)} of {len(costs)} keys cannot be proven with; see above")
     if config.workers.ray is not None:
         note("The configuration is sound; devices of the cluster were not looked at.")
         return

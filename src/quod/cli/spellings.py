@@ -95,40 +95,44 @@ def own_words(words: Sequence[str]) -> list[str]:
     """Rewrite a command line to Quod's spelling."""
     if not words:
         return []
-    first, rest = words[0], list(words[1:])
+    first, operands = words[0], list(words[1:])
     if first in OLD:
-        return _from_options(first, rest)
+        return _from_options(first, operands)
     if first in SHORT:
-        found = [*SHORT[first], *rest]
+        rewritten = [*SHORT[first], *operands]
     else:
-        second = rest[0] if rest else ""
-        found = [*PAIRS[first, second], *rest[1:]] if (first, second) in PAIRS else [first, *rest]
-    return _options(found) if found[0] in _CEREMONIES else found
+        second = operands[0] if operands else ""
+        rewritten = (
+            [*PAIRS[first, second], *operands[1:]]
+            if (first, second) in PAIRS
+            else [first, *operands]
+        )
+    return _options(rewritten) if rewritten[0] in _CEREMONIES else rewritten
 
 
 def _options(words: list[str]) -> list[str]:
     """Rewrite options such as -n=x, which other parsers would read as the value "=x"."""
-    found = []
+    rewritten = []
     for word in words:
         if word.startswith(_VALUED):
             name, value = word[1:].split("=", 1)
-            found.append(f"--{'name' if name.startswith('n') else 'entropy'}={value}")
+            rewritten.append(f"--{'name' if name.startswith('n') else 'entropy'}={value}")
         else:
-            found.append(word)
-    return found
+            rewritten.append(word)
+    return rewritten
 
 
 def _from_options(command: str, words: list[str]) -> list[str]:
     name, options = OLD[command]
     places = {option: place for place, (names, _) in enumerate(options) for option in names.split()}
     files = [default for _, default in options]
-    left = list(words)
+    remaining = list(words)
     others = []
-    while left:
-        word = left.pop(0)
+    while remaining:
+        word = remaining.pop(0)
         option, equals, value = word.lstrip("-").partition("=")
-        if not word.startswith("-") or option not in places or not (equals or left):
+        if not word.startswith("-") or option not in places or not (equals or remaining):
             others.append(word)
             continue
-        files[places[option]] = value if equals else left.pop(0)
+        files[places[option]] = value if equals else remaining.pop(0)
     return [*name.split(), *files, *others]

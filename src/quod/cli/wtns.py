@@ -49,12 +49,12 @@ def calculate(
 
     begin = perf_counter()
     limits = limits_of(seconds, memory)
-    given = read_json(inputs, CIRCUIT_INPUT)
+    circuit_inputs = read_json(inputs, CIRCUIT_INPUT)
     calculator = WitnessCalculator.open(wasm, limits=limits)
-    found = calculator.calculate(given, where=os.fspath(inputs))
+    computed = calculator.calculate(circuit_inputs, where=os.fspath(inputs))
     # A witness that no prover would accept is not written.
-    calculator.checked(found)
-    write_atomically(out, found, private=True)
+    calculator.checked(computed)
+    write_atomically(out, computed, private=True)
     note(
         f"Computed {counted(calculator.variables, 'value')} in "
         f"{perf_counter() - begin:.2f} s: {out}",
@@ -82,8 +82,8 @@ def check(
     from quod.errors import VerificationError
     from quod.witness import check_witness
 
-    found = check_witness(r1cs, witness, symbols=symbols, device=device)
-    failures = [] if quiet and not as_json else found.failures(most or None)
+    checked = check_witness(r1cs, witness, symbols=symbols, device=device)
+    failures = [] if quiet and not as_json else checked.failures(most or None)
     rows = []
     for failure in failures:
         if as_json:
@@ -92,17 +92,17 @@ def check(
             show(str(failure))
     if as_json:
         show_json(
-            {"constraints": found.r1cs.constraints, "failed": len(found.failed), "first": rows}
+            {"constraints": checked.r1cs.constraints, "failed": len(checked.failed), "first": rows}
         )
-    constraints = counted(found.r1cs.constraints, "constraint")
-    if not found.satisfied:
-        count = len(found.failed)
+    constraints = counted(checked.r1cs.constraints, "constraint")
+    if not checked.satisfied:
+        count = len(checked.failed)
         raise VerificationError(
             f"{witness}: fails {count:,} of {constraints} of {r1cs}, "
-            f"{'the first of them' if count > 1 else 'which is'} constraint {found.failed[0]}"
+            f"{'the first of them' if count > 1 else 'which is'} constraint {checked.failed[0]}"
         )
     if not as_json:
-        every = "" if found.r1cs.constraints == 1 else "all "
+        every = "" if checked.r1cs.constraints == 1 else "all "
         what = f"the witness satisfies {every}{constraints}"
         show_valid(quiet=quiet, what=what)
 

@@ -52,26 +52,26 @@ def in_words(digest: bytes) -> str:
     return " ".join(digest[at : at + 4].hex() for at in range(0, len(digest), 4))
 
 
-def show_contributions(found: Sequence[tuple[Contribution, bytes]]) -> None:
+def show_contributions(contributions: Sequence[tuple[Contribution, bytes]]) -> None:
     """Show each contributor and hash on a line, then that names are not authenticated."""
-    for number, (one, digest) in enumerate(found, start=1):
+    for number, (contribution, digest) in enumerate(contributions, start=1):
         # A name is untrusted: it must not start a line that looks like Quod's.
-        show(one_line(f"{number} {one.details.described}: {in_words(digest)}"))
+        show(one_line(f"{number} {contribution.details.described}: {in_words(digest)}"))
     show("Names are not authenticated: no hash covers them, so anyone may have changed them.")
 
 
 def contributions_json(
-    found: Sequence[tuple[Contribution, bytes]], digest_name: str
+    contributions: Sequence[tuple[Contribution, bytes]], digest_name: str
 ) -> list[dict[str, object]]:
     """Build the JSON of contributors and hashes; `digest_name` is the key of the hash."""
     return [
         {
-            "name": one.details.name,
+            "name": contribution.details.name,
             "name_authenticated": False,
-            "beacon": one.details.beacon is not None,
+            "beacon": contribution.details.beacon is not None,
             digest_name: digest.hex(),
         }
-        for one, digest in found
+        for contribution, digest in contributions
     ]
 
 
@@ -119,11 +119,17 @@ def contributing_commands(
         """Contribute what follows from a value that nobody could know before."""
         from quod.ceremony.beacon import Beacon
 
-        own = Beacon.from_hex(value, exponent)
+        beacon_value = Beacon.from_hex(value, exponent)
         with followed([source], out, force=force, quiet=quiet) as timeline:
             run = steps()[1]
             receipt = run(
-                source, out, own, name=name, device=device, timeline=timeline, replace=force
+                source,
+                out,
+                beacon_value,
+                name=name,
+                device=device,
+                timeline=timeline,
+                replace=force,
             )
         show_receipt(receipt, out, quiet)
 

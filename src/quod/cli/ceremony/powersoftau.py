@@ -45,9 +45,9 @@ def new(
     from quod.cli.display.progress import followed_timeline
     from quod.formats.curves import curve_named, curve_of_json_name
 
-    known = curve_of_json_name(curve)
+    json_curve = curve_of_json_name(curve)
     with followed_timeline(quiet=quiet) as timeline:
-        name = curve if known is None else known.name
+        name = curve if json_curve is None else json_curve.name
         challenge = new_powers(
             curve_named(name).name, power, out, timeline=timeline, resume=resume,
             report=partial(note, quiet=quiet), replace=force,
@@ -154,30 +154,30 @@ def verify(
     from quod.cli.display.progress import followed_timeline
 
     with followed_timeline(quiet=quiet) as timeline:
-        found = run(
+        verified = run(
             ptau, device=device, timeline=timeline, resume=resume,
             report=partial(note, quiet=quiet), max_hashes=1 << max_hashes,
         )  # fmt: skip
     if as_json:
         show_json(
             {
-                "curve": found.curve,
-                "power": found.power,
-                "next_challenge": found.next_challenge.hex(),
-                "contributions": contributions_json(found.contributions, "response_hash"),
+                "curve": verified.curve,
+                "power": verified.power,
+                "next_challenge": verified.next_challenge.hex(),
+                "contributions": contributions_json(verified.contributions, "response_hash"),
             }
         )
         return
-    show_contributions(found.contributions)
-    is_whole = found.power == found.ceremony_power
-    if len(found.contributions) > is_whole:
+    show_contributions(verified.contributions)
+    is_whole = verified.power == verified.ceremony_power
+    if len(verified.contributions) > is_whole:
         which = "but the last one " if is_whole else ""
         show(
             f"All hashes {which}are only what the file states: their points are gone. Compare each "
             "with the one that its contributor published."
         )
-    count = counted(len(found.contributions), "contribution")
-    show(f"OK: 2**{found.power} powers of {found.curve}, {count}.")
+    count = counted(len(verified.contributions), "contribution")
+    show(f"OK: 2**{verified.power} powers of {verified.curve}, {count}.")
 
 
 def _two_files(files: list[Path]) -> tuple[Path, Path]:

@@ -65,22 +65,22 @@ def verify(
     is_key = kind == "init" if kind else bytes(map_file(first)[:4]) == b"zkey"
     run = verify_from_init if is_key else verify_from_r1cs
     with followed_timeline(quiet=quiet) as timeline:
-        found = run(
+        verified = run(
             first, ptau, zkey, device=device, timeline=timeline, resume=resume,
             report=partial(note, quiet=quiet), max_hashes=1 << max_hashes,
         )  # fmt: skip
     if as_json:
         show_json(
             {
-                "curve": found.curve,
-                "circuit_hash": found.circuit_hash.hex(),
-                "contributions": contributions_json(found.contributions, "contribution_hash"),
+                "curve": verified.curve,
+                "circuit_hash": verified.circuit_hash.hex(),
+                "contributions": contributions_json(verified.contributions, "contribution_hash"),
             }
         )
         return
-    show(f"Circuit hash: {in_words(found.circuit_hash)}")
-    show_contributions(found.contributions)
-    show(f"OK: {counted(len(found.contributions), 'contribution')}.")
+    show(f"Circuit hash: {in_words(verified.circuit_hash)}")
+    show_contributions(verified.contributions)
+    show(f"OK: {counted(len(verified.contributions), 'contribution')}.")
 
 
 def _steps() -> tuple[Callable[..., KeyReceipt], Callable[..., KeyReceipt]]:

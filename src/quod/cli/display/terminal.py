@@ -37,7 +37,7 @@ def printable(text: str) -> str:
     All output of this module passes through it once, so that names and contents of files cannot
     control the terminal.
     """
-    return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return _UNPRINTABLE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def one_line(text: str) -> str:

@@ -73,12 +73,12 @@ def prove(
             return ProvingKey.from_zkey(zkey, device=device, timeline=timeline)
         return ProvingKey.from_bellman(zkey, bellman, device=device, timeline=timeline)
 
-    def text(made: Proof) -> bytes:
+    def text(zk_proof: Proof) -> bytes:
         if bellman is None:
-            return made.to_json().encode()
+            return zk_proof.to_json().encode()
         from quod.groth16.encodings.bellman import proof_to_bytes
 
-        return proof_to_bytes(made)
+        return proof_to_bytes(zk_proof)
 
     prove_to(
         proof, public, opened, lambda key, timeline: witness, text, device=device, seed=seed,
@@ -115,9 +115,11 @@ def prove_to(
             warn(f"{key.zkey.path}: anyone can forge proofs for this key: {key.weakness.reason}")
         witness = witness_for(key, timeline)
         with timeline.stage("prove"):
-            made, inputs = key.prove(witness, seed=seed, self_check=self_check, timeline=timeline)
+            zk_proof, inputs = key.prove(
+                witness, seed=seed, self_check=self_check, timeline=timeline
+            )
         with timeline.stage("write"):
-            write_all_atomically({proof: text(made), public: public_to_json(inputs)})
+            write_all_atomically({proof: text(zk_proof), public: public_to_json(inputs)})
     if trace is not None:
         write_all_atomically({trace: json.dumps(timeline.to_chrome_trace()).encode()})
     if timings:
@@ -233,13 +235,13 @@ def setup(
 
     begin = perf_counter()
     with followed_timeline(quiet=quiet) as timeline:
-        found = new_key(
+        circuit_hash = new_key(
             r1cs, ptau, zkey, device=device, timeline=timeline, resume=resume,
             report=partial(note, quiet=quiet), replace=force,
         )  # fmt: skip
     if timings:
         show_timings(timeline)
-    show_beside(zkey, f"Circuit hash: {in_words(found)}")
+    show_beside(zkey, f"Circuit hash: {in_words(circuit_hash)}")
     note(
         f"Made {zkey} in {perf_counter() - begin:.2f} s. Anyone can forge proofs for it until "
         "somebody contributes: quod zkey contribute",

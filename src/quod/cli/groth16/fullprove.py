@@ -49,14 +49,14 @@ def fullprove(
         from quod.witness.input_names import symbols_beside
 
         with timeline.stage("calculate witness"):
-            given = read_json(inputs, CIRCUIT_INPUT)
+            circuit_inputs = read_json(inputs, CIRCUIT_INPUT)
             calculator = WitnessCalculator(
                 read_wasm(wasm), name=os.fspath(wasm), curve=key.curve, variables=key.variables,
                 limits=limits_of(seconds, memory), symbols=symbols_beside(wasm),
             )  # fmt: skip
-            return calculator.witness(given, where=os.fspath(inputs))
+            return calculator.witness(circuit_inputs, where=os.fspath(inputs))
 
     prove_to(
-        proof, public, opened, witness, lambda made: made.to_json().encode(), device=device,
+        proof, public, opened, witness, lambda zk_proof: zk_proof.to_json().encode(), device=device,
         seed=seed, self_check=self_check, timings=timings, trace=trace, quiet=quiet,
     )  # fmt: skip

@@ -27,12 +27,12 @@ def verify_lists(key: VerifyingKey, public: Path, proof: Path, *, quiet: bool) -
     errors: dict[int, InputError] = {}
     places: list[int] = []
     claims = []
-    for place, (own, made) in enumerate(zip(inputs, proofs, strict=True)):
-        if isinstance(own, InputError) or isinstance(made, InputError):
-            errors[place] = own if isinstance(own, InputError) else _error(made)
+    for place, (values, proof_or_error) in enumerate(zip(inputs, proofs, strict=True)):
+        if isinstance(values, InputError) or isinstance(proof_or_error, InputError):
+            errors[place] = values if isinstance(values, InputError) else _error(proof_or_error)
         else:
             places.append(place)
-            claims.append((key, own, made))
+            claims.append((key, values, proof_or_error))
     verdicts = {place: Verdict(False, error) for place, error in errors.items()}
     verdicts |= dict(zip(places, verify_batch(claims), strict=True))
     bad = sorted(place for place, verdict in verdicts.items() if not verdict)
@@ -69,14 +69,16 @@ def _proofs(key: VerifyingKey, path: Path) -> list[Proof | InputError]:
     content, name = read_json(path, PROOFS), str(path)
     if is_text(content):
         return [
-            Proof(one.curve, one.a, one.b, one.c) if isinstance(one, ProofJson) else one
-            for one in parse_proofs(content, curve=key.curve, name=name)
+            Proof(proof_or_error.curve, proof_or_error.a, proof_or_error.b, proof_or_error.c)
+            if isinstance(proof_or_error, ProofJson)
+            else proof_or_error
+            for proof_or_error in parse_proofs(content, curve=key.curve, name=name)
         ]
     from quod.groth16.encodings.bellman import proofs_from_bytes
 
     return proofs_from_bytes(content, device=key.device, name=name)
 
 
-def _error(found: Proof | InputError) -> InputError:
-    assert isinstance(found, InputError)
-    return found
+def _error(value: Proof | InputError) -> InputError:
+    assert isinstance(value, InputError)
+    return value

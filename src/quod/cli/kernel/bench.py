@@ -84,25 +84,25 @@ def bench(
 def _numbers(
     name: str, parameters: Mapping[str, ParameterType], sizes: Sequence[str]
 ) -> dict[str, int | float]:
-    given: dict[str, int | float] = {}
+    values: dict[str, int | float] = {}
     for text in sizes:
         parameter, _, number = text.partition("=")
-        if parameter in given:
+        if parameter in values:
             raise InputError(f"{text!r} is the second number of {parameter}; give it one")
         if parameter not in parameters:
             raise InputError(f"{text!r} is no parameter of {name}; it has {', '.join(parameters)}")
         try:
-            given[parameter] = int(number, 0) if "." not in number else float(number)
+            values[parameter] = int(number, 0) if "." not in number else float(number)
         except ValueError:
             raise InputError(f"{text!r} gives no number; write {parameter}=1000") from None
     missing = [
         f"{parameter}={'ELEMENTS' if isinstance(type_, PointerType) else 'NUMBER'}"
         for parameter, type_ in parameters.items()
-        if parameter not in given
+        if parameter not in values
     ]
     if missing:
         raise InputError(f"{name} needs {' '.join(missing)}, too")
-    return {parameter: given[parameter] for parameter in parameters}
+    return {parameter: values[parameter] for parameter in parameters}
 
 
 def _array(pointer: PointerType, count: int, random: np.random.Generator | None) -> Any:
@@ -135,18 +135,18 @@ def _times(
     return times
 
 
-def print_timing(found: Timing) -> None:
+def print_timing(timing: Timing) -> None:
     """Print a timing as a table on standard output."""
-    rate = found.bytes / found.median_seconds / 1e9
+    rate = timing.bytes / timing.median_seconds / 1e9
     rows = [
-        ("kernel", f"{found.kernel}, workgroups of {found.workgroup}, on {found.device}"),
-        ("median", f"{1e3 * found.median_seconds:.4g} ms of {found.runs} launches"),
-        ("least", f"{1e3 * found.least_seconds:.4g} ms"),
-        ("arrays", f"{found.bytes:,} bytes, {rate:.4g} GB/s"),
+        ("kernel", f"{timing.kernel}, workgroups of {timing.workgroup}, on {timing.device}"),
+        ("median", f"{1e3 * timing.median_seconds:.4g} ms of {timing.runs} launches"),
+        ("least", f"{1e3 * timing.least_seconds:.4g} ms"),
+        ("arrays", f"{timing.bytes:,} bytes, {rate:.4g} GB/s"),
     ]
     show_table(("", ""), rows)
 
 
-def as_json(found: Timing) -> None:
+def as_json(timing: Timing) -> None:
     """Print a timing as JSON."""
-    show_json(fields_of(found))
+    show_json(fields_of(timing))

@@ -106,7 +106,7 @@ def build(
 def matching(patterns: Sequence[str]) -> list[str]:
     """Return the registered names that match; raises InputError for a pattern without match."""
     names = [row.name for row in kernels()]
-    found: dict[str, None] = {} if patterns else dict.fromkeys(names)
+    matches: dict[str, None] = {} if patterns else dict.fromkeys(names)
     for pattern in patterns:
         # Brackets are part of kernel names.
         matched = fnmatch.filter(names, pattern.replace("[", "[[]"))
@@ -114,8 +114,8 @@ def matching(patterns: Sequence[str]) -> list[str]:
             if ".py:" in pattern or set("*?") & set(pattern):
                 raise InputError(f"no registered kernel is named {pattern}; see quod kernel list")
             find(pattern)
-        found |= dict.fromkeys(matched)
-    return [name for name in names if name in found]
+        matches |= dict.fromkeys(matched)
+    return [name for name in names if name in matches]
 
 
 def _traced(kernel: RegisteredKernel, arch: str) -> _Task | KernelError:
@@ -190,11 +190,12 @@ def as_json(built: Built) -> None:
         {
             "toolchain": built.toolchain,
             "made": {
-                arch: [entry.document() for entry in made] for arch, made in built.made.items()
+                arch: [entry.document() for entry in entries]
+                for arch, entries in built.made.items()
             },
             "skipped": [
-                {"kernel": one.kernel, "arch": one.arch, "reason": one.reason}
-                for one in built.skipped
+                {"kernel": skipped.kernel, "arch": skipped.arch, "reason": skipped.reason}
+                for skipped in built.skipped
             ],
         }
     )
@@ -206,26 +207,26 @@ def print_built(built: Built) -> None:
         ("arch", "made", "skipped", "MB"),
         [
             (
-                arch, str(len(made)), str(sum(one.arch == arch for one in built.skipped)),
-                f"{sum(entry.size for entry in made) / 1e6:.2f}",
+                arch, str(len(entries)), str(sum(row.arch == arch for row in built.skipped)),
+                f"{sum(entry.size for entry in entries) / 1e6:.2f}",
             )
-            for arch, made in built.made.items()
+            for arch, entries in built.made.items()
         ],
         right=("made", "skipped", "MB"),
     )  # fmt: skip
     if built.skipped:
         show_table(
             ("skipped", "arch", "reason"),
-            [(one.kernel, one.arch, one.reason.split("\n")[0]) for one in built.skipped],
+            [(row.kernel, row.arch, row.reason.split("\n")[0]) for row in built.skipped],
         )
     show(f"assembled by {built.toolchain}")
 
 
 def check_all_made(built: Built) -> None:
     """Raise KernelError unless all requested kernels were built."""
-    made = sum(map(len, built.made.values()))
+    done = sum(map(len, built.made.values()))
     if built.skipped:
         raise KernelError(
-            f"{len(built.skipped)} of {made + len(built.skipped)} kernels asked for were not made; "
+            f"{len(built.skipped)} of {done + len(built.skipped)} kernels asked for were not made; "
             "the list says why"
         )

@@ -84,11 +84,11 @@ def analyze(
     from quod.cli.kernel import report as kernel_report
     from quod.codegen.ptx.machine import DEFAULT_ARCH
 
-    found = kernel_report.report(name, arch or DEFAULT_ARCH, workgroup)
+    costs = kernel_report.report(name, arch or DEFAULT_ARCH, workgroup)
     if as_json:
-        kernel_report.as_json(found)
+        kernel_report.as_json(costs)
     else:
-        kernel_report.print_report(found)
+        kernel_report.print_report(costs)
 
 
 def build(
@@ -158,8 +158,8 @@ def bench(
     """
     from quod.cli.kernel import bench as kernel_bench
 
-    found = kernel_bench.bench(name, sizes, device, zeros=zeros, seconds=seconds)
+    timing = kernel_bench.bench(name, sizes, device, zeros=zeros, seconds=seconds)
     if as_json:
-        kernel_bench.as_json(found)
+        kernel_bench.as_json(timing)
     else:
-        kernel_bench.print_timing(found)
+        kernel_bench.print_timing(timing)

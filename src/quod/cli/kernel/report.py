@@ -40,16 +40,18 @@ class Report:
         if self.assembled is None:
             return None
         granules = -(-self.assembled.registers // 8) * 8
-        whole = -(-self.analysis.kernel.workgroup_size // 32)
-        return min(_MOST_WARPS, _REGISTERS // (32 * granules) // whole * whole)
+        warps_per_workgroup = -(-self.analysis.kernel.workgroup_size // 32)
+        return min(
+            _MOST_WARPS, _REGISTERS // (32 * granules) // warps_per_workgroup * warps_per_workgroup
+        )
 
 
 def report(name: str, arch: str, workgroup: int | None = None) -> Report:
     """Analyse a kernel by name, and assemble it if nvJitLink is installed."""
-    found = find(name)
-    size = workgroup or found.definition.workgroup or DEFAULT_WORKGROUP_SIZE
+    registered = find(name)
+    size = workgroup or registered.definition.workgroup or DEFAULT_WORKGROUP_SIZE
     machine = ptx_machine(size, arch)
-    kernel = found.trace(machine)
+    kernel = registered.trace(machine)
     analysis, module = analyze(kernel), translate(kernel, machine)
     if module.moves_registers:
         missing = "what nvJitLink assembles moves no registers between roles; the driver's does"
@@ -60,22 +62,22 @@ def report(name: str, arch: str, workgroup: int | None = None) -> Report:
         return Report(name, arch, analysis, None, str(error))
 
 
-def _summary(found: Report) -> list[tuple[str, str]]:
-    kernel, pressure = found.analysis.kernel, found.analysis.pressure
+def _summary(costs: Report) -> list[tuple[str, str]]:
+    kernel, pressure = costs.analysis.kernel, costs.analysis.pressure
     rows = [
-        ("kernel", f"{found.name}, workgroups of {kernel.workgroup_size}, {found.arch}"),
+        ("kernel", f"{costs.name}, workgroups of {kernel.workgroup_size}, {costs.arch}"),
         ("live at most", f"{pressure.words} words, at {short(pressure.location)}"),
     ]
     rows += [
         ("" if at else "of them", f"{words} of {short(where)}")
         for at, (where, words) in enumerate(pressure.sources)
     ]
-    needs = found.assembled
+    needs = costs.assembled
     if needs is None:
-        rows.append(("assembler", found.missing))
+        rows.append(("assembler", costs.missing))
     else:
         rows += [
-            ("registers", f"{needs.registers}, which leaves room for {found.warps} warps"),
+            ("registers", f"{needs.registers}, which leaves room for {costs.warps} warps"),
             ("spilled", f"{needs.spill_store_bytes + needs.spill_load_bytes} bytes"),
             ("stack", f"{needs.stack_bytes} bytes"),
         ]
@@ -99,10 +101,10 @@ _KINDS = (
 )  # fmt: skip
 
 
-def print_report(found: Report) -> None:
+def print_report(costs: Report) -> None:
     """Print a report as tables on standard output."""
-    show_table(("", ""), _summary(found))
-    analysis = found.analysis
+    show_table(("", ""), _summary(costs))
+    analysis = costs.analysis
     if analysis.findings:
         rows = [_lines(finding) for finding in analysis.findings]
         show_table(("", "line", "times", "finding"), rows, right=("times",))
@@ -129,23 +131,23 @@ def print_report(found: Report) -> None:
         show("A loop whose length is known at run time only counts as one round.")
 
 
-def as_json(found: Report) -> None:
+def as_json(costs: Report) -> None:
     """Print a report as JSON."""
-    analysis = found.analysis
+    analysis = costs.analysis
     points = analysis.roofline(H200.bytes_per_second, H200.multiply_adds_per_second)
     result: dict[str, Any] = {
-        "kernel": found.name,
-        "arch": found.arch,
+        "kernel": costs.name,
+        "arch": costs.arch,
         "workgroup": analysis.kernel.workgroup_size,
         "live_words": analysis.pressure.words,
         "live_at": short(analysis.pressure.location),
-        "assembled": None if found.assembled is None else vars(found.assembled),
+        "assembled": None if costs.assembled is None else vars(costs.assembled),
         "findings": [
             {
-                "topic": one.topic, "line": short(one.location), "text": one.text,
-                "good": one.good, "count": one.count,
+                "topic": finding.topic, "line": short(finding.location), "text": finding.text,
+                "good": finding.good, "count": finding.count,
             }
-            for one in analysis.findings
+            for finding in analysis.findings
         ],
         "mix": dict(analysis.mix.whole()),
         "roofline": [
