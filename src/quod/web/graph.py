@@ -148,11 +148,11 @@ class _Graph:
     # --- memory
 
     def _number(self, buffer: Buffer) -> int:
-        whole = self.device.whole(buffer)
-        if whole.address not in self._numbers:
-            self._buffers.append(whole)
-            self._numbers[whole.address] = len(self._buffers)
-        return self._numbers[whole.address]
+        root = self.device.whole(buffer)
+        if root.address not in self._numbers:
+            self._buffers.append(root)
+            self._numbers[root.address] = len(self._buffers)
+        return self._numbers[root.address]
 
     def _place(self, memory: object) -> dict[str, int]:
         if not isinstance(memory, Buffer) or memory.space is not self.device.space:

@@ -126,9 +126,9 @@ def _dims(value: Any) -> tuple[int, ...] | None:
         return ()
     if not isinstance(value, list) or not value:
         return None
-    rest = {_dims(item) for item in value}
-    only = rest.pop()
-    return None if rest or only is None else (len(value), *only)
+    sizes = {_dims(item) for item in value}
+    only = sizes.pop()
+    return None if sizes or only is None else (len(value), *only)
 
 
 def merged(symbols: Symbols | None, example: Sequence[Signal]) -> tuple[Signal, ...]:

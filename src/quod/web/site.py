@@ -105,17 +105,17 @@ def export_site(
         calculator = None if wasm is None else read_calculator(wasm)
         if calculator is not None:
             calculator.check(key)
-    found = read_symbols(symbols, key.public) if symbols is not None else None
+    input_symbols = read_symbols(symbols, key.public) if symbols is not None else None
     document, signals = read_example(example) if example is not None else (None, ())
     _check_text(document, "the example", example)
     with timeline.stage("record"):
         device = ExportDevice(limbs=limbs, memory_budget=memory_budget)
         graph = record_proof(key, device)
     with timeline.stage("kernels"):
-        made = proof_graph_files(graph)
+        graph_files = proof_graph_files(graph)
     with timeline.stage("verifying key"):
         verifying = VerifyingKey.from_zkey(key, allow_insecure=True).to_json().encode()
-    contents: dict[str, Content] = {**made.files}
+    contents: dict[str, Content] = {**graph_files.files}
     contents["verification_key.json"] = verifying
     if calculator is not None:
         contents["witness.wasm"] = calculator.content
@@ -130,11 +130,13 @@ def export_site(
         "constraints": key.constraints,
         "points": _points(key),
         "insecure": weakness is not None,
-        "signals": [signal.to_json() for signal in merged(found, signals)] if calculator else [],
-        "publics": list(found.publics) if found is not None else [],
+        "signals": [signal.to_json() for signal in merged(input_symbols, signals)]
+        if calculator
+        else [],
+        "publics": list(input_symbols.publics) if input_symbols is not None else [],
         "example": document,
-        "needs": {"limits": dict(made.limits), "features": [], "memory": made.memory},
-        "download": made.data,
+        "needs": {"limits": dict(graph_files.limits), "features": [], "memory": graph_files.memory},
+        "download": graph_files.data,
         "files": {
             name: listed(small[name])
             for name in ("graph.json", "witness.wasm", "verification_key.json")
@@ -156,8 +158,8 @@ def export_site(
         files=len(contents),
         runtime=sum(len(code) for file, code in runtime.items() if not file.endswith(".d.ts")),
         graph=len(small["graph.json"]) + len(small["kernels.json"]),
-        data=made.data,
-        memory=made.memory,
+        data=graph_files.data,
+        memory=graph_files.memory,
         kernels=len(kernels),
     )
 
@@ -185,21 +187,21 @@ def proof_graph_files(graph: ProofGraph[ExportDevice]) -> GraphFiles:
 
 def _points(key: Zkey) -> dict[str, Any]:
     """Return the single points of a key in snarkjs's form."""
-    found: dict[str, Any] = {}
+    encoded: dict[str, Any] = {}
     g1, g2 = GROUPS[f"{key.curve}.g1"], GROUPS[f"{key.curve}.g2"]
     for name in ("alpha", "beta", "delta"):
         words = getattr(key, f"{name}_g1")
         (point,) = to_points(g1, np.stack([words]))
         if point is None:
             raise InputError(f"{name}_g1 is the point at infinity", path=key.path)
-        found[f"{name}1"] = [*map(str, point), "1"]
+        encoded[f"{name}1"] = [*map(str, point), "1"]
     for name in ("beta", "delta"):
         words = getattr(key, f"{name}_g2")
         (pair,) = to_points(g2, np.stack([words]))
         if pair is None:
             raise InputError(f"{name}_g2 is the point at infinity", path=key.path)
-        found[f"{name}2"] = [*([*map(str, c)] for c in pair), ["1", "0"]]
-    return found
+        encoded[f"{name}2"] = [*([*map(str, c)] for c in pair), ["1", "0"]]
+    return encoded
 
 
 # --- the folder

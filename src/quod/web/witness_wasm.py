@@ -116,7 +116,7 @@ def _sections(content: bytes) -> dict[int, memoryview]:
     """Return the non-custom sections, each at most once and in order, as engines require."""
     reader = _Reader(content)
     reader.at = len(_MAGIC)
-    found: dict[int, memoryview] = {}
+    sections: dict[int, memoryview] = {}
     place = customs = 0
     while reader.at < len(content):
         kind, section = reader.byte(), reader.bytes()
@@ -127,22 +127,22 @@ def _sections(content: bytes) -> dict[int, memoryview]:
             continue
         # ValueError for an unknown, repeated or misplaced section.
         place = _ORDER.index(kind, place) + 1
-        found[kind] = section
-    return found
+        sections[kind] = section
+    return sections
 
 
 def _exports(section: memoryview) -> dict[str, int]:
     """Return the functions that a module exports: their indices by name."""
     reader = _Reader(section)
-    found: dict[str, int] = {}
+    functions: dict[str, int] = {}
 
-    def one() -> None:
+    def read_item() -> None:
         name, kind, index = str(reader.bytes(), "utf-8"), reader.byte(), reader.number()
         if kind == _FUNCTION:
-            found[name] = index
+            functions[name] = index
 
-    reader.items(one)
-    return found
+    reader.items(read_item)
+    return functions
 
 
 def _imported_functions(section: memoryview) -> int | None:
@@ -150,7 +150,7 @@ def _imported_functions(section: memoryview) -> int | None:
     reader = _Reader(section)
     kinds: list[int] = []
 
-    def one() -> None:
+    def read_item() -> None:
         if not set(kinds) <= {_FUNCTION, _MEMORY}:
             return
         reader.bytes()
@@ -163,7 +163,7 @@ def _imported_functions(section: memoryview) -> int | None:
             if flag & 1:
                 reader.number()
 
-    reader.items(one)
+    reader.items(read_item)
     return kinds.count(_FUNCTION) if set(kinds) <= {_FUNCTION, _MEMORY} else None
 
 
