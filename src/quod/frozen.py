@@ -71,19 +71,19 @@ def replace(record: R, /, **changes: Any) -> R:
 
 def _made(cls: type[T], eq: bool) -> type[T]:
     inherited = getattr(cls, _FIELDS, ())
-    own = (name for name, hint in cls.__annotations__.items() if not _is_of_class(hint))
-    names = tuple(dict.fromkeys((*inherited, *own)))
+    annotated = (name for name, hint in cls.__annotations__.items() if not _is_of_class(hint))
+    names = tuple(dict.fromkeys((*inherited, *annotated)))
     setattr(cls, _FIELDS, names)
     setattr(cls, "__match_args__", names)  # noqa: B010
     setattr(cls, "__signature__", _SIGNATURE)  # noqa: B010
-    given = vars(cls)
+    attributes = vars(cls)
     methods = dict(_methods(cls, names))
     if not hasattr(cls.__repr__, _SHARED) and cls.__repr__ is not object.__repr__:
         del methods["__repr__"]
     if eq:
         methods |= _compared(cls, names)
     for name, method in methods.items():
-        if name not in given or (name == "__hash__" and given[name] is None):
+        if name not in attributes or (name == "__hash__" and attributes[name] is None):
             setattr(cls, name, method)
     return cls
 
@@ -180,8 +180,8 @@ def _arranged(
             raise TypeError(f"{call} got an unexpected keyword argument {name!r}")
         if name in names[:count]:
             raise TypeError(f"{call} got multiple values for argument {name!r}")
-    rest = defaults | named
-    missing = [name for name in names[count:] if name not in rest]
+    arguments = defaults | named
+    missing = [name for name in names[count:] if name not in arguments]
     if missing:
         raise TypeError(f"{call} is missing {', '.join(map(repr, missing))}")
-    return values + tuple([rest[name] for name in names[count:]])
+    return values + tuple([arguments[name] for name in names[count:]])

@@ -21,7 +21,8 @@ def nearest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
 
     close = difflib.get_close_matches(name, list(names), n=3, cutoff=cutoff)
     return next(
-        (one for one in close if name and one.startswith(name)), close[0] if close else None
+        (candidate for candidate in close if name and candidate.startswith(name)),
+        close[0] if close else None,
     )
 
 

@@ -33,7 +33,7 @@ def assert_fails(circuit: Circuit, inputs: Inputs, name: str = "") -> None:
     failures = circuit.check(circuit.witness(inputs, check=False))
     if not failures:
         raise AssertionError("the inputs satisfy all constraints")
-    if name and not any(f"{own.namespace}/".startswith(f"{name}/") for own in failures):
+    if name and not any(f"{failure.namespace}/".startswith(f"{name}/") for failure in failures):
         raise AssertionError(
             f"no constraint of {name} fails, but others:\n" + "\n".join(map(str, failures))
         )

@@ -75,10 +75,10 @@ def member(name: str, value: object, kind: type[E]) -> E:
 
     Raises InputError with all values for anything else.
     """
-    known = {each.value: each for each in kind}
-    if isinstance(value, str) and value in known:
-        return known[value]
-    raise InputError(f"{name} must be {alternatives(known)}, not {shown(value)}")
+    members = {each.value: each for each in kind}
+    if isinstance(value, str) and value in members:
+        return members[value]
+    raise InputError(f"{name} must be {alternatives(members)}, not {shown(value)}")
 
 
 def instance(
@@ -87,8 +87,8 @@ def instance(
     """Return a value of a class; raises `error` with `remedy` for anything else."""
     if isinstance(value, kind):
         return value
-    given = f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
-    raise error(f"{name} must be of the type {kind.__name__}, not {given}; {remedy}")
+    shown_type = f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
+    raise error(f"{name} must be of the type {kind.__name__}, not {shown_type}; {remedy}")
 
 
 def in_order(name: str, value: object) -> Iterable[Any]:
@@ -162,8 +162,8 @@ def offers(value: object, attribute: str) -> bool:
 
 def is_device(value: object) -> bool:
     """Report whether a value is a device, not a class of devices."""
-    own = not isinstance(value, type)
-    return own and all(offers(value, name) for name in ("compile", "launch"))
+    is_object = not isinstance(value, type)
+    return is_object and all(offers(value, name) for name in ("compile", "launch"))
 
 
 def is_masked(array: object) -> bool:
@@ -205,8 +205,8 @@ def _index(value: object) -> int | None:
 
 def _power(number: int) -> str:
     """Format a bound, as a power of two if possible: 2**31 - 1."""
-    for more, sign in ((0, ""), (1, " - 1")):
-        power = number + more
+    for increment, sign in ((0, ""), (1, " - 1")):
+        power = number + increment
         if power >> 16 and power & (power - 1) == 0:
             return f"2**{power.bit_length() - 1}{sign}"
     return str(number)
