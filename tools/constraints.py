@@ -24,11 +24,11 @@ _HEADER = """\
 
 def constraints() -> str:
     """The text of the file."""
-    found = {
+    versions = {
         re.sub(r"[-_.]+", "-", package.metadata["Name"]).lower(): package.version
         for package in distributions()
     }
-    lines = [f"{name}=={found[name]}\n" for name in sorted(found) if name not in _LEFT_OUT]
+    lines = [f"{name}=={versions[name]}\n" for name in sorted(versions) if name not in _LEFT_OUT]
     return _HEADER + "".join(lines)
 
 

@@ -93,16 +93,16 @@ def _words(node: ast.AST) -> Iterator[Word]:
 def fingerprint(run: Sequence[Statement]) -> Fingerprint:
     """What runs have in common that differ in names only: each name is its place among them."""
     order: dict[str, int] = {}
-    found: list[str | int] = []
+    tokens: list[str | int] = []
     for statement in run:
-        found.append(statement.depth - run[0].depth)
+        tokens.append(statement.depth - run[0].depth)
         for word, named in statement.words:
-            found.append(order.setdefault(word, len(order)) if named else word)
-    return tuple(found)
+            tokens.append(order.setdefault(word, len(order)) if named else word)
+    return tuple(tokens)
 
 
 @dataclass(frozen=True)
-class Twins:
+class DuplicateRun:
     """A run of statements, first and last line, and where it stands before."""
 
     path: Path
@@ -116,29 +116,29 @@ class Twins:
         return f"{self.count:4} {here}:{self.first}-{self.last} ~ {there}:{self.twin.line}"
 
 
-def duplicates(files: Sequence[list[Statement]]) -> Iterator[Twins]:
+def duplicates(files: Sequence[list[Statement]]) -> Iterator[DuplicateRun]:
     """The longest runs of each file that stand elsewhere, before it or in another file."""
     places: dict[Fingerprint, list[tuple[int, int]]] = defaultdict(list)
-    for number, own in enumerate(files):
-        for at in range(len(own) - LEAST + 1):
-            places[fingerprint(own[at : at + LEAST])].append((number, at))
+    for number, file_statements in enumerate(files):
+        for at in range(len(file_statements) - LEAST + 1):
+            places[fingerprint(file_statements[at : at + LEAST])].append((number, at))
     first: dict[tuple[int, int], tuple[int, int]] = {}
-    for found in places.values():
-        for place in found[1:]:
+    for occurrences in places.values():
+        for place in occurrences[1:]:
             # Runs that overlap are one thing said in a row, such as the rows of a table.
-            if place[0] != found[0][0] or place[1] - found[0][1] >= LEAST:
-                first[place] = found[0]
-    for number, own in enumerate(files):
+            if place[0] != occurrences[0][0] or place[1] - occurrences[0][1] >= LEAST:
+                first[place] = occurrences[0]
+    for number, file_statements in enumerate(files):
         at = 0
-        while at < len(own):
+        while at < len(file_statements):
             if (number, at) not in first:
                 at += 1
                 continue
             twin, end = first[number, at], at
             while (number, end) in first:
                 end += 1
-            run = own[at : end + LEAST - 1]
-            yield Twins(
+            run = file_statements[at : end + LEAST - 1]
+            yield DuplicateRun(
                 run[0].path, run[0].line, run[-1].line, len(run), files[twin[0]][twin[1]]
             )  # fmt: skip
             at = end + LEAST - 1
@@ -149,14 +149,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Where the sources say a thing twice.")
     parser.add_argument("--all", action="store_true", help="show every place")
     parser.add_argument("--record", action="store_true", help="keep a number that has fallen")
-    given = parser.parse_args(arguments)
-    found = list(duplicates([statements(path) for path in sorted((ROOT / "src").rglob("*.py"))]))
-    total = sum(twins.count for twins in found)
+    options = parser.parse_args(arguments)
+    duplicate_runs = list(
+        duplicates([statements(path) for path in sorted((ROOT / "src").rglob("*.py"))])
+    )
+    total = sum(twins.count for twins in duplicate_runs)
     ceiling: int = tomllib.loads(SETTINGS.read_text())["tool"]["quod"]["duplicates"]
     print(f"duplicates: {total} statements stand elsewhere in src; at most {ceiling} may")
-    for twins in sorted(found, key=lambda one: -one.count)[: None if given.all else SHOWN]:
+    for twins in sorted(duplicate_runs, key=lambda twin: -twin.count)[
+        : None if options.all else SHOWN
+    ]:
         print(twins)
-    if given.record and total < ceiling:
+    if options.record and total < ceiling:
         text = SETTINGS.read_text()
         SETTINGS.write_text(re.sub(r"(?m)^duplicates = \d+$", f"duplicates = {total}", text))
     elif total > ceiling:

@@ -106,13 +106,13 @@ def operations(
     exponent = f.memory_exponent if case.linear else f.native_exponent
     x, y = (
         Element(
-            f, tuple(limb.cast(f.limb_type) for limb in k.load(given, i * n, n)), claim.bound,
+            f, tuple(limb.cast(f.limb_type) for limb in k.load(memory, i * n, n)), claim.bound,
             claim.maxima, exponent,
         )
-        for given, claim in zip((a, b), case.claims, strict=True)
+        for memory, claim in zip((a, b), case.claims, strict=True)
     )  # fmt: skip
     room = f.room
-    results.elements = found = {
+    results.elements = elements = {
         "x": f.normalise(x), "fit x": f.fit(x), "carried x": f.carried(x), "reduce x": f.reduce(x),
         "reduce x to p": f.reduce(x, f.p), "canonical x": f.canonical(x),
         "unify x to p": f.unify([x], f.p)[0], "unify x to all": f.unify([x], room << 9)[0],
@@ -122,9 +122,9 @@ def operations(
         "x or y": f.select((i & 1) == 0, x, y),
         "7 * (x or y)": f.times(f.select((i & 1) == 0, x, y), 7),
     }  # fmt: skip
-    for place, element in enumerate(found.values()):
+    for place, element in enumerate(elements.values()):
         limbs = [limb.cast(types.u64) for limb in element.limbs]
-        k.store(out, (i * len(found) + place) * n, *limbs)
+        k.store(out, (i * len(elements) + place) * n, *limbs)
     stored = [word.cast(types.u64) for word in f.to_words(x)]
     k.store(words, i * f.word_count, *stored)
 
@@ -146,15 +146,17 @@ def problem(case: Case, rng: Random) -> str | None:
     traced = operations.trace(machine, case=case, results=results)
     f, p = case.field(Builder(machine)), case.modulus.value
     n, bits, names = f.limb_count, f.limb_bits, list(results.elements)
-    given = [[_limbs(claim, bits, rng, lane) for lane in range(LANES)] for claim in case.claims]
-    a, b = (np.array(rows, np.uint64) for rows in given)
+    operand_limbs = [
+        [_limbs(claim, bits, rng, lane) for lane in range(LANES)] for claim in case.claims
+    ]
+    a, b = (np.array(rows, np.uint64) for rows in operand_limbs)
     out = np.zeros((LANES, len(names), n), np.uint64)
     words = np.zeros((LANES, f.word_count), np.uint64)
     interpret(traced, 1, [a, b, out, words])
     exponent = f.memory_exponent if case.linear else f.native_exponent
     for lane, (rows, stored) in enumerate(zip(out.tolist(), words.tolist(), strict=True)):
-        x, y = (_integer(own[lane], bits) * pow(2, -exponent, p) for own in given)
-        where = f"with limbs {given[0][lane]} and {given[1][lane]}"
+        x, y = (_integer(limbs[lane], bits) * pow(2, -exponent, p) for limbs in operand_limbs)
+        where = f"with limbs {operand_limbs[0][lane]} and {operand_limbs[1][lane]}"
         for name, row in zip(names, rows, strict=True):
             element, integer = results.elements[name], _integer(row, bits)
             wanted = _EXPECTED[name](x, y, lane) if name in _EXPECTED else x
@@ -265,25 +267,26 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--bits", type=int, default=MOST_BITS, help="the longest modulus")
-    given = parser.parse_args()
+    options = parser.parse_args()
     wrong = 0
-    for strategy in [given.strategy] if given.strategy else STRATEGIES:
+    for strategy in [options.strategy] if options.strategy else STRATEGIES:
         start = time.monotonic()
-        for number, (case, rng) in enumerate(cases(strategy, given.seed, given.bits)):
-            if number < given.first:
+        for number, (case, rng) in enumerate(cases(strategy, options.seed, options.bits)):
+            if number < options.first:
                 continue
-            if number >= given.first + given.cases:
+            if number >= options.first + options.cases:
                 break
             try:
-                found = problem(case, rng)
+                message = problem(case, rng)
             except Exception as error:
-                found = f"{type(error).__name__}: {error}"
-            if found:
+                message = f"{type(error).__name__}: {error}"
+            if message:
                 wrong += 1
                 print(
-                    f"{strategy} --seed {given.seed} --first {number}: {case}: {found}", flush=True
+                    f"{strategy} --seed {options.seed} --first {number}: {case}: {message}",
+                    flush=True,
                 )
-        print(f"{strategy}: {given.cases} cases in {time.monotonic() - start:.1f} s", flush=True)
+        print(f"{strategy}: {options.cases} cases in {time.monotonic() - start:.1f} s", flush=True)
     return 1 if wrong else 0
 
 

@@ -68,24 +68,24 @@ class Row:
         return self.worst.error <= self.stated
 
 
-def ulps(found: Array, exact: Array) -> Array:
+def ulps(results: Array, exact: Array) -> Array:
     """How far results are from exact ones, in units of the last place of those."""
     with np.errstate(all="ignore"):
         rounded = exact.astype(np.float32)
         unit = np.spacing(np.abs(np.where(np.isfinite(rounded), rounded, 0))).astype(np.float64)
-        away = np.abs(found.astype(np.float64) - exact) / unit
+        away = np.abs(results.astype(np.float64) - exact) / unit
         # Beyond the range infinity is right, and the greatest number half a unit from it.
-        edge = np.isinf(rounded) | np.isinf(found)
-        away = np.where(edge, np.where(rounded == found, 0, np.inf), away)
-    some, both = np.isnan(exact) | np.isnan(found), np.isnan(exact) & np.isnan(found)
+        edge = np.isinf(rounded) | np.isinf(results)
+        away = np.where(edge, np.where(rounded == results, 0, np.inf), away)
+    some, both = np.isnan(exact) | np.isnan(results), np.isnan(exact) & np.isnan(results)
     return np.where(some, np.where(both, 0, np.inf), away)
 
 
-def worst_of(name: str, target: str, x: Array, found: Array) -> Worst:
+def worst_of(name: str, target: str, x: Array, results: Array) -> Worst:
     """The worst of a function's results on a target."""
     with np.errstate(all="ignore"):
         exact = EXACT[name](x.astype(np.float64))
-        away = ulps(found, exact)
+        away = ulps(results, exact)
         if target == "wgsl":
             away[(np.abs(exact) < NORMAL) | (np.abs(x) < NORMAL)] = 0
     at = int(np.argmax(away))
@@ -94,11 +94,11 @@ def worst_of(name: str, target: str, x: Array, found: Array) -> Worst:
 
 def stated(name: str, target: str) -> float:
     """The greatest error that is stated of a function on a target."""
-    row, made = OPS.get(name), FUNCTIONS.get(name)
-    if row is not None and (target in row.ulps or made is None):
+    row, function = OPS.get(name), FUNCTIONS.get(name)
+    if row is not None and (target in row.ulps or function is None):
         return row.ulps.get(target, 0.5)
-    assert made is not None
-    return made.ulps_in_wgsl if target == "wgsl" else made.ulps
+    assert function is not None
+    return function.ulps_in_wgsl if target == "wgsl" else function.ulps
 
 
 def apply(k: Builder, name: str, x: Value) -> Value:
@@ -122,9 +122,9 @@ def chunks(device: AnyDevice, name: str, every: int) -> Iterator[tuple[Array, Ar
     steps = np.arange(count, dtype=np.uint64) * np.uint64(every)
     for first in range(0, _ALL, count * every):
         device.launch(compiled, count // compiled.lanes, first, every % _ALL, memory)
-        found = np.empty(count, np.float32)
-        device.download(memory, found)
-        yield (steps + np.uint64(first)).astype(np.uint32).view(np.float32), found
+        computed = np.empty(count, np.float32)
+        device.download(memory, computed)
+        yield (steps + np.uint64(first)).astype(np.uint32).view(np.float32), computed
 
 
 def measure(device: AnyDevice, name: str, every: int, threads: int) -> Row:
@@ -133,9 +133,9 @@ def measure(device: AnyDevice, name: str, every: int, threads: int) -> Row:
     worst, operands = Worst(0.0, 0.0), 0
     waiting: deque[Future[Worst]] = deque()
     with ThreadPoolExecutor(threads) as pool:
-        for x, found in chunks(device, name, every):
+        for x, results in chunks(device, name, every):
             operands += len(x)
-            waiting.append(pool.submit(worst_of, name, target, x, found))
+            waiting.append(pool.submit(worst_of, name, target, x, results))
             while len(waiting) > 2 * threads:
                 worst = _worse(worst, waiting.popleft().result())
         for future in waiting:
@@ -165,14 +165,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--every", type=int, default=1, help="distance of the numbers that are taken"
     )
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
-    given = parser.parse_args(arguments)
-    if not 1 <= given.every <= 1 << 20 or given.threads < 1:
+    options = parser.parse_args(arguments)
+    if not 1 <= options.every <= 1 << 20 or options.threads < 1:
         parser.error("--every is from 1 to 1048576, and --threads from 1 on")
-    device = open_device(given.device)
+    device = open_device(options.device)
     print(f"{'function':8} {'target':6} {'operands':>13} {'stated':>7} {'measured':>9}  at")
     ok = True
-    for name in given.function or EXACT:
-        row = measure(device, name, given.every, given.threads)
+    for name in options.function or EXACT:
+        row = measure(device, name, options.every, options.threads)
         print(text_of(row), flush=True)
         ok = ok and row.is_within
     device.close()

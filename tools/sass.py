@@ -22,15 +22,15 @@ def main() -> None:
     parser.add_argument("--arch", default=DEFAULT_ARCH)
     parser.add_argument("--workgroup", type=int, default=DEFAULT_WORKGROUP_SIZE)
     parser.add_argument("--text", action="store_true", help="print the machine code too")
-    given = parser.parse_args()
-    machine = ptx_machine(given.workgroup, given.arch)
-    cubin, log = assemble(emit(find(given.name).trace(machine), machine), given.arch)
+    args = parser.parse_args()
+    machine = ptx_machine(args.workgroup, args.arch)
+    cubin, log = assemble(emit(find(args.name).trace(machine), machine), args.arch)
     lines = sass(cubin)
-    if given.text:
+    if args.text:
         print("\n".join(lines))
     needs = usage(log)
     print(
-        f"{given.name} on {given.arch}: {needs.registers} registers, {needs.spill_store_bytes} and "
+        f"{args.name} on {args.arch}: {needs.registers} registers, {needs.spill_store_bytes} and "
         f"{needs.spill_load_bytes} bytes spilled and loaded again, {needs.stack_bytes} bytes of "
         f"stack, {len(lines)} instructions"
     )

@@ -42,12 +42,12 @@ def soak(name: str, reduction: Reduction, proofs: int, seed: int) -> int:
     for done in range(0, proofs, _BATCH):
         wrong = list(itertools.islice(changed, _BATCH))
         errors = verifier.errors([public] * _BATCH, wrong)
-        for own, error in zip(wrong, errors, strict=True):
+        for proof_bytes, error in zip(wrong, errors, strict=True):
             if error is None:
                 taken += 1
                 FOLDER.mkdir(parents=True, exist_ok=True)
                 file = f"{name}-{reduction.value}-{seed}-{done}-{taken}"
-                (FOLDER / file).write_bytes(own)
+                (FOLDER / file).write_bytes(proof_bytes)
         try:
             verify(key, circuit, public, wrong[0], instances=instances)
             taken += 1

@@ -38,12 +38,12 @@ def soak_round(cluster: Cluster | None, seconds: float, seed: int) -> None:
             cluster.start()
 
     processes = 1 if cluster is None else 3
-    known = crash(
+    log = crash(
         place.arguments, folder / "log", seconds, seed, processes=processes, between=between
     )
     print(
-        f"{folder.name}: {known.kills} kills, {len(known.submitted)} jobs acknowledged, "
-        f"{len(known.finished)} results",
+        f"{folder.name}: {log.kills} kills, {len(log.submitted)} jobs acknowledged, "
+        f"{len(log.finished)} results",
         flush=True,
     )
     place.remove()
@@ -59,8 +59,8 @@ def main() -> int:
         sys.exit(why_not)
     limit, seed = time.monotonic() + arguments.seconds, arguments.seed
     with Cluster() as cluster:
-        while (left := limit - time.monotonic()) > 0:
-            soak_round((None, cluster)[seed % 2], min(left, _ROUND_SECONDS), seed)
+        while (remaining := limit - time.monotonic()) > 0:
+            soak_round((None, cluster)[seed % 2], min(remaining, _ROUND_SECONDS), seed)
             seed += 1
     return 0
 

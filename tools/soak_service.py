@@ -48,12 +48,12 @@ def main() -> int:
     arguments = parser.parse_args()
     if why_not := why_no_postgres():
         sys.exit(why_not)
-    left, seed = arguments.jobs, arguments.seed
+    remaining, seed = arguments.jobs, arguments.seed
     with Cluster() as cluster:
-        while left > 0:
+        while remaining > 0:
             # The last round may be a small one.
-            soak_round((None, cluster)[seed % 2], min(left, _JOBS), seed)
-            left, seed = left - _JOBS, seed + 1
+            soak_round((None, cluster)[seed % 2], min(remaining, _JOBS), seed)
+            remaining, seed = remaining - _JOBS, seed + 1
     return 0
 
 

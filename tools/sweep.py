@@ -138,19 +138,19 @@ def run_case(runner: Runner, case: Case) -> Result:
     )  # fmt: skip
 
 
-def sweep(device: AnyDevice, bounds: Bounds, state: State, given: argparse.Namespace) -> None:
+def sweep(device: AnyDevice, bounds: Bounds, state: State, options: argparse.Namespace) -> None:
     """Runs cases until the time is over, all were, or the device is lost."""
-    runner, end = Runner(device, bounds), perf_counter() + given.seconds
+    runner, end = Runner(device, bounds), perf_counter() + options.seconds
     done = {result.index for result in state.results}
-    numbers = [given.only] if given.only is not None else indices(*given.slice)
+    numbers = [options.only] if options.only is not None else indices(*options.slice)
     for index in numbers:
         if index in done:
             continue
-        if given.only is None and (
-            perf_counter() >= end or (given.cases is not None and len(done) >= given.cases)
+        if options.only is None and (
+            perf_counter() >= end or (options.cases is not None and len(done) >= options.cases)
         ):
             break
-        case = case_of(given.seed, index, bounds)
+        case = case_of(options.seed, index, bounds)
         if state.begun.get(index, 0) >= 2:
             result = Result(
                 index, case.kind, case.group, case.size, 0.0, "the process ended in it, twice"
@@ -163,7 +163,7 @@ def sweep(device: AnyDevice, bounds: Bounds, state: State, given: argparse.Names
         print(f"{index:5} {result.seconds:8.2f} s  {case}", flush=True)
         if result.failure:
             print(
-                f"      FAILED: {result.failure}\n      again: {again(given, bounds, index)}",
+                f"      FAILED: {result.failure}\n      again: {again(options, bounds, index)}",
                 flush=True,
             )
         if device.space.is_lost:
@@ -172,16 +172,16 @@ def sweep(device: AnyDevice, bounds: Bounds, state: State, given: argparse.Names
     runner.close()
 
 
-def again(given: argparse.Namespace, bounds: Bounds, index: int) -> str:
+def again(options: argparse.Namespace, bounds: Bounds, index: int) -> str:
     """The command of one case."""
-    words = f"python -m tools.sweep --device {given.device} --seed {given.seed}"
-    if given.memory is not None:
-        words += f" --memory {given.memory:g}"
+    words = f"python -m tools.sweep --device {options.device} --seed {options.seed}"
+    if options.memory is not None:
+        words += f" --memory {options.memory:g}"
     words += f" --largest {bounds.largest:g}"
-    if given.groups != tuple(GROUPS):
-        words += f" --groups {','.join(given.groups)}"
-    if given.kinds != KINDS:
-        words += f" --kinds {','.join(given.kinds)}"
+    if options.groups != tuple(GROUPS):
+        words += f" --groups {','.join(options.groups)}"
+    if options.kinds != KINDS:
+        words += f" --kinds {','.join(options.kinds)}"
     return f"{words} --only {index}"
 
 
@@ -192,14 +192,14 @@ def table(results: Sequence[Result]) -> list[str]:
         "|---|---|---|---|---|",
     ]
     for kind in (*KINDS, "all"):
-        own = [result for result in results if kind in (result.kind, "all")]
-        if not own:
+        rows = [result for result in results if kind in (result.kind, "all")]
+        if not rows:
             continue
-        failures = sum(bool(result.failure) for result in own)
-        largest = "" if kind == "all" else f"{max(result.size for result in own):,}"
-        seconds = sum(result.seconds for result in own)
+        failures = sum(bool(result.failure) for result in rows)
+        largest = "" if kind == "all" else f"{max(result.size for result in rows):,}"
+        seconds = sum(result.seconds for result in rows)
         name = f"**{kind}**" if kind == "all" else kind
-        lines.append(f"| {name} | {len(own)} | {failures} | {largest} | {seconds:.0f} |")
+        lines.append(f"| {name} | {len(rows)} | {failures} | {largest} | {seconds:.0f} |")
     return lines
 
 
@@ -237,13 +237,13 @@ def _slice(text: str) -> tuple[int, int]:
     return int(first), int(count)
 
 
-def _names(known: Sequence[str]) -> Any:
+def _names(allowed: Sequence[str]) -> Any:
     def parse(text: str) -> tuple[str, ...]:
         names = tuple(text.split(","))
-        unknown = [name for name in names if name not in known]
+        unknown = [name for name in names if name not in allowed]
         if unknown:
             raise argparse.ArgumentTypeError(
-                f"there is no {', '.join(unknown)}; there are {', '.join(known)}"
+                f"there is no {', '.join(unknown)}; there are {', '.join(allowed)}"
             )
         return names
 
@@ -286,36 +286,36 @@ def _where(device: str) -> str:
     """What the device is, for people."""
     from quod.bench.measure.results import machine
 
-    found = machine(device)
-    return str(found.get("gpu") or f"{found['processor']}, {found['threads']} threads")
+    facts = machine(device)
+    return str(facts.get("gpu") or f"{facts['processor']}, {facts['threads']} threads")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Sweeps, and gives the exit code."""
     from quod.bench.measure.harness import current_commit
 
-    given = _parser().parse_args(arguments)
-    if given.report:
-        states = [State.read(path) for path in given.report]
+    args = _parser().parse_args(arguments)
+    if args.report:
+        states = [State.read(path) for path in args.report]
     else:
-        budget = None if given.memory is None else int(given.memory * (1 << 30))
-        device = open_device(given.device, memory_budget=budget)
-        bounds = Bounds.of(device, given.groups, given.kinds, given.largest)
+        budget = None if args.memory is None else int(args.memory * (1 << 30))
+        device = open_device(args.device, memory_budget=budget)
+        bounds = Bounds.of(device, args.groups, args.kinds, args.largest)
         header = {
-            "device": given.device, "seed": given.seed, "slice": "{}/{}".format(*given.slice),
+            "device": args.device, "seed": args.seed, "slice": "{}/{}".format(*args.slice),
             "largest": bounds.largest, "constraints": bounds.constraints,
-            "groups": list(bounds.groups), "kinds": list(bounds.kinds), "on": _where(given.device),
+            "groups": list(bounds.groups), "kinds": list(bounds.kinds), "on": _where(args.device),
             "commit": current_commit(),
         }  # fmt: skip
-        print(f"seed {given.seed}, {header['on']}, commit {header['commit']}", flush=True)
-        states = [State.open(given.resume, header)]
-        sweep(device, bounds, states[0], given)
+        print(f"seed {args.seed}, {header['on']}, commit {header['commit']}", flush=True)
+        states = [State.open(args.resume, header)]
+        sweep(device, bounds, states[0], args)
     results = [result for state in states for result in state.results]
     print("\n" + "\n".join(table(results)), flush=True)
     for row in failed(results):
         print(f"FAILED: case {row.index}, {row.kind} {row.group} {row.size}: {row.failure}")
-    if given.table:
-        place = given.table
+    if args.table:
+        place = args.table
         if place.is_dir():
             name = f"sweep-{states[0].header['on']}-{states[0].header['device']}"
             place /= re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") + ".md"

@@ -131,7 +131,7 @@ def case_of(seed: int, index: int, bounds: Bounds) -> Case:
         size = _any_size(circuit, 0, math.log2(bounds.constraints))
         choices = {"witness": rng.randrange(1 << 32), "blinding": rng.randrange(1 << 32)}
         return Case(seed, index, "proof", curve, size, "constraints", choices)
-    kind = rng.choices(kinds, [weights[one] for one in kinds])[0]
+    kind = rng.choices(kinds, [weights[name] for name in kinds])[0]
     group = rng.choice(bounds.groups)
     if kind == "ntt":
         return _transform_case(seed, index, bounds, group, rng)
@@ -224,18 +224,18 @@ class Runner:
     # --- MSM
 
     def _msm(self, case: Case) -> None:
-        group, own = GROUPS[case.group], case.choices
+        group, choices = GROUPS[case.group], case.choices
         points, weights = self._pool(case.seed, group).bases(case)
-        used, numbers = own["used"], np.random.default_rng(own["numbers"])
+        used, numbers = choices["used"], np.random.default_rng(choices["numbers"])
         vectors = np.stack(
-            [some_scalars(group.scalars, kind, used, numbers) for kind in own["scalars"]]
+            [some_scalars(group.scalars, kind, used, numbers) for kind in choices["scalars"]]
         )
-        options = MsmOptions(**own["options"])
-        found = msm_words(MsmBases(self.device, group, points, options), vectors)
+        options = MsmOptions(**choices["options"])
+        sums = msm_words(MsmBases(self.device, group, points, options), vectors)
         law, generator = affine_group(group), group.parameters.generator
-        for number, (kind, vector) in enumerate(zip(own["scalars"], vectors)):
+        for number, (kind, vector) in enumerate(zip(choices["scalars"], vectors)):
             total = weighed(vector, weights[:used]) % group.scalars.value
-            if affine_ints(group, found[number]) != law.multiply(total, generator):
+            if affine_ints(group, sums[number]) != law.multiply(total, generator):
                 raise WrongResultError(f"vector {number} ({kind}) has another sum")
 
     def _pool(self, seed: int, group: Group) -> _Pool:
@@ -247,42 +247,42 @@ class Runner:
     # --- transforms
 
     def _transform(self, case: Case) -> None:
-        own, fr = case.choices, GROUPS[case.group].scalars
-        log_size, batch = own["log_size"], own["batch"]
-        plan = NttPlan(self.device, fr, log_size, family=own["family"])
+        choices, fr = case.choices, GROUPS[case.group].scalars
+        log_size, batch = choices["log_size"], choices["batch"]
+        plan = NttPlan(self.device, fr, log_size, family=choices["family"])
         sparse = _Sparse(fr, case)
-        data = uniform(fr, batch << log_size, np.random.default_rng(own["numbers"]))
+        data = uniform(fr, batch << log_size, np.random.default_rng(choices["numbers"]))
         data[: plan.size] = sparse.before()
-        options: dict[str, Any] = {"batch": batch, "ordering": own["ordering"]}
-        options["coset"] = own["coset"]
-        ending = {} if own["way"] == "forward" else {"scaled": own["scaled"]}
-        found = data.copy()
-        getattr(plan, own["way"])(found, **options, **ending)
-        sparse.check(found[: plan.size])
+        options: dict[str, Any] = {"batch": batch, "ordering": choices["ordering"]}
+        options["coset"] = choices["coset"]
+        ending = {} if choices["way"] == "forward" else {"scaled": choices["scaled"]}
+        transformed = data.copy()
+        getattr(plan, choices["way"])(transformed, **options, **ending)
+        sparse.check(transformed[: plan.size])
         if self.device.kind != "cpu" and log_size <= _LARGEST_COMPARED:
             wanted = data.copy()
-            again = NttPlan(self._processor, fr, log_size, family=own["family"])
-            getattr(again, own["way"])(wanted, **options, **ending)
-            if not np.array_equal(found, wanted):
+            again = NttPlan(self._processor, fr, log_size, family=choices["family"])
+            getattr(again, choices["way"])(wanted, **options, **ending)
+            if not np.array_equal(transformed, wanted):
                 raise WrongResultError("the processor has another result")
         # Back by the other way, which takes and gives the orders the other way round.
-        options["ordering"] = own["ordering"][::-1]
-        if own["way"] == "forward":
-            plan.inverse(found, **options)
+        options["ordering"] = choices["ordering"][::-1]
+        if choices["way"] == "forward":
+            plan.inverse(transformed, **options)
         else:
-            plan.forward(found, **options)
-        if own["way"] == "inverse" and not own["scaled"]:
+            plan.forward(transformed, **options)
+        if choices["way"] == "inverse" and not choices["scaled"]:
             data = scaled(self._processor, fr, data, plan.size)
-        if not np.array_equal(found, data):
+        if not np.array_equal(transformed, data):
             raise WrongResultError("there and back is not where it was")
 
     # --- proofs
 
     def _prove(self, case: Case) -> None:
         key = self._key_of(case)
-        own = case.choices
-        witness = key.circuit.witness(seed=own["witness"], device=self.device)
-        proof, public = key.proving.prove(witness, seed=own["blinding"])
+        choices = case.choices
+        witness = key.circuit.witness(seed=choices["witness"], device=self.device)
+        proof, public = key.proving.prove(witness, seed=choices["blinding"])
         verifying = key.proving.verifying_key
         if not verifying.verify(public, proof):
             raise WrongResultError("the proof does not verify")
@@ -292,7 +292,7 @@ class Runner:
         if case.size <= _SMALL_PROOF and self.device.kind != "cpu":
             if key.processor is None:
                 key.processor = ProvingKey(key.proving.zkey, self._processor)
-            if key.processor.prove(witness, seed=own["blinding"]) != (proof, public):
+            if key.processor.prove(witness, seed=choices["blinding"]) != (proof, public):
                 raise WrongResultError("the processor makes another proof with the same seed")
 
     def _key_of(self, case: Case) -> _Key:
@@ -343,12 +343,12 @@ class _Pool:
 
     def bases(self, case: Case) -> tuple[Array, Array]:
         """The points of a case and the digits of their logarithms."""
-        own, size = case.choices, case.size
-        start = int(own["offset"] * (len(self._points) - size + 1))
+        choices, size = case.choices, case.size
+        start = int(choices["offset"] * (len(self._points) - size + 1))
         points, weights = self._points[start : start + size], self._digits[start : start + size]
-        if own["repeated"]:
-            numbers = np.random.default_rng(own["numbers"] ^ 1)
-            there = np.flatnonzero(numbers.random(size) < own["repeated"])
+        if choices["repeated"]:
+            numbers = np.random.default_rng(choices["numbers"] ^ 1)
+            there = np.flatnonzero(numbers.random(size) < choices["repeated"])
             which = numbers.integers(0, self._FEW, len(there))
             points, weights = points.copy(), weights.copy()
             points[there], weights[there] = self._few_points[which], self._few[which]
@@ -377,8 +377,8 @@ def weighed(scalars: Array, weights: Array) -> int:
     total = 0
     for start in range(0, len(scalars), _EXACT_ROWS):
         rows = np.ascontiguousarray(scalars[start : start + _EXACT_ROWS], "<u4").view("<u2")
-        own = weights[start : start + _EXACT_ROWS].astype(np.float64)
-        sums = rows.T.astype(np.float64) @ own
+        digits = weights[start : start + _EXACT_ROWS].astype(np.float64)
+        sums = rows.T.astype(np.float64) @ digits
         for (left, right), value in np.ndenumerate(sums):
             total += int(value) << 16 * (left + right)
     return total
@@ -417,16 +417,16 @@ class _Sparse:
     """A polynomial of few terms: as a transform takes it, and what must come out of that."""
 
     def __init__(self, fr: Modulus, case: Case) -> None:
-        own = case.choices
-        self._fr, self._own = fr, own
-        self._log_size = own["log_size"]
+        choices = case.choices
+        self._fr, self._own = fr, choices
+        self._log_size = choices["log_size"]
         self._rng = random.Random(f"{case.seed} {case.index} terms")
         size = 1 << self._log_size
         self._terms = {
             self._rng.randrange(size): self._rng.randrange(fr.value) for _ in range(_COEFFICIENTS)
         }
         curve = GROUPS[case.group].curve
-        self._root = root_of_unity(curve.fr, own["family"], self._log_size)
+        self._root = root_of_unity(curve.fr, choices["family"], self._log_size)
         self._order = bit_reversal(self._log_size)
 
     def _place(self, index: int, order: str) -> int:
@@ -439,7 +439,7 @@ class _Sparse:
             values[self._place(index, self._own["ordering"][0])] = from_integers(self._fr, [value])
         return values
 
-    def check(self, found: Array) -> None:
+    def check(self, values: Array) -> None:
         """WrongResultError if another polynomial, or others of its values, came out."""
         p, size = self._fr.value, 1 << self._log_size
         shift = self._own["coset"] or 1
@@ -453,5 +453,5 @@ class _Sparse:
                 wanted *= pow(shift, -index, p)
                 wanted *= pow(size, -1, p) if self._own["scaled"] else 1
             place = self._place(index, self._own["ordering"][1])
-            if to_integers(self._fr, found[place : place + 1]) != [wanted % p]:
+            if to_integers(self._fr, values[place : place + 1]) != [wanted % p]:
                 raise WrongResultError(f"element {index} is not the value of the polynomial")

@@ -67,9 +67,9 @@ def table(report: Path, heading: str, about: str) -> str:
         "|---|---|---|---|---|",
     ]
     total: Counter[str] = Counter()
-    for where, own in sorted(counts.items()):
-        total.update(own)
-        shown = " | ".join(str(own[name]) for name in _OUTCOMES)
+    for where, outcomes in sorted(counts.items()):
+        total.update(outcomes)
+        shown = " | ".join(str(outcomes[name]) for name in _OUTCOMES)
         lines.append(f"| {where} | {shown} | {seconds[where]:.0f} |")
     shown = " | ".join(str(total[name]) for name in _OUTCOMES)
     lines += [f"| **all** | {shown} | {sum(seconds.values()):.0f} |", ""]
@@ -83,11 +83,11 @@ def table(report: Path, heading: str, about: str) -> str:
 
 def _by_function(names: list[str]) -> dict[str, list[str]]:
     """The parameters of tests by the function that has them."""
-    found: defaultdict[str, list[str]] = defaultdict(list)
+    parameters_by_function: defaultdict[str, list[str]] = defaultdict(list)
     for name in names:
         function, _, parameters = name.removesuffix("]").partition("[")
-        found[function].append(parameters)
-    return found
+        parameters_by_function[function].append(parameters)
+    return parameters_by_function
 
 
 def main() -> None:
@@ -109,9 +109,9 @@ def main() -> None:
     )
     heading = f"Tests on {arguments.on or 'a GPU'}"
     if arguments.device:
-        found = machine(arguments.device)
-        heading = f"Tests on one {found['gpu']}"
-        about += f" {found.get(arguments.device) or found.get('driver')}."
+        facts = machine(arguments.device)
+        heading = f"Tests on one {facts['gpu']}"
+        about += f" {facts.get(arguments.device) or facts.get('driver')}."
     print(table(arguments.report, heading, f"{about} {arguments.note}".strip()), end="")
 
 

@@ -34,7 +34,7 @@ class Basket:
 """
 
 
-def found(folder: Path, *texts: str) -> list[duplicates.Twins]:
+def found(folder: Path, *texts: str) -> list[duplicates.DuplicateRun]:
     files = []
     for number, text in enumerate(texts):
         path = folder / f"{number}.py"

@@ -137,15 +137,17 @@ def run(names: list[str], seed: int, inputs: int, jobs: int) -> int:
 
 
 def main() -> int:
-    known = list(all_parsers())
+    parser_names = list(all_parsers())
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
     parser.add_argument("--inputs", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--parser", choices=known, action="append", help="only this; repeatable")
+    parser.add_argument(
+        "--parser", choices=parser_names, action="append", help="only this; repeatable"
+    )
     parser.add_argument("--file", type=Path, help="one input for --parser, instead of made ones")
     options = parser.parse_args()
-    names = options.parser or known
+    names = options.parser or parser_names
     if options.file is not None:
         watch()
         problem = problem_with(all_parsers()[names[0]], options.file.read_bytes())

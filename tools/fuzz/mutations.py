@@ -119,16 +119,16 @@ def of_json(random: Random, data: bytes) -> bytes:
 
 def _places(value: Any) -> list[tuple[Any, Any]]:
     """Every container of a document with each of its keys."""
-    found: list[tuple[Any, Any]] = []
+    places: list[tuple[Any, Any]] = []
     pending = [value]
     while pending:
         holder = pending.pop()
         items = holder.items() if isinstance(holder, dict) else enumerate(holder)
         for key, inner in items:
-            found.append((holder, key))
+            places.append((holder, key))
             if isinstance(inner, (dict, list)):
                 pending.append(inner)
-    return found
+    return places
 
 
 def _value(random: Random) -> Any:

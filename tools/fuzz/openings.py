@@ -29,20 +29,20 @@ def opening(scheme: Scheme, field: FieldSpec) -> tuple[bytes, Callable[[bytes], 
     """A commitment and the opening of two claims, and what reads others of these claims."""
     table = [number * number + 1 for number in range(1 << _VARIABLES)]
     points = [
-        tuple(tuple(range(own + at, own + at + field.degree)) for at in range(_VARIABLES))
-        for own in (2, 7)
+        tuple(tuple(range(start + at, start + at + field.degree)) for at in range(_VARIABLES))
+        for start in (2, 7)
     ]
     claims = [Claim(point, evaluated(field, table, point).coefficients) for point in points]
     device, writer = open_device("cpu"), ProofWriter(_begun())
     committer = scheme.committer(device, field, _VARIABLES, allow_bits=0)
     committer.commit(device.upload(from_integers(field.modulus, table)), writer)
     committer.open(claims, writer)
-    made = writer.getvalue()
+    encoded = writer.getvalue()
 
     def read(data: bytes) -> None:
         reader = ProofReader(data, _begun())
         scheme.read(reader, field, _VARIABLES, allow_bits=0).check(claims, reader)
         reader.end()
-        assert data == made
+        assert data == encoded
 
-    return made, read
+    return encoded, read

@@ -108,8 +108,8 @@ def _zkey(data: bytes) -> None:
 def _key_contributions(data: bytes) -> None:
     file = Iden3File.parse(memoryview(data), "zkey", "zkey", 1)
     curve = CURVES[Zkey.of(file).curve]
-    found = Ceremony.read(file, curve)
-    assert len(found.data()) <= file.sections[10].length
+    ceremony = Ceremony.read(file, curve)
+    assert len(ceremony.data()) <= file.sections[10].length
 
 
 def _wtns(data: bytes) -> None:
@@ -128,13 +128,13 @@ def _ptau(data: bytes) -> None:
 
 def _contributions(data: bytes) -> None:
     file = PowersOfTau.of(Iden3File.parse(memoryview(data), "ptau", "ptau", 1))
-    curve, found = file.curve_parameters, read_contributions(file)
-    assert contributions_data(curve, found) == bytes(file.contributions_section().rest())
+    curve, contributions = file.curve_parameters, read_contributions(file)
+    assert contributions_data(curve, contributions) == bytes(file.contributions_section().rest())
 
 
 def _gguf(data: bytes) -> None:
-    found = Gguf.parse(memoryview(data), "model")
-    for tensor in found.tensors.values():
+    model = Gguf.parse(memoryview(data), "model")
+    for tensor in model.tensors.values():
         if tensor.type.is_known:
             assert tensor.array().nbytes == len(tensor.data)
     describe_bytes(memoryview(data), "model")
@@ -179,10 +179,10 @@ _MOST_GATES = 1 << 16
 
 
 def _expander(data: bytes) -> None:
-    found = Circuit6.parse(memoryview(data), "circuit")
-    found.gates()
-    if found.field.modulus is not None:
-        from_circuit6(found, most_gates=_MOST_GATES)
+    circuit = Circuit6.parse(memoryview(data), "circuit")
+    circuit.gates()
+    if circuit.field.modulus is not None:
+        from_circuit6(circuit, most_gates=_MOST_GATES)
 
 
 def _described(data: bytes) -> None:
@@ -223,13 +223,13 @@ def _gkr_parsers() -> dict[str, Parser]:
         for prime in expander.ELEMENT_BYTES
     ]
     layered = _layered("m31")
-    files = [_written(circuit_writer(own)) for own in (layered, _layered("bn254.fr"))]
+    files = [_written(circuit_writer(circuit)) for circuit in (layered, _layered("bn254.fr"))]
     key = VerifyingKey.of(layered, EXTENSIONS["m31.4"])
     keys = [verifying_key_to_json(key, layered)]
     points = scheme_with_powers(FORMATS / "bn254" / "powers.ptau")
     field = _layered("bn254.fr")
-    made = VerifyingKey.of(field, field.field, commitment=points)
-    keys.append(verifying_key_to_json(made, field))
+    bn254_key = VerifyingKey.of(field, field.field, commitment=points)
+    keys.append(verifying_key_to_json(bn254_key, field))
     proofs = [_written(proof_writer(key, 3, bytes(range(64))))]
     inputs = [b'{"inputs": [["1", 2, 3, 4], [5, 6, 7, 8]], "public": [["0", "1"], [2, 3]]}']
     public = [b'[["0", "1"], [2, 3]]']
@@ -252,8 +252,8 @@ def _gkr_parsers() -> dict[str, Parser]:
 
 
 def _opening_parser(scheme: Scheme, field: FieldSpec) -> Parser:
-    made, read = opening(scheme, field)
-    return Parser(read, [made], of_bytes)
+    encoded, read = opening(scheme, field)
+    return Parser(read, [encoded], of_bytes)
 
 
 def _formats(name: str) -> list[bytes]:
@@ -298,7 +298,7 @@ def _calculator() -> bytes:
 def _points() -> list[tuple[Callable[[bytes], object], list[bytes]]]:
     """Decoders with encodings of the generator and of infinity."""
 
-    found: list[tuple[Callable[[bytes], object], list[bytes]]] = []
+    decoders: list[tuple[Callable[[bytes], object], list[bytes]]] = []
 
     def add(form: str, degree: int, curve: str, *first: object, **options: object) -> None:
         parameters = CURVES[curve]
@@ -306,7 +306,7 @@ def _points() -> list[tuple[Callable[[bytes], object], list[bytes]]]:
         encode = getattr(encoding, f"encode_{form}_g{degree}")
         decode = getattr(encoding, f"decode_{form}_g{degree}")
         seeds = [encode(*first, point, **options) for point in (generator, None)]
-        found.append((partial(decode, *first, **options), seeds))
+        decoders.append((partial(decode, *first, **options), seeds))
 
     for degree in (1, 2):
         add("eip2537", degree, "bls12_381")
@@ -317,7 +317,7 @@ def _points() -> list[tuple[Callable[[bytes], object], list[bytes]]]:
                 add("arkworks", degree, curve, CURVES[curve], compressed=compressed)
     add("eip196", 1, "bn254")
     add("eip197", 2, "bn254")
-    return found
+    return decoders
 
 
 def _point_parser() -> Parser:
@@ -331,7 +331,11 @@ def _point_parser() -> Parser:
     def mutation(random: Random, data: bytes) -> bytes:
         return data[:1] + of_bytes(random, data[1:])
 
-    seeds = [bytes([number]) + seed for number, (_, own) in enumerate(decoders) for seed in own]
+    seeds = [
+        bytes([number]) + seed
+        for number, (_, encodings) in enumerate(decoders)
+        for seed in encodings
+    ]
     return Parser(read, seeds, mutation)
 
 

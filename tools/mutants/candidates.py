@@ -40,7 +40,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Place:
+class CandidateSyntax:
     """A candidate with its syntax: the statement and the list of statements that holds it."""
 
     candidate: Candidate
@@ -48,12 +48,12 @@ class Place:
     block: list[ast.stmt]
 
 
-def places_of(tree: Path, path: Path) -> tuple[ast.Module, list[Place]]:
+def places_of(tree: Path, path: Path) -> tuple[ast.Module, list[CandidateSyntax]]:
     """Return the syntax of a file, given by its path in the tree, and its candidates."""
     source = (tree / path).read_text()
     module = ast.parse(source)
     lines = source.splitlines()
-    places: dict[int, Place] = {}
+    places: dict[int, CandidateSyntax] = {}
     for function, statement, block in _statements(module, "", ""):
         if function and can_change(statement):
             candidate = Candidate(
@@ -61,7 +61,7 @@ def places_of(tree: Path, path: Path) -> tuple[ast.Module, list[Place]]:
                 _normal_form(statement),
             )  # fmt: skip
             # The first of several statements on a line stands for that line.
-            places.setdefault(statement.lineno, Place(candidate, statement, block))
+            places.setdefault(statement.lineno, CandidateSyntax(candidate, statement, block))
     return module, list(places.values())
 
 
@@ -109,9 +109,13 @@ def read(path: Path) -> list[Candidate]:
 def _closest(wanted: Candidate, equal: list[Candidate]) -> Candidate | None:
     name = Path(wanted.path).name
     for group in (
-        [one for one in equal if (one.path, one.line) == (wanted.path, wanted.line)],
-        [one for one in equal if one.path == wanted.path],
-        [one for one in equal if Path(one.path).name == name],
+        [
+            candidate
+            for candidate in equal
+            if (candidate.path, candidate.line) == (wanted.path, wanted.line)
+        ],
+        [candidate for candidate in equal if candidate.path == wanted.path],
+        [candidate for candidate in equal if Path(candidate.path).name == name],
         equal,
     ):
         if group:
