@@ -21,7 +21,7 @@ import pytest
 from quod.device import Cancellation, CpuDevice, open_device
 from quod.device.cpu import workers as workers_module
 from quod.device.cpu.workers import Job, WorkerPool
-from quod.device.runtime.big_stack_thread import RoomyThread
+from quod.device.runtime.big_stack_thread import LargeStackThread
 from quod.device.runtime.cancellation import current
 from quod.errors import DeviceError
 from tests.device import kernels
@@ -495,7 +495,7 @@ def test_a_job_does_not_wait_for_workers_that_are_not_needed() -> None:
     pool.close()
 
 
-@pytest.mark.parametrize("kind", [threading.Thread, RoomyThread])
+@pytest.mark.parametrize("kind", [threading.Thread, LargeStackThread])
 def test_who_computes_a_short_launch(
     kind: type[threading.Thread], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -519,7 +519,7 @@ def test_who_computes_a_short_launch(
     thread = kind(target=launch)
     thread.start()
     thread.join(60)
-    assert shares.count(thread) == (3 if kind is RoomyThread else 0)
+    assert shares.count(thread) == (3 if kind is LargeStackThread else 0)
     shares.clear()
     monkeypatch.setattr(type(kernel), "expected_seconds", lambda *_: None)
     thread = kind(target=launch)

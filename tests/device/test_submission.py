@@ -11,7 +11,7 @@ import pytest
 
 from quod.device import Cancellation, CpuDevice
 from quod.device.protocol import AnyDevice
-from quod.device.runtime.big_stack_thread import RoomyThread
+from quod.device.runtime.big_stack_thread import LargeStackThread
 from quod.device.runtime.event import Completion, Event
 from quod.device.runtime.recording import Mark
 from quod.device.runtime.thread_stream import run_in_thread
@@ -38,7 +38,7 @@ def test_a_processor_runs_in_the_callers_thread(
     run = processor.stream().replay(recorded).run
     run()
     assert threads == [threading.main_thread()]
-    for kind, is_here in ((threading.Thread, False), (RoomyThread, True)):
+    for kind, is_here in ((threading.Thread, False), (LargeStackThread, True)):
         threads.clear()
         caller = kind(target=processor.stream().replay(recorded).run)
         caller.start()
@@ -252,7 +252,7 @@ def test_what_stops_launches_stops_who_waits_for_work(processor: CpuDevice, how:
     for _ in range(2):
         begun.clear()
         # Its stack has room for kernels, so that it runs what it may run itself.
-        thread = RoomyThread(target=work, daemon=True)
+        thread = LargeStackThread(target=work, daemon=True)
         thread.start()
         assert begun.wait(30)
         time.sleep(0.02)

@@ -14,7 +14,7 @@ import pytest
 
 from quod.device.cpu.workers import Job, WorkerPool
 from quod.device.runtime import big_stack_thread as roomy_thread
-from quod.device.runtime.big_stack_thread import RoomyThread
+from quod.device.runtime.big_stack_thread import LargeStackThread
 from tests.device.test_launch import _Entry, job_of, occupied, wait_until, workers
 
 
@@ -109,14 +109,14 @@ def test_helpers_that_come_late_keep_nothing_alive() -> None:
 
 def test_where_no_worker_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
     """Short launches need none, and those that could be started end."""
-    before, start = workers(), RoomyThread.start
+    before, start = workers(), LargeStackThread.start
 
-    def limited(thread: RoomyThread) -> None:
+    def limited(thread: LargeStackThread) -> None:
         if thread.name == "quod-worker-1":
             raise RuntimeError("can't start new thread")
         start(thread)
 
-    monkeypatch.setattr(RoomyThread, "start", limited)
+    monkeypatch.setattr(LargeStackThread, "start", limited)
     pool, entry = WorkerPool(2), _Entry()
     pool.help(job_of(entry, 10, 3), 2)
     assert entry.begun == 10
@@ -158,7 +158,7 @@ def test_a_process_that_is_forked_while_a_thread_starts() -> None:
             # Ends whatever hangs, and no test of its own goes on.
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
             signal.alarm(10)
-            thread = RoomyThread(target=lambda: os._exit(7))
+            thread = LargeStackThread(target=lambda: os._exit(7))
             thread.start()
             thread.join()
             os._exit(1)

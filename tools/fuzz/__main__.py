@@ -34,7 +34,7 @@ FOLDER = Path("build") / "fuzz"
 _STEP = 1000
 
 
-class TookTooLong(BaseException):
+class ParserTimeout(BaseException):
     """Two seconds have passed; no handler of a parser catches it."""
 
 
@@ -52,7 +52,7 @@ def problem_with(parser: Parser, data: bytes) -> str | None:
     except parser.refusals as refusal:
         text = str(refusal)
         return f"a message of {len(text)} characters" if len(text) > 2000 else None
-    except TookTooLong:
+    except ParserTimeout:
         return f"took more than {SECONDS} s:\n{traceback.format_exc()}"
     except MemoryError:
         return f"took more than {MEMORY >> 20} MB:\n{traceback.format_exc()}"
@@ -67,7 +67,7 @@ def watch() -> None:
     """From now on this process gets `MEMORY` more, and inputs `SECONDS` each."""
 
     def too_long(_number: int, _frame: FrameType | None) -> None:
-        raise TookTooLong
+        raise ParserTimeout
 
     signal.signal(signal.SIGVTALRM, too_long)
     pages = int(Path("/proc/self/statm").read_text().split()[0])

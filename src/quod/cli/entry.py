@@ -16,7 +16,7 @@ from types import FrameType
 
 from quod import __version__
 from quod.cli import guard
-from quod.cli.display.streams import ReaderLeft, discard_results, prepare_streams
+from quod.cli.display.streams import StdoutClosed, discard_results, prepare_streams
 from quod.cli.display.terminal import fail, warn_of
 from quod.cli.spellings import own_words
 from quod.device.memory.address_space import memory_limit
@@ -59,7 +59,7 @@ def run(arguments: Sequence[str]) -> int:
         code = _dispatch(arguments)
         sys.stdout.flush()
         return code
-    except (BrokenPipeError, ReaderLeft):
+    except (BrokenPipeError, StdoutClosed):
         # The reader has gone; the interpreter must not flush the output again.
         discard_results()
         return EXIT_BROKEN_PIPE

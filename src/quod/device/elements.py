@@ -16,14 +16,14 @@ FLOAT8_NAMES = {"float8_e4m3fn": e4m3, "float8_e5m2": e5m2}
 """Floats of 8 bits, by the names that ml_dtypes and PyTorch have for them."""
 
 
-class Unfit(Exception):
+class ArgumentMismatch(Exception):
     """Why an argument does not fit its parameter, to be put behind its name."""
 
 
 # Every launch asks for it, of each array.
 @functools.lru_cache(256)
 def check_elements(dtype: np.dtype[Any], type_: PointerType) -> None:
-    """`Unfit` unless a pointer takes arrays of that type."""
+    """`ArgumentMismatch` unless a pointer takes arrays of that type."""
     element = type_.element
     if element is bf16 and dtype.itemsize == element.bytes and dtype.kind in _BF16_KINDS:
         return
@@ -36,6 +36,6 @@ def check_elements(dtype: np.dtype[Any], type_: PointerType) -> None:
         or _NUMPY_KINDS.get(dtype.kind) != wanted
         or not dtype.isnative
     ):
-        raise Unfit(f"is an array of {dtype}, and the kernel's elements are {element}")
+        raise ArgumentMismatch(f"is an array of {dtype}, and the kernel's elements are {element}")
     if wanted != "integer" and dtype.itemsize != element.bytes:
-        raise Unfit(f"is an array of {dtype}, and the kernel's elements are {element}")
+        raise ArgumentMismatch(f"is an array of {dtype}, and the kernel's elements are {element}")

@@ -43,7 +43,7 @@ from quod.kernel.machine import Machine
 from quod.wording import listed
 
 if TYPE_CHECKING:
-    from quod.kernel.builder.captured_variables import Outside
+    from quod.kernel.builder.captured_variables import CapturedVariables
     from quod.kernel.launcher import K, Launcher, Launches
 
 P = ParamSpec("P")
@@ -90,11 +90,11 @@ class KernelDefinition:
         return f"<kernel {self.name}({declared(self.parameters)}), {self.location}>"
 
     @functools.cached_property
-    def outside(self) -> Outside:
+    def outside(self) -> CapturedVariables:
         """The globals and captured variables that the function reads, which must not change."""
-        from quod.kernel.builder.captured_variables import Outside
+        from quod.kernel.builder.captured_variables import CapturedVariables
 
-        return Outside(self.function, self.name)
+        return CapturedVariables(self.function, self.name)
 
     def __call__(self, *_: object, **__: object) -> NoReturn:
         raise TraceError(

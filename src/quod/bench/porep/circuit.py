@@ -53,7 +53,7 @@ _MOST_FACTOR = 1 << 12
 
 
 @frozen
-class Places:
+class Permutation:
     """A permutation of the indices below `size`: u maps to factor * u + shift modulo `size`."""
 
     size: int
@@ -61,7 +61,7 @@ class Places:
     shift: int
 
     @classmethod
-    def number(cls, which: int, size: int) -> Places:
+    def number(cls, which: int, size: int) -> Permutation:
         """Return permutation number `which` of the indices below `size`."""
         factor = max(1, min(size - 1, _MOST_FACTOR) * (50 + 7 * which) // 100)
         while gcd(factor, size) != 1:
@@ -83,13 +83,13 @@ class Range:
     full: bool
 
     @property
-    def x(self) -> Places:
-        return Places.number(1, self.size)
+    def x(self) -> Permutation:
+        return Permutation.number(1, self.size)
 
     @property
-    def y(self) -> Places:
+    def y(self) -> Permutation:
         """The permutation of wires y, among every third wire."""
-        return Places.number(2, self.size // B_STRIDE)
+        return Permutation.number(2, self.size // B_STRIDE)
 
 
 @frozen
@@ -189,10 +189,12 @@ class PartitionCircuit:
         return Range(0, self.full, True), self.quiet, Range(end, self.width - end, False)
 
     @property
-    def extras(self) -> tuple[tuple[Places, int], ...]:
+    def extras(self) -> tuple[tuple[Permutation, int], ...]:
         """The permutation of quiet wires, and the coefficient, of each further entry of A."""
         size = self.quiet.size
-        return tuple((Places.number(2 + k, size), 3 + (1 << 20 * k)) for k in range(1, self.terms))
+        return tuple(
+            (Permutation.number(2 + k, size), 3 + (1 << 20 * k)) for k in range(1, self.terms)
+        )
 
     # --- on the host, for circuits of a few thousand rows
 

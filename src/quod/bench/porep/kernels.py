@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from quod.bench.porep.circuit import B_STRIDE, FIRST, PartitionCircuit, Places
+from quod.bench.porep.circuit import B_STRIDE, FIRST, PartitionCircuit, Permutation
 from quod.field.moduli import Modulus
 from quod.field.prime import PrimeField
 from quod.field.strategy import prime_field
@@ -47,7 +47,7 @@ class _Kind:
         inverse = self.of(*(permutation.inverse for permutation in permutations))
         return _times(place + (size - shift), inverse, size), size
 
-    def _columns(self, permutations: list[Places]) -> tuple[Value, Value, Value]:
+    def _columns(self, permutations: list[Permutation]) -> tuple[Value, Value, Value]:
         return (
             self.of(*(permutation.size for permutation in permutations)),
             self.of(*(permutation.factor for permutation in permutations)),

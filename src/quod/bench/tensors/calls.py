@@ -165,7 +165,7 @@ class _Random:
         return np.resize(np.roll(pool, -first), of)
 
 
-class _Doubles:
+class _Float64Slices:
     """An array whose slices are converted to float64."""
 
     def __init__(self, array: Array) -> None:
@@ -206,7 +206,7 @@ def _checked(operation: Operation, data: list[Array], shape: Shape, dtype: str) 
     count = math.prod(shape[:-1])
     random = np.random.default_rng(1).integers(count, size=_ROWS_CHECKED)
     rows = np.unique([0, count - 1, *random])
-    doubles = [_Doubles(array) for array in data]
+    doubles = [_Float64Slices(array) for array in data]
     exact = operation.exact(rows, *doubles)
     bound = operation.error(rows, *doubles) * 2.0**-22
     bound = bound + 0.51 * _UNITS[dtype] * np.abs(exact) + 2 * _LEAST[dtype]

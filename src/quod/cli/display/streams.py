@@ -17,21 +17,21 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 
-class ReaderLeft(Exception):
+class StdoutClosed(Exception):
     """The reader of standard output has closed it, as in `quod kernel emit ... | head`.
 
     Not an OSError, which typer would handle itself.
     """
 
 
-class _Results(io.FileIO):
-    """Standard output; failed writes raise `ReaderLeft` or OutputError (a full disk)."""
+class _StandardOutput(io.FileIO):
+    """Standard output; failed writes raise `StdoutClosed` or OutputError (a full disk)."""
 
     def write(self, data: ReadableBuffer, /) -> int:
         try:
             return super().write(data)
         except BrokenPipeError as error:
-            raise ReaderLeft from error
+            raise StdoutClosed from error
         except OSError as error:
             raise OutputError(
                 f"standard output could not be written ({os.strerror(error.errno or 0)}); "
@@ -39,7 +39,7 @@ class _Results(io.FileIO):
             ) from error
 
 
-class _Remarks(io.FileIO):
+class _StandardError(io.FileIO):
     """Standard error; failed writes are ignored."""
 
     def write(self, data: ReadableBuffer, /) -> int:
@@ -65,8 +65,8 @@ def prepare_streams(errors: int = 2) -> None:
                 os.close(opened)
     if sys.stdin is None:
         sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, closefd=False)))
-    sys.stdout = _text(_Results(1, "w", closefd=False), sys.stdout)
-    sys.stderr = _text(_Remarks(errors, "w", closefd=False), sys.stderr)
+    sys.stdout = _text(_StandardOutput(1, "w", closefd=False), sys.stdout)
+    sys.stderr = _text(_StandardError(errors, "w", closefd=False), sys.stderr)
 
 
 def discard_results() -> None:
@@ -80,5 +80,5 @@ def _text(raw: io.FileIO, before: TextIO | None) -> io.TextIOWrapper:
     # Characters that the encoding lacks are escaped instead of failing.
     return io.TextIOWrapper(
         io.BufferedWriter(raw), encoding=before.encoding if before else None,
-        errors="backslashreplace", line_buffering=isinstance(raw, _Remarks) or raw.isatty(),
+        errors="backslashreplace", line_buffering=isinstance(raw, _StandardError) or raw.isatty(),
     )  # fmt: skip

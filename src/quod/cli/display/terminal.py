@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
-from quod.cli.display.streams import ReaderLeft, discard_results
+from quod.cli.display.streams import StdoutClosed, discard_results
 from quod.errors import OutputError
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def one_line(text: str) -> str:
 
 
 def show(text: str) -> None:
-    """Print a result on standard output; raises `ReaderLeft` and OutputError, see `streams`."""
+    """Print a result on standard output; raises `StdoutClosed` and OutputError, see `streams`."""
     sys.stdout.write(printable(text if text.endswith("\n") else text + "\n"))
     sys.stdout.flush()
 
@@ -67,7 +67,7 @@ def show_valid(*, quiet: bool, what: str = "the proof is valid") -> None:
         return
     try:
         show(f"OK: {what}.")
-    except (OutputError, ReaderLeft):
+    except (OutputError, StdoutClosed):
         # The exit code reports it.
         discard_results()
         warn(f"{what}, but standard output could not be written")

@@ -19,7 +19,7 @@ from quod.device.memory.budget import UNLIMITED, budget, check_budget
 from quod.device.memory.buffer import HOST, Array, Buffer, check_same_size
 from quod.device.protocol import Device, OpenedDevice
 from quod.device.runtime.arguments import Argument, LaunchArgument, Slots, adopt
-from quod.device.runtime.big_stack_thread import RoomyThread, room_on_stack
+from quod.device.runtime.big_stack_thread import LargeStackThread, room_on_stack
 from quod.device.runtime.kernel_table import KernelTable, lanes_of
 from quod.device.runtime.launch_checks import LOG2_GROUPS_OF_PROCESSOR, check_launch
 from quod.device.runtime.launch_trace import report_launch
@@ -241,7 +241,7 @@ class CpuDevice(OpenedDevice):
             return
         job = Job(kernel.entry, slots, arguments, groups, workers, expected)
         short = workers == 1 or (expected is not None and expected < _HELPED_SECONDS)
-        if short and isinstance(thread, RoomyThread):
+        if short and isinstance(thread, LargeStackThread):
             # Nobody waits for this thread but to stop the job, which does not take another one.
             self._pool.help(job, workers - 1, stop)
         else:

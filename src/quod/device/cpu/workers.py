@@ -17,7 +17,7 @@ import weakref
 from collections.abc import Callable
 from contextlib import suppress
 
-from quod.device.runtime.big_stack_thread import RoomyThread
+from quod.device.runtime.big_stack_thread import LargeStackThread
 from quod.device.runtime.cancellation import Cancellation
 
 EntryPoint = Callable[[int, int, int, int], None]
@@ -219,7 +219,7 @@ class WorkerPool:
             for index in range(self.threads):
                 name = f"quod-worker-{index}"
                 # Daemons: a process that ends does not wait for them.
-                RoomyThread(target=_work, args=(tasks,), name=name, daemon=True).start()
+                LargeStackThread(target=_work, args=(tasks,), name=name, daemon=True).start()
         except BaseException:
             _stop(tasks, self.threads)
             raise

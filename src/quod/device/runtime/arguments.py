@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import numpy as np
 
 from quod.codegen.pointers import PointerUses
-from quod.device.elements import Unfit, check_elements
+from quod.device.elements import ArgumentMismatch, check_elements
 from quod.device.memory.buffer import HOST, Array, Buffer, Space, base_array
 from quod.device.runtime.launch_checks import LaunchDevice, check_kernel
 from quod.errors import DeviceError
@@ -98,7 +98,7 @@ class Signature:
                     if isinstance(type_, PointerType)
                     else _number(argument, type_)
                 )
-            except Unfit as error:
+            except ArgumentMismatch as error:
                 raise DeviceError(f"argument {name} of kernel {self.kernel} {error}") from None
         slots: Slots = self._slots()
         self._layout.pack_into(slots, 0, *values)
@@ -119,7 +119,7 @@ class Signature:
                 try:
                     _check_array(argument, type_)
                     _check_memory(argument.nbytes, argument.flags.writeable, type_, stored)
-                except Unfit as error:
+                except ArgumentMismatch as error:
                     raise DeviceError(f"argument {name} of kernel {self.kernel} {error}") from None
                 arrays.append((index, argument, stored))
         return arrays
@@ -176,8 +176,8 @@ def _adopted(
             if buffer is not None and buffer.dtype is not None:
                 check_elements(buffer.dtype, type_)
             memory = in_place(result[index]) if buffer is None else buffer
-        except (DeviceError, Unfit) as error:
-            colon = "" if isinstance(error, Unfit) else ":"
+        except (DeviceError, ArgumentMismatch) as error:
+            colon = "" if isinstance(error, ArgumentMismatch) else ":"
             raise DeviceError(f"argument {name} of kernel {kernel.name}{colon} {error}") from None
         if memory is not None:
             result[index] = memory
@@ -194,7 +194,7 @@ def _address(
 ) -> int:
     if isinstance(argument, Buffer):
         if argument.space is not space:
-            raise Unfit(
+            raise ArgumentMismatch(
                 f"is memory of {argument.space.name}, and the kernel reads that of "
                 f"{'another of that name' if space.name == argument.space.name else space.name}; "
                 "upload or download it"
@@ -202,40 +202,46 @@ def _address(
         address, nbytes, writeable = argument.address, argument.nbytes, argument.writeable
     elif isinstance(argument, np.ndarray):
         if space is not HOST:
-            raise Unfit(f"is an array, and the kernel reads memory of {space.name}; upload it")
+            raise ArgumentMismatch(
+                f"is an array, and the kernel reads memory of {space.name}; upload it"
+            )
         array: Array = base_array(argument)
         _check_array(array, type_)
         address, nbytes = array.__array_interface__["data"][0], array.nbytes
         writeable = array.flags.writeable
     else:
-        raise Unfit(
+        raise ArgumentMismatch(
             f"must be a buffer or an array ({type_.element} elements), "
             f"not {type(argument).__name__}"
         )
     _check_memory(nbytes, writeable, type_, stored)
     if address % alignment and nbytes:
-        raise Unfit(f"begins at an address that is not a multiple of {alignment}; copy it")
+        raise ArgumentMismatch(
+            f"begins at an address that is not a multiple of {alignment}; copy it"
+        )
     return address
 
 
 def _check_memory(nbytes: int, writeable: bool, type_: PointerType, stored: bool) -> None:
     if stored and not writeable:
-        raise Unfit("is read-only, and the kernel stores to it")
+        raise ArgumentMismatch("is read-only, and the kernel stores to it")
     if nbytes % type_.element.bytes:
-        raise Unfit(f"has {nbytes} bytes, which is no whole number of {type_.element}")
+        raise ArgumentMismatch(f"has {nbytes} bytes, which is no whole number of {type_.element}")
 
 
 def _check_array(array: Array, type_: PointerType) -> None:
     check_elements(array.dtype, type_)
     if not array.flags.c_contiguous:
-        raise Unfit("is not contiguous; take numpy.ascontiguousarray of it")
+        raise ArgumentMismatch("is not contiguous; take numpy.ascontiguousarray of it")
 
 
 def _number(argument: Any, type_: Type) -> int | float:
     if isinstance(argument, (Buffer, np.ndarray)):
-        raise Unfit(f"must be a number ({type_}), not {type(argument).__name__}")
+        raise ArgumentMismatch(f"must be a number ({type_}), not {type(argument).__name__}")
     if isinstance(argument, (bool, np.bool_)) and type_.kind != "bool":
-        raise Unfit(f"must be a number ({type_}), not {argument}, which is a truth value")
+        raise ArgumentMismatch(
+            f"must be a number ({type_}), not {argument}, which is a truth value"
+        )
     if type_.kind == "float":
         return _float(argument, type_)
     try:
@@ -245,19 +251,21 @@ def _number(argument: Any, type_: Type) -> int | float:
         if isinstance(argument, np.bool_):
             number = int(argument)
         else:
-            raise Unfit(f"must be a whole number ({type_}), not {shown(argument)}") from None
+            raise ArgumentMismatch(
+                f"must be a whole number ({type_}), not {shown(argument)}"
+            ) from None
     low, high = (0, 1) if type_.kind == "bool" else _INTEGER_RANGES[type_.name]
     if not low <= number <= high:
-        raise Unfit(f"is {number}, which {type_} cannot hold ({low} to {high})")
+        raise ArgumentMismatch(f"is {number}, which {type_} cannot hold ({low} to {high})")
     return number
 
 
 def _float(argument: object, type_: Type) -> float:
     if not isinstance(argument, (int, float, np.integer, np.floating)):
-        raise Unfit(f"must be a number ({type_}), not {type(argument).__name__}")
+        raise ArgumentMismatch(f"must be a number ({type_}), not {type(argument).__name__}")
     try:
         number = float(argument)
         struct.pack("<f" if type_.bits == 32 else "<d", number)
     except OverflowError:
-        raise Unfit(f"is {argument}, which {type_} cannot hold") from None
+        raise ArgumentMismatch(f"is {argument}, which {type_} cannot hold") from None
     return number

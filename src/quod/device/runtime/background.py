@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from quod.device.runtime.big_stack_thread import RoomyThread
+from quod.device.runtime.big_stack_thread import LargeStackThread
 from quod.device.runtime.future import Outcome
 from quod.frozen import frozen
 
@@ -72,7 +72,7 @@ class Background:
         return outcome
 
     def _add_thread(self) -> None:
-        thread = RoomyThread(target=self._work, name=self._name)
+        thread = LargeStackThread(target=self._work, name=self._name)
         self._threads.add(thread)
         try:
             thread.start()

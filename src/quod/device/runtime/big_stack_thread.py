@@ -23,7 +23,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_starts)
 
 
-class RoomyThread(threading.Thread):
+class LargeStackThread(threading.Thread):
     """A thread whose stack has room for the shared memory of any kernel."""
 
     def start(self) -> None:
@@ -41,7 +41,7 @@ def room_on_stack() -> int:
     0 for a thread that others have made, whose stack may be small.
     """
     thread = threading.current_thread()
-    if isinstance(thread, RoomyThread):
+    if isinstance(thread, LargeStackThread):
         return STACK_BYTES // 4
     return _stack_of_main_thread() // 8 if thread is threading.main_thread() else 0
 

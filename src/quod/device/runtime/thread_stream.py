@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 
 from quod.device.cpu.workers import GRACE_SECONDS
-from quod.device.runtime.big_stack_thread import RoomyThread
+from quod.device.runtime.big_stack_thread import LargeStackThread
 from quod.device.runtime.cancellation import Cancellation, stopping
 from quod.device.runtime.event import Completion
 from quod.device.runtime.recording import Await, Copy, Fill, Launch, Mark, Recording, Step
@@ -39,7 +39,7 @@ def run_in_thread(task: Callable[[], None], name: str) -> None:
         runner.begin(task, name)
 
 
-class _Runner(RoomyThread):
+class _Runner(LargeStackThread):
     """Does one task after the other."""
 
     def __init__(self) -> None:

@@ -23,7 +23,7 @@ _PARAMETER_BYTES = 16
 
 
 @frozen
-class Seen:
+class ProbeResult:
     """`subgroup_size` is 0 where subgroups are not runs of instances of one size, or too short.
 
     `drops_long_loops`: the driver ends an instance's loops after so many rounds, without a word.
@@ -34,14 +34,14 @@ class Seen:
     drops_long_loops: bool
 
 
-def probe(session: Session, properties: AdapterProperties) -> Seen:
+def probe(session: Session, properties: AdapterProperties) -> ProbeResult:
     """Run the probes; raise DeviceError if the adapter does not compute at all."""
     size = 0
     if "subgroup" in session.gpu.features and properties.has_one_subgroup_size:
         indices = _run(session, "subgroups", SUBGROUPS, 2 * SUBGROUP_LANES).reshape(-1, 2)
         size = _regular_size(indices)
     state = _run(session, "loops", LOOPS, 2)
-    return Seen(size, int(state[1]) != LOOP_COUNT)
+    return ProbeResult(size, int(state[1]) != LOOP_COUNT)
 
 
 def _regular_size(indices: Array) -> int:

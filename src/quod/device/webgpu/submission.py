@@ -48,7 +48,7 @@ class _Download:
 
 
 @dataclass
-class _Flight:
+class _PendingSubmission:
     """One submission on its way."""
 
     receipt: Receipt
@@ -80,7 +80,7 @@ class WebGpuSubmission(BackgroundSubmission):
         self._downloads: list[_Download] = []
         self._uploading: list[StagingBuffer] = []
         self._steps: list[int] = []
-        self._flights: deque[_Flight] = deque()
+        self._flights: deque[_PendingSubmission] = deque()
         self._most = 1 if self._alone else _FIRST_COMMANDS
         # Of each step: when it began and ended, on the host's clock and on the GPU's.
         self._host_times: dict[int, tuple[int, int]] = {}
@@ -222,7 +222,7 @@ class WebGpuSubmission(BackgroundSubmission):
             self._session.downloads.begin_reading(row.staging)
         if times is not None:
             self._session.downloads.begin_reading(times.staging)
-        self._flights.append(_Flight(receipt, downloads, times))
+        self._flights.append(_PendingSubmission(receipt, downloads, times))
         self._most = 1 if self._alone else min(_MOST_COMMANDS, 2 * self._most)
         while len(self._flights) > _MOST_IN_FLIGHT:
             self._wait_for_first()

@@ -34,20 +34,20 @@ _DEEPEST = 6
 _MISSING = object()
 
 
-class _Same:
+class _IdentityKey:
     """An object that equals only itself."""
 
     def __init__(self, item: object) -> None:
         self.item = item
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self.item is other.item
+        return isinstance(other, _IdentityKey) and self.item is other.item
 
     __hash__ = None  # type: ignore[assignment]
 
 
 @frozen
-class _Read:
+class _CapturedVariable:
     """One variable: where and how it is read, and its value at the first trace."""
 
     name: str
@@ -58,7 +58,7 @@ class _Read:
     frozen: Any
 
     @classmethod
-    def of(cls, name: str, location: Location, current: Callable[[], Any]) -> _Read:
+    def of(cls, name: str, location: Location, current: Callable[[], Any]) -> _CapturedVariable:
         value = current()
         return cls(name, location, current, value, _short(value), _frozen(value))
 
@@ -71,13 +71,13 @@ class _Read:
         return same
 
 
-class Outside:
+class CapturedVariables:
     """The variables that one kernel reads, from its first trace on."""
 
     def __init__(self, function: Callable[..., Any], name: str) -> None:
         self._function = function
         self._name = name
-        self._reads: list[_Read] | None = None
+        self._reads: list[_CapturedVariable] | None = None
         code = getattr(function, "__code__", None)
         if code is None or code.co_filename.startswith(OWN_FILES):
             self._reads = []
@@ -114,7 +114,7 @@ def _short(value: object) -> str:
 # --- what code reads
 
 
-def _reads_of(function: Callable[..., Any]) -> Iterator[_Read]:
+def _reads_of(function: Callable[..., Any]) -> Iterator[_CapturedVariable]:
     seen: set[int] = set()
     waiting: list[Any] = [function]
     while waiting:
@@ -222,12 +222,12 @@ def _files_of(about: Path) -> list[PurePath]:
     return [file for file in paths if not file.is_absolute() and ".." not in file.parts]
 
 
-def _reads_in(function: FunctionType) -> Iterator[_Read]:
+def _reads_in(function: FunctionType) -> Iterator[_CapturedVariable]:
     """The variables that a function's code and its nested functions read."""
     file = function.__code__.co_filename
     first = Location(file, function.__code__.co_firstlineno)
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        yield _Read.of(name, first, functools.partial(_content, cell))
+        yield _CapturedVariable.of(name, first, functools.partial(_content, cell))
     variables = function.__globals__
     for code in _codes(function.__code__):
         names: list[str] = []
@@ -250,7 +250,7 @@ def _reads_in(function: FunctionType) -> Iterator[_Read]:
                 continue
             line = instruction.positions.lineno if instruction.positions else None
             location = Location(file, line or code.co_firstlineno)
-            yield _Read.of(".".join(names), location, current)
+            yield _CapturedVariable.of(".".join(names), location, current)
 
 
 def _content(cell: Any) -> Any:
@@ -296,18 +296,18 @@ class _Freezer:
         if isinstance(value, range):
             return range, value.start, value.stop, value.step
         if depth >= _DEEPEST:
-            return _Same(value)
+            return _IdentityKey(value)
         inner = functools.partial(self.freeze, depth=depth + 1)
         if isinstance(value, FunctionType):
             # Captured variables of the user's functions are recorded separately.
-            code = _Same(value) if value.__closure__ else value.__code__
+            code = _IdentityKey(value) if value.__closure__ else value.__code__
             return code, inner(value.__defaults__), inner(value.__kwdefaults__)
         if isinstance(value, tuple):
             return type(value), [inner(item) for item in value]
         if id(value) in self._met:
             return _Freezer, self._met[id(value)]
         content = self._content(value, inner)
-        return _Same(value) if content is None else (type(value), content)
+        return _IdentityKey(value) if content is None else (type(value), content)
 
     def _content(self, value: Any, inner: Callable[[Any], Any]) -> Any:
         """The content of a container or mutable object; None for other objects."""

@@ -54,7 +54,7 @@ class Mask:
         return self._lanes
 
 
-class Divided(Protocol):
+class RoleParts(Protocol):
     """A workgroup divided into roles; see `quod.kernel.interpreter.roles.Parts`."""
 
     @property
@@ -84,7 +84,7 @@ class Run:
     ) -> None:  # fmt: skip
         self.granule = granule
         self.waiting = waiting
-        self.parts: Divided | None = None
+        self.parts: RoleParts | None = None
         """The parts of the workgroup, if it has roles."""
         self.declared: dict[Op, int] = {}
         self.width = kernel.workgroup_size

@@ -71,7 +71,7 @@ def verify(kernel: Kernel, machine: Machine | None = None) -> None:
     if roles is not None:
         check_named_barriers(kernel, roles)
         check_roles(kernel, roles)
-    _Together(roles).check(kernel.block, uniformity, None, None)
+    _UniformityCheck(roles).check(kernel.block, uniformity, None, None)
 
 
 def _check_calls(kernel: Kernel) -> None:
@@ -293,7 +293,7 @@ _OF_ONE_SUBGROUP = (Capability.SUBGROUPS, Capability.TENSOR_CORES, Capability.MA
 """The capabilities whose ops involve a single subgroup."""
 
 
-class _Together:
+class _UniformityCheck:
     """The check that all instances of a workgroup reach barriers and subgroup ops.
 
     In a kernel with roles, all instances of a subgroup must reach subgroup ops and ops of roles.

@@ -26,7 +26,7 @@ from quod.service.queue.operations.payloads import MOST_ROW_BYTES, read_payload,
 from quod.service.queue.operations.rows import number_of
 from quod.service.queue.operations.rules import Rules
 from quod.service.queue.operations.settle import Renewal, Report
-from quod.service.queue.operations.submit import Sized
+from quod.service.queue.operations.submit import SizedSubmission
 from quod.service.queue.operations.table import OPERATIONS
 from quod.service.queue.reaper import OPERATIONS as SWEEPING
 from quod.service.queue.reaper import Reaper
@@ -409,14 +409,14 @@ class JobQueue:
     ) -> None:  # fmt: skip
         self.close()
 
-    def _sized(self, submissions: Sequence[Submission]) -> list[Sized]:
+    def _sized(self, submissions: Sequence[Submission]) -> list[SizedSubmission]:
         """Validate submissions and claim the payloads of all of them, or of none."""
         made_by = "write Submission(client, key, digest)"
         checked_submissions = [
             instance("a submission", submission, Submission, made_by)
             for submission in checked_list("the submissions", submissions)
         ]
-        offered: list[Sized] = []
+        offered: list[SizedSubmission] = []
         try:
             for submission in checked_submissions:
                 if len(submission.body) > self._store.most_body:
@@ -429,14 +429,16 @@ class JobQueue:
                     if submission.payload
                     else len(submission.body)
                 )
-                offered.append(Sized(submission, size))
+                offered.append(SizedSubmission(submission, size))
         except QuodError:
             self._spool.withdraw(sized.submission.payload for sized in offered)
             raise
         self._sweeper.row_bytes += sum(len(submission.body) for submission in checked_submissions)
         return offered
 
-    def _settle_payloads(self, sized_submissions: Sequence[Sized], error: BaseException) -> None:
+    def _settle_payloads(
+        self, sized_submissions: Sequence[SizedSubmission], error: BaseException
+    ) -> None:
         """Keep payloads after a failed call that may have been committed; a sweep decides."""
         payloads = [
             sized.submission.payload for sized in sized_submissions if sized.submission.payload

@@ -46,7 +46,7 @@ _Payload = tuple[WholeRequest, tuple[bytes, ...]]
 
 
 @frozen
-class _Written:
+class _StoredPayload:
     """The digest of a request, with its payload or the payload's name in the blob store."""
 
     digest: bytes
@@ -241,7 +241,7 @@ class Submitter:
         """Submit a complete upload; closing `complete_file` syncs and names its file."""
         await self._in_thread(complete_file.close)
         try:
-            submission = _submission(client, request, identity, _Written(digest, name))
+            submission = _submission(client, request, identity, _StoredPayload(digest, name))
         except QuodError:
             await self._in_thread(self._queue.spool.discard, [name])
             raise
@@ -250,7 +250,7 @@ class Submitter:
             raise outcome
         return outcome
 
-    async def _written(self, payloads: Sequence[_Payload]) -> list[_Written | QuodError]:
+    async def _written(self, payloads: Sequence[_Payload]) -> list[_StoredPayload | QuodError]:
         """Write payloads to disk, or keep small ones for the queue; return the result for each."""
         if len(payloads) < _MANY and all(map(self._is_small, payloads)):
             # Waking a thread would take longer.
@@ -259,7 +259,7 @@ class Submitter:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._writers, self._write, payloads)
 
-    def _write(self, payloads: Sequence[_Payload]) -> list[_Written | QuodError]:
+    def _write(self, payloads: Sequence[_Payload]) -> list[_StoredPayload | QuodError]:
         spool = self._queue.spool
         large = [pieces for request, pieces in payloads if not self._is_small((request, pieces))]
         names: list[str] = []
@@ -273,9 +273,9 @@ class Submitter:
             return [error] * len(payloads)
         unclaimed_names = iter(names)
         return [
-            _Written(digest, body=b"".join(pieces))
+            _StoredPayload(digest, body=b"".join(pieces))
             if self._is_small((request, pieces))
-            else _Written(digest, next(unclaimed_names))
+            else _StoredPayload(digest, next(unclaimed_names))
             for request, pieces in payloads
             for digest in [_digest(request)]
         ]
@@ -375,7 +375,7 @@ def _digest(request: WholeRequest) -> bytes:
 
 
 def _submission(
-    client: Client, request: ProofRequest, identity: str, written: _Written
+    client: Client, request: ProofRequest, identity: str, written: _StoredPayload
 ) -> Submission:
     return Submission(
         client.name, identity, written.digest, written.name, request.idempotency_key,

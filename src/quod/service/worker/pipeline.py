@@ -12,7 +12,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 
-from quod.device.runtime.big_stack_thread import RoomyThread
+from quod.device.runtime.big_stack_thread import LargeStackThread
 from quod.frozen import frozen
 from quod.service.worker.waiting import Group, Waiting
 from quod.service.worker.work import Work
@@ -66,7 +66,7 @@ class Pipeline:
         self._changed = threading.Condition()
         self._busy, self._closing = 0, False
         self._threads = [
-            RoomyThread(target=self._run, name=f"quod-line-{number}")
+            LargeStackThread(target=self._run, name=f"quod-line-{number}")
             for number in range(sum(self._places))
         ]
         for thread in self._threads:

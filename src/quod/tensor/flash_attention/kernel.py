@@ -27,7 +27,7 @@ from quod.kernel.registry import register
 from quod.tensor.elementwise.kernel import TYPES
 from quod.tensor.flash_attention.plan import CoreTilePlan, TilePlan
 from quod.tensor.flash_attention.recompute import PlainSums, RowPairs, flat, in_blocks
-from quod.tensor.flash_attention.tensor_cores import Attention, Copied, store
+from quod.tensor.flash_attention.tensor_cores import Attention, HeadMatrix, store
 from quod.tensor.flash_attention.tiles import Lines, Mask, Tile
 from quod.tensor.rows.exponentials import LEAST
 
@@ -215,11 +215,11 @@ def _on_cores(k: Builder, element: Type, plan: CoreTilePlan, work: _Work) -> Non
     sequence, first = work.sequence, work.first
     stop = sequence.seen(k.minimum(first + (plan.tile[0] - 1), sequence.queries - 1))
     state = Attention(
-        k, element, plan, Copied(work.q, work.size, sequence.queries),
-        Copied(work.keys, work.size, stop), Copied(work.values, work.size, stop), first,
+        k, element, plan, HeadMatrix(work.q, work.size, sequence.queries),
+        HeadMatrix(work.keys, work.size, stop), HeadMatrix(work.values, work.size, stop), first,
         sequence.seen, work.factor,
     ).run()  # fmt: skip
-    target = Copied(work.out(), work.size, sequence.queries)
+    target = HeadMatrix(work.out(), work.size, sequence.queries)
     logs = None if work.log_sums is None else work.log_sums()
     for number, blocks in enumerate(state.sums):
         totals = state.totals[number]

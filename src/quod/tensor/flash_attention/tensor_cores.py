@@ -29,7 +29,7 @@ MATRIX = 16
 
 
 @frozen(eq=False)
-class Copied:
+class HeadMatrix:
     """A matrix of a head in memory.
 
     pointer: The first element.
@@ -50,7 +50,7 @@ class Tiles:
     """
 
     def __init__(
-        self, k: Builder, matrix: Copied, plan: CoreTilePlan, lines: int, stages: int
+        self, k: Builder, matrix: HeadMatrix, plan: CoreTilePlan, lines: int, stages: int
     ) -> None:
         self._k, self._matrix = k, matrix
         self._pitch = plan.size // 2
@@ -119,7 +119,7 @@ class SoftmaxState:
 
 
 def store(
-    k: Builder, element: Type, plan: CoreTilePlan, target: Copied, row: Value,
+    k: Builder, element: Type, plan: CoreTilePlan, target: HeadMatrix, row: Value,
     sums: Sequence[Values], scales: Sequence[Value],
 ) -> None:  # fmt: skip
     """Store 16 rows, scaled; an instance has the rows `row` and `row + 8`."""
@@ -142,8 +142,8 @@ class Attention:
     """Some queries of a head and the keys that they see, on the tensor cores of a workgroup."""
 
     def __init__(
-        self, k: Builder, element: Type, plan: CoreTilePlan, of_q: Copied, of_keys: Copied,
-        of_values: Copied, first: Value, seen: Callable[[Value], Value], factor: Value,
+        self, k: Builder, element: Type, plan: CoreTilePlan, of_q: HeadMatrix, of_keys: HeadMatrix,
+        of_values: HeadMatrix, first: Value, seen: Callable[[Value], Value], factor: Value,
     ) -> None:  # fmt: skip
         """Allocate the tiles of a workgroup.
 

@@ -17,7 +17,7 @@ from quod.frozen import replace
 from quod.kernel.ir.types import FLOATS8, Type, f32
 from quod.tensor.arrays import Given, Tensor, check_apart, like, reached, result, tensor
 from quod.tensor.matmul.epilogue import FUNCTIONS
-from quod.tensor.matmul.form import GemmForm, Turned
+from quod.tensor.matmul.form import GemmForm, TransposeFlags
 from quod.tensor.matmul.k_major import along_k, is_along_k
 from quod.tensor.matmul.kernel import GEMM
 from quod.tensor.matmul.plan import TILE_DEPTH, TilePlan, plan_gemm
@@ -150,7 +150,7 @@ def tensor_maps(
     return maps
 
 
-def shape_of_product(a: Tensor, b: Tensor, form: Turned) -> tuple[tuple[int, ...], int]:
+def shape_of_product(a: Tensor, b: Tensor, form: TransposeFlags) -> tuple[tuple[int, ...], int]:
     """Return the shape of the result, and k; InputError for operands that do not fit."""
     for operand in (a, b):
         if len(operand.shape) < 2:

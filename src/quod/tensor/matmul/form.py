@@ -7,7 +7,7 @@ from typing import Protocol
 from quod.frozen import frozen
 
 
-class Turned(Protocol):
+class TransposeFlags(Protocol):
     """The transposition flags of the operands."""
 
     @property

@@ -9,17 +9,17 @@ from quod.frozen import replace
 from quod.kernel.ir.types import FLOATS8
 from quod.kernel.machine import Capability
 from quod.tensor.arrays import Tensor, reached
-from quod.tensor.matmul.form import Turned
+from quod.tensor.matmul.form import TransposeFlags
 from quod.tensor.permute.transposition import transpose
 from quod.tensor.rows.plan import WIDEST
 
-_Form = TypeVar("_Form", bound=Turned)
+_Form = TypeVar("_Form", bound=TransposeFlags)
 
 LEAST = 256
 """The sizes from which transposing operands is faster than a product without tensor cores."""
 
 
-def is_along_k(form: Turned) -> bool:
+def is_along_k(form: TransposeFlags) -> bool:
     """Return true if lines of both operands are along k."""
     return form.transpose_b and not form.transpose_a
 

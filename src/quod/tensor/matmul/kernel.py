@@ -25,7 +25,7 @@ from quod.kernel.registry import register
 from quod.tensor.accesses import Accesses
 from quod.tensor.matmul.epilogue import completed
 from quod.tensor.matmul.fma import multiply_by_fma
-from quod.tensor.matmul.form import GemmForm, Turned
+from quod.tensor.matmul.form import GemmForm, TransposeFlags
 from quod.tensor.matmul.plan import CorePlan, FmaPlan, GemmKernelPlan, GemmPlan
 from quod.tensor.matmul.tensor_cores import Ring, multiply_in_cores
 from quod.tensor.matmul.tiles import CachedTile, Edges, SharedTile, in_halves
@@ -84,7 +84,7 @@ def matrix_of(
 
 
 def edges_of(
-    k: Builder, element: Type, plan: GemmKernelPlan, form: Turned,
+    k: Builder, element: Type, plan: GemmKernelPlan, form: TransposeFlags,
     sizes: tuple[Value, Value, Value], tile: tuple[Value, Value], batches: tuple[Value, Value],
     matrices: tuple[Value, Value],
 ) -> tuple[Edges, Edges]:  # fmt: skip

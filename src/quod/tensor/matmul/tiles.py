@@ -107,7 +107,7 @@ class _Tile:
         return line.cast(self._index) * pitch.cast(self._index) + at.cast(self._index)
 
 
-class SharedRoom:
+class SharedTileMemory:
     """Shared memory for tiles, K by the long axis, from which instances load fragments."""
 
     _PAD = 4
@@ -135,7 +135,7 @@ class SharedRoom:
         return elements
 
 
-class SharedTile(_Tile, SharedRoom):
+class SharedTile(_Tile, SharedTileMemory):
     """A tile that all instances fill through registers."""
 
     def __init__(
@@ -143,7 +143,7 @@ class SharedTile(_Tile, SharedRoom):
         stages: int,
     ) -> None:  # fmt: skip
         _Tile.__init__(self, k, element, operand, width, depth, vector)
-        SharedRoom.__init__(
+        SharedTileMemory.__init__(
             self, k, width, depth, stages, along=operand.along, held=loaded_type(element)
         )
         accesses = self._width * self._at_once // self._vector

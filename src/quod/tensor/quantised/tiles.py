@@ -16,8 +16,8 @@ from quod.tensor.matmul.tiles import (
     CachedTile,
     DepthOrder,
     Edges,
-    SharedRoom,
     SharedTile,
+    SharedTileMemory,
     Staged,
     log2,
 )
@@ -55,7 +55,7 @@ class _Rows:
         return [run.fused(k) for run in decoder.decode(k, operand.pointer, place)]
 
 
-class _Shares(_Rows):
+class _InstanceParts(_Rows):
     """The parts of a tile that an instance of a GPU dequantises in each step."""
 
     def __init__(
@@ -103,8 +103,8 @@ class SharedBlocks(SharedTile):
         self, decoder: BlockDecoder, k: Builder, element: Type, operand: Edges, width: int,
         depth: int, vector: int, stages: int,
     ) -> None:  # fmt: skip
-        SharedRoom.__init__(self, k, width, depth, stages, along=False)
-        self._shares = _Shares(k, decoder, operand, width, depth)
+        SharedTileMemory.__init__(self, k, width, depth, stages, along=False)
+        self._shares = _InstanceParts(k, decoder, operand, width, depth)
 
     def read(self, start: Value) -> Staged:
         """Return the instance's values of the tile that begins at k = `start`."""
@@ -126,7 +126,9 @@ class BlockRing(Ring):
         super().__init__(*arguments, is_first=is_first)
 
     def _share_out(self, lanes: int) -> None:
-        self._shares = _Shares(self._k, self._decoder, self._operand, self._width, self._depth)
+        self._shares = _InstanceParts(
+            self._k, self._decoder, self._operand, self._width, self._depth
+        )
 
     def copy(self, step: Value) -> None:
         """Dequantise a step of K into its stage."""

@@ -36,7 +36,7 @@ Outcome = Job | ServiceError
 
 
 @dataclass(frozen=True)
-class Sized:
+class SizedSubmission:
     """A submission with the bytes of its payload."""
 
     submission: Submission
@@ -47,7 +47,9 @@ class Sized:
         return identity_of(self.submission.client, self.submission.idempotency_key)
 
 
-def submit(tx: Transaction, rules: Rules, groups: Sequence[Sequence[Sized]]) -> list[list[Outcome]]:
+def submit(
+    tx: Transaction, rules: Rules, groups: Sequence[Sequence[SizedSubmission]]
+) -> list[list[Outcome]]:
     """Submit the jobs of several callers; return the outcome of each.
 
     A repeated request is answered first: neither a full queue nor its expired deadline turns it
@@ -118,7 +120,7 @@ class _AdmissionControl:
         self._total = [0, 0, 0]
         self._suspended: set[str] | None = None
 
-    def take(self, sized: Sized) -> JobRow:
+    def take(self, sized: SizedSubmission) -> JobRow:
         """Return the row of an admitted job, not written yet; raises the reason for refusal."""
         submission = sized.submission
         if self._suspended is None:

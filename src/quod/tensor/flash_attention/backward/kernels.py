@@ -24,7 +24,7 @@ from quod.tensor.flash_attention.backward.tensor_cores import of_keys, of_querie
 from quod.tensor.flash_attention.kernel import AttentionForm, Sequence, part_of
 from quod.tensor.flash_attention.plan import CoreTilePlan, TilePlan
 from quod.tensor.flash_attention.recompute import PlainSums, flat, in_blocks
-from quod.tensor.flash_attention.tensor_cores import Copied, store
+from quod.tensor.flash_attention.tensor_cores import HeadMatrix, store
 from quod.tensor.flash_attention.tiles import Grid, Lines, Mask, Tile
 from quod.tensor.rows.kernels import row_kernel
 from quod.tensor.rows.plan import RowPlan
@@ -87,9 +87,11 @@ def _attention_backward_queries(
     stop = sequence.seen(k.minimum(first + (tile_rows - 1), queries - 1))
     if isinstance(plan, CoreTilePlan):
         size = k.constant(plan.size, u32) if plan.exact else size
-        rows_ = [Copied(part_of(k, x, head, queries, size), size, queries) for x in (q, gradient)]
+        rows_ = [
+            HeadMatrix(part_of(k, x, head, queries, size), size, queries) for x in (q, gradient)
+        ]
         lines = [
-            Copied(part_of(k, x, head // shared_by, keys, size), size, stop)
+            HeadMatrix(part_of(k, x, head // shared_by, keys, size), size, stop)
             for x in (keys_, values)
         ]
         row, dq_sums = of_queries(
@@ -99,7 +101,7 @@ def _attention_backward_queries(
             operands = Operands([each.pointer for each in (*rows_, *lines)], of_rows.of, factor)
             plain = PlainSums(k, element, size, k.lane_id())
             dq_sums = in_blocks(corrected_queries(k, plain, flat(dq_sums), row, sequence, operands))
-        out_rows = Copied(part_of(k, dq, head, queries, size), size, queries)
+        out_rows = HeadMatrix(part_of(k, dq, head, queries, size), size, queries)
         store(k, element, plan, out_rows, row, dq_sums, [scale] * 2)
         return
     tile = Tile(k, element, plan, size)
@@ -152,9 +154,9 @@ def _attention_backward_keys(
     begin = sequence.first_that_sees(first)
     if isinstance(plan, CoreTilePlan):
         size = k.constant(plan.size, u32) if plan.exact else size
-        rows_ = [Copied(part_of(k, x, head, keys, size), size, there) for x in (keys_, values)]
+        rows_ = [HeadMatrix(part_of(k, x, head, keys, size), size, there) for x in (keys_, values)]
         lines_ = shared_by * queries
-        lines = [Copied(part_of(k, x, head, lines_, size), size, lines_) for x in (q, gradient)]
+        lines = [HeadMatrix(part_of(k, x, head, lines_, size), size, lines_) for x in (q, gradient)]
         of_lines = NumbersOfRows(k, numbers, head, (rows, lines_)).of
         row, *grads = of_keys(
             k, element, plan, rows_, lines, first, sequence.seen, of_lines, factor,
@@ -173,7 +175,7 @@ def _attention_backward_keys(
         for target, sums_, multiplier in zip(
             (dk, dv), grads, (scale, k.constant(1.0, f32)), strict=True
         ):
-            out_rows = Copied(part_of(k, target, head, keys, size), size, keys)
+            out_rows = HeadMatrix(part_of(k, target, head, keys, size), size, keys)
             store(k, element, plan, out_rows, row, sums_, [multiplier] * 2)
         return
     tile = Tile(k, element, plan, size)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from quod.frozen import frozen
 from quod.kernel import Builder, Value
-from quod.tensor.flash_attention.kernel import Sequence as Seen
+from quod.tensor.flash_attention.kernel import Sequence as AttentionSequence
 from quod.tensor.flash_attention.recompute import PlainSums, RowPairs
 
 
@@ -48,7 +48,12 @@ class Operands:
 
 
 def corrected_queries(
-    k: Builder, plain: PlainSums, sums: Sequence[Value], row: Value, sequence: Seen, of: Operands
+    k: Builder,
+    plain: PlainSums,
+    sums: Sequence[Value],
+    row: Value,
+    sequence: AttentionSequence,
+    of: Operands,
 ) -> list[Value]:
     """Sums of ds k for the queries `row` and `row + 8`, without keys that they do not see."""
 
@@ -68,7 +73,7 @@ def corrected_queries(
 
 def corrected_keys(
     k: Builder, plain: PlainSums, sums: tuple[Sequence[Value], Sequence[Value]],
-    rows: tuple[Value, Value], shared_by: Value, sequence: Seen, of: Operands,
+    rows: tuple[Value, Value], shared_by: Value, sequence: AttentionSequence, of: Operands,
 ) -> tuple[list[Value], list[Value]]:  # fmt: skip
     """Return sums of ds^T q and of p^T dy for a key and the key 8 further, over unmasked queries.
 

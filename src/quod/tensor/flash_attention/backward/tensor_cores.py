@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from quod.kernel import Builder, Value, f16, f32, u32
 from quod.kernel.ir.types import Type
 from quod.tensor.flash_attention.plan import CoreTilePlan
-from quod.tensor.flash_attention.tensor_cores import MATRIX, Copied, Tiles, Values
+from quod.tensor.flash_attention.tensor_cores import MATRIX, HeadMatrix, Tiles, Values
 
 Blocks = list[Values]
 """MMA fragments of 16 rows, one for each eight lines or elements."""
@@ -24,8 +24,8 @@ class _Gradients:
     """Two operands of own rows, 16 to a subgroup, and two operands of streamed lines."""
 
     def __init__(
-        self, k: Builder, element: Type, plan: CoreTilePlan, held: Sequence[Copied],
-        passing: Sequence[Copied], first: Value, factor: Value,
+        self, k: Builder, element: Type, plan: CoreTilePlan, held: Sequence[HeadMatrix],
+        passing: Sequence[HeadMatrix], first: Value, factor: Value,
     ) -> None:  # fmt: skip
         self._k, self._element, self._plan = k, element, plan
         self._first, self._factor = first, factor
@@ -108,8 +108,8 @@ class _Gradients:
 
 
 def of_queries(
-    k: Builder, element: Type, plan: CoreTilePlan, held: Sequence[Copied],
-    passing: Sequence[Copied], first: Value, seen: Callable[[Value], Value], numbers: Numbers,
+    k: Builder, element: Type, plan: CoreTilePlan, held: Sequence[HeadMatrix],
+    passing: Sequence[HeadMatrix], first: Value, seen: Callable[[Value], Value], numbers: Numbers,
     factor: Value,
 ) -> tuple[Value, Blocks]:  # fmt: skip
     """Return the instance's first row, and sums of ds k.
@@ -152,8 +152,8 @@ def of_queries(
 
 
 def of_keys(
-    k: Builder, element: Type, plan: CoreTilePlan, held: Sequence[Copied],
-    passing: Sequence[Copied], first: Value, seen: Callable[[Value], Value], numbers: Numbers,
+    k: Builder, element: Type, plan: CoreTilePlan, held: Sequence[HeadMatrix],
+    passing: Sequence[HeadMatrix], first: Value, seen: Callable[[Value], Value], numbers: Numbers,
     factor: Value, span: tuple[Value, Value],
 ) -> tuple[Value, Blocks, Blocks]:  # fmt: skip
     """Return the instance's first row, and sums of ds^T q and p^T dy.

@@ -26,7 +26,7 @@ from quod.tensor.flash_attention.decode.steps import (
 )
 from quod.tensor.flash_attention.decode.tensor_cores import StepsOfCores
 from quod.tensor.flash_attention.kernel import AttentionForm, inverse_of, log_sum
-from quod.tensor.flash_attention.kernel import Sequence as Seen
+from quod.tensor.flash_attention.kernel import Sequence as AttentionSequence
 from quod.tensor.flash_attention.partial_results import Parts
 
 _LEAST_STEPS = 2
@@ -52,7 +52,9 @@ def _attention_decode(
     if form.split:
         number, part = number // parts, number % parts
     sizes = Sizes(keys, heads, size, rows, parts, pages)
-    seen = Seen(k, AttentionForm(form.causal), (queries, keys), lengths, number // heads)
+    seen = AttentionSequence(
+        k, AttentionForm(form.causal), (queries, keys), lengths, number // heads
+    )
     share = RowTile(k, element, plan, form, sizes, number, first, table)
     kind: type[Steps] = StepsOfSubgroups
     if plan.cores or k.machine.has(Capability.VECTOR_LANES):
@@ -84,7 +86,13 @@ def _attention_decode(
 
 
 def _span(
-    k: Builder, of: Steps, form: DecodeForm, sizes: Sizes, seen: Seen, share: RowTile, part: Value
+    k: Builder,
+    of: Steps,
+    form: DecodeForm,
+    sizes: Sizes,
+    seen: AttentionSequence,
+    share: RowTile,
+    part: Value,
 ) -> KeyRange:
     """Return the keys of a part: a whole number of steps, except in the last part."""
     begin, end, step = k.constant(0, u32), seen.keys, of.step
