@@ -57,7 +57,7 @@ class State:
     path: Path | None
     header: dict[str, Any]
     results: list[Result] = field(default_factory=list)
-    begun: dict[int, int] = field(default_factory=dict)
+    starts: dict[int, int] = field(default_factory=dict)
 
     @classmethod
     def open(cls, path: Path | None, header: dict[str, Any]) -> State:
@@ -91,7 +91,7 @@ class State:
         for line in lines[1:]:
             row = json.loads(line)
             if "begin" in row:
-                state.begun[row["begin"]] = state.begun.get(row["begin"], 0) + 1
+                state.starts[row["begin"]] = state.starts.get(row["begin"], 0) + 1
             else:
                 state.results.append(Result(**row))
         return state
@@ -151,7 +151,7 @@ def sweep(device: AnyDevice, bounds: Bounds, state: State, options: argparse.Nam
         ):
             break
         case = case_of(options.seed, index, bounds)
-        if state.begun.get(index, 0) >= 2:
+        if state.starts.get(index, 0) >= 2:
             result = Result(
                 index, case.kind, case.group, case.size, 0.0, "the process ended in it, twice"
             )

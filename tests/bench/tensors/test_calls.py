@@ -49,7 +49,7 @@ def test_each_kind(subject: str, kind: str, capsys: pytest.CaptureFixture[str]) 
     assert entry.run([*words, *against, *ONCE]) == 0
     rows = json.loads(capsys.readouterr().out)
     sizes = [*operation.inputs(of), *[operation.output(of)] * max(1, len(operation.stored))]
-    widths = {"int8": [1, 1, 4], "e4m3": [1, 1, 2]}.get(operation.own, [4] * len(sizes))
+    widths = {"int8": [1, 1, 4], "e4m3": [1, 1, 2]}.get(operation.dtype, [4] * len(sizes))
     moved = sum(width * int(np.prod(size)) for width, size in zip(widths, sizes, strict=True))
     assert [row["parameters"]["shape"] for row in rows] == [shape, "x".join("8" * operation.axes)]
     assert rows[0]["parameters"] | {"MB": round(moved / 1e6, 3), "threads": 1} == {

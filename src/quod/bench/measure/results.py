@@ -148,7 +148,7 @@ def state_of(row: dict[str, Any]) -> State:
 
 
 # Older rows have no hashes.
-_NEEDED = {one.name for one in fields(Measurement)} - {"code", "sources"}
+_NEEDED = {field.name for field in fields(Measurement)} - {"code", "sources"}
 
 
 def load_results(path: Path) -> dict[str, Any]:

@@ -46,14 +46,14 @@ def cases(
 _Figure = Callable[[Outcome], float | None]
 
 _FIGURES: tuple[tuple[str, str, _Figure], ...] = (
-    ("latency, p50", "ms", lambda one: 1e3 * one.latency(50)),
-    ("latency, p95", "ms", lambda one: 1e3 * one.latency(95)),
-    ("latency, p99", "ms", lambda one: 1e3 * one.latency(99)),
-    ("latency less the worker's, p50", "ms", lambda one: 1e3 * one.overhead(50)),
-    ("latency less the worker's, p99", "ms", lambda one: 1e3 * one.overhead(99)),
-    ("proofs", "1/s", lambda one: len(one.latencies) / one.seconds),
-    ("refused", "refusals/s", lambda one: one.refused / one.seconds),
-    ("devices busy", "%", lambda one: 100 * (one.busy or 0.0)),
+    ("latency, p50", "ms", lambda outcome: 1e3 * outcome.latency(50)),
+    ("latency, p95", "ms", lambda outcome: 1e3 * outcome.latency(95)),
+    ("latency, p99", "ms", lambda outcome: 1e3 * outcome.latency(99)),
+    ("latency less the worker's, p50", "ms", lambda outcome: 1e3 * outcome.overhead(50)),
+    ("latency less the worker's, p99", "ms", lambda outcome: 1e3 * outcome.overhead(99)),
+    ("proofs", "1/s", lambda outcome: len(outcome.latencies) / outcome.seconds),
+    ("refused", "refusals/s", lambda outcome: outcome.refused / outcome.seconds),
+    ("devices busy", "%", lambda outcome: 100 * (outcome.busy or 0.0)),
 )
 """The figures of a load: name, unit and value."""
 

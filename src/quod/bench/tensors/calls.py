@@ -67,7 +67,7 @@ def cases(
     for kind in kinds or list(rows)[:1]:
         for text in shapes:
             shape = _shape(text, rows[kind].axes)
-            fixed_dtype = rows[kind].own
+            fixed_dtype = rows[kind].dtype
             if fixed_dtype and dtype != "f32":
                 raise InputError(f"the kind {kind} is of {fixed_dtype}; --dtype is of the others")
             yield _case(opened, against, kind, rows[kind], shape, fixed_dtype or dtype)

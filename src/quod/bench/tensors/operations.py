@@ -54,7 +54,7 @@ class Operation:
     stored: indices of tensors changed in place; the first is the result, and `run` takes no
         ``out=``.
     f32_alone: the reason why PyTorch is no peer for other types.
-    own: the only type of the function: "tf32" (f32 with 10 fraction bits), "int8" (with int32
+    dtype: the only type of the function: "tf32" (f32 with 10 fraction bits), "int8" (with int32
         results) or "e4m3" (with bf16 results).
     """
 
@@ -65,13 +65,13 @@ class Operation:
     torch: Callable[..., Any]
     exact: Callable[..., Any]
     error: Callable[..., Any]
-    between: Callable[..., Any] = lambda rows, *given: 0
+    between: Callable[..., Any] = lambda rows, *operands: 0
     flop: Callable[[Shape], int] = lambda shape: 0
     numpy: bool = True
     kinds: tuple[str, ...] = ()
     stored: tuple[int, ...] = ()
     f32_alone: str = ""
-    own: str = ""
+    dtype: str = ""
 
 
 def _gemm(kind: str, **overrides: Any) -> Operation:
@@ -130,7 +130,7 @@ def _float8(*, fast: bool) -> Operation:
         )
 
     return _gemm(
-        "nt", own="e4m3", numpy=False, torch=of_torch,
+        "nt", dtype="e4m3", numpy=False, torch=of_torch,
         run=partial(gemm_fp8, transpose_b=True, dtype="e4m3", fast_accumulation=fast),
         # Tensor cores accumulate with about 14 bits.
         error=lambda rows, a, b: (np.abs(a[rows]) @ np.abs(b[:].T)) * 2**12,
@@ -139,13 +139,13 @@ def _float8(*, fast: bool) -> Operation:
 
 _SHORT_PRODUCTS = {
     "tf32": _gemm(
-        "nt", own="tf32", run=partial(gemm, transpose_b=True, tf32=True), torch=_tf32_of_torch,
+        "nt", dtype="tf32", run=partial(gemm, transpose_b=True, tf32=True), torch=_tf32_of_torch,
         # Each factor is truncated to 10 fraction bits.
         error=lambda rows, a, b: (np.abs(a[rows]) @ np.abs(b[:].T)) * 2 * 2**12,
         numpy=False,
     ),
     "int8": _gemm(
-        "nt", own="int8", run=partial(gemm_int8, transpose_b=True), numpy=False,
+        "nt", dtype="int8", run=partial(gemm_int8, transpose_b=True), numpy=False,
         torch=lambda torch, a, b: torch._int_mm(a, b.T), error=lambda rows, a, b: 0,
     ),
     "e4m3": _float8(fast=False), "e4m3-fast": _float8(fast=True),

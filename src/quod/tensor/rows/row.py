@@ -26,19 +26,19 @@ class Access:
     at: The index of the access in the row.
     place: The index that is read: `at`, or the row's last access if `at` is beyond the row.
     there: True if `at` is in the row; None if it always is.
-    found: The function that returns the elements.
+    load: The function that returns the elements.
     """
 
     number: int
     at: Value
     place: Value
     there: Value | None
-    found: Callable[[], Values]
+    load: Callable[[], Values]
 
     @property
     def values(self) -> Values:
         """The elements; those in shared memory are loaded at each use."""
-        return self.found()
+        return self.load()
 
 
 class Row:

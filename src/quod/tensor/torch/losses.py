@@ -94,6 +94,6 @@ _CROSS_ENTROPY_BACKWARD = Operator(
     "cross_entropy_backward", f"(Tensor gradient, {_SCHEMA}", _made_gradient, run=_run_gradient
 )
 _CROSS_ENTROPY = Operator(
-    "cross_entropy", f"({_SCHEMA}", _made, run=_run, keeps=lambda *given: given[:4],
+    "cross_entropy", f"({_SCHEMA}", _made, run=_run, keeps=lambda *arguments: arguments[:4],
     gradient=_CROSS_ENTROPY_BACKWARD,
 )  # fmt: skip

@@ -62,7 +62,7 @@ def _norm(
 
     def step(accesses: list[Access], carried: Values) -> Values:
         beside = [
-            [replace(access, found=partial(row.load, other, access.place)) for access in accesses]
+            [replace(access, load=partial(row.load, other, access.place)) for access in accesses]
             for other in others
         ]
         parts = (beside[0], accesses, beside[1])
