@@ -8,7 +8,7 @@ import pytest
 from typer.main import get_command
 
 from quod.cli import entry
-from quod.cli.spellings import OLD, PAIRS, SHORT, own_words
+from quod.cli.spellings import OLD, PAIRS, SHORT, quod_spelling
 
 
 def _exists(words: tuple[str, ...]) -> bool:
@@ -58,7 +58,7 @@ def test_each_stands_for_a_command_and_hides_none() -> None:
     ],
 )
 def test_words(given: str, own: str) -> None:
-    assert own_words(given.split()) == own.split()
+    assert quod_spelling(given.split()) == own.split()
 
 
 def test_a_ceremony_by_short_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -362,11 +362,11 @@ def test_kernels_have_keys_only_where_the_digest_sees_their_file() -> None:
     modules = {path.relative_to(root).as_posix() for path in root.rglob("*.py")}
     for place in (*modules, "layered/a.py", "groth16/gpu/deeper/a.py", "a.py"):
         without = place.startswith(("cli/", "formats/", "web/"))
-        assert sources.own_place(str(root / place)) == (None if without else place)
-    assert sources.own_place(__file__) is None
+        assert sources.path_in_package(str(root / place)) == (None if without else place)
+    assert sources.path_in_package(__file__) is None
     for place in ("//ntt/plan.py", "/./ntt/plan.py", "/field/../ntt/plan.py"):
-        assert sources.own_place(f"{root}{place}") == "ntt/plan.py"
-    assert sources.own_place(f"{root}//cli/entry.py") is None
+        assert sources.path_in_package(f"{root}{place}") == "ntt/plan.py"
+    assert sources.path_in_package(f"{root}//cli/entry.py") is None
 
 
 def test_links_within_the_package_lead_out_of_it(
@@ -379,11 +379,11 @@ def test_links_within_the_package_lead_out_of_it(
     (tmp_path / "package" / "linked").symlink_to(tmp_path / "outside")
     (tmp_path / "package" / "file.py").symlink_to(tmp_path / "outside" / "mine.py")
     monkeypatch.setattr(sources, "_OWN", f"{tmp_path / 'package'}/")
-    sources.own_place.cache_clear()
+    sources.path_in_package.cache_clear()
     for place in ("linked/mine.py", "file.py"):
-        assert sources.own_place(str(tmp_path / "package" / place)) is None
-    assert sources.own_place(str(tmp_path / "package" / "own.py")) == "own.py"
-    sources.own_place.cache_clear()
+        assert sources.path_in_package(str(tmp_path / "package" / place)) is None
+    assert sources.path_in_package(str(tmp_path / "package" / "own.py")) == "own.py"
+    sources.path_in_package.cache_clear()
 
 
 def test_parameters_are_part_of_the_keys() -> None:

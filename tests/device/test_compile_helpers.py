@@ -57,7 +57,7 @@ def traced_here(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def busy(places: compile_pool._CompilerPool, action: Callable[[], Any], most: int = 2) -> Any:
     """What an action gives while this process compiles something else."""
-    with places.one(most) as helper:
+    with places.acquire(most) as helper:
         assert helper is None
         return action()
 
@@ -172,7 +172,7 @@ def test_where_no_process_can_be_started_kernels_wait(
 
     monkeypatch.setattr(subprocess, "Popen", refuse)
     with ThreadPoolExecutor(1) as pool:
-        with places.one(2):
+        with places.acquire(2):
             waiting = pool.submit(compile_one, tmp_path)
             time.sleep(0.1)
             assert not waiting.done()
@@ -197,8 +197,8 @@ def test_a_helper_that_cannot_compile_leaves_it_to_the_process(
 
 
 def test_a_helper_that_is_free_is_seen(tmp_path: Path, places: compile_pool._CompilerPool) -> None:
-    with ThreadPoolExecutor(1) as pool, places.one(2):
-        with places.one(2) as helper:
+    with ThreadPoolExecutor(1) as pool, places.acquire(2):
+        with places.acquire(2) as helper:
             assert helper is not None
             waiting = pool.submit(compile_one, tmp_path)
             time.sleep(0.1)
@@ -253,7 +253,7 @@ def test_helpers_end_with_their_parent(tmp_path: Path) -> None:
         "from quod.device import open_device\n"
         "from quod.device.cpu import compile_pool\n"
         "device = open_device(threads=2)\n"
-        "with compile_pool._compiler_pool().one(2):\n"
+        "with compile_pool._compiler_pool().acquire(2):\n"
         "    threading.Thread(target=device.compile, args=[pairing_final],\n"
         "                     kwargs=dict(lanes=1, curve='bls12_381')).start()\n"
         "    while not compile_pool._compiler_pool()._helpers:\n"
@@ -305,14 +305,14 @@ def test_errors_are_the_callers(
 
 def test_compilations_are_counted() -> None:
     counted, seen = Compilations(), []
-    with counted.one():
+    with counted.running():
         pass
     with counted.watched(lambda done, asked: seen.append((done, asked))):
-        with counted.one(), counted.one():
+        with counted.running(), counted.running():
             pass
-        with pytest.raises(ValueError), counted.one():
+        with pytest.raises(ValueError), counted.running():
             raise ValueError
-    with counted.one():
+    with counted.running():
         pass
     assert seen == [(0, 1), (0, 2), (1, 2), (2, 2), (2, 3), (3, 3)]
 

@@ -37,8 +37,8 @@ import sys
 import quod
 from quod.device.cache.compilations import compilations
 {before}
-with compilations.one():
-    with compilations.one():
+with compilations.running():
+    with compilations.running():
         pass
 print("done")
 """
@@ -123,7 +123,7 @@ def test_a_standard_error_that_is_no_stream_does_no_harm(
 ) -> None:
     monkeypatch.setattr(sys, "stderr", stream)
     counts = Compilations()
-    with counts.one():
+    with counts.running():
         pass
     assert counts.done == 1
 
@@ -133,7 +133,7 @@ def test_turning_it_off_erases_it(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = SimpleNamespace(isatty=lambda: True, write=written.append, flush=lambda: None)
     monkeypatch.setattr(sys, "stderr", stream)
     counts = Compilations()
-    with counts.one():
+    with counts.running():
         counts.notify(False)
     assert len(written) == 2
     assert re.fullmatch(r"\r +\r", written[1])
@@ -144,7 +144,7 @@ def test_a_watcher_replaces_it(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = SimpleNamespace(isatty=lambda: True, write=written.append, flush=lambda: None)
     monkeypatch.setattr(sys, "stderr", stream)
     counts = Compilations()
-    with counts.watched(lambda done, asked: None), counts.one():
+    with counts.watched(lambda done, asked: None), counts.running():
         pass
     assert written == []
 

@@ -82,14 +82,14 @@ def test_what_is_wrong_is_found_and_kept(tmp_path: Path, kind: str, said: str | 
 
 
 def test_inputs_follow_from_their_seed_and_number() -> None:
-    from tools.fuzz.__main__ import made
+    from tools.fuzz.__main__ import input_of
     from tools.fuzz.parsers import all_parsers
 
     parsers = all_parsers()
     for name, parser in parsers.items():
-        first = [made(name, parser, 1, number) for number in range(20)]
-        assert first == [made(name, parser, 1, number) for number in range(20)]
-        assert first != [made(name, parser, 2, number) for number in range(20)]
+        first = [input_of(name, parser, 1, number) for number in range(20)]
+        assert first == [input_of(name, parser, 1, number) for number in range(20)]
+        assert first != [input_of(name, parser, 2, number) for number in range(20)]
         assert len({*first}) > 10
         accepts: Callable[[bytes], object] = parser.read
         for seed in parser.seeds:

@@ -38,7 +38,7 @@ class ParserTimeout(BaseException):
     """Two seconds have passed; no handler of a parser catches it."""
 
 
-def made(name: str, parser: Parser, seed: int, number: int) -> bytes:
+def input_of(name: str, parser: Parser, seed: int, number: int) -> bytes:
     """Input `number` for a parser."""
     random = Random(f"{seed} {name} {number}")
     return parser.mutation(random, random.choice(parser.seeds))
@@ -87,7 +87,7 @@ def fuzz(
     for number in numbers:
         place.value = number
         name = names[number % len(names)]
-        data = made(name, parsers[name], seed, number)
+        data = input_of(name, parsers[name], seed, number)
         problem = problem_with(parsers[name], data)
         if problem is not None:
             keep(name, seed, number, data, problem)
@@ -131,7 +131,7 @@ def run(names: list[str], seed: int, inputs: int, jobs: int) -> int:
             failed.value += 1
             if number in numbers:
                 name = names[number % len(names)]
-                data = made(name, parsers[name], seed, number)
+                data = input_of(name, parsers[name], seed, number)
                 keep(name, seed, number, data, f"the process ended with {job.exitcode}")
     return int(failed.value)
 

@@ -19,7 +19,7 @@ SCHEMES: dict[str, tuple[Scheme, FieldSpec]] = {
 }
 
 
-def _begun() -> Transcript:
+def _new_transcript() -> Transcript:
     transcript = Transcript()
     transcript.absorb(Label.PROTOCOL, b"fuzz")
     return transcript
@@ -33,14 +33,14 @@ def opening(scheme: Scheme, field: FieldSpec) -> tuple[bytes, Callable[[bytes], 
         for start in (2, 7)
     ]
     claims = [Claim(point, evaluated(field, table, point).coefficients) for point in points]
-    device, writer = open_device("cpu"), ProofWriter(_begun())
+    device, writer = open_device("cpu"), ProofWriter(_new_transcript())
     committer = scheme.committer(device, field, _VARIABLES, allow_bits=0)
     committer.commit(device.upload(from_integers(field.modulus, table)), writer)
     committer.open(claims, writer)
     encoded = writer.getvalue()
 
     def read(data: bytes) -> None:
-        reader = ProofReader(data, _begun())
+        reader = ProofReader(data, _new_transcript())
         scheme.read(reader, field, _VARIABLES, allow_bits=0).check(claims, reader)
         reader.end()
         assert data == encoded

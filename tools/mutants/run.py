@@ -227,7 +227,7 @@ def run_all(
                 suite, mutant = work.get_nowait()
                 result = runner.run(suite, mutant)
                 results.add(result)
-                print(f"{result.suite:4} {_where(mutant)}: {_said(result)}", flush=True)
+                print(f"{result.suite:4} {_where(mutant)}: {_outcome_text(result)}", flush=True)
         except queue.Empty:
             pass
         finally:
@@ -260,7 +260,7 @@ def table(suites: Sequence[Suite], choice: Choice, results: Results) -> tuple[li
         change = f"{first.rule}: {_code(first.before)} to {_code(first.after)}"
         lines.append(
             f"| {_where(first)} | {change} | "
-            + " | ".join("not run" if cell is None else _said(cell) for cell in cells)
+            + " | ".join("not run" if cell is None else _outcome_text(cell) for cell in cells)
             + " |"
         )
         for name, cell in zip(names, cells):
@@ -283,7 +283,7 @@ def _where(mutant: Mutant) -> str:
     return f"{mutant.place.path}:{mutant.place.line}"
 
 
-def _said(result: Result) -> str:
+def _outcome_text(result: Result) -> str:
     if not result.is_kill:
         return f"survives {result.ran} of {result.of} tests"
     how = "killed by timeout" if result.outcome == TIMEOUT else "killed"

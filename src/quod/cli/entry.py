@@ -18,7 +18,7 @@ from quod import __version__
 from quod.cli import guard
 from quod.cli.display.streams import StdoutClosed, discard_results, prepare_streams
 from quod.cli.display.terminal import fail, warn_of
-from quod.cli.spellings import own_words
+from quod.cli.spellings import quod_spelling
 from quod.device.memory.address_space import memory_limit
 from quod.errors import DeviceError, QuodError
 
@@ -94,7 +94,7 @@ def _dispatch(arguments: Sequence[str]) -> int:
         # Scripts use it, so it is answered before the command line is built.
         print(f"quod {__version__}")
         return 0
-    arguments = own_words(arguments)
+    arguments = quod_spelling(arguments)
     if not {"-q", "--quiet"}.isdisjoint(arguments):
         from quod.device.cache.compilations import compilations
 

@@ -32,7 +32,7 @@ def parse(command: Callable[..., None], words: Sequence[str]) -> dict[str, Any] 
         options |= dict.fromkeys(_names(name, declared), (name, True))
         if not declared.names:
             options[f"--no-{_dashed(name)}"] = name, False
-    texts = _given(words, places, options)
+    texts = _argument_texts(words, places, options)
     if texts is None:
         return None
     values: dict[str, Any] = {}
@@ -51,7 +51,7 @@ def _dashed(name: str) -> str:
     return name.replace("_", "-")
 
 
-def _given(
+def _argument_texts(
     words: Sequence[str], places: Sequence[str], options: Mapping[str, tuple[str, bool | None]]
 ) -> dict[str, str | bool] | None:
     """Return the given parameters by name, flags as booleans, others as text; or None."""

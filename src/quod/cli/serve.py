@@ -111,12 +111,12 @@ def _run(config: Config) -> None:
 def _add_keys(config: Config, key_arguments: list[str], allow_insecure: bool) -> None:
     """Register keys; create the repository if it is inside the data folder."""
     from quod.service.keys import KeyRepository
-    from quod.service.queue.opening import own_folder
+    from quod.service.queue.opening import private_folder
 
     if not key_arguments and config.keys is not None:
         return
     # Created before the keys inside it, which others may read.
-    own_folder(config.data)
+    private_folder(config.data)
     repository = KeyRepository(config.keys_folder, create=True)
     for argument in key_arguments:
         name, equals, path = argument.partition("=")

@@ -91,7 +91,7 @@ _CEREMONIES = ("powersoftau", "zkey", "groth16")
 _VALUED = ("-n=", "-name=", "-e=", "-entropy=")
 
 
-def own_words(words: Sequence[str]) -> list[str]:
+def quod_spelling(words: Sequence[str]) -> list[str]:
     """Rewrite a command line to Quod's spelling."""
     if not words:
         return []

@@ -297,7 +297,7 @@ def result(device: AnyDevice, argument: Given, model: Tensor) -> Any:
 def shaped(device: AnyDevice, argument: Given, model: Tensor, shape: tuple[int, ...]) -> Any:
     """Allocate a result of the type of `model` and of another shape; see `result`."""
     make = _maker(argument)
-    return _made(device, model, shape, model.dtype) if make is None else make(shape)
+    return _allocate(device, model, shape, model.dtype) if make is None else make(shape)
 
 
 def numbers(device: AnyDevice, argument: Given, model: Tensor, shape: tuple[int, ...]) -> Any:
@@ -307,7 +307,7 @@ def numbers(device: AnyDevice, argument: Given, model: Tensor, shape: tuple[int,
         return make(shape)
     if make is not None and hasattr(argument, "float"):
         return make(shape).float()
-    return _made(device, model, shape, np.dtype(np.float32))
+    return _allocate(device, model, shape, np.dtype(np.float32))
 
 
 def integers(device: AnyDevice, argument: Given, model: Tensor, shape: tuple[int, ...]) -> Any:
@@ -315,7 +315,7 @@ def integers(device: AnyDevice, argument: Given, model: Tensor, shape: tuple[int
     make = _maker(argument)
     if make is not None and hasattr(argument, "int"):
         return make(shape).int()
-    return _made(device, model, shape, np.dtype(np.int32))
+    return _allocate(device, model, shape, np.dtype(np.int32))
 
 
 def float8_memory(device: AnyDevice, argument: Given, model: Tensor, element: Type) -> Any:
@@ -323,7 +323,7 @@ def float8_memory(device: AnyDevice, argument: Given, model: Tensor, element: Ty
     make = _maker(argument)
     if make is not None and hasattr(argument, "byte"):
         return as_torch_float8(make(model.shape).byte(), element)
-    return _made(device, model, model.shape, np.dtype(np.uint8))
+    return _allocate(device, model, model.shape, np.dtype(np.uint8))
 
 
 def _maker(argument: Given) -> Callable[[tuple[int, ...]], Any] | None:
@@ -334,7 +334,9 @@ def _maker(argument: Given) -> Callable[[tuple[int, ...]], Any] | None:
     return make
 
 
-def _made(device: AnyDevice, model: Tensor, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+def _allocate(
+    device: AnyDevice, model: Tensor, shape: tuple[int, ...], dtype: np.dtype[Any]
+) -> Any:
     if not isinstance(model.memory, Buffer):
         try:
             return np.empty(shape, dtype)

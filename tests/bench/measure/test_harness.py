@@ -340,6 +340,6 @@ def test_seconds_that_never_pass(
 def test_processors_of_one_name_are_told_apart() -> None:
     """Virtual machines say no more than the maker's name."""
     facts = {"cpu family": "25", "model": "17", "model name": "AMD EPYC"}
-    assert results.told_apart("AMD EPYC", facts) == "AMD EPYC (family 25, model 17)"
-    assert results.told_apart("AMD EPYC", {}) == "AMD EPYC"
-    assert results.told_apart("AMD EPYC 9654", facts) == "AMD EPYC 9654"
+    assert results.distinct_cpu_name("AMD EPYC", facts) == "AMD EPYC (family 25, model 17)"
+    assert results.distinct_cpu_name("AMD EPYC", {}) == "AMD EPYC"
+    assert results.distinct_cpu_name("AMD EPYC 9654", facts) == "AMD EPYC 9654"

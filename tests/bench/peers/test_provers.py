@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from quod.bench.peers.provers import Files, Libraries, Snarkjs, process, whole_provers
+from quod.bench.peers.provers import Files, Libraries, Snarkjs, process, process_provers
 from quod.errors import QuodError
 from quod.groth16 import ProvingKey
 from tests.support.node import program
@@ -67,4 +67,4 @@ def test_a_command_that_fails_is_an_error() -> None:
 
 
 def test_rapidsnark_has_one_curve(files: Files) -> None:
-    assert whole_provers("bls12_381", files)[1]["rapidsnark"] == "it has no bls12_381, BN254 only"
+    assert process_provers("bls12_381", files)[1]["rapidsnark"] == "it has no bls12_381, BN254 only"

@@ -286,8 +286,8 @@ def test_a_machine_that_does_not_name_its_boots(
     monkeypatch.setattr(boots, "_BOOT", tmp_path / "none")
     lock = os.open(tmp_path / "lock", os.O_CREAT | os.O_RDWR)
     try:
-        assert [boots.machine_went_down(lock) for _ in range(3)] == [False, True, True]
+        assert [boots.machine_crashed(lock) for _ in range(3)] == [False, True, True]
         boots.ended_well(lock)
-        assert not boots.machine_went_down(lock)
+        assert not boots.machine_crashed(lock)
     finally:
         os.close(lock)

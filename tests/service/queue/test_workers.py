@@ -62,7 +62,7 @@ class Chooser:
         self.told.append((keys, {key: waited(key) for key in [*keys, "nothing"]}))
         return [key for key in keys if key not in self.left] if self.left else None
 
-    def took(self, worker: str, keys: Collection[str]) -> None:
+    def record_claim(self, worker: str, keys: Collection[str]) -> None:
         assert worker == "w"
         self.taken.append(set(keys))
 

@@ -402,7 +402,7 @@ from quod.service.worker.process.child import main
 from quod.service.worker.stages import Stages
 from tests.service.worker.test_batches import batch_all
 
-def begin_together(self, group, original=Stages._begin_together):
+def begin_together(self, group, original=Stages._begin_batch):
     original(self, group)
     with open({log!r}, "a") as file:
         print(*(work.lease.token for work in group), file=file)
@@ -422,7 +422,7 @@ def gathered(first, source, together, original=pipeline._gathered):
 
 doomed = set()
 pipeline._gathered = gathered
-Stages._begin_together, Stages.compute = begin_together, compute
+Stages._begin_batch, Stages.compute = begin_together, compute
 batch_all(Groth16Loader)
 main()
 """

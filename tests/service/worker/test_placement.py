@@ -76,7 +76,7 @@ def test_a_key_that_is_nowhere_is_given_once_and_to_the_emptiest() -> None:
     fleet = Fleet({"0": {"a": (10, 1.0)}, "1": {}})
     fleet.later(10, c=0.0)
     assert (fleet.asks("0"), fleet.asks("1")) == ([], ["c"])
-    fleet.placement.took("1", ["c"])
+    fleet.placement.record_claim("1", ["c"])
     # Before the worker itself tells of it, and afterwards.
     assert (fleet.asks("0"), fleet.asks("1")) == ([], ["c"])
     fleet.wanted["1"] = ("c",)
@@ -105,7 +105,7 @@ def test_a_key_whose_queue_waits_longer_than_its_load_is_given_to_another() -> N
     assert fleet.asks("1") == []
     fleet.later(1, a=6.0)
     assert (fleet.asks("1"), fleet.asks("2")) == (["a"], ["a"])
-    fleet.placement.took("1", ["a"])
+    fleet.placement.record_claim("1", ["a"])
     assert fleet.asks("2") == []
     assert fleet.placement.replications("1") == 1
     # Another one waits for what the second makes of it.

@@ -279,7 +279,7 @@ class Told:
         self.names: list[str] = []
         self.held: threading.Event | None = None
 
-    def tell(self, name: str, arguments: dict[str, Any]) -> None:
+    def send(self, name: str, arguments: dict[str, Any]) -> None:
         self.names.append(name)
         if self.held is not None:
             assert self.held.wait(SECONDS)
@@ -307,9 +307,9 @@ def test_stages_of_several_are_told_at_once() -> None:
     # What has been computed is not to blame, though it has not ended.
     records.add(first[3])
     assert channel.stages[2:] == [[Stage.PROVE]]
-    records.tell()
+    records.flush()
     records.add(first[4])
-    records.tell()
+    records.flush()
     assert channel.stages[3:] == [[Stage.CHECK]]
 
 

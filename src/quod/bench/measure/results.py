@@ -39,7 +39,7 @@ def machine(device: str = "cpu") -> dict[str, str | int]:
     return facts if backend is None else {**facts, **backend.facts(device)}
 
 
-def told_apart(name: str, facts: dict[str, str]) -> str:
+def distinct_cpu_name(name: str, facts: dict[str, str]) -> str:
     """Return a CPU's name, with family and model if it has no number.
 
     Virtual machines report only the vendor's name.
@@ -62,7 +62,7 @@ def _processor() -> str:
         first.setdefault(key.strip(), value.strip())
     name = first.get("model name")
     if name is not None:
-        return told_apart(name, first)
+        return distinct_cpu_name(name, first)
     return platform.processor() or platform.machine()
 
 
@@ -75,7 +75,7 @@ def record(path: Path, rows: Sequence[Measurement]) -> None:
     from quod.formats import write_atomically
 
     here = machine(rows[0].device if rows else "cpu")
-    with _alone(path):
+    with _lock_folder(path):
         stored = _stored(path, here)
         new = [asdict(row) for row in rows]
         replaced = {identity_of(row) for row in new}
@@ -117,7 +117,7 @@ def _stored(path: Path, here: dict[str, str | int]) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _alone(path: Path) -> Iterator[None]:
+def _lock_folder(path: Path) -> Iterator[None]:
     """Lock the folder against other recorders, as the file itself is replaced."""
     try:
         folder = os.open(Path(os.path.realpath(path)).parent, os.O_RDONLY)

@@ -50,7 +50,7 @@ def find_snarkjs() -> str | None:
     return str(local) if local.exists() else shutil.which("snarkjs")
 
 
-def whole_provers(curve: str, files: Files) -> tuple[Runs, dict[str, str]]:
+def process_provers(curve: str, files: Files) -> tuple[Runs, dict[str, str]]:
     """Return runs of provers as processes, and the reasons for missing ones."""
     runs: Runs = {}
     absent: dict[str, str] = {}
@@ -69,7 +69,7 @@ def whole_provers(curve: str, files: Files) -> tuple[Runs, dict[str, str]]:
     return runs, absent
 
 
-def whole_verifiers(files: Files) -> tuple[Runs, dict[str, str]]:
+def process_verifiers(files: Files) -> tuple[Runs, dict[str, str]]:
     """Return runs of verifiers as processes, and the reasons for missing ones."""
     snarkjs = find_snarkjs()
     if snarkjs is None:

@@ -60,13 +60,13 @@ class Zorch:
 
     def __call__(self) -> Seconds:
         """Prove once; raises QuodError with zorch's message if it fails."""
-        process = self._process or self._begun()
+        process = self._process or self._start()
         pipe = opened_pipe(process.stdin)
         pipe.write("prove\n")
         pipe.flush()
-        return Seconds(self._said(process))
+        return Seconds(self._read_line(process))
 
-    def _begun(self) -> subprocess.Popen[str]:
+    def _start(self) -> subprocess.Popen[str]:
         tables = random_elements(self._field, 2 << self._log2_size, seed=self._log2_size)
         with tempfile.TemporaryDirectory(prefix="quod-bench-") as folder:
             file = Path(folder) / "tables"
@@ -78,11 +78,11 @@ class Zorch:
                 [str(_python()), "-P", str(_DRIVER), *arguments], stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
             )  # fmt: skip
-            ready = self._said(self._process)
+            ready = self._read_line(self._process)
             assert ready == "ready", ready
         return self._process
 
-    def _said(self, process: subprocess.Popen[str]) -> str:
+    def _read_line(self, process: subprocess.Popen[str]) -> str:
         said = opened_pipe(process.stdout).readline().strip()
         if not said:  # it has ended
             raise QuodError(f"zorch failed: {last_line(process.communicate()[1])}")

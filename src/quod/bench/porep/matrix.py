@@ -31,7 +31,7 @@ class PartitionMatrix:
     parts: tuple[Pieces, ...]
 
     @classmethod
-    def made(cls, device: AnyDevice, circuit: PartitionCircuit) -> PartitionMatrix:
+    def build(cls, device: AnyDevice, circuit: PartitionCircuit) -> PartitionMatrix:
         """Make the matrices on the device; raises DeviceError if there is too little memory."""
         domain = 1 << circuit.log2_domain
         return cls(

@@ -141,7 +141,7 @@ class StreamedSums:
         remaining = room_for_blocks(circuit, share, block)
         with timeline.stage("matrices"):
             self.quotient = Quotient(
-                device, circuit.fr, circuit.log2_domain, PartitionMatrix.made(device, circuit)
+                device, circuit.fr, circuit.log2_domain, PartitionMatrix.build(device, circuit)
             )
         self.ring = [device.allocate(size, zero=False) for _ in range(RING)]
         self.staying = {name: bases[name] for name in ("B1", "B2")}

@@ -68,7 +68,7 @@ class PartitionSums:
         self.device, self.circuit, self.bases, self.memory = device, circuit, bases, memory
         fr = circuit.fr
         with timeline.stage("matrices"):
-            matrix = PartitionMatrix.made(device, circuit)
+            matrix = PartitionMatrix.build(device, circuit)
             self.quotient = Quotient(device, fr, circuit.log2_domain, matrix)
         with timeline.stage("infinite bases"):
             self.masks = {split_name: self._mask(name) for name, split_name in TAIL.items()}
@@ -133,7 +133,7 @@ class _Slot:
         for split_name, split in self._splits.items():
             split.record(recording, self._vectors[split_name])
         self._splitting = recording.finish().recording
-        self._begun: SubmittedStream | None = None
+        self._submitted_split: SubmittedStream | None = None
         self._quotient, self._h = self._record_quotient()
         self._tails: dict[tuple[int, ...], _Tail] = {}
         self._tail: _Tail | None = None
@@ -193,20 +193,20 @@ class _Slot:
 
     def upload(self, witness: Words | Buffer, *, pinned: bool = False) -> None:
         """Upload the witness and start its splits."""
-        self._drop_begun()
+        self._drop_splitting()
         if self._upload is None:
             self._device.upload(np.ascontiguousarray(witness), into=self._witness)
         else:
             self._upload.fill(witness, pinned=pinned)
         for split in self._splits.values():
             split.expect()
-        self._begun = replay(self._device, self._splitting)
+        self._submitted_split = replay(self._device, self._splitting)
 
     def run(self, first: Outcome[None], context: ProofContext) -> None:
         """See `SumSlot`."""
         followed = context.timeline if context.is_timed else None
         self._h.expect()
-        splitting, self._begun = self._begun, None
+        splitting, self._submitted_split = self._submitted_split, None
         running: list[SubmittedStream] = []
         try:
             if followed is None:
@@ -231,9 +231,9 @@ class _Slot:
             end_after(error, first, running)
             raise
 
-    def _drop_begun(self) -> None:
+    def _drop_splitting(self) -> None:
         """Wait for the splits of a proof that was abandoned before it ran."""
-        splitting, self._begun = self._begun, None
+        splitting, self._submitted_split = self._submitted_split, None
         if splitting is not None:
             with suppress(DeviceError):
                 splitting.wait()

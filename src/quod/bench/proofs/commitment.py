@@ -62,7 +62,7 @@ def _of_size(
     traces = {"timeline"} <= set(committer.commit.__annotations__)
 
     def commit(timeline: Timeline | None = None) -> ProofWriter:
-        writer = ProofWriter(_begun())
+        writer = ProofWriter(_new_transcript())
         committer.commit(held, writer, *([timeline] if traces else []))
         return writer
 
@@ -77,7 +77,7 @@ def _of_size(
     proof = opened()
 
     def verify() -> None:
-        reader = ProofReader(proof, _begun())
+        reader = ProofReader(proof, _new_transcript())
         scheme.read(reader, field, log2_size, allow_bits=0).check(claims, reader)
         reader.end()
 
@@ -95,7 +95,7 @@ def _of_size(
     checker = OpeningChecker(device, scheme.shape(field, log2_size))
 
     def check(timeline: Timeline | None = None) -> None:
-        reader = ProofReader(proof, _begun())
+        reader = ProofReader(proof, _new_transcript())
         checker.check(scheme.read(reader, field, log2_size, allow_bits=0), claims, reader, timeline)
         reader.end()
 
@@ -105,7 +105,7 @@ def _of_size(
     )  # fmt: skip
 
 
-def _begun() -> Transcript:
+def _new_transcript() -> Transcript:
     transcript = Transcript()
     transcript.absorb(Label.PROTOCOL, b"quod bench commitment")
     return transcript

@@ -14,7 +14,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from quod.bench.measure.harness import Case, Parameter
-from quod.bench.peers.provers import WHOLE, Files, whole_provers, whole_verifiers
+from quod.bench.peers.provers import WHOLE, Files, process_provers, process_verifiers
 from quod.errors import (
     DeviceError,
     InputError,
@@ -72,7 +72,7 @@ def cases(device: str, zkey: Path, witness: Path) -> Iterator[Case]:
                 run_python(*prove, cache=cache)
 
         yield Case({"what": "prove, nothing compiled yet", **circuit}, first, "s")
-        provers, absent = whole_provers(opened.curve, files)
+        provers, absent = process_provers(opened.curve, files)
         yield Case(
             {"what": "prove, whole process", **circuit},
             lambda: run_python(*prove),
@@ -101,7 +101,7 @@ def cases(device: str, zkey: Path, witness: Path) -> Iterator[Case]:
         run_python(*export, str(zkey), str(files.vkey))
         verify = ["-m", "quod", "groth16", "verify", allowed]
         verify += [str(path) for path in (files.vkey, files.public, files.proof)]
-        verifiers, absent = whole_verifiers(files)
+        verifiers, absent = process_verifiers(files)
         yield Case(
             {"what": "verify, whole process", **circuit},
             lambda: run_python(*verify),

@@ -80,7 +80,7 @@ def _gemm(kind: str, **overrides: Any) -> Operation:
     def a_rows(rows: Any, a: Any) -> Any:
         return a[:, rows].T if turned_a else a[rows]
 
-    def b_whole(b: Any) -> Any:
+    def full_b(b: Any) -> Any:
         return b[:].T if turned_b else b[:]
 
     return Operation(
@@ -89,14 +89,14 @@ def _gemm(kind: str, **overrides: Any) -> Operation:
             (s[2], s[0]) if turned_a else (s[0], s[2]), (s[1], s[2]) if turned_b else (s[2], s[1]),
         ],
         output=lambda s: s[:2],
-        exact=lambda rows, a, b: a_rows(rows, a) @ b_whole(b), flop=lambda s: 2 * math.prod(s),
+        exact=lambda rows, a, b: a_rows(rows, a) @ full_b(b), flop=lambda s: 2 * math.prod(s),
         **{
             "run": partial(gemm, transpose_a=turned_a, transpose_b=turned_b),
             "torch": lambda torch, a, b: torch.matmul(
                 a.T if turned_a else a, b.T if turned_b else b
             ),
             "error": lambda rows, a, b: (
-                (np.abs(a_rows(rows, a)) @ np.abs(b_whole(b))) * (b_whole(b).shape[0] + 3)
+                (np.abs(a_rows(rows, a)) @ np.abs(full_b(b))) * (full_b(b).shape[0] + 3)
             ),
             **overrides,
         },
@@ -112,14 +112,14 @@ def _tf32_of_torch(torch: Any, a: Any, b: Any) -> Any:
 
 
 @lru_cache(maxsize=1)
-def _one_on(device: Any) -> Any:
+def _unit_scale(device: Any) -> Any:
     """Return a scale of 1 on a PyTorch device, made before calls are recorded."""
     return import_module("torch").ones((), device=device)
 
 
 def _float8(*, fast: bool) -> Operation:
     def of_torch(torch: Any, a: Any, b: Any) -> Any:
-        unit_scale = _one_on(a.device)
+        unit_scale = _unit_scale(a.device)
         return torch._scaled_mm(
             a,
             b.T,

@@ -67,7 +67,7 @@ def cases(
     }  # fmt: skip
     if stored:
         parameters |= {"workspace MB": round(stored / 1e6, 1), "workspaces": workspaces}
-    peers, absent = _taken_apart(opened, type_name, data, rows, dtype)
+    peers, absent = _torch_peer(opened, type_name, data, rows, dtype)
     yield Case(
         parameters, run, "us/product", operations=matrices, peers=peers, absent=absent,
         way="Quod's dequantisation, then cuBLAS through PyTorch, a graph each", traced=run,
@@ -85,7 +85,7 @@ def _check(matrix: QuantisedMatrix, blocks: Any, x: Any, how: dict[str, Any]) ->
         raise QuodError("a product with quantised weights is wrong; please report it")
 
 
-def _taken_apart(
+def _torch_peer(
     device: AnyDevice, type_name: str, data: list[Any], rows: int, dtype: str
 ) -> tuple[dict[str, Callable[[], object]], dict[str, str]]:
     """Return the peer, or the reason for its absence."""

@@ -41,7 +41,7 @@ def of_lane0(body: BodyEmitter, index: Value) -> str:
         index,
         body.first_lanes,
         lambda value: _operands(body, value),
-        lambda value: _made_of_lane0(body, value),
+        lambda value: _emit_lane0(body, value),
     )
 
 
@@ -52,7 +52,7 @@ def _operands(body: BodyEmitter, value: Value) -> Sequence[Value]:
     return () if op is None or rule is None else rule(op)
 
 
-def _made_of_lane0(body: BodyEmitter, value: Value) -> str:
+def _emit_lane0(body: BodyEmitter, value: Value) -> str:
     if not body.is_varying(value):
         return body.get(value)
     op = value.op

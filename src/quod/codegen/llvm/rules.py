@@ -192,15 +192,15 @@ def _absolute(body: BodyEmitter, op: Op) -> None:
 def _inverse_square_root(body: BodyEmitter, op: Op) -> None:
     _intrinsic({"float": "llvm.sqrt"})(body, op)
     (result,) = op.results
-    body.names[result] = _one_by(body, op, body.names[result])
+    body.names[result] = _divide_one(body, op, body.names[result])
 
 
 def _reciprocal(body: BodyEmitter, op: Op) -> None:
     (result,), (a,) = op.results, op.operands
-    body.names[result] = _one_by(body, op, body.get(a))
+    body.names[result] = _divide_one(body, op, body.get(a))
 
 
-def _one_by(body: BodyEmitter, op: Op, value: str) -> str:
+def _divide_one(body: BodyEmitter, op: Op, value: str) -> str:
     (result,) = op.results
     kind = body.type_of(result)
     numerator = constant_text(1.0, result.type)
@@ -418,7 +418,7 @@ def _num_workgroups(body: BodyEmitter, op: Op) -> None:
     body.names[op.results[0]] = "%groups32"
 
 
-def _left_out(body: BodyEmitter, op: Op) -> None:
+def _emit_nothing(body: BodyEmitter, op: Op) -> None:
     """Emit nothing: only interpreted kernels print and check assertions."""
 
 
@@ -484,6 +484,6 @@ RULES: dict[str, Rule] = {
     "workgroup_id": _workgroup_id,
     "num_workgroups": _num_workgroups,
     "barrier": _barrier,
-    "print": _left_out,
-    "assert": _left_out,
+    "print": _emit_nothing,
+    "assert": _emit_nothing,
 }

@@ -20,7 +20,7 @@ def _special(register: str) -> Rule:
     return rule
 
 
-def _left_out(body: BodyEmitter, op: Op) -> None:
+def _emit_nothing(body: BodyEmitter, op: Op) -> None:
     """Emit nothing: only interpreted kernels print and check assertions."""
 
 
@@ -164,6 +164,6 @@ RULES: dict[str, Rule] = {
     "named_barrier": _named_barrier("sync"),
     "named_barrier_arrive": _named_barrier("arrive"),
     "registers": _registers,
-    "print": _left_out,
-    "assert": _left_out,
+    "print": _emit_nothing,
+    "assert": _emit_nothing,
 }

@@ -23,7 +23,7 @@ class Compilations:
         self.done = 0
 
     @contextmanager
-    def one(self) -> Iterator[None]:
+    def running(self) -> Iterator[None]:
         """Around the compilation of one kernel."""
         self._count(asked=1)
         try:

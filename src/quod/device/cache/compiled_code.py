@@ -97,7 +97,7 @@ def trace_key(
     None where there is no telling what the text follows from: a kernel outside the package, one
     that captures variables, or a static argument that is shown as an address only.
     """
-    place = sources.own_place(definition.location.file)
+    place = sources.path_in_package(definition.location.file)
     if place is None or definition.function.__closure__:
         return None
     options = [f"{name}={value!r}" for name, value in sorted(static.items())]

@@ -17,7 +17,7 @@ _NO_KERNELS = frozenset({"cli", "formats", "web"})
 
 
 @functools.cache
-def own_place(file: str) -> str | None:
+def path_in_package(file: str) -> str | None:
     """A source file's path inside the package; None if `digest` does not see it."""
     folder = _real_folder(os.path.dirname(os.path.abspath(file)))
     path = os.path.join(folder, os.path.basename(file))

@@ -99,7 +99,7 @@ class _CompilerPool:
         self._idle: list[_Helper] = []
 
     @contextlib.contextmanager
-    def one(self, most: int) -> Iterator[_Helper | None]:
+    def acquire(self, most: int) -> Iterator[_Helper | None]:
         """A helper, or None for this process; waits while `most` places are in use."""
         helper = self._take(most)
         try:
@@ -167,7 +167,7 @@ def compile_elsewhere(
     if request is None:
         return here()
     places = _compiler_pool()
-    with places.one(most) as helper:
+    with places.acquire(most) as helper:
         if helper is None:
             return here()
         with contextlib.suppress(EOFError, OSError, pickle.PickleError):

@@ -153,7 +153,7 @@ def build(
     stored = look_up(cache, trace)
     if stored is not None and (kernel := _loaded(definition, machine, static, stored)):
         return kernel
-    with compilations.one():
+    with compilations.running():
         return _built(definition, machine, static, cache, trace, threads)
 
 

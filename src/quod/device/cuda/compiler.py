@@ -106,7 +106,7 @@ class KernelCode:
         self.facts, self._is_stored = facts, False
 
         def assembled() -> bytes:
-            with compilations.one():
+            with compilations.running():
                 code = _assembled(self._driver, traced, module, key, self._cache)
             self._keep(key, facts, code)
             return code

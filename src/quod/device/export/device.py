@@ -147,13 +147,13 @@ def counts_instances(kernel: Kernel) -> bool:
     products = using([op for op in ops if op.name == "workgroup_id"])
     return (
         len(sums) <= 1
-        and all(op.name == "mul" and _by(op, kernel.workgroup_size) for op in products)
+        and all(op.name == "mul" and _multiplies_by(op, kernel.workgroup_size) for op in products)
         and all(op.name == "add" for op in sums)
         and sums == using(products)
     )
 
 
-def _by(op: Op, factor: int) -> bool:
+def _multiplies_by(op: Op, factor: int) -> bool:
     return any(operand.constant == factor for operand in op.operands)
 
 

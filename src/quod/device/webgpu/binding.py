@@ -80,7 +80,7 @@ def plan_bindings(kernel: str, places: Sequence[PointerRange], limits: WgslLimit
     ]
     groups = _without_overlap(groups)
     while len(groups) > limits.storage_buffers:
-        groups = _with_one_less(kernel, groups, len(places), limits)
+        groups = _merge_two_groups(kernel, groups, len(places), limits)
     groups.sort(key=lambda group: min(group.members))
     numbers = {member: number for number, group in enumerate(groups) for member in group.members}
     for group in groups:
@@ -122,7 +122,7 @@ def _without_overlap(groups: list[_Group]) -> list[_Group]:
     return done + [group for group in groups if group.buffer is None]
 
 
-def _with_one_less(
+def _merge_two_groups(
     kernel: str, groups: list[_Group], pointers: int, limits: WgslLimits
 ) -> list[_Group]:
     """Joins two that cost least: empty memory, else neighbours in one buffer."""

@@ -34,7 +34,7 @@ _FUNCTIONS = (
 )
 
 
-def parse_together(ffi: Any) -> None:
+def parse_types(ffi: Any) -> None:
     """Has `ffi` know the types; does nothing with a cffi that keeps them in another way."""
     parsed_types = getattr(ffi, "_parsed_types", None)
     new_array = getattr(getattr(ffi, "_backend", None), "new_array_type", None)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from quod.device.memory.buffer import Array
-from quod.device.webgpu.cffi import parse_together
+from quod.device.webgpu.cffi import parse_types
 from quod.errors import DeviceError
 from quod.extras import installation
 
@@ -68,7 +68,7 @@ class Native:
         missing = [name for name in _NEEDED if not hasattr(library, name)]
         if missing:
             raise DeviceError(f"this wgpu has no {missing[0]}; take version 0.32 of it")
-        parse_together(ffi)
+        parse_types(ffi)
         self._limit_backends(extras)
         self._log = _Log()
         self._lock = threading.Lock()

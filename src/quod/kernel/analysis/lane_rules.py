@@ -102,7 +102,7 @@ def _exponent(number: int | None) -> int | None:
     return number.bit_length() - 1
 
 
-def _of_known(op: Op, operands: list[Lanes]) -> Lanes | None:
+def _evaluate_known(op: Op, operands: list[Lanes]) -> Lanes | None:
     """Evaluate an op on operands that are all known; None if it cannot be evaluated exactly."""
     type_ = op.results[0].type
     evaluate_as, evaluate = op.definition.evaluate_as, op.definition.evaluate
@@ -139,7 +139,7 @@ def combine(op: Op, operands: list[Lanes]) -> Lanes:
     if followed is not None:
         return _with_multiple(op, operands, followed)
     if all(operand.known for operand in operands):
-        exact = _of_known(op, operands)
+        exact = _evaluate_known(op, operands)
         if exact is not None:
             return exact
         lanes = operands[0].offsets

@@ -6,7 +6,7 @@ import numpy as np
 
 from quod.frozen import frozen
 from quod.kernel.errors import InterpreterError
-from quod.kernel.interpreter.collectives import check_together
+from quod.kernel.interpreter.collectives import check_uniform_mask
 from quod.kernel.interpreter.memory import Pointers, SharedBuffer
 from quod.kernel.interpreter.run import Frame, Mask, Run, array
 from quod.kernel.ir.nodes import Op
@@ -32,7 +32,7 @@ class ActiveLanes:
 
 def active_lanes_of(op: Op, run: Run, mask: Mask) -> list[ActiveLanes]:
     """The active lanes of a mask, one entry per workgroup."""
-    check_together(op, run, mask)
+    check_uniform_mask(op, run, mask)
     if run.parts is not None:
         first = run.parts.first_instance(op)
         return [ActiveLanes(0, mask.lanes, first, bool(mask.bits[first]))] if mask.any else []
@@ -45,7 +45,7 @@ def active_lanes_of(op: Op, run: Run, mask: Mask) -> list[ActiveLanes]:
 
 def warpgroups_of(op: Op, run: Run, mask: Mask) -> list[int]:
     """The indices of the warpgroups in a mask; InterpreterError for an incomplete one."""
-    check_together(op, run, mask)
+    check_uniform_mask(op, run, mask)
     rows = mask.bits.reshape(-1, WARPGROUP)
     split = rows.any(axis=1) & ~rows.all(axis=1)
     if split.any():

@@ -10,7 +10,7 @@ from quod.kernel.interpreter.run import Mask, Run
 from quod.kernel.ir.nodes import Op
 
 
-def check_together(op: Op, run: Run, mask: Mask) -> None:
+def check_uniform_mask(op: Op, run: Run, mask: Mask) -> None:
     """Raise InterpreterError unless the mask has all or no instances of each workgroup."""
     if mask.full:
         return

@@ -12,7 +12,7 @@ import numpy as np
 
 from quod.kernel.builder import matrices
 from quod.kernel.errors import AssertionFailure, InterpreterError
-from quod.kernel.interpreter.collectives import check_together, forget_accesses
+from quod.kernel.interpreter.collectives import check_uniform_mask, forget_accesses
 from quod.kernel.interpreter.memory import (
     SHARED_ALIGNMENT,
     Buffer,
@@ -274,7 +274,7 @@ def barrier(op: Op, operands: list[int], results: list[int]) -> Step:
         if run.parts is not None:
             run.parts.meet_all(op)
             return
-        check_together(op, run, mask)
+        check_uniform_mask(op, run, mask)
         forget_accesses(run, mask)
 
     return step
@@ -296,7 +296,7 @@ def uniform(op: Op, operands: list[int], results: list[int]) -> Step:
     (value,) = operands
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
-        check_together(op, run, mask)
+        check_uniform_mask(op, run, mask)
         lanes = array(frame[value])
         bits = lanes.view(f"u{lanes.itemsize}").reshape(-1, run.width)
         first = bits[:, :1]
@@ -320,7 +320,7 @@ def shuffle(op: Op, operands: list[int], results: list[int]) -> Step:
     value, lane = operands
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
-        check_together(op, run, mask)
+        check_uniform_mask(op, run, mask)
         source = run.subgroup_start + array(frame[lane]) % run.subgroup_size
         if run.width % run.subgroup_size:
             # The last subgroup of a workgroup has fewer instances.
@@ -345,7 +345,7 @@ def combined(op: Op, operands: list[int], results: list[int]) -> Step:
     assert evaluate is not None
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
-        check_together(op, run, mask)
+        check_uniform_mask(op, run, mask)
         lanes = array(frame[value])
         width = min(run.subgroup_size, run.width)
         rows = lanes.reshape(-1, width)
@@ -373,7 +373,7 @@ def _load_matrices(op: Op, operands: list[int], results: list[int], *, transpose
     pointer, index = operands
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
-        check_together(op, run, mask)
+        check_uniform_mask(op, run, mask)
         addresses = _addresses(frame, pointer, index, 4)
         words_by_slot = np.zeros((4, run.lanes), np.uint32)
         for number, lanes in addresses.each(mask.lanes):
@@ -391,7 +391,7 @@ def store_matrices(op: Op, operands: list[int], results: list[int]) -> Step:
     pointer, index, *words = operands
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
-        check_together(op, run, mask)
+        check_uniform_mask(op, run, mask)
         pointed = mask.lanes % 32 < 8 * len(words)
         addresses = _addresses(frame, pointer, index, 4)
         stacked = np.stack([array(frame[slot])[mask.lanes] for slot in words])
@@ -411,7 +411,7 @@ def mma(op: Op, operands: list[int], results: list[int]) -> Step:
     element = op.name.removeprefix("mma_")
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
-        check_together(op, run, mask)
+        check_uniform_mask(op, run, mask)
         products = matrices.multiply_add(element, [array(frame[slot]) for slot in operands])
         for slot, values in zip(results, products, strict=True):
             frame[slot] = values
@@ -423,7 +423,7 @@ def ballot(op: Op, operands: list[int], results: list[int]) -> Step:
     (condition,) = operands
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
-        check_together(op, run, mask)
+        check_uniform_mask(op, run, mask)
         size = run.subgroup_size
         padded = -(-run.width // size) * size
         bits = np.zeros((run.lanes // run.width, padded), np.uint32)

@@ -19,7 +19,7 @@ from quod.kernel.interpreter.arrivals import (
     place_of,
     room_of,
 )
-from quod.kernel.interpreter.collectives import check_together, forget_accesses
+from quod.kernel.interpreter.collectives import check_uniform_mask, forget_accesses
 from quod.kernel.interpreter.memory import SharedBuffer
 from quod.kernel.interpreter.pending import Copy, Mbarrier
 from quod.kernel.interpreter.run import Frame, Mask, Run
@@ -314,6 +314,6 @@ def registers(op: Op, operands: list[int], results: list[int]) -> Step:
     """Make a step that only checks that all instances of a role, or none, reach it."""
 
     def step(frame: Frame, run: Run, mask: Mask) -> None:
-        check_together(op, run, mask)
+        check_uniform_mask(op, run, mask)
 
     return step

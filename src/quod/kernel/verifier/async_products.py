@@ -46,11 +46,11 @@ def check_sums(kernel: Kernel) -> None:
             _check_yielded(op, region.yielded, going)
     _check_shapes(products, shapes)
     for function in kernel.functions:
-        _check_given(function, going)
+        _check_returned(function, going)
     for block in blocks:
         _check_registers(block, {*kernel.block.arguments})
         _check_waits(block, uncommitted=False)
-        _check_begun(block, {*block.arguments}, is_open=False)
+        _check_registers_fenced(block, {*block.arguments}, is_open=False)
 
 
 def _taken(op: Op) -> list[Value]:
@@ -60,7 +60,7 @@ def _taken(op: Op) -> list[Value]:
     return [value for value in operands if value.constant is None]
 
 
-def _check_given(function: Function, going: set[Value]) -> None:
+def _check_returned(function: Function, going: set[Value]) -> None:
     """Raise VerificationFailure for a function that returns sums of pending products."""
     if going.intersection(function.block.yielded):
         raise VerificationFailure(
@@ -173,7 +173,7 @@ def _shape(op: Op) -> int:
     return 32 if element == "f32" else 8 if element in SHORT else 16
 
 
-def _check_begun(block: Block, later: set[Value], *, is_open: bool) -> None:
+def _check_registers_fenced(block: Block, later: set[Value], *, is_open: bool) -> None:
     """Raise VerificationFailure for a product that takes registers set since the last `mma_begin`.
 
     `later` holds the values set since then and is updated; results of products are not in it, as
@@ -195,11 +195,11 @@ def _check_begun(block: Block, later: set[Value], *, is_open: bool) -> None:
             # Carried values are moved to the registers of the next round, so they count as set.
             inner = {*later, *op.carried}
             for region in op.regions:
-                _check_begun(region, inner, is_open=is_open)
+                _check_registers_fenced(region, inner, is_open=is_open)
             later.update(op.results)
         else:
             for region in op.regions:
-                _check_begun(region, {*later}, is_open=is_open)
+                _check_registers_fenced(region, {*later}, is_open=is_open)
             later.update(op.results)
 
 

@@ -61,9 +61,9 @@ class AsyncClient(wire.Connection):
         if wire.is_large(request):
             call = wire.submit(request)
         else:
-            call = wire.prove(request, min(wire.left(limit), wire.WAIT_SECONDS))
+            call = wire.prove(request, min(wire.remaining_seconds(limit), wire.WAIT_SECONDS))
         job = await self._do(call)
-        job = job if job.state.ended else await self.wait(job.id, wire.left(limit))
+        job = job if job.state.ended else await self.wait(job.id, wire.remaining_seconds(limit))
         job.require_results()
         return job
 
@@ -72,9 +72,9 @@ class AsyncClient(wire.Connection):
         limit = wire.limit_of(timeout)
         while True:
             remote_job = await self._do(
-                wire.await_proof(job, min(wire.left(limit), wire.WAIT_SECONDS))
+                wire.await_proof(job, min(wire.remaining_seconds(limit), wire.WAIT_SECONDS))
             )
-            if remote_job.state.ended or wire.left(limit) <= 0:
+            if remote_job.state.ended or wire.remaining_seconds(limit) <= 0:
                 return remote_job
 
     async def watch(self, job: str, after: int = 0) -> AsyncGenerator[Event, None]:

@@ -61,9 +61,9 @@ class Client(wire.Connection):
         if wire.is_large(request):
             call = wire.submit(request)
         else:
-            call = wire.prove(request, min(wire.left(limit), wire.WAIT_SECONDS))
+            call = wire.prove(request, min(wire.remaining_seconds(limit), wire.WAIT_SECONDS))
         job = self._do(call)
-        job = job if job.state.ended else self.wait(job.id, wire.left(limit))
+        job = job if job.state.ended else self.wait(job.id, wire.remaining_seconds(limit))
         job.require_results()
         return job
 
@@ -71,8 +71,10 @@ class Client(wire.Connection):
         """Wait up to `timeout` seconds for the end of a job; return its current state."""
         limit = wire.limit_of(timeout)
         while True:
-            remote_job = self._do(wire.await_proof(job, min(wire.left(limit), wire.WAIT_SECONDS)))
-            if remote_job.state.ended or wire.left(limit) <= 0:
+            remote_job = self._do(
+                wire.await_proof(job, min(wire.remaining_seconds(limit), wire.WAIT_SECONDS))
+            )
+            if remote_job.state.ended or wire.remaining_seconds(limit) <= 0:
                 return remote_job
 
     def watch(self, job: str, after: int = 0) -> Generator[Event, None, None]:

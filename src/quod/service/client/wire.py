@@ -252,7 +252,7 @@ def limit_of(timeout: float | None) -> float:
     return float("inf") if timeout is None else time.monotonic() + timeout
 
 
-def left(limit: float) -> float:
+def remaining_seconds(limit: float) -> float:
     """The seconds until a deadline, at least 0."""
     return max(limit - time.monotonic(), 0.0)
 

@@ -375,13 +375,13 @@ class KeyCache(Generic[Held, Ready]):
     def _can_begin(self) -> bool:
         return bool(self._queue) and self._has_room(self._queue[0])
 
-    def _more(self, load: _Load) -> dict[Tier, int]:
+    def _load_bytes(self, load: _Load) -> dict[Tier, int]:
         """The additional bytes that a load takes, per tier."""
         entry = self._entry(load.key)
         return {tier: load.needs.bytes(tier) - entry.bytes(tier) for tier in _BUDGETED}
 
     def _lacking(self, load: _Load) -> dict[Tier, int]:
-        load_bytes = self._more(load)
+        load_bytes = self._load_bytes(load)
         return {
             tier: self._used[tier] + load_bytes[tier] - self._budgets[tier] for tier in _BUDGETED
         }
@@ -410,7 +410,7 @@ class KeyCache(Generic[Held, Ready]):
                     values, freed = self._detach(entry, to_host=tier is Tier.DEVICE)
                     gone.append(values)
                     self._take_back(freed)
-        for tier, load_bytes in self._more(load).items():
+        for tier, load_bytes in self._load_bytes(load).items():
             self._used[tier] += load_bytes
         return gone
 

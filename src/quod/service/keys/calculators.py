@@ -78,10 +78,10 @@ class RegisteredCalculators:
         # Callers of other calculators do not wait for this one.
         with place.lock:
             if place.calculator is None:
-                place.calculator = self._made(identity)
+                place.calculator = self._open_calculator(identity)
             return place.calculator
 
-    def _made(self, identity: str) -> WitnessCalculator:
+    def _open_calculator(self, identity: str) -> WitnessCalculator:
         # wasmtime is needed only if clients send inputs.
         from quod.witness.calculator import WitnessCalculator
 

@@ -129,7 +129,7 @@ class JobQueue:
         sized_submissions = self._sized(submissions)
         call = Call("submit", sized_submissions, partial(self._settle_payloads, sized_submissions))
         if taken is not None:
-            call.future.add_done_callback(partial(_tell_taken, taken))
+            call.future.add_done_callback(partial(_notify_submitted, taken))
         return self._writer.put(call)
 
     def cancel(self, job: str, *, client: str | None = None) -> Job:
@@ -479,7 +479,9 @@ def _job_and_events(
     return query.events(tx, job, client, after, most)
 
 
-def _tell_taken(taken: Callable[[Job], None], future: Future[list[Job | ServiceError]]) -> None:
+def _notify_submitted(
+    taken: Callable[[Job], None], future: Future[list[Job | ServiceError]]
+) -> None:
     if future.exception() is None:
         for outcome in future.result():
             if isinstance(outcome, Job):

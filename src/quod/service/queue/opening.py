@@ -49,7 +49,7 @@ def open_queue(
     if database is not None:
         checked_database(database)
     _match("the schema", schema, _SCHEMA, "a name in lower case")
-    queue_folder = own_folder(Path(file_path(folder)))
+    queue_folder = private_folder(Path(file_path(folder)))
     ballast = ReservedSpace(queue_folder / "ballast", limits.ballast_bytes)
     store: Store
     if database is None:
@@ -80,7 +80,7 @@ def _match(what: str, value: object, pattern: re.Pattern[str], kind: str) -> str
     return value
 
 
-def own_folder(folder: Path) -> Path:
+def private_folder(folder: Path) -> Path:
     """Return a queue's folder, created with mode 0700 if it is missing.
 
     Raises OutputError if it cannot be created, InputError if others may write to it.

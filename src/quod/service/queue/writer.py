@@ -203,7 +203,7 @@ class Writer:
         for call, outcome in outcomes:
             self._answer(call, outcome)
         # A watcher subscribed by the submission also receives the events of this transaction.
-        self._store.tell(changes)
+        self._store.notify(changes)
         for level, message, fields in changes.notes:
             _log.log(level, message, extra=fields)
         if WORK in changes.topics and self._waiting and attempt > 1:

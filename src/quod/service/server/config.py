@@ -306,7 +306,7 @@ class Config(_Section):
         }
         return Limits(clients=quotas, **self.queue.model_dump())
 
-    def known_clients(self) -> Clients:
+    def client_table(self) -> Clients:
         """Build the table of clients.
 
         The client of the Unix socket has all permissions unless `clients.local` restricts it.

@@ -56,9 +56,9 @@ class Listeners:
     http: tuple[str, ...]
     health: health.aio.HealthServicer
 
-    async def tell_health(self, *, ready: bool) -> None:
+    async def set_health(self, *, ready: bool) -> None:
         """Set the gRPC health status."""
-        await _tell(self.health, ready=ready)
+        await _set_status(self.health, ready=ready)
 
 
 @asynccontextmanager
@@ -72,7 +72,7 @@ async def listening(
     listen, folder = config.listen, Path(config.data)
     check_listen(config)
     servicer = health.aio.HealthServicer()
-    await _tell(servicer, ready=False)
+    await _set_status(servicer, ready=False)
     async with AsyncExitStack() as stack:
         grpc_addresses = []
         for is_local in (True, False):
@@ -108,7 +108,7 @@ async def listening(
         yield Listeners(tuple(grpc_addresses), tuple(urls), servicer)
 
 
-async def _tell(servicer: health.aio.HealthServicer, *, ready: bool) -> None:
+async def _set_status(servicer: health.aio.HealthServicer, *, ready: bool) -> None:
     states = health_pb2.HealthCheckResponse
     for name in ("", SERVICE):
         await servicer.set(name, states.SERVING if ready else states.NOT_SERVING)
@@ -221,7 +221,7 @@ def _bind_grpc(server: grpc.aio.Server, listen: Listen, folder: Path, address: s
             else server.add_secure_port(address, credentials)
         )
     except RuntimeError:
-        raise _taken(address) from None
+        raise _address_in_use(address) from None
     return f"{address.rpartition(':')[0]}:{port}"
 
 
@@ -255,11 +255,11 @@ def _bind(folder: Path, address: str) -> socket.socket:
         listening_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening_socket.bind(place[4])
     except OSError:
-        raise _taken(address) from None
+        raise _address_in_use(address) from None
     return listening_socket
 
 
-def _taken(address: str) -> StoreInUseError:
+def _address_in_use(address: str) -> StoreInUseError:
     return StoreInUseError(
         f"{address}: nothing can listen there; another process does, or it is not this machine's"
     )
@@ -292,7 +292,7 @@ def _free(folder: Path, address: str) -> str:
                 # Left by a server that has ended.
                 os.unlink(path)
             else:
-                raise _taken(address)
+                raise _address_in_use(address)
     return path
 
 

@@ -66,12 +66,12 @@ class Calls:
         self._service = service
 
     async def submit_proof(self, client: Client, request: pb.SubmitProofRequest) -> pb.Job:
-        return job_message(await self._service.submit(client, _wanted(request)))
+        return job_message(await self._service.submit(client, _whole_request(request)))
 
     async def submit_proofs(
         self, client: Client, request: pb.SubmitProofsRequest
     ) -> pb.SubmitProofsResponse:
-        wanted = read_submissions(request.proofs, _wanted)
+        wanted = read_submissions(request.proofs, _whole_request)
         outcomes = await self._service.submit_many(client, wanted)
         return pb.SubmitProofsResponse(outcomes=map(_outcome, outcomes))
 
@@ -86,7 +86,7 @@ class Calls:
         return job_message(await self._service.upload(client, wanted, _pieces(requests)))
 
     async def prove(self, client: Client, request: pb.ProveRequest, submitted: Submitted) -> pb.Job:
-        wanted, timeout = _wanted(request.proof), time_of(request, "timeout")
+        wanted, timeout = _whole_request(request.proof), time_of(request, "timeout")
         proving = self._service.prove(
             client, partial(self._service.submit, client, wanted), timeout,
             keep=bool(wanted.proof.idempotency_key), submitted=submitted,
@@ -188,7 +188,7 @@ class _AdmissionControl:
         is_long = call.name == "Prove"
 
         async def run(messages: AsyncIterator[bytes], context: Context) -> bytes:
-            async with self._asked(call.name, context) as (client, reservation):
+            async with self._admitted(call.name, context) as (client, reservation):
                 release = [partial(reservation.return_to, CALL_BYTES)] if is_long else []
                 if call.request_streams:
                     answer = await work(client, self._requests(call, messages, reservation))
@@ -210,7 +210,7 @@ class _AdmissionControl:
         """Wrap a call with a stream of answers."""
 
         async def run(messages: AsyncIterator[bytes], context: Context) -> AsyncIterator[bytes]:
-            async with self._asked(call.name, context) as (client, reservation):
+            async with self._admitted(call.name, context) as (client, reservation):
                 request = await self._request(call, messages, reservation)
                 async with aclosing(work(client, request)) as answers:
                     async for answer in answers:
@@ -219,7 +219,7 @@ class _AdmissionControl:
         return run
 
     @asynccontextmanager
-    async def _asked(
+    async def _admitted(
         self, name: str, context: Context
     ) -> AsyncIterator[tuple[Client, Reservation]]:
         begin, who, status = time.perf_counter(), "", "OK"
@@ -326,7 +326,7 @@ async def _pieces(requests: AsyncIterator[pb.UploadProofRequest]) -> AsyncIterat
         yield request.piece
 
 
-def _wanted(request: pb.SubmitProofRequest) -> WholeRequest:
+def _whole_request(request: pb.SubmitProofRequest) -> WholeRequest:
     sources = [witness.WhichOneof("source") for witness in request.witnesses]
     if len({*sources}) != 1 or sources[0] is None:
         raise InputError(

@@ -77,7 +77,7 @@ async def run(
         )
         stack.push_async_callback(service.close)
         listeners = await stack.enter_async_context(
-            listening(config, service, config.known_clients())
+            listening(config, service, config.client_table())
         )
         sampling = asyncio.ensure_future(_sample(service))
         stack.callback(sampling.cancel)
@@ -88,7 +88,7 @@ async def run(
         for risk in risks(config):
             _log.warning(risk)
         on_start(listeners)
-        telling = asyncio.ensure_future(_tell_health(service, listeners))
+        telling = asyncio.ensure_future(_follow_health(service, listeners))
         stack.callback(telling.cancel)
         await ending.wait()
         return await _drain(service, listeners, config.requests.drain_seconds, hurried)
@@ -100,7 +100,7 @@ async def _drain(
     """Refuse new jobs and finish those that workers hold."""
     _log.info("draining", extra={"seconds": seconds})
     service.refuse_work()
-    await listeners.tell_health(ready=False)
+    await listeners.set_health(ready=False)
     draining = asyncio.ensure_future(service.read(lambda: service.pool.drain(seconds)))
     hurry = asyncio.ensure_future(hurried.wait())
     await asyncio.wait([draining, hurry], return_when=asyncio.FIRST_COMPLETED)
@@ -111,14 +111,14 @@ async def _drain(
     return finished
 
 
-async def _tell_health(service: ProvingService, listeners: Listeners) -> None:
+async def _follow_health(service: ProvingService, listeners: Listeners) -> None:
     """Keep the gRPC health status in step with the service."""
     told = False
     with suppress(asyncio.CancelledError):
         while True:
             if service.ready != told:
                 told = not told
-                await listeners.tell_health(ready=told)
+                await listeners.set_health(ready=told)
             await asyncio.sleep(_HEALTH_SECONDS)
 
 

@@ -123,7 +123,7 @@ class ProvingService:
 
         `submitted` is called once the job is on disk and its request is no longer needed.
         """
-        with self.waits.one(client.name), Changes(self.queue, end=True) as changes:
+        with self.waits.hold(client.name), Changes(self.queue, end=True) as changes:
             submission = asyncio.ensure_future(submit(lambda job: changes.watch(job.id)))
             # It refers to the request, whose memory can be freed.
             del submit
@@ -139,7 +139,7 @@ class ProvingService:
     async def wait(self, client: Client, job: str, timeout: float | None) -> JobWithResults:
         """Wait up to `timeout` seconds for the end of a job; return its current state."""
         client.require(Role.CLIENT)
-        with self.waits.one(client.name), Changes(self.queue, end=True) as changes:
+        with self.waits.hold(client.name), Changes(self.queue, end=True) as changes:
             return await self._end(client, job, changes, timeout)
 
     async def _end(
@@ -184,7 +184,7 @@ class ProvingService:
         client.require(Role.CLIENT)
         pause = LOOK_AGAIN_SECONDS if tick is None else min(tick, LOOK_AGAIN_SECONDS)
         last_yield = 0.0
-        with self.streams.one(client.name), Changes(self.queue) as changes:
+        with self.streams.hold(client.name), Changes(self.queue) as changes:
             changes.watch(job)
             while True:
                 current_job, events = await self.look(

@@ -24,7 +24,7 @@ class Slots:
         return sum(self._taken.values())
 
     @contextmanager
-    def one(self, client: str) -> Iterator[None]:
+    def hold(self, client: str) -> Iterator[None]:
         """Hold a slot within a block; raises QueueFullError if the client has none left."""
         if self._taken[client] >= self._most:
             raise QueueFullError(

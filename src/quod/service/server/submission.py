@@ -195,7 +195,7 @@ class Submitter:
         header = payload_header(request.kind, request.lengths)
         total, digest = sum(request.lengths), request.digest()
         self._check_size(client, len(header) + total)
-        with self._uploads.one(client.name), ExitStack() as pending, ExitStack() as unfinished:
+        with self._uploads.hold(client.name), ExitStack() as pending, ExitStack() as unfinished:
             usage = await self._in_thread(lambda: self._queue.status().payload_bytes)
             pending.enter_context(self._pending.reserve(client.name, len(header) + total, usage))
             writer = unfinished.enter_context(self._queue.spool.writing())
@@ -326,9 +326,9 @@ class Submitter:
             identity = self._repository.resolve(key)
         except QuodError:
             return False
-        return identity in names or identity in self._known(names)
+        return identity in names or identity in self._identities_of(names)
 
-    def _known(self, names: frozenset[str]) -> set[str]:
+    def _identities_of(self, names: frozenset[str]) -> set[str]:
         """The identities of a client's key names; other names may be many."""
         identities = set()
         for name in names:

@@ -36,7 +36,7 @@ class Stages:
 
     computed, done, failed: called as a partition progresses.
     faulty: called if the device computed a wrong proof.
-    tell: calls the queue, with retries while it does not answer.
+    report: calls the queue, with retries while it does not answer.
     together: the batch size by key, recorded when a key is leased.
     """
 
@@ -51,7 +51,7 @@ class Stages:
     done: Callable[[Work], None]
     failed: Callable[[Work, BaseException], None]
     together: dict[str, int]
-    tell: Callable[[Callable[[], None]], None]
+    report: Callable[[Callable[[], None]], None]
     faulty: Callable[[str], None]
 
     def steps(self) -> list[Step]:
@@ -147,9 +147,9 @@ class Stages:
         if len(wanted) == 1:
             self._attempt(wanted[0], self.begin)
         elif wanted:
-            self._begin_together(wanted)
+            self._begin_batch(wanted)
 
-    def _begin_together(self, group: Group) -> None:
+    def _begin_batch(self, group: Group) -> None:
         begin = time.perf_counter_ns()
         key, witnesses = group[0].key, [work.witness for work in group if work.witness is not None]
         assert key is not None
@@ -238,7 +238,7 @@ class Stages:
                 raise again
 
         if unsettled:
-            self.tell(finish)
+            self.report(finish)
 
     def _again(self, work: Work) -> tuple[Proof, list[int]]:
         assert work.key is not None

@@ -36,7 +36,7 @@ class Waiting:
     def get(self) -> Group | None:
         """Dequeue the oldest group; None if there is none."""
         with self._changed:
-            return self._took(self._groups.popleft()) if self._groups else None
+            return self._mark_dequeued(self._groups.popleft()) if self._groups else None
 
     def count_like(self, work: Work) -> int:
         """Count the waiting partitions that can be batched with this one."""
@@ -50,14 +50,14 @@ class Waiting:
             for group in tuple(self._groups):
                 if len(similar) < most and self._is_like(work, group):
                     self._groups.remove(group)
-                    similar += self._took(group)
+                    similar += self._mark_dequeued(group)
         return similar
 
     @staticmethod
     def _is_like(work: Work, group: Group) -> bool:
         return all(work.goes_with(other) for other in group)
 
-    def _took(self, group: Group) -> Group:
+    def _mark_dequeued(self, group: Group) -> Group:
         self._used -= self._size(group)
         self._changed.notify_all()
         return group

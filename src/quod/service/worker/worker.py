@@ -163,7 +163,7 @@ class Worker:
             self._keys = keys
             keys.spare_first(self._jobs.elsewhere)
             keys.warm(self.settings.warm)
-            self._buffers = self._made_buffers(keys)
+            self._buffers = self._allocate_buffers(keys)
             for name in self.settings.warm:
                 if self._goes_on():
                     with keys.lease(name) as lease:
@@ -172,7 +172,7 @@ class Worker:
             stages = Stages(
                 self.name, self._jobs, keys, self.settings, self._meter, self._calculate,
                 self._record, self._computed, self._done, self._failed, self._together,
-                self._tell, self._quarantine,
+                self._call_queue, self._quarantine,
             )  # fmt: skip
             line = Pipeline(stages.steps(), self._failed)
             keeper = LeaseHeartbeat(
@@ -295,7 +295,7 @@ class Worker:
             work.reserved = nbytes
         work.check()
 
-    def _made_buffers(self, keys: ResidentKeys) -> WitnessBuffers:
+    def _allocate_buffers(self, keys: ResidentKeys) -> WitnessBuffers:
         """Allocate page-locked buffers for the largest witness of the warm keys."""
         sizes = [_size_of(keys, name) for name in self.settings.warm]
         most = max((count * nbytes for count, nbytes in sizes), default=0)
@@ -334,7 +334,7 @@ class Worker:
                 self._jobs.forget(work.lease)
 
         try:
-            self._tell(report)
+            self._call_queue(report)
         except Exception:
             # The lease expires.
             _log.exception("the end of a failed proof could not be told")
@@ -371,7 +371,7 @@ class Worker:
             else:
                 jobs.fail(lease, failure.code, failure.message, fault is not Fault.REQUEST)
 
-    def _tell(self, report: Callable[[], None]) -> None:
+    def _call_queue(self, report: Callable[[], None]) -> None:
         """Call `report` with retries while the queue is unavailable or cannot write."""
         limit, pause = time.monotonic() + _TELL_SECONDS, 0.05
         while True:

@@ -41,7 +41,7 @@ def attention(
     """
     device = resolve_device(device)
     inputs = heads_of(device, q, k, v, scale=scale, causal=causal, lengths=lengths)
-    target, out_tensor, sums = results_of(device, q, inputs.q, inputs.given, log_sums, out)
+    target, out_tensor, sums = results_of(device, q, inputs.q, inputs.tensors, log_sums, out)
     if not math.prod(inputs.q.shape):
         return target
     element, (queries, keys, head) = inputs.q.element, inputs.sizes

@@ -58,7 +58,7 @@ class Heads:
         return self.heads // self.k.shape[-3]
 
     @property
-    def given(self) -> list[Tensor | None]:
+    def tensors(self) -> list[Tensor | None]:
         """All tensors that kernels read; None in place of missing lengths."""
         return [self.q, self.k, self.v, self.lengths]
 

@@ -169,7 +169,7 @@ def _in_tiles(k: Builder, element: Type, plan: TilePlan, work: _Work) -> None:
     with k.range(k.constant(0, u32), stop, tile.columns, carry=initial) as loop:
         before, totals, sums = loop.carried
         products = tile.products(turned_queries, of_keys, loop.index)
-        there = tile.there(loop.index, seen)
+        there = tile.visible(loop.index, seen)
         logits = [
             [k.select(inside, x * work.factor, least) for inside, x in zip(*each, strict=True)]
             for each in zip(there, products, strict=True)

@@ -219,7 +219,7 @@ class Attention:
         self._copy(number + (plan.stages - 1))
         logits = self._products(number & (plan.stages - 1))
         if masked:
-            logits = [self._seen_alone(row, each, number) for row, each in enumerate(logits)]
+            logits = [self._masked(row, each, number) for row, each in enumerate(logits)]
         state = self._raised(state, logits)
         words, totals = [], []
         for blocks, tops, total in zip(logits, state.tops, state.totals, strict=True):
@@ -258,7 +258,7 @@ class Attention:
                     self._multiply(matrix, right, row, 2 * number)
         return logits
 
-    def _seen_alone(self, row: int, logits: list[Values], number: Value) -> list[Values]:
+    def _masked(self, row: int, logits: list[Values], number: Value) -> list[Values]:
         """Mask the logits of 16 queries: LEAST for keys that are not seen."""
         k = self._k
         query = self._first + self._own + (row * MATRIX + (k.lane_id() >> 2))

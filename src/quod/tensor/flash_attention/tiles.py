@@ -184,7 +184,7 @@ class Tile:
         products = chunks.results
         return [list(products[i : i + plan.columns]) for i in range(0, len(products), plan.columns)]
 
-    def there(self, first: Value, seen: Sequence[Value]) -> Grid:
+    def visible(self, first: Value, seen: Sequence[Value]) -> Grid:
         """Return, for each own row and own line of a step, whether the row sees the line.
 
         seen: For each own row, the number of lines that it sees.
@@ -339,11 +339,11 @@ class Sums:
         size = len(self.panels[0]) if self.panels else 1
         flat = [value for panel in self.panels for value in panel]
 
-        def made(values: Sequence[Value]) -> Sums:
+        def rebuilt(values: Sequence[Value]) -> Sums:
             panels = [tuple(values[i : i + size]) for i in range(0, len(values), size)]
             return Sums(self._k, self._tile, self._plan, self._room, panels)
 
-        return flat, (id(self._room), size), made
+        return flat, (id(self._room), size), rebuilt
 
     def clear(self) -> None:
         """Set sums in shared memory to zero."""

@@ -85,7 +85,7 @@ class RoleAttention(WarpgroupAttention):
         carried = self._steps(self._whole(last), tiles, last, carried, masked=True)
         words, tops, totals, sums = carried
         sums = k.mma_wait(0, self._add(last, words, sums))
-        return self._found(tops, totals, sums)
+        return self._reduced(tops, totals, sums)
 
     def _steps(self, begin: Value, end: Value, last: Value, carried: Any, *, masked: bool) -> Any:
         """Process the steps from `begin` to `end` - 1.

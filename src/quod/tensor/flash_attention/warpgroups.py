@@ -205,9 +205,9 @@ class WarpgroupAttention:
             has_next.give((words, after.tops, after.totals, state.sums))
         words, tops, totals, sums = has_next.results
         sums = k.mma_wait(0, self._add(last, words, sums))
-        return self._found(tops, totals, sums)
+        return self._reduced(tops, totals, sums)
 
-    def _found(
+    def _reduced(
         self, tops: Sequence[Value], totals: Sequence[Value], sums: Sequence[Value]
     ) -> SoftmaxState:
         """Combine the results of the four instances that share queries."""

@@ -69,7 +69,7 @@ def _rows(
     strides = [_wide(k, layout, 3 * axis + 1) for axis in range(axes)]
     pieces = (width + (piece - 1)) // piece if cut else k.constant(1, u32)
 
-    def own(number: Value) -> tuple[Value, Callable[[Value], None]]:
+    def row_copy(number: Value) -> tuple[Value, Callable[[Value], None]]:
         """Return the accesses of a row or chunk, and the function that copies one of them."""
         row, first = number // pieces, number % pieces * piece
         source = k.pointer_add(x.cast(unit), _offset(row, sizes, strides))
@@ -81,10 +81,10 @@ def _rows(
 
     if plan.threads == plan.lanes:
         with rows_in_step(k, plan, rows) as loop:
-            accesses_in_step(k, plan, *own(loop.index))
+            accesses_in_step(k, plan, *row_copy(loop.index))
         return
     with own_rows(k, plan, rows) as loop:
-        count, copy = own(loop.index)
+        count, copy = row_copy(loop.index)
         with own_accesses(k, plan, count) as items:
             copy(items.index)
 

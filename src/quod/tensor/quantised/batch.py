@@ -117,9 +117,9 @@ class Batch:
         wanted = (*self._x.shape[:-1], self._n)
         self.y = shaped(device, x, self._x, wanted) if y is None else y
         """The caller's result."""
-        self._made: Tensor = of_shape(device, "y", self.y, self._x, wanted)
-        check_apart(self._made, self._x)
-        if overlap(self._made.memory, weights):
+        self._out_tensor: Tensor = of_shape(device, "y", self.y, self._x, wanted)
+        check_apart(self._out_tensor, self._x)
+        if overlap(self._out_tensor.memory, weights):
             raise InputError("y is in memory that is read for it; take other memory")
         self.empty = not math.prod(wanted)
         """True if there is nothing to compute."""
@@ -136,7 +136,7 @@ class Batch:
 
     def pairs(self) -> list[tuple[Any, Any]]:
         """Return each row of X with its row of Y."""
-        of_x, of_y = (_rows_of(each) for each in (self._x, self._made))
+        of_x, of_y = (_rows_of(each) for each in (self._x, self._out_tensor))
         return list(zip(of_x, of_y, strict=True))
 
     def recorded_plan(self, plan: Plan | None) -> Plan | None:
@@ -177,7 +177,7 @@ class Batch:
                 f"workspace must have {nbytes} bytes at least, and begin at a multiple of {WIDEST}"
             )
         room = workspace.slice(0, nbytes)
-        others = {"x": self._x.memory, "y": self._made.memory, "the matrix": self._weights}
+        others = {"x": self._x.memory, "y": self._out_tensor.memory, "the matrix": self._weights}
         for name, memory in others.items():
             if overlap(room, memory):
                 raise InputError(f"workspace is in the memory of {name}; take other memory")
@@ -190,7 +190,7 @@ class Batch:
         operands, turned = [self._x.memory, room], GemmForm(transpose_b=True)
         return (
             dequantise_launch(device, form, nbytes, self._weights, room, element),
-            product_launch(device, element, operands, self._made.memory, sizes, turned),
+            product_launch(device, element, operands, self._out_tensor.memory, sizes, turned),
         )
 
     def _fused(self, form: str) -> tuple[Any, ...]:
@@ -199,7 +199,7 @@ class Batch:
         kernel = self._device.compile(
             MULTIPLY_ROWS[element], lanes=plan.lanes, element=element, form=form, plan=plan
         )
-        memory = self._x.memory, self._weights, self._made.memory
+        memory = self._x.memory, self._weights, self._out_tensor.memory
         return kernel, plan.groups(m, self._n), m, self._n, self._depth, *memory
 
     def _of_bytes(self, form: str) -> tuple[tuple[Any, ...], ...]:
@@ -219,7 +219,7 @@ class Batch:
             (quantise, -(-blocks // LANES), blocks, self._x.memory, *kept),
             (
                 multiply, groups, m, self._n, blocks_per_row, self._weights, *kept,
-                self._made.memory,
+                self._out_tensor.memory,
             ),
         )  # fmt: skip
 

@@ -34,7 +34,7 @@ def _multiply_rows(
     element: Type, form: str, plan: BatchPlan,
 ) -> None:  # fmt: skip
     """Y = X times the transposed matrix: X is m rows of `depth` elements, Y m rows of n."""
-    decoder = QUANTISED_TYPES[form].decoder.begun(k)
+    decoder = QUANTISED_TYPES[form].decoder.with_table(k)
     rows, columns = plan.tile
     right, down = (n + (columns - 1)) // columns, (m + (rows - 1)) // rows
     row, column = corner(k, plan, k.workgroup_id(), down, right)

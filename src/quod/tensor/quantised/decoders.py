@@ -104,7 +104,7 @@ class BlockDecoder:
     decode: Callable[..., list[Run]]
     levels: tuple[float, ...] = ()
 
-    def begun(self, k: Builder) -> BlockDecoder:
+    def with_table(self, k: Builder) -> BlockDecoder:
         """Return the decoder with its table of levels, at the start of a kernel."""
         if not self.levels:
             return self

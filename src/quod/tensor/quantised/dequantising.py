@@ -32,7 +32,7 @@ def _dequantise(
     n: The units of all blocks; a unit is `width` places of a group.
     at_once: Units of an instance. Adjacent instances store adjacent values of a run.
     """
-    decoder = QUANTISED_TYPES[form].decoder.begun(k)
+    decoder = QUANTISED_TYPES[form].decoder.with_table(k)
     accesses, parts = Accesses(k, element, width), decoder.positions // width
     first = k.workgroup_id() * (k.workgroup_size * at_once) + k.local_id()
     # n > 0, which the assembler does not know, so it cannot fold the constant.

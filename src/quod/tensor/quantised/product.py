@@ -33,7 +33,7 @@ def _multiply(
     An instance has `at_once` rows, and `width` places at a time; `together` parts of a subgroup of
     32 have different rows, and a workgroup has `at_once * together` rows.
     """
-    decoder, lane = QUANTISED_TYPES[form].decoder.begun(k), k.local_id()
+    decoder, lane = QUANTISED_TYPES[form].decoder.with_table(k), k.local_id()
     shared = Sharing(k, at_once, together)
     first = shared.first
     # Rows beyond the last are clamped, and not stored.

@@ -74,7 +74,7 @@ class _InstanceParts(_Rows):
             for each in numbers
         ]
 
-    def taken_apart(self, start: Value) -> Staged:
+    def dequantised(self, start: Value) -> Staged:
         """Return the values of the instance's parts, by runs, for the step from k = `start`.
 
         A step beyond the end has those of the last group.
@@ -108,7 +108,7 @@ class SharedBlocks(SharedTile):
 
     def read(self, start: Value) -> Staged:
         """Return the instance's values of the tile that begins at k = `start`."""
-        return self._shares.taken_apart(start)
+        return self._shares.dequantised(start)
 
     def write(self, staged: Staged, stage: Value) -> None:
         """Store the values in shared memory."""
@@ -134,7 +134,7 @@ class BlockRing(Ring):
         """Dequantise a step of K into its stage."""
         k, stage = self._k, step % self._stages * self._size
         pack = k.pack_bf16 if self._element is bf16 else k.pack_f16
-        staged = self._shares.taken_apart(self._operand.begin(step, self._depth))
+        staged = self._shares.dequantised(self._operand.begin(step, self._depth))
         for line, begin, values in self._shares.places_of(staged):
             for first in range(0, len(values), _TOGETHER):
                 group_values = values[first : first + _TOGETHER]

@@ -29,11 +29,11 @@ def _softmax_backward(
 
     total = row.total(row.fold(slopes, (zero,), products)[0])
 
-    def made(access: Access) -> list[Value]:
+    def result_of(access: Access) -> list[Value]:
         pairs = zip(access.values, share(access), strict=True)
         return [probability * (slope - total) for slope, probability in pairs]
 
-    row.store(slopes, row.of(dx), made)
+    row.store(slopes, row.of(dx), result_of)
 
 
 def _rms_norm_backward(
@@ -96,11 +96,11 @@ def _weighted(row: Row, gradient: Value, weight: Value) -> Callable[[Access], Va
     """Return a function for the gradient times the weights at an access of the row."""
     slopes, factors = row.of(gradient), row.vector(weight)
 
-    def made(access: Access) -> Values:
+    def result_of(access: Access) -> Values:
         pair = row.load(slopes, access.place), row.load(factors, access.place)
         return tuple(slope * factor for slope, factor in zip(*pair, strict=True))
 
-    return row.once(made)
+    return row.once(result_of)
 
 
 def _store(
@@ -110,7 +110,7 @@ def _store(
     """Store scale * (g - n * mean(g * n)), with x and g centred by `mean` and `level` if given."""
     along = row.total(products * scale) / row.columns
 
-    def made(access: Access) -> list[Value]:
+    def result_of(access: Access) -> list[Value]:
         gradients = []
         for value, weighted in zip(access.values, slope(access), strict=True):
             place = value if mean is None else value - mean
@@ -118,7 +118,7 @@ def _store(
             gradients.append(scale * (centred - place * scale * along))
         return gradients
 
-    row.store(source, row.of(dx), made)
+    row.store(source, row.of(dx), result_of)
 
 
 SOFTMAX_BACKWARD = {

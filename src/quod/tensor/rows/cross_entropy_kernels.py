@@ -69,7 +69,7 @@ def _cross_entropy(
     gradient_factor, counts_too = scale / counts[0], used & is_class
     share = k.rcp(powers.total) * gradient_factor
 
-    def made(access: Access) -> Sequence[Value]:
+    def result_of(access: Access) -> Sequence[Value]:
         values, gradients = access.values, []
         place = target - access.place * len(values)
         for number, value in enumerate(values):
@@ -78,7 +78,7 @@ def _cross_entropy(
             gradients.append(k.select(counts_too, slope, 0.0))
         return gradients
 
-    row.store(source, row.of(gradient), made)
+    row.store(source, row.of(gradient), result_of)
 
 
 def _loss_total(

@@ -46,13 +46,13 @@ def _rms_norm(
     (total,) = row.fold(source, (zero,), squares)
     scale = k.rsqrt(row.total(total) / row.columns + epsilon)
 
-    def made(access: Access) -> list[Value]:
+    def result_of(access: Access) -> list[Value]:
         weights = factors(access)
         return [
             value * scale * factor for value, factor in zip(access.values, weights, strict=True)
         ]
 
-    row.store(source, row.of(y), made)
+    row.store(source, row.of(y), result_of)
 
 
 def _layer_norm(
@@ -77,11 +77,11 @@ def _layer_norm(
     variance = total_of(lambda value: (value - mean) * (value - mean)) / row.columns
     scale = k.rsqrt(variance + epsilon)
 
-    def made(access: Access) -> list[Value]:
+    def result_of(access: Access) -> list[Value]:
         parts = zip(access.values, factors(access), summands(access), strict=True)
         return [k.fma((value - mean) * scale, factor, plus) for value, factor, plus in parts]
 
-    row.store(source, row.of(y), made)
+    row.store(source, row.of(y), result_of)
 
 
 EMPTY: Mapping[str, Type] = MappingProxyType({})

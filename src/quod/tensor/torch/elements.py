@@ -31,7 +31,7 @@ def swiglu(gate: Tensor, up: Tensor) -> Tensor:
     return _SWIGLU(gate, up)
 
 
-def _made_swiglu_gradients(gradient: Tensor, gate: Tensor, up: Tensor) -> tuple[Tensor, Tensor]:
+def _allocate_swiglu_gradients(gradient: Tensor, gate: Tensor, up: Tensor) -> tuple[Tensor, Tensor]:
     return one_like("gradient", "gate", "up")(gradient, gate, up), empty_like(up)
 
 
@@ -53,7 +53,7 @@ _GELU = Operator(
 )  # fmt: skip
 _SWIGLU_BACKWARD = Operator(
     "swiglu_backward", "(Tensor gradient, Tensor gate, Tensor up) -> (Tensor, Tensor)",
-    _made_swiglu_gradients, tensor.swiglu_backward,
+    _allocate_swiglu_gradients, tensor.swiglu_backward,
 )  # fmt: skip
 _SWIGLU = Operator(
     "swiglu", "(Tensor gate, Tensor up) -> Tensor", one_like("gate", "up"), tensor.swiglu,

@@ -99,7 +99,7 @@ def _check_result(dtype: torch.dtype) -> None:
         raise InputError(f"out_dtype must be float32, float16 or bfloat16, not {dtype}")
 
 
-def _made_quantised(x: Tensor, dtype: str, scales: str) -> tuple[Tensor, Tensor]:
+def _allocate_quantised(x: Tensor, dtype: str, scales: str) -> tuple[Tensor, Tensor]:
     check_alike(x=x)
     stored = _NAMED[choice("dtype", dtype, tuple(_NAMED))]
     if not x.dim():
@@ -109,7 +109,7 @@ def _made_quantised(x: Tensor, dtype: str, scales: str) -> tuple[Tensor, Tensor]
     return x.new_empty(x.shape, dtype=stored), factors
 
 
-def _made_dequantised(x: Tensor, scales: Tensor, out_dtype: torch.dtype) -> Tensor:
+def _allocate_dequantised(x: Tensor, scales: Tensor, out_dtype: torch.dtype) -> Tensor:
     check_beside(x=x, scales=scales)
     _check_floats8(x=x)
     _check_result(out_dtype)
@@ -119,7 +119,7 @@ def _made_dequantised(x: Tensor, scales: Tensor, out_dtype: torch.dtype) -> Tens
     return empty_like(x, out_dtype)
 
 
-def _made(
+def _allocate(
     a: Tensor, b: Tensor, scale_a: Tensor | None, scale_b: Tensor | None, bias: Tensor | None,
     transpose_a: bool, transpose_b: bool, fast_accumulation: bool, out_dtype: torch.dtype,
 ) -> Tensor:  # fmt: skip
@@ -140,7 +140,7 @@ def _run(
     a: Tensor, b: Tensor, scale_a: Tensor | None, scale_b: Tensor | None, bias: Tensor | None,
     transpose_a: bool, transpose_b: bool, fast_accumulation: bool, out_dtype: torch.dtype,
 ) -> Any:  # fmt: skip
-    out = _made(
+    out = _allocate(
         a, b, scale_a, scale_b, bias, transpose_a, transpose_b, fast_accumulation, out_dtype
     )
     a, transpose_a = as_it_lies(a, transpose_a)
@@ -152,7 +152,7 @@ def _run(
 
 
 def _run_dequantised(x: Tensor, scales: Tensor, out_dtype: torch.dtype) -> Any:
-    out = _made_dequantised(x, scales, out_dtype)
+    out = _allocate_dequantised(x, scales, out_dtype)
     return call(tensor.dequantise_fp8, out, x=x, scales=scales)
 
 
@@ -163,16 +163,16 @@ def _gradients(needed: tuple[bool, ...], gradient: Tensor) -> tuple[Tensor | Non
 
 
 _QUANTISE = Operator(
-    "quantise_fp8", "(Tensor x, str dtype, str scales) -> (Tensor, Tensor)", _made_quantised,
+    "quantise_fp8", "(Tensor x, str dtype, str scales) -> (Tensor, Tensor)", _allocate_quantised,
     tensor.quantise_fp8, formula=no_gradients,
 )  # fmt: skip
 _DEQUANTISE = Operator(
     "dequantise_fp8", "(Tensor x, Tensor scales, ScalarType out_dtype) -> Tensor",
-    _made_dequantised, run=_run_dequantised, formula=no_gradients,
+    _allocate_dequantised, run=_run_dequantised, formula=no_gradients,
 )  # fmt: skip
 _GEMM = Operator(
     "gemm_fp8",
     "(Tensor a, Tensor b, Tensor? scale_a, Tensor? scale_b, Tensor? bias, bool transpose_a, "
     "bool transpose_b, bool fast_accumulation, ScalarType out_dtype) -> Tensor",
-    _made, run=_run, formula=_gradients,
+    _allocate, run=_run, formula=_gradients,
 )  # fmt: skip

@@ -34,7 +34,7 @@ def attention(
     return _ATTENTION(q, k, v, lengths, scale, causal)[0]
 
 
-def _made(
+def _allocate(
     q: Tensor, k: Tensor, v: Tensor, lengths: Tensor | None, scale: float | None, causal: bool
 ) -> tuple[Tensor, Tensor]:
     _check(q, k, v, lengths)
@@ -44,7 +44,7 @@ def _made(
 def _run(
     q: Tensor, k: Tensor, v: Tensor, lengths: Tensor | None, scale: float | None, causal: bool
 ) -> Any:
-    y, log_sums = _made(q, k, v, lengths, scale, causal)
+    y, log_sums = _allocate(q, k, v, lengths, scale, causal)
     call(
         tensor.attention, y, q=q, k=k, v=v, scale=scale, causal=causal, lengths=words(lengths),
         log_sums=log_sums,
@@ -52,7 +52,7 @@ def _run(
     return y, log_sums
 
 
-def _made_gradients(
+def _allocate_gradients(
     gradient: Tensor, q: Tensor, k: Tensor, v: Tensor, y: Tensor, log_sums: Tensor,
     lengths: Tensor | None, scale: float | None, causal: bool,
 ) -> tuple[Tensor, ...]:  # fmt: skip
@@ -67,7 +67,7 @@ def _run_gradients(
     gradient: Tensor, q: Tensor, k: Tensor, v: Tensor, y: Tensor, log_sums: Tensor,
     lengths: Tensor | None, scale: float | None, causal: bool,
 ) -> Any:  # fmt: skip
-    outs = _made_gradients(gradient, q, k, v, y, log_sums, lengths, scale, causal)
+    outs = _allocate_gradients(gradient, q, k, v, y, log_sums, lengths, scale, causal)
     return call(
         tensor.attention_backward, outs, gradient=gradient, q=q, k=k, v=v, y=y, log_sums=log_sums,
         lengths=words(lengths), scale=scale, causal=causal,
@@ -92,13 +92,13 @@ _ATTENTION_BACKWARD = Operator(
     "attention_backward",
     "(Tensor gradient, Tensor q, Tensor k, Tensor v, Tensor y, Tensor log_sums, Tensor? lengths, "
     "float? scale, bool causal) -> (Tensor, Tensor, Tensor)",
-    _made_gradients, run=_run_gradients,
+    _allocate_gradients, run=_run_gradients,
 )  # fmt: skip
 _ATTENTION = Operator(
     "attention",
     "(Tensor q, Tensor k, Tensor v, Tensor? lengths, float? scale, bool causal)"
     " -> (Tensor, Tensor)",
-    _made, run=_run,
+    _allocate, run=_run,
     keeps=lambda q, k, v, lengths, scale, causal, y, log_sums: (
         q, k, v, y, log_sums, lengths, scale, causal
     ),

@@ -32,7 +32,7 @@ class Operator:
     """A function of tensors registered as a PyTorch op.
 
     schema: The arguments and results in PyTorch's schema language.
-    made: Allocate the results, and check what their shapes depend on; also the op's fake kernel.
+    allocate: Allocate the results and check what shapes depend on; also the op's fake kernel.
     function: The function of `quod.tensor`, whose arguments have the same names.
     run: Compute the results, where more is needed than a call of `function`.
     keeps: Select what backward needs from the arguments and results.
@@ -55,7 +55,7 @@ class Operator:
             (kind, argument)
             for kind, argument in map(str.split, schema[1 : schema.index(")")].split(", "))
         ]
-        self._made, self._function, self._run = allocate, function, run or self._call
+        self._allocate, self._function, self._run = allocate, function, run or self._call
         self._keeps, self._formula = keeps, formula
         if gradient is not None:
             self._formula = lambda _needed, *arguments: gradient(*arguments)
@@ -79,7 +79,7 @@ class Operator:
     def _call(self, *arguments: Any) -> Any:
         assert self._function is not None
         named = {name: value for (_, name), value in zip(self._arguments, arguments, strict=True)}
-        return call(self._function, self._made(*arguments), **named)
+        return call(self._function, self._allocate(*arguments), **named)
 
     def _save(self, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         results = output if isinstance(output, tuple) else (output,)

@@ -21,7 +21,7 @@ def embedding(table: Tensor, indices: Tensor) -> Tensor:
     return _EMBEDDING(table, indices)
 
 
-def _made(table: Tensor, indices: Tensor) -> Tensor:
+def _allocate(table: Tensor, indices: Tensor) -> Tensor:
     if table.dim() != 2:
         raise InputError(f"table must have the axes rows and size, not shape {tuple(table.shape)}")
     check_alike(table=table)
@@ -29,7 +29,7 @@ def _made(table: Tensor, indices: Tensor) -> Tensor:
     return table.new_empty((*indices.shape, table.shape[1]))
 
 
-def _made_gradient(gradient: Tensor, indices: Tensor, rows: int) -> Tensor:
+def _allocate_gradient(gradient: Tensor, indices: Tensor, rows: int) -> Tensor:
     check_alike(gradient=gradient)
     _check_indices("gradient", gradient, indices)
     return gradient.new_empty((rows, gradient.shape[-1]))
@@ -41,20 +41,20 @@ def _check_indices(name: str, x: Tensor, indices: Tensor) -> None:
 
 
 def _run(table: Tensor, indices: Tensor) -> Any:
-    out = _made(table, indices)
+    out = _allocate(table, indices)
     return call(tensor.embedding, out, table=table, indices=words(indices))
 
 
 def _run_gradient(gradient: Tensor, indices: Tensor, rows: int) -> Any:
-    out, picked = _made_gradient(gradient, indices, rows), words(indices)
+    out, picked = _allocate_gradient(gradient, indices, rows), words(indices)
     return call(tensor.embedding_backward, out, gradient=gradient, indices=picked, rows=rows)
 
 
 _EMBEDDING_BACKWARD = Operator(
     "embedding_backward", "(Tensor gradient, Tensor indices, SymInt rows) -> Tensor",
-    _made_gradient, run=_run_gradient,
+    _allocate_gradient, run=_run_gradient,
 )  # fmt: skip
 _EMBEDDING = Operator(
-    "embedding", "(Tensor table, Tensor indices) -> Tensor", _made, run=_run,
+    "embedding", "(Tensor table, Tensor indices) -> Tensor", _allocate, run=_run,
     keeps=lambda table, indices, _: (indices, table.shape[0]), gradient=_EMBEDDING_BACKWARD,
 )  # fmt: skip

@@ -35,14 +35,14 @@ def cross_entropy(
     return _CROSS_ENTROPY(logits, targets, ignore_index, reduction)
 
 
-def _made(logits: Tensor, targets: Tensor, ignore_index: int, reduction: str) -> Tensor:
+def _allocate(logits: Tensor, targets: Tensor, ignore_index: int, reduction: str) -> Tensor:
     _check(logits, targets, ignore_index, reduction)
     shape = targets.shape if reduction == "none" else ()
     return logits.new_empty(shape, dtype=torch.float32)
 
 
 def _run(logits: Tensor, targets: Tensor, ignore_index: int, reduction: str) -> Tensor:
-    y = _made(logits, targets, ignore_index, reduction)
+    y = _allocate(logits, targets, ignore_index, reduction)
     call(
         tensor.cross_entropy, y if y.dim() else y.view(1), logits=logits, targets=words(targets),
         ignore_index=ignore_index, reduction=reduction,
@@ -50,7 +50,7 @@ def _run(logits: Tensor, targets: Tensor, ignore_index: int, reduction: str) -> 
     return y
 
 
-def _made_gradient(
+def _allocate_gradient(
     gradient: Tensor, logits: Tensor, targets: Tensor, ignore_index: int, reduction: str
 ) -> Tensor:
     _check(logits, targets, ignore_index, reduction)
@@ -61,7 +61,7 @@ def _made_gradient(
 def _run_gradient(
     gradient: Tensor, logits: Tensor, targets: Tensor, ignore_index: int, reduction: str
 ) -> Tensor:
-    logit_gradient = _made_gradient(gradient, logits, targets, ignore_index, reduction)
+    logit_gradient = _allocate_gradient(gradient, logits, targets, ignore_index, reduction)
     by_row = reduction == "none"
     scale = 1.0 if by_row else float(gradient)
     # Rows are multiplied by the gradient of the result before rounding.
@@ -91,9 +91,9 @@ def _check(logits: Tensor, targets: Tensor, ignore_index: int, reduction: str) -
 
 _SCHEMA = "Tensor logits, Tensor targets, int ignore_index, str reduction) -> Tensor"
 _CROSS_ENTROPY_BACKWARD = Operator(
-    "cross_entropy_backward", f"(Tensor gradient, {_SCHEMA}", _made_gradient, run=_run_gradient
+    "cross_entropy_backward", f"(Tensor gradient, {_SCHEMA}", _allocate_gradient, run=_run_gradient
 )
 _CROSS_ENTROPY = Operator(
-    "cross_entropy", f"({_SCHEMA}", _made, run=_run, keeps=lambda *arguments: arguments[:4],
+    "cross_entropy", f"({_SCHEMA}", _allocate, run=_run, keeps=lambda *arguments: arguments[:4],
     gradient=_CROSS_ENTROPY_BACKWARD,
 )  # fmt: skip

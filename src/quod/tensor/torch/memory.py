@@ -75,13 +75,13 @@ def one_like(*names: str) -> Callable[..., Tensor]:
     The function checks that all tensors have one type and shape, which are those of the result.
     """
 
-    def made(*tensors: Any) -> Tensor:
+    def allocate(*tensors: Any) -> Tensor:
         check_alike(**dict(zip(names, tensors)))
         for name, each in zip(names[1:], tensors[1:]):
             check_shape(name, each, *tensors[0].shape)
         return empty_like(tensors[0])
 
-    return made
+    return allocate
 
 
 def as_it_lies(x: Tensor, transposed: bool) -> tuple[Tensor, bool]:

@@ -19,21 +19,21 @@ def rope(x: Tensor, table: Tensor, *, pairs: Pairs = "halves", axis: int = -2) -
     return _ROPE(x, table, pairs, axis)
 
 
-def _made(x: Tensor, table: Tensor, pairs: str, axis: int) -> Tensor:
+def _allocate(x: Tensor, table: Tensor, pairs: str, axis: int) -> Tensor:
     check_alike(x=x)
     check_beside(x=x, table=table)
     return empty_like(x)
 
 
-def _made_gradient(gradient: Tensor, table: Tensor, pairs: str, axis: int) -> Tensor:
-    return _made(gradient, table, pairs, axis)
+def _allocate_gradient(gradient: Tensor, table: Tensor, pairs: str, axis: int) -> Tensor:
+    return _allocate(gradient, table, pairs, axis)
 
 
 _ROPE_BACKWARD = Operator(
     "rope_backward", "(Tensor gradient, Tensor table, str pairs, int axis) -> Tensor",
-    _made_gradient, tensor.rope_backward,
+    _allocate_gradient, tensor.rope_backward,
 )  # fmt: skip
 _ROPE = Operator(
-    "rope", "(Tensor x, Tensor table, str pairs, int axis) -> Tensor", _made, tensor.rope,
+    "rope", "(Tensor x, Tensor table, str pairs, int axis) -> Tensor", _allocate, tensor.rope,
     keeps=lambda _, table, pairs, axis, _y: (table, pairs, axis), gradient=_ROPE_BACKWARD,
 )  # fmt: skip

@@ -56,7 +56,7 @@ def shape_of_product(
     return *a.shape[:-2], m, n
 
 
-def _made(
+def _allocate(
     a: Tensor, b: Tensor, bias: Tensor | None, residual: Tensor | None, scale: float,
     transpose_a: bool, transpose_b: bool,
 ) -> Tensor:  # fmt: skip
@@ -72,7 +72,7 @@ def _run(
     a: Tensor, b: Tensor, bias: Tensor | None, residual: Tensor | None, scale: float,
     transpose_a: bool, transpose_b: bool,
 ) -> Any:  # fmt: skip
-    out = _made(a, b, bias, residual, scale, transpose_a, transpose_b)
+    out = _allocate(a, b, bias, residual, scale, transpose_a, transpose_b)
     a, transpose_a = as_it_lies(a, transpose_a)
     b, transpose_b = as_it_lies(b, transpose_b)
     return call(
@@ -114,7 +114,7 @@ _GEMM = Operator(
     "gemm",
     "(Tensor a, Tensor b, Tensor? bias, Tensor? residual, float scale, bool transpose_a, "
     "bool transpose_b) -> Tensor",
-    _made, run=_run, formula=_gradients,
+    _allocate, run=_run, formula=_gradients,
     keeps=lambda a, b, _bias, _residual, scale, transpose_a, transpose_b, _: (
         a, b, scale, transpose_a, transpose_b
     ),

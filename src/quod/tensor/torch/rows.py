@@ -36,37 +36,37 @@ def layer_norm(x: Tensor, weight: Tensor, bias: Tensor, *, epsilon: float = 1e-5
     return _LAYER_NORM(x, weight, bias, epsilon)
 
 
-def _made_norm(x: Tensor, **vectors: Tensor) -> Tensor:
+def _allocate_norm(x: Tensor, **vectors: Tensor) -> Tensor:
     check_alike(x=x, **vectors)
     for name, each in vectors.items():
         check_shape(name, each, *x.shape[-1:])
     return empty_like(x)
 
 
-def _made_rms_norm(x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
-    return _made_norm(x, weight=weight)
+def _allocate_rms_norm(x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
+    return _allocate_norm(x, weight=weight)
 
 
-def _made_layer_norm(x: Tensor, weight: Tensor, bias: Tensor, epsilon: float) -> Tensor:
-    return _made_norm(x, weight=weight, bias=bias)
+def _allocate_layer_norm(x: Tensor, weight: Tensor, bias: Tensor, epsilon: float) -> Tensor:
+    return _allocate_norm(x, weight=weight, bias=bias)
 
 
-def _made_gradients(gradient: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+def _allocate_gradients(gradient: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
     check_alike(x=x, gradient=gradient)
     check_shape("gradient", gradient, *x.shape)
-    return _made_norm(x, weight=weight), empty_like(weight)
+    return _allocate_norm(x, weight=weight), empty_like(weight)
 
 
-def _made_rms_norm_gradients(
+def _allocate_rms_norm_gradients(
     gradient: Tensor, x: Tensor, weight: Tensor, epsilon: float
 ) -> tuple[Tensor, ...]:
-    return _made_gradients(gradient, x, weight)
+    return _allocate_gradients(gradient, x, weight)
 
 
-def _made_layer_norm_gradients(
+def _allocate_layer_norm_gradients(
     gradient: Tensor, x: Tensor, weight: Tensor, epsilon: float
 ) -> tuple[Tensor, ...]:
-    return *_made_gradients(gradient, x, weight), empty_like(weight)
+    return *_allocate_gradients(gradient, x, weight), empty_like(weight)
 
 
 _SOFTMAX_BACKWARD = Operator(
@@ -80,10 +80,10 @@ _SOFTMAX = Operator(
 _RMS_NORM_BACKWARD = Operator(
     "rms_norm_backward",
     "(Tensor gradient, Tensor x, Tensor weight, float epsilon) -> (Tensor, Tensor)",
-    _made_rms_norm_gradients, tensor.rms_norm_backward,
+    _allocate_rms_norm_gradients, tensor.rms_norm_backward,
 )  # fmt: skip
 _RMS_NORM = Operator(
-    "rms_norm", "(Tensor x, Tensor weight, float epsilon) -> Tensor", _made_rms_norm,
+    "rms_norm", "(Tensor x, Tensor weight, float epsilon) -> Tensor", _allocate_rms_norm,
     tensor.rms_norm, keeps=lambda x, weight, epsilon, _: (x, weight, epsilon),
     gradient=_RMS_NORM_BACKWARD,
 )  # fmt: skip
@@ -91,10 +91,10 @@ _LAYER_NORM_BACKWARD = Operator(
     "layer_norm_backward",
     "(Tensor gradient, Tensor x, Tensor weight, float epsilon)"
     " -> (Tensor, Tensor, Tensor)",
-    _made_layer_norm_gradients, tensor.layer_norm_backward,
+    _allocate_layer_norm_gradients, tensor.layer_norm_backward,
 )  # fmt: skip
 _LAYER_NORM = Operator(
     "layer_norm", "(Tensor x, Tensor weight, Tensor bias, float epsilon) -> Tensor",
-    _made_layer_norm, tensor.layer_norm,
+    _allocate_layer_norm, tensor.layer_norm,
     keeps=lambda x, weight, _bias, epsilon, _: (x, weight, epsilon), gradient=_LAYER_NORM_BACKWARD,
 )  # fmt: skip

@@ -410,7 +410,7 @@ def _compare(instruction: Instruction, operands: Operands) -> Code:
     negated = combine is not None and source_texts[2].startswith("!")
     other = operands.source(source_texts[2].lstrip("!"), "pred") if combine else None
 
-    def made(frame: Frame) -> list[Array]:
+    def predicates(frame: Frame) -> list[Array]:
         holds = evaluate(*(frame[slot] for slot in sources))
         results = [holds, ~holds][: len(targets)]
         if combine is None or other is None:
@@ -419,11 +419,11 @@ def _compare(instruction: Instruction, operands: Operands) -> Code:
         return [combine(result, with_) for result in results]
 
     def alone(frame: Frame, mask: Array) -> None:
-        for slot, value in zip(targets, made(frame), strict=True):
+        for slot, value in zip(targets, predicates(frame), strict=True):
             frame[slot] = value
 
     def masked(frame: Frame, mask: Array) -> None:
-        for slot, value in zip(targets, made(frame), strict=True):
+        for slot, value in zip(targets, predicates(frame), strict=True):
             frame[slot] = where(mask, value, frame[slot])
 
     return Code(alone, masked)

@@ -288,11 +288,11 @@ class _Parser:
         if not self._scopes:
             return operands
 
-        def own(name: str) -> str:
+        def scoped(name: str) -> str:
             scopes = (scope for scope in reversed(self._scopes) if name in scope)
             return next((scope[name] for scope in scopes), name)
 
-        return _NAME.sub(lambda match: own(match[0]), operands)
+        return _NAME.sub(lambda match: scoped(match[0]), operands)
 
     def _registers(self, routine: Routine, text: str, line: int) -> None:
         _, type_, names = (text.split(None, 2) + ["", ""])[:3]

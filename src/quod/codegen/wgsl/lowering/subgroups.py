@@ -118,7 +118,7 @@ def _ballot(lowering: Lowering, op: Op) -> None:
     lowering.values[op.results[0]] = ballot
 
 
-def _left_out(lowering: Lowering, op: Op) -> None:
+def _drop(lowering: Lowering, op: Op) -> None:
     """Drop the op: only interpreted kernels print and check assertions."""
 
 
@@ -128,6 +128,6 @@ RULES: dict[str, Rule] = {
     "shuffle": _shuffle,
     "ballot": _ballot,
     **dict.fromkeys(COMBINING, _combined),
-    "print": _left_out,
-    "assert": _left_out,
+    "print": _drop,
+    "assert": _drop,
 }

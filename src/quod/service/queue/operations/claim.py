@@ -38,7 +38,7 @@ class KeyChooser(Protocol):
         Must not call the queue.
         """
 
-    def took(self, worker: str, keys: Collection[str]) -> None:
+    def record_claim(self, worker: str, keys: Collection[str]) -> None:
         """Record that the worker has leased work of these keys."""
 
 
@@ -83,7 +83,7 @@ def _claim(tx: Transaction, rules: Rules, request: Request) -> Claimed:
             break
         leases += _lease(tx, rules, request.worker, parts)
     if chooser is not None and leases:
-        chooser.took(request.worker, {lease.key for lease in leases})
+        chooser.record_claim(request.worker, {lease.key for lease in leases})
     return Claimed(leases, keys is None and len(leases) < request.most)
 
 

@@ -43,7 +43,7 @@ def suspend(tx: Transaction, rules: Rules, key: str, reason: str) -> None:
         (key, reason),
     )
     tx.changes.note(logging.WARNING, "a key was suspended", key=key, reason=reason)
-    _tell(tx, rules, hold(tx, key), "held")
+    _write_key_events(tx, rules, hold(tx, key), "held")
 
 
 def resume(tx: Transaction, rules: Rules, key: str) -> None:
@@ -51,7 +51,7 @@ def resume(tx: Transaction, rules: Rules, key: str) -> None:
     tx.run("DELETE FROM proving_key WHERE key = ?", (key,))
     tx.changes.note(logging.INFO, "a key was resumed", key=key)
     moved = _move(tx, key, PartState.HELD, PartState.QUEUED)
-    _tell(tx, rules, moved, "resumed")
+    _write_key_events(tx, rules, moved, "resumed")
     tx.changes.topics.add(WORK)
 
 
@@ -68,7 +68,7 @@ def _move(tx: Transaction, key: str, before: PartState, after: PartState) -> set
     return {job for (job,) in rows}
 
 
-def _tell(tx: Transaction, rules: Rules, numbers: set[int], kind: str) -> None:
+def _write_key_events(tx: Transaction, rules: Rules, numbers: set[int], kind: str) -> None:
     now = rules.clock.wall()
     for chunk in in_chunks(sorted(numbers)):
         jobs = read_jobs(tx, chunk, lock=True).values()

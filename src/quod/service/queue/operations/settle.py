@@ -182,7 +182,9 @@ def renew(
         if renewed and not stage:
             return None
         try:
-            _tell_stage(tx, rules, lock_partition(tx, number, lease.partition, lease.token), stage)
+            _record_stage(
+                tx, rules, lock_partition(tx, number, lease.partition, lease.token), stage
+            )
         except LeaseLostError as error:
             return error
         return None
@@ -190,7 +192,7 @@ def renew(
     return [[one(lease, renewal.stage) for lease in renewal.leases] for renewal in renewals]
 
 
-def _tell_stage(tx: Transaction, rules: Rules, part: LeasedPartition, stage: str) -> None:
+def _record_stage(tx: Transaction, rules: Rules, part: LeasedPartition, stage: str) -> None:
     job = part.job
     if part.stage == stage or job.stages >= rules.limits.stage_events:
         return

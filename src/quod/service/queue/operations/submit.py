@@ -58,7 +58,7 @@ def submit(
     sized_submissions = [sized for group in groups for sized in group]
     rules.spool.sync()
     tx.serialise({sized.submission.client for sized in sized_submissions})
-    jobs_by_identity = _known(
+    jobs_by_identity = _read_jobs(
         tx, {sized.identity for sized in sized_submissions if sized.identity is not None}
     )
     door = _AdmissionControl(tx, rules)
@@ -95,7 +95,7 @@ def submit(
     return [[next(outcomes) for _ in group] for group in groups]
 
 
-def _known(tx: Transaction, identities: set[str]) -> dict[str, JobRow]:
+def _read_jobs(tx: Transaction, identities: set[str]) -> dict[str, JobRow]:
     """Existing jobs by identity."""
     jobs_by_identity = {}
     for chunk in in_chunks(sorted(identities)):
@@ -138,7 +138,7 @@ class _AdmissionControl:
                 retry_seconds=RETRY_SECONDS_OF_A_FULL_DISK,
             )
         used = self._used.setdefault(submission.client, [0, 0, 0])
-        self._look_for_a_place(submission.client, used, sized.payload_bytes)
+        self._check_quota(submission.client, used, sized.payload_bytes)
         for counts in (used, self._total):
             for at, increment in enumerate((1, sized.payload_bytes, 1)):
                 counts[at] += increment
@@ -176,7 +176,7 @@ class _AdmissionControl:
             self._used[client] = [int(usage) for usage in used]
         self._total = [sum(used) for used in zip(*self._used.values())] or [0, 0, 0]
 
-    def _look_for_a_place(self, client: str, used: Sequence[int], payload_bytes: int) -> None:
+    def _check_quota(self, client: str, used: Sequence[int], payload_bytes: int) -> None:
         """Raise `QueueFullError` unless the client's quota and the queue's limits have room.
 
         A client that has jobs already gets another one only if it then uses no more jobs and bytes

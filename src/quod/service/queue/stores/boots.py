@@ -13,7 +13,7 @@ _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _UNKNOWN = b"unknown"
 
 
-def machine_went_down(lock: int) -> bool:
+def machine_crashed(lock: int) -> bool:
     """Report whether the machine crashed, or may have, since the queue was last closed.
 
     Writes the boot id to an empty lock file. After a crash the result stays true until a process

@@ -122,7 +122,7 @@ class PostgresStore:
                 outcome = work(transaction)
         return outcome, transaction.changes
 
-    def tell(self, changes: Changes) -> None:
+    def notify(self, changes: Changes) -> None:
         topics = sorted(changes.topics)
         for first in range(0, len(topics), _TOPICS_AT_ONCE):
             told = " ".join(f"{topic:x}" for topic in topics[first : first + _TOPICS_AT_ONCE])

@@ -22,7 +22,7 @@ from quod.service.queue.operations.payloads import MOST_BODY_BYTES
 from quod.service.queue.reserved_space import ReservedSpace
 from quod.service.queue.schema import APPLICATION_ID, MIGRATIONS, statements
 from quod.service.queue.signals import Signals
-from quod.service.queue.stores.boots import ended_well, machine_went_down
+from quod.service.queue.stores.boots import ended_well, machine_crashed
 from quod.service.queue.stores.pool import Pool
 from quod.service.queue.transaction import Changes, Parameters, Row
 
@@ -84,7 +84,7 @@ class SqliteStore:
         _refuse_networks(path.parent)
         self._lock = _lock(path.with_suffix(".lock"))
         # A job may have crashed the machine; its attempts must count, so they are synced.
-        self._careful = machine_went_down(self._lock)
+        self._careful = machine_crashed(self._lock)
         self._synced = True
         try:
             self._writer = self._connect()
@@ -109,7 +109,7 @@ class SqliteStore:
                 self._commit(lambda: transaction.run("UPDATE counter SET next = next"))
         return outcome, transaction.changes
 
-    def tell(self, changes: Changes) -> None:
+    def notify(self, changes: Changes) -> None:
         self.signals.notify(changes.topics, changes.news)
 
     def _commit(self, work: Callable[[], T]) -> T:

@@ -48,7 +48,7 @@ class Store(Protocol):
         """
         ...
 
-    def tell(self, changes: Changes) -> None:
+    def notify(self, changes: Changes) -> None:
         """Notify subscribers of the changes of a committed transaction."""
         ...
 

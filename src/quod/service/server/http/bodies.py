@@ -67,7 +67,7 @@ class WitnessBody(_Body):
         None, description="A .wtns file in base64."
     )
 
-    def own(self) -> tuple[PayloadKind, bytes] | None:
+    def kind_and_body(self) -> tuple[PayloadKind, bytes] | None:
         """Return the kind and the body, or None; raises InputError if several are given."""
         bodies: list[tuple[PayloadKind, bytes]] = []
         if self.inputs is not None:
@@ -90,11 +90,11 @@ class ProofBody(WitnessBody):
     deadline: float | None = Field(None, description="Seconds since 1970.")
     idempotency_key: str = Field("", description="Or the header Idempotency-Key.")
 
-    def wanted(self, header: str | None = None) -> WholeRequest:
+    def to_request(self, header: str | None = None) -> WholeRequest:
         """Convert to a request; `header` is the idempotency key of the HTTP header."""
         if header and self.idempotency_key and header != self.idempotency_key:
             raise InputError("header and body have different ones", section="idempotency_key")
-        optional_bodies = [witness.own() for witness in (self, *self.witnesses)]
+        optional_bodies = [witness.kind_and_body() for witness in (self, *self.witnesses)]
         kinds_and_bodies = [body for body in optional_bodies if body is not None]
         if (
             not kinds_and_bodies
@@ -121,9 +121,9 @@ class ProveBody(ProofBody):
 
     timeout: float | None = Field(None, ge=0, description="Seconds.")
 
-    def wanted_until(self, header: str | None) -> tuple[WholeRequest, float | None]:
+    def to_timed_request(self, header: str | None) -> tuple[WholeRequest, float | None]:
         """Convert to a request and its timeout."""
-        return self.wanted(header), self.timeout
+        return self.to_request(header), self.timeout
 
 
 class ManyBody(_Body):
@@ -131,9 +131,9 @@ class ManyBody(_Body):
 
     proofs: list[ProofBody]
 
-    def wanted(self) -> list[WholeRequest | QuodError]:
+    def to_request(self) -> list[WholeRequest | QuodError]:
         """Convert to requests, or the error of each that is invalid."""
-        return read_submissions(self.proofs, ProofBody.wanted)
+        return read_submissions(self.proofs, ProofBody.to_request)
 
 
 class KeyBody(_Body):

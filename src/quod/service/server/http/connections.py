@@ -199,7 +199,7 @@ def limited_protocol(
 
         def connection_lost(self, exc: Exception | None) -> None:
             self._forget()
-            self._taken()
+            self._cancel_untaken()
             super().connection_lost(exc)
 
         def pause_writing(self) -> None:
@@ -208,7 +208,7 @@ def limited_protocol(
                 self._untaken = self.loop.call_later(answer, self.transport.abort)
 
         def resume_writing(self) -> None:
-            self._taken()
+            self._cancel_untaken()
             super().resume_writing()
 
         def _look(self) -> None:
@@ -232,7 +232,7 @@ def limited_protocol(
                 self._due.cancel()
                 self._due = None
 
-        def _taken(self) -> None:
+        def _cancel_untaken(self) -> None:
             if self._untaken is not None:
                 self._untaken.cancel()
                 self._untaken = None

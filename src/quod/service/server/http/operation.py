@@ -49,7 +49,7 @@ async def stages(
 
     async def run() -> AsyncGenerator[tuple[list[Any], int], None]:
         last, quiet = after, 0.0
-        with service.streams.one(client.name):
+        with service.streams.hold(client.name):
             while not service.draining:
                 stage_records, number = service.activity.stages(last)
                 if number != last or quiet == 0.0 or quiet >= COMMENT_SECONDS:

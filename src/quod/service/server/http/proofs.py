@@ -68,7 +68,11 @@ async def submit_proof(
         else:
             header = request.headers.get("idempotency-key")
             wanted = await read_json(
-                request, service.intake, reservation, ProofBody, lambda body: body.wanted(header)
+                request,
+                service.intake,
+                reservation,
+                ProofBody,
+                lambda body: body.to_request(header),
             )
             job = await service.submit(client, wanted)
     return JSONResponse(encode_answer(job), 202, {"Location": f"/v1/proofs/{job.id}"})
@@ -78,7 +82,9 @@ async def submit_proof(
 async def submit_proofs(request: Request, service: Service, client: Caller) -> Response:
     """Submit up to 1,000 jobs with one sync of the disk; each succeeds or fails on its own."""
     with admitted(request, service.intake, client, Role.CLIENT) as reservation:
-        wanted = await read_json(request, service.intake, reservation, ManyBody, ManyBody.wanted)
+        wanted = await read_json(
+            request, service.intake, reservation, ManyBody, ManyBody.to_request
+        )
         outcomes = [
             {"job": encode_answer(outcome)} if isinstance(outcome, Job)
             else {"error": encode_answer(refusal_of(outcome))}
@@ -108,7 +114,7 @@ async def prove(
         if content_type(request) != BYTES:
             wanted, seconds = await read_json(
                 request, service.intake, reservation, ProveBody,
-                lambda body: body.wanted_until(header),
+                lambda body: body.to_timed_request(header),
             )  # fmt: skip
             received.set()
             timeout = seconds if timeout is None else timeout

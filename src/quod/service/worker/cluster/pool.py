@@ -52,7 +52,7 @@ class RayPool(Members[ClusterMember]):
         super().__init__(
             queue, repository, workers,
             lambda name, settings: ClusterMember(
-                name, place, settings, _gpus_of(settings.device), self._tell
+                name, place, settings, _gpus_of(settings.device), self._notify
             ),
         )  # fmt: skip
 

@@ -27,7 +27,7 @@ class LocalPool(Members[Worker]):
             queue, repository, workers,
             lambda name, settings: Worker(
                 name, OwnJobs(queue, name, self._placement), opener(repository, settings),
-                settings, calculate, self._tell,
+                settings, calculate, self._notify,
             ),
         )  # fmt: skip
 

@@ -103,7 +103,7 @@ class Members(Generic[M]):
             raise NotFoundError(f"there is no worker {worker!r}; the workers are {names}")
         return [self._workers[worker]]
 
-    def _tell(self, record: StageRecord) -> None:
+    def _notify(self, record: StageRecord) -> None:
         for watcher in self._watchers:
             try:
                 watcher(record)

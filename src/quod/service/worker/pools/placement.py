@@ -80,7 +80,7 @@ class Placement:
                 if key in own_view.keys or self._takes(key, own_view, others, free, now, waited)
             ]  # fmt: skip
 
-    def took(self, worker: str, keys: Collection[str]) -> None:
+    def record_claim(self, worker: str, keys: Collection[str]) -> None:
         """Record that a worker is given keys, before it reports them itself."""
         now = self._clock()
         with self._lock:

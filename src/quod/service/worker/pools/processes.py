@@ -30,7 +30,7 @@ class ProcessPool(Members[Supervisor]):
         super().__init__(
             queue, repository, sharing(workers),
             lambda name, settings: Supervisor(
-                name, queue, repository, settings, self._tell, self._placement, command
+                name, queue, repository, settings, self._notify, self._placement, command
             ),
         )  # fmt: skip
 

@@ -93,7 +93,7 @@ class Channel:
             with self._changing:
                 self._waiting.pop(number, None)
 
-    def tell(self, name: str, arguments: Mapping[str, object]) -> None:
+    def send(self, name: str, arguments: Mapping[str, object]) -> None:
         """Call the other end's handler, in order, without waiting for it."""
         self._send({"tell": name, "arguments": encode_frame(arguments)}, b"")
 

@@ -55,15 +55,15 @@ class Records:
     def add(self, record: StageRecord) -> None:
         self._untold.append(record)
         if record.stage in _AT_THE_DEVICE and self._in_hand() > 1:
-            self.tell()
+            self.flush()
 
-    def tell(self) -> None:
+    def flush(self) -> None:
         """Send all pending records in order; ignores a server that is gone."""
         with self._telling:
             taken = [self._untold.popleft() for _ in range(len(self._untold))]
             if taken:
                 with suppress(UnavailableError):
-                    self._channel.tell("records", {"records": taken})
+                    self._channel.send("records", {"records": taken})
 
 
 class RemoteJobs:
@@ -108,7 +108,7 @@ class RemoteJobs:
         encoded_errors = self._channel.call(
             "finish", arguments, b"".join(result for _, result in results)
         )
-        self._records.tell()
+        self._records.flush()
         return [None if encoded is None else decode_error(encoded) for encoded in encoded_errors]
 
     def fail(self, lease: Lease, code: str, message: str, retry: bool) -> None:
@@ -123,12 +123,12 @@ class RemoteJobs:
 
     def _give_back(self, name: str, arguments: Mapping[str, object]) -> None:
         # Records sent after the release would count for the partition's next lease.
-        self._records.tell()
+        self._records.flush()
         self._channel.call(name, arguments)
 
     def forget(self, lease: Lease) -> None:
-        self._records.tell()
-        self._channel.tell("forget", {"lease": _named(lease)})
+        self._records.flush()
+        self._channel.send("forget", {"lease": _named(lease)})
 
     def open(self, lease: Lease) -> BinaryIO:
         if row_of(lease.payload) is None:
@@ -167,9 +167,9 @@ class Child:
         self._channel.start()
         while not self._closed.wait(STATUS_SECONDS):
             if self._worker is not None:
-                self._records.tell()
+                self._records.flush()
                 with suppress(UnavailableError):
-                    self._channel.tell("status", {"status": self._worker.status()})
+                    self._channel.send("status", {"status": self._worker.status()})
 
     def _begin(self, arguments: dict[str, Any], _: bytes) -> None:
         logging.getLogger("quod").setLevel(arguments["log_level"])

@@ -55,7 +55,7 @@ def attention_backward(
         for number, (target, model) in enumerate(zip(targets, models, strict=True))
     ]
     for number, each in enumerate(out_tensors):
-        check_apart(each, slopes, forward, sums, *inputs.given, *out_tensors[:number])
+        check_apart(each, slopes, forward, sums, *inputs.tensors, *out_tensors[:number])
     numbers = device.allocate(8 * max(1, inputs.q.rows), zero=False)
     if math.prod(inputs.q.shape):
         memory = [each.memory for each in (slopes, forward, sums)]

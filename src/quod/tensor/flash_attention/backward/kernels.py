@@ -119,7 +119,7 @@ def _attention_backward_queries(
     logs, products = zip(*map(of_rows.of, places), strict=True)
     seen = [sequence.seen(place) for place in places]
     with k.range(k.constant(0, u32), stop, tile.columns, carry=sums) as loop:
-        there = tile.there(loop.index, seen)
+        there = tile.visible(loop.index, seen)
         logits = tile.products(turned_q, of_keys, loop.index)
         slopes = tile.products(turned_gradient, of_values, loop.index)
         weights = _weights(k, logits, there, factor, [[log] * plan.columns for log in logs])

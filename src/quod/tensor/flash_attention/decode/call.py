@@ -27,7 +27,7 @@ def attention_decode(
     """Return softmax(scale * q k^T) v for few queries and many keys, in `out` or in new memory."""
     device = resolve_device(device)
     inputs = heads_of(device, q, k, v, scale=scale, causal=causal, lengths=lengths)
-    target, out_tensor, sums = results_of(device, q, inputs.q, inputs.given, log_sums, out)
+    target, out_tensor, sums = results_of(device, q, inputs.q, inputs.tensors, log_sums, out)
     queries, keys, _ = inputs.sizes
     form = DecodeForm(inputs.causal, inputs.lengths is not None, sums is not None)
     call = Decoding(

@@ -44,7 +44,7 @@ class Prefetcher:
         self._begin, self._end = begin, end
         self._copy(begin)
 
-    def come(self, first: Value) -> list[Value]:
+    def wait_for(self, first: Value) -> list[Value]:
         """Wait for a step, start the next, and return the accesses' indices in shared memory."""
         self._k.copy_async_wait()
         self._copy(first + self._step)

@@ -85,19 +85,19 @@ class Steps(ABC):
         """The layout of the results."""
 
     @abstractmethod
-    def _taken(self, first: Value, state: SoftmaxState, span: KeyRange | None) -> SoftmaxState:
+    def _with_keys(self, first: Value, state: SoftmaxState, span: KeyRange | None) -> SoftmaxState:
         """Return the results with a step's keys added, masked if there is a span."""
 
     def run(self, span: KeyRange) -> SoftmaxState:
         """Return the results for the instance's share of the keys."""
         if self._ahead is not None:
             self._ahead.start(span.begin, span.end)
-        state = self._found(span)
+        state = self._over_all_keys(span)
         if self._ahead is not None:
             self._k.copy_async_wait()
         return state
 
-    def _found(self, span: KeyRange) -> SoftmaxState:
+    def _over_all_keys(self, span: KeyRange) -> SoftmaxState:
         held, size = self.held, self._plan.vector
         rows = len(held.rows)
         state: SoftmaxState = (
@@ -116,7 +116,7 @@ class Steps(ABC):
         self, begin: Value, end: Value, state: SoftmaxState, span: KeyRange | None
     ) -> SoftmaxState:
         with self._k.range(begin, end, self.step, carry=state) as loop:
-            loop.next(self._taken(loop.index, loop.carried, span))
+            loop.next(self._with_keys(loop.index, loop.carried, span))
         results: SoftmaxState = loop.results
         return results
 
@@ -192,7 +192,7 @@ class StepsOfSubgroups(_StepsOfLines):
         """Return whether each key's page exists (None: always), the keys and the values."""
         k, share, places = self._k, self._share, self._places(first)
         if self._ahead is not None:
-            come = self._ahead.come(first)
+            come = self._ahead.wait_for(first)
             there = [self._ahead.key(place)[1] for place in places]
             accesses = [share.accesses.load(self._ahead.room, at) for at in come]
             count = self._plan.accesses
@@ -210,7 +210,7 @@ class StepsOfSubgroups(_StepsOfLines):
         values = [share.value(share.at(self._values, line), there) for line, there in at]
         return [each for _, each in at], keys, values
 
-    def _taken(self, first: Value, state: SoftmaxState, span: KeyRange | None) -> SoftmaxState:
+    def _with_keys(self, first: Value, state: SoftmaxState, span: KeyRange | None) -> SoftmaxState:
         k, places = self._k, self._places(first)
         there, keys, values = self._lines(first, span)
         tops, totals, sums = [], [], []
@@ -265,7 +265,7 @@ class StepsOfVectors(_StepsOfLines):
         tops, totals, sums = super().run(span)
         return tops, [self._all(each, operator.add, self._lanes) for each in totals], sums
 
-    def _taken(self, first: Value, state: SoftmaxState, span: KeyRange | None) -> SoftmaxState:
+    def _with_keys(self, first: Value, state: SoftmaxState, span: KeyRange | None) -> SoftmaxState:
         k, share, lanes, zero = self._k, self._share, self._lanes, self._k.constant(0, u32)
         assert span is not None
         count = k.minimum(span.end - first, lanes)

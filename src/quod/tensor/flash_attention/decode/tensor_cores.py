@@ -102,9 +102,9 @@ class StepsOfCores(Steps):
         """Return the four keys whose products the instance has: two in each eight."""
         return [first + (self._beside * 2 + (_ROWS * (at // 2) + at % 2)) for at in range(4)]
 
-    def _taken(self, first: Value, state: SoftmaxState, span: KeyRange | None) -> SoftmaxState:
+    def _with_keys(self, first: Value, state: SoftmaxState, span: KeyRange | None) -> SoftmaxState:
         k = self._k
-        come = [k.load(self._ring.room, at * _WORDS, _WORDS) for at in self._ring.come(first)]
+        come = [k.load(self._ring.room, at * _WORDS, _WORDS) for at in self._ring.wait_for(first)]
         keys = [come[at : at + self._lines] for at in (0, self._lines)]
         value_accesses = come[2 * self._lines :]
         # Indexed by accesses of a line, then by keys.
