@@ -20,7 +20,9 @@ from quod.errors import DeviceError
 
 
 def _but_of_memory(hook: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda told: None if issubclass(told.exc_type, MemoryError) else hook(told)
+    return lambda unraisable: (
+        None if issubclass(unraisable.exc_type, MemoryError) else hook(unraisable)
+    )
 
 
 def run_guarded(run: Callable[[], int]) -> int:

@@ -53,10 +53,10 @@ def kernel_usage(
     machine = ptx_machine(size, arch)
     traced = kernel.trace(machine, **static)
     analysis = analyze(traced)
-    told = (traced.shared_bytes, analysis.pressure.words, dict(analysis.mix.whole()))
+    counts = (traced.shared_bytes, analysis.pressure.words, dict(analysis.mix.whole()))
     try:
         needs = read_log(assemble(emit(traced, machine), arch)[1])
     except AssemblerMissing as error:
-        return KernelUsage(arch, size, None, None, None, *told, str(error))
+        return KernelUsage(arch, size, None, None, None, *counts, str(error))
     spilled = needs.spill_store_bytes + needs.spill_load_bytes
-    return KernelUsage(arch, size, needs.registers, spilled, needs.stack_bytes, *told)
+    return KernelUsage(arch, size, needs.registers, spilled, needs.stack_bytes, *counts)

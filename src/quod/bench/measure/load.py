@@ -95,14 +95,14 @@ def run_load(load: Load, client: ProvingClient, request: Callable[[], ProofReque
                 return
             time.sleep(max(begin + at - time.perf_counter(), 0.0))
             # Under closed load a proof is due when its client is free.
-            asked = time.perf_counter() if load.rate is None else begin + at
+            due_at = time.perf_counter() if load.rate is None else begin + at
             job = prove_once()
             now = time.perf_counter()
             assert job.started is not None
             assert job.ended is not None
             with lock:
-                outcome.latencies.append(now - asked)
-                outcome.outside.append(max(now - asked - (job.ended - job.started), 0.0))
+                outcome.latencies.append(now - due_at)
+                outcome.outside.append(max(now - due_at - (job.ended - job.started), 0.0))
 
     def prove_once() -> RemoteJob:
         while True:

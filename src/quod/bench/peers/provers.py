@@ -123,13 +123,13 @@ class NodeProcess:
         self._expect("done", process)
 
     def _expect(self, wanted: str, process: subprocess.Popen[str]) -> None:
-        said = opened_pipe(process.stdout).readline().strip()
-        if said == wanted:
+        line = opened_pipe(process.stdout).readline().strip()
+        if line == wanted:
             return
-        if not said:  # it has ended
-            said = last_line(process.communicate()[1])
+        if not line:  # it has ended
+            line = last_line(process.communicate()[1])
         self.close()
-        raise QuodError(f"snarkjs as a library failed: {said}")
+        raise QuodError(f"snarkjs as a library failed: {line}")
 
     def close(self) -> None:
         """Stop the process."""
@@ -190,8 +190,8 @@ def process(command: Sequence[str]) -> Callable[[], None]:
     def run() -> None:
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode != 0:
-            said = last_line(done.stderr or done.stdout)
-            raise QuodError(f"{Path(command[0]).name} failed ({done.returncode}): {said}")
+            last = last_line(done.stderr or done.stdout)
+            raise QuodError(f"{Path(command[0]).name} failed ({done.returncode}): {last}")
 
     return run
 

@@ -83,10 +83,10 @@ class Zorch:
         return self._process
 
     def _read_line(self, process: subprocess.Popen[str]) -> str:
-        said = opened_pipe(process.stdout).readline().strip()
-        if not said:  # it has ended
+        line = opened_pipe(process.stdout).readline().strip()
+        if not line:  # it has ended
             raise QuodError(f"zorch failed: {last_line(process.communicate()[1])}")
-        return said
+        return line
 
     def close(self) -> None:
         """Stop the process."""

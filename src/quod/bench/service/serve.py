@@ -21,7 +21,7 @@ def cases(
     """
     request = ProofRequest(key, wtns=witness_bytes(witness))
 
-    def asked() -> ProofRequest:
+    def make_request() -> ProofRequest:
         return request
 
     if cold:
@@ -29,17 +29,17 @@ def cases(
             {"key": key, "load": "cold"}, lambda: _cold_ms(client, request), "ms", reads=True
         )
     # The busy share is visible to operators only.
-    tells = client.status().document is not None
+    has_document = client.status().document is not None
     # Warm up.
     client.prove(request)
     for load in loads:
-        runs = _Runs(lambda load=load: run_load(load, client, asked))  # type: ignore[misc]
+        runs = _Runs(lambda load=load: run_load(load, client, make_request))  # type: ignore[misc]
         common: dict[str, Parameter] = {
             "key": key, "load": "closed" if load.rate is None else "open", "clients": load.clients,
         }  # fmt: skip
         if load.rate is not None:
             common["rate"] = load.rate
-        for what, unit, figure in _FIGURES if tells else _FIGURES[:-1]:
+        for what, unit, figure in _FIGURES if has_document else _FIGURES[:-1]:
             yield Case({**common, "what": what}, runs.reading(figure), unit, reads=True)
 
 

@@ -98,8 +98,8 @@ def build(
             else:
                 os.rmdir(folder / arch)
         if not any(built.made.values()):
-            told = built.skipped[0]
-            raise KernelError(f"none of the kernels was made: {told.kernel}: {told.reason}")
+            skipped = built.skipped[0]
+            raise KernelError(f"none of the kernels was made: {skipped.kernel}: {skipped.reason}")
     return built
 
 

@@ -25,15 +25,15 @@ class Compilations:
     @contextmanager
     def running(self) -> Iterator[None]:
         """Around the compilation of one kernel."""
-        self._count(asked=1)
+        self._count(requested=1)
         try:
             yield
         finally:
             self._count(done=1)
 
-    def _count(self, *, asked: int = 0, done: int = 0) -> None:
+    def _count(self, *, requested: int = 0, done: int = 0) -> None:
         with self._lock:
-            self.asked += asked
+            self.asked += requested
             self.done += done
             for watcher in self._watchers:
                 watcher(self.done, self.asked)
@@ -63,10 +63,10 @@ class Compilations:
         must not raise.
         """
         with self._lock:
-            done, asked = self.done, self.asked
+            done, requested = self.done, self.asked
 
             def counted(done_now: int, asked_now: int) -> None:
-                watcher(done_now - done, asked_now - asked)
+                watcher(done_now - done, asked_now - requested)
 
             self._watchers.append(counted)
         try:

@@ -208,8 +208,8 @@ def _with_log(log: bytearray) -> Iterator[None]:
     try:
         yield
     except CudaError as error:
-        said = bytes(log).split(b"\0")[0].decode(errors="replace").strip()
-        raise CudaError(error.call, error.code, said or error.text) from error
+        text = bytes(log).split(b"\0")[0].decode(errors="replace").strip()
+        raise CudaError(error.call, error.code, text or error.text) from error
 
 
 def _assembled(

@@ -118,8 +118,8 @@ class _Overlaps:
     def __init__(self, driver: Driver, steps: Sequence[Step], first: int) -> None:
         """`first` is the number of the first step."""
         self._steps, self._first = steps, first
-        asked = any(isinstance(step, Launch) and step.overlapped for step in steps)
-        self._are_some = asked and driver.cuDriverGetVersion() >= _EDGES_SINCE
+        has_overlap = any(isinstance(step, Launch) and step.overlapped for step in steps)
+        self._are_some = has_overlap and driver.cuDriverGetVersion() >= _EDGES_SINCE
         # The steps that have ended once one begins, and once it has ended: who waits by itself
         # waits for the end of all before it.
         self._at_begin: list[int] = []

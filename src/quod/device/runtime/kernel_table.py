@@ -43,7 +43,7 @@ class CompiledKernel(Compiled, Protocol):
         """The arguments as the device takes them; DeviceError if one does not fit."""
 
 
-def lanes_of(definition: KernelDefinition, asked: int | None, usual: int) -> int:
+def lanes_of(definition: KernelDefinition, requested: int | None, usual: int) -> int:
     """Instances a workgroup: what was asked for, else the kernel's own, else the device's usual.
 
     KernelError for what is no kernel, and for lanes that are no whole number.
@@ -54,8 +54,8 @@ def lanes_of(definition: KernelDefinition, asked: int | None, usual: int) -> int
             candidate.__name__ if isinstance(candidate, (FunctionType, type)) else shown(candidate)
         )
         raise KernelError(f"{name} is no kernel; write @kernel above its definition")
-    if asked is not None:
-        return whole_number(f"lanes of kernel {definition.name}", asked, 1, error=KernelError)
+    if requested is not None:
+        return whole_number(f"lanes of kernel {definition.name}", requested, 1, error=KernelError)
     return usual if definition.workgroup is None else definition.workgroup
 
 

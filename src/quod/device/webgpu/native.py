@@ -241,8 +241,8 @@ def shortened(message: str) -> str:
     """The lines of a message that say something, the first three, as one line."""
     lines = [line.strip() for line in message.splitlines()]
     skipped = ("", "Validation Error", "Caused by:")
-    telling = [line for line in lines if line not in skipped and not line.startswith("In wgpu")]
-    return "; ".join(telling[:_MESSAGE_LINES]) or message.strip() or "no reason was given"
+    relevant = [line for line in lines if line not in skipped and not line.startswith("In wgpu")]
+    return "; ".join(relevant[:_MESSAGE_LINES]) or message.strip() or "no reason was given"
 
 
 _native: Native | None = None

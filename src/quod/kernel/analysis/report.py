@@ -106,9 +106,9 @@ def analyze(kernel: Kernel) -> Analysis:
 
 def _findings(accesses: list[Access], divergences: list[Divergence]) -> Iterator[Finding]:
     for access in accesses:
-        told = _coalescing(access) if access.space == "global" else _banks(access)
-        if told is not None:
-            yield told
+        finding = _coalescing(access) if access.space == "global" else _banks(access)
+        if finding is not None:
+            yield finding
     for divergence in divergences:
         yield _divergence(divergence)
 

@@ -130,8 +130,8 @@ def _extents(kernel: Compiled, groups: Any, axes: int) -> tuple[int, ...]:
         extents = ()
     if len(extents) != axes:
         wanted = "a whole number" if axes == 1 else f"{axes} whole numbers, one an axis"
-        asked = ", ".join(map(shown, counts))
+        extents_text = ", ".join(map(shown, counts))
         raise DeviceError(
-            f"kernel {kernel.name} was launched with {asked} workgroups; give {wanted}"
+            f"kernel {kernel.name} was launched with {extents_text} workgroups; give {wanted}"
         )
     return extents

@@ -29,7 +29,7 @@ class Clocks:
         count = int(self.subgroup_of[-1]) + 1
         self.now = np.ones(count, np.int32)
         self.known = np.zeros((count, count), np.int32)
-        self._told: dict[int, Array] = {}
+        self._knowledge: dict[int, Array] = {}
         self._came: dict[int, Array] = {}
         self._met: dict[int, Array] = {}
         self._waiting: dict[int, Array] = {}
@@ -50,8 +50,8 @@ class Clocks:
         unknown = self._met.setdefault(number, np.zeros_like(self.now)) > self.known
         np.fill_diagonal(unknown, val=False)
         came[here] = self.now[here]
-        told = np.where(here, self.now, self.known[here].max(axis=0))
-        self._told[number] = np.maximum(told, self._told.get(number, told))
+        knowledge = np.where(here, self.now, self.known[here].max(axis=0))
+        self._knowledge[number] = np.maximum(knowledge, self._knowledge.get(number, knowledge))
         self.now[here] += 1
         if waits:
             self._waiting[number] = here | self._waiting.get(number, here)
@@ -59,10 +59,10 @@ class Clocks:
 
     def meet(self, number: int) -> None:
         """Complete a barrier: the waiting subgroups learn what the arrivals knew."""
-        told, self._met[number] = self._told.pop(number), self._came.pop(number)
+        knowledge, self._met[number] = self._knowledge.pop(number), self._came.pop(number)
         waited = self._waiting.pop(number, None)
         if waited is not None:
-            self.known[waited] = told  # their own knowledge is in it
+            self.known[waited] = knowledge  # their own knowledge is in it
 
     # --- mbarriers
 
@@ -73,7 +73,7 @@ class Clocks:
         self.now = np.append(self.now, np.int32(1))
         self.known = np.pad(self.known, (0, 1))
         for kept in (
-            self._told, self._came, self._met, self._waiting, self._ended, self._waited,
+            self._knowledge, self._came, self._met, self._waiting, self._ended, self._waited,
         ):  # fmt: skip
             kept.update({number: np.pad(row, (0, 1)) for number, row in kept.items()})
         for record in self._records:
@@ -106,13 +106,13 @@ class Clocks:
         another schedule they could miss that phase and observe a later one.
         """
         nobody = np.zeros_like(self.now)
-        told = self._told.get(~mbarrier, nobody).copy()
+        knowledge = self._knowledge.get(~mbarrier, nobody).copy()
         waited = self._waited.pop(mbarrier, nobody)
-        told[mbarrier] = self.now[mbarrier]
+        knowledge[mbarrier] = self.now[mbarrier]
         self.now[mbarrier] += 1
         self.meet(~mbarrier)
-        self._ended[mbarrier] = told
-        return bool((waited <= told).all())
+        self._ended[mbarrier] = knowledge
+        return bool((waited <= knowledge).all())
 
     def learn(self, mbarrier: int, lanes: Array) -> bool:
         """Record that the subgroups in a mask have waited for the phase that ended last.

@@ -46,12 +46,12 @@ class Mbarrier:
     def lacking(self) -> str:
         """Describe what the current phase lacks, for a message."""
         if self.count > 1:
-            told = f"{self.missing} of {self.count} arrivals are missing, and "
+            arrivals_text = f"{self.missing} of {self.count} arrivals are missing, and "
         else:
-            told = ""
+            arrivals_text = ""
         expected = "that were not expected" if self.missing == self.count else "expected"
         return (
-            f"{told}{self.come} bytes have come of {self.expected} {expected} in phase "
+            f"{arrivals_text}{self.come} bytes have come of {self.expected} {expected} in phase "
             f"{self.ended} of an mbarrier"
         )
 

@@ -108,8 +108,8 @@ class Parts:
         """The error of a deadlock, with the waits of all parts: the cause may be in any of them."""
         errors = [part.waiting.never() for part in self._parts if part.waiting is not None]
         place = errors[0].location
-        told = dict.fromkeys(str(error) for error in errors)
-        return InterpreterError("; and ".join(told).removeprefix(f"{place}: "), place)
+        messages = dict.fromkeys(str(error) for error in errors)
+        return InterpreterError("; and ".join(messages).removeprefix(f"{place}: "), place)
 
     def wait(self, is_over: Callable[[], bool], never: Callable[[], InterpreterError]) -> None:
         """Suspend the running part until a condition holds."""

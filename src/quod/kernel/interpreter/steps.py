@@ -204,9 +204,9 @@ def shown(op: Op, operands: list[int], results: list[int]) -> Step:
         numbers = [array(frame[operand]).tolist() for operand in operands]
         for lane in mask.lanes.tolist():
             group, instance = divmod(lane, run.width)
-            told = text.format(*(lanes[lane] for lanes in numbers))
+            line = text.format(*(lanes[lane] for lanes in numbers))
             sys.stdout.write(
-                f"{op.location}: instance {instance} of workgroup {run.first + group}: {told}\n"
+                f"{op.location}: instance {instance} of workgroup {run.first + group}: {line}\n"
             )
 
     return step

@@ -88,8 +88,8 @@ async def run(
         for risk in risks(config):
             _log.warning(risk)
         on_start(listeners)
-        telling = asyncio.ensure_future(_follow_health(service, listeners))
-        stack.callback(telling.cancel)
+        health_task = asyncio.ensure_future(_follow_health(service, listeners))
+        stack.callback(health_task.cancel)
         await ending.wait()
         return await _drain(service, listeners, config.requests.drain_seconds, hurried)
 
@@ -113,12 +113,12 @@ async def _drain(
 
 async def _follow_health(service: ProvingService, listeners: Listeners) -> None:
     """Keep the gRPC health status in step with the service."""
-    told = False
+    reported = False
     with suppress(asyncio.CancelledError):
         while True:
-            if service.ready != told:
-                told = not told
-                await listeners.set_health(ready=told)
+            if service.ready != reported:
+                reported = not reported
+                await listeners.set_health(ready=reported)
             await asyncio.sleep(_HEALTH_SECONDS)
 
 

@@ -33,8 +33,8 @@ def end_job(
             f"AND state <> {PartState.DONE:d}",
             (job.number,),
         )
-    told = {"code": code, "message": message} if code else {}
-    event = next_event(job, now, "ended", state=str(state), **told)
+    reason = {"code": code, "message": message} if code else {}
+    event = next_event(job, now, "ended", state=str(state), **reason)
     job.state, job.ended, job.code, job.message = state, now, code, message
     keep_until = rules.clock.stamp() + int(rules.limits.keep_seconds * MICROSECONDS)
     tx.run(

@@ -159,9 +159,9 @@ def give_up(
             partition=part.partition, attempt=attempts, worker=part.worker, outcome=str(outcome),
             code=code,
         )  # fmt: skip
-    told: dict[str, str | int] = {} if released else {"attempt": attempts, "code": code}
+    fields: dict[str, str | int] = {} if released else {"attempt": attempts, "code": code}
     kind = "released" if released else "retrying"
-    event = next_event(job, now, kind, partition=part.partition, **told)
+    event = next_event(job, now, kind, partition=part.partition, **fields)
     tx.run("UPDATE job SET events = ? WHERE number = ?", (job.events, job.number))
     write_events(tx, [event])
     tx.changes.topics.add(WORK)

@@ -125,9 +125,9 @@ class PostgresStore:
     def notify(self, changes: Changes) -> None:
         topics = sorted(changes.topics)
         for first in range(0, len(topics), _TOPICS_AT_ONCE):
-            told = " ".join(f"{topic:x}" for topic in topics[first : first + _TOPICS_AT_ONCE])
+            payload = " ".join(f"{topic:x}" for topic in topics[first : first + _TOPICS_AT_ONCE])
             # The transaction is committed: if this fails, waiting processes poll.
-            self._notify(told)
+            self._notify(payload)
 
     def read(self, work: Callable[[PostgresTransaction], T]) -> T:
         with self._errors(), self._pool.connection() as connection:
@@ -197,10 +197,10 @@ class PostgresStore:
                     tx.run(statement)
             tx.run("UPDATE quod_queue SET version = ?", (len(MIGRATIONS),))
 
-    def _notify(self, told: str) -> None:
+    def _notify(self, payload: str) -> None:
         if self._writer is not None:
             with suppress(psycopg.Error):
-                self._writer.execute("SELECT pg_notify(%s, %s)", (self._channel, told))
+                self._writer.execute("SELECT pg_notify(%s, %s)", (self._channel, payload))
 
     def _listen(self) -> None:
         answers = True
@@ -213,8 +213,10 @@ class PostgresStore:
                         _log.info("the database of the queue answers again")
                     answers = True
                     while not self._closed.is_set():
-                        for told in connection.notifies(timeout=_LISTEN_SECONDS):
-                            self.signals.notify(int(topic, 16) for topic in told.payload.split())
+                        for notification in connection.notifies(timeout=_LISTEN_SECONDS):
+                            self.signals.notify(
+                                int(topic, 16) for topic in notification.payload.split()
+                            )
                             if self._closed.is_set():
                                 break
             except psycopg.Error as error:

@@ -89,8 +89,8 @@ class Supervisor:
 
     @property
     def ready(self) -> bool:
-        told = self._status
-        return bool(told and told.ready)
+        status = self._status
+        return bool(status and status.ready)
 
     def status(self) -> WorkerStatus:
         """Return the last status, plus the counters of earlier processes."""

@@ -184,8 +184,8 @@ def of_keys(
         changes: Blocks = []
         for block, pair in enumerate(zip(logits, slopes, strict=True)):
             places = [work.line(block, at) for at in range(2)]
-            asked = [query(steps.index) + place for place in places]
-            sees = [k.select(each < queries, seen(each), 0) for each in asked]
+            query_indices = [query(steps.index) + place for place in places]
+            sees = [k.select(each < queries, seen(each), 0) for each in query_indices]
             of_lines = [
                 numbers(k.minimum(line(steps.index) + place, count - 1)) for place in places
             ]
