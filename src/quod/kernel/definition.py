@@ -228,27 +228,21 @@ class KernelDefinition:
 
     def _check_static(self, static: Mapping[str, Any]) -> None:
         """Raise TraceError for missing or unknown static arguments."""
-        needed_by_name = {
+        keys = {
             name: parameter.default is parameter.empty
             for name, parameter in inspect.signature(self.function).parameters.items()
             if parameter.kind is parameter.KEYWORD_ONLY
         }
         problems = listed(
             {
-                "missing": [
-                    name for name, needed in needed_by_name.items() if needed and name not in static
-                ],
-                "unknown": [name for name in static if name not in needed_by_name],
+                "missing": [name for name, needed in keys.items() if needed and name not in static],
+                "unknown": [name for name in static if name not in keys],
             }
         )
         if problems:
-            accepted = (
-                f"the static arguments {', '.join(needed_by_name)}"
-                if needed_by_name
-                else "no static arguments"
-            )
+            takes = f"the static arguments {', '.join(keys)}" if keys else "no static arguments"
             raise TraceError(
-                f"the kernel {self.name} takes {accepted}; {problems}",
+                f"the kernel {self.name} takes {takes}; {problems}",
                 self.location,
             )
 
@@ -357,13 +351,11 @@ def _names(function: Callable[..., None]) -> tuple[list[str], list[str]]:
     """Return the names of positional parameters, and those of starred parameters."""
     if not isinstance(function, FunctionType) or hasattr(function, "__wrapped__"):
         # The signature of methods and wrappers as seen by callers.
-        parameters = inspect.signature(function).parameters.values()
+        items = inspect.signature(function).parameters.values()
         by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
         signs = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
-        return [parameter.name for parameter in parameters if parameter.kind in by_place], [
-            signs[parameter.kind] + parameter.name
-            for parameter in parameters
-            if parameter.kind in signs
+        return [parameter.name for parameter in items if parameter.kind in by_place], [
+            signs[parameter.kind] + parameter.name for parameter in items if parameter.kind in signs
         ]
     # Much faster than `signature`, and a proving process defines forty kernels.
     code = function.__code__
@@ -398,27 +390,25 @@ def _is_count(value: object) -> bool:
 
 
 def _counting(
-    parameters: dict[str, ParameterType], requested: Names | None, axes: int, location: Location
+    parameters: dict[str, ParameterType], option: Names | None, axes: int, location: Location
 ) -> tuple[str, ...]:
     """Return the parameters with the number of instances per axis: those given, else ``n``.
 
     Empty if there is no ``n``; TraceError for given names that do not qualify.
     """
     usual = ("n",) if axes == 1 else ()
-    names = (
-        usual if requested is None else (requested,) if isinstance(requested, str) else requested
-    )
+    names = usual if option is None else (option,) if isinstance(option, str) else option
     unknown = [name for name in names if parameters.get(name) not in types.UNSIGNED]
     if not unknown and len(names) == axes:
         return names
-    if requested is not None:
+    if option is not None:
         what = f"names {len(names)} parameters, and the grid has {axes} axes"
         if unknown:
             what = "names no parameter that is U32 or U64"
         what += ", so that it cannot be the number of instances"
         if not unknown and 1 < len(names) <= 3:
             what += f"; @kernel(axes={len(names)}, ...) makes a grid of {len(names)} axes"
-        raise TraceError(f"instances={requested!r} {what}", location)
+        raise TraceError(f"instances={option!r} {what}", location)
     return ()
 
 
@@ -479,17 +469,13 @@ def _fields(struct: type[Struct], name: str, location: Location) -> dict[str, Pa
     return fields
 
 
-def _constant(
-    parameters: Mapping[str, object], requested: Names, location: Location
-) -> tuple[str, ...]:
+def _constant(allowed: Mapping[str, object], option: Names, location: Location) -> tuple[str, ...]:
     """Return the names of constant parameters; TraceError for an unknown one."""
-    if not isinstance(requested, (str, tuple, list)):
-        raise TraceError(
-            f"constant={requested!r} is no name of a parameter, and no tuple", location
-        )
-    names = (requested,) if isinstance(requested, str) else tuple(requested)
-    if unknown := [name for name in names if name not in parameters]:
-        raise TraceError(f"constant={requested!r} names no parameter {unknown[0]!r}", location)
+    if not isinstance(option, (str, tuple, list)):
+        raise TraceError(f"constant={option!r} is no name of a parameter, and no tuple", location)
+    names = (option,) if isinstance(option, str) else tuple(option)
+    if unknown := [name for name in names if name not in allowed]:
+        raise TraceError(f"constant={option!r} names no parameter {unknown[0]!r}", location)
     return names
 
 

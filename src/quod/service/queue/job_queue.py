@@ -126,10 +126,10 @@ class JobQueue:
         taken: called with each job by the writer thread before this process changes the job, so
             that a watcher subscribed there misses no event.
         """
-        sized_submissions = self._sized(submissions)
-        call = Call("submit", sized_submissions, partial(self._settle_payloads, sized_submissions))
+        batch = self._sized(submissions)
+        call = Call("submit", batch, partial(self._settle_payloads, batch))
         if taken is not None:
-            call.future.add_done_callback(partial(_notify_submitted, taken))
+            call.future.add_done_callback(partial(_notify, taken))
         return self._writer.put(call)
 
     def cancel(self, job: str, *, client: str | None = None) -> Job:
@@ -203,15 +203,11 @@ class JobQueue:
         unsubscribe = self._store.signals.subscribe(topic, lambda _: woken.set())
         try:
             while True:
-                current_job, events = self._events(job, client, since, _MOST_LISTED)
-                remaining_seconds = limit - self._rules.clock.steady()
-                if (
-                    current_job.state.ended
-                    or remaining_seconds <= 0
-                    or (after is not None and events)
-                ):
-                    return current_job, events
-                woken.wait(min(remaining_seconds, LOOK_AGAIN_SECONDS))
+                current, events = self._events(job, client, since, _MOST_LISTED)
+                remaining = limit - self._rules.clock.steady()
+                if current.state.ended or remaining <= 0 or (after is not None and events):
+                    return current, events
+                woken.wait(min(remaining, LOOK_AGAIN_SECONDS))
                 woken.clear()
         finally:
             unsubscribe()
@@ -254,21 +250,17 @@ class JobQueue:
             Waits up to `wait` seconds for the first partition; the list may be empty after that.
         """
         checked_name("the worker", worker)
-        allowed_keys = None
+        allowed = None
         if keys is not None:
-            allowed_keys = tuple(
-                {checked_name("a key", key) for key in checked_list("the keys", keys)}
-            )
-        request = Request(
-            worker, allowed_keys, whole_number("most", most, 1, _MOST_LEASES), chooser
-        )
-        remaining_seconds = wait = checked_seconds("the time to wait", wait, zero=True)
+            allowed = tuple({checked_name("a key", key) for key in checked_list("the keys", keys)})
+        request = Request(worker, allowed, whole_number("most", most, 1, _MOST_LEASES), chooser)
+        remaining = wait = checked_seconds("the time to wait", wait, zero=True)
         limit = self._rules.clock.steady() + wait
         while True:
-            call = Call("claim", request, waits=remaining_seconds > 0)
-            claimed: Claimed = self._claimed(call, min(remaining_seconds, LOOK_AGAIN_SECONDS))
-            remaining_seconds = limit - self._rules.clock.steady()
-            if claimed.leases or remaining_seconds <= 0:
+            call = Call("claim", request, waits=remaining > 0)
+            claimed: Claimed = self._claimed(call, min(remaining, LOOK_AGAIN_SECONDS))
+            remaining = limit - self._rules.clock.steady()
+            if claimed.leases or remaining <= 0:
                 return claimed.leases
 
     def open_payload(self, lease: Lease) -> BinaryIO:
@@ -286,10 +278,8 @@ class JobQueue:
         cancellation.
         """
         checked_name("the stage", stage, empty=True)
-        leases_to_renew = tuple(_lease(lease) for lease in checked_list("the leases", leases))
-        errors: list[ServiceError | None] = self._writer.do(
-            "renew", Renewal(leases_to_renew, stage)
-        )
+        renewed = tuple(_lease(lease) for lease in checked_list("the leases", leases))
+        errors: list[ServiceError | None] = self._writer.do("renew", Renewal(renewed, stage))
         return errors
 
     def finish(self, lease: Lease, result: bytes) -> Job:
@@ -308,25 +298,18 @@ class JobQueue:
     ) -> Callable[[], list[QuodError | None]]:
         """Begin to finish several partitions; the returned function waits for the outcome."""
         put: list[Future[Job | ServiceError] | QuodError] = []
-        for lease_and_result in checked_list("the results", results):
+        for pair in checked_list("the results", results):
             try:
-                put.append(self._writer.put(self._finishing(*_pair(lease_and_result))))
+                put.append(self._writer.put(self._finishing(*_pair(pair))))
             except QuodError as error:
                 put.append(error)
-        return lambda: [
-            result_or_error
-            if isinstance(result_or_error, QuodError)
-            else _error_of(result_or_error)
-            for result_or_error in put
-        ]
+        return lambda: [item if isinstance(item, QuodError) else _error_of(item) for item in put]
 
     def _finishing(self, lease: object, result: object) -> Call:
-        result_bytes, most = exact_bytes("the result", result), self.limits.result_bytes
-        if len(result_bytes) > most:
-            raise InputError(
-                f"the result has {len(result_bytes)} bytes, and at most {most} are taken"
-            )
-        return Call("settle", Report(_lease(lease), Outcome.SUCCEEDED, result_bytes))
+        data, most = exact_bytes("the result", result), self.limits.result_bytes
+        if len(data) > most:
+            raise InputError(f"the result has {len(data)} bytes, and at most {most} are taken")
+        return Call("settle", Report(_lease(lease), Outcome.SUCCEEDED, data))
 
     def fail(self, lease: Lease, code: str, message: str, *, retry: bool) -> Job:
         """Report a failed attempt; with `retry` the partition is retried.
@@ -412,13 +395,13 @@ class JobQueue:
     def _sized(self, submissions: Sequence[Submission]) -> list[SizedSubmission]:
         """Validate submissions and claim the payloads of all of them, or of none."""
         made_by = "write Submission(client, key, digest)"
-        checked_submissions = [
+        checked = [
             instance("a submission", submission, Submission, made_by)
             for submission in checked_list("the submissions", submissions)
         ]
         offered: list[SizedSubmission] = []
         try:
-            for submission in checked_submissions:
+            for submission in checked:
                 if len(submission.body) > self._store.most_body:
                     raise InputError(
                         f"the body has {len(submission.body)} bytes, and this queue takes up to "
@@ -433,16 +416,12 @@ class JobQueue:
         except QuodError:
             self._spool.withdraw(sized.submission.payload for sized in offered)
             raise
-        self._sweeper.row_bytes += sum(len(submission.body) for submission in checked_submissions)
+        self._sweeper.row_bytes += sum(len(submission.body) for submission in checked)
         return offered
 
-    def _settle_payloads(
-        self, sized_submissions: Sequence[SizedSubmission], error: BaseException
-    ) -> None:
+    def _settle_payloads(self, batch: Sequence[SizedSubmission], error: BaseException) -> None:
         """Keep payloads after a failed call that may have been committed; a sweep decides."""
-        payloads = [
-            sized.submission.payload for sized in sized_submissions if sized.submission.payload
-        ]
+        payloads = [sized.submission.payload for sized in batch if sized.submission.payload]
         (self._spool.discard if isinstance(error, StorageFullError) else self._spool.settle)(
             payloads
         )
@@ -479,9 +458,7 @@ def _job_and_events(
     return query.events(tx, job, client, after, most)
 
 
-def _notify_submitted(
-    taken: Callable[[Job], None], future: Future[list[Job | ServiceError]]
-) -> None:
+def _notify(taken: Callable[[Job], None], future: Future[list[Job | ServiceError]]) -> None:
     if future.exception() is None:
         for outcome in future.result():
             if isinstance(outcome, Job):
