@@ -110,7 +110,7 @@ def pages(results: dict[str, Result]) -> dict[Path, str]:
 
 def selected_row(line: Selected, results: dict[str, Result]) -> Row:
     """Return the only row that passes the filter; exit if there is none, or several."""
-    rows = [
+    rows: list[Row] = [
         row
         for row in results.get(line.place.machine, {"rows": []})["rows"]
         if (row["subject"], row["device"]) == (line.subject, line.place.device)

@@ -19,7 +19,7 @@ from markdown_it import MarkdownIt
 ROOT = Path(__file__).resolve().parents[1]
 WIDTH = 100
 
-GENERATED = ("docs/benchmarks.md", "docs/kernel-ops.md")
+GENERATED = ("docs/benchmarks.md", "docs/benchmarks/*", "docs/kernel-ops.md")
 """Pages that programs write."""
 
 _PARSER = MarkdownIt().enable("table")
@@ -45,7 +45,12 @@ class Paragraph:
 def pages(root: Path) -> list[Path]:
     """Return the pages that are wrapped: those of the root folder and of docs, not generated."""
     paths = [*root.glob("*.md"), *(root / "docs").rglob("*.md")]
-    return sorted(path for path in paths if path.relative_to(root).as_posix() not in GENERATED)
+    return sorted(path for path in paths if not is_generated(path.relative_to(root)))
+
+
+def is_generated(page: Path) -> bool:
+    """Return whether a program writes the page, given by its path from the root folder."""
+    return any(page.match(pattern) for pattern in GENERATED)
 
 
 def words(text: str) -> list[str]:
