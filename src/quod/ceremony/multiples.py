@@ -49,8 +49,8 @@ def scalar_powers(
         state = (f.carried(f.load(first, 0) * enter), step, exponent)
         with k.range(0, _EXPONENT_BITS, carry=state) as loop:
             value, square, remaining = loop.carried
-            taken = f.carried(value * square)
-            value = f.select(remaining & 1 == 1, taken, value)
+            product = f.carried(value * square)
+            value = f.select(remaining & 1 == 1, product, value)
             loop.next((value, f.carried(f.square(square)), remaining >> 1))
         with k.range(begin, end, carry=loop.results[0]) as powers:
             f.store(out, powers.index, powers.carried * leave)

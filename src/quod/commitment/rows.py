@@ -49,7 +49,7 @@ def add_rows(
         first = (i >> log_columns) * rows_each
         column = i - ((i >> log_columns) << log_columns)
         with k.range(first, first + rows_each, at_once, carry=f.carried(f.zero())) as loop:
-            rows = [loop.index + ahead for ahead in range(at_once)]
+            rows = [loop.index + offset for offset in range(at_once)]
             part = mixed.sum_of_products(
                 [
                     (f.load(weights, row), base.load(matrix, (row << log_columns) + column))

@@ -256,8 +256,8 @@ def begins_as_bellman_key(data: memoryview) -> bool:
 
 def bellman_key(data: memoryview, name: str) -> BellmanVerifyingKey | BellmanParameters:
     """Parse bytes as a verifying key, or as parameters if more follows."""
-    alone = _read_key(data, name).offset == len(data)
-    kind = BellmanVerifyingKey if alone else BellmanParameters
+    is_verifying_key = _read_key(data, name).offset == len(data)
+    kind = BellmanVerifyingKey if is_verifying_key else BellmanParameters
     return kind.parse(data, name)
 
 

@@ -141,11 +141,11 @@ class KeyBases:
         """Select the bases of a zkey's points, whose scalars begin at index `first`."""
         # They may begin at an odd place of the file.
         points = np.require(points, requirements=("C", "A"))
-        there = np.flatnonzero(find_finite(group, points))
-        if len(there) >= (1 - _WORTH_GATHERING) * len(points):
+        finite = np.flatnonzero(find_finite(group, points))
+        if len(finite) >= (1 - _WORTH_GATHERING) * len(points):
             return cls(name, group, points, first, points, None)
-        indices = (there + first).astype(np.uint32)
-        return cls(name, group, points, first, points[there], indices)
+        indices = (finite + first).astype(np.uint32)
+        return cls(name, group, points, first, points[finite], indices)
 
     def scalars(self, vector: Words) -> Words:
         """Select the scalars of the bases in `finite` from the whole vector."""

@@ -66,8 +66,8 @@ class LanePermutation:
         column = halves
         for lane in self._column:
             column = _both(column, self._of_lane(halves, lane))
-        before, behind = self._of_lane(column, self._before), self._of_lane(column, self._behind)
-        halves = _both(_both(halves, before), _turned(behind, 1))
+        before, after = self._of_lane(column, self._before), self._of_lane(column, self._behind)
+        halves = _both(_both(halves, before), _turned(after, 1))
         low, high = halves
         select, is_swapped = self._k.select, self._is_swapped
         halves = select(is_swapped, high, low), select(is_swapped, low, high)

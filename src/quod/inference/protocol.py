@@ -112,12 +112,12 @@ class ProtocolRun:
         """
         places, side = self._places, self._side
         padded = (*[self._zero.coefficients] * (places.log_block - len(point)), *point)
-        sent = side.values(padded, 1 << places.log_blocks)
+        column_values = side.values(padded, 1 << places.log_blocks)
         for column, value in wanted.items():
-            if sent[column] != value:
+            if column_values[column] != value:
                 raise VerificationError(f"column {column} of the activations has another value")
         chosen = side.transcript.challenges(self._field, places.log_blocks)
-        values = PlainElement.each(self._field, sent)
+        values = PlainElement.each(self._field, column_values)
         value_at_chosen = weighted(self._field, equalities(self._field, chosen), values)
         self._columns.append(Claim((*chosen, *padded), value_at_chosen.coefficients))
         return values

@@ -257,8 +257,8 @@ class _Writer:
         folded = weighted_rows(
             device, self._field, self._prover._weights[layer], coefficients_of(weights), log_columns
         )
-        taken = self._columns[places.column(layer - 1, OUTPUT)] if layer else self._inputs
-        activations = device.upload(_words(device, taken))
+        inputs = self._columns[places.column(layer - 1, OUTPUT)] if layer else self._inputs
+        activations = device.upload(_words(device, inputs))
         mixed = weighted_rows(
             device, self._field, activations, coefficients_of(equalities(self._field, images)),
             log_columns,
@@ -301,9 +301,9 @@ class _Writer:
         self._open(self._prover._committer, claims)
 
     def _open(self, committer: Any, claims: Sequence[Claim]) -> None:
-        for some in claims_by_opening(claims):
+        for opened in claims_by_opening(claims):
             writer = ProofWriter(self.transcript)
-            committer.open(some, writer)
+            committer.open(opened, writer)
             self._parts.append(writer.getvalue())
 
 

@@ -101,9 +101,9 @@ class _Reader:
         self._check(self._key.weights, claims)
 
     def _check(self, commitment: Commitment, claims: Sequence[Claim]) -> None:
-        for some in claims_by_opening(claims):
+        for opened in claims_by_opening(claims):
             reader = self._reader()
-            commitment.check(some, reader)
+            commitment.check(opened, reader)
             reader.end()
 
     def _part(self) -> bytes:

@@ -279,9 +279,9 @@ class LayeredCircuit:
             for kind, gates in layer.gates.items():
                 columns: list[Any] = [gates.output.tolist(), gates.coefficient.tolist()]
                 columns += [array.tolist() for array in gates.inputs]
-                for output, coefficient, *taken in zip(*columns, strict=True):
+                for output, coefficient, *wires in zip(*columns, strict=True):
                     part: Any = coefficients[coefficient]
-                    for x in taken:
+                    for x in wires:
                         part = part * pow(below[x], POWERS.get(kind, 1), p) % p
                     layer_values[output] += part
             levels.append([value % p for value in layer_values])

@@ -76,14 +76,14 @@ class Levels:
             elif isinstance(node, InputNode):
                 lowest.append(0)
             else:
-                taken = set[int]().union(*node)
-                if not self.constants.keys().isdisjoint(taken):
+                numbers = set[int]().union(*node)
+                if not self.constants.keys().isdisjoint(numbers):
                     self.mixed.add(at)
-                    taken = set[int]().union(
+                    numbers = set[int]().union(
                         *(product for product, _ in gates_of(self.constants, node))
                     )
                 # Tuples of numbers cost the garbage collector nothing.
-                operands = tuple(taken)
+                operands = tuple(numbers)
                 lowest.append(1 + max([lowest[operand] for operand in operands], default=0))
             self.operands.append(operands)
         return lowest[number]

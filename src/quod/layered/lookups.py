@@ -107,13 +107,13 @@ def _added(fractions: list[Fraction], levels: Levels) -> Wire:
         waiting.setdefault(levels.of(number), []).append(fraction)
     level, remaining = min(waiting), len(fractions)
     while True:
-        here = waiting.pop(level, [])
+        of_level = waiting.pop(level, [])
         level += 1
-        if len(here) == remaining == 2:
-            return _pair(*here)[0]
-        above = [_held(_pair(*pair)) for pair in zip(here[::2], here[1::2])]
+        if len(of_level) == remaining == 2:
+            return _pair(*of_level)[0]
+        above = [_held(_pair(*pair)) for pair in zip(of_level[::2], of_level[1::2])]
         remaining -= len(above)
-        waiting[level] = [*here[len(above) * 2 :], *above, *waiting.get(level, [])]
+        waiting[level] = [*of_level[len(above) * 2 :], *above, *waiting.get(level, [])]
 
 
 def _pair(first: Fraction, second: Fraction) -> tuple[Wire, Wire]:

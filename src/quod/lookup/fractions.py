@@ -83,8 +83,8 @@ def read_sums(
                 reader, field, degree=DEGREE, variables=layer, claim=claim, point=point
             )
         counts = [trees[number].tables(layer) for number in open_trees]
-        sent = reader.elements(Label.VALUES, field, sum(counts))
-        values = iter(PlainElement.each(field, sent))
+        elements = reader.elements(Label.VALUES, field, sum(counts))
+        values = iter(PlainElement.each(field, elements))
         sides = [[next(values) for _ in range(count)] for count in counts]
         pairs = [([unit] * 2 + side)[-4:] for side in sides]
         sums = [added(pair) for pair in pairs]

@@ -82,8 +82,8 @@ class FractionTrees:
         progress = [plan.progress_bytes for plan in plans]
         # Of a level without an element a kernel still takes some memory.
         sizes = [max(1, self._level_elements(level)) * self._element for level in self._levels]
-        sent = [self._values(0) * self._element, *(plan.proof_bytes for plan in plans)]
-        device.check_budget("sums of fractions", sum(largest + progress + sizes + sent))
+        proof_sizes = [self._values(0) * self._element, *(plan.proof_bytes for plan in plans)]
+        device.check_budget("sums of fractions", sum(largest + progress + sizes + proof_sizes))
         self._equality, self._folded, self._partial = map(device.allocate, largest)
         self._point = device.allocate(self._layers_count * self._element)
         self._memory = {
@@ -92,12 +92,12 @@ class FractionTrees:
         }
         self._start = device.allocate(4 * Progress.words(field, 1, 0))
         self._starts = [0]
-        for size in sent:
+        for size in proof_sizes:
             self._starts.append(self._starts[-1] + -(-size // ALIGNMENT) * ALIGNMENT)
         self._sent = device.allocate(self._starts[-1])
         self._first_values, *parts = (
             self._sent.slice(start, start + size)
-            for start, size in zip(self._starts, sent, strict=False)
+            for start, size in zip(self._starts, proof_sizes, strict=False)
         )
         self._layers = [
             _Layer(plan, device.allocate(plan.progress_bytes), part)

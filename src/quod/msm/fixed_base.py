@@ -176,8 +176,8 @@ class _HostTable:
         sums = PointSums(device, group, count, longest=shape.windows, chunk_length=shape.windows)
         sums.add_up(self._table, entries, starts, lengths)
         results = np.zeros((count, group.point_words), np.uint64)
-        there = sums.numbers != NO_POINT
-        results[there] = sums.points.reshape(-1, group.point_words)[sums.numbers[there]]
+        has_sum = sums.numbers != NO_POINT
+        results[has_sum] = sums.points.reshape(-1, group.point_words)[sums.numbers[has_sum]]
         return results.view(np.uint32).reshape(count, *group.shape)
 
 

@@ -215,9 +215,9 @@ class NttPlan:
         )  # fmt: skip
         each = self.size * self.modulus.bytes
         # The most transforms whose data a kernel reaches.
-        together = min(batch, self.device.largest_buffer // each)
-        for first in range(0, batch, together):
-            count = min(together, batch - first)
+        batch_limit = min(batch, self.device.largest_buffer // each)
+        for first in range(0, batch, batch_limit):
+            count = min(batch_limit, batch - first)
             record_transform(
                 recording, self.device, transform,
                 data.slice(first * each, (first + count) * each), batch=count, permuted=permuted,

@@ -141,19 +141,19 @@ def finish_rounds(
         coefficients = end.first_of_two(grid, weights, round_number)
     message = end.message(coefficients)
     state, challenge = end.absorbed(state, message)
-    sent = [(message, challenge)]
+    rounds = [(message, challenge)]
     if depth == 2:
         coefficients = end.second_of_two(grid, challenge)
         message = end.message(coefficients)
         state, challenge = end.absorbed(state, message)
-        sent.append((message, challenge))
+        rounds.append((message, challenge))
     claim = end.at(coefficients, challenge)
     k.barrier()
     with k.if_(local == 0):
         out = Proof(f, memory.proof, batch, sumcheck, log_size, shape.degree)
-        for ahead, (message, challenge) in enumerate(sent):
-            out.set_message(round_number + ahead, message)
-            progress.set_challenge(round_number + ahead, challenge)
+        for offset, (message, challenge) in enumerate(rounds):
+            out.set_message(round_number + offset, message)
+            progress.set_challenge(round_number + offset, challenge)
         progress.set_state(end.chain, state)
         progress.set_claim(claim)
 
@@ -173,8 +173,8 @@ def added_parts(
     with k.range(0, groups_each, k.workgroup_size * at_once, carry=zeros) as loop:
         # All loads before the first sum, which would wait for each.
         parts = []
-        for ahead in range(at_once):
-            place = loop.index + k.local_id() + k.workgroup_size * ahead
+        for offset in range(at_once):
+            place = loop.index + k.local_id() + k.workgroup_size * offset
             parts.append([_part(f, partial, start, place, groups_each) for start in starts])
         totals = loop.carried
         for row in parts:

@@ -219,10 +219,10 @@ class _Pass:
         """
         k, f = self.k, self.mixed.extended
         eq = self._eq if self.shape.has_point else None
-        first_index, beside, end, stride = self._own_indices()
+        first_index, offset, end, stride = self._own_indices()
         start = tuple(running.zero() for _ in range(self._values))
         with k.range(first_index, end, stride * unrolled, carry=start) as loop:
-            index = loop.index if beside is None else loop.index + beside
+            index = loop.index if offset is None else loop.index + offset
             indices = [index + stride * step for step in range(unrolled)]
             inner = None if eq is None else eq.low if self._in_blocks else eq.high
             weights = [None if inner is None else inner(self.variables, index) for index in indices]

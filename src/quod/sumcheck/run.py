@@ -107,25 +107,30 @@ class SumcheckRun:
     def record(self, recording: RecordingStream) -> RecordedRounds:
         """Record all rounds; earlier work of the recording may write the tables."""
         plan, device = self._plan, self._device
-        sent, kept = device.allocate(plan.proof_bytes), device.allocate(plan.progress_bytes)
+        proof, progress = device.allocate(plan.proof_bytes), device.allocate(plan.progress_bytes)
         plan.record(
-            recording, self._inputs, equality=self._equality, progress=kept, proof=sent,
+            recording, self._inputs, equality=self._equality, progress=progress, proof=proof,
             folded=device.allocate(plan.folded_bytes), partial=self._partial,
         )  # fmt: skip
         # A part of memory may begin where no kernel takes it.
         size = 4 * plan.field.words
         challenges = device.allocate(size * plan.log2_size)
-        recording.copy(kept.slice(size, size * (1 + plan.log2_size)), challenges)
-        return RecordedRounds(device, plan, sent, kept, challenges)
+        recording.copy(progress.slice(size, size * (1 + plan.log2_size)), challenges)
+        return RecordedRounds(device, plan, proof, progress, challenges)
 
 
 class RecordedRounds:
     """The rounds of a sumcheck among recorded work; `challenges` has them when that has run."""
 
     def __init__(
-        self, device: AnyDevice, plan: SumcheckPlan, sent: Buffer, kept: Buffer, challenges: Buffer
+        self,
+        device: AnyDevice,
+        plan: SumcheckPlan,
+        proof: Buffer,
+        progress: Buffer,
+        challenges: Buffer,
     ) -> None:
-        self._device, self._plan, self._sent, self._kept = device, plan, sent, kept
+        self._device, self._plan, self._proof, self._progress = device, plan, proof, progress
         self.challenges = challenges
 
     def begin(self, claim: Plain, state: bytes) -> None:
@@ -134,8 +139,8 @@ class RecordedRounds:
         progress = np.zeros(plan.progress_bytes // 4, np.uint32)
         progress[: field.words] = elements_to_words(field, [claim]).reshape(-1)
         progress[-STATE_WORDS:] = np.frombuffer(state, "<u4")
-        self._device.upload(progress, into=self._kept)
-        self._device.upload(np.full(plan.proof_bytes // 4, UNWRITTEN, np.uint32), into=self._sent)
+        self._device.upload(progress, into=self._progress)
+        self._device.upload(np.full(plan.proof_bytes // 4, UNWRITTEN, np.uint32), into=self._proof)
 
     def rounds(self) -> Rounds:
         """Return the messages and challenges, after the recording has finished.
@@ -145,8 +150,8 @@ class RecordedRounds:
         plan, field, device = self._plan, self._plan.field, self._device
         progress = np.zeros(plan.progress_bytes // 4, np.uint32)
         proof = np.full(plan.proof_bytes // 4, UNWRITTEN, np.uint32)
-        device.download(self._sent, proof)
-        device.download(self._kept, progress)
+        device.download(self._proof, proof)
+        device.download(self._progress, progress)
         _check_canonical(device, field, "a sumcheck", proof)
         values = plan.shape.tables * field.words
         return Rounds(

@@ -140,9 +140,9 @@ class FixedMultiple:
         kept = self._each // 3 * 2
         words = [self._memory[part] for part in range(kept)]
         for row in range(1, _ROWS):
-            here = size == row + 1
+            is_row = size == row + 1
             words = [
-                k.select(here, self._memory[row * self._each + part], value)
+                k.select(is_row, self._memory[row * self._each + part], value)
                 for part, value in enumerate(words)
             ]
         x, y, _ = self._rebuild([*words, *words[: self._each - kept]])

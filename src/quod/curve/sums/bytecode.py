@@ -205,7 +205,7 @@ class ElementMachine:
             self._finish(step, nothing, product, step.target())
             return
         low, high = (k.constant(part * size, types.u32) for part in range(2))
-        behind = k.constant(len(self._names) * self.element_words, types.u32)
+        scratch = k.constant(len(self._names) * self.element_words, types.u32)
         # Each coefficient is a sum of two products; slots are read until both are made.
         with k.range(0, 2) as loop:
             word_offset = loop.index * size
@@ -215,8 +215,8 @@ class ElementMachine:
             product = self.base.sum_of_products(
                 [(step.left(low), straight), (step.left(high), crossed)]
             )
-            self._finish(step, word_offset, product, behind)
-        k.store(self.memory, step.target(), *k.load(self.memory, behind, self.element_words))
+            self._finish(step, word_offset, product, scratch)
+        k.store(self.memory, step.target(), *k.load(self.memory, scratch, self.element_words))
 
     @property
     def _residue(self) -> int:

@@ -125,14 +125,14 @@ class FourLaneArithmetic(ABC):
             return p
         number = self.lane // LANES_PER_SUM % groups
         with k.range(0, rounds, carry=(p.coordinate, p.infinity)) as loop:
-            mine = FourLaneSum(*loop.carried)
+            partial = FourLaneSum(*loop.carried)
             distance = k.constant(1, types.u32) << loop.index
             other = FourLaneSum(*self.from_lane(loop.carried, self.lane ^ distance * LANES_PER_SUM))
             # The upper ones add too, to nothing that is used again.
-            total = self.add(mine, other)
+            total = self.add(partial, other)
             takes = number % (distance << 1) == 0
-            coordinate = self.field.select(takes, total.coordinate, mine.coordinate)
-            loop.next((coordinate, k.select(takes, total.infinity, mine.infinity)))
+            coordinate = self.field.select(takes, total.coordinate, partial.coordinate)
+            loop.next((coordinate, k.select(takes, total.infinity, partial.infinity)))
         return FourLaneSum(*loop.results)
 
 
@@ -154,13 +154,16 @@ class FourLaneWeierstrass(FourLaneArithmetic):
     def add(self, p: FourLaneSum, q: FourLaneSum) -> FourLaneSum:
         """add-2008-s; a workgroup with a pair of equal points doubles besides."""
         k, f = self.k, self.field
-        mine, other = p.coordinate, q.coordinate
+        coordinate_p, coordinate_q = p.coordinate, q.coordinate
         # X1*ZZ2, Y1*ZZZ2, ZZ1*X2, ZZZ1*Y2
-        scaled = f.carried(mine * self.from_lane(other, self.lane ^ 2))
+        scaled = f.carried(coordinate_p * self.from_lane(coordinate_q, self.lane ^ 2))
         # Run and rise, and in the upper lanes their negatives.
         difference = f.carried(self.from_lane(scaled, self.lane ^ 2) - scaled)
         is_low = self.own < 2
-        factors = f.select(is_low, difference, mine), f.select(is_low, difference, other)
+        factors = (
+            f.select(is_low, difference, coordinate_p),
+            f.select(is_low, difference, coordinate_q),
+        )
         # run^2, rise^2, ZZ1*ZZ2, ZZZ1*ZZZ2
         second = f.carried(factors[0] * factors[1])
         squared = self.of(second, 0)
@@ -179,14 +182,16 @@ class FourLaneWeierstrass(FourLaneArithmetic):
             ]
         )  # fmt: skip
         coordinate_sum = f.carried(self.choose(x, f.carried(fourth), third, f.carried(fourth)))
-        coordinate_sum = f.select(q.infinity, mine, f.select(p.infinity, other, coordinate_sum))
+        coordinate_sum = f.select(
+            q.infinity, coordinate_p, f.select(p.infinity, coordinate_q, coordinate_sum)
+        )
         infinity = p.infinity & q.infinity
         # Lanes 0 and 1 know whether the coordinates are equal.
         vanishes = f.is_zero(difference)
         same_x = self.of(vanishes, 0) & ~(p.infinity | q.infinity)
         same_y = self.of(vanishes, 1)
         with k.if_(k.uniform(k.any_lane(same_x))) as branch:
-            doubled = self._double(mine)
+            doubled = self._double(coordinate_p)
             coordinate = f.select(same_x, doubled.coordinate, coordinate_sum)
             cancels = doubled.infinity | ~same_y
             branch.give(f.carried(coordinate), infinity | (same_x & cancels))
@@ -194,18 +199,18 @@ class FourLaneWeierstrass(FourLaneArithmetic):
             branch.give(f.carried(coordinate_sum), infinity)
         return FourLaneSum(*branch.results)
 
-    def _double(self, mine: CoordinateElement) -> FourLaneSum:
+    def _double(self, coordinate: CoordinateElement) -> FourLaneSum:
         """dbl-2008-s-1 of a finite point; one of order two gives infinity."""
         f = self.field
-        x, y = self.of(mine, 0), self.of(mine, 1)
+        x, y = self.of(coordinate, 0), self.of(coordinate, 1)
         u = f.carried(y + y)
         # X^2, U^2 = V, ZZ^2
-        first = f.carried(f.square(self.choose(x, u, mine)))
+        first = f.carried(f.square(self.choose(x, u, coordinate)))
         square, v = self.of(first, 0), self.of(first, 1)
         m = plus_a_times(f, self.group, square + square + square, self.of(first, 2))
         m = f.carried(m)
         # X*V = S, U*V = W, ZZ, M^2
-        second = f.carried(self.choose(x, u, mine, m) * f.select(self.own == 3, m, v))
+        second = f.carried(self.choose(x, u, coordinate, m) * f.select(self.own == 3, m, v))
         s, w = self.of(second, 0), self.of(second, 1)
         new_x = f.carried(self.of(second, 3) - (s + s))
         # Y in lane 1, ZZZ in lane 3.
@@ -213,7 +218,7 @@ class FourLaneWeierstrass(FourLaneArithmetic):
         zero = f.carried(f.zero())
         third = f.sum_of_products(
             [
-                (f.select(is_last, mine, m), f.select(is_last, w, f.carried(s - new_x))),
+                (f.select(is_last, coordinate, m), f.select(is_last, w, f.carried(s - new_x))),
                 (f.select(is_last, zero, f.carried(f.negate(w))), y),
             ]
         )
@@ -259,10 +264,12 @@ class FourLaneEdwards(FourLaneArithmetic):
         product = self.choose(e, g, f_, e) * self.choose(f_, h, g, h)
         return FourLaneSum(f.carried(product), self._never)
 
-    def _factor(self, mine: CoordinateElement) -> CoordinateElement:
+    def _factor(self, coordinate: CoordinateElement) -> CoordinateElement:
         f = self.field
-        neighbour = self.from_lane(mine, self.lane ^ 1)
-        return self.choose(f.carried(neighbour - mine), f.carried(neighbour + mine), mine)
+        neighbour = self.from_lane(coordinate, self.lane ^ 1)
+        return self.choose(
+            f.carried(neighbour - coordinate), f.carried(neighbour + coordinate), coordinate
+        )
 
 
 def four_lane_arithmetic(k: Builder, group: Group, form: Form) -> FourLaneArithmetic:

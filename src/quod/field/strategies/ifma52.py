@@ -140,30 +140,30 @@ class Ifma52(SpareLimbs):
             return [self._sum_of_products(pairs) for pairs in sums]
         results: list[Element] = []
         while len(results) < len(sums):
-            here = sums[len(results) : len(results) + _SIDE_BY_SIDE]
-            if len({len(pairs) for pairs in here}) > 1:
-                here = here[:1]
+            group = sums[len(results) : len(results) + _SIDE_BY_SIDE]
+            if len({len(pairs) for pairs in group}) > 1:
+                group = group[:1]
             factors = [
                 ([_unmasked(a) for a, _ in pairs], [_unmasked(b) for _, b in pairs])
-                for pairs in here
+                for pairs in group
             ]  # fmt: skip
             limbs = self._call("products", self._sums_body, factors, key=self.limb_count)
             results += [
                 self._reduced(pairs, sum_limbs)
-                for pairs, sum_limbs in zip(here, limbs, strict=True)
+                for pairs, sum_limbs in zip(group, limbs, strict=True)
             ]
         return results
 
     def _squares(self, elements: Sequence[Element]) -> list[Element]:
         results: list[Element] = []
         for at in range(0, len(elements), _SIDE_BY_SIDE):
-            here = elements[at : at + _SIDE_BY_SIDE]
-            limbs = self._call("squares", self._squares_body, [_unmasked(a) for a in here],
+            group = elements[at : at + _SIDE_BY_SIDE]
+            limbs = self._call("squares", self._squares_body, [_unmasked(a) for a in group],
                 key=self.limb_count,
             )  # fmt: skip
             results += [
                 self._reduced([(a, a)], square_limbs)
-                for a, square_limbs in zip(here, limbs, strict=True)
+                for a, square_limbs in zip(group, limbs, strict=True)
             ]
         return results
 

@@ -135,18 +135,18 @@ class Inversion(ABC):
         return self._steps(theta, f, g, sign, self.half_steps)
 
     def _steps(
-        self, theta: Value, f: Value, g: Value, sign: int, count: int, together: int = 1
+        self, theta: Value, f: Value, g: Value, sign: int, count: int, unrolled: int = 1
     ) -> tuple[Value, Value, Value, Matrix]:
         """Run `count` steps, fewer than half the bits of f and g; multiply the matrix by `sign`.
 
         Each row (a, b) of the matrix is packed in a word as a + 2**half * b. The loop is unrolled
-        `together` times.
+        `unrolled` times.
         """
         k, half = self.k, f.type.bits // 2
         upper, lower = (k.constant(sign * place, f.type) for place in (1, 1 << half))
-        with k.range(0, count // together, carry=(theta, f, g, upper, lower)) as loop:
+        with k.range(0, count // unrolled, carry=(theta, f, g, upper, lower)) as loop:
             state = loop.carried
-            for _ in range(together):
+            for _ in range(unrolled):
                 state = self._step(*state)
             loop.next(state)
         theta, f, g, upper, lower = loop.results
@@ -157,14 +157,14 @@ class Inversion(ABC):
     ) -> tuple[Value, Value, Value, Value, Value]:
         k = self.k
         odd = (g & 1) != 0
-        ahead = theta >= 0
-        swap = odd & ahead
+        is_positive = theta >= 0
+        swap = odd & is_positive
         return (
             k.select(swap, -theta, theta + 1),
             k.select(swap, g, f),
-            k.select(odd, g + k.select(ahead, -f, f), g) >> 1,
+            k.select(odd, g + k.select(is_positive, -f, f), g) >> 1,
             k.select(swap, lower, upper) << 1,
-            k.select(odd, lower + k.select(ahead, -upper, upper), lower),
+            k.select(odd, lower + k.select(is_positive, -upper, upper), lower),
         )
 
     @staticmethod

@@ -38,8 +38,8 @@ class Mersenne61(Word64):
         # The highest high word does not occur with the highest low word: products of canonical
         # factors are below 2p, which saves a step in their canonical form.
         high, low = divmod((a.bound - 1) * (b.bound - 1), self.room)
-        beside = max((low >> 3) + ((low & 7) << 58), (low >> 3) - 1 + (7 << 58))
-        return word, min(bound, high + max(_MOST_ROTATED - 1, beside) + 1)
+        largest_sum = max((low >> 3) + ((low & 7) << 58), (low >> 3) - 1 + (7 << 58))
+        return word, min(bound, high + max(_MOST_ROTATED - 1, largest_sum) + 1)
 
     def _halved(self, low: Value, high: Value, most: int) -> tuple[Value, int]:
         rotated = (low >> 3) + ((low << 61) >> 3)

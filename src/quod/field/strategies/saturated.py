@@ -46,8 +46,8 @@ class SaturatedLimbs(PrimeField):
         if self._overflows(bound):
             raise TraceError(f"an element of {self.modulus.name} outgrew its limbs")
         zero = self.k.constant(0, self.limb_type)
-        held = limbs[: self._size(bound)]
-        padded = (*held, *[zero] * (self.limb_count - len(held)))
+        used = limbs[: self._size(bound)]
+        padded = (*used, *[zero] * (self.limb_count - len(used)))
         return Element(self, padded, bound, self._full_maxima(bound), exponent)
 
     def _size(self, bound: int) -> int:

@@ -191,8 +191,8 @@ def shown_metadata(value: MetadataValue) -> object:
     if isinstance(value, bool | str):
         return value
     kind = value.dtype.name if isinstance(value, np.ndarray) else "text"
-    some = value[:_FIRST].tolist() if isinstance(value, np.ndarray) else value[:_FIRST]
-    first = ", ".join(map(shown, some))
+    shown_items = value[:_FIRST].tolist() if isinstance(value, np.ndarray) else value[:_FIRST]
+    first = ", ".join(map(shown, shown_items))
     return f"{len(value)} of {kind}: {first}{', ...' if len(value) > _FIRST else ''}"
 
 

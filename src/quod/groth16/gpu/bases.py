@@ -78,11 +78,11 @@ class MsmMemory:
             for count in workspaces
             for multiples in copies or _MULTIPLES
         )
-        there = [bases for bases in key if len(bases.points)]
-        largest_first = sorted(there, key=lambda bases: bases.finite.nbytes, reverse=True)
+        nonempty = [bases for bases in key if len(bases.points)]
+        largest_first = sorted(nonempty, key=lambda bases: bases.finite.nbytes, reverse=True)
         streamed = (
             cls._streamed(device, largest_first[:count], largest_first[count:], budget)
-            for count in range(1, len(there) + 1)
+            for count in range(1, len(nonempty) + 1)
         )
         least = _ANY_BYTES
         for choices in (resident, streamed):

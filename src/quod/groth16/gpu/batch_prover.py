@@ -61,7 +61,7 @@ class GpuBatches:
 
     def __init__(
         self, device: AnyDevice, lane: Lane, wanted: int, witness_bytes: int, budget: int,
-        alone: Slots[Any], running_sums: RunningSums,
+        single_slots: Slots[Any], running_sums: RunningSums,
     ) -> None:  # fmt: skip
         most = _power_of_two(lane.msms.largest_batch(wanted))
         while most > 1 and _needed(lane, most, witness_bytes) > budget:
@@ -72,7 +72,7 @@ class GpuBatches:
         self.nbytes = _needed(lane, most, witness_bytes)
         batch_lane = lane.sibling(batch_sizes(most))
         self._runner = batch_lane.runner
-        self._alone, self._running_sums = alone, running_sums
+        self._alone, self._running_sums = single_slots, running_sums
         self._slots = Slots(lambda: _BatchSlot(device, batch_lane, most, witness_bytes), BATCHES)
         # Who else takes memory meanwhile must not end proofs that one slot fewer would make.
         self._slots.fill()

@@ -68,14 +68,16 @@ class GpuKey:
             bases = bases_of(zkey, g1, g2)
             lanes = 1 if device.single_queue else lanes
             try:
-                memory, taken = self._memory(quotient, bases, budget, lanes)
+                memory, other_bytes = self._memory(quotient, bases, budget, lanes)
                 fits = not memory.streamed
             except DeviceError:
                 fits = False
             if lanes == 1 or not fits:
                 lanes = 1
-                memory, taken = self._memory(quotient, bases, budget, lanes)
-            self._own_bytes = taken + memory.nbytes(device) + (lanes - 1) * sum(memory.workspaces)
+                memory, other_bytes = self._memory(quotient, bases, budget, lanes)
+            self._own_bytes = (
+                other_bytes + memory.nbytes(device) + (lanes - 1) * sum(memory.workspaces)
+            )
             first = Lane(quotient, KeyMsms(device, bases, memory))
             self._lanes = [first, *(first.sibling() for _ in range(lanes - 1))]
             largest = max(quotient.batch_bytes(2) // 2, zkey.variables * zkey.fr.bytes)
@@ -93,10 +95,10 @@ class GpuKey:
     ) -> tuple[MsmMemory, int]:
         """Return the memory of the MSMs within a budget, and the bytes of everything else."""
         zkey, further_lanes = self._zkey, lanes - 1
-        taken = quotient.nbytes + further_lanes * quotient.lane_bytes
-        taken += lanes * _PROOFS * zkey.variables * zkey.fr.bytes
-        memory = MsmMemory.fitting(self._device, bases, budget - taken, lanes=lanes)
-        return memory, taken
+        other_bytes = quotient.nbytes + further_lanes * quotient.lane_bytes
+        other_bytes += lanes * _PROOFS * zkey.variables * zkey.fr.bytes
+        memory = MsmMemory.fitting(self._device, bases, budget - other_bytes, lanes=lanes)
+        return memory, other_bytes
 
     @property
     def in_progress(self) -> int:

@@ -112,12 +112,12 @@ class UploadBuffer:
             while copy_one():
                 pass
 
-        sent: list[SubmittedStream] = []
+        submitted: list[SubmittedStream] = []
 
         def send() -> None:
-            while len(sent) < len(wanted) and copied[len(sent)] == wanted[len(sent)]:
-                upload = self._uploads[len(sent)]
-                sent.append(self._device.stream("upload").replay(upload).submit())
+            while len(submitted) < len(wanted) and copied[len(submitted)] == wanted[len(submitted)]:
+                upload = self._uploads[len(submitted)]
+                submitted.append(self._device.stream("upload").replay(upload).submit())
 
         def copy_and_send() -> None:
             while copy_one():
@@ -127,7 +127,7 @@ class UploadBuffer:
             self._copiers.run(copy, min(self._copiers.threads, len(blocks)), copy_and_send)
             send()
         finally:
-            for stream in sent:
+            for stream in submitted:
                 stream.wait()
 
     def _upload(self, start: int, stop: int) -> Recording:
@@ -156,10 +156,10 @@ class JointUploadBuffer:
         rows[len(arrays) : count] = 0
         size = count * each
         self._device.upload(self._host[:size], into=self.buffer.slice(0, size))
-        there = [place for place, array in enumerate(arrays) if isinstance(array, Buffer)]
-        if there:
+        on_device = [place for place, array in enumerate(arrays) if isinstance(array, Buffer)]
+        if on_device:
             copying = self._device.stream("upload").record()
-            for place in there:
+            for place in on_device:
                 array = arrays[place]
                 assert isinstance(array, Buffer)
                 copying.copy(array, self.buffer.slice(place * each, (place + 1) * each))

@@ -63,11 +63,11 @@ class CircuitHash:
         group, points = self._groups[1], ptau.tau_g1
         self.count(domain_size - 1)
         hashed = domain_size - 1 if domain_size <= CHUNK else domain_size
-        there = min(hashed, len(points) - domain_size)
-        for first, last in windows(group, there):
+        in_section = min(hashed, len(points) - domain_size)
+        for first, last in windows(group, in_section):
             self.points(1, _differences(device, group, points, domain_size, first, last))
             report(last, hashed)
-        if there < hashed:
+        if in_section < hashed:
             self._hash.update(_past_the_end(group.coordinates, ptau, domain_size))
 
     def digest(self) -> bytes:
@@ -97,8 +97,8 @@ def _past_the_end(modulus: Modulus, ptau: PowersOfTau, domain_size: int) -> byte
     size = modulus.bytes
     section = ptau.file.sections[2]
     end = section.offset + section.length
-    behind = bytes(ptau.file.data[end : end + 2 * size])
-    if len(behind) < 2 * size:
+    following = bytes(ptau.file.data[end : end + 2 * size])
+    if len(following) < 2 * size:
         raise InputError(
             "ends after section 2 (tau_g1), behind which snarkjs reads for its hash of a circuit "
             "as large as all the powers; write the sections in their order, as snarkjs does",
@@ -120,7 +120,7 @@ def _past_the_end(modulus: Modulus, ptau: PowersOfTau, domain_size: int) -> byte
         total = (product + product * inverse % limit * p) >> 8 * size
         return (total - p) % limit if total >= p else total
 
-    x1, y1 = (int.from_bytes(behind[at : at + size], "little") for at in (0, size))
+    x1, y1 = (int.from_bytes(following[at : at + size], "little") for at in (0, size))
     x2, y2 = (
         int.from_bytes(np.ascontiguousarray(row, "<u4").tobytes(), "little")
         for row in ptau.tau_g1[domain_size - 1]

@@ -286,31 +286,31 @@ class _KeyVerification:
         """
         section, at = _section(self.file, identifier), 0
         for piece in pieces:
-            mine = section[at : at + len(piece)]
+            key_piece = section[at : at + len(piece)]
             if identifier in _KEPT:
-                self._check_same(identifier, mine, piece, at)
+                self._check_same(identifier, key_piece, piece, at)
             elif identifier == _PRIVATE and len(piece):
-                check = partial(self._check_divided, mine, piece)
+                check = partial(self._check_divided, key_piece, piece)
                 parts.once(
-                    f"divided over {self._curve.name}", check, mine, piece, self._zkey.delta_g2
+                    f"divided over {self._curve.name}", check, key_piece, piece, self._zkey.delta_g2
                 )
             at += len(piece)
 
-    def _check_same(self, identifier: int, mine: Any, piece: Any, at: int) -> None:
-        if np.array_equal(mine, piece):
+    def _check_same(self, identifier: int, key_piece: Any, piece: Any, at: int) -> None:
+        if np.array_equal(key_piece, piece):
             return
-        differs = mine != piece[: len(mine)]
-        where = int(np.argmax(differs)) if differs.any() else len(mine)
+        differs = key_piece != piece[: len(key_piece)]
+        where = int(np.argmax(differs)) if differs.any() else len(key_piece)
         self._refuse(
             f"{_KEPT[identifier]} of the key is not that of the circuit and the powers of tau "
             f"(section {identifier}, byte {at + where})"
         )
 
-    def _check_divided(self, mine: Any, piece: Any) -> None:
+    def _check_divided(self, key_piece: Any, piece: Any) -> None:
         group = group_of(self._curve, 1)
         both = [
             np.ascontiguousarray(data).view("<u4").reshape(-1, *group.shape)
-            for data in (mine, piece)
+            for data in (key_piece, piece)
         ]
         after, before = random_sums(self._device, group, *both)
         if not self._is_divided(after, before):

@@ -303,12 +303,12 @@ class _Accumulator:
             runs = [x - new_x for x, new_x in zip(xs, new_xs, strict=True)]
             falls = f.multiply_many(list(zip(slopes, runs, strict=True)))
             new_ys = f.carried_many([fall - y for fall, y in zip(falls, ys, strict=True)])
-            for chain, here in enumerate(active):
+            for chain, is_active in enumerate(active):
                 row, x, y = rows[chain], xs[chain], ys[chain]
-                with k.if_(here):
+                with k.if_(is_active):
                     self.x.store(row, new_xs[chain])
                     self.y.store(row, new_ys[chain])
-                with k.if_(careful & here) as branch:
+                with k.if_(careful & is_active) as branch:
                     branch.give(self.repair(row, x, y, reciprocals[chain], *entries[chain]))
                 with branch.otherwise():
                     branch.give(never)
@@ -402,9 +402,9 @@ def accumulate(
     f = state.f
     first = k.workgroup_id() * rows * k.workgroup_size
     size = k.workgroup_size
-    mine = k.minimum((count - first + (size - 1)) // size, rows)
-    infinite = state.begin(first, (mine + (CHAINS - 1)) // CHAINS)
-    with k.range(1, lengths[first], carry=(mine, infinite)) as rounds:
+    own_rows = k.minimum((count - first + (size - 1)) // size, rows)
+    infinite = state.begin(first, (own_rows + (CHAINS - 1)) // CHAINS)
+    with k.range(1, lengths[first], carry=(own_rows, infinite)) as rounds:
         number = rounds.index
         active_rows, infinite = rounds.carried
         with k.while_(active_rows) as shrink:
@@ -425,4 +425,4 @@ def accumulate(
         inverses = state.invert(branch.results)
         cancelled = state.backward(first, sets, number, inverses, careful)
         rounds.next((active_rows, infinite | cancelled))
-    state.finish(first, mine, targets, results)
+    state.finish(first, own_rows, targets, results)

@@ -94,13 +94,13 @@ def count_digits(
     task = k.global_id()
     window, part = task // parts, task % parts
     start, stop = _share(k, count, part, parts)
-    mine = task * buckets
+    task_counts = task * buckets
     with k.range(0, copies) as outer:
         row = _row(windows, copies, window, outer.index) * count.cast(types.u64)
         with k.range(start, stop) as loop:
             digit = _Digit(k, stored[row + loop.index.cast(types.u64)])
             with k.if_(digit.bucket != 0):
-                place = mine + (digit.bucket - 1)
+                place = task_counts + (digit.bucket - 1)
                 counts[place] = counts[place] + 1
 
 
@@ -123,9 +123,9 @@ def place_buckets(
         begin = loop.carried
         with k.range(0, parts, carry=begin) as inner:
             place = (window * parts + inner.index) * buckets + loop.index
-            here = counts[place]
+            bucket_count = counts[place]
             counts[place] = inner.carried
-            inner.next(inner.carried + here)
+            inner.next(inner.carried + bucket_count)
         segment = window * buckets + loop.index
         starts[segment] = begin
         lengths[segment] = inner.results - begin
@@ -152,14 +152,14 @@ def scatter_digits(
     task = k.global_id()
     window, part = task // parts, task % parts
     start, stop = _share(k, count, part, parts)
-    mine = task * buckets
+    task_places = task * buckets
     with k.range(0, copies) as outer:
         row = _row(windows, copies, window, outer.index) * count.cast(types.u64)
         first = outer.index * stride
         with k.range(start, stop) as loop:
             digit = _Digit(k, stored[row + loop.index.cast(types.u64)])
             with k.if_(digit.bucket != 0):
-                place = mine + (digit.bucket - 1)
+                place = task_places + (digit.bucket - 1)
                 target = places[place]
                 places[place] = target + 1
                 entries[target] = (first + loop.index) | digit.sign

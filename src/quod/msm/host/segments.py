@@ -79,9 +79,9 @@ def cut_segments(
             )
     with k.range(0, longest, carry=k.constant(0, u32)) as ranks:
         length = longest - ranks.index
-        here = histogram[length]
+        chunk_count = histogram[length]
         histogram[length] = ranks.carried
-        ranks.next(ranks.carried + here)
+        ranks.next(ranks.carried + chunk_count)
     totals[CHUNKS] = ranks.results
     with k.range(0, count, carry=(first_target, k.constant(0, u32))) as loop:
         target, long_count = loop.carried

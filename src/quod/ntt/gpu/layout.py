@@ -76,8 +76,8 @@ def arrange(tile: Tile, first: int, levels: int, preferred: Sequence[int]) -> St
     order += [bit for bit in thread_bits if bit not in order]
     threads: list[int] = []
     while order and len(threads) < tile.log_banks:
-        taken = {bit % tile.log_banks for bit in threads}
-        free = [bit for bit in order if bit % tile.log_banks not in taken]
+        used_banks = {bit % tile.log_banks for bit in threads}
+        free = [bit for bit in order if bit % tile.log_banks not in used_banks]
         threads.append((free or order)[0])
         order.remove(threads[-1])
     return Step(first, levels, tuple(registers), (*threads, *order))

@@ -362,8 +362,8 @@ class _Pass:
         return self._place(step, number, weigh)
 
     def _place(self, step: Step, number: int, weigh: Callable[[int], int]) -> Value:
-        mine = gathered(self.k, self.local, step.threads, weigh)
-        return mine + spread(number, step.registers, weigh)
+        base = gathered(self.k, self.local, step.threads, weigh)
+        return base + spread(number, step.registers, weigh)
 
     # --- global memory
 

@@ -299,9 +299,9 @@ class _Pass:
                 places = [block + row + half * i for i in range(1 << levels)]
                 if from_data or to_data:
                     # The next rows are in other pages, which hardware does not prefetch.
-                    ahead = k.select(block < last_block, span, self._number(1))
+                    next_rows = k.select(block < last_block, span, self._number(1))
                     for place in places:
-                        self._prefetch(place + ahead)
+                        self._prefetch(place + next_rows)
                 read = self._read if from_data else self._read_scratch
                 rows = butterflies(
                     self.f, self.shape.direction, [read(place) for place in places],

@@ -129,11 +129,11 @@ class Canary:
 
 def multiplied(modulus: Modulus, element: Words, factor: int) -> list[Canary]:
     """Return the check of an element that a kernel multiplies by a factor other than 1."""
-    was = int.from_bytes(element.tobytes(), "little")
+    integer = int.from_bytes(element.tobytes(), "little")
     # Integers as stored: the factor is in Montgomery form, so the element's form does not matter.
     words = [
         np.frombuffer((number % modulus.value).to_bytes(modulus.bytes, "little"), np.uint32)
-        for number in (1, factor, was * factor)
+        for number in (1, factor, integer * factor)
     ]
     return [Canary(element, *words)]
 
@@ -151,19 +151,19 @@ def checked(device: AnyDevice, elements: Sequence[Canary]) -> Iterator[None]:
     Raises DeviceError if a value is not the expected one. An exception inside restores the
     elements.
     """
-    if not all(stand_in.element.flags.writeable for stand_in in elements):
+    if not all(canary.element.flags.writeable for canary in elements):
         yield  # the launch rejects read-only data
         return
-    were = [stand_in.element.copy() for stand_in in elements]
-    for stand_in in elements:
-        stand_in.element[:] = stand_in.before
+    originals = [canary.element.copy() for canary in elements]
+    for canary in elements:
+        canary.element[:] = canary.before
     try:
         yield
     except BaseException:
-        for stand_in, words in zip(elements, were, strict=True):
-            stand_in.element[:] = words
+        for canary, words in zip(elements, originals, strict=True):
+            canary.element[:] = words
         raise
-    if any((stand_in.element != stand_in.after).any() for stand_in in elements):
+    if any((canary.element != canary.after).any() for canary in elements):
         raise not_written(device, "a transform")
-    for stand_in in elements:
-        stand_in.element[:] = stand_in.result
+    for canary in elements:
+        canary.element[:] = canary.result

@@ -74,9 +74,9 @@ def _changed(
     system: ConstraintSystem, right: list[int], wire: int, after: int
 ) -> Iterator[list[int]]:
     """Yield the witnesses with a changed wire: three, or two if no hint gives another value."""
-    alone = list(right)
-    alone[wire] = after
-    yield alone
+    single_change = list(right)
+    single_change[wire] = after
+    yield single_change
     for are_asked in (True, False):
         changed, is_again = list(right), True
         for step in system.steps:

@@ -55,8 +55,8 @@ def merkle_path(
     position = whole_number("the position", position, 0, (1 << depth) - 1)
     siblings, filling = [], empty
     for level in range(depth):
-        beside = position >> level ^ 1
-        siblings.append(nodes[beside] if beside < len(nodes) else filling)
+        sibling = position >> level ^ 1
+        siblings.append(nodes[sibling] if sibling < len(nodes) else filling)
         if len(nodes) % 2:
             nodes.append(filling)
         nodes = [

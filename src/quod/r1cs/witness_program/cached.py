@@ -60,8 +60,8 @@ def _key(system: ConstraintSystem) -> str:
     return key_of("witness program", sources.digest(), _digest(lowering_inputs))
 
 
-def _digest(told: Any) -> bytes:
-    return hashlib.sha256(marshal.dumps(told, _MARSHAL)).digest()
+def _digest(inputs: Any) -> bytes:
+    return hashlib.sha256(marshal.dumps(inputs, _MARSHAL)).digest()
 
 
 def _described(step: Step) -> tuple[object, ...]:

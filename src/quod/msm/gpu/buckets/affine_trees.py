@@ -335,13 +335,13 @@ def accumulate_affine(
         batches.check(first < chunks)
         # Chunks are sorted by falling length, so this is the longest of the remaining ones.
         height = (work.table.lengths[first] + 1) >> 1
-        mine = first + k.local_id()
-        remaining = k.select(mine < chunks, (chunks - mine + (lanes - 1)) // lanes, 0)
-        together = k.constant(slots, types.u32) // height
-        trees = k.minimum(together, remaining)
+        first_rank = first + k.local_id()
+        remaining = k.select(first_rank < chunks, (chunks - first_rank + (lanes - 1)) // lanes, 0)
+        trees_at_once = k.constant(slots, types.u32) // height
+        trees = k.minimum(trees_at_once, remaining)
 
         def entry_pairs(j: Value) -> _EntryPairs:
-            rank = mine + j * lanes
+            rank = first_rank + j * lanes
             start, length = work.table.starts[rank], work.table.lengths[rank]
             return _EntryPairs(law, work, start, length, j * height)
 
@@ -353,18 +353,18 @@ def accumulate_affine(
             levels.check((k.constant(1, types.u32) << (level - 1)) < height)
 
             def sum_pairs(j: Value) -> _SumPairs:
-                pairs = (work.table.lengths[mine + j * lanes] + 1) >> 1
+                pairs = (work.table.lengths[first_rank + j * lanes] + 1) >> 1
                 return _SumPairs(k, places, j * height, pairs, level)
 
             spoilt = _Level(law, places, trees, sum_pairs, ahead=ahead).add()
             levels.next((level + 1, failed | spoilt))
         _, failed = levels.results
         with k.range(0, trees) as loop:
-            rank, place = mine + loop.index * lanes, loop.index * height
+            rank, place = first_rank + loop.index * lanes, loop.index * height
             one = f.carried(f.one())
             number = work.table.numbers[rank]
             total = (places.x(place), places.y(place), one, one)
             law.store_coordinates(work.sums, number, total)
             with k.if_(failed):
                 work.retries[k.atomic_add(work.retries, 0, 1) + 1] = rank
-        batches.next(first + together * lanes)
+        batches.next(first + trees_at_once * lanes)

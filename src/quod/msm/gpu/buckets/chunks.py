@@ -203,14 +203,14 @@ class _Bucket:
         ]  # fmt: skip
 
 
-def _write_own(k: Builder, mine: _Bucket, most: int, table: ChunkTable) -> None:
+def _write_own(k: Builder, bucket: _Bucket, most: int, table: ChunkTable) -> None:
     """Write the chunks of an instance's bucket if there are at most `most`."""
     if most == 1:
-        with k.if_(mine.chunks == 1):
-            mine.write(k, k.constant(0, types.u32), table)
+        with k.if_(bucket.chunks == 1):
+            bucket.write(k, k.constant(0, types.u32), table)
         return
-    with k.range(0, k.select(mine.chunks <= most, mine.chunks, 0)) as loop:
-        mine.write(k, loop.index, table)
+    with k.range(0, k.select(bucket.chunks <= most, bucket.chunks, 0)) as loop:
+        bucket.write(k, loop.index, table)
 
 
 @kernel
@@ -254,15 +254,15 @@ def make_chunks(
         with k.if_(k.local_id() == 0):
             many_count[0] = 0
         k.barrier()
-        mine = _Bucket(
+        own_bucket = _Bucket(
             bucket_starts[bucket], first_chunk[bucket] + first, cut.chunks, cut.short, cut.longer,
             tally[k.minimum(cut.short + 1, MOST_LONGEST)] + longer_rank,
             tally[cut.short] + short_rank,
         )  # fmt: skip
         with k.if_(exists):
-            first_chunk[bucket] = mine.chunk
-        _write_own(k, mine, own_chunks, table)
-        slots.put(mine.values())
+            first_chunk[bucket] = own_bucket.chunk
+        _write_own(k, own_bucket, own_chunks, table)
+        slots.put(own_bucket.values())
         with k.if_(cut.chunks > most_of_subgroup):
             many[k.atomic_add(many_count, 0, 1)] = k.local_id()
         if by_subgroups:

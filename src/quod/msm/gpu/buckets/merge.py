@@ -167,10 +167,10 @@ def _sum_run(
     k.barrier()
     subgroups = size // width
     if subgroups > 1:
-        mine = lane * width
-        has_one = (lane < subgroups) & (mine < count)
+        start = lane * width
+        has_one = (lane < subgroups) & (start < count)
         total = _sum_of_lane(
-            k, law, sums, first + mine * stride, k.select(has_one, k.constant(1, types.u32), 0),
+            k, law, sums, first + start * stride, k.select(has_one, k.constant(1, types.u32), 0),
             k.constant(0, types.u32), 1,
         )  # fmt: skip
         total = law.sum_of_lanes(total, subgroups, None)

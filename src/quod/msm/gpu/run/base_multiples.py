@@ -175,14 +175,14 @@ class _Recorder:
         self._product = product_cost(plan.group.coordinates, plan.group.degree)
 
     def record(self) -> None:
-        count, together = len(self._points), self._together
+        count, slice_length = len(self._points), self._together
         allocate, element = self._device.allocate, self._element
-        extended = allocate(together * 4 * element, zero=False)
-        prefixes = allocate(together * element, zero=False)
+        extended = allocate(slice_length * 4 * element, zero=False)
+        prefixes = allocate(slice_length * element, zero=False)
         if self._plan.form == "edwards":
-            affine = [allocate(together * 2 * element, zero=False) for _ in range(2)]
-        for start in range(0, count, together):
-            chunk = _Slice(start, min(count, start + together), extended, prefixes)
+            affine = [allocate(slice_length * 2 * element, zero=False) for _ in range(2)]
+        for start in range(0, count, slice_length):
+            chunk = _Slice(start, min(count, start + slice_length), extended, prefixes)
             points = np.require(self._points[chunk.start : chunk.stop], requirements=("C", "A"))
             if self._plan.form == "edwards":
                 self._edwards(chunk, points, affine)

@@ -156,12 +156,12 @@ def _blocks(count: int, per_base: int, reach: int) -> Iterator[int | None]:
 
     Sizes are multiples of `_BLOCK_STEP`; devices without a buffer limit have a single block.
     """
-    together = reach // per_base
-    if together >= count:
+    reachable = reach // per_base
+    if reachable >= count:
         yield None
     if reach >= UNLIMITED:
         return
-    least = -(-count // max(1, together))
+    least = -(-count // max(1, reachable))
     for halvings in range(_MOST_HALVINGS):
         blocks = least << halvings
         size = -(-count // (blocks * _BLOCK_STEP)) * _BLOCK_STEP

@@ -150,7 +150,7 @@ class StreamedMsm:
         size = 8 * full.base_words
         slots = [device.allocate(plan.base_bytes, zero=False) for _ in range(2)]
         masks = [device.allocate(infinity_mask_bytes(full.count), zero=False) for _ in range(2)]
-        some = [device.allocate(16, zero=False) for _ in range(2)]
+        any_flags = [device.allocate(16, zero=False) for _ in range(2)]
 
         def blocks() -> Iterator[BaseBlock]:
             for number, single in enumerate(plan.plans):
@@ -161,7 +161,7 @@ class StreamedMsm:
                     self._words[start * size : stop * size], bases, label="upload bases"
                 )  # fmt: skip
                 record_infinity_mask(
-                    recording, device, count, full.base_words, bases, masks[which], some[which]
+                    recording, device, count, full.base_words, bases, masks[which], any_flags[which]
                 )  # fmt: skip
                 words = scalars.slice(SCALAR_BYTES * start, SCALAR_BYTES * stop)
                 source = Scalars(words, count, count, 0, None, masks[which])

@@ -51,21 +51,21 @@ def record_infinity_mask(
     words: int,
     bases: Buffer,
     mask: Buffer,
-    some: Buffer,
+    any_flag: Buffer,
 ) -> None:
-    """Record the mask of `count` bases of `words` 64-bit words each; `some` has 16 bytes."""
+    """Record the mask of `count` bases of `words` 64-bit words each; `any_flag` has 16 bytes."""
     recording.fill(mask, label="mark infinite")
-    recording.fill(some, label="mark infinite")
+    recording.fill(any_flag, label="mark infinite")
     compiled = device.compile(mark_infinite, words=words)
     recording.launch(
-        compiled, -(-count // device.lanes), count, bases, mask, some, label="mark infinite",
+        compiled, -(-count // device.lanes), count, bases, mask, any_flag, label="mark infinite",
         bytes=8 * words * count,
     )  # fmt: skip
 
 
 def find_infinity_mask(device: AnyDevice, count: int, words: int, bases: Buffer) -> Buffer | None:
     """Return the mask of resident bases, or None if all of them are finite."""
-    mask, some = (
+    mask, any_flag = (
         device.allocate(infinity_mask_bytes(count), zero=False),
         device.allocate(16, zero=False),
     )
@@ -74,11 +74,11 @@ def find_infinity_mask(device: AnyDevice, count: int, words: int, bases: Buffer)
     infinite = device.upload(np.zeros(words, np.uint64))
     probe_mask, probe = (device.allocate(16, zero=False) for _ in range(2))
     recording = device.stream("bases").record()
-    record_infinity_mask(recording, device, count, words, bases, mask, some)
+    record_infinity_mask(recording, device, count, words, bases, mask, any_flag)
     record_infinity_mask(recording, device, 1, words, infinite, probe_mask, probe)
     recording.finish().run()
     any_infinite, ran = np.zeros(4, np.uint32), np.zeros(4, np.uint32)
-    device.download(some, any_infinite)
+    device.download(any_flag, any_infinite)
     device.download(probe, ran)
     if ran[0] != 1:
         raise not_written(device, "which bases are infinite")

@@ -74,12 +74,12 @@ class Partition:
         Places of part p are reserved in ``cursors[first + p]``. All instances must call this.
         """
         k, table = self._k, self._tally.table
-        held = [self._hold(item, voter) for voter, item in enumerate(items)]
+        ranked = [self._hold(item, voter) for voter, item in enumerate(items)]
         k.barrier()
         if not self._staged:
             self._take_places(cursors, first)
             k.barrier()
-            for item, (tag, rank) in zip(items, held, strict=True):
+            for item, (tag, rank) in zip(items, ranked, strict=True):
                 with k.if_(rank != NOTHING):
                     tag, rank = self._open(tag, rank)
                     write(table[self._part_of(tag)] + rank, tag, item.entry)
@@ -87,7 +87,7 @@ class Partition:
             return
         distances, total = self._take_slots(cursors, first)
         k.barrier()
-        for item, (tag, rank) in zip(items, held, strict=True):
+        for item, (tag, rank) in zip(items, ranked, strict=True):
             with k.if_(rank != NOTHING):
                 tag, rank = self._open(tag, rank)
                 slot = table[self._part_of(tag)] + rank

@@ -55,10 +55,10 @@ class Tally:
         if not self._votes:
             return self._add_own(key, active)
         k, voter = self._k, voter % self._k.subgroup_size
-        before, together, mask = self._add(key, active, voter)
+        before, shares_key, mask = self._add(key, active, voter)
         lower = mask & ((k.constant(1, types.u32) << k.lane_id()) - 1)
         shared = k.shuffle(before, voter) + k.emit("popcount", (lower,))
-        return k.select(together, shared, before)
+        return k.select(shares_key, shared, before)
 
     def _add_own(self, key: Value, active: Value) -> Value:
         """Add one for this instance alone; return the counter's value before."""
@@ -78,16 +78,16 @@ class Tally:
         """
         k = self._k
         voter_key = k.shuffle(k.select(active, key, NOTHING), voter)
-        together = active & (key == voter_key)
-        mask = k.ballot(together)
+        shares_key = active & (key == voter_key)
+        mask = k.ballot(shares_key)
         is_voter = k.lane_id() == voter
         amount = k.select(is_voter, k.emit("popcount", (mask,)), 1)
-        with k.if_(active & (~together | is_voter)) as branch:
+        with k.if_(active & (~shares_key | is_voter)) as branch:
             branch.give(k.atomic_add(self.table, key, amount))
         with branch.otherwise():
             branch.give(k.constant(0, types.u32))
         before: Value = branch.results
-        return before, together, mask
+        return before, shares_key, mask
 
 
 class Scan:
@@ -124,13 +124,13 @@ class Scan:
         k.barrier()
         return self._with_runs_before(total - value, k.subgroup_id())
 
-    def _with_runs_before(self, before: Value, mine: Value) -> tuple[Value, Value]:
+    def _with_runs_before(self, before: Value, own_run: Value) -> tuple[Value, Value]:
         """Turn a prefix sum within a run into one over the workgroup; return it and the total."""
         k = self._k
         everything = k.constant(0, types.u32)
         for run in range(self._runs):
             part = self._sums[run]
-            before = before + k.select(mine > run, part, 0)
+            before = before + k.select(own_run > run, part, 0)
             everything = everything + part
         return before, everything
 
