@@ -45,12 +45,12 @@ class ProgramRunner:
     """The execution of a witness program on a device, by default the CPU."""
 
     def __init__(self, program: Program, modulus: Modulus, device: AnyDevice | None = None) -> None:
-        self.program, self.modulus, self._given = program, modulus, device
+        self.program, self.modulus, self._device_choice = program, modulus, device
 
     @property
     def device(self) -> AnyDevice:
         """The device; the CPU is resolved at each access, as a failed one is opened again."""
-        return self._given or resolve_device("cpu")
+        return self._device_choice or resolve_device("cpu")
 
     @cached_property
     def _tables(self) -> ProgramTables:
@@ -222,7 +222,7 @@ class RowChecker:
 
     def __init__(self, shape: Shape, modulus: Modulus, device: AnyDevice | None = None) -> None:
         sides = shape.sides
-        self.modulus, self.rows, self._given = modulus, len(sides[0].row_ptr) - 1, device
+        self.modulus, self.rows, self._device_choice = modulus, len(sides[0].row_ptr) - 1, device
         numbers = np.concatenate([side.number for side in sides])
         columns = np.concatenate([side.column for side in sides])
         starts = np.cumsum([0, *(len(side.column) for side in sides)])
@@ -238,7 +238,7 @@ class RowChecker:
     @property
     def device(self) -> AnyDevice:
         """The device; the CPU is resolved at each access, as a failed one is opened again."""
-        return self._given or resolve_device("cpu")
+        return self._device_choice or resolve_device("cpu")
 
     @cached_property
     def _tables(self) -> list[Any]:

@@ -67,9 +67,9 @@ class WitnessProgram:
 
     def __init__(self, circuit: TracedCircuit, program: Program | None = None) -> None:
         """Keep the circuit, and its compiled program if there is one."""
-        self._circuit, self._known = circuit, program
+        self._circuit, self._loaded = circuit, program
         self._large = circuit.counts.steps >= _FEW_STEPS
-        self._asked = self._large
+        self._cache_unread = self._large
         self._resident: dict[AnyDevice, ResidentWitnesses] = {}
 
     @cached_property
@@ -79,10 +79,10 @@ class WitnessProgram:
 
     @property
     def _program(self) -> Program:
-        if self._known is None:
+        if self._loaded is None:
             system = self._circuit.system
-            self._known = program_of(system) if self._large else lowered(system)
-        return self._known
+            self._loaded = program_of(system) if self._large else lowered(system)
+        return self._loaded
 
     @cached_property
     def checker(self) -> RowChecker:
@@ -91,23 +91,23 @@ class WitnessProgram:
 
     def prepare(self) -> None:
         """Compile now what the second witness of a large circuit would compile."""
-        self._asked = False
+        self._cache_unread = False
         _ = self.runner, self.checker
 
     @property
     def is_prepared(self) -> bool:
         """True if the program is compiled."""
-        return self._known is not None or "runner" in self.__dict__
+        return self._loaded is not None or "runner" in self.__dict__
 
     def values(self, inputs: Sequence[Inputs]) -> Words:
         """Compute all wires for each input: (inputs, wires, words) integers."""
         if len(inputs) == 1 and not self.is_prepared:
             if not self._large:
                 return self._step_by_step(inputs)
-            if self._asked:
-                self._asked = False
-                self._known = cached_program(self._circuit.system)
-                if self._known is None:
+            if self._cache_unread:
+                self._cache_unread = False
+                self._loaded = cached_program(self._circuit.system)
+                if self._loaded is None:
                     return self._step_by_step(inputs)
         checked = all_checked(self._circuit.inputs, inputs, self._circuit.field.value)
         values, divide = self.runner.run(checked)

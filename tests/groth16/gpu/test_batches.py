@@ -245,7 +245,7 @@ class Turns:
     def __init__(self) -> None:
         self.batches = GpuBatches.__new__(GpuBatches)
         self.batches.most, self.batches._running_sums = 3, RunningSums()
-        self.batches._alone, self.batches._slots = Slots(object, 2), Slots(object, 1)
+        self.batches._single_slots, self.batches._slots = Slots(object, 2), Slots(object, 1)
         self.ended: list[str] = []
 
     def begin(self) -> Outcome[None]:
@@ -272,7 +272,7 @@ def test_who_waits_for_a_slot() -> None:
     taken = made._slots.acquire()
     made.wait(lambda: 1)
     company = turns.wait("company", lambda: 2)
-    own = [made._alone.acquire() for _ in range(2)]
+    own = [made._single_slots.acquire() for _ in range(2)]
     alone = turns.wait("alone", lambda: 1)
     assert not turns.ended
     made._slots.release(taken)

@@ -55,8 +55,8 @@ class FourLaneArithmetic(ABC):
         self.group = group
         self.field: FieldArithmetic[Any] = field_arithmetic(k, group.field)
         self.lane = k.local_id()
-        self.own = self.lane % LANES_PER_SUM
-        self.first = self.lane - self.own
+        self.coordinate = self.lane % LANES_PER_SUM
+        self.first = self.lane - self.coordinate
 
     # --- lanes
 
@@ -72,7 +72,7 @@ class FourLaneArithmetic(ABC):
         """Return the element for this lane's coordinate; the last one is for all further lanes."""
         chosen = elements[-1]
         for coordinate in reversed(range(len(elements) - 1)):
-            chosen = self.field.select(self.own == coordinate, elements[coordinate], chosen)
+            chosen = self.field.select(self.coordinate == coordinate, elements[coordinate], chosen)
         return chosen
 
     # --- sums
@@ -112,9 +112,9 @@ class FourLaneArithmetic(ABC):
         self.field.store_words_at(sums, self._offset(index), words)
 
     def _offset(self, index: Operand) -> Value:
-        place = self.k.operand(index, types.u64).cast(types.u64) * LANES_PER_SUM + self.own.cast(
+        place = self.k.operand(index, types.u64).cast(
             types.u64
-        )
+        ) * LANES_PER_SUM + self.coordinate.cast(types.u64)
         return place * self.group.coordinate_words
 
     def total(self, p: FourLaneSum, groups: int) -> FourLaneSum:
@@ -159,7 +159,7 @@ class FourLaneWeierstrass(FourLaneArithmetic):
         scaled = f.carried(coordinate_p * self.from_lane(coordinate_q, self.lane ^ 2))
         # Run and rise, and in the upper lanes their negatives.
         difference = f.carried(self.from_lane(scaled, self.lane ^ 2) - scaled)
-        is_low = self.own < 2
+        is_low = self.coordinate < 2
         factors = (
             f.select(is_low, difference, coordinate_p),
             f.select(is_low, difference, coordinate_q),
@@ -172,7 +172,7 @@ class FourLaneWeierstrass(FourLaneArithmetic):
         cubed, middle = self.of(third, 0), self.of(third, 1)
         x = f.carried(self.of(second, 1) - cubed - (middle + middle))
         # Y in lane 1, ZZZ in lane 3.
-        is_last = self.own == 3
+        is_last = self.coordinate == 3
         zero = f.carried(f.zero())
         fourth = f.sum_of_products(
             [
@@ -210,11 +210,11 @@ class FourLaneWeierstrass(FourLaneArithmetic):
         m = plus_a_times(f, self.group, square + square + square, self.of(first, 2))
         m = f.carried(m)
         # X*V = S, U*V = W, ZZ, M^2
-        second = f.carried(self.choose(x, u, coordinate, m) * f.select(self.own == 3, m, v))
+        second = f.carried(self.choose(x, u, coordinate, m) * f.select(self.coordinate == 3, m, v))
         s, w = self.of(second, 0), self.of(second, 1)
         new_x = f.carried(self.of(second, 3) - (s + s))
         # Y in lane 1, ZZZ in lane 3.
-        is_last = self.own == 3
+        is_last = self.coordinate == 3
         zero = f.carried(f.zero())
         third = f.sum_of_products(
             [

@@ -239,7 +239,7 @@ class _Tensors:
     def __init__(self, reader: SectionReader, alignment: int) -> None:
         self._reader = reader
         self._alignment = alignment
-        self._found: dict[str, tuple[GgufType, tuple[int, ...], int, int]] = {}
+        self._tensors: dict[str, tuple[GgufType, tuple[int, ...], int, int]] = {}
 
     def read(self) -> None:
         """Read the next description."""
@@ -248,7 +248,7 @@ class _Tensors:
         name = read_string(reader, "a name", most=MOST_KEY_BYTES)
         if not name:
             reader.fail(f"a name is empty; {_DAMAGED}", start)
-        if name in self._found:
+        if name in self._tensors:
             reader.fail(f"the name {shown(name)} occurs twice; {_DAMAGED}", start)
         reader.label, start = _label(name), reader.offset
         count = reader.u32("the count of dimensions")
@@ -268,7 +268,7 @@ class _Tensors:
                 f"its data's offset {offset} is no multiple of {self._alignment}; {_DAMAGED}",
                 place,
             )
-        self._found[name] = kind, shape, place, offset
+        self._tensors[name] = kind, shape, place, offset
 
     def _type(self, shape: tuple[int, ...]) -> GgufType:
         start = self._reader.offset
@@ -285,7 +285,7 @@ class _Tensors:
     def placed(self, data: memoryview, begin: int) -> dict[str, GgufTensor]:
         """Return all tensors with their data, which begin at offset `begin`."""
         placed = {}
-        for name, (kind, shape, place, offset) in self._found.items():
+        for name, (kind, shape, place, offset) in self._tensors.items():
             length = prod(shape) // kind.elements * kind.bytes
             # Values of an unknown type have at least one byte.
             least = length if kind.is_known else min(prod(shape), 1)
@@ -300,7 +300,7 @@ class _Tensors:
         filled = (tensor for tensor in placed.values() if prod(tensor.shape))
         for lower, higher in pairwise(sorted(filled, key=lambda tensor: tensor.offset)):
             if lower.offset + max(len(lower.data), 1) > higher.offset:
-                place = self._found[higher.name][2]
+                place = self._tensors[higher.name][2]
                 what = f"its data overlap those of tensor {shown(lower.name)}; {_DAMAGED}"
                 self._fail(higher.name, place, what)
         return placed

@@ -268,14 +268,14 @@ class KeyMsms:
         indices = self._indices.get(name)
         with recording.part(f"MSM {name}"):
             self._resident[name].record_finished(
-                recording, scalars if indices is not None else self._own(bases, scalars), out, flag,
-                workspace=self._workspaces[name], indices=indices,
+                recording, scalars if indices is not None else self._scalars_of(bases, scalars),
+                out, flag, workspace=self._workspaces[name], indices=indices,
             )  # fmt: skip
 
     def _bases(self, name: str) -> KeyBases:
         return next(bases for bases in self._key if bases.name == name)
 
-    def _own(self, bases: KeyBases, scalars: Buffer) -> Buffer:
+    def _scalars_of(self, bases: KeyBases, scalars: Buffer) -> Buffer:
         """Slice the scalars from that of the first base."""
         return scalars.slice(bases.first * bases.group.scalars.bytes, scalars.nbytes)
 
@@ -288,7 +288,7 @@ class KeyMsms:
             vectors, concatenated.
         """
         bases = self._bases(name)
-        own_scalars = self._own(bases, scalars)
+        own_scalars = self._scalars_of(bases, scalars)
         with recording.part(f"MSM {name}"):
             if name in self._streamed:
                 msm, plan = self._streamed[name]
@@ -315,20 +315,20 @@ class RecordedPoints:
         for name, msm in recorded.items():
             if msm is not None:
                 kinds.setdefault(msm.kind, {})[name] = msm
-        self._together = [
+        self._by_kind = [
             (list(same_kind), RecordedMsms(list(same_kind.values())))
             for same_kind in kinds.values()
         ]
 
     def expect(self) -> None:
         """See `RecordedMsm.expect`."""
-        for _, msms in self._together:
+        for _, msms in self._by_kind:
             msms.expect()
 
     def finish(self) -> dict[str, Any]:
         """Return the points by name, after a submission of the recording."""
         points: dict[str, Any] = dict.fromkeys(self._names)
-        for names, msms in self._together:
+        for names, msms in self._by_kind:
             group = msms.group
             words = np.concatenate(msms.finish()).view(np.uint32).reshape(-1, *group.shape)
             points |= zip(names, to_points(group, words))
@@ -348,7 +348,7 @@ class RecordedVectors(RecordedPoints):
         sums: dict[str, Words] = {
             name: np.zeros(shape, np.uint32) for name, shape in self._shapes.items()
         }
-        for names, msms in self._together:
+        for names, msms in self._by_kind:
             for name, words in zip(names, msms.finish(), strict=True):
                 sums[name] = words.view(np.uint32).reshape(self._shapes[name])
         return sums

@@ -72,7 +72,7 @@ class GpuBatches:
         self.nbytes = _needed(lane, most, witness_bytes)
         batch_lane = lane.sibling(batch_sizes(most))
         self._runner = batch_lane.runner
-        self._alone, self._running_sums = single_slots, running_sums
+        self._single_slots, self._running_sums = single_slots, running_sums
         self._slots = Slots(lambda: _BatchSlot(device, batch_lane, most, witness_bytes), BATCHES)
         # Who else takes memory meanwhile must not end proofs that one slot fewer would make.
         self._slots.fill()
@@ -100,7 +100,7 @@ class GpuBatches:
         """See `SumBatches`."""
         while waiting() < self.most and not self._running_sums.wait(_LOOK_SECONDS):
             pass
-        if waiting() > 1 or not self._alone.is_free:
+        if waiting() > 1 or not self._single_slots.is_free:
             self._slots.wait()
 
     def close(self) -> None:

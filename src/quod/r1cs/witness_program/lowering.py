@@ -41,7 +41,7 @@ class _Lowering:
         self.terms: list[int] = []
         self.coefficients: dict[int, int] = {}
         self.registers = 2
-        self.known: dict[tuple[int, ...], int] = {}
+        self.shared_registers: dict[tuple[int, ...], int] = {}
         # The register of what is above for each wire, as `quod.r1cs.witness_program.replay` numbers
         # them, and what is below for those where it is not 1.
         inner, public = len(system.wire_paths), len(system.public_names)
@@ -83,8 +83,8 @@ class _Lowering:
         if a > b and op in (Op.ADD, Op.MULTIPLY):
             a, b = b, a
         key = (op, a, b)
-        if (register := self.known.get(key)) is None:
-            register = self.known[key] = self.emit(op, a, b)
+        if (register := self.shared_registers.get(key)) is None:
+            register = self.shared_registers[key] = self.emit(op, a, b)
         return register
 
     def product(self, a: int, b: int) -> int:
@@ -118,12 +118,12 @@ class _Lowering:
 
     def _sum_of(self, terms: Sequence[tuple[int, int]]) -> int:
         key = tuple([part for term in terms for part in term])
-        if (sum_register := self.known.get(key)) is None:
+        if (sum_register := self.shared_registers.get(key)) is None:
             start = len(self.terms) // 2
             for coefficient, register in terms:
                 place = self.coefficients.setdefault(coefficient, len(self.coefficients))
                 self.terms += (place, register)
-            sum_register = self.known[key] = self.emit(Op.LINEAR, start, len(terms))
+            sum_register = self.shared_registers[key] = self.emit(Op.LINEAR, start, len(terms))
         return sum_register
 
     def power_product(self, monomial: Monomial) -> int:

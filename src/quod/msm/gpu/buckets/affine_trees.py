@@ -96,7 +96,7 @@ class _Places:
         self._chunks = -(-self._count // self._wide)
         room = _ELEMENTS_PER_PLACE * slots * self._chunks * k.workgroup_size
         first = k.workgroup_id().cast(types.u64) * room + k.local_id().cast(types.u64)
-        self._own = k.pointer_add(scratch.cast(element), first * self._wide)
+        self._memory = k.pointer_add(scratch.cast(element), first * self._wide)
 
     def _offsets(self, number: Value) -> list[Value]:
         """Return the offsets of the 16-byte units of the instance's element `number`."""
@@ -107,14 +107,14 @@ class _Places:
     def _load(self, number: Value) -> CoordinateElement:
         values: list[Value] = []
         for offset in self._offsets(number):
-            values += self._k.load(self._own, offset, min(self._wide, self._count - len(values)))
+            values += self._k.load(self._memory, offset, min(self._wide, self._count - len(values)))
         return self._rebuild(values)
 
     def _store(self, number: Value, element: CoordinateElement) -> None:
         values, _, _ = flatten(element)
         for chunk, offset in enumerate(self._offsets(number)):
             start = chunk * self._wide
-            self._k.store(self._own, offset, *values[start : start + self._wide])
+            self._k.store(self._memory, offset, *values[start : start + self._wide])
 
     def x(self, place: Value) -> CoordinateElement:
         return self._load(place * 2)

@@ -170,12 +170,12 @@ class _Recorder:
         self._points = points
         self._plan = plan
         self._bases = bases
-        self._together = slice_points(plan, len(points))
+        self._slice_length = slice_points(plan, len(points))
         self._element = 8 * plan.group.coordinate_words
         self._product = product_cost(plan.group.coordinates, plan.group.degree)
 
     def record(self) -> None:
-        count, slice_length = len(self._points), self._together
+        count, slice_length = len(self._points), self._slice_length
         allocate, element = self._device.allocate, self._element
         extended = allocate(slice_length * 4 * element, zero=False)
         prefixes = allocate(slice_length * element, zero=False)

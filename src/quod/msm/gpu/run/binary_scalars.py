@@ -80,7 +80,7 @@ class ScalarSplit:
         self.indices, self._mask = indices, infinity_mask
         self.ones, self.others = (device.allocate(4 * count, zero=False) for _ in range(2))
         self.counters = device.allocate(split.COUNTER_BYTES, zero=False)
-        self._found = device.pinned(split.COUNTER_BYTES).view(np.uint32)
+        self._counters = device.pinned(split.COUNTER_BYTES).view(np.uint32)
 
     @staticmethod
     def nbytes(count: int) -> int:
@@ -100,19 +100,19 @@ class ScalarSplit:
             self.indices or scalars, self._mask or scalars, self.ones, self.others, self.counters,
             label="split", bytes=self.count * (SCALAR_BYTES + 4 * (self.indices is not None)),
         )  # fmt: skip
-        recording.download(self.counters, self._found, label="split")
+        recording.download(self.counters, self._counters, label="split")
 
     def expect(self) -> None:
         """Prepare for a submission of the recording; see `RecordedMsm.expect`."""
-        mark(self._found)
+        mark(self._counters)
 
     def counts(self) -> SplitCounts:
         """Return the counts, after the recording has finished.
 
         Raises InputError if a scalar is too large.
         """
-        check_written(self.device, "which scalars are 0 and 1", self._found)
-        ones, others, word = (int(counter) for counter in self._found[:3])
+        check_written(self.device, "which scalars are 0 and 1", self._counters)
+        ones, others, word = (int(counter) for counter in self._counters[:3])
         if word != NOT_TOO_LARGE:
             position = position_of_too_large(word)
             raise too_large(self.group, self.group.scalars.value - 1, position)

@@ -71,10 +71,10 @@ class RecordedMsm:
         infinity. Raises InputError if a scalar was not below the group's order or the promised
         2**scalar_bits.
         """
-        return self._alone.finish()[0]
+        return self._single.finish()[0]
 
     @cached_property
-    def _alone(self) -> RecordedMsms:
+    def _single(self) -> RecordedMsms:
         return RecordedMsms([self])
 
     def checked_lines(self) -> Array:

@@ -144,13 +144,13 @@ class _Tile:
         self.bin = low
         start = bin_starts[low] + (number - first_tile[low]) * tuning.tile
         self._length = bin_starts[low + 1] - start
-        self._own = (start + k.local_id()).cast(types.u64)
+        self._first = (start + k.local_id()).cast(types.u64)
         self._k = k
         self._items = tuning.items
 
     def load(self, array: Value) -> list[Value]:
         """Load the elements of this instance, unchecked: the array is padded by a tile."""
-        return [array[self._own + i * self._k.workgroup_size] for i in range(self._items)]
+        return [array[self._first + i * self._k.workgroup_size] for i in range(self._items)]
 
     def exists(self) -> list[Value]:
         """Return for each element whether it is in this tile."""

@@ -111,12 +111,12 @@ class Digits:
         readable = k.select(self._active, s, 0)
         if shape.batched:
             self._vector = readable // source.count
-            self._own = readable % source.count
+            self._index = readable % source.count
         else:
             self._vector = k.constant(0, types.u32)
-            self._own = readable
-        place = source.indices[self._own] if shape.indexed else self._own
-        self._base = source.indices[self._own] if shape.listed else self._own
+            self._index = readable
+        place = source.indices[self._index] if shape.indexed else self._index
+        self._base = source.indices[self._index] if shape.listed else self._index
         self._position = place + self._vector * source.scalar_stride
         start = self._position.cast(types.u64) * _SCALAR_WORDS_32
         self._words = k.load(source.scalars, start, _SCALAR_WORDS_32)
