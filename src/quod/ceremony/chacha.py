@@ -57,7 +57,7 @@ class ChaChaStream:
                     state[d] = _turned(state[d] ^ state[a], turn_d)
                     state[c] = (state[c] + state[d]) & _MASK
                     state[b] = _turned(state[b] ^ state[c], turn_b)
-        return [(mixed + first) & _MASK for mixed, first in zip(state, start, strict=True)]
+        return [(word + initial) & _MASK for word, initial in zip(state, start, strict=True)]
 
 
 def _turned(word: int, bits: int) -> int:

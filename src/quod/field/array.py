@@ -128,18 +128,18 @@ def check_words(field: FieldSpec, array: object) -> Words:
 
     The last of several axes must have whole coefficients, so that none spans two rows.
     """
-    checked = plain_array("elements", array)
-    row = checked.shape[-1] if checked.ndim > 1 else 0
+    words = plain_array("elements", array)
+    row = words.shape[-1] if words.ndim > 1 else 0
     if (
-        checked.dtype.newbyteorder("=") != np.uint32
-        or checked.size % field.words
+        words.dtype.newbyteorder("=") != np.uint32
+        or words.size % field.words
         or row % field.modulus.words
     ):
         raise InputError(
             f"elements of {field.name} are {field.words} words of uint32 each, "
-            f"not {checked.dtype} of shape {checked.shape}"
+            f"not {words.dtype} of shape {words.shape}"
         )
-    return checked
+    return words
 
 
 def _raw(field: FieldSpec, array: Words) -> list[int]:

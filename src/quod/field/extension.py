@@ -279,15 +279,15 @@ class ExtensionField(FieldArithmetic[ExtensionElement]):
         b: ExtensionElement,
     ) -> list[list[tuple[Element, Element]]]:
         """Pair, for each row of forms, the coefficients of a with the forms of b's coefficients."""
-        combined: dict[LinearForm, Element] = {}
+        form_values: dict[LinearForm, Element] = {}
         rows = []
         for row in forms:
             terms = []
             for coefficient, form in zip(a.coefficients, row, strict=True):
                 if any(form):
-                    if form not in combined:
-                        combined[form] = self._combined(form, b.coefficients)
-                    terms.append((coefficient, combined[form]))
+                    if form not in form_values:
+                        form_values[form] = self._combined(form, b.coefficients)
+                    terms.append((coefficient, form_values[form]))
             rows.append(terms)
         return rows
 

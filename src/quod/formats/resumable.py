@@ -232,8 +232,8 @@ def write_resumably(
     parts = Parts(file, journal, inputs)
     try:
         with reported(name):
-            recovered = parts.recover() if resume else None
-            if recovered is None:
+            part_count = parts.recover() if resume else None
+            if part_count is None:
                 if resume and os.path.lexists(journal):
                     report(f"{name}: what an earlier run left is of other inputs; begun anew")
                 _remove(journal)
@@ -241,7 +241,7 @@ def write_resumably(
                     raise _in_the_way(name, journal)
                 file.truncate(0)
             else:
-                report(f"{name}: going on after an interruption; {recovered} parts are there")
+                report(f"{name}: going on after an interruption; {part_count} parts are there")
             if mode is not None:
                 # The owner must be able to write until the file is complete.
                 os.fchmod(file.fileno(), stat.S_IMODE(mode) | stat.S_IRUSR | stat.S_IWUSR)

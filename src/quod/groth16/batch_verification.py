@@ -168,12 +168,12 @@ class _Batch:
 
         Two launches check all points; the check of a single proof then gives a bad one's error.
         """
-        malformed: dict[int, Verdict] = {}
+        verdicts: dict[int, Verdict] = {}
         points: list[list[Point]] = []
         kept: list[_Member] = []
         for member in self.members:
             if (copies := _copied(member.proof, self._curve.fq.value)) is None:
-                malformed[member.index] = self._malformed(member)
+                verdicts[member.index] = self._malformed(member)
             else:
                 points.append(copies)
                 kept.append(member)
@@ -184,7 +184,7 @@ class _Batch:
         count = len(kept)
         if not count:
             self.members = []
-            return malformed
+            return verdicts
         both = operations.is_in_subgroup(
             self._device, self._g1, np.concatenate([self._a, self._c])
         )  # fmt: skip
@@ -192,10 +192,10 @@ class _Batch:
         good &= both[:count] & both[count:]
         for position in np.flatnonzero(~good):
             member = kept[position]
-            malformed[member.index] = self._malformed(member)
+            verdicts[member.index] = self._malformed(member)
         self._a, self._b, self._c = self._a[good], self._b[good], self._c[good]
         self.members = [member for member, is_good in zip(kept, good) if is_good]
-        return malformed
+        return verdicts
 
     def _malformed(self, member: _Member) -> Verdict:
         try:
@@ -231,8 +231,11 @@ class _Batch:
         tested = 1
         while suspicious:
             bad |= {block[0] for block in suspicious if len(block) == 1}
-            suspicious, failed = [block for block in suspicious if len(block) > 1], len(suspicious)
-            many = failed == tested >= _TELLING
+            suspicious, failing_count = (
+                [block for block in suspicious if len(block) > 1],
+                len(suspicious),
+            )
+            many = failing_count == tested >= _TELLING
             if many or all(len(block) <= _FEW for block in suspicious):
                 singles = [range(at, at + 1) for block in suspicious for at in block]
                 return bad | {block[0] for block in self._failing(singles)}

@@ -151,8 +151,8 @@ def _begin_single(
     pending = begin(request.key, witness, seed=request.seed, self_check=request.self_check)
 
     def finish() -> _Checking:
-        proved = _ProvedBatch([pending.finish()], failed)
-        return lambda: proved
+        batch = _ProvedBatch([pending.finish()], failed)
+        return lambda: batch
 
     return finish
 
@@ -182,22 +182,22 @@ class _Group:
 
     def _verified(self, proofs: Sequence[Proof]) -> _ProvedBatch:
         """Return the proofs before the first that does not verify."""
-        proved: list[tuple[Proof, list[int]]] = []
+        pairs: list[tuple[Proof, list[int]]] = []
         unchecked = [Verdict(True)] * len(proofs)
         verdicts = self._batch.verdicts(proofs) if self._checked else unchecked
         for place, (proof, verdict) in enumerate(zip(proofs, verdicts, strict=True)):
             try:
                 self._batch.check(place, verdict)
             except Exception as error:
-                return _ProvedBatch(proved, error)
-            proved.append((proof, self._statements[place].public))
-        return _ProvedBatch(proved, self._failed)
+                return _ProvedBatch(pairs, error)
+            pairs.append((proof, self._statements[place].public))
+        return _ProvedBatch(pairs, self._failed)
 
     def _prove_singly(self) -> _ProvedBatch:
-        proved: list[tuple[Proof, list[int]]] = []
+        pairs: list[tuple[Proof, list[int]]] = []
         for statement in self._statements:
             try:
-                proved += _begin_single(self._request, statement.witness, None)()().proofs
+                pairs += _begin_single(self._request, statement.witness, None)()().proofs
             except Exception as error:
-                return _ProvedBatch(proved, error)
-        return _ProvedBatch(proved, self._failed)
+                return _ProvedBatch(pairs, error)
+        return _ProvedBatch(pairs, self._failed)

@@ -102,7 +102,7 @@ class ResidentKey(Protocol):
     def start(
         self, witness: Words | Buffer, host_tasks: Tasks, context: ProofContext
     ) -> PendingSums:
-        """Begin the sums of a proof; the host runs the tasks `beside` concurrently.
+        """Begin the sums of a proof; the host runs the tasks `host_tasks` concurrently.
 
         witness: canonical, (variables, words), or a buffer of `witness_device`; it must not change
             until the sums are computed.

@@ -38,14 +38,14 @@ def _stream(start: str, length: int) -> str:
     The recurrence holds for its squares, too: bit n + 80 * 2**k is the sum of the bits
     n + tap * 2**k, of which 18 * 2**k are known at a time.
     """
-    sequence, computed, scale = int(start[::-1], 2), _LENGTH, 1
-    while computed < length:
-        while 2 * scale * _LENGTH <= computed:
+    sequence, available, scale = int(start[::-1], 2), _LENGTH, 1
+    while available < length:
+        while 2 * scale * _LENGTH <= available:
             scale *= 2
-        base, new = computed - scale * _LENGTH, 0
+        base, new = available - scale * _LENGTH, 0
         for tap in _TAPS:
             new ^= sequence >> base + scale * tap
         count = scale * (_LENGTH - max(_TAPS))
-        sequence |= (new & (1 << count) - 1) << computed
-        computed += count
-    return f"{sequence:0{computed}b}"[::-1][:length]
+        sequence |= (new & (1 << count) - 1) << available
+        available += count
+    return f"{sequence:0{available}b}"[::-1][:length]

@@ -301,9 +301,9 @@ class _Writer:
         self._open(self._prover._committer, claims)
 
     def _open(self, committer: Any, claims: Sequence[Claim]) -> None:
-        for opened in claims_by_opening(claims):
+        for opening_claims in claims_by_opening(claims):
             writer = ProofWriter(self.transcript)
-            committer.open(opened, writer)
+            committer.open(opening_claims, writer)
             self._parts.append(writer.getvalue())
 
 

@@ -99,14 +99,16 @@ class VerifyingKey:
             kinds: object = values
             if not isinstance(kinds, tuple) or len(kinds) != len(widths) - cut:
                 raise InputError(f"the {what} of a key are one tuple a layer")
-            checked = []
+            rows_of_layers = []
             for row, width in zip(values, widths[1:], strict=False):
                 given_row: object = row
                 if not isinstance(given_row, tuple) or len(given_row) != width:
                     raise InputError(f"the {what} of a layer are a tuple of {width}")
                 name, most = f"one of the {what}", (1 << 31) - 1
-                checked.append(tuple(whole_number(name, value, least, most) for value in row))
-            self.__dict__[what] = tuple(checked)
+                rows_of_layers.append(
+                    tuple(whole_number(name, value, least, most) for value in row)
+                )
+            self.__dict__[what] = tuple(rows_of_layers)
 
     def places(self, images: int) -> Places:
         """The layout of a proof of `images` images; InputError for too many."""
@@ -212,10 +214,10 @@ def check_logits(key: VerifyingKey, logits: object, images: int | None = None) -
         )
     if array.dtype == np.uint64 and (array >= 1 << 31).any():
         raise InputError("a logit is not below 2^31")
-    checked = array.astype(np.int64)
-    if (np.abs(checked) >= 1 << 31).any() or (checked == -(1 << 63)).any():
+    values = array.astype(np.int64)
+    if (np.abs(values) >= 1 << 31).any() or (values == -(1 << 63)).any():
         raise InputError("a logit is not below 2^31 in absolute value")
-    return checked
+    return values
 
 
 def pairs_statement(places: Places, field: FieldSpec) -> Lookup:

@@ -101,9 +101,9 @@ class _Reader:
         self._check(self._key.weights, claims)
 
     def _check(self, commitment: Commitment, claims: Sequence[Claim]) -> None:
-        for opened in claims_by_opening(claims):
+        for opening_claims in claims_by_opening(claims):
             reader = self._reader()
-            commitment.check(opened, reader)
+            commitment.check(opening_claims, reader)
             reader.end()
 
     def _part(self) -> bytes:

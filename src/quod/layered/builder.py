@@ -98,8 +98,8 @@ class CircuitBuilder:
         """Return the index of a coefficient in the circuit's table; adds it if it is new."""
         if type(value) is int and (index := self._coefficients.get(value)) is not None:
             return index
-        checked = checked_coefficient(self.field, value)
-        return self._coefficients.setdefault(checked, len(self._coefficients))
+        reduced = checked_coefficient(self.field, value)
+        return self._coefficients.setdefault(reduced, len(self._coefficients))
 
     def layer(self, log_size: int) -> LayerBuilder:
         """Begin the next layer, of 2**log_size values."""

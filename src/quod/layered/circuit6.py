@@ -150,18 +150,18 @@ class _Flattening:
         parts: dict[str, list[Gates]],
     ) -> None:  # fmt: skip
         """Append the gates of all copies of a segment to `parts`, by kind."""
-        for kind, copied in segment.gates.items():
-            if not len(copied):
+        for kind, kind_gates in segment.gates.items():
+            if not len(kind_gates):
                 continue
-            places = self._places(copied)
-            moved = [_moved(inputs, column).astype(np.uint32) for column in copied.inputs]
-            output = _moved(outputs, copied.output).astype(np.uint32)
+            places = self._places(kind_gates)
+            moved = [_moved(inputs, column).astype(np.uint32) for column in kind_gates.inputs]
+            output = _moved(outputs, kind_gates.output).astype(np.uint32)
             coefficient = np.tile(places, len(outputs))
-            random = np.flatnonzero(np.tile(copied.tag == RANDOM, len(outputs)))
+            random = np.flatnonzero(np.tile(kind_gates.tag == RANDOM, len(outputs)))
             for at in random.tolist():
                 coefficient[at] = self._place(Random(self._randoms))
                 self._randoms += 1
-            exponent = np.tile(copied.exponent, len(outputs))
+            exponent = np.tile(kind_gates.exponent, len(outputs))
             split = {_OF_FILES[kind]: slice(None)} if kind in _OF_FILES else {
                 name: exponent == power for name, power in _EXPONENTS.items()
             }  # fmt: skip

@@ -122,9 +122,9 @@ def _circuit(file: Iden3File) -> LayeredCircuit:
 def _field(header: SectionReader) -> Modulus:
     start = header.offset
     prime = header.modulus("the prime")
-    named = next((modulus for modulus in NAMED.values() if modulus.value == prime), None)
-    if named is not None:
-        return named
+    named_field = next((modulus for modulus in NAMED.values() if modulus.value == prime), None)
+    if named_field is not None:
+        return named_field
     if prime.bit_length() > MOST_BITS:
         header.fail(f"the prime has {prime.bit_length()} bits, more than {MOST_BITS}", start)
     try:

@@ -46,8 +46,8 @@ def folded(
             kept += level_values
             continue
         of_extension = min(of_extension, level + 1)
-        for drawn, count in zip(challenges, (side, len(rows)), strict=True):
-            drawn += [program.random() for _ in range(count - len(drawn))]
+        for wires, count in zip(challenges, (side, len(rows)), strict=True):
+            wires += [program.random() for _ in range(count - len(wires))]
         parts = [_combined(program, row, challenges[0]) for row in rows]
         sums.append(_combined(program, parts, challenges[1]))
     return kept + sums

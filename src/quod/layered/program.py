@@ -201,19 +201,19 @@ class Program:
         """Return the layered circuit of all assertions so far, with the names of its inputs."""
         if not self._assertions:
             raise InputError("a program asserts nothing; assert_zero or assert_equal says what")
-        asserted = [
+        zero_nodes = [
             assertion.node for assertion in self._assertions if isinstance(assertion, Assertion)
         ]
-        complete, outputs = self, list(dict.fromkeys(asserted))
+        full_program, outputs = self, list(dict.fromkeys(zero_nodes))
         lookups = [assertion for assertion in self._assertions if isinstance(assertion, Lookup)]
         if lookups or self._late:
             # What sums up lookups is of this circuit alone, as there may be more of them.
-            complete = self._copied()
-            sums = sums_of(complete, lookups, Levels(complete._nodes)) if lookups else []
-            outputs += [complete.value_of(wire.terms) for wire in sums]
-            outputs = folded(complete, complete._nodes, complete._late, outputs)
-        nodes = complete._nodes
-        circuit = layers_of(self.field, nodes, outputs, max(complete._inputs, 1), self._public)
+            full_program = self._copied()
+            sums = sums_of(full_program, lookups, Levels(full_program._nodes)) if lookups else []
+            outputs += [full_program.value_of(wire.terms) for wire in sums]
+            outputs = folded(full_program, full_program._nodes, full_program._late, outputs)
+        nodes = full_program._nodes
+        circuit = layers_of(self.field, nodes, outputs, max(full_program._inputs, 1), self._public)
         return Layout(
             circuit, list(nodes), list(self._assertions), dict(self._names),
             dict(self._public_names),

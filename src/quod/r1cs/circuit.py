@@ -281,12 +281,12 @@ def trace(function: Callable[[ConstraintSystem], object], curve: str = "bn254") 
     """
     check_function("a circuit", function)
     system = ConstraintSystem(curve)
-    returned = function(system)
-    if isinstance(returned, Generator | Coroutine | AsyncGenerator):
-        if not isinstance(returned, AsyncGenerator):
-            returned.close()
+    result = function(system)
+    if isinstance(result, Generator | Coroutine | AsyncGenerator):
+        if not isinstance(result, AsyncGenerator):
+            result.close()
         raise InputError(
-            f"the circuit's function gave {shown_kind(returned)} and has not run: it must not "
+            f"the circuit's function gave {shown_kind(result)} and has not run: it must not "
             "await or yield"
         )
     return Circuit(system)

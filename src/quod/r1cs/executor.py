@@ -309,5 +309,5 @@ def _filled(array: NDArray[np.uint32]) -> NDArray[np.uint32]:
 
 def _by_group(rows: NDArray[np.uint32], groups: int) -> NDArray[np.uint32]:
     """Rearrange a row per input to (group, index, instance)."""
-    grouped = rows.reshape(groups, -1, *rows.shape[1:])
-    return np.ascontiguousarray(np.swapaxes(grouped, 1, 2))
+    by_group = rows.reshape(groups, -1, *rows.shape[1:])
+    return np.ascontiguousarray(np.swapaxes(by_group, 1, 2))

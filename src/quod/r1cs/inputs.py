@@ -62,11 +62,11 @@ def all_checked(
     declared: Mapping[str, Input], batch: Sequence[Inputs], prime: int
 ) -> list[InputNumbers]:
     """Validate several sets of inputs; an error names the index of its set."""
-    checked = []
+    numbers = []
     for at, inputs in enumerate(batch):
         with with_input_index(at, len(batch)):
-            checked.append(checked_inputs(declared, inputs, prime))
-    return checked
+            numbers.append(checked_inputs(declared, inputs, prime))
+    return numbers
 
 
 @contextmanager

@@ -109,8 +109,8 @@ class WitnessProgram:
                 self._loaded = cached_program(self._circuit.system)
                 if self._loaded is None:
                     return self._step_by_step(inputs)
-        checked = all_checked(self._circuit.inputs, inputs, self._circuit.field.value)
-        values, divide = self.runner.run(checked)
+        numbers = all_checked(self._circuit.inputs, inputs, self._circuit.field.value)
+        values, divide = self.runner.run(numbers)
         for at in np.flatnonzero(divide).tolist():
             # What follows from a quotient by 0 is as the steps say it.
             values[at] = self._steps_of(inputs, at)
@@ -121,8 +121,8 @@ class WitnessProgram:
     ) -> tuple[list[ResidentWitness], list[Buffer]]:
         """Compute witnesses in a device's memory; return them and the buffers that have them."""
         circuit = self._circuit
-        checked = all_checked(circuit.inputs, inputs, circuit.field.value)
-        witnesses, memories, divide = self._on(device).make(checked)
+        numbers = all_checked(circuit.inputs, inputs, circuit.field.value)
+        witnesses, memories, divide = self._on(device).make(numbers)
         for at in divide:
             # What follows from a quotient by 0 is as the steps say it.
             device.upload(self._steps_of(inputs, at), into=witnesses[at].memory)

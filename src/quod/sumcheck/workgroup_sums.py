@@ -68,8 +68,8 @@ class WorkgroupSums:
         is_behind = (self._k.lane_id() & distance) != 0
         sums = []
         for lower, upper in zip(elements[:half], elements[half:], strict=True):
-            kept, passed = f.select(is_behind, upper, lower), f.select(is_behind, lower, upper)
-            sums.append(kept + self._from_lane(passed, distance))
+            kept, outgoing = f.select(is_behind, upper, lower), f.select(is_behind, lower, upper)
+            sums.append(kept + self._from_lane(outgoing, distance))
         return list(f.carried_many(sums))
 
     def _of_all(self, element: Any, lane: int) -> Any:

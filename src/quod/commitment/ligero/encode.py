@@ -141,10 +141,10 @@ class _Tile:
             for number in range(1 << levels):
                 if not number & half:
                     product = elements[number + half] * factors[number >> (level + 1)]
-                    unscaled = elements[number]
+                    summand = elements[number]
                     elements[number], elements[number + half] = (
-                        unscaled + product,
-                        unscaled - product,
+                        summand + product,
+                        summand - product,
                     )
         for place, element in zip(places, elements, strict=True):
             f.store(self.shared, self._padded(place), element)

@@ -82,10 +82,10 @@ class FixedMultiple:
     def _fill(self, point: ExtendedPoint) -> Coordinate:
         """Fill the table; what its points are to be divided by, squared and cubed."""
         k, law, f = self._k, self._law, self._curve.field
-        scaled = law.carried((point.x * point.zz, point.y * point.zzz))
-        twice, once, ratio = law.double_sharing((scaled[0], scaled[1]))
+        scaled_point = law.carried((point.x * point.zz, point.y * point.zzz))
+        twice, once, ratio = law.double_sharing((scaled_point[0], scaled_point[1]))
         one = f.carried(f.one())
-        self._store(k.constant(0, types.u32), (scaled[0], scaled[1], one))
+        self._store(k.constant(0, types.u32), (scaled_point[0], scaled_point[1], one))
         self._store(k.constant(1, types.u32), (*twice, ratio))
         start = twice, once, f.carried(ratio * point.zz)
         with k.range(2, _ROWS, carry=start) as filling:

@@ -220,13 +220,13 @@ def pairing_product(
 
 def _checked_pairs(pairs: Iterable[Pair]) -> list[Pair]:
     """Each a pair and no more: a third point, or a key of a mapping, would be left out unseen."""
-    checked: list[Pair] = []
+    copies: list[Pair] = []
     for position, pair in enumerate(in_order("pairs", pairs)):
         copy = tuple(pair) if type(pair) in (tuple, list) else ()
         if len(copy) != 2:
             raise InputError(f"pair {position} must be a point of G1 and one of G2, and no more")
-        checked.append((copy[0], copy[1]))
-    return checked
+        copies.append((copy[0], copy[1]))
+    return copies
 
 
 def pairing(device: DeviceChoice, curve: PairingCurve, p: G1Point, q: G2Point) -> Fq12Integers:

@@ -260,8 +260,8 @@ class FourLaneEdwards(FourLaneArithmetic):
         a, b, d = (self.of(first, i) for i in range(3))
         c = self.of(f.carried(first * self._twice_d), 3)
         e, h = f.carried(b - a), f.carried(b + a)
-        f_, g = f.carried(d + d - c), f.carried(d + d + c)
-        product = self.choose(e, g, f_, e) * self.choose(f_, h, g, h)
+        difference, total = f.carried(d + d - c), f.carried(d + d + c)
+        product = self.choose(e, total, difference, e) * self.choose(difference, h, total, h)
         return FourLaneSum(f.carried(product), self._never)
 
     def _factor(self, coordinate: CoordinateElement) -> CoordinateElement:

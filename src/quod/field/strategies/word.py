@@ -170,9 +170,9 @@ class OneWord(PrimeField):
         with k.range(0, bits, carry=(self.carried(self.one()), exponent)) as loop:
             power, remaining = loop.carried
             squared = self.carried(self.square(power))
-            multiplied = self.carried(self.multiply(squared, base))
+            product = self.carried(self.multiply(squared, base))
             is_set = remaining >> (self.limb_bits - 1) != 0
-            loop.next((self.select(is_set, multiplied, squared), remaining << 1))
+            loop.next((self.select(is_set, product, squared), remaining << 1))
         inverse: Element = loop.results[0]
         if a.exponent == self.native_exponent:
             return inverse

@@ -205,11 +205,13 @@ class _CircuitReader:
         self._check_segments(segments)
         self._check_layers(segments, layers, first)
         length = segments[layers[-1]].outputs
-        for number, (what, claimed) in enumerate((("outputs", outputs), ("zero outputs", zeros))):
-            if claimed > length:
+        for number, (what, claimed_count) in enumerate(
+            (("outputs", outputs), ("zero outputs", zeros))
+        ):
+            if claimed_count > length:
                 reader.label = "header"
                 reader.fail(
-                    f"{claimed} {what} are more than the last layer has values, {length}; "
+                    f"{claimed_count} {what} are more than the last layer has values, {length}; "
                     f"{_DAMAGED}",
                     start + 8 * number,
                 )
@@ -342,7 +344,7 @@ def _children_first(
     `cyclic` is called with a segment that is within itself.
     """
     order: list[int] = []
-    started, done = bytearray(len(segments)), bytearray(len(segments))
+    visited, done = bytearray(len(segments)), bytearray(len(segments))
     for root in range(len(segments)):
         # No recursion, because a file may have any depth. A negative number means that a segment is
         # left.
@@ -352,11 +354,11 @@ def _children_first(
             if number < 0:
                 done[~number] = 1
                 order.append(~number)
-            elif started[number]:
+            elif visited[number]:
                 if not done[number]:
                     cyclic(number)
             else:
-                started[number] = 1
+                visited[number] = 1
                 pending.append(~number)
                 pending += [child.segment for child in segments[number].children]
     return order

@@ -104,11 +104,11 @@ def _densities(
         ("a", int(in_a.sum())),
         ("b_g1", int(in_b.sum())),
     ):
-        stored, place = len(parameters.points[name]), parameters.places[name]
-        if stored != needed:
+        point_count, place = len(parameters.points[name]), parameters.places[name]
+        if point_count != needed:
             raise MismatchError(
-                f"there are {stored} points and the circuit of {system.path} needs {needed}; use "
-                "the parameters and the constraint system of one circuit",
+                f"there are {point_count} points and the circuit of {system.path} needs {needed}; "
+                "use the parameters and the constraint system of one circuit",
                 path=place.path,
                 section=place.section,
                 offset=place.offset,

@@ -44,10 +44,10 @@ class Copiers:
             caller_work()
         finally:
             # One that has not woken up yet is not waited for.
-            started = [other for other in others if not other.drop()]
-            for other in started:
+            running = [other for other in others if not other.drop()]
+            for other in running:
                 other.wait()
-        for other in started:
+        for other in running:
             other.result()
 
     def close(self) -> None:
@@ -112,12 +112,12 @@ class UploadBuffer:
             while copy_one():
                 pass
 
-        submitted: list[SubmittedStream] = []
+        streams: list[SubmittedStream] = []
 
         def send() -> None:
-            while len(submitted) < len(wanted) and copied[len(submitted)] == wanted[len(submitted)]:
-                upload = self._uploads[len(submitted)]
-                submitted.append(self._device.stream("upload").replay(upload).submit())
+            while len(streams) < len(wanted) and copied[len(streams)] == wanted[len(streams)]:
+                upload = self._uploads[len(streams)]
+                streams.append(self._device.stream("upload").replay(upload).submit())
 
         def copy_and_send() -> None:
             while copy_one():
@@ -127,7 +127,7 @@ class UploadBuffer:
             self._copiers.run(copy, min(self._copiers.threads, len(blocks)), copy_and_send)
             send()
         finally:
-            for stream in submitted:
+            for stream in streams:
                 stream.wait()
 
     def _upload(self, start: int, stop: int) -> Recording:

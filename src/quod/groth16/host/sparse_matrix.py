@@ -88,10 +88,10 @@ def safe_entries(
     """
     words = np.ascontiguousarray(coefficients).view(np.uint32)
     words = words.reshape(len(coefficients), coefficients.dtype.itemsize // 4)
-    private = words if owned else np.empty_like(words)
+    entries = words if owned else np.empty_like(words)
     last = np.array([1, domain_size - 1, variables - 1], dtype=np.uint32)
     for start in range(0, len(words), _CHUNK):
-        part = private[start : start + _CHUNK]
+        part = entries[start : start + _CHUNK]
         if not owned:
             part[:] = words[start : start + _CHUNK]
         if (part[:, :HEAD_WORDS] > last).any():
@@ -99,7 +99,7 @@ def safe_entries(
                 f"an entry of the key's matrices is outside their {domain_size} rows and "
                 f"{variables} columns; the key was written to while it was opened, or is damaged"
             )
-    safe: Coefficients = private.view(coefficients.dtype).reshape(-1)
+    safe: Coefficients = entries.view(coefficients.dtype).reshape(-1)
     return safe
 
 

@@ -55,13 +55,13 @@ def import_bellman(
     """
     timeline, opened, details = or_null(timeline), resolve_device(device), Details(name)
     key = ContributedKey(source)
-    contributed = _Parameters(parameters, key)
-    contributed.check_kept()
-    after, deltas = contributed.contributions(details, timeline)
+    mpc_parameters = _Parameters(parameters, key)
+    mpc_parameters.check_kept()
+    after, deltas = mpc_parameters.contributions(details, timeline)
     with timeline.stage("l"):
-        private = contributed.divided(opened, "l", [key.zkey.c], deltas[1])
+        private = mpc_parameters.divided(opened, "l", [key.zkey.c], deltas[1])
     with timeline.stage("h"):
-        powers = contributed.divided(opened, "h", quotient_powers(opened, key.zkey), deltas[1])
+        powers = mpc_parameters.divided(opened, "h", quotient_powers(opened, key.zkey), deltas[1])
         h = quotient_points(opened, key.zkey, powers)
     sections = PlannedSection.of(8, private), PlannedSection.of(9, h)
     key.write(target, deltas, *sections, after, replace=replace)
@@ -85,9 +85,11 @@ class _Parameters:
             if name not in VERIFYING_KEY:
                 count = len(getattr(key.zkey, NAMES.get(name, name))) - (name == "h")
                 start = reader.offset
-                stored = int.from_bytes(reader.take(4, f"the count of {name}"), "big")
-                if stored != count:
-                    self._mismatch(name, f"{name} has {stored} points, not {count} as that", start)
+                point_count = int.from_bytes(reader.take(4, f"the count of {name}"), "big")
+                if point_count != count:
+                    self._mismatch(
+                        name, f"{name} has {point_count} points, not {count} as that", start
+                    )
             size = 8 * group_of(key.curve, degree).point_words * count
             self._places[name] = reader.offset, size
             reader.take(size, name)

@@ -80,10 +80,10 @@ class KeyPointStore:
         """The key's own bytes, where they are known to be right."""
         if section not in self._sections:
             return None
-        stored = self._stored_bytes(section, offset, length)
+        key_bytes = self._stored_bytes(section, offset, length)
         return (
-            stored.data
-            if self._parts.is_known(self._description(section, offset), stored)
+            key_bytes.data
+            if self._parts.is_known(self._description(section, offset), key_bytes)
             else None
         )
 

@@ -60,8 +60,8 @@ class Tuning:
 
     def is_rolled(self, log_rows: int) -> bool:
         """Return whether the steps of a pass are compiled as a loop."""
-        steps, short_levels = divmod(log_rows, self.log_elements)
-        return self.rolled and short_levels == 0 and steps > 1
+        steps, remainder = divmod(log_rows, self.log_elements)
+        return self.rolled and remainder == 0 and steps > 1
 
     def tile(self, log_rows: int) -> Tile:
         """Return the tile of a pass with `log_rows` levels."""

@@ -56,7 +56,7 @@ class TileShape:
     inner: the table of inner factors.
     outer: there are outer factors.
     reversed: the side in bit-reversed order.
-    whole: the columns fill all tiles.
+    fills_tiles: the columns fill all tiles.
     rolled: compile the steps, of equal levels, as a loop: less code, but two more exchanges.
     resident: workgroups that a multiprocessor should hold at a time; 0: the assembler chooses.
     """
@@ -196,8 +196,8 @@ class _Pass:
     def _run_rolled(self, read: _Side, write: _Side) -> None:
         """Trace the steps as a loop, from shared memory to shared memory."""
         k, tile = self.k, self.tile
-        steps, short_levels = divmod(tile.log_rows, tile.log_elements)
-        if short_levels or not steps:
+        steps, remainder = divmod(tile.log_rows, tile.log_elements)
+        if remainder or not steps:
             raise TraceError(
                 f"{tile.log_rows} levels are no loop of steps of {tile.log_elements} levels"
             )

@@ -80,16 +80,16 @@ def hinted(hint: Hint, arguments: list[int], prime: int) -> Sequence[int]:
     `QuodError`.
     """
     name = getattr(hint.function, "__qualname__", "a function")
-    returned: object
+    output: object
     try:
-        returned = hint.function(*arguments)
+        output = hint.function(*arguments)
     except QuodError:
         raise
     except Exception as error:
         raise InputError(
             f"the hint {name} raised {type(error).__name__} for these inputs"
         ) from error
-    results: Sequence[object] = returned if isinstance(returned, (list, tuple)) else [returned]
+    results: Sequence[object] = output if isinstance(output, (list, tuple)) else [output]
     if len(results) != len(hint.wires):
         raise InputError(
             f"the hint {name} gave {len(results)} values and has {len(hint.wires)} wires"

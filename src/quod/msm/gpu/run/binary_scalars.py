@@ -176,34 +176,34 @@ class BinaryScalarMsm:
         )
 
     def record(
-        self, recording: RecordingStream, separated: ScalarSplit, scalars: Buffer, bases: Buffer,
+        self, recording: RecordingStream, scalar_split: ScalarSplit, scalars: Buffer, bases: Buffer,
         workspace: Workspace,
     ) -> tuple[RecordedMsm, RecordedMsm]:  # fmt: skip
         """Record the sum of the bases whose scalar is 1, and the MSM of the others.
 
-        separated: a split whose recording has finished, with at most `room` others.
+        scalar_split: a split whose recording has finished, with at most `room` others.
         bases: affine points in device memory, without multiples.
         Returns two MSMs, whose results are to be added.
         """
         arenas = (Arena(self.device, workspace) for _ in range(2))
         with recording.part("ones"):
-            ones = self._record_ones(recording, separated, bases, next(arenas))
+            ones = self._record_ones(recording, scalar_split, bases, next(arenas))
         with recording.part("others"):
-            others = self._record_others(recording, separated, scalars, bases, next(arenas))
+            others = self._record_others(recording, scalar_split, scalars, bases, next(arenas))
         return ones, others
 
     def _record_ones(
-        self, recording: RecordingStream, separated: ScalarSplit, bases: Buffer, arena: Arena
+        self, recording: RecordingStream, scalar_split: ScalarSplit, bases: Buffer, arena: Arena
     ) -> RecordedMsm:
         plan, device = self._ones, self.device
         chunks, sums, scratch, lines = self._take_ones(arena)
         lanes = max(plan.most_chunks, plan.all_buckets + 1)
         recording.launch(
             device.compile(split.cut_evenly), -(-lanes // device.lanes), plan.longest,
-            plan.all_buckets, separated.counters, chunks.table, chunks.first_chunk, chunks.count,
+            plan.all_buckets, scalar_split.counters, chunks.table, chunks.first_chunk, chunks.count,
             label="cut",
         )  # fmt: skip
-        accumulate.record(recording, device, plan, bases, separated.ones, chunks, sums, scratch)
+        accumulate.record(recording, device, plan, bases, scalar_split.ones, chunks, sums, scratch)
         merge.record(recording, device, plan, chunks, sums, scratch)
         record_unwritten(recording, lines)
         record_lines(recording, device, plan, chunks.first_chunk, sums, lines, scratch)
@@ -214,15 +214,15 @@ class BinaryScalarMsm:
         return RecordedMsm(device, plan, host, [Span(nothing, 0, 1)])
 
     def _record_others(
-        self, recording: RecordingStream, separated: ScalarSplit, scalars: Buffer, bases: Buffer,
+        self, recording: RecordingStream, scalar_split: ScalarSplit, scalars: Buffer, bases: Buffer,
         arena: Arena,
     ) -> RecordedMsm:  # fmt: skip
         plan, device, room = self._others, self.device, self.room
         words, places, arrays = self._take_others(arena)
-        gather = device.compile(split.gather_scalars, indexed=separated.indices is not None)
+        gather = device.compile(split.gather_scalars, indexed=scalar_split.indices is not None)
         recording.launch(
-            gather, -(-room // device.lanes), room, scalars, separated.indices or scalars,
-            separated.others, separated.counters, words, places, label="gather",
+            gather, -(-room // device.lanes), room, scalars, scalar_split.indices or scalars,
+            scalar_split.others, scalar_split.counters, words, places, label="gather",
             bytes=2 * room * SCALAR_BYTES,
         )  # fmt: skip
         source = Scalars(words, room, self.count, 0, places, None, listed=True)

@@ -123,8 +123,10 @@ def scatter_bins(
     for _ in range(rounds):
         partition.clear()
         k.barrier()
-        binned = [Item(digit.exists, digit.bucket, digit.entry) for digit in islice(digits, items)]
-        partition.move(binned, cursors, 0, write)
+        tile_items = [
+            Item(digit.exists, digit.bucket, digit.entry) for digit in islice(digits, items)
+        ]
+        partition.move(tile_items, cursors, 0, write)
 
 
 class _Tile:
