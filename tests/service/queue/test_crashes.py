@@ -114,7 +114,7 @@ def test_a_lost_notification_costs_some_time_only(
 
     monkeypatch.setattr(job_queue, "LOOK_AGAIN_SECONDS", 0.05)
     with open_queue(**on_postgres.arguments) as queue, open_queue(**on_postgres.arguments) as other:
-        other._store._tell = lambda *_: None  # type: ignore[attr-defined]
+        monkeypatch.setattr(other._store, "_notify", lambda *_: None)
         job = other.submit(request())
         begin = time.monotonic()
         [lease] = queue.claim("w", wait=300)
