@@ -4,7 +4,7 @@ A single core has the tables in its cache and waits for no other core. Like the 
 tables, it evaluates folded entries while they are in registers.
 
 Arithmetic of extensions is in functions: it appears three times, and LLVM's time rises with the
-square of the length of a block of vector products (a minute for a layer of GKR over goldilocks.2).
+square of the length of a block of vector products (docs/design/runtime.md).
 """
 
 from __future__ import annotations
