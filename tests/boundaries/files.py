@@ -100,7 +100,7 @@ def _layered() -> Iterator[tuple[str, Row]]:
     expander = circuit.to_circuit6(layered)
     yield "write_circuit6", row(formats.write_circuit6, INTO, path=NOWHERE, circuit=expander)
     yield "from_circuit6", row(
-        circuit.from_circuit6, {"most_gates": "huge"}, given=expander, most_gates=9
+        circuit.from_circuit6, {"most_gates": "huge"}, circuit=expander, most_gates=9
     )  # fmt: skip
     yield "read_verifying_key", row(
         gkr.read_verifying_key, path=inputs, circuit=layered, insecure=False
