@@ -39,9 +39,9 @@ def parameters(circuit: Circuit) -> dict[str, Words]:
     for place, row in enumerate(rows):
         x = pow(root, place, R)
         lagrange = vanishing * x * pow(size * (TAU - x), -1, R) % R
-        for own, terms in zip(sums, row, strict=True):
+        for wire_sums, terms in zip(sums, row, strict=True):
             for wire, value in terms:
-                own[wire] = (own[wire] + value * lagrange) % R
+                wire_sums[wire] = (wire_sums[wire] + value * lagrange) % R
     a, b, c = sums
     both = [(BETA * a[i] + ALPHA * b[i] + c[i]) % R for i in range(wires)]
     g1, g2 = g1_group(BLS12_381), g2_group(BLS12_381)
@@ -51,14 +51,14 @@ def parameters(circuit: Circuit) -> dict[str, Words]:
         points = [law.multiply(scalar % R, law.generator) for scalar in scalars]
         return words([point for point in points if point is not None], degree)
 
-    one, two = pow(GAMMA, -1, R), pow(DELTA, -1, R)
+    gamma_inverse, delta_inverse = pow(GAMMA, -1, R), pow(DELTA, -1, R)
     return {
         "alpha_g1": times([ALPHA])[0], "beta_g1": times([BETA])[0],
         "beta_g2": times([BETA], 2)[0], "gamma_g2": times([GAMMA], 2)[0],
         "delta_g1": times([DELTA])[0], "delta_g2": times([DELTA], 2)[0],
-        "ic": times([value * one for value in both[:inputs]]),
-        "h": times([pow(TAU, i, R) * vanishing * two for i in range(size - 1)]),
-        "l": times([value * two for value in both[inputs:]]),
+        "ic": times([value * gamma_inverse for value in both[:inputs]]),
+        "h": times([pow(TAU, i, R) * vanishing * delta_inverse for i in range(size - 1)]),
+        "l": times([value * delta_inverse for value in both[inputs:]]),
         # Polynomials that are zero have infinity, which is left out.
         "a": times(a), "b_g1": times(b), "b_g2": times(b, 2),
     }  # fmt: skip

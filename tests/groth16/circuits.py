@@ -99,8 +99,8 @@ def recurrence(curve: str, steps: int, start: int = 3) -> Circuit:
         a.append(row)
         b.append([(current, 1)])
         c.append([(following, 1)])
-        left = sum(value * witness[wire] for wire, value in row)
-        witness[following] = left * witness[current] % r
+        factor = sum(value * witness[wire] for wire, value in row)
+        witness[following] = factor * witness[current] % r
     a.append([])
     b.append([(0, 1)])
     c.append([])

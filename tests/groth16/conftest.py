@@ -32,7 +32,7 @@ def pairing_device(device: AnyDevice) -> AnyDevice:
 
 
 @pytest.fixture(scope="session")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Made]:
+def circuit_files(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Made]:
     """The recurrence of 20 steps, or other, over a curve, with a key made from seed 1."""
 
     @functools.cache

@@ -31,10 +31,10 @@ Set = tuple[VerifyingKey, list[int], Proof]
 
 
 @pytest.fixture(scope="module", params=CURVES)
-def proved(request: pytest.FixtureRequest, made: Callable[[str], Made]) -> Set:
-    own = made(request.param)
-    key = ProvingKey.from_zkey(own.zkey, allow_insecure=True)
-    proof, public = key.prove(own.wtns, seed=1, self_check=False)
+def proved(request: pytest.FixtureRequest, circuit_files: Callable[[str], Made]) -> Set:
+    files = circuit_files(request.param)
+    key = ProvingKey.from_zkey(files.zkey, allow_insecure=True)
+    proof, public = key.prove(files.wtns, seed=1, self_check=False)
     return key.verifying_key, public, proof
 
 
@@ -60,9 +60,9 @@ def little(curve: str, *numbers: int) -> bytes:
 
 
 @pytest.mark.parametrize("curve", ["bn254", "bls12_377"])
-def test_the_bytes_of_a_verifying_key(made: Callable[[str], Made], curve: str) -> None:
+def test_the_bytes_of_a_verifying_key(circuit_files: Callable[[str], Made], curve: str) -> None:
     """Uncompressed, but for the bit that tells the larger y: x, y; u's coefficient second."""
-    key = ProvingKey.from_zkey(made(curve).zkey, allow_insecure=True).verifying_key
+    key = ProvingKey.from_zkey(circuit_files(curve).zkey, allow_insecure=True).verifying_key
     q = CURVES[curve].fq.value
 
     def g1(point: Any) -> bytes:
@@ -123,13 +123,13 @@ def test_malformed_keys(proved: Set) -> None:
 
 
 def test_the_command(
-    made: Callable[[str], Made], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    circuit_files: Callable[[str], Made], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
-    own = made("bls12_377")
-    key = ProvingKey.from_zkey(own.zkey, allow_insecure=True)
-    proof, public = key.prove(own.wtns, seed=1, self_check=False)
+    files = circuit_files("bls12_377")
+    key = ProvingKey.from_zkey(files.zkey, allow_insecure=True)
+    proof, public = key.prove(files.wtns, seed=1, self_check=False)
     Path("vkey").write_bytes(verifying_key_to_bytes(key.verifying_key))
     Path("proof").write_bytes(proof_to_bytes(proof))
     Path("public.json").write_text(json.dumps([str(value) for value in public]))

@@ -30,18 +30,19 @@ _PROOFS = 5
 
 
 @pytest.fixture(scope="module")
-def proved(made: Make) -> Callable[[str], Proved]:
+def proved(circuit_files: Make) -> Callable[[str], Proved]:
     """A verifying key of a curve, public inputs, and proofs with other blindings."""
-    known: dict[str, Proved] = {}
+    cache: dict[str, Proved] = {}
 
     def make(curve: str) -> Proved:
-        if curve not in known:
-            key = ProvingKey.from_zkey(made(curve).zkey, allow_insecure=True)
-            found = [
-                key.prove(made(curve).wtns, seed=seed, self_check=False) for seed in range(_PROOFS)
+        if curve not in cache:
+            key = ProvingKey.from_zkey(circuit_files(curve).zkey, allow_insecure=True)
+            proof_pairs = [
+                key.prove(circuit_files(curve).wtns, seed=seed, self_check=False)
+                for seed in range(_PROOFS)
             ]
-            known[curve] = key.verifying_key, found[0][1], [proof for proof, _ in found]
-        return known[curve]
+            cache[curve] = key.verifying_key, proof_pairs[0][1], [proof for proof, _ in proof_pairs]
+        return cache[curve]
 
     return make
 
@@ -64,13 +65,15 @@ def single(claim: Claim) -> bool | str:
 
 def of(verdicts: Iterable[Verdict]) -> list[bool | str]:
     return [
-        one.valid if one.error is None else f"{type(one.error).__name__}: {one.error}"
-        for one in verdicts
+        verdict.valid
+        if verdict.error is None
+        else f"{type(verdict.error).__name__}: {verdict.error}"
+        for verdict in verdicts
     ]
 
 
 def wrong(claim: Claim) -> Claim:
-    """The same with another public input."""
+    """Return the claim with another public input."""
     key, public, proof = claim
     first, *others = public
     return key, [int(first) ^ 1, *others], proof
@@ -86,7 +89,9 @@ def test_honest_and_wrong_proofs(
     assert of(verify_batch(claims)) == [True] * _PROOFS
     claims[3] = wrong(claims[3])
     assert of(verify_batch(claims)) == [True, True, True, False, True]
-    assert [bool(verdict) for verdict in verify_batch(claims)] == [single(own) for own in claims]
+    assert [bool(verdict) for verdict in verify_batch(claims)] == [
+        single(claim) for claim in claims
+    ]
 
 
 @settings(
@@ -121,18 +126,20 @@ def test_how_many_equations_it_takes(
     computed: list[None] = []
     product = vars(batch)["product_is"]
 
-    def counted(*given: Any) -> Any:
+    def counted(*arguments: Any) -> Any:
         computed.append(None)
-        return product(*given)
+        return product(*arguments)
 
     monkeypatch.setattr(batch, "product_is", counted)
     assert of(verify_batch(claims)) == [at not in list(bad) for at in range(count)]
     assert 1 <= len(computed) <= most
 
 
-def test_several_keys_and_curves_in_any_order(proved: Callable[[str], Proved], made: Make) -> None:
+def test_several_keys_and_curves_in_any_order(
+    proved: Callable[[str], Proved], circuit_files: Make
+) -> None:
     claims: list[Claim] = []
-    again = VerifyingKey.from_zkey(made("bn254").zkey, allow_insecure=True)
+    again = VerifyingKey.from_zkey(circuit_files("bn254").zkey, allow_insecure=True)
     for curve in ("bn254", "bls12_381", "bn254"):
         key, public, proofs = proved(curve)
         claims += [(key, public, proof) for proof in proofs[:3]]
@@ -165,7 +172,7 @@ def test_a_key_is_not_taken_for_another(proved: Callable[[str], Proved]) -> None
 def malformed(proof: Proof) -> list[Proof]:
     """Proofs that single verification does not take."""
     q = CURVES[proof.curve].fq.value
-    found = [
+    proofs = [
         replace(proof, a=None), replace(proof, b=None), replace(proof, c=None),
         replace(proof, a=(0, 0)), replace(proof, b=((0, 0), (0, 0))), replace(proof, c=(0, 0)),
         replace(proof, a=(proof.a[0] + q, proof.a[1])),  # type: ignore[index]
@@ -177,10 +184,10 @@ def malformed(proof: Proof) -> list[Proof]:
         group = GROUPS[f"{proof.curve}.g{degree}"]
         if group.parameters.cofactor != 1:
             point = point_outside_the_subgroup(affine_group(group))
-            found.append(replace(proof, **{name: point}))
+            proofs.append(replace(proof, **{name: point}))
     longer = replace(proof)
     object.__setattr__(longer, "a", (*proof.a, *proof.a))  # type: ignore[misc]
-    return [*found, longer]
+    return [*proofs, longer]
 
 
 @pytest.mark.parametrize("curve", ["bn254", "bls12_381"])
@@ -241,24 +248,24 @@ def test_coefficients_are_the_systems_and_not_zero(monkeypatch: pytest.MonkeyPat
 
 
 def test_they_are_drawn_when_all_is_fixed(proved: Callable[[str], Proved]) -> None:
-    """What gives the claims has ended before, and changes to its lists afterwards do nothing."""
+    """The iterable of claims has ended before, and later changes to its lists have no effect."""
     key, public, proofs = proved("bn254")
-    given = [list(public) for _ in proofs]
-    begun: list[int] = []
+    publics = [list(public) for _ in proofs]
+    draws: list[int] = []
 
     def claims() -> Iterable[Claim]:
-        for own, proof in zip(given, proofs, strict=True):
-            assert not begun
-            yield key, own, proof
+        for inputs, proof in zip(publics, proofs, strict=True):
+            assert not draws
+            yield key, inputs, proof
 
     def draw(count: int) -> list[int]:
-        begun.append(count)
-        for own in given:
-            own[0] ^= 1
+        draws.append(count)
+        for inputs in publics:
+            inputs[0] ^= 1
         return batch._coefficients(count)
 
     assert of(batch._verify(claims(), draw)) == [True] * _PROOFS
-    assert begun == [_PROOFS]
+    assert draws == [_PROOFS]
 
 
 @pytest.mark.parametrize(
@@ -287,10 +294,10 @@ class Idle(CpuDevice):
 
     left, launched = -1, 0
 
-    def execute(self, kernel: Any, groups: int, *rest: Any) -> None:
+    def execute(self, kernel: Any, groups: int, *arguments: Any) -> None:
         self.launched += 1
         if self.launched - 1 != self.left:
-            super().execute(kernel, groups, *rest)
+            super().execute(kernel, groups, *arguments)
 
 
 def test_a_launch_that_is_left_out_verifies_nothing(proved: Callable[[str], Proved]) -> None:
@@ -303,7 +310,7 @@ def test_a_launch_that_is_left_out_verifies_nothing(proved: Callable[[str], Prov
     verify_batch(honest)
     count = device.launched
     assert count > 5
-    for left in range(count):
-        device.left, device.launched = left, 0
+    for skipped in range(count):
+        device.left, device.launched = skipped, 0
         with pytest.raises(DeviceError, match="has not computed"):
             verify_batch(claims)

@@ -51,7 +51,7 @@ class Sums:
     def _arrays(self, *names: str) -> dict[str, Any]:
         return {
             name: from_points(
-                self._key.groups[name == "B2"], [*(own[name] for own in self._sums), None]
+                self._key.groups[name == "B2"], [*(sums[name] for sums in self._sums), None]
             )
             for name in names
         }
@@ -110,7 +110,7 @@ class Made:
 
 
 @pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> Made:
+def proving_set(tmp_path_factory: pytest.TempPathFactory) -> Made:
     return Made(tmp_path_factory.mktemp("many"), "bn254")
 
 
@@ -121,23 +121,23 @@ def all_come_together(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, _MOST, 2 * _MOST + 1])
-def test_the_bytes_are_those_of_one_after_the_other(own: Made, count: int) -> None:
-    made = own
-    made.batches.sizes.clear()
-    assert list(made.key.prove_many(made.witnesses[:count], seed=9)) == made.expected[:count]
-    rest = [count % _MOST] if count % _MOST > 1 else []
-    assert made.batches.sizes == [_MOST] * (count // _MOST) + rest
-    assert not made.batches.open
+def test_the_bytes_are_those_of_one_after_the_other(proving_set: Made, count: int) -> None:
+    case = proving_set
+    case.batches.sizes.clear()
+    assert list(case.key.prove_many(case.witnesses[:count], seed=9)) == case.expected[:count]
+    remainder = [count % _MOST] if count % _MOST > 1 else []
+    assert case.batches.sizes == [_MOST] * (count // _MOST) + remainder
+    assert not case.batches.open
 
 
-def test_witnesses_of_any_iterable(own: Made) -> None:
+def test_witnesses_of_any_iterable(proving_set: Made) -> None:
     def given() -> Iterator[Path]:
-        yield from own.witnesses
+        yield from proving_set.witnesses
 
-    assert list(own.key.prove_many(given(), seed=9)) == own.expected
+    assert list(proving_set.key.prove_many(given(), seed=9)) == proving_set.expected
     # Without a seed the blinding is new each time.
-    first, second = (list(own.key.prove_many(own.witnesses[:2])) for _ in range(2))
-    assert [public for _, public in first] == [public for _, public in own.expected[:2]]
+    first, second = (list(proving_set.key.prove_many(proving_set.witnesses[:2])) for _ in range(2))
+    assert [public for _, public in first] == [public for _, public in proving_set.expected[:2]]
     assert not {proof.a for proof, _ in first} & {proof.a for proof, _ in second}
 
 
@@ -147,88 +147,98 @@ def test_witnesses_of_any_iterable(own: Made) -> None:
      ("of another circuit", _MOST), ("missing", 1)],
 )  # fmt: skip
 def test_a_bad_witness_ends_the_proofs_behind_those_before_it(
-    own: Made, kind: str, place: int
+    proving_set: Made, kind: str, place: int
 ) -> None:
     bad, error = {
-        "wrong": (own.wrong, VerificationError),
-        "of another circuit": (own.other, MismatchError),
-        "missing": (own.wrong.with_name("none.wtns"), InputError),
+        "wrong": (proving_set.wrong, VerificationError),
+        "of another circuit": (proving_set.other, MismatchError),
+        "missing": (proving_set.wrong.with_name("none.wtns"), InputError),
     }[kind]
     with pytest.raises(error) as alone:
-        own.key.prove(bad)
-    found: list[tuple[Proof, list[int]]] = []
-    witnesses = [*own.witnesses[:place], bad, *own.witnesses[place:]]
+        proving_set.key.prove(bad)
+    proofs: list[tuple[Proof, list[int]]] = []
+    witnesses = [*proving_set.witnesses[:place], bad, *proving_set.witnesses[place:]]
     with pytest.raises(error) as together:
-        found.extend(own.key.prove_many(witnesses, seed=9))
-    assert found == own.expected[:place]
+        proofs.extend(proving_set.key.prove_many(witnesses, seed=9))
+    assert proofs == proving_set.expected[:place]
     assert str(together.value) == str(alone.value)
-    assert not own.batches.open
+    assert not proving_set.batches.open
 
 
-def test_without_a_self_check(own: Made) -> None:
-    proofs = list(own.key.prove_many([own.wrong, own.witnesses[0]], seed=9, self_check=False))
-    assert proofs == [own.key.prove(own.wrong, seed=9, self_check=False), own.expected[0]]
+def test_without_a_self_check(proving_set: Made) -> None:
+    proofs = list(
+        proving_set.key.prove_many(
+            [proving_set.wrong, proving_set.witnesses[0]], seed=9, self_check=False
+        )
+    )
+    assert proofs == [
+        proving_set.key.prove(proving_set.wrong, seed=9, self_check=False),
+        proving_set.expected[0],
+    ]
     with pytest.raises(InputError, match="seed"):
-        list(own.key.prove_many(own.witnesses[:2], seed=-1))
+        list(proving_set.key.prove_many(proving_set.witnesses[:2], seed=-1))
 
 
 @pytest.mark.parametrize("before", [0, 1, _MOST, 2 * _MOST - 1])
-def test_an_iterable_that_raises_midway(own: Made, before: int) -> None:
+def test_an_iterable_that_raises_midway(proving_set: Made, before: int) -> None:
     def given() -> Iterator[Path]:
-        yield from own.witnesses[:before]
+        yield from proving_set.witnesses[:before]
         raise ZeroDivisionError
 
-    found: list[tuple[Proof, list[int]]] = []
+    proofs: list[tuple[Proof, list[int]]] = []
     with pytest.raises(ZeroDivisionError):
-        found.extend(own.key.prove_many(given(), seed=9))
-    assert found == own.expected[:before]
+        proofs.extend(proving_set.key.prove_many(given(), seed=9))
+    assert proofs == proving_set.expected[:before]
 
 
-def test_proofs_that_are_not_asked_for(own: Made) -> None:
-    """What was begun comes to its end, and no more witnesses are taken."""
+def test_proofs_that_are_not_asked_for(proving_set: Made) -> None:
+    """Proofs that were started finish, and no more witnesses are taken."""
     taken: list[Path] = []
 
     def given() -> Iterator[Path]:
-        for witness in own.witnesses * 3:
+        for witness in proving_set.witnesses * 3:
             taken.append(witness)
             yield witness
 
-    proofs: Any = own.key.prove_many(given(), seed=9)
-    assert next(proofs) == own.expected[0]
-    begun = len(taken)
-    assert begun in (2 * _MOST, 3 * _MOST)
+    proofs: Any = proving_set.key.prove_many(given(), seed=9)
+    assert next(proofs) == proving_set.expected[0]
+    started = len(taken)
+    assert started in (2 * _MOST, 3 * _MOST)
     proofs.close()
-    assert len(taken) == begun
-    assert not own.batches.open
+    assert len(taken) == started
+    assert not proving_set.batches.open
 
 
 def test_witnesses_that_come_late_are_not_waited_for(
-    own: Made, monkeypatch: pytest.MonkeyPatch
+    proving_set: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each is proved alone, and given when the next one was begun."""
     monkeypatch.setattr(many, "_PATIENCE", 0.0)
-    own.batches.sizes.clear()
+    proving_set.batches.sizes.clear()
     taken: list[Path] = []
 
     def given() -> Iterator[Path]:
-        for witness in own.witnesses:
+        for witness in proving_set.witnesses:
             taken.append(witness)
             yield witness
 
-    proofs = own.key.prove_many(given(), seed=9)
-    for number, expected in enumerate(own.expected):
+    proofs = proving_set.key.prove_many(given(), seed=9)
+    for number, expected in enumerate(proving_set.expected):
         assert next(proofs) == expected
         assert min(number + 2, _COUNT) <= len(taken) <= number + 3
-    assert own.batches.sizes == []
+    assert proving_set.batches.sizes == []
 
 
 @pytest.mark.parametrize("error", [DeviceError("lost"), MemoryError()])
-def test_a_device_that_fails(own: Made, error: Exception) -> None:
-    own.batches.error = error
+def test_a_device_that_fails(proving_set: Made, error: Exception) -> None:
+    proving_set.batches.error = error
     with pytest.raises(type(error)):
-        list(own.key.prove_many(own.witnesses[:2]))
-    own.batches.error = None
-    assert list(own.key.prove_many(own.witnesses[:2], seed=9)) == own.expected[:2]
+        list(proving_set.key.prove_many(proving_set.witnesses[:2]))
+    proving_set.batches.error = None
+    assert (
+        list(proving_set.key.prove_many(proving_set.witnesses[:2], seed=9))
+        == proving_set.expected[:2]
+    )
 
 
 def failing(error: BaseException) -> Callable[..., Any]:
@@ -239,42 +249,49 @@ def failing(error: BaseException) -> Callable[..., Any]:
 
 
 @pytest.mark.parametrize("part", ["early", "last"])
-def test_sums_that_fail(own: Made, monkeypatch: pytest.MonkeyPatch, part: str) -> None:
+def test_sums_that_fail(proving_set: Made, monkeypatch: pytest.MonkeyPatch, part: str) -> None:
     monkeypatch.setattr(Sums, part, failing(DeviceError("lost")))
     with pytest.raises(DeviceError, match="lost"):
-        list(own.key.prove_many(own.witnesses[:2]))
-    assert not own.batches.open
+        list(proving_set.key.prove_many(proving_set.witnesses[:2]))
+    assert not proving_set.batches.open
 
 
 def test_a_scalar_that_is_none_is_found_one_by_one(
-    own: Made, monkeypatch: pytest.MonkeyPatch
+    proving_set: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All that a batch can tell is that one of its witnesses has it."""
     monkeypatch.setattr(Sums, "last", failing(InputError("scalar 3 is not below the order")))
-    assert list(own.key.prove_many(own.witnesses[:3], seed=9)) == own.expected[:3]
-    found: list[Any] = []
+    assert (
+        list(proving_set.key.prove_many(proving_set.witnesses[:3], seed=9))
+        == proving_set.expected[:3]
+    )
+    proofs: list[Any] = []
     with pytest.raises(MismatchError):
-        found.extend(own.key.prove_many([*own.witnesses[:2], own.other], seed=9))
-    assert found == own.expected[:2]
+        proofs.extend(
+            proving_set.key.prove_many([*proving_set.witnesses[:2], proving_set.other], seed=9)
+        )
+    assert proofs == proving_set.expected[:2]
 
 
-def test_what_finishes_proofs_begins_none(own: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_finishes_proofs_begins_none(
+    proving_set: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It would wait for the slots of proofs behind, which nobody but it gives back."""
 
-    def begun(*arguments: Any, **rest: Any) -> Any:
+    def begun(*arguments: Any, **keywords: Any) -> Any:
         names.append(threading.current_thread().name)
-        return begin(*arguments, **rest)
+        return begin(*arguments, **keywords)
 
     names: list[str] = []
     monkeypatch.setattr(many, "begin", begun)
     monkeypatch.setattr(Sums, "last", failing(InputError("scalar 3 is not below the order")))
-    witnesses = own.witnesses[: _MOST + 1]
-    assert list(own.key.prove_many(witnesses, seed=9)) == own.expected[: _MOST + 1]
+    witnesses = proving_set.witnesses[: _MOST + 1]
+    assert list(proving_set.key.prove_many(witnesses, seed=9)) == proving_set.expected[: _MOST + 1]
     assert names == [threading.current_thread().name] * (_MOST + 1)
 
 
-def test_a_bad_point_is_the_keys(own: Made, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same error as of one proof: C of the second is infinity."""
+def test_a_bad_point_is_the_keys(proving_set: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error is that of a single proof: C of the second is infinity."""
 
     def without_c(self: PendingBatch) -> list[Proof]:
         first, second = proofs(self)
@@ -282,7 +299,7 @@ def test_a_bad_point_is_the_keys(own: Made, monkeypatch: pytest.MonkeyPatch) -> 
 
     proofs = PendingBatch.compute
     monkeypatch.setattr(PendingBatch, "compute", without_c)
-    found = own.key.prove_many(own.witnesses[:2], seed=9)
-    assert next(found) == own.expected[0]
+    proof_pairs = proving_set.key.prove_many(proving_set.witnesses[:2], seed=9)
+    assert next(proof_pairs) == proving_set.expected[0]
     with pytest.raises(VerificationError, match="the key gives a proof with a bad point"):
-        next(found)
+        next(proof_pairs)

@@ -33,10 +33,10 @@ Outputs = list[tuple[list[int], bytes]]
 
 
 @pytest.fixture(scope="module")
-def proof(made: Callable[[str], Made]) -> Proof:
-    own = made("bls12_381")
-    key = ProvingKey.from_zkey(own.zkey, allow_insecure=True)
-    return key.prove(own.wtns, seed=1, self_check=False)[0]
+def proof(circuit_files: Callable[[str], Made]) -> Proof:
+    files = circuit_files("bls12_381")
+    key = ProvingKey.from_zkey(files.zkey, allow_insecure=True)
+    return key.prove(files.wtns, seed=1, self_check=False)[0]
 
 
 @pytest.fixture(scope="module")
@@ -45,8 +45,8 @@ def outputs() -> Outputs:
     sapling: Any = importlib.import_module("benchmarks.sapling")
     if not sapling.available():
         pytest.skip("the shared fixtures are not beside the checkout")
-    found: Outputs = sapling.outputs()
-    return found
+    mainnet_outputs: Outputs = sapling.outputs()
+    return mainnet_outputs
 
 
 @pytest.fixture(scope="module")
@@ -170,7 +170,7 @@ def test_many_points(device: AnyDevice) -> None:
     found1, found2 = decompressed(device, encoded1, encoded2)
     assert found1[: len(g1)] == g1
     assert found2[: len(g2)] == g2
-    assert all(isinstance(one, InputError) for one in (*found1[len(g1) :], *found2[len(g2) :]))
+    assert all(isinstance(error, InputError) for error in (*found1[len(g1) :], *found2[len(g2) :]))
 
 
 # --- Zcash
@@ -183,11 +183,11 @@ def test_mainnet_proofs_verify_alone_and_together(
     assert len(outputs) == 24
     read = proofs_from_bytes(b"".join(data for _, data in outputs))
     claims: list[Any] = [
-        (sapling_key, public, one) for (public, _), one in zip(outputs, read, strict=True)
+        (sapling_key, public, proof) for (public, _), proof in zip(outputs, read, strict=True)
     ]
     assert all(verify_batch(claims))
-    for (public, data), one in zip(outputs, read, strict=True):
-        assert proof_from_bytes(data) == one
+    for (public, data), proof in zip(outputs, read, strict=True):
+        assert proof_from_bytes(data) == proof
         assert proof_to_bytes(proof_from_bytes(data)) == data
         assert sapling_key.verify(public, proof_from_bytes(data))
 
@@ -196,7 +196,7 @@ def test_mainnet_proofs_verify_alone_and_together(
 def test_each_refuses_a_flipped_bit_in_any_field(
     outputs: Outputs, sapling_key: VerifyingKey
 ) -> None:
-    """Of each proof a bit of A, B, C and of each public input, another of every proof."""
+    """Flip a bit of A, B, C and each public input of every proof, another bit in each proof."""
     claims: list[Any] = []
     malformed = 0
     for number, (public, data) in enumerate(outputs):
@@ -220,7 +220,7 @@ def test_each_refuses_a_flipped_bit_in_any_field(
     verdicts = verify_batch(claims)
     assert malformed > 10
     assert len(claims) + malformed == 24 * 9
-    assert [bool(one) for one in verdicts] == [
+    assert [bool(verdict) for verdict in verdicts] == [
         claim[1] == public and claim[2] == proof_from_bytes(data, check_subgroup=False)
         for claim, (public, data) in zip(claims, owners(claims, outputs), strict=True)
     ]
@@ -228,12 +228,12 @@ def test_each_refuses_a_flipped_bit_in_any_field(
 
 
 def owners(claims: list[Any], outputs: Outputs) -> Outputs:
-    """Of each claim the output that it was made from: each ends with the honest one."""
-    found: Outputs = []
+    """Return the output each claim was made from: the last claim of an output is honest."""
+    origins: Outputs = []
     number = 0
     for _, public, proof in claims:
-        own = outputs[number]
-        found.append(own)
-        honest = public == own[0] and proof == proof_from_bytes(own[1], check_subgroup=False)
+        output = outputs[number]
+        origins.append(output)
+        honest = public == output[0] and proof == proof_from_bytes(output[1], check_subgroup=False)
         number += honest
-    return found
+    return origins

@@ -33,16 +33,16 @@ Points = dict[str, Words]
 @pytest.fixture(scope="module")
 def circuit() -> Circuit:
     """Terms that cancel and that add up to nothing are among its rows, and a domain not full."""
-    found = recurrence("bls12_381", 9)
-    wires = len(found.witness)
-    found.b[3] = [*found.b[3], (wires - 1, 5), (wires - 1, -5)]
-    found.b[4] = [*found.b[4], (0, 3), (0, -2), (0, -1)]
+    extended = recurrence("bls12_381", 9)
+    wires = len(extended.witness)
+    extended.b[3] = [*extended.b[3], (wires - 1, 5), (wires - 1, -5)]
+    extended.b[4] = [*extended.b[4], (0, 3), (0, -2), (0, -1)]
     # A variable that is in C alone.
-    found.witness.append(7)
-    found.a.append([(0, 7)])
-    found.b.append([(0, 1)])
-    found.c.append([(wires, 1)])
-    return found
+    extended.witness.append(7)
+    extended.a.append([(0, 7)])
+    extended.b.append([(0, 1)])
+    extended.c.append([(wires, 1)])
+    return extended
 
 
 @pytest.fixture(scope="module")
@@ -113,10 +113,12 @@ def test_parameters_of_another_circuit(
 ) -> None:
     params, r1cs, _ = files
     lists = ("b_g1", "b_g2") if name == "b_g1" else (name,)
-    less = {one: points[one][:-count] for one in lists}
+    less = {list_name: points[list_name][:-count] for list_name in lists}
     write_bellman_parameters(params, points | less)
-    found, needed = len(points[name]) - count, len(points[name])
-    message = f"there are {found} points and the circuit of .*c.r1cs needs {needed}; use the para"
+    available, needed = len(points[name]) - count, len(points[name])
+    message = (
+        f"there are {available} points and the circuit of .*c.r1cs needs {needed}; use the para"
+    )
     with pytest.raises(MismatchError, match=message) as caught:
         ProvingKey.from_bellman(params, r1cs)
     assert (caught.value.path, caught.value.section) == (str(params), name)
@@ -131,8 +133,8 @@ def test_inspect(
 
     def said(path: str) -> dict[str, object]:
         assert entry.run(["inspect", path, "--json"]) == 0
-        found: dict[str, object] = json.loads(capsys.readouterr().out)
-        return found
+        report: dict[str, object] = json.loads(capsys.readouterr().out)
+        return report
 
     public = len(circuit.public)
     assert said("alone.key") == {
@@ -140,11 +142,11 @@ def test_inspect(
         "bytes": 96 * 3 + 192 * 3 + 4 + 96 * (public + 1), "protocol": "groth16",
         "curve": "bls12_381", "public": public, "insecure": False,
     }  # fmt: skip
-    found = said(params.name)
-    assert found["kind"] == "bellman proving key (parameters)"
-    assert (found["domain_size"], found["variables"]) == (16, len(circuit.witness))
-    assert found["points"] == {name: len(points[name]) for name in LISTS}
-    assert (found["contributions"], found["circuit_hash"]) == (0, None)
+    report = said(params.name)
+    assert report["kind"] == "bellman proving key (parameters)"
+    assert (report["domain_size"], report["variables"]) == (16, len(circuit.witness))
+    assert report["points"] == {name: len(points[name]) for name in LISTS}
+    assert (report["contributions"], report["circuit_hash"]) == (0, None)
     write_bellman_key(
         "weak.key",
         {name: points[name] for name in (*VERIFYING_KEY, "ic")} | {"delta_g2": points["gamma_g2"]},
@@ -230,7 +232,7 @@ def test_the_command(
     # Through pipes as well, which are read once.
     single, many = Path("proof").read_bytes(), [circuit.public] * 3
     assert through_pipe(single, ["groth16", "verify", "c.params", "public.json"]) == 0
-    Path("publics.json").write_text(json.dumps([list(map(str, own)) for own in many]))
+    Path("publics.json").write_text(json.dumps([list(map(str, inputs)) for inputs in many]))
     verify = ["groth16", "verify", "--batch", "c.params", "publics.json"]
     assert through_pipe(single * 3, verify) == 0
     assert through_pipe(single[:-1], ["groth16", "verify", "c.params", "public.json"]) == 3
@@ -243,19 +245,19 @@ def test_the_command(
 @pytest.mark.parametrize(
     ("change", "error"),
     [
-        (lambda given: given | {"checked": 1}, InputError),
-        (lambda given: given | {"r1cs": 5}, InputError),
-        (lambda given: given | {"path": None}, InputError),
-        (lambda given: given | {"allow_insecure": None}, InputError),
+        (lambda arguments: arguments | {"checked": 1}, InputError),
+        (lambda arguments: arguments | {"r1cs": 5}, InputError),
+        (lambda arguments: arguments | {"path": None}, InputError),
+        (lambda arguments: arguments | {"allow_insecure": None}, InputError),
     ],
 )
 def test_wrong_arguments(
     files: tuple[Path, Path, Path], change: Callable[[dict[str, Any]], dict[str, Any]],
     error: type[Exception],
 ) -> None:  # fmt: skip
-    given = change({"path": files[0], "r1cs": files[1]})
+    arguments = change({"path": files[0], "r1cs": files[1]})
     with pytest.raises(error):
-        ProvingKey.from_bellman(**given)
+        ProvingKey.from_bellman(**arguments)
 
 
 def test_points_found_good_are_not_looked_at_again(
@@ -269,9 +271,9 @@ def test_points_found_good_are_not_looked_at_again(
     looked: list[str] = []
     check = bellman_key._check_points
 
-    def counted(parameters: BellmanParameters, *more: Any) -> None:
+    def counted(parameters: BellmanParameters, *arguments: Any) -> None:
         looked.append(parameters.path)
-        check(parameters, *more)
+        check(parameters, *arguments)
 
     monkeypatch.setattr(bellman_key, "_check_points", counted)
     for _ in range(2):

@@ -25,10 +25,10 @@ Make = Callable[..., Made]
 
 
 @pytest.fixture
-def folder(made: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(circuit_files: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working directory with a key, its verifying key, a witness, a proof and its inputs."""
-    own = made("bn254", 6)
-    for path in (own.r1cs, own.wtns, own.zkey):
+    files = circuit_files("bn254", 6)
+    for path in (files.r1cs, files.wtns, files.zkey):
         shutil.copy(path, tmp_path)
     monkeypatch.chdir(tmp_path)
     assert entry.run([*EXPORT, INSECURE, "-q"]) == 0
@@ -117,9 +117,9 @@ def test_a_point_off_the_curve(folder: Path, capsys: pytest.CaptureFixture[str])
 
 
 def test_a_witness_that_violates_the_circuit(
-    folder: Path, made: Make, capsys: pytest.CaptureFixture[str]
+    folder: Path, circuit_files: Make, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    circuit = made("bn254", 6).circuit
+    circuit = circuit_files("bn254", 6).circuit
     circuit.write_wtns(folder / "witness.wtns", [*circuit.witness[:-1], 5])
     for name in ("proof.json", "public.json"):
         (folder / name).unlink()
@@ -131,9 +131,9 @@ def test_a_witness_that_violates_the_circuit(
 
 
 def test_a_witness_over_another_curve(
-    folder: Path, made: Make, capsys: pytest.CaptureFixture[str]
+    folder: Path, circuit_files: Make, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    shutil.copy(made("bls12_381").wtns, folder / "witness.wtns")
+    shutil.copy(circuit_files("bls12_381").wtns, folder / "witness.wtns")
     assert entry.run([*PROVE, "-q"]) == 4
     assert "over bls12_381" in error_of(capsys)
 
@@ -169,8 +169,8 @@ def test_a_prover_is_told_once_that_a_key_is_for_tests(
     )
     for file in ("circuit.zkey", "vkey.json"):
         assert entry.run(["inspect", file, "--json"]) == 0
-        found = json.loads(capsys.readouterr().out)
-        assert found["insecure"] == "it is a test key of quod groth16 test-key"
+        report = json.loads(capsys.readouterr().out)
+        assert report["insecure"] == "it is a test key of quod groth16 test-key"
     assert entry.run(["inspect", "proof.json", "--json"]) == 0
     assert "insecure" not in json.loads(capsys.readouterr().out)
 

@@ -31,7 +31,7 @@ def test_stages_of_other_threads_belong_to_the_proof() -> None:
 
 
 def test_a_failure_stops_what_has_not_begun() -> None:
-    timeline, begun = or_null(None), list[int]()
+    timeline, ran = or_null(None), list[int]()
     with timeline.stage("sums") as parent:
         context = ProofContext(timeline, parent)
 
@@ -39,13 +39,13 @@ def test_a_failure_stops_what_has_not_begun() -> None:
             raise ValueError("no")
 
         with pytest.raises(ValueError, match="no"):
-            context.run_tasks({"a": fail, "b": lambda: begun.append(1)}, 1)
+            context.run_tasks({"a": fail, "b": lambda: ran.append(1)}, 1)
         assert not context.is_timed
-        assert not begun
+        assert not ran
         assert context.cancellation.requested
         # What comes later is refused.
         with pytest.raises(DeviceError, match="the proof was stopped"):
-            context.run_tasks({"c": lambda: begun.append(1)}, 1)
+            context.run_tasks({"c": lambda: ran.append(1)}, 1)
 
 
 def test_a_proof_that_is_wrong_or_malformed() -> None:
@@ -65,23 +65,23 @@ def test_a_proof_that_is_wrong_or_malformed() -> None:
 
 
 def test_slots_are_made_at_need_and_waited_for() -> None:
-    made: list[int] = []
+    numbers: list[int] = []
 
     def make() -> int:
-        made.append(len(made))
-        return made[-1]
+        numbers.append(len(numbers))
+        return numbers[-1]
 
     slots = Slots(make, 2)
-    assert made == [0]
+    assert numbers == [0]
     first, second = slots.acquire(), slots.acquire()
-    assert {first, second} == {0, 1} == set(made)
+    assert {first, second} == {0, 1} == set(numbers)
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(slots.acquire)
         time.sleep(0.01)
         assert not waiting.done()
         slots.release(second)
         assert waiting.result(60) == second
-    assert made == [0, 1]
+    assert numbers == [0, 1]
 
 
 def test_a_slot_that_cannot_be_made_may_be_tried_again() -> None:

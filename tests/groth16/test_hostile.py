@@ -1,4 +1,4 @@
-"""What a forger writes is refused: files, values of Python, and keys."""
+"""Forged input is refused: files, Python values and keys."""
 
 from __future__ import annotations
 
@@ -62,19 +62,19 @@ def answer(files: Files) -> bool | str:
 
 
 def test_files(files: Files) -> None:
-    found = {name: answer(change(files)) for name, change, _ in TABLE}
-    assert len(found) == len(TABLE)
-    assert found == {name: expected for name, _, expected in TABLE}
+    answers = {name: answer(change(files)) for name, change, _ in TABLE}
+    assert len(answers) == len(TABLE)
+    assert answers == {name: expected for name, _, expected in TABLE}
 
 
 # --- values of Python
 
 
 @pytest.fixture(scope="module")
-def honest(made: Make) -> Set:
-    own = made("bn254")
-    key = ProvingKey.from_zkey(own.zkey, allow_insecure=True)
-    proof, public = key.prove(own.wtns, seed=1, self_check=False)
+def honest(circuit_files: Make) -> Set:
+    files = circuit_files("bn254")
+    key = ProvingKey.from_zkey(files.zkey, allow_insecure=True)
+    proof, public = key.prove(files.wtns, seed=1, self_check=False)
     return key.verifying_key, public, proof
 
 
@@ -154,7 +154,7 @@ def test_a_list_that_changes_while_it_is_looked_at() -> None:
         sys.settrace(before)
 
 
-def test_values_of_other_types(honest: Set, made: Make) -> None:
+def test_values_of_other_types(honest: Set, circuit_files: Make) -> None:
     key, public, proof = honest
     for bad in (None, proof.to_json(), (proof.a, proof.b, proof.c)):
         with pytest.raises(InputError, match=r"^a proof is a Proof, not"):
@@ -182,11 +182,11 @@ def test_values_of_other_types(honest: Set, made: Make) -> None:
         public_from_json_text("[]", curve="nope")
 
 
-def test_a_witness_of_other_words(made: Make) -> None:
+def test_a_witness_of_other_words(circuit_files: Make) -> None:
     """Kernels would read behind its end."""
-    own = made("bn254")
-    key = ProvingKey.from_zkey(own.zkey)
-    values = Witness.open(own.wtns).values
+    files = circuit_files("bn254")
+    key = ProvingKey.from_zkey(files.zkey)
+    values = Witness.open(files.wtns).values
     words: list[Any] = [
         values[:, :4], values.astype(np.uint64), values.view(np.uint64), values.tolist(), values[0]
     ]  # fmt: skip
@@ -211,16 +211,16 @@ def rebuilt(key: VerifyingKey, **changes: Any) -> VerifyingKey:
 def test_a_key_keeps_nothing_of_its_maker(honest: Set) -> None:
     key, public, proof = honest
     ic = [list(point) for point in key.ic if point is not None]
-    own = rebuilt(key, ic=ic, gamma_g2=[list(pair) for pair in key.gamma_g2 or ()])
+    rebuilt_key = rebuilt(key, ic=ic, gamma_g2=[list(pair) for pair in key.gamma_g2 or ()])
     ic[1][:] = ic[2]
     ic[0] = ic[2]
-    assert own.ic == key.ic
-    assert own.verify(public, proof)
+    assert rebuilt_key.ic == key.ic
+    assert rebuilt_key.verify(public, proof)
     for name in ("ic", "gamma_g2", "curve", "device", "_alphabeta"):
         with pytest.raises(AttributeError):
-            setattr(own, name, None)
+            setattr(rebuilt_key, name, None)
         with pytest.raises(AttributeError):
-            delattr(own, name)
+            delattr(rebuilt_key, name)
 
 
 def test_public_inputs_are_read_once(honest: Set) -> None:
@@ -303,12 +303,12 @@ def test_a_test_key_is_known_by_its_verifying_key(honest: Set, tmp_path: Path) -
     assert taken.verify(public, proof)
 
 
-def test_a_marked_proving_key_gives_no_verifying_key(made: Make) -> None:
-    own = made("bn254")
-    key = ProvingKey.from_zkey(own.zkey)
-    key.prove(own.wtns)
+def test_a_marked_proving_key_gives_no_verifying_key(circuit_files: Make) -> None:
+    files = circuit_files("bn254")
+    key = ProvingKey.from_zkey(files.zkey)
+    key.prove(files.wtns)
     assert key.insecure
-    for ask in (lambda: key.verifying_key, lambda: VerifyingKey.from_zkey(own.zkey)):
+    for ask in (lambda: key.verifying_key, lambda: VerifyingKey.from_zkey(files.zkey)):
         with pytest.raises(InsecureKeyError, match="it is a test key of quod groth16 test-key"):
             ask()
 
@@ -319,21 +319,23 @@ def test_a_key_with_contributions_is_taken() -> None:
 
 
 @pytest.mark.parametrize("name", ["alpha_g1", "beta_g1", "beta_g2", "gamma_g2", "delta_g1"])
-def test_a_proving_key_with_infinity_does_not_open(made: Make, tmp_path: Path, name: str) -> None:
+def test_a_proving_key_with_infinity_does_not_open(
+    circuit_files: Make, tmp_path: Path, name: str
+) -> None:
     from quod.formats import Zkey
 
-    zkey = Zkey.open(made("bn254").zkey)
+    zkey = Zkey.open(circuit_files("bn254").zkey)
     zkey = replace(zkey, **{name: np.zeros_like(getattr(zkey, name))})
     with pytest.raises(InputError, match=f"{name} is the point at infinity"):
         ProvingKey(zkey)
 
 
 def test_documents_that_are_parsed_already(files: Files) -> None:
-    """What a service answers verifies as it is, and is read as strictly as its text."""
+    """Parsed JSON verifies as it is, and is read as strictly as its text."""
     key = VerifyingKey.from_json_text(files["key"])
     public, proof = json.loads(files["public"]), json.loads(files["proof"])
     assert key.verify(public, proof)
-    assert [one.valid for one in verify_batch([(key, public, proof)] * 2)] == [True, True]
+    assert [verdict.valid for verdict in verify_batch([(key, public, proof)] * 2)] == [True, True]
     assert not key.verify(["8"] * len(public), proof)
     for change in (
         {"pi_a": [1, 2, 1]}, {"pi_a": None}, {"pi_c": [object()]}, {"protocol": "plonk"},

@@ -43,12 +43,12 @@ class Idle(CpuDevice):
     def leave_out(self, leaves: Leaves) -> None:
         self._leaves, self.launched = leaves, 0
 
-    def execute(self, kernel: Any, groups: int, *rest: Any) -> None:
+    def execute(self, kernel: Any, groups: int, *arguments: Any) -> None:
         self.launched += 1
         if self._leaves(self.launched - 1):
             self.left = kernel.name
         else:
-            super().execute(kernel, groups, *rest)
+            super().execute(kernel, groups, *arguments)
 
 
 class Half(CpuDevice):
@@ -56,8 +56,8 @@ class Half(CpuDevice):
 
     kernel = ""
 
-    def execute(self, kernel: Any, groups: int, *rest: Any) -> None:
-        super().execute(kernel, groups // 2 if kernel.name == self.kernel else groups, *rest)
+    def execute(self, kernel: Any, groups: int, *arguments: Any) -> None:
+        super().execute(kernel, groups // 2 if kernel.name == self.kernel else groups, *arguments)
 
 
 class IdleGpu(EmulatedDevice):
@@ -65,9 +65,9 @@ class IdleGpu(EmulatedDevice):
 
     idle = False
 
-    def execute(self, kernel: Any, groups: int, *rest: Any) -> None:
+    def execute(self, kernel: Any, groups: int, *arguments: Any) -> None:
         if not self.idle:
-            super().execute(kernel, groups, *rest)
+            super().execute(kernel, groups, *arguments)
 
 
 class StandingGpu(EmulatedDevice):
@@ -75,9 +75,9 @@ class StandingGpu(EmulatedDevice):
 
     standing = False
 
-    def submit(self, recording: Recording, name: str, **rest: Any) -> EmulatedSubmission:
-        given = Recording(self.name, (), self.space) if self.standing else recording
-        return super().submit(given, name, **rest)
+    def submit(self, recording: Recording, name: str, **options: Any) -> EmulatedSubmission:
+        submitted = Recording(self.name, (), self.space) if self.standing else recording
+        return super().submit(submitted, name, **options)
 
 
 def each_left_out(device: Idle, work: Callable[[], Any]) -> list[Leaves]:
@@ -86,22 +86,22 @@ def each_left_out(device: Idle, work: Callable[[], Any]) -> list[Leaves]:
     work()
     count = device.launched
     assert count > 1
-    one = [lambda number, own=own: number == own for own in range(count)]
-    rest = [lambda number, own=own: number >= own for own in range(count)]
-    return [*one, *rest]  # type: ignore[list-item]
+    single = [lambda number, index=index: number == index for index in range(count)]
+    suffixes = [lambda number, index=index: number >= index for index in range(count)]
+    return [*single, *suffixes]  # type: ignore[list-item]
 
 
 @pytest.fixture(params=["bn254", pytest.param("bls12_381", marks=pytest.mark.thorough)])
 def curve(request: pytest.FixtureRequest) -> str:
-    found: str = request.param
-    return found
+    curve_name: str = request.param
+    return curve_name
 
 
-def opened(made: Make, curve: str, device: Idle, spare: int = 0) -> Any:
+def opened(circuit_files: Make, curve: str, device: Idle, spare: int = 0) -> Any:
     """A key with so many more inputs that count for nothing, public inputs and a proof."""
-    own = made(curve)
-    key = ProvingKey.from_zkey(own.zkey, allow_insecure=True)
-    proof, public = key.prove(own.wtns, seed=3)
+    files = circuit_files(curve)
+    key = ProvingKey.from_zkey(files.zkey, allow_insecure=True)
+    proof, public = key.prove(files.wtns, seed=3)
     plain = key.verifying_key
     names = ("alpha_g1", "beta_g2", "gamma_g2", "delta_g2")
     points = {name: getattr(plain, name) for name in names}
@@ -114,9 +114,9 @@ def opened(made: Make, curve: str, device: Idle, spare: int = 0) -> Any:
 
 
 @pytest.mark.parametrize("spare", [0, 30], ids=["multiples", "an MSM"])
-def test_verification(made: Make, curve: str, spare: int) -> None:
+def test_verification(circuit_files: Make, curve: str, spare: int) -> None:
     device = Idle()
-    build, public, proof = opened(made, curve, device, spare)
+    build, public, proof = opened(circuit_files, curve, device, spare)
     key = build()
     assert key.verify(public, proof)
     wrong = [public[0] ^ 1, *public[1:]]
@@ -130,9 +130,9 @@ def test_verification(made: Make, curve: str, spare: int) -> None:
                 key.verify(inputs, proof)
 
 
-def test_keys(made: Make, curve: str) -> None:
+def test_keys(circuit_files: Make, curve: str) -> None:
     device = Idle()
-    build, public, _ = opened(made, curve, device)
+    build, public, _ = opened(circuit_files, curve, device)
     for leaves in each_left_out(device, lambda: build().prepare()):
         device.leave_out(leaves)
         with pytest.raises(DeviceError, match="has not computed"):
@@ -146,26 +146,26 @@ def test_keys(made: Make, curve: str) -> None:
         key.verify(public, bad)
 
 
-def test_checks_of_a_proving_key(made: Make, curve: str) -> None:
+def test_checks_of_a_proving_key(circuit_files: Make, curve: str) -> None:
     device = Idle()
-    key = ProvingKey.from_zkey(made(curve).zkey, device=device)
+    key = ProvingKey.from_zkey(circuit_files(curve).zkey, device=device)
     for leaves in each_left_out(device, key.check):
         device.leave_out(leaves)
         with pytest.raises(DeviceError, match="has not computed which points are in the group"):
             key.check()
 
 
-def test_proofs(made: Make) -> None:
-    own, device = made("bn254"), Idle()
-    key = ProvingKey.from_zkey(own.zkey, device=device)
-    key.prove(own.wtns)
+def test_proofs(circuit_files: Make) -> None:
+    files, device = circuit_files("bn254"), Idle()
+    key = ProvingKey.from_zkey(files.zkey, device=device)
+    key.prove(files.wtns)
     for every in (1, 2, 3, 7, 20):
         device.leave_out(lambda number, every=every: number % every == every - 1)  # type: ignore[misc]
         with pytest.raises(QuodError):
-            key.prove(own.wtns)
+            key.prove(files.wtns)
     device.leave_out(lambda number: True)
     with pytest.raises(DeviceError, match="has not computed"):
-        key.prove(own.wtns, self_check=False)
+        key.prove(files.wtns, self_check=False)
 
 
 def test_msm() -> None:
@@ -252,24 +252,24 @@ def test_transforms(ordering: Ordering, inverse: bool) -> None:
      ("RN", None, 13), ("RR", None, 2), ("RR", 5, 7)],
 )  # fmt: skip
 def test_transforms_in_place(ordering: Ordering, coset: int | None, log2_size: int) -> None:
-    """Of zeros too, which are their own transform."""
+    """Transforms in place, also of zeros, which are their own transform."""
     device = Idle()
     plan = NttPlan(device, BN254_FR, log2_size)
     values = random_elements(BN254_FR, 2 * plan.size, seed=1)
     for data in (values, np.zeros_like(values)):
         for transform in (plan.forward, plan.inverse):
-            own = data.copy()
+            array = data.copy()
 
-            def work(own: Any = own, transform: Any = transform) -> None:
-                transform(own, batch=2, ordering=ordering, coset=coset)
+            def work(array: Any = array, transform: Any = transform) -> None:
+                transform(array, batch=2, ordering=ordering, coset=coset)
 
             # The tables are made once.
             work()
-            kept = own.copy()
+            kept = array.copy()
             device.leave_out(lambda number: False)
             work()
             for left_out in range(device.launched):
-                own[:] = kept
+                array[:] = kept
                 device.leave_out(lambda number, left_out=left_out: number == left_out)  # type: ignore[misc]
                 with pytest.raises(DeviceError, match="has not computed a transform"):
                     work()
@@ -314,9 +314,9 @@ def test_transforms_of_arrays_on_a_gpu(inverse: bool) -> None:
             assert not sparse.any()
             transform(values.copy(), batch=2, coset=coset)
             device.idle = device.standing = True
-            own = values.copy()
+            array = values.copy()
             with pytest.raises(DeviceError, match="has not computed a transform"):
-                transform(own, batch=2, coset=coset)
+                transform(array, batch=2, coset=coset)
             transform(sparse, batch=2, coset=coset)
             device.idle = device.standing = False
         device.close()
@@ -328,12 +328,12 @@ def test_a_transform_that_leaves_its_last_element() -> None:
     plan = NttPlan(device, BN254_FR, 3)
     p = BN254_FR.value
     values = from_integers(BN254_FR, [p - pow(plan.generator, 7, p), 1, 0, 0, 0, 0, 0, 0])
-    own = values.copy()
-    plan.forward(own)
-    assert (own != values).any()
-    assert not own[7].any()
-    plan.inverse(own, scaled=False)
-    assert to_integers(BN254_FR, own)[:3] == [8 * (p - pow(plan.generator, 7, p)) % p, 8, 0]
+    array = values.copy()
+    plan.forward(array)
+    assert (array != values).any()
+    assert not array[7].any()
+    plan.inverse(array, scaled=False)
+    assert to_integers(BN254_FR, array)[:3] == [8 * (p - pow(plan.generator, 7, p)) % p, 8, 0]
     device.idle = True
     with pytest.raises(DeviceError, match="has not computed a transform"):
         plan.forward(values)

@@ -22,7 +22,7 @@ COUNT = 19
 
 
 def wide(array: Words) -> NDArray[np.uint64]:
-    """The same memory as 64-bit words, which is what the kernels read."""
+    """Return the same memory as the 64-bit words that the kernels read."""
     return np.ascontiguousarray(array).reshape(-1).view(np.uint64)
 
 

@@ -23,10 +23,12 @@ def test_lagrange_values(device: AnyDevice, log_size: int, curve: str) -> None:
     root = root_of_unity(parameters.fr, "snarkjs", log_size)
     for shift in (1, quotient_coset_shift(parameters.fr, "snarkjs", log_size)):
         point, scale = random.Random(curve).randrange(r), 12345
-        found = lagrange_at(device, fr, count=n, root=root, shift=shift, point=point, scale=scale)
+        lagrange = lagrange_at(
+            device, fr, count=n, root=root, shift=shift, point=point, scale=scale
+        )
         nodes = [shift * pow(root, i, r) % r for i in range(n)]
         expected = [scale * x * pow(point - x, -1, r) % r for x in nodes]
-        assert words_to_integers(fr, found) == expected
+        assert words_to_integers(fr, lagrange) == expected
 
 
 def test_lagrange_polynomials_add_up_to_one(device: AnyDevice) -> None:
@@ -34,8 +36,10 @@ def test_lagrange_polynomials_add_up_to_one(device: AnyDevice) -> None:
     r, n, tau = parameters.fr.value, 256, 987654321
     scale = (pow(tau, n, r) - 1) * pow(n, -1, r) % r
     root = root_of_unity(parameters.fr, "snarkjs", 8)
-    found = lagrange_at(device, parameters.fr, count=n, root=root, shift=1, point=tau, scale=scale)
-    assert sum(words_to_integers(parameters.fr, found)) % r == 1
+    lagrange = lagrange_at(
+        device, parameters.fr, count=n, root=root, shift=1, point=tau, scale=scale
+    )
+    assert sum(words_to_integers(parameters.fr, lagrange)) % r == 1
 
 
 def test_scaled(device: AnyDevice) -> None:
@@ -53,10 +57,10 @@ def test_weighted_sum(device: AnyDevice) -> None:
     top = fr.value - 1
     a, b, c = [0, top, 1, 2, top] * 3, [0, top, 3, 4, 5] * 3, [0, top, top, 6, 7] * 3
     for weights in ((top, top, top), (0, 0, 1), (3, 5, 7)):
-        found = weighted_sum(
+        weighted = weighted_sum(
             device, fr, weights, *(from_integers(fr, values) for values in (a, b, c))
         )
         expected = [
             sum(w * v for w, v in zip(weights, values)) % fr.value for values in zip(a, b, c)
         ]
-        assert to_integers(fr, found) == expected
+        assert to_integers(fr, weighted) == expected

@@ -21,8 +21,8 @@ Make = Callable[[str], Made]
 
 
 @pytest.fixture
-def path(made: Make, tmp_path: Path) -> Path:
-    return Path(shutil.copy(made("bn254").zkey, tmp_path / "circuit.zkey"))
+def path(circuit_files: Make, tmp_path: Path) -> Path:
+    return Path(shutil.copy(circuit_files("bn254").zkey, tmp_path / "circuit.zkey"))
 
 
 def scribble(path: Path) -> None:
@@ -48,14 +48,14 @@ def rename_over(path: Path) -> None:
     [(scribble, "was written to"), (cut, "was written to"), (rename_over, "another file took")],
 )
 def test_a_mapped_key_notices_that_its_file_changed(
-    made: Make, path: Path, change: Callable[[Path], None], part: str
+    circuit_files: Make, path: Path, change: Callable[[Path], None], part: str
 ) -> None:
     key = ProvingKey.from_zkey(path)
     assert not key.zkey.owned
-    key.prove(made("bn254").wtns)
+    key.prove(circuit_files("bn254").wtns)
     change(path)
     asked: list[Callable[[], object]] = [
-        lambda: key.prove(made("bn254").wtns), key.check, lambda: key.weakness
+        lambda: key.prove(circuit_files("bn254").wtns), key.check, lambda: key.weakness
     ]  # fmt: skip
     for ask in asked:
         with pytest.raises(InputError, match=f"circuit.zkey: has changed .*{part}.*open it again"):
@@ -71,28 +71,28 @@ def test_no_verifying_key_of_another_file(path: Path) -> None:
         _ = key.verifying_key
 
 
-def test_a_mapped_key_outlives_the_removal_of_its_file(made: Make, path: Path) -> None:
+def test_a_mapped_key_outlives_the_removal_of_its_file(circuit_files: Make, path: Path) -> None:
     key = ProvingKey.from_zkey(path)
     path.unlink()
-    key.prove(made("bn254").wtns)
+    key.prove(circuit_files("bn254").wtns)
     key.close()
 
 
 @pytest.mark.parametrize("change", [scribble, cut, rename_over, os.unlink])
 def test_an_owned_key_does_not_depend_on_its_file(
-    made: Make, path: Path, change: Callable[[Path], None]
+    circuit_files: Make, path: Path, change: Callable[[Path], None]
 ) -> None:
-    expected, _ = ProvingKey.from_zkey(path).prove(made("bn254").wtns, seed=1)
+    expected, _ = ProvingKey.from_zkey(path).prove(circuit_files("bn254").wtns, seed=1)
     key = ProvingKey.from_zkey(path, owned=True)
     assert key.zkey.owned
     change(path)
-    assert key.prove(made("bn254").wtns, seed=1)[0] == expected
+    assert key.prove(circuit_files("bn254").wtns, seed=1)[0] == expected
     key.check()
     key.close()
 
 
-def test_wires_that_change_in_the_file_lead_nowhere(made: Make, path: Path) -> None:
-    expected, _ = ProvingKey.from_zkey(path).prove(made("bn254").wtns, seed=1)
+def test_wires_that_change_in_the_file_lead_nowhere(circuit_files: Make, path: Path) -> None:
+    expected, _ = ProvingKey.from_zkey(path).prove(circuit_files("bn254").wtns, seed=1)
     key = ProvingKey.from_zkey(path)
     before = path.stat()
     data = path.read_bytes()
@@ -104,13 +104,13 @@ def test_wires_that_change_in_the_file_lead_nowhere(made: Make, path: Path) -> N
             file.write(struct.pack("<I", 1 << 31))
     # Nothing tells that the file has changed.
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert key.prove(made("bn254").wtns, seed=1)[0] == expected
+    assert key.prove(circuit_files("bn254").wtns, seed=1)[0] == expected
     key.close()
 
 
-def test_a_witness_does_not_depend_on_its_file(made: Make, tmp_path: Path) -> None:
-    own = made("bn254")
-    path = Path(shutil.copy(own.wtns, tmp_path / "w.wtns"))
+def test_a_witness_does_not_depend_on_its_file(circuit_files: Make, tmp_path: Path) -> None:
+    files = circuit_files("bn254")
+    path = Path(shutil.copy(files.wtns, tmp_path / "w.wtns"))
     witness = Witness.open(path)
     values = witness.values.copy()
     with open(path, "r+b") as file:
@@ -119,7 +119,7 @@ def test_a_witness_does_not_depend_on_its_file(made: Make, tmp_path: Path) -> No
     os.truncate(path, 0)
     assert (witness.values == values).all()
     assert not witness.values.flags.writeable
-    ProvingKey.from_zkey(own.zkey).prove(witness)
+    ProvingKey.from_zkey(files.zkey).prove(witness)
 
 
 def test_arrays_of_an_owned_key_are_read_only(path: Path) -> None:
@@ -127,18 +127,20 @@ def test_arrays_of_an_owned_key_are_read_only(path: Path) -> None:
     assert not Zkey.open(path).a.flags.writeable
 
 
-def test_arrays_of_a_caller_are_not_followed_where_they_lead_later(made: Make, path: Path) -> None:
+def test_arrays_of_a_caller_are_not_followed_where_they_lead_later(
+    circuit_files: Make, path: Path
+) -> None:
     """Kernels follow the indices of entries; whose arrays they are, he may write to them."""
-    expected, _ = ProvingKey.from_zkey(path).prove(made("bn254").wtns, seed=1)
-    known = Zkey.open(path)
-    coefficients = known.coefficients.copy()
-    arrays = {name: getattr(known, name) for name in POINTS}
+    expected, _ = ProvingKey.from_zkey(path).prove(circuit_files("bn254").wtns, seed=1)
+    mapped = Zkey.open(path)
+    coefficients = mapped.coefficients.copy()
+    arrays = {name: getattr(mapped, name) for name in POINTS}
     zkey = Zkey.from_arrays(
-        "a key", curve="bn254", public=known.public, domain_size=known.domain_size,
-        constraints=known.constraints, coefficients=coefficients, **arrays,
+        "a key", curve="bn254", public=mapped.public, domain_size=mapped.domain_size,
+        constraints=mapped.constraints, coefficients=coefficients, **arrays,
     )  # fmt: skip
     assert not zkey.owned
     key = ProvingKey(zkey)
     coefficients["signal"] = 0
-    assert key.prove(made("bn254").wtns, seed=1)[0] == expected
+    assert key.prove(circuit_files("bn254").wtns, seed=1)[0] == expected
     key.close()

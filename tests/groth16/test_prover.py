@@ -37,7 +37,7 @@ from tests.support.node import run_program
 Make = Callable[[str], Made]
 
 SEED = 12
-"""Of the proofs of complete sets, on every device."""
+"""Seed of the proofs of complete sets, on every device."""
 
 SEEN_BY_SNARKJS = ("bn254-poseidon", "quod-bls12_381-pow5bits")
 """The sets, one a curve, whose proofs snarkjs verifies in every run."""
@@ -112,10 +112,10 @@ def test_snarkjs_takes_the_proof(
 
 
 @pytest.mark.node
-def test_snarkjs_takes_the_proof_of_our_own_key(made: Make, tmp_path: Path) -> None:
-    own = made("bls12_381")
-    key = ProvingKey.from_zkey(own.zkey, allow_insecure=True)
-    proof, public = key.prove(own.wtns)
+def test_snarkjs_takes_the_proof_of_our_own_key(circuit_files: Make, tmp_path: Path) -> None:
+    files = circuit_files("bls12_381")
+    key = ProvingKey.from_zkey(files.zkey, allow_insecure=True)
+    proof, public = key.prove(files.wtns)
     (tmp_path / "proof.json").write_text(proof.to_json())
     (tmp_path / "public.json").write_text(json.dumps([str(value) for value in public]))
     (tmp_path / "vkey.json").write_text(key.verifying_key.to_json())
@@ -129,17 +129,17 @@ def test_snarkjs_takes_the_proof_of_our_own_key(made: Make, tmp_path: Path) -> N
 
 @pytest.mark.crossed("device", "curve")
 @pytest.mark.parametrize("curve", CURVES)
-def test_equal_to_the_reference_model(made: Make, device: AnyDevice, curve: str) -> None:
-    own = made(curve)
-    key = ProvingKey.from_zkey(own.zkey, device=device)
-    witness = Witness.open(own.wtns)
+def test_equal_to_the_reference_model(circuit_files: Make, device: AnyDevice, curve: str) -> None:
+    files = circuit_files(curve)
+    key = ProvingKey.from_zkey(files.zkey, device=device)
+    witness = Witness.open(files.wtns)
     r, s = blinding(key.zkey.fr, 99, key.digest, witness.values)
     expected, public = groth16.prove(
-        circom.read_zkey(own.zkey), circom.read_wtns(own.wtns), r, s
+        circom.read_zkey(files.zkey), circom.read_wtns(files.wtns), r, s
     )  # fmt: skip
     proof, inputs = key.prove(witness, seed=99)
     assert plain(proof) == plain(expected)
-    assert inputs == public == own.circuit.public
+    assert inputs == public == files.circuit.public
 
 
 @pytest.mark.fixtures
@@ -162,12 +162,16 @@ def test_keys_over_bls12_381_need_the_roots_of_snarkjs(shared_fixtures: Path) ->
     folder = shared_fixtures / "circom" / "quod-bls12_381-mulchain"
     key, witness = (circom.read_zkey(folder / "circuit.zkey"),
                     circom.read_wtns(folder / "witness.wtns"))  # fmt: skip
-    own = ProvingKey.from_zkey(folder / "circuit.zkey")
-    r, s = blinding(own.zkey.fr, 0, own.digest, Witness.open(folder / "witness.wtns").values)
+    proving_key = ProvingKey.from_zkey(folder / "circuit.zkey")
+    r, s = blinding(
+        proving_key.zkey.fr, 0, proving_key.digest, Witness.open(folder / "witness.wtns").values
+    )
     wrong, public = groth16.prove(key, witness, r, s, family="arkworks")
-    proof, _ = own.prove(folder / "witness.wtns", seed=0)
-    assert own.verifying_key.verify(public, proof)
-    assert not own.verifying_key.verify(public, Proof(own.curve, wrong.a, wrong.b, wrong.c))
+    proof, _ = proving_key.prove(folder / "witness.wtns", seed=0)
+    assert proving_key.verifying_key.verify(public, proof)
+    assert not proving_key.verifying_key.verify(
+        public, Proof(proving_key.curve, wrong.a, wrong.b, wrong.c)
+    )
     assert proof.c != wrong.c
     assert (proof.a, proof.b) == (wrong.a, wrong.b)
 
@@ -186,25 +190,27 @@ def test_trivial_circuits(device: AnyDevice, name: str, tmp_path: Path) -> None:
 # --- blinding
 
 
-def test_a_seed_fixes_the_proof_and_nothing_else_does(made: Make, device: AnyDevice) -> None:
-    own = made("bn254")
-    key = ProvingKey.from_zkey(own.zkey, device=device)
-    first, _ = key.prove(own.wtns, seed=1)
-    assert key.prove(own.wtns, seed=1)[0].to_json() == first.to_json()
-    assert key.prove(own.wtns, seed=2)[0].a != first.a
-    one, other = (key.prove(own.wtns)[0] for _ in range(2))
+def test_a_seed_fixes_the_proof_and_nothing_else_does(
+    circuit_files: Make, device: AnyDevice
+) -> None:
+    files = circuit_files("bn254")
+    key = ProvingKey.from_zkey(files.zkey, device=device)
+    first, _ = key.prove(files.wtns, seed=1)
+    assert key.prove(files.wtns, seed=1)[0].to_json() == first.to_json()
+    assert key.prove(files.wtns, seed=2)[0].a != first.a
+    second, third = (key.prove(files.wtns)[0] for _ in range(2))
     for name in ("a", "b", "c"):
-        assert len({getattr(proof, name) for proof in (first, one, other)}) == 3, name
+        assert len({getattr(proof, name) for proof in (first, second, third)}) == 3, name
 
 
 @pytest.mark.device("ifma")
 @pytest.mark.parametrize("curve", CURVES)
-def test_both_ways_of_holding_elements_give_one_proof(made: Make, curve: str) -> None:
-    own = made(curve)
+def test_both_ways_of_holding_elements_give_one_proof(circuit_files: Make, curve: str) -> None:
+    files = circuit_files(curve)
     texts = set()
     for strategy in ("ifma", "scalar"):
-        key = ProvingKey.from_zkey(own.zkey, device=f"cpu:{strategy}")
-        texts.add(key.prove(own.wtns, seed=5)[0].to_json())
+        key = ProvingKey.from_zkey(files.zkey, device=f"cpu:{strategy}")
+        texts.add(key.prove(files.wtns, seed=5)[0].to_json())
     assert len(texts) == 1
 
 
@@ -240,45 +246,49 @@ def test_the_derivation_of_the_blinding_is_fixed() -> None:
     assert blinding(fr, 42, b"key", integers_to_words(fr, [1, 5])) == expected
 
 
-def test_one_seed_and_witness_blind_differently_under_two_keys(made: Make, tmp_path: Path) -> None:
+def test_one_seed_and_witness_blind_differently_under_two_keys(
+    circuit_files: Make, tmp_path: Path
+) -> None:
     """Else the difference of the proofs would be that of sums that a guessed witness gives."""
-    own = made("bn254")
-    generate_key(own.r1cs, tmp_path / "other.zkey", 2)
-    keys = [ProvingKey.from_zkey(path) for path in (own.zkey, tmp_path / "other.zkey")]
-    witness = Witness.open(own.wtns).values
+    files = circuit_files("bn254")
+    generate_key(files.r1cs, tmp_path / "other.zkey", 2)
+    keys = [ProvingKey.from_zkey(path) for path in (files.zkey, tmp_path / "other.zkey")]
+    witness = Witness.open(files.wtns).values
     drawn = {blinding(key.zkey.fr, 1, key.digest, witness) for key in keys}
     assert len(drawn) == 2
 
 
-def test_the_digest_of_a_key_is_that_of_its_points(made: Make, tmp_path: Path) -> None:
+def test_the_digest_of_a_key_is_that_of_its_points(circuit_files: Make, tmp_path: Path) -> None:
     """BLAKE2b of the curve, alpha, beta, gamma, delta and IC as the file has them."""
     import hashlib
 
-    own = made("bn254")
-    data, at, sections = own.zkey.read_bytes(), 12, {}
+    files = circuit_files("bn254")
+    data, at, sections = files.zkey.read_bytes(), 12, {}
     while at < len(data):
         size = int.from_bytes(data[at + 4 : at + 12], "little")
         sections[int.from_bytes(data[at : at + 4], "little")] = data[at + 12 : at + 12 + size]
         at += 12 + size
     header = sections[2][-(3 * 64 + 3 * 128) :]
     expected = hashlib.blake2b(b"bn254" + header + sections[3]).digest()
-    assert ProvingKey.from_zkey(own.zkey).digest == expected
+    assert ProvingKey.from_zkey(files.zkey).digest == expected
     # What else is in the file does not count.
-    changed = damaged(own, tmp_path, SECTIONS["h"], 0)
+    changed = damaged(files, tmp_path, SECTIONS["h"], 0)
     assert ProvingKey.from_zkey(changed).digest == expected
 
 
 # --- what must not be proved
 
 
-def test_a_witness_that_violates_the_circuit(made: Make, device: AnyDevice, tmp_path: Path) -> None:
-    own = made("bn254")
+def test_a_witness_that_violates_the_circuit(
+    circuit_files: Make, device: AnyDevice, tmp_path: Path
+) -> None:
+    files = circuit_files("bn254")
     r = CURVES["bn254"].fr.value
-    wrong = list(own.circuit.witness)
+    wrong = list(files.circuit.witness)
     wrong[7] = (wrong[7] + 1) % r
-    assert not own.circuit.satisfied(wrong)
-    path = own.circuit.write_wtns(tmp_path / "wrong.wtns", wrong)
-    key = ProvingKey.from_zkey(own.zkey, device=device, allow_insecure=True)
+    assert not files.circuit.satisfied(wrong)
+    path = files.circuit.write_wtns(tmp_path / "wrong.wtns", wrong)
+    key = ProvingKey.from_zkey(files.zkey, device=device, allow_insecure=True)
     with pytest.raises(VerificationError) as caught:
         key.prove(path)
     message = str(caught.value)
@@ -289,27 +299,27 @@ def test_a_witness_that_violates_the_circuit(made: Make, device: AnyDevice, tmp_
     assert not key.verifying_key.verify(public, proof)
 
 
-def test_a_witness_of_another_circuit(made: Make, shared_fixtures: Path) -> None:
-    key = ProvingKey.from_zkey(made("bn254").zkey)
+def test_a_witness_of_another_circuit(circuit_files: Make, shared_fixtures: Path) -> None:
+    key = ProvingKey.from_zkey(circuit_files("bn254").zkey)
     other = shared_fixtures / "circom" / "quod-bn254-mulchain" / "witness.wtns"
     with pytest.raises(MismatchError, match=r"19 values and the key .* is for 22") as caught:
         key.prove(other)
     assert caught.value.path == str(other)
 
 
-def test_a_witness_of_another_curve(made: Make) -> None:
-    key = ProvingKey.from_zkey(made("bn254").zkey)
+def test_a_witness_of_another_curve(circuit_files: Make) -> None:
+    key = ProvingKey.from_zkey(circuit_files("bn254").zkey)
     with pytest.raises(MismatchError, match=r"over bls12_381 and the key .* over bn254"):
-        key.prove(made("bls12_381").wtns)
+        key.prove(circuit_files("bls12_381").wtns)
 
 
-def test_a_damaged_witness(made: Make, tmp_path: Path) -> None:
-    own = made("bn254")
-    data = bytearray(own.wtns.read_bytes())
+def test_a_damaged_witness(circuit_files: Make, tmp_path: Path) -> None:
+    files = circuit_files("bn254")
+    data = bytearray(files.wtns.read_bytes())
     data[-32:] = CURVES["bn254"].fr.value.to_bytes(32, "little")
     (tmp_path / "bad.wtns").write_bytes(data)
     with pytest.raises(InputError, match="value 21 is not below the prime"):
-        ProvingKey.from_zkey(own.zkey).prove(tmp_path / "bad.wtns")
+        ProvingKey.from_zkey(files.zkey).prove(tmp_path / "bad.wtns")
 
 
 # --- damaged keys
@@ -317,10 +327,10 @@ def test_a_damaged_witness(made: Make, tmp_path: Path) -> None:
 SECTIONS = {"a": 5, "b_g1": 6, "b_g2": 7, "c": 8, "h": 9}
 
 
-def damaged(own: Made, folder: Path, section: int, offset: int, mask: int = 1) -> Path:
+def damaged(files: Made, folder: Path, section: int, offset: int, mask: int = 1) -> Path:
     """A copy of the key with a bit changed at `offset` in a section."""
     path = folder / "damaged.zkey"
-    shutil.copy(own.zkey, path)
+    shutil.copy(files.zkey, path)
     data = bytearray(path.read_bytes())
     at = 12
     while int.from_bytes(data[at : at + 4], "little") != section:
@@ -334,13 +344,13 @@ def damaged(own: Made, folder: Path, section: int, offset: int, mask: int = 1) -
     ("curve", "name"), [*(("bn254", name) for name in SECTIONS), ("bls12_381", "b_g2")]
 )
 def test_a_key_with_a_point_off_the_curve(
-    made: Make, device: AnyDevice, curve: str, name: str, tmp_path: Path
+    circuit_files: Make, device: AnyDevice, curve: str, name: str, tmp_path: Path
 ) -> None:
-    own = made(curve)
-    path = damaged(own, tmp_path, SECTIONS[name], 2 * CURVES[curve].fq.bytes * 3 + 5)
+    files = circuit_files(curve)
+    path = damaged(files, tmp_path, SECTIONS[name], 2 * CURVES[curve].fq.bytes * 3 + 5)
     key = ProvingKey.from_zkey(path, device=device)
     with pytest.raises(VerificationError):
-        key.prove(own.wtns)
+        key.prove(files.wtns)
     with pytest.raises(InputError, match=rf"point \d of {name} is not on the curve") as caught:
         key.check()
     assert caught.value.path == str(path)
@@ -348,77 +358,81 @@ def test_a_key_with_a_point_off_the_curve(
 
 @pytest.mark.parametrize("name", ["alpha_g1", "beta_g1", "beta_g2", "gamma_g2", "delta_g1",
                                   "delta_g2"])  # fmt: skip
-def test_a_key_with_a_header_point_off_the_curve(made: Make, name: str, tmp_path: Path) -> None:
-    own = made("bn254")
+def test_a_key_with_a_header_point_off_the_curve(
+    circuit_files: Make, name: str, tmp_path: Path
+) -> None:
+    files = circuit_files("bn254")
     # Two primes of 32 bytes after their lengths, three counts, then the points.
     offsets = {"alpha_g1": 84, "beta_g1": 148, "beta_g2": 212, "gamma_g2": 340, "delta_g1": 468,
                "delta_g2": 532}  # fmt: skip
-    key = ProvingKey.from_zkey(damaged(own, tmp_path, 2, offsets[name]))
+    key = ProvingKey.from_zkey(damaged(files, tmp_path, 2, offsets[name]))
     with pytest.raises(InputError, match=f"^[^ ]*: {name} is not on the curve"):
         key.check()
     with pytest.raises((VerificationError, InputError)):
-        key.prove(own.wtns)
+        key.prove(files.wtns)
 
 
-def test_a_key_with_a_coefficient_changed(made: Make, device: AnyDevice, tmp_path: Path) -> None:
-    own = made("bn254")
-    key = ProvingKey.from_zkey(damaged(own, tmp_path, 4, 4 + 44 * 8 + 12), device=device)
+def test_a_key_with_a_coefficient_changed(
+    circuit_files: Make, device: AnyDevice, tmp_path: Path
+) -> None:
+    files = circuit_files("bn254")
+    key = ProvingKey.from_zkey(damaged(files, tmp_path, 4, 4 + 44 * 8 + 12), device=device)
     key.check()
     with pytest.raises(VerificationError, match=r"the key \(.*\) is damaged"):
-        key.prove(own.wtns)
+        key.prove(files.wtns)
 
 
-def test_a_coordinate_that_is_not_below_the_modulus(made: Make, tmp_path: Path) -> None:
-    own = made("bn254")
-    path = damaged(own, tmp_path, 9, 31, mask=0xC0)
+def test_a_coordinate_that_is_not_below_the_modulus(circuit_files: Make, tmp_path: Path) -> None:
+    files = circuit_files("bn254")
+    path = damaged(files, tmp_path, 9, 31, mask=0xC0)
     with pytest.raises(InputError, match="not below the modulus of bn254") as caught:
         ProvingKey.from_zkey(path)
     assert caught.value.section == "9 (h)"
 
 
-def test_a_good_key_passes_the_check(made: Make, device: AnyDevice) -> None:
+def test_a_good_key_passes_the_check(circuit_files: Make, device: AnyDevice) -> None:
     timeline = Timeline()
-    ProvingKey.from_zkey(made("bls12_377").zkey, device=device).check(timeline=timeline)
+    ProvingKey.from_zkey(circuit_files("bls12_377").zkey, device=device).check(timeline=timeline)
     assert "check h" in [row.name for row in timeline.table()]
 
 
 @pytest.mark.parametrize("padding", [1, 4])
 def test_sections_may_begin_anywhere_in_the_file(
-    made: Make, device: AnyDevice, padding: int, tmp_path: Path
+    circuit_files: Make, device: AnyDevice, padding: int, tmp_path: Path
 ) -> None:
     """A contribution with a name of odd length, in a section before the others."""
-    own = made("bn254")
-    found = circom.sections(own.zkey.read_bytes())
+    files = circuit_files("bn254")
+    sections = circom.sections(files.zkey.read_bytes())
     contribution = bytes(10 * 32 + 64 + 4) + padding.to_bytes(4, "little") + bytes(padding)
-    found[10] = found[10][:64] + (1).to_bytes(4, "little") + contribution
-    moved = bytearray(b"zkey" + (1).to_bytes(4, "little") + len(found).to_bytes(4, "little"))
+    sections[10] = sections[10][:64] + (1).to_bytes(4, "little") + contribution
+    moved = bytearray(b"zkey" + (1).to_bytes(4, "little") + len(sections).to_bytes(4, "little"))
     for number in (10, *range(1, 10)):
-        section = found[number]
+        section = sections[number]
         moved += number.to_bytes(4, "little") + len(section).to_bytes(8, "little") + section
     (tmp_path / "moved.zkey").write_bytes(moved)
     key = ProvingKey.from_zkey(tmp_path / "moved.zkey", device=device)
     key.check()
-    expected = ProvingKey.from_zkey(own.zkey, device=device).prove(own.wtns, seed=3)
-    assert key.prove(own.wtns, seed=3) == expected
+    expected = ProvingKey.from_zkey(files.zkey, device=device).prove(files.wtns, seed=3)
+    assert key.prove(files.wtns, seed=3) == expected
 
 
 # --- how it is used
 
 
-def test_the_key_describes_the_circuit(made: Make) -> None:
-    own = made("bls12_377")
-    key = ProvingKey.from_zkey(own.zkey, allow_insecure=True)
-    assert (key.curve, key.public, key.constraints) == ("bls12_377", 2, len(own.circuit.a))
-    assert key.variables == len(own.circuit.witness)
+def test_the_key_describes_the_circuit(circuit_files: Make) -> None:
+    files = circuit_files("bls12_377")
+    key = ProvingKey.from_zkey(files.zkey, allow_insecure=True)
+    assert (key.curve, key.public, key.constraints) == ("bls12_377", 2, len(files.circuit.a))
+    assert key.variables == len(files.circuit.witness)
     assert key.verifying_key is key.verifying_key
     assert key.verifying_key.public == 2
 
 
-def test_stages_are_reported(made: Make) -> None:
-    own = made("bn254")
+def test_stages_are_reported(circuit_files: Make) -> None:
+    files = circuit_files("bn254")
     timeline = Timeline()
-    key = ProvingKey.from_zkey(own.zkey, timeline=timeline)
-    key.prove(own.wtns, timeline=timeline)
+    key = ProvingKey.from_zkey(files.zkey, timeline=timeline)
+    key.prove(files.wtns, timeline=timeline)
     rows = {row.name: row for row in timeline.table()}
     for name in ("map", "check coordinates", "matrices", "bases", "witness", "quotient",
                  "A·w, B·w", "A·w ∘ B·w", "transforms",
@@ -427,24 +441,24 @@ def test_stages_are_reported(made: Make) -> None:
                  "self-check"):  # fmt: skip
         assert name in rows, name
         assert not rows[name].failed
-    assert rows["A·w, B·w"].modmuls == len(Zkey.open(own.zkey).coefficients)
+    assert rows["A·w, B·w"].modmuls == len(Zkey.open(files.zkey).coefficients)
 
 
-def test_proofs_may_share_a_key_and_a_witness_may_be_open(made: Make) -> None:
-    own = made("bn254")
-    key = ProvingKey.from_zkey(own.zkey, allow_insecure=True)
-    opened = Witness.open(own.wtns)
+def test_proofs_may_share_a_key_and_a_witness_may_be_open(circuit_files: Make) -> None:
+    files = circuit_files("bn254")
+    key = ProvingKey.from_zkey(files.zkey, allow_insecure=True)
+    opened = Witness.open(files.wtns)
     proofs = [key.prove(opened)[0] for _ in range(3)]
-    assert all(key.verifying_key.verify(own.circuit.public, proof) for proof in proofs)
+    assert all(key.verifying_key.verify(files.circuit.public, proof) for proof in proofs)
 
 
 @pytest.mark.parametrize("failure", [KeyboardInterrupt(), MemoryError("no room")], ids=repr)
 def test_when_one_part_fails_the_others_are_given_up(
-    made: Make, monkeypatch: pytest.MonkeyPatch, failure: BaseException
+    circuit_files: Make, monkeypatch: pytest.MonkeyPatch, failure: BaseException
 ) -> None:
-    own = made("bn254")
-    key = ProvingKey.from_zkey(own.zkey)
-    expected = key.prove(own.wtns, seed=1)
+    files = circuit_files("bn254")
+    key = ProvingKey.from_zkey(files.zkey)
+    expected = key.prove(files.wtns, seed=1)
     calls: list[object] = []
 
     def fail(*arguments: object, **options: object) -> None:
@@ -454,20 +468,20 @@ def test_when_one_part_fails_the_others_are_given_up(
     with monkeypatch.context() as patch:
         patch.setattr(host, "msm", fail)
         with pytest.raises(type(failure)):
-            key.prove(own.wtns)
+            key.prove(files.wtns)
     assert 1 <= len(calls) <= 5
     threads = [thread.name for thread in threading.enumerate()]
     assert not [name for name in threads if name.startswith("quod-proof")]
-    assert key.prove(own.wtns, seed=1) == expected
+    assert key.prove(files.wtns, seed=1) == expected
 
 
 def test_a_failure_stops_the_launches_of_other_parts(
-    made: Make, monkeypatch: pytest.MonkeyPatch
+    circuit_files: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One part computes for ever, the next one fails."""
-    own = made("bn254")
-    key = ProvingKey.from_zkey(own.zkey)
-    expected = key.prove(own.wtns, seed=1)
+    files = circuit_files("bn254")
+    key = ProvingKey.from_zkey(files.zkey)
+    expected = key.prove(files.wtns, seed=1)
     first = threading.Lock()
     stopped: list[str] = []
 
@@ -484,35 +498,35 @@ def test_a_failure_stops_the_launches_of_other_parts(
     with monkeypatch.context() as patch:
         patch.setattr(host, "msm", endless)
         with pytest.raises(MemoryError, match="no room"):
-            key.prove(own.wtns)
+            key.prove(files.wtns)
     assert len(stopped) == 1
     assert stopped[0].endswith("was stopped")
-    assert key.prove(own.wtns, seed=1) == expected
+    assert key.prove(files.wtns, seed=1) == expected
 
 
-def test_memory_is_asked_for_first(made: Make) -> None:
-    own = made("bn254")
+def test_memory_is_asked_for_first(circuit_files: Make) -> None:
+    files = circuit_files("bn254")
     device = CpuDevice()
-    key = ProvingKey.from_zkey(own.zkey, device=device)
+    key = ProvingKey.from_zkey(files.zkey, device=device)
     device.memory_budget = key.peak_bytes - 1
     with pytest.raises(DeviceError, match=r"a proof with .* needs .* of memory; the budget is "):
-        key.prove(own.wtns)
+        key.prove(files.wtns)
     device.memory_budget = key.peak_bytes
-    key.prove(own.wtns)
+    key.prove(files.wtns)
 
 
-def test_threads_may_share_a_key(made: Make) -> None:
-    own = made("bn254")
-    key = ProvingKey.from_zkey(own.zkey)
-    expected = key.prove(own.wtns, seed=1)
+def test_threads_may_share_a_key(circuit_files: Make) -> None:
+    files = circuit_files("bn254")
+    key = ProvingKey.from_zkey(files.zkey)
+    expected = key.prove(files.wtns, seed=1)
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda _: key.prove(own.wtns, seed=1), range(8)))
-    assert found == [expected] * 8
+        proofs = list(pool.map(lambda _: key.prove(files.wtns, seed=1), range(8)))
+    assert proofs == [expected] * 8
 
 
-def test_json_round_trip(made: Make, tmp_path: Path) -> None:
-    own = made("bls12_381")
-    proof, _ = ProvingKey.from_zkey(own.zkey).prove(own.wtns)
+def test_json_round_trip(circuit_files: Make, tmp_path: Path) -> None:
+    files = circuit_files("bls12_381")
+    proof, _ = ProvingKey.from_zkey(files.zkey).prove(files.wtns)
     (tmp_path / "proof.json").write_text(proof.to_json())
     assert Proof.from_json(tmp_path / "proof.json") == proof
     assert Proof.from_json(tmp_path / "proof.json", curve="bls12_381") == proof
@@ -539,32 +553,32 @@ def exit_code_of_child(work: Callable[[], object], *, seconds: int) -> int:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
-def test_a_key_that_was_used_before_a_fork(made: Callable[[str], Made]) -> None:
+def test_a_key_that_was_used_before_a_fork(circuit_files: Callable[[str], Made]) -> None:
     """Threads that checked proofs are not there in the child, which must not wait for them."""
-    own = made("bn254")
-    key = ProvingKey.from_zkey(own.zkey)
-    key.prove(own.wtns, seed=1)
-    assert exit_code_of_child(lambda: key.prove(own.wtns, seed=1), seconds=300) == 0
+    files = circuit_files("bn254")
+    key = ProvingKey.from_zkey(files.zkey)
+    key.prove(files.wtns, seed=1)
+    assert exit_code_of_child(lambda: key.prove(files.wtns, seed=1), seconds=300) == 0
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
-def test_a_fork_in_the_middle_of_a_proof(made: Callable[[str], Made]) -> None:
+def test_a_fork_in_the_middle_of_a_proof(circuit_files: Callable[[str], Made]) -> None:
     """The child does not wait for the thread that had its turn in the parent."""
-    own = made("bn254")
-    key = ProvingKey.from_zkey(own.zkey)
+    files = circuit_files("bn254")
+    key = ProvingKey.from_zkey(files.zkey)
     resident = key.resident
     assert isinstance(resident, host.HostKey)
     with resident.computing():
-        assert exit_code_of_child(lambda: key.prove(own.wtns, seed=1), seconds=120) == 0
+        assert exit_code_of_child(lambda: key.prove(files.wtns, seed=1), seconds=120) == 0
 
 
-def test_what_is_no_seed(made: Make, tmp_path: Path) -> None:
-    own = made("bn254")
-    key = ProvingKey.from_zkey(own.zkey)
+def test_what_is_no_seed(circuit_files: Make, tmp_path: Path) -> None:
+    files = circuit_files("bn254")
+    key = ProvingKey.from_zkey(files.zkey)
     asks: list[Callable[[Any], object]] = [
-        lambda seed: key.prove(own.wtns, seed=seed),
-        lambda seed: list(key.prove_many([own.wtns], seed=seed)),
-        lambda seed: generate_key(own.r1cs, tmp_path / "c.zkey", seed),
+        lambda seed: key.prove(files.wtns, seed=seed),
+        lambda seed: list(key.prove_many([files.wtns], seed=seed)),
+        lambda seed: generate_key(files.r1cs, tmp_path / "c.zkey", seed),
     ]
     for ask, seed in itertools.product(asks, (-1, True, 1.5, "7", b"7", [7])):
         with pytest.raises(InputError, match="a seed must be an int from 0 on, not"):

@@ -32,12 +32,12 @@ TRIVIAL = {
     "curve",
     ["bn254", pytest.param("bls12_381", marks=pytest.mark.thorough), "bls12_377"],
 )
-def test_the_reference_prover_takes_the_key(made: Make, curve: str) -> None:
-    own = made(curve)
-    key, witness = circom.read_zkey(own.zkey), circom.read_wtns(own.wtns)
+def test_the_reference_prover_takes_the_key(circuit_files: Make, curve: str) -> None:
+    files = circuit_files(curve)
+    key, witness = circom.read_zkey(files.zkey), circom.read_wtns(files.wtns)
     proof, public = groth16.prove(key, witness, 12345, 67890)
     verifying_key = groth16.verifying_key(key)
-    assert public == own.circuit.public
+    assert public == files.circuit.public
     assert groth16.verify(verifying_key, public, proof)
     assert not groth16.verify(verifying_key, [public[0], public[1] + 1], proof)
 
@@ -53,27 +53,27 @@ def test_trivial_circuits(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("curve", CURVES)
-def test_what_the_key_says_of_the_circuit(made: Make, curve: str) -> None:
-    own = made(curve)
-    zkey = Zkey.open(own.zkey)
+def test_what_the_key_says_of_the_circuit(circuit_files: Make, curve: str) -> None:
+    files = circuit_files(curve)
+    zkey = Zkey.open(files.zkey)
     zkey.check_points()
     assert zkey.curve == curve
     assert zkey.public == 2
-    assert zkey.variables == len(own.circuit.witness)
-    assert zkey.constraints == len(own.circuit.a)
+    assert zkey.variables == len(files.circuit.witness)
+    assert zkey.constraints == len(files.circuit.a)
     assert zkey.domain_size == 32
     assert zkey.contributions == 0
 
 
-def test_the_rows_that_tie_the_public_variables(made: Make) -> None:
-    own = made("bn254")
-    entries = circom.read_zkey(own.zkey).coefficients
-    rows = len(own.circuit.a)
+def test_the_rows_that_tie_the_public_variables(circuit_files: Make) -> None:
+    files = circuit_files("bn254")
+    entries = circom.read_zkey(files.zkey).coefficients
+    rows = len(files.circuit.a)
     assert entries[-3:] == [(0, rows, 0, 1), (0, rows + 1, 1, 1), (0, rows + 2, 2, 1)]
     r = CURVES["bn254"].fr.value
     expected = [
         (matrix, number, wire, value % r)
-        for number, pair in enumerate(zip(own.circuit.a, own.circuit.b))
+        for number, pair in enumerate(zip(files.circuit.a, files.circuit.b))
         for matrix, row in enumerate(pair)
         for wire, value in row
     ]
@@ -88,24 +88,26 @@ def test_the_domain_is_the_least_that_holds_constraints_and_public_rows(tmp_path
         assert Zkey.open(tmp_path / "c.zkey").domain_size == size
 
 
-def test_equal_seeds_make_equal_keys(made: Make, device: AnyDevice, tmp_path: Path) -> None:
-    own = made("bn254")
-    generate_key(own.r1cs, tmp_path / "again.zkey", 1, device=device)
-    assert (tmp_path / "again.zkey").read_bytes() == own.zkey.read_bytes()
-    generate_key(own.r1cs, tmp_path / "other.zkey", 2, device=device)
-    other, first = Zkey.open(tmp_path / "other.zkey"), Zkey.open(own.zkey)
+def test_equal_seeds_make_equal_keys(
+    circuit_files: Make, device: AnyDevice, tmp_path: Path
+) -> None:
+    files = circuit_files("bn254")
+    generate_key(files.r1cs, tmp_path / "again.zkey", 1, device=device)
+    assert (tmp_path / "again.zkey").read_bytes() == files.zkey.read_bytes()
+    generate_key(files.r1cs, tmp_path / "other.zkey", 2, device=device)
+    other, first = Zkey.open(tmp_path / "other.zkey"), Zkey.open(files.zkey)
     for name in ("alpha_g1", "beta_g2", "delta_g1", "ic", "a", "h"):
         assert (getattr(other, name) != getattr(first, name)).any(), name
 
 
-def test_the_key_says_that_it_is_insecure(made: Make) -> None:
-    circuit_hash = Zkey.open(made("bn254").zkey).circuit_hash
+def test_the_key_says_that_it_is_insecure(circuit_files: Make) -> None:
+    circuit_hash = Zkey.open(circuit_files("bn254").zkey).circuit_hash
     assert circuit_hash is not None
     assert circuit_hash.startswith(INSECURE_TAG)
     assert b"INSECURE TEST KEY" in INSECURE_TAG
-    other = Zkey.open(made("bls12_381").zkey).circuit_hash
+    other = Zkey.open(circuit_files("bls12_381").zkey).circuit_hash
     assert other != circuit_hash
-    assert ProvingKey.from_zkey(made("bn254").zkey).insecure
+    assert ProvingKey.from_zkey(circuit_files("bn254").zkey).insecure
 
 
 @pytest.mark.fixtures
@@ -114,21 +116,21 @@ def test_a_key_of_snarkjs_does_not_say_so(shared_fixtures: Path) -> None:
     assert not key.insecure
 
 
-def test_stages_are_reported(made: Make, tmp_path: Path) -> None:
+def test_stages_are_reported(circuit_files: Make, tmp_path: Path) -> None:
     timeline = Timeline()
-    generate_key(made("bn254").r1cs, tmp_path / "c.zkey", 1, timeline=timeline)
+    generate_key(circuit_files("bn254").r1cs, tmp_path / "c.zkey", 1, timeline=timeline)
     names = [row.name for row in timeline.table()]
     assert names == [
         "read constraints", "scalars", "points of G1", "points of G2", "digest", "write key",
     ]  # fmt: skip
 
 
-def test_bad_files(made: Make, tmp_path: Path) -> None:
-    own = made("bn254")
+def test_bad_files(circuit_files: Make, tmp_path: Path) -> None:
+    files = circuit_files("bn254")
     with pytest.raises(InputError, match="r1cs"):
-        generate_key(own.zkey, tmp_path / "c.zkey", 1)
+        generate_key(files.zkey, tmp_path / "c.zkey", 1)
     with pytest.raises(OutputError, match="directory"):
-        generate_key(own.r1cs, tmp_path / "missing" / "c.zkey", 1)
+        generate_key(files.r1cs, tmp_path / "missing" / "c.zkey", 1)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -183,17 +185,17 @@ def test_a_circuit_whose_inputs_are_unconstrained(tmp_path: Path) -> None:
 
 @pytest.mark.node
 @pytest.mark.parametrize("curve", ["bn254", pytest.param("bls12_381", marks=pytest.mark.thorough)])
-def test_snarkjs_proves_with_the_key(made: Make, curve: str, tmp_path: Path) -> None:
-    own = made(curve)
+def test_snarkjs_proves_with_the_key(circuit_files: Make, curve: str, tmp_path: Path) -> None:
+    files = circuit_files(curve)
     vkey, proof, public = (tmp_path / name for name in ("vk.json", "proof.json", "public.json"))
     for arguments in (
-        ("zkey", "export", "verificationkey", own.zkey, vkey),
-        ("groth16", "prove", own.zkey, own.wtns, proof, public),
+        ("zkey", "export", "verificationkey", files.zkey, vkey),
+        ("groth16", "prove", files.zkey, files.wtns, proof, public),
         ("groth16", "verify", vkey, public, proof),
     ):
         done = run_program("snarkjs", *arguments)
         assert done.returncode == 0, done.stdout + done.stderr
-    assert circom.read_public(public) == own.circuit.public
+    assert circom.read_public(public) == files.circuit.public
     # The reference takes what snarkjs made.
     key = circom.read_verification_key(vkey)
-    assert groth16.verify(key, own.circuit.public, circom.read_proof(proof))
+    assert groth16.verify(key, files.circuit.public, circom.read_proof(proof))

@@ -55,13 +55,13 @@ class Circuit:
 
     def proof(self, inputs: Sequence[int], a: int = 19**33, b: int = 23**29) -> Proof:
         """A proof with these A and B."""
-        public = self.ic[0] + sum(x * own for x, own in zip(inputs, self.ic[1:], strict=True))
+        public = self.ic[0] + sum(x * ic for x, ic in zip(inputs, self.ic[1:], strict=True))
         c = (a * b - self.alpha * self.beta - public * self.gamma) * pow(self.delta, -1, self.r)
         return Proof(self.curve, self.one(a), self.two(b), self.one(c))
 
     def words(self, proof: Proof, inputs: Sequence[int]) -> list[int]:
-        found = re.findall(r"0x([0-9a-f]{64})", solidity_calldata(proof, inputs))
-        return [int(word, 16) for word in found]
+        hex_words = re.findall(r"0x([0-9a-f]{64})", solidity_calldata(proof, inputs))
+        return [int(word, 16) for word in hex_words]
 
 
 def data(words: Sequence[int]) -> str:
@@ -74,21 +74,21 @@ def points_changed(circuit: Circuit, proof: Proof) -> dict[str, Proof]:
     minus = {"a": circuit.g1.negate(proof.a), "b": circuit.g2.negate(proof.b),
              "c": circuit.g1.negate(proof.c)}  # fmt: skip
     points = {name: {"a": proof.a, "b": proof.b, "c": proof.c} for name in ("a", "b", "c")}
-    found = {}
+    changed = {}
     for name in points:
-        found[f"minus {name}"] = points[name] | {name: minus[name]}
-        found[f"no {name}"] = points[name] | {name: None}
-    found["nothing"] = dict.fromkeys("abc")
-    found["only c"] = {"a": None, "b": None, "c": proof.c}
-    found["a is c"] = {"a": proof.c, "b": proof.b, "c": proof.a}
-    found["outside"] = {"a": proof.a, "b": wrong2, "c": proof.c}
+        changed[f"minus {name}"] = points[name] | {name: minus[name]}
+        changed[f"no {name}"] = points[name] | {name: None}
+    changed["nothing"] = dict.fromkeys("abc")
+    changed["only c"] = {"a": None, "b": None, "c": proof.c}
+    changed["a is c"] = {"a": proof.c, "b": proof.b, "c": proof.a}
+    changed["outside"] = {"a": proof.a, "b": wrong2, "c": proof.c}
     moved = circuit.g2.add(proof.b, wrong2)
-    found["moved outside"] = {"a": proof.a, "b": moved, "c": proof.c}
+    changed["moved outside"] = {"a": proof.a, "b": moved, "c": proof.c}
     if circuit.curve == "bls12_381":
         wrong1 = point_outside_the_subgroup(circuit.g1)
-        found["a outside"] = {"a": circuit.g1.add(proof.a, wrong1), "b": proof.b, "c": proof.c}
-        found["c outside"] = {"a": proof.a, "b": proof.b, "c": circuit.g1.add(proof.c, wrong1)}
-    return {name: Proof(circuit.curve, **own) for name, own in found.items()}
+        changed["a outside"] = {"a": circuit.g1.add(proof.a, wrong1), "b": proof.b, "c": proof.c}
+        changed["c outside"] = {"a": proof.a, "b": proof.b, "c": circuit.g1.add(proof.c, wrong1)}
+    return {name: Proof(circuit.curve, **parts) for name, parts in changed.items()}
 
 
 def hostile(circuit: Circuit) -> dict[str, str]:
@@ -97,35 +97,35 @@ def hostile(circuit: Circuit) -> dict[str, str]:
     proof = circuit.proof(inputs)
     right = circuit.words(proof, inputs)
     p, r = CURVES[circuit.curve].fq.value, circuit.r
-    found = {}
+    calldata = {}
     last = len(right) - 1
     wide = circuit.curve == "bls12_381"
     for place in range(last):
         for name, value in (("a bit", right[place] ^ 1 << place), ("the most", 2**256 - 1)):
-            found[f"word {place}: {name}"] = data([*right[:place], value, *right[place + 1 :]])
+            calldata[f"word {place}: {name}"] = data([*right[:place], value, *right[place + 1 :]])
     # The same coordinates, but for a multiple of the prime.
     for place in range(0, last, 2 if wide else 1):
         changed = right.copy()
         if wide:
-            whole = (right[place] << 256) + right[place + 1] + p
-            changed[place], changed[place + 1] = whole >> 256, whole % 2**256
+            coordinate = (right[place] << 256) + right[place + 1] + p
+            changed[place], changed[place + 1] = coordinate >> 256, coordinate % 2**256
         else:
             changed[place] += p
-        found[f"word {place}: the prime more"] = data(changed)
-    for name, own in points_changed(circuit, proof).items():
-        found[name] = data(circuit.words(own, inputs))
+        calldata[f"word {place}: the prime more"] = data(changed)
+    for name, changed_proof in points_changed(circuit, proof).items():
+        calldata[name] = data(circuit.words(changed_proof, inputs))
     other = circuit.proof([5], 31**17, 37**19)
-    found["a proof of another input"] = data(circuit.words(other, inputs))
-    found["another input"] = data(circuit.words(proof, [5]))
-    found["A of another proof"] = data(circuit.words(other, [5])[:2] + right[2:])
+    calldata["a proof of another input"] = data(circuit.words(other, inputs))
+    calldata["another input"] = data(circuit.words(proof, [5]))
+    calldata["A of another proof"] = data(circuit.words(other, [5])[:2] + right[2:])
     for name, value in (("0", 0), ("1 more", inputs[0] + 1), ("negated", r - inputs[0])):
-        found[f"input {name}"] = data([*right[:-1], value])
+        calldata[f"input {name}"] = data([*right[:-1], value])
     for cut in (1, 31, 32, 64, 32 * last, 32 * last + 31):
-        found[f"{cut} bytes fewer"] = data(right)[: -2 * cut]
-    for more in (1, 31, 32, 320):
-        found[f"{more} bytes more"] = data(right) + "00" * more
-    found["twice"] = 2 * data(right)
-    return found
+        calldata[f"{cut} bytes fewer"] = data(right)[: -2 * cut]
+    for extra in (1, 31, 32, 320):
+        calldata[f"{extra} bytes more"] = data(right) + "00" * extra
+    calldata["twice"] = 2 * data(right)
+    return calldata
 
 
 def aliased(circuit: Circuit) -> dict[str, str]:
@@ -153,7 +153,7 @@ def circuits() -> dict[str, Circuit]:
 def ran(
     circuits: dict[str, Circuit], pytestconfig: pytest.Config
 ) -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:
-    """What became of each contract, and of its calls by name; one process runs them all."""
+    """Return the outcome of each contract and of its calls by name; one process runs them all."""
     jobs: dict[str, tuple[Job, list[str]]] = {}
     for name, circuit in circuits.items():
         inputs = [29**9 + 31 * i for i in range(circuit.key.public)]
@@ -185,25 +185,27 @@ def ran(
         for how in ("optimized", "plain", "by IR"):
             # The same code but for its arguments, whose decoding is the compiler's.
             few = ("valid", "required", "invalid", "refused", "empty")
-            own = {k: v for k, v in calls.items() if how == "optimized" or k in few or "alias" in k}
+            selected = {
+                k: v for k, v in calls.items() if how == "optimized" or k in few or "alias" in k
+            }
             job = Job(
                 source=text, contract="Groth16Verifier", optimizer=how != "plain",
-                hardfork="prague", calls=list(own.values()), via_ir=how == "by IR",
+                hardfork="prague", calls=list(selected.values()), via_ir=how == "by IR",
             )  # fmt: skip
             if f"{name} {how}" in compiled(pytestconfig):
-                jobs[f"{name} {how}"] = job, list(own)
-    one = circuits["bls12_381"]
+                jobs[f"{name} {how}"] = job, list(selected)
+    bls_circuit = circuits["bls12_381"]
     old = Job(
-        source=solidity_verifier(one.key, name="__"), contract="__", optimizer=True,
+        source=solidity_verifier(bls_circuit.key, name="__"), contract="__", optimizer=True,
         hardfork="cancun",
-        calls=[call("verifyProof", data(circuit_words(one))),
-               call("requireValidProof", data(circuit_words(one)))],
+        calls=[call("verifyProof", data(circuit_words(bls_circuit))),
+               call("requireValidProof", data(circuit_words(bls_circuit)))],
     )  # fmt: skip
     jobs["bls12_381 without precompiles"] = old, ["valid", "required"]
     results = run([job for job, _ in jobs.values()])
     return {
-        name: (found, dict(zip(names, found["calls"], strict=True)))
-        for (name, (_, names)), found in zip(jobs.items(), results, strict=True)
+        name: (outcome, dict(zip(names, outcome["calls"], strict=True)))
+        for (name, (_, names)), outcome in zip(jobs.items(), results, strict=True)
     }
 
 
@@ -211,8 +213,8 @@ def circuit_words(circuit: Circuit) -> list[int]:
     return circuit.words(circuit.proof([29**9]), [29**9])
 
 
-def answer(found: dict[str, Any]) -> tuple[str, str | None]:
-    return found["returned"], found["error"]
+def answer(outcome: dict[str, Any]) -> tuple[str, str | None]:
+    return outcome["returned"], outcome["error"]
 
 
 CONTRACTS = [f"{curve} {how}" for curve in ("bn254", "bls12_381")
@@ -234,8 +236,8 @@ Ran = dict[str, tuple[dict[str, Any], dict[str, Any]]]
 
 @pytest.mark.parametrize("name", one_and_others(CONTRACTS + OTHERS, ALWAYS))
 def test_valid_proofs(name: str, ran: Ran, circuits: dict[str, Circuit]) -> None:
-    found, calls = ran[name]
-    assert found["warnings"] == []
+    contract, calls = ran[name]
+    assert contract["warnings"] == []
     assert answer(calls["valid"]) == VALID
     assert answer(calls["required"]) == ("0x", None)
     if "invalid" in calls:
@@ -249,39 +251,43 @@ def test_valid_proofs(name: str, ran: Ran, circuits: dict[str, Circuit]) -> None
 @pytest.mark.parametrize("name", CONTRACTS[::3])
 def test_hostile_calls(name: str, ran: Ran) -> None:
     _, calls = ran[name]
-    tried = [one for one in calls if one.startswith("hostile ")]
+    tried = [call_name for call_name in calls if call_name.startswith("hostile ")]
     assert len(tried) > 40
-    for one in tried:
+    for call_name in tried:
         # A call that is too short for the arguments reverts before the contract sees it.
-        expected = ("0x", "revert") if "bytes fewer" in one else REFUSED
-        assert answer(calls[one]) == expected, one
-        if "word" not in one:
-            required = answer(calls[one.replace("hostile", "required")])
-            assert required == (("0x", "revert") if "bytes fewer" in one else INVALID), one
-    for one in ("empty", "no function", "no arguments"):
-        assert answer(calls[one]) == ("0x", "revert")
+        expected = ("0x", "revert") if "bytes fewer" in call_name else REFUSED
+        assert answer(calls[call_name]) == expected, call_name
+        if "word" not in call_name:
+            required = answer(calls[call_name.replace("hostile", "required")])
+            assert required == (("0x", "revert") if "bytes fewer" in call_name else INVALID), (
+                call_name
+            )
+    for call_name in ("empty", "no function", "no arguments"):
+        assert answer(calls[call_name]) == ("0x", "revert")
 
 
 @pytest.mark.parametrize("name", one_and_others(CONTRACTS, CONTRACTS[:4]))
 def test_aliased_inputs(name: str, ran: Ran) -> None:
     _, calls = ran[name]
-    tried = [one for one in calls if one.startswith("aliased ")]
+    tried = [call_name for call_name in calls if call_name.startswith("aliased ")]
     assert len(tried) >= 3
-    for one in tried:
-        assert answer(calls[one]) == REFUSED, one
-        assert answer(calls[one.replace("aliased", "alias refused")]) == NOT_IN_FIELD, one
+    for call_name in tried:
+        assert answer(calls[call_name]) == REFUSED, call_name
+        assert answer(calls[call_name.replace("aliased", "alias refused")]) == NOT_IN_FIELD, (
+            call_name
+        )
         # Before anything is computed.
-        assert calls[one]["gas"] < 1000
+        assert calls[call_name]["gas"] < 1000
 
 
 @pytest.mark.parametrize("name", CONTRACTS[::3])
 def test_too_little_gas_is_never_a_valid_proof(name: str, ran: Ran) -> None:
     _, calls = ran[name]
-    tried = [calls[one] for one in calls if one.startswith("gas ")]
+    tried = [calls[gas_call] for gas_call in calls if gas_call.startswith("gas ")]
     assert len(tried) > 9
     enough = calls["valid"]["gas"]
-    for place, one in enumerate(tried):
-        assert (answer(one) == VALID) == (18_000 * place >= enough)
+    for place, gas_call in enumerate(tried):
+        assert (answer(gas_call) == VALID) == (18_000 * place >= enough)
 
 
 def test_a_chain_without_the_precompiles_refuses_all(ran: Ran) -> None:
@@ -300,19 +306,21 @@ def test_gas(ran: Ran) -> None:
 
 
 def test_keys_without_a_ceremony_are_refused() -> None:
-    made = Circuit("bn254", 1)
-    made.delta = made.gamma
+    circuit = Circuit("bn254", 1)
+    circuit.delta = circuit.gamma
     with pytest.raises(InsecureKeyError):
-        VerifyingKey("bn254", made.one(3), made.two(5), made.two(7), made.two(7), made.key.ic)
+        VerifyingKey(
+            "bn254", circuit.one(3), circuit.two(5), circuit.two(7), circuit.two(7), circuit.key.ic
+        )
     weak = VerifyingKey(
-        "bn254", made.one(3), made.two(5), made.two(7), made.two(7), made.key.ic,
+        "bn254", circuit.one(3), circuit.two(5), circuit.two(7), circuit.two(7), circuit.key.ic,
         allow_insecure=True,
     )  # fmt: skip
     # Opened for tests, it still gives no contract unless that is said again.
     with pytest.raises(InsecureKeyError, match="no contribution to phase 2"):
         solidity_verifier(weak)
     assert "INSECURE: anyone can forge" in solidity_verifier(weak, allow_insecure=True)
-    assert "INSECURE" not in solidity_verifier(made.key)
+    assert "INSECURE" not in solidity_verifier(circuit.key)
 
 
 def test_what_no_contract_is_for() -> None:
@@ -321,10 +329,10 @@ def test_what_no_contract_is_for() -> None:
         solidity_verifier(other.key)
     with pytest.raises(InputError, match="no chain has precompiles"):
         solidity_calldata(other.proof([1]), [1])
-    made = Circuit("bn254", 1)
+    circuit = Circuit("bn254", 1)
     for name in ("", "1a", "a b", "a;", "ä", "a" * 101):
         with pytest.raises(InputError, match="a contract's name"):
-            solidity_verifier(made.key, name=name)
+            solidity_verifier(circuit.key, name=name)
     for name in (
         "_",
         "contract",
@@ -337,21 +345,21 @@ def test_what_no_contract_is_for() -> None:
         "verifyProof",
     ):
         with pytest.raises(InputError, match=f"a contract cannot be called {name}, a word of"):
-            solidity_verifier(made.key, name=name)
+            solidity_verifier(circuit.key, name=name)
     for name in ("Contract", "require", "uint256_", "VALID", "$", "__", "_a"):
-        assert f"contract {name} {{" in solidity_verifier(made.key, name=name)
+        assert f"contract {name} {{" in solidity_verifier(circuit.key, name=name)
     many = VerifyingKey(
-        "bn254", made.key.alpha_g1, made.key.beta_g2, made.key.gamma_g2, made.key.delta_g2,
-        made.key.ic * 65,
+        "bn254", circuit.key.alpha_g1, circuit.key.beta_g2, circuit.key.gamma_g2,
+        circuit.key.delta_g2, circuit.key.ic * 65,
     )  # fmt: skip
     with pytest.raises(InputError, match="128 public inputs at most"):
         solidity_verifier(many)
 
 
 def test_calldata_of_what_is_no_proof() -> None:
-    made = Circuit("bn254", 1)
-    proof = made.proof([7])
-    for wrong in (-1, made.r, "x", "01x", 1.0, True, None):
+    circuit = Circuit("bn254", 1)
+    proof = circuit.proof([7])
+    for wrong in (-1, circuit.r, "x", "01x", 1.0, True, None):
         with pytest.raises(InputError, match="public input 0"):
             solidity_calldata(proof, [wrong])  # type: ignore[list-item]
     assert solidity_calldata(proof, ["7"]) == solidity_calldata(proof, [7])

@@ -73,9 +73,9 @@ def test_products_with_a_witness(device: AnyDevice, curve: str, order: str) -> N
     edges = [0, 1, fr.value - 1, fr.value - 2]
     vector = edges + [rng.randrange(fr.value) for _ in range(25)]
     matrix = HostMatrix.from_coefficients(device, fr, coefficients(fr, entries), 64, 29)
-    found = multiplied(matrix, vector)
+    products = multiplied(matrix, vector)
     assert matrix.nonzeros == len(entries)
-    assert to_integers(fr, found) == sums(fr, entries, vector, 128, transposed=False)
+    assert to_integers(fr, products) == sums(fr, entries, vector, 128, transposed=False)
 
 
 def test_transposed_products(device: AnyDevice) -> None:
@@ -84,8 +84,8 @@ def test_transposed_products(device: AnyDevice) -> None:
     entries = random_entries(rng, fr.value, 37, 29)
     vector = [rng.randrange(fr.value) for _ in range(37)]
     matrix = HostMatrix.transposed(device, fr, coefficients(fr, entries), 2, 29)
-    found = multiplied(matrix, vector)
-    assert to_integers(fr, found) == sums(fr, entries, vector, 58, transposed=True)
+    products = multiplied(matrix, vector)
+    assert to_integers(fr, products) == sums(fr, entries, vector, 58, transposed=True)
 
 
 @pytest.mark.parametrize("curve", CURVES)
@@ -95,8 +95,8 @@ def test_a_long_sum_of_the_largest_values(device: AnyDevice, curve: str) -> None
     terms = 1000 if getattr(device, "drops_long_loops", False) else 5000
     entries = [(0, 0, 0, fr.value - 1)] * terms + [(1, 0, 0, 1)]
     matrix = HostMatrix.from_coefficients(device, fr, coefficients(fr, entries), 1, 1)
-    found = multiplied(matrix, [fr.value - 1])
-    assert to_integers(fr, found) == [terms, fr.value - 1]
+    products = multiplied(matrix, [fr.value - 1])
+    assert to_integers(fr, products) == [terms, fr.value - 1]
 
 
 def test_no_entries(device: AnyDevice) -> None:
@@ -144,14 +144,14 @@ def test_entries_at_an_odd_place_of_a_file(device: AnyDevice) -> None:
     aligned = coefficients(fr, entries)
     moved = np.frombuffer(b"\0" + aligned.tobytes(), dtype=aligned.dtype, offset=1)
     matrix = HostMatrix.from_coefficients(device, fr, moved, 2, 3)
-    found = multiplied(matrix, [5, 6, 7])
-    assert to_integers(fr, found) == [15, 21, fr.value - 12, 0]
+    products = multiplied(matrix, [5, 6, 7])
+    assert to_integers(fr, products) == [15, 21, fr.value - 12, 0]
 
 
 def test_multiply_pointwises(device: AnyDevice) -> None:
     fr = CURVES["bn254"].fr
     left = [0, 1, fr.value - 1, fr.value - 1, 5, 7, 9, 11, 13]
     right = [3, fr.value - 1, fr.value - 1, 2, 5, 7, 9, 11, 13]
-    found = np.zeros((len(left), fr.words), dtype=np.uint32)
-    multiply_pointwise(device, fr, from_integers(fr, left), from_integers(fr, right), found)
-    assert to_integers(fr, found) == [x * y % fr.value for x, y in zip(left, right)]
+    products = np.zeros((len(left), fr.words), dtype=np.uint32)
+    multiply_pointwise(device, fr, from_integers(fr, left), from_integers(fr, right), products)
+    assert to_integers(fr, products) == [x * y % fr.value for x, y in zip(left, right)]

@@ -50,11 +50,11 @@ EACH_CURVE = pytest.mark.crossed("device", "proved")
 
 
 @pytest.fixture(scope="module", params=CURVES)
-def proved(request: pytest.FixtureRequest, made: Make, device: AnyDevice) -> Proved:
+def proved(request: pytest.FixtureRequest, circuit_files: Make, device: AnyDevice) -> Proved:
     """A verifying key, public inputs and a proof that hold."""
-    own = made(request.param)
-    key = ProvingKey.from_zkey(own.zkey, device=device, allow_insecure=True)
-    proof, public = key.prove(own.wtns, seed=11, self_check=False)
+    files = circuit_files(request.param)
+    key = ProvingKey.from_zkey(files.zkey, device=device, allow_insecure=True)
+    proof, public = key.prove(files.wtns, seed=11, self_check=False)
     return key.verifying_key, public, proof
 
 
@@ -63,7 +63,7 @@ def law_of(proof: Proof, name: str) -> Any:
 
 
 def verify(key: VerifyingKey, public: Sequence[Any], proof: Proof) -> bool:
-    """What the verifier says of a proof, at once and of one point after the other."""
+    """Return the verifier's answer for a proof, verified at once and point by point."""
 
     def point_by_point() -> bool:
         verification = key.begin(public)
@@ -90,9 +90,11 @@ def test_an_honest_proof(proved: Proved) -> None:
     assert verify(key, tuple(public), proof) is True
 
 
-def test_a_device_without_pairings_is_refused(made: Make, webgpu_device: WebGpuDevice) -> None:
+def test_a_device_without_pairings_is_refused(
+    circuit_files: Make, webgpu_device: WebGpuDevice
+) -> None:
     with pytest.raises(DeviceError, match=r"computes no pairings, .*; verify on the processor"):
-        VerifyingKey.from_zkey(made("bn254").zkey, device=webgpu_device)
+        VerifyingKey.from_zkey(circuit_files("bn254").zkey, device=webgpu_device)
 
 
 @pytest.mark.fixtures
@@ -129,7 +131,9 @@ def test_a_key_from_a_zkey_is_the_published_one(
     assert (again.alpha_g1, again.ic) == (key.alpha_g1, key.ic)
 
 
-def test_public_inputs_of_every_kind(made: Make, device: AnyDevice, tmp_path: Path) -> None:
+def test_public_inputs_of_every_kind(
+    circuit_files: Make, device: AnyDevice, tmp_path: Path
+) -> None:
     """Zero, one and r - 1 among the public inputs."""
     from quod.groth16 import generate_key
     from tests.groth16.circuits import Circuit
@@ -291,12 +295,12 @@ def test_public_inputs_that_are_no_integers(proved: Proved) -> None:
             verify(key, [bad, public[1]], proof)  # type: ignore[list-item]
 
 
-def test_a_proof_over_another_curve(made: Make) -> None:
+def test_a_proof_over_another_curve(circuit_files: Make) -> None:
     first, second = (
-        ProvingKey.from_zkey(made(curve).zkey, allow_insecure=True)
+        ProvingKey.from_zkey(circuit_files(curve).zkey, allow_insecure=True)
         for curve in ("bn254", "bls12_381")
     )
-    proof, public = first.prove(made("bn254").wtns)
+    proof, public = first.prove(circuit_files("bn254").wtns)
     with pytest.raises(MismatchError, match="over bn254 and the verifying key over bls12_381"):
         second.verifying_key.verify(public, proof)
 
@@ -404,11 +408,11 @@ def test_what_a_file_says_of_the_pairing_is_not_relied_on(proved: Proved, tmp_pa
 @pytest.mark.node
 @pytest.mark.parametrize("curve", ["bn254", pytest.param("bls12_381", marks=pytest.mark.thorough)])
 def test_both_verifiers_refuse_what_is_tampered_with(
-    made: Make, curve: str, tmp_path: Path
+    circuit_files: Make, curve: str, tmp_path: Path
 ) -> None:
-    own = made(curve)
-    key = ProvingKey.from_zkey(own.zkey, allow_insecure=True)
-    proof, public = key.prove(own.wtns)
+    files = circuit_files(curve)
+    key = ProvingKey.from_zkey(files.zkey, allow_insecure=True)
+    proof, public = key.prove(files.wtns)
     g1 = law_of(proof, "a")
     (tmp_path / "vkey.json").write_text(key.verifying_key.to_json())
     q = CURVES[curve].fq.value
@@ -450,10 +454,10 @@ TWIST_POINTS = st.one_of(
 
 
 @pytest.fixture(scope="module")
-def known(made: Make) -> Proved:
-    own = made("bn254")
-    key = ProvingKey.from_zkey(own.zkey, allow_insecure=True)
-    proof, public = key.prove(own.wtns, seed=1)
+def bn254_proof(circuit_files: Make) -> Proved:
+    files = circuit_files("bn254")
+    key = ProvingKey.from_zkey(files.zkey, allow_insecure=True)
+    proof, public = key.prove(files.wtns, seed=1)
     return key.verifying_key, public, proof
 
 
@@ -463,9 +467,9 @@ def known(made: Make) -> Proved:
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(data=st.data())
-def test_nothing_else_is_accepted(known: Proved, data: st.DataObject) -> None:
+def test_nothing_else_is_accepted(bn254_proof: Proved, data: st.DataObject) -> None:
     """Any part replaced by anything: refused, or an InputError, and never another exception."""
-    key, public, proof = known
+    key, public, proof = bn254_proof
     parts: dict[str, Any] = {"a": POINTS, "b": TWIST_POINTS, "c": POINTS}
     chosen = data.draw(st.sets(st.sampled_from(["a", "b", "c", "public"]), min_size=1))
     changes = {name: data.draw(parts[name], label=name) for name in chosen & set(parts)}

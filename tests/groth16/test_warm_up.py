@@ -1,4 +1,4 @@
-"""What is compiled ahead for a self-check is what the self-check computes with."""
+"""The kernels compiled ahead of a self-check are those that the self-check runs."""
 
 from __future__ import annotations
 

@@ -11,9 +11,9 @@ from tests.support.traces import share_traces
 
 
 @pytest.fixture(scope="session")
-def made(made: Callable[..., Made]) -> Callable[..., Made]:
+def circuit_files(circuit_files: Callable[..., Made]) -> Callable[..., Made]:
     """The recurrence of 6 steps; an interpreter takes three times as long for one of 20."""
-    return lambda curve, steps=6: made(curve, steps)
+    return lambda curve, steps=6: circuit_files(curve, steps)
 
 
 @pytest.fixture(scope="module", autouse=True)

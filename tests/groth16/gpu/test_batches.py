@@ -65,13 +65,13 @@ def key(files: tuple[Path, list[Path]], gpu_device: AnyDevice) -> Iterator[Provi
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bases, "_MULTIPLES", (1,))
         patch.setattr(batches, "MOST", 2)
-        found = ProvingKey(Zkey.open(files[0], owned=True), gpu_device)
-        alone = found.resident.nbytes
-        assert found.resident.batches is not None
-        assert found.resident.batches.most == 2
-        assert found.resident.nbytes > alone
-    yield found
-    found.close()
+        proving_key = ProvingKey(Zkey.open(files[0], owned=True), gpu_device)
+        alone = proving_key.resident.nbytes
+        assert proving_key.resident.batches is not None
+        assert proving_key.resident.batches.most == 2
+        assert proving_key.resident.nbytes > alone
+    yield proving_key
+    proving_key.close()
 
 
 def test_the_bytes_are_those_of_one_after_the_other(
@@ -98,7 +98,7 @@ def test_the_bytes_are_those_of_one_after_the_other(
 def test_a_group_that_is_not_full(
     files: tuple[Path, list[Path]], expected: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What it lacks is zeros, and three proofs take hardly more launches than one."""
+    """Zeros fill the group, and three proofs take hardly more launches than one."""
     device = EmulatedDevice()
     key = ProvingKey(Zkey.open(files[0], owned=True), device)
     assert key.resident.batches is not None
@@ -107,9 +107,9 @@ def test_a_group_that_is_not_full(
     launches: list[str] = []
     execute = EmulatedDevice.execute
 
-    def counted(self: EmulatedDevice, kernel: Any, *rest: Any) -> None:
+    def counted(self: EmulatedDevice, kernel: Any, *arguments: Any) -> None:
         launches.append(kernel.name)
-        execute(self, kernel, *rest)
+        execute(self, kernel, *arguments)
 
     monkeypatch.setattr(EmulatedDevice, "execute", counted)
     assert key.prove(files[1][0], seed=9) == expected[0]
@@ -139,14 +139,14 @@ def test_proofs_that_are_begun_together(
 ) -> None:
     """Each goes on by itself; all of them are computed at one time, and the slot is free again."""
     meter, free = BusyMeter(), len(key.resident.batches._slots._free)  # type: ignore[union-attr]
-    begun = key.begin_together([Witness.open(path) for path in files[1][:2]], meter=meter)
+    pending = key.begin_together([Witness.open(path) for path in files[1][:2]], meter=meter)
     spans = []
-    for one, (_, public) in zip(begun, expected[:2], strict=True):
-        assert isinstance(one, BatchedProof)
-        one.check(one.compute())
-        assert one.public == public
-        spans.append(one.spans)
-        one.close()
+    for proof, (_, public) in zip(pending, expected[:2], strict=True):
+        assert isinstance(proof, BatchedProof)
+        proof.check(proof.compute())
+        assert proof.public == public
+        spans.append(proof.spans)
+        proof.close()
     assert spans[0]["compute"] == spans[1]["compute"]
     assert spans[0]["upload"][1] == spans[1]["upload"][0]
     begin, end = spans[0]["compute"]
@@ -168,12 +168,12 @@ def test_what_is_prepared_is_not_made_for_a_proof(
 
     monkeypatch.setattr(batches, "SumRecordings", never)
     groups = [[Witness.open(path) for path in files[1][:2]]] * batches.BATCHES
-    begun = [one for group in groups for one in key.begin_together(group)]
-    for one, (_, public) in zip(begun, 3 * expected[:2], strict=True):
-        assert isinstance(one, BatchedProof)
-        one.check(one.compute())
-        assert one.public == public
-        one.close()
+    pending = [proof for group in groups for proof in key.begin_together(group)]
+    for proof, (_, public) in zip(pending, 3 * expected[:2], strict=True):
+        assert isinstance(proof, BatchedProof)
+        proof.check(proof.compute())
+        assert proof.public == public
+        proof.close()
 
 
 def test_no_proof_leaves_unchecked(
@@ -183,10 +183,10 @@ def test_no_proof_leaves_unchecked(
     finish = bases.RecordedVectors.finish
 
     def wrong(self: bases.RecordedVectors) -> Any:
-        found = finish(self)
-        if "H" in found:
-            found["H"][1] = 0
-        return found
+        vectors = finish(self)
+        if "H" in vectors:
+            vectors["H"][1] = 0
+        return vectors
 
     monkeypatch.setattr(bases.RecordedVectors, "finish", wrong)
     proofs = key.prove_many(files[1][:2], seed=9)
@@ -217,20 +217,20 @@ def test_memory_that_is_short(files: tuple[Path, list[Path]], expected: Made) ->
     [lane], size = resident._lanes, zkey.variables * zkey.fr.bytes
     room = {most: batches._needed(lane, most, size) for most in (16, 4, 2)}
     for most, needed in room.items():
-        made = GpuBatches(device, lane, 16, size, needed, resident.slots, RunningSums())
-        assert (made.most, made.nbytes) == (most, needed)
-        made.close()
+        gpu_batches = GpuBatches(device, lane, 16, size, needed, resident.slots, RunningSums())
+        assert (gpu_batches.most, gpu_batches.nbytes) == (most, needed)
+        gpu_batches.close()
     with pytest.raises(DeviceError, match="no memory for the sums of two witnesses"):
         GpuBatches(device, lane, 16, size, room[2] - 1, resident.slots, RunningSums())
     # What is reckoned from the counts of a key's header is enough for as many.
     entries = len(zkey.coefficients)
     counts = KeyCounts(zkey.curve, zkey.variables, zkey.public, zkey.domain_size, entries)
     parts = device_parts(counts, device, 1 << 40, 1 << 40)
-    whole = parts.pop("batches")
-    assert 1 <= whole / batches._needed(lane, batches.MOST, size) < 1.3
+    batches_bytes = parts.pop("batches")
+    assert 1 <= batches_bytes / batches._needed(lane, batches.MOST, size) < 1.3
     least = sum(parts.values())
-    fewer = device_parts(counts, device, least + whole - 1, 1 << 40)
-    assert batches._needed(lane, batches.MOST // 2, size) <= fewer.pop("batches") < whole
+    fewer = device_parts(counts, device, least + batches_bytes - 1, 1 << 40)
+    assert batches._needed(lane, batches.MOST // 2, size) <= fewer.pop("batches") < batches_bytes
     assert fewer == parts == device_parts(counts, device, least, 1 << 40)
     # No key is beyond its budget.
     resident._budget = resident.nbytes + room[2] - 1
@@ -266,22 +266,22 @@ class Turns:
 def test_who_waits_for_a_slot() -> None:
     """One alone has a slot of its own, if one is free; a batch, and whoever has company, waits."""
     turns = Turns()
-    made = turns.batches
-    made.wait(lambda: 1)
-    made.wait(lambda: 2)
-    taken = made._slots.acquire()
-    made.wait(lambda: 1)
+    gpu_batches = turns.batches
+    gpu_batches.wait(lambda: 1)
+    gpu_batches.wait(lambda: 2)
+    taken = gpu_batches._slots.acquire()
+    gpu_batches.wait(lambda: 1)
     company = turns.wait("company", lambda: 2)
-    own = [made._single_slots.acquire() for _ in range(2)]
+    alone_slots = [gpu_batches._single_slots.acquire() for _ in range(2)]
     alone = turns.wait("alone", lambda: 1)
     assert not turns.ended
-    made._slots.release(taken)
+    gpu_batches._slots.release(taken)
     for thread in (company, alone):
         thread.join(60)
     assert sorted(turns.ended) == ["alone", "company"]
     # They have taken none.
-    assert made._slots.acquire() is taken
-    assert len(own) == 2
+    assert gpu_batches._slots.acquire() is taken
+    assert len(alone_slots) == 2
 
 
 def test_what_comes_while_the_device_computes_is_gathered() -> None:
@@ -308,14 +308,14 @@ def test_what_comes_while_the_device_computes_is_gathered() -> None:
 
 def test_nothing_of_sums_that_failed_is_kept() -> None:
     class Known:
-        """What frames of an error know."""
+        """An object that the frames of an error refer to."""
 
-    turns, known = Turns(), Known()
+    turns, sums = Turns(), Known()
     error = DeviceError("lost")
-    error.known, gone = known, weakref.ref(known)  # type: ignore[attr-defined]
+    error.known, gone = sums, weakref.ref(sums)  # type: ignore[attr-defined]
     before = turns.begin()
     turns.begin().fail(error)
-    del error, known
+    del error, sums
     assert gone() is None
     # Those that go on are waited for still.
     alone = turns.wait("alone", lambda: 1)
@@ -349,8 +349,8 @@ def test_memory_that_others_take() -> None:
         GpuBatches(device, lane, 2, 128, room, alone, RunningSums())
     assert device.memory.in_use == others.nbytes
     del others
-    made = GpuBatches(device, lane, 2, 128, room, alone, RunningSums())
-    assert device.memory.in_use == made.nbytes == room
+    gpu_batches = GpuBatches(device, lane, 2, 128, room, alone, RunningSums())
+    assert device.memory.in_use == gpu_batches.nbytes == room
 
 
 def test_bases_that_are_streamed_have_no_batches(

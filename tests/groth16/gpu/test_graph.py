@@ -83,14 +83,14 @@ def run(graph: ProofGraph, witness: Witness, *, finished: Set[str]) -> dict[str,
 def launch(device: ExportDevice, step: Launch) -> None:
     assert isinstance(step.kernel, EmulatedKernel)
     kernel = traced(step.kernel, device.definition_of(step.kernel))
-    given = []
+    values = []
     for type_, argument in zip(step.kernel.slots.values(), step.arguments, strict=True):
         if isinstance(type_, PointerType):
             assert isinstance(argument, Buffer)
-            given.append(device.bytes_of(argument).view(NUMPY_TYPES[type_.element]))
+            values.append(device.bytes_of(argument).view(NUMPY_TYPES[type_.element]))
         else:
-            given.append(argument)
-    interpret(kernel, step.groups, given, groups_at_once=step.kernel.groups_at_once)
+            values.append(argument)
+    interpret(kernel, step.groups, values, groups_at_once=step.kernel.groups_at_once)
 
 
 def is_finish(step: Launch) -> bool:
@@ -99,7 +99,7 @@ def is_finish(step: Launch) -> bool:
 
 
 def finish(device: ExportDevice, step: Launch) -> None:
-    """What `finish_lines` does, with plain integers."""
+    """Compute `finish_lines` with plain integers."""
     assert isinstance(step.kernel, EmulatedKernel)
     windows, all_windows, window_bits, lines, out = step.arguments
     assert isinstance(lines, Buffer)
@@ -128,7 +128,7 @@ def finish(device: ExportDevice, step: Launch) -> None:
 
 
 def stages_and_steps(graph: ProofGraph) -> list[tuple[str, Step]]:
-    return [(own.name, step) for own in graph.stages for step in own.recording.steps]
+    return [(stage.name, step) for stage in graph.stages for step in stage.recording.steps]
 
 
 def steps(graph: ProofGraph) -> list[Step]:
@@ -138,39 +138,41 @@ def steps(graph: ProofGraph) -> list[Step]:
 def memory_of(step: Step) -> list[Buffer]:
     match step:
         case Launch():
-            return [own for own in step.arguments if isinstance(own, Buffer)]
+            return [operand for operand in step.arguments if isinstance(operand, Buffer)]
         case Copy():
-            return [own for own in (step.source, step.target) if isinstance(own, Buffer)]
+            return [
+                operand for operand in (step.source, step.target) if isinstance(operand, Buffer)
+            ]
         case Fill():
-            return [own for own in (step.target,) if isinstance(own, Buffer)]
+            return [operand for operand in (step.target,) if isinstance(operand, Buffer)]
     raise AssertionError(f"{step.label} is for the host")
 
 
 def scratch(graph: ProofGraph) -> list[Buffer]:
     """The allocations that are no constants."""
-    everything = [graph.device.whole(own) for step in steps(graph) for own in memory_of(step)]
-    known = {own.address: own for own in everything}
-    return [own for own in known.values() if not graph.device.is_constant(own)]
+    everything = [graph.device.whole(buffer) for step in steps(graph) for buffer in memory_of(step)]
+    by_address = {buffer.address: buffer for buffer in everything}
+    return [buffer for buffer in by_address.values() if not graph.device.is_constant(buffer)]
 
 
 def sums_of_the_cpu(zkey: Zkey, witness: Witness) -> dict[str, Point]:
     key, timeline = ProvingKey(zkey), Timeline()
     with timeline.stage("sums") as stage:
         pending = key.resident.start(witness.values, {}, ProofContext(timeline, stage))
-        found: dict[str, Point] = pending.early() | pending.last()
+        sums: dict[str, Point] = pending.early() | pending.last()
         pending.close()
     key.close()
-    return found
+    return sums
 
 
 @pytest.fixture(scope="module")
-def recorded(made: Make) -> ProofGraph:
-    return record_proof(Zkey.open(made("bls12_381").zkey), planning())
+def recorded(circuit_files: Make) -> ProofGraph:
+    return record_proof(Zkey.open(circuit_files("bls12_381").zkey), planning())
 
 
-def test_sums_of_the_recording(made: Make) -> None:
-    own = made("bn254")
-    zkey, witness = Zkey.open(own.zkey), Witness.open(own.wtns)
+def test_sums_of_the_recording(circuit_files: Make) -> None:
+    files = circuit_files("bn254")
+    zkey, witness = Zkey.open(files.zkey), Witness.open(files.wtns)
     graph = record_proof(zkey, planning())
     assert (graph.curve, graph.variables, graph.public) == ("bn254", len(witness), 2)
     assert [stage.name for stage in graph.stages] == [
@@ -180,9 +182,9 @@ def test_sums_of_the_recording(made: Make) -> None:
 
 
 @pytest.mark.thorough
-def test_sums_over_another_curve(made: Make, recorded: ProofGraph) -> None:
-    own = made("bls12_381")
-    zkey, witness = Zkey.open(own.zkey), Witness.open(own.wtns)
+def test_sums_over_another_curve(circuit_files: Make, recorded: ProofGraph) -> None:
+    files = circuit_files("bls12_381")
+    zkey, witness = Zkey.open(files.zkey), Witness.open(files.wtns)
     assert run(recorded, witness, finished=set()) == sums_of_the_cpu(zkey, witness)
 
 
@@ -201,13 +203,13 @@ def test_a_sum_without_finite_bases(tmp_path: Path) -> None:
 
 def test_memory_within_the_limits(recorded: ProofGraph) -> None:
     """Constants are read alone, and all that steps use is some allocation in whole words."""
-    constants = {own.address for own in recorded.constants}
+    constants = {buffer.address for buffer in recorded.constants}
     assert len(constants) == len(recorded.constants)
-    assert recorded.scratch_bytes == sum(own.nbytes for own in scratch(recorded))
+    assert recorded.scratch_bytes == sum(buffer.nbytes for buffer in scratch(recorded))
     for step in steps(recorded):
-        for own in memory_of(step):
-            assert own.nbytes <= recorded.device.largest_buffer
-            assert own.nbytes % 4 == own.address % 4 == 0
+        for buffer in memory_of(step):
+            assert buffer.nbytes <= recorded.device.largest_buffer
+            assert buffer.nbytes % 4 == buffer.address % 4 == 0
         if isinstance(step, Launch):
             for index in step.kernel.stored:
                 target = step.arguments[index]
@@ -220,11 +222,11 @@ def test_memory_within_the_limits(recorded: ProofGraph) -> None:
 
 def test_scratch_memory_is_written_before_it_is_read(recorded: ProofGraph) -> None:
     """By what steps store to, as far as their arguments tell."""
-    written = [recorded.device.whole(own) for own in (*recorded.constants, recorded.witness)]
-    spans = [(own.address, own.address + own.nbytes) for own in written]
+    written = [recorded.device.whole(buffer) for buffer in (*recorded.constants, recorded.witness)]
+    spans = [(buffer.address, buffer.address + buffer.nbytes) for buffer in written]
 
-    def is_there(own: Buffer) -> bool:
-        at, end = own.address, own.address + own.nbytes
+    def is_there(buffer: Buffer) -> bool:
+        at, end = buffer.address, buffer.address + buffer.nbytes
         for start, stop in sorted(spans):
             if start <= at < stop:
                 at = max(at, stop)
@@ -239,13 +241,13 @@ def test_scratch_memory_is_written_before_it_is_read(recorded: ProofGraph) -> No
         else:
             reads = [step.source] if isinstance(step, Copy) else []
             targets = [step.target] if isinstance(step, (Copy, Fill)) else []
-        for own in reads:
-            if isinstance(own, Buffer) and own.nbytes:
-                assert is_there(own), f"{step.label} reads what nothing wrote"
+        for buffer in reads:
+            if isinstance(buffer, Buffer) and buffer.nbytes:
+                assert is_there(buffer), f"{step.label} reads what nothing wrote"
         spans += [(a.address, a.address + a.nbytes) for a in targets if isinstance(a, Buffer)]
 
 
-def test_a_key_that_is_too_large(made: Make) -> None:
+def test_a_key_that_is_too_large(circuit_files: Make) -> None:
     device = ExportDevice(resident_lanes=256, memory_budget=200_000)
     with pytest.raises(DeviceError, match=r"need|budget"):
-        record_proof(Zkey.open(made("bn254").zkey), device)
+        record_proof(Zkey.open(circuit_files("bn254").zkey), device)

@@ -43,36 +43,40 @@ def no_multiples(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def key(made: Make, gpu_device: AnyDevice) -> Iterator[ProvingKey]:
+def key(circuit_files: Make, gpu_device: AnyDevice) -> Iterator[ProvingKey]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bases, "_MULTIPLES", (1,))
-        found = ProvingKey.from_zkey(made("bn254").zkey, device=gpu_device)
-    yield found
-    found.close()
+        proving_key = ProvingKey.from_zkey(circuit_files("bn254").zkey, device=gpu_device)
+    yield proving_key
+    proving_key.close()
 
 
 # --- the same proofs
 
 
 @pytest.mark.parametrize("curve", ["bn254", pytest.param("bls12_381", marks=pytest.mark.thorough)])
-def test_the_proof_is_that_of_the_cpu(made: Make, gpu_device: AnyDevice, curve: str) -> None:
-    own = made(curve, steps=20)
-    key = ProvingKey.from_zkey(own.zkey, device=gpu_device)
-    expected = ProvingKey.from_zkey(own.zkey).prove(own.wtns, seed=9)
-    assert key.prove(own.wtns, seed=9) == expected
-    assert expected[1] == own.circuit.public
+def test_the_proof_is_that_of_the_cpu(
+    circuit_files: Make, gpu_device: AnyDevice, curve: str
+) -> None:
+    files = circuit_files(curve, steps=20)
+    key = ProvingKey.from_zkey(files.zkey, device=gpu_device)
+    expected = ProvingKey.from_zkey(files.zkey).prove(files.wtns, seed=9)
+    assert key.prove(files.wtns, seed=9) == expected
+    assert expected[1] == files.circuit.public
     key.close()
 
 
 def test_with_multiples_of_the_bases(
-    made: Make, gpu_device: AnyDevice, monkeypatch: pytest.MonkeyPatch
+    circuit_files: Make, gpu_device: AnyDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if gpu_device.kind == "emulated":
         pytest.skip("multiples take an interpreter long; tests of MSMs have some")
     monkeypatch.undo()
-    own = made("bn254")
-    key = ProvingKey.from_zkey(own.zkey, device=gpu_device)
-    assert key.prove(own.wtns, seed=9) == ProvingKey.from_zkey(own.zkey).prove(own.wtns, seed=9)
+    files = circuit_files("bn254")
+    key = ProvingKey.from_zkey(files.zkey, device=gpu_device)
+    assert key.prove(files.wtns, seed=9) == ProvingKey.from_zkey(files.zkey).prove(
+        files.wtns, seed=9
+    )
     key.close()
 
 
@@ -116,7 +120,9 @@ def test_bases_of_which_many_are_infinite(gpu_device: AnyDevice, tmp_path: Path)
 def test_a_key_made_on_the_device(gpu_device: AnyDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     if gpu_device.kind == "emulated":
         # Multiples of the generators have a test of their own, and take an interpreter long.
-        monkeypatch.setattr(setup, "FixedBase", lambda _, *rest: FixedBase(CpuDevice(), *rest))
+        monkeypatch.setattr(
+            setup, "FixedBase", lambda _, *arguments: FixedBase(CpuDevice(), *arguments)
+        )
     circuit = ChainCircuit("bn254", 6)
     here, there = make_key(circuit, 7), make_key(circuit, 7, device=gpu_device)
     assert here.circuit_hash == there.circuit_hash
@@ -127,48 +133,48 @@ def test_a_key_made_on_the_device(gpu_device: AnyDevice, monkeypatch: pytest.Mon
 # --- many proofs
 
 
-def test_many_witnesses(made: Make, key: ProvingKey, tmp_path: Path) -> None:
+def test_many_witnesses(circuit_files: Make, key: ProvingKey, tmp_path: Path) -> None:
     """The last one violates the circuit."""
-    own = made("bn254")
-    wrong = list(own.circuit.witness)
+    files = circuit_files("bn254")
+    wrong = list(files.circuit.witness)
     wrong[7] += 1
-    path = own.circuit.write_wtns(tmp_path / "wrong.wtns", wrong)
-    witness = Witness.open(own.wtns)
-    expected = ProvingKey.from_zkey(own.zkey).prove(witness, seed=9)
-    proofs = key.prove_many([own.wtns, witness, path], seed=9)
+    path = files.circuit.write_wtns(tmp_path / "wrong.wtns", wrong)
+    witness = Witness.open(files.wtns)
+    expected = ProvingKey.from_zkey(files.zkey).prove(witness, seed=9)
+    proofs = key.prove_many([files.wtns, witness, path], seed=9)
     assert next(proofs) == next(proofs) == expected
     with pytest.raises(VerificationError, match=r"wrong\.wtns: the proof does not verify"):
         next(proofs)
     assert list(key.prove_many([])) == []
 
 
-def test_a_witness_among_many_that_cannot_be_begun(made: Make, key: ProvingKey) -> None:
-    proofs = key.prove_many([made("bn254").wtns, made("bls12_381").wtns], seed=9)
-    assert next(proofs)[1] == made("bn254").circuit.public
+def test_a_witness_among_many_that_cannot_be_begun(circuit_files: Make, key: ProvingKey) -> None:
+    proofs = key.prove_many([circuit_files("bn254").wtns, circuit_files("bls12_381").wtns], seed=9)
+    assert next(proofs)[1] == circuit_files("bn254").circuit.public
     with pytest.raises(MismatchError):
         next(proofs)
 
 
-def test_threads_may_share_a_key(made: Make, key: ProvingKey) -> None:
-    own = made("bn254")
-    expected = ProvingKey.from_zkey(own.zkey).prove(own.wtns, seed=1)
+def test_threads_may_share_a_key(circuit_files: Make, key: ProvingKey) -> None:
+    files = circuit_files("bn254")
+    expected = ProvingKey.from_zkey(files.zkey).prove(files.wtns, seed=1)
     with ThreadPoolExecutor(2) as pool:
-        found = list(pool.map(lambda _: key.prove(own.wtns, seed=1), range(2)))
-    assert found == [expected] * 2
+        proofs = list(pool.map(lambda _: key.prove(files.wtns, seed=1), range(2)))
+    assert proofs == [expected] * 2
 
 
-def test_many_witnesses_on_the_cpu(made: Make) -> None:
-    own = made("bls12_381")
-    key = ProvingKey.from_zkey(own.zkey)
-    assert list(key.prove_many([own.wtns] * 3, seed=2)) == [key.prove(own.wtns, seed=2)] * 3
+def test_many_witnesses_on_the_cpu(circuit_files: Make) -> None:
+    files = circuit_files("bls12_381")
+    key = ProvingKey.from_zkey(files.zkey)
+    assert list(key.prove_many([files.wtns] * 3, seed=2)) == [key.prove(files.wtns, seed=2)] * 3
 
 
 # --- errors
 
 
-def test_a_witness_of_another_circuit(made: Make, key: ProvingKey) -> None:
+def test_a_witness_of_another_circuit(circuit_files: Make, key: ProvingKey) -> None:
     with pytest.raises(MismatchError):
-        key.prove(made("bls12_381").wtns)
+        key.prove(circuit_files("bls12_381").wtns)
 
 
 class Lost(EmulatedDevice):
@@ -220,21 +226,21 @@ class Slow(EmulatedDevice):
         super().__init__()
         self.go_on = threading.Event()
 
-    def execute(self, kernel: Any, groups: int, *rest: Any) -> None:
+    def execute(self, kernel: Any, groups: int, *arguments: Any) -> None:
         if kernel.name == "multiply_pieces":
             assert self.go_on.wait(120)
-        super().execute(kernel, groups, *rest)
+        super().execute(kernel, groups, *arguments)
 
 
-def test_early_sums_do_not_wait_for_the_late_ones(made: Make) -> None:
-    own, device, timeline = made("bn254"), Slow(), Timeline()
+def test_early_sums_do_not_wait_for_the_late_ones(circuit_files: Make) -> None:
+    files, device, timeline = circuit_files("bn254"), Slow(), Timeline()
     device.go_on.set()
-    key = ProvingKey.from_zkey(own.zkey, device=device)
-    expected = sums(ProvingKey.from_zkey(own.zkey), own)
+    key = ProvingKey.from_zkey(files.zkey, device=device)
+    expected = sums(ProvingKey.from_zkey(files.zkey), files)
     device.go_on.clear()
     with timeline.stage("sums") as stage, ThreadPoolExecutor(1) as pool:
         pending = key.resident.start(
-            Witness.open(own.wtns).values, {}, ProofContext(timeline, stage)
+            Witness.open(files.wtns).values, {}, ProofContext(timeline, stage)
         )
         try:
             early = pool.submit(pending.early).result(60)
@@ -246,17 +252,17 @@ def test_early_sums_do_not_wait_for_the_late_ones(made: Make) -> None:
     key.close()
 
 
-def sums(key: ProvingKey, own: Made) -> dict[str, Any]:
+def sums(key: ProvingKey, files: Made) -> dict[str, Any]:
     """All sums of a proof."""
     timeline = Timeline()
     with timeline.stage("sums") as stage:
         pending = key.resident.start(
-            Witness.open(own.wtns).values, {}, ProofContext(timeline, stage)
+            Witness.open(files.wtns).values, {}, ProofContext(timeline, stage)
         )
-        found: dict[str, Any] = pending.early() | pending.last()
+        points: dict[str, Any] = pending.early() | pending.last()
         pending.close()
     key.close()
-    return found
+    return points
 
 
 @pytest.mark.parametrize(
@@ -264,7 +270,7 @@ def sums(key: ProvingKey, own: Made) -> dict[str, Any]:
     ["A", *(pytest.param(name, marks=pytest.mark.thorough) for name in ("B1", "B2", "C")), "H"],
 )
 def test_no_proof_leaves_unchecked(
-    made: Make, key: ProvingKey, monkeypatch: pytest.MonkeyPatch, lost: str
+    circuit_files: Make, key: ProvingKey, monkeypatch: pytest.MonkeyPatch, lost: str
 ) -> None:
     """A sum that came out wrong."""
     finish = bases.RecordedPoints.finish
@@ -273,24 +279,26 @@ def test_no_proof_leaves_unchecked(
         points = finish(self)
         return {name: None if name == lost else point for name, point in points.items()}
 
-    own = made("bn254")
+    files = circuit_files("bn254")
     monkeypatch.setattr(bases.RecordedPoints, "finish", wrong)
     with pytest.raises(VerificationError):
-        key.prove(own.wtns)
+        key.prove(files.wtns)
 
 
 def test_sums_of_an_earlier_proof(
-    made: Make, key: ProvingKey, monkeypatch: pytest.MonkeyPatch
+    circuit_files: Make, key: ProvingKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are on the host still where a GPU does nothing at all."""
-    own, device = made("bn254"), key.device
+    files, device = circuit_files("bn254"), key.device
     if device.kind != "emulated":
         pytest.skip("a GPU does what it is told")
-    key.prove(own.wtns, self_check=False)
+    key.prove(files.wtns, self_check=False)
     submit, nothing = device.submit, Recording(device.name, (), device.space)
-    monkeypatch.setattr(device, "submit", lambda _, *rest, **named: submit(nothing, *rest, **named))
+    monkeypatch.setattr(
+        device, "submit", lambda _, *arguments, **named: submit(nothing, *arguments, **named)
+    )
     with pytest.raises(DeviceError, match="has not computed the sums of an MSM"):
-        key.prove(own.wtns, self_check=False)
+        key.prove(files.wtns, self_check=False)
 
 
 class Faulty(EmulatedDevice):
@@ -299,9 +307,9 @@ class Faulty(EmulatedDevice):
     wrong_launch = -1
     launches = 0
 
-    def execute(self, kernel: Any, groups: int, arguments: Any, *rest: Any) -> None:
+    def execute(self, kernel: Any, groups: int, arguments: Any, *options: Any) -> None:
         arguments = tuple(arguments)
-        super().execute(kernel, groups, arguments, *rest)
+        super().execute(kernel, groups, arguments, *options)
         if self.launches == self.wrong_launch and kernel.stored:
             stored = self.bytes_of(arguments[max(kernel.stored)])
             stored[len(stored) // 2] ^= 1
@@ -354,10 +362,10 @@ def test_lanes_share_bases_and_nothing_that_is_written_to(tmp_path: Path) -> Non
     assert device.memory.in_use < 1.1 * key.resident.nbytes
     expected = ProvingKey(zkey).prove(wtns, seed=9)
     meter = BusyMeter()
-    begun = [key.begin(wtns, seed=9, meter=meter) for _ in range(key.in_progress)]
+    pending = [key.begin(wtns, seed=9, meter=meter) for _ in range(key.in_progress)]
     with ThreadPoolExecutor(2) as pool:
-        assert list(pool.map(lambda one: one.finish(), begun)) == [expected] * len(begun)
-    spans = sorted(one.spans["compute"] for one in begun)
+        assert list(pool.map(lambda proof: proof.finish(), pending)) == [expected] * len(pending)
+    spans = sorted(proof.spans["compute"] for proof in pending)
     # Two were computed side by side, and time that both took counts once.
     assert spans[1][0] < spans[0][1]
     longest = (max(end for _, end in spans) - spans[0][0]) / 1e9
@@ -377,31 +385,31 @@ def test_lanes_share_bases_and_nothing_that_is_written_to(tmp_path: Path) -> Non
 
 @pytest.mark.device("cuda")
 @pytest.mark.parametrize("name", ["cuda"])
-def test_lanes_on_gpus(made: Make, name: str) -> None:
+def test_lanes_on_gpus(circuit_files: Make, name: str) -> None:
     gpu_device = open_for_test(name)
-    own = made("bn254")
-    key = ProvingKey(Zkey.open(own.zkey, owned=True), gpu_device, lanes=3)
+    files = circuit_files("bn254")
+    key = ProvingKey(Zkey.open(files.zkey, owned=True), gpu_device, lanes=3)
     key.prepare()
-    expected = [ProvingKey.from_zkey(own.zkey).prove(own.wtns, seed=seed) for seed in range(12)]
+    expected = [ProvingKey.from_zkey(files.zkey).prove(files.wtns, seed=seed) for seed in range(12)]
     with ThreadPoolExecutor(key.in_progress) as pool:
-        found = [pool.submit(key.begin(own.wtns, seed=seed).finish) for seed in range(12)]
-        assert [one.result() for one in found] == expected
+        futures = [pool.submit(key.begin(files.wtns, seed=seed).finish) for seed in range(12)]
+        assert [future.result() for future in futures] == expected
     key.close()
     gpu_device.close()
 
 
 def test_one_lane_where_memory_is_short_for_more(
-    made: Make, monkeypatch: pytest.MonkeyPatch
+    circuit_files: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fitting = bases.MsmMemory.fitting
 
-    def short(*given: Any, lanes: int) -> Any:
+    def short(*arguments: Any, lanes: int) -> Any:
         if lanes > 1:
             raise DeviceError("too little memory")
-        return fitting(*given, lanes=lanes)
+        return fitting(*arguments, lanes=lanes)
 
     monkeypatch.setattr(bases.MsmMemory, "fitting", short)
-    key = ProvingKey(Zkey.open(made("bn254").zkey), EmulatedDevice(), lanes=2)
+    key = ProvingKey(Zkey.open(circuit_files("bn254").zkey), EmulatedDevice(), lanes=2)
     assert key.in_progress == 2
     key.close()
 
@@ -409,10 +417,10 @@ def test_one_lane_where_memory_is_short_for_more(
 # --- timelines
 
 
-def test_stages_are_reported(made: Make, key: ProvingKey) -> None:
+def test_stages_are_reported(circuit_files: Make, key: ProvingKey) -> None:
     timeline = Timeline()
-    own = made("bn254")
-    key.prove(own.wtns, timeline=timeline)
+    files = circuit_files("bn254")
+    key.prove(files.wtns, timeline=timeline)
     rows = {row.name: row for row in timeline.table()}
     for name in ("witness", "sums", "upload", "A·w, B·w", "A·w ∘ B·w", "MSM A: accumulate",
                  "MSM B2: digits", "MSM H: reduce", "multiples of delta", "verifying key",
@@ -468,24 +476,24 @@ def test_memory_is_given_up_step_by_step(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.parametrize("fragile", ["side by side"], indirect=True)
 def test_a_proof_with_bases_that_do_not_fit(
-    made: Make, fragile: Lost, monkeypatch: pytest.MonkeyPatch
+    circuit_files: Make, fragile: Lost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own = made("bn254")
+    files = circuit_files("bn254")
     fitting = bases.MsmMemory._streamed.__func__  # type: ignore[attr-defined]
 
     def streamed(device: AnyDevice, parts: list[KeyBases], budget: int, *, lanes: int) -> Any:
         return fitting(bases.MsmMemory, device, parts[:3], parts[3:], budget)
 
     monkeypatch.setattr(bases.MsmMemory, "fitting", streamed)
-    key = ProvingKey.from_zkey(own.zkey, device=fragile)
-    expected = ProvingKey.from_zkey(own.zkey).prove(own.wtns, seed=1)
-    assert list(key.prove_many([own.wtns] * 2, seed=1)) == [expected] * 2
+    key = ProvingKey.from_zkey(files.zkey, device=fragile)
+    expected = ProvingKey.from_zkey(files.zkey).prove(files.wtns, seed=1)
+    assert list(key.prove_many([files.wtns] * 2, seed=1)) == [expected] * 2
     key.close()
 
 
-def test_a_device_that_is_too_small(made: Make) -> None:
-    own = made("bn254")
+def test_a_device_that_is_too_small(circuit_files: Make) -> None:
+    files = circuit_files("bn254")
     with pytest.raises(DeviceError, match="of memory; the budget is"):
-        ProvingKey.from_zkey(own.zkey, device=EmulatedDevice(memory_budget=1000))
+        ProvingKey.from_zkey(files.zkey, device=EmulatedDevice(memory_budget=1000))
     with pytest.raises(DeviceError, match="the MSMs of a proof with this key need"):
-        ProvingKey.from_zkey(own.zkey, device=EmulatedDevice(memory_budget=160_000))
+        ProvingKey.from_zkey(files.zkey, device=EmulatedDevice(memory_budget=160_000))

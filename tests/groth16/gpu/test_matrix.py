@@ -49,7 +49,7 @@ def test_products_with_a_witness(
 
 
 def products_with_each(matrix: DeviceMatrix, vectors: list[list[int]], part: int) -> list[int]:
-    """What is behind the products stays as it was."""
+    """Compute the products with each vector, and check that the memory behind them is unchanged."""
     device, fr = matrix._device, CURVES["bn254"].fr
     room = -(-matrix.elements // part) * part * len(vectors)
     words = np.concatenate([integers_to_words(fr, vector) for vector in vectors])
@@ -81,8 +81,8 @@ def test_products_with_several_vectors(
     matrix = DeviceMatrix.from_coefficients(gpu_device, fr, coefficients(fr, entries), 16, 29)
     assert matrix.elements > 3 * 16
     expected = [sums(fr, entries, vector, 32, transposed=False) for vector in vectors]
-    rows = [own[part : part + 16] for part in (0, 16) for own in expected]
-    assert products_with_each(matrix, vectors, 16) == [row for own in rows for row in own]
+    rows = [products[part : part + 16] for part in (0, 16) for products in expected]
+    assert products_with_each(matrix, vectors, 16) == [row for products in rows for row in products]
 
 
 def test_by_the_text_of_the_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,7 +171,7 @@ def test_the_memory_is_as_announced(gpu_device: AnyDevice) -> None:
 
 
 def test_runs_that_a_kernel_reaches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where one argument reaches little memory the entries are in several arrays."""
+    """Entries are in several arrays where an argument reaches little memory."""
     monkeypatch.setattr(module, "PIECE", 8)
     fr = CURVES["bn254"].fr
     entries = random_entries(random.Random(5), fr.value, 120, 29)
@@ -193,7 +193,7 @@ def test_runs_cover_all_bundles() -> None:
         assert sum(pieces.stop - pieces.start for pieces, _, _ in runs) == len(layout.lengths)
         assert sum(room for _, _, room in runs) == layout.room
         assert all(room <= max(most, PIECE * BUNDLE) for _, _, room in runs)
-        for (one, bundles, _), (other, following, _) in itertools.pairwise(runs):
-            assert (one.stop, bundles.stop) == (other.start, following.start)
-            assert one.start == bundles.start * BUNDLE
+        for (entries, bundles, _), (other, following, _) in itertools.pairwise(runs):
+            assert (entries.stop, bundles.stop) == (other.start, following.start)
+            assert entries.start == bundles.start * BUNDLE
     assert len(runs) == 1

@@ -79,7 +79,7 @@ PROOF = dict.fromkeys(("B2", "A", "B1", "C", "H"), 1 << 17)
 
 @pytest.fixture(scope="module")
 def proof() -> list[KeyBases]:
-    """Of a circuit with as many variables as rows, 2^17."""
+    """Bases of a proof whose circuit has as many variables as rows, 2^17."""
     return key(PROOF)
 
 
@@ -90,7 +90,7 @@ def check(device: Idle, parts: list[KeyBases], memory: MsmMemory, *, finished: b
     bases = KeyMsms(device, parts, memory)
     scalars = device.allocate(32 * max(len(part.points) for part in parts))
     out, flag = device.allocate(192), device.allocate(16)
-    given = scalars.nbytes + out.nbytes + flag.nbytes
+    argument_bytes = scalars.nbytes + out.nbytes + flag.nbytes
     recording = device.stream("proof").record()
     pending = []
     for part in parts:
@@ -104,12 +104,12 @@ def check(device: Idle, parts: list[KeyBases], memory: MsmMemory, *, finished: b
     assert len(steps) > 10 * len(parts)
     for step in steps:
         if isinstance(step, Launch):
-            for own in step.arguments:
-                if isinstance(own, Buffer):
-                    assert own.nbytes <= device.largest_buffer, step.kernel.name
+            for argument in step.arguments:
+                if isinstance(argument, Buffer):
+                    assert argument.nbytes <= device.largest_buffer, step.kernel.name
     assert device.largest_allocation <= 2 * device.largest_buffer
     # Beside what was planned: words about scalars and bases.
-    assert device.memory.peak - before - given <= memory.nbytes(device) + 4096
+    assert device.memory.peak - before - argument_bytes <= memory.nbytes(device) + 4096
 
 
 @pytest.mark.parametrize("share", [1, 2, 3, 4, 6])
@@ -145,8 +145,8 @@ def test_what_is_too_little(idle: Idle, proof: list[KeyBases]) -> None:
         MsmMemory.fitting(idle, proof, 8 * MIB)
 
 
-def test_vectors_of_which_a_kernel_does_not_reach_all(made: Callable[..., Made]) -> None:
+def test_vectors_of_which_a_kernel_does_not_reach_all(circuit_files: Callable[..., Made]) -> None:
     """Three of 32 elements of 32 bytes."""
     device = EmulatedDevice(largest_buffer=3071)
     with pytest.raises(DeviceError, match=r"take 3\.0 KiB, and a kernel .* --device cpu"):
-        ProvingKey.from_zkey(made("bn254", steps=20).zkey, device=device)
+        ProvingKey.from_zkey(circuit_files("bn254", steps=20).zkey, device=device)

@@ -47,19 +47,19 @@ class Slot:
 
 
 def early_error(sums: GpuSums) -> list[BaseException]:
-    """What asking for the early sums raises, within a minute."""
-    found: list[BaseException] = []
+    """Return the errors that asking for the early sums raises, within a minute."""
+    errors: list[BaseException] = []
 
     def ask() -> None:
         try:
             sums.early()
         except BaseException as error:
-            found.append(error)
+            errors.append(error)
 
     asking = threading.Thread(target=ask, daemon=True)
     asking.start()
     asking.join(60)
-    return found
+    return errors
 
 
 def test_a_key_that_is_closed_before_the_sums_are_begun() -> None:
@@ -70,8 +70,8 @@ def test_a_key_that_is_closed_before_the_sums_are_begun() -> None:
     sums = key.sums()
     closing = threading.Thread(target=key.runner.close)
     closing.start()
-    found = early_error(sums)
-    assert [type(error).__bases__ for error in found] == [(DeviceError,)]
+    errors = early_error(sums)
+    assert [type(error).__bases__ for error in errors] == [(DeviceError,)]
     sums.close()
     other.go.set()
     closing.join(60)
@@ -91,8 +91,8 @@ def test_sums_that_cannot_be_prepared() -> None:
 
     key = Key()
     key.slots._free = [Full()]  # type: ignore[list-item]
-    found = early_error(key.sums())
-    assert [type(error) for error in found] == [MemoryError]
+    errors = early_error(key.sums())
+    assert [type(error) for error in errors] == [MemoryError]
 
 
 def test_a_thread_that_was_lost_gives_its_slot_back(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,20 +35,20 @@ def no_multiples(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_the_proof_is_that_of_one_device(
-    made: Make, name: str, devices: int, budget: int | None
+    circuit_files: Make, name: str, devices: int, budget: int | None
 ) -> None:
     """With little memory one workspace serves all sums of a device, and H waits for the others.
 
     One GPU that is opened twice is two devices with one memory.
     """
-    own = made("bn254")
+    files = circuit_files("bn254")
     gpus = [open_for_test(name) for _ in range(devices)]
-    key = ProvingKey.from_zkey(own.zkey, devices=gpus, memory_budget=budget)
+    key = ProvingKey.from_zkey(files.zkey, devices=gpus, memory_budget=budget)
     assert isinstance(key.resident, MultiGpuKey)
     assert [link.source for link in key.resident.links] == [gpus[0]] * (devices - 1)
-    expected = ProvingKey.from_zkey(own.zkey).prove(own.wtns, seed=9)
+    expected = ProvingKey.from_zkey(files.zkey).prove(files.wtns, seed=9)
     timeline = Timeline()
-    assert key.prove(own.wtns, seed=9, timeline=timeline) == expected
+    assert key.prove(files.wtns, seed=9, timeline=timeline) == expected
     links = [stage for stage in timeline.rows() if stage.name == "link"]
     parts = key.resident.parts
     assert [stage.bytes for stage in links] == [
@@ -57,12 +57,12 @@ def test_the_proof_is_that_of_one_device(
     assert parts[0].h_start == 0
     assert parts[-1].h_stop == len(key.zkey.h)
     assert all(part.msms.has_own_workspace("H") for part in parts) == (budget is None)
-    witness = Witness.open(own.wtns)
+    witness = Witness.open(files.wtns)
     values = witness.values.copy()
     values[-1] = 0xFFFFFFFF
     with pytest.raises(InputError, match="is not below the order"):
         key.prove(Witness("wrong.wtns", witness.curve, values, values.nbytes))
-    assert list(key.prove_many([own.wtns], seed=9)) == [expected]
+    assert list(key.prove_many([files.wtns], seed=9)) == [expected]
     key.close()
     for gpu in gpus:
         gpu.close()
@@ -71,9 +71,9 @@ def test_the_proof_is_that_of_one_device(
 def test_shares_end_together() -> None:
     assert shares(1, 5, 95) == [1.0]
     for devices, transforms in ((2, 5.0), (3, 10.0), (8, 1.0)):
-        found = shares(devices, transforms, 100 - transforms)
-        assert sum(found) == pytest.approx(1)
-        ends = [own * (100 - transforms) for own in found]
+        device_shares = shares(devices, transforms, 100 - transforms)
+        assert sum(device_shares) == pytest.approx(1)
+        ends = [share * (100 - transforms) for share in device_shares]
         ends[0] += transforms
         assert ends == pytest.approx([100 / devices] * devices)
     # Where transforms alone take longer than a share, the first device has nothing else to do.
@@ -81,8 +81,8 @@ def test_shares_end_together() -> None:
     assert shares(2, 1, 0) == [0.5, 0.5]
 
 
-def test_devices_that_are_none(made: Make) -> None:
-    path, gpu = made("bn254").zkey, EmulatedDevice()
+def test_devices_that_are_none(circuit_files: Make) -> None:
+    path, gpu = circuit_files("bn254").zkey, EmulatedDevice()
     with pytest.raises(InputError, match="at least two, each once"):
         ProvingKey.from_zkey(path, devices=[gpu])
     with pytest.raises(InputError, match="at least two, each once"):

@@ -27,15 +27,15 @@ def test_every_value_arrives(gpu_device: AnyDevice, values: int, threads: int) -
     room = UploadBuffer(gpu_device, 32 * values, copiers)
     rng = np.random.default_rng(values)
     for _ in range(3):
-        given = rng.integers(0, 1 << 32, (values, 8), np.uint32)
-        room.fill(given)
-        found = np.zeros_like(given)
-        gpu_device.download(room.buffer, found)
-        assert np.array_equal(found, given)
+        rows = rng.integers(0, 1 << 32, (values, 8), np.uint32)
+        room.fill(rows)
+        downloaded = np.zeros_like(rows)
+        gpu_device.download(room.buffer, downloaded)
+        assert np.array_equal(downloaded, rows)
         # Every other row of an array, which is not contiguous.
-        room.fill(np.repeat(given[::-1], 2, axis=0)[::2])
-        gpu_device.download(room.buffer, found)
-        assert np.array_equal(found, given[::-1])
+        room.fill(np.repeat(rows[::-1], 2, axis=0)[::2])
+        gpu_device.download(room.buffer, downloaded)
+        assert np.array_equal(downloaded, rows[::-1])
     copiers.close()
 
 
@@ -45,26 +45,26 @@ def test_arrays_that_arrive_together(gpu_device: AnyDevice) -> None:
     rng = np.random.default_rng(8)
     gpu_device.upload(np.full(8 * 24, 0xFFFFFFFF, np.uint32), into=room.buffer)
     for count, size in ((3, 4), (1, 1), (5, 8), (2, 2)):
-        before, found = np.empty((8, 3, 8), np.uint32), np.empty((8, 3, 8), np.uint32)
+        before, downloaded = np.empty((8, 3, 8), np.uint32), np.empty((8, 3, 8), np.uint32)
         gpu_device.download(room.buffer, before)
-        given = rng.integers(0, 1 << 32, (count, 3, 8), np.uint32)
-        there = gpu_device.upload(given[-1])
-        room.fill([*given[:-1], there] if count > 2 else list(given), size)
-        gpu_device.download(room.buffer, found)
-        assert np.array_equal(found[:count], given)
-        assert not found[count:size].any()
-        assert np.array_equal(found[size:], before[size:])
+        arrays = rng.integers(0, 1 << 32, (count, 3, 8), np.uint32)
+        there = gpu_device.upload(arrays[-1])
+        room.fill([*arrays[:-1], there] if count > 2 else list(arrays), size)
+        gpu_device.download(room.buffer, downloaded)
+        assert np.array_equal(downloaded[:count], arrays)
+        assert not downloaded[count:size].any()
+        assert np.array_equal(downloaded[size:], before[size:])
 
 
 def test_a_failure_of_another_thread_is_not_lost() -> None:
-    copiers, begun = Copiers(2), threading.Event()
+    copiers, started = Copiers(2), threading.Event()
 
     def fail() -> None:
-        begun.set()
+        started.set()
         raise MemoryError("no room")
 
     def wait() -> None:
-        assert begun.wait(60)
+        assert started.wait(60)
 
     with pytest.raises(MemoryError, match="no room"):
         copiers.run(fail, 2, wait)

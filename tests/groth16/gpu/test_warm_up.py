@@ -1,4 +1,4 @@
-"""What the host does for proofs while the key of a GPU is opened."""
+"""Host work for proofs while the key of a GPU is opened."""
 
 from __future__ import annotations
 
@@ -20,11 +20,13 @@ from tests.groth16.conftest import Made
 Make = Callable[[str], Made]
 
 
-def test_a_first_proof_finds_its_host_kernels(made: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    own = made("bn254")
-    proof, public = ProvingKey.from_zkey(own.zkey).prove(own.wtns, seed=1)
+def test_a_first_proof_finds_its_host_kernels(
+    circuit_files: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = circuit_files("bn254")
+    proof, public = ProvingKey.from_zkey(files.zkey).prove(files.wtns, seed=1)
     # A device on which nothing is compiled yet, with code that the cache has.
-    key = ProvingKey.from_zkey(own.zkey, device=CpuDevice())
+    key = ProvingKey.from_zkey(files.zkey, device=CpuDevice())
     host = CpuDevice(threads=1)
     monkeypatch.setattr(finish, "_host", lambda: host)
     prepared = prepare_host(key)
@@ -45,8 +47,8 @@ def test_a_first_proof_finds_its_host_kernels(made: Make, monkeypatch: pytest.Mo
     key.close()
 
 
-def test_errors_are_left_to_the_proof(made: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    key = ProvingKey.from_zkey(made("bn254").zkey)
+def test_errors_are_left_to_the_proof(circuit_files: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    key = ProvingKey.from_zkey(circuit_files("bn254").zkey)
     asked = []
 
     def damaged(key: ProvingKey) -> Any:

@@ -26,7 +26,7 @@ def mixed(curve: str, rows: int = 29) -> Circuit:
     b: list[Row] = []
     c: list[Row] = []
     for number in range(rows):
-        made = 1 if number == rows - 1 else len(witness)
+        product_wire = 1 if number == rows - 1 else len(witness)
         left, right = (
             [(rng.choice(order), rng.choice((*kinds, rng.randrange(r)))) for _ in range(4)]
             for _ in range(2)
@@ -34,13 +34,13 @@ def mixed(curve: str, rows: int = 29) -> Circuit:
         value = 1
         for row in (left, right):
             value = value * sum(factor * witness[wire] for wire, factor in row) % r
-        if made == len(witness):
+        if product_wire == len(witness):
             witness.append(0)
-            order.append(made)
+            order.append(product_wire)
         a, b = [*a, left], [*b, right]
         scale = rng.choice((1, r - 1, 12345))
-        witness[made] = value * pow(scale, -1, r) % r
-        c.append([(made, scale)])
+        witness[product_wire] = value * pow(scale, -1, r) % r
+        c.append([(product_wire, scale)])
     return Circuit(curve, a, b, c, [*witness, 99], 1, 1)
 
 

@@ -67,9 +67,9 @@ class Made:
 
     def verified(self, zkey: Path) -> VerifiedKey:
         """By both ways, which say the same."""
-        found = verify_from_r1cs(self.r1cs, self.ptau, zkey)
-        assert verify_from_init(self.init, self.ptau, zkey) == found
-        return found
+        verified_key = verify_from_r1cs(self.r1cs, self.ptau, zkey)
+        assert verify_from_init(self.init, self.ptau, zkey) == verified_key
+        return verified_key
 
     def refused(self, zkey: Path) -> str:
         """The one message of both ways."""
@@ -84,37 +84,39 @@ class Made:
 
 @pytest.fixture(scope="module")
 def make(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Made]:
-    found: dict[str, Made] = {}
+    made_files: dict[str, Made] = {}
 
     def made(curve: str) -> Made:
-        if curve not in found:
+        if curve not in made_files:
             folder = tmp_path_factory.mktemp(curve)
             r1cs = mixed(curve).write_r1cs(folder / "c.r1cs")
             ptau = known_powers(folder, curve, 5)
-            own = Made(curve, r1cs, ptau, folder / "0.zkey", folder / "2.zkey")
-            new_key(r1cs, ptau, own.init)
-            contribute(own.init, folder / "1.zkey", name="alice")
-            add_beacon(folder / "1.zkey", own.last, BEACON, name="the end")
-            found[curve] = own
-        return found[curve]
+            key_files = Made(curve, r1cs, ptau, folder / "0.zkey", folder / "2.zkey")
+            new_key(r1cs, ptau, key_files.init)
+            contribute(key_files.init, folder / "1.zkey", name="alice")
+            add_beacon(folder / "1.zkey", key_files.last, BEACON, name="the end")
+            made_files[curve] = key_files
+        return made_files[curve]
 
     return made
 
 
 def test_contributions_follow_each_other(make: Callable[[str], Made], tmp_path: Path) -> None:
     """No two are alike, and proofs are made with the last key and verified."""
-    made = make("bn254")
-    first, last = (one.details for one, _ in made.verified(made.last).contributions)
+    key_files = make("bn254")
+    first, last = (
+        contribution.details for contribution, _ in key_files.verified(key_files.last).contributions
+    )
     assert (first.name, first.beacon, last.name, last.beacon) == ("alice", None, "the end", BEACON)
     receipts = []
     for number in range(2):
         path = tmp_path / f"{number}.zkey"
-        receipts.append(contribute(made.init, path, text="the same"))
-        found = made.verified(path)
-        assert found.contributions[0][1] == receipts[-1].contribution_hash
-        assert found.circuit_hash == receipts[-1].circuit_hash
+        receipts.append(contribute(key_files.init, path, text="the same"))
+        verified_key = key_files.verified(path)
+        assert verified_key.contributions[0][1] == receipts[-1].contribution_hash
+        assert verified_key.circuit_hash == receipts[-1].circuit_hash
     assert receipts[0].contribution_hash != receipts[1].contribution_hash
-    key = ProvingKey.from_zkey(made.last)
+    key = ProvingKey.from_zkey(key_files.last)
     assert key.weakness is None
     key.check()
     circuit = mixed("bn254")
@@ -126,10 +128,10 @@ def test_contributions_follow_each_other(make: Callable[[str], Made], tmp_path: 
 @pytest.mark.parametrize("curve", BEACON_HASHES)
 def test_a_beacon(make: Callable[[str], Made], curve: str, tmp_path: Path) -> None:
     """All of it follows from public values, so that there is one right file."""
-    made = make(curve)
-    receipt = add_beacon(made.init, tmp_path / "b.zkey", BEACON)
+    key_files = make(curve)
+    receipt = add_beacon(key_files.init, tmp_path / "b.zkey", BEACON)
     assert receipt.contribution_hash.hex() == BEACON_HASHES[curve]
-    assert made.verified(tmp_path / "b.zkey").contributions[0][1] == receipt.contribution_hash
+    assert key_files.verified(tmp_path / "b.zkey").contributions[0][1] == receipt.contribution_hash
 
 
 def test_devices_agree(gpu_device: AnyDevice, tmp_path: Path) -> None:
@@ -145,7 +147,7 @@ def test_devices_agree(gpu_device: AnyDevice, tmp_path: Path) -> None:
 @pytest.mark.parametrize("curve", ["bn254", pytest.param("bls12_381", marks=pytest.mark.thorough)])
 def test_with_snarkjs_in_turn(make: Callable[[str], Made], curve: str, tmp_path: Path) -> None:
     """Every one follows every other; its beacon's file is ours, byte for byte."""
-    made = make(curve)
+    key_files = make(curve)
 
     def snarkjs(*arguments: object) -> str:
         done = run_program("snarkjs", *map(str, arguments), directory=tmp_path)
@@ -153,20 +155,20 @@ def test_with_snarkjs_in_turn(make: Callable[[str], Made], curve: str, tmp_path:
         return done.stdout
 
     value = BEACON.value.hex()
-    snarkjs("zkey", "beacon", made.init, "theirs.zkey", value, 10)
-    add_beacon(made.init, tmp_path / "ours.zkey", BEACON)
+    snarkjs("zkey", "beacon", key_files.init, "theirs.zkey", value, 10)
+    add_beacon(key_files.init, tmp_path / "ours.zkey", BEACON)
     assert (tmp_path / "theirs.zkey").read_bytes() == (tmp_path / "ours.zkey").read_bytes()
-    snarkjs("zkey", "contribute", made.last, "3.zkey", "-e=text", "--name=them")
+    snarkjs("zkey", "contribute", key_files.last, "3.zkey", "-e=text", "--name=them")
     contribute(tmp_path / "3.zkey", tmp_path / "4.zkey", name="us")
     snarkjs("zkey", "beacon", "4.zkey", "5.zkey", value, 10, "-n=their end")
     add_beacon(tmp_path / "5.zkey", tmp_path / "6.zkey", BEACON)
-    found = made.verified(tmp_path / "6.zkey")
-    assert [one.details.name for one, _ in found.contributions] == [
+    verified_key = key_files.verified(tmp_path / "6.zkey")
+    assert [contribution.details.name for contribution, _ in verified_key.contributions] == [
         "alice", "the end", "them", "us", "their end", "",
     ]  # fmt: skip
-    said = snarkjs("zkey", "verify", made.r1cs, made.ptau, "6.zkey")
+    said = snarkjs("zkey", "verify", key_files.r1cs, key_files.ptau, "6.zkey")
     assert "ZKey Ok!" in said
-    for _, digest in found.contributions:
+    for _, digest in verified_key.contributions:
         assert digest.hex()[:8] in said
 
 
@@ -192,9 +194,9 @@ def _ceremony(sections: Sections, change: Callable[[Ceremony], Ceremony], path: 
 
 
 def _with(ceremony: Ceremony, number: int, **changed: Any) -> Ceremony:
-    own = list(ceremony.contributions)
-    own[number] = replace_frozen(own[number], **changed)
-    return Ceremony(ceremony.curve, ceremony.circuit_hash, tuple(own))
+    contributions = list(ceremony.contributions)
+    contributions[number] = replace_frozen(contributions[number], **changed)
+    return Ceremony(ceremony.curve, ceremony.circuit_hash, tuple(contributions))
 
 
 def _swap(data: bytearray, size: int, first: int, second: int) -> None:
@@ -253,9 +255,9 @@ POINTS: dict[str, tuple[Change, str]] = {
 @pytest.mark.parametrize("name", POINTS)
 def test_changed_keys(make: Callable[[str], Made], name: str, tmp_path: Path) -> None:
     """Each says what differs, and both ways say the same."""
-    made = make("bn254")
+    key_files = make("bn254")
     change, message = POINTS[name]
-    said = made.refused(_tampered(made.last, tmp_path / "bad.zkey", change))
+    said = key_files.refused(_tampered(key_files.last, tmp_path / "bad.zkey", change))
     assert message in said
     assert said.startswith("InputError" if "curve" in name else "VerificationError")
 
@@ -264,22 +266,22 @@ def test_changed_keys(make: Callable[[str], Made], name: str, tmp_path: Path) ->
 def test_contributions_that_do_not_follow(
     make: Callable[[str], Made], number: int, tmp_path: Path
 ) -> None:
-    """Of another ceremony, with parts of others, of a beacon that is another, twice, and gone."""
-    made = make("bn254")
-    contribute(made.init, tmp_path / "other.zkey")
+    """Contributions of another ceremony, with others' parts or beacon, repeated, and missing."""
+    key_files = make("bn254")
+    contribute(key_files.init, tmp_path / "other.zkey")
     other = Ceremony.read(Iden3File.open(tmp_path / "other.zkey", "zkey", 1), CURVES["bn254"])
     theirs = other.contributions[0]
     place = f"VerificationError {tmp_path}/bad.zkey: contribution {number + 1} does not follow: "
 
     def refused(change: Callable[[Ceremony], Ceremony]) -> str:
         path = _tampered(
-            made.last, tmp_path / "bad.zkey", lambda s: _ceremony(s, change, made.last)
+            key_files.last, tmp_path / "bad.zkey", lambda s: _ceremony(s, change, key_files.last)
         )
-        return made.refused(path)
+        return key_files.refused(path)
 
-    mine = Ceremony.read(Iden3File.open(made.last, "zkey", 1), CURVES["bn254"])
-    own = mine.contributions[number]
-    key = replace_frozen(own.key, g2_spx=theirs.key.g2_spx)
+    mine = Ceremony.read(Iden3File.open(key_files.last, "zkey", 1), CURVES["bn254"])
+    contribution = mine.contributions[number]
+    key = replace_frozen(contribution.key, g2_spx=theirs.key.g2_spx)
     assert refused(lambda all_: _with(all_, number, transcript=bytes(64))) == (
         place + "its transcript is not that of the circuit and the contributions before it"
     )
@@ -289,7 +291,7 @@ def test_contributions_that_do_not_follow(
     assert refused(lambda all_: _with(all_, number, delta_g1=theirs.delta_g1)) == (
         place + "its delta is not the one before times the secret of its key"
     )
-    beacon = replace_frozen(own.details, beacon=Beacon(b"\x07", 10))
+    beacon = replace_frozen(contribution.details, beacon=Beacon(b"\x07", 10))
     assert refused(lambda all_: _with(all_, number, details=beacon)) == (
         place + "its key is not that of its beacon"
     )
@@ -309,14 +311,14 @@ def test_contributions_that_do_not_follow(
 def test_small_subgroups(make: Callable[[str], Made], tmp_path: Path) -> None:
     """A point outside the group would tell of a secret: refused before one touches it, and by
     verification, where snarkjs takes it."""
-    made = make("bls12_381")
+    key_files = make("bls12_381")
     law = g1_group(CURVES["bls12_381"])
     roots = ((x, law.field.square_root(law.right_side(x))) for x in range(100))
     point = next((x, y) for x, y in roots if y is not None and not law.in_subgroup((x, y)))
     stray = from_points(GROUPS["bls12_381.g1"], [point]).tobytes()
-    bad = _tampered(made.last, tmp_path / "bad.zkey", _change(9, 96 * 3, stray))
+    bad = _tampered(key_files.last, tmp_path / "bad.zkey", _change(9, 96 * 3, stray))
     message = "point 3 of h is not in the subgroup of prime order"
-    assert message in made.refused(bad)
+    assert message in key_files.refused(bad)
     with pytest.raises(InputError, match=message):
         contribute(bad, tmp_path / "out.zkey")
     assert not (tmp_path / "out.zkey").exists()
@@ -328,19 +330,19 @@ def test_deltas_are_looked_at(
     make: Callable[[str], Made], curve: str, degree: int, tmp_path: Path
 ) -> None:
     """Before a pairing, which says nothing about points outside, and before a secret."""
-    made = make(curve)
+    key_files = make(curve)
     group = GROUPS[f"{curve}.g{degree}"]
     at, size = (-6, 2) if degree == 1 else (-4, 4)
     at, size = at * CURVES[curve].fq.bytes, size * CURVES[curve].fq.bytes
-    off = bytearray(Iden3File.open(made.last, "zkey", 1).section(2, "").rest()[at:][:size])
+    off = bytearray(Iden3File.open(key_files.last, "zkey", 1).section(2, "").rest()[at:][:size])
     off[0] ^= 1
     cases = {"is not on the curve": bytes(off), "is the point at infinity": bytes(size)}
     if group.name != "bn254.g1":
         stray = point_outside_the_subgroup(affine_group(group))
         cases["is not in the subgroup"] = from_points(group, [stray]).tobytes()
     for why, data in cases.items():
-        bad = _tampered(made.last, tmp_path / "bad.zkey", _change(2, at, data))
-        said = made.refused(bad)
+        bad = _tampered(key_files.last, tmp_path / "bad.zkey", _change(2, at, data))
+        said = key_files.refused(bad)
         assert said.startswith("InputError")
         assert f"delta_g{degree} {why}" in said
         with pytest.raises(InputError, match=f"delta_g{degree} {why}"):
@@ -348,24 +350,26 @@ def test_deltas_are_looked_at(
     assert not (tmp_path / "out.zkey").exists()
 
 
-@pytest.mark.parametrize("more", [-1, 1])
-def test_more_or_fewer_coefficients(make: Callable[[str], Made], more: int, tmp_path: Path) -> None:
-    made = make("bn254")
+@pytest.mark.parametrize("difference", [-1, 1])
+def test_more_or_fewer_coefficients(
+    make: Callable[[str], Made], difference: int, tmp_path: Path
+) -> None:
+    key_files = make("bn254")
 
     def change(sections: Sections) -> None:
-        own = sections[4]
-        count = int.from_bytes(own[:4], "little") + more
-        own[:4] = count.to_bytes(4, "little")
-        own[4:] = own[4:-44] if more < 0 else own[4:] + own[-44:]
+        section = sections[4]
+        count = int.from_bytes(section[:4], "little") + difference
+        section[:4] = count.to_bytes(4, "little")
+        section[4:] = section[4:-44] if difference < 0 else section[4:] + section[-44:]
 
-    said = made.refused(_tampered(made.last, tmp_path / "bad.zkey", change))
+    said = key_files.refused(_tampered(key_files.last, tmp_path / "bad.zkey", change))
     assert f"the coefficients {_FIRST} (section 4, byte 0)" in said
 
 
 def test_transcripts_are_hashed_once(make: Callable[[str], Made]) -> None:
     """Each contribution goes into the hash of all after it, without being hashed for each anew."""
-    made = make("bn254")
-    ceremony = Ceremony.read(Iden3File.open(made.last, "zkey", 1), CURVES["bn254"])
+    key_files = make("bn254")
+    ceremony = Ceremony.read(Iden3File.open(key_files.last, "zkey", 1), CURVES["bn254"])
     hashed: list[object] = []
 
     class Counted(KeyContribution):
@@ -373,12 +377,12 @@ def test_transcripts_are_hashed_once(make: Callable[[str], Made]) -> None:
             hashed.append(self)
             return super().public_bytes(curve)
 
-    one, two = (Counted(**fields_of(given)) for given in ceremony.contributions)
-    many = Ceremony(ceremony.curve, ceremony.circuit_hash, (one, two) * 20)
+    first, second = (Counted(**fields_of(contribution)) for contribution in ceremony.contributions)
+    many = Ceremony(ceremony.curve, ceremony.circuit_hash, (first, second) * 20)
     digests = list(many.digests())
     assert len(digests) == 41
     assert len(hashed) == 40
-    public = [given.public_bytes(ceremony.curve) for given in (one, two)]
+    public = [contribution.public_bytes(ceremony.curve) for contribution in (first, second)]
     for number in (0, 1, 2, 5):
         before = [ceremony.circuit_hash, *(public * 20)[:number]]
         for points in (b"points", b"others"):
@@ -390,15 +394,19 @@ def test_files_that_are_written_to_meanwhile(
     make: Callable[[str], Made], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are read more than once; a contribution to them is not kept."""
-    made = make("bn254")
-    for name, path in (("init", made.init), ("ptau", made.ptau), ("zkey", made.last)):
+    key_files = make("bn254")
+    for name, path in (
+        ("init", key_files.init),
+        ("ptau", key_files.ptau),
+        ("zkey", key_files.last),
+    ):
         (tmp_path / name).write_bytes(path.read_bytes())
     init, ptau, zkey = (tmp_path / name for name in ("init", "ptau", "zkey"))
     kept, touched = ratio.same_ratio, [zkey]
 
-    def touching(*given: Any) -> bool:
+    def touching(*arguments: Any) -> bool:
         os.utime(touched[0], ns=(1, touched[0].stat().st_mtime_ns + 1))
-        return kept(*given)
+        return kept(*arguments)
 
     monkeypatch.setattr(verification, "same_ratio", touching)
     for path in (zkey, ptau, init):
@@ -407,12 +415,12 @@ def test_files_that_are_written_to_meanwhile(
             verify_from_init(init, ptau, zkey)
         if path != init:
             with pytest.raises(InputError, match="has changed since it was opened"):
-                verify_from_r1cs(made.r1cs, ptau, zkey)
+                verify_from_r1cs(key_files.r1cs, ptau, zkey)
     multiply = multiples.secret_multiples
 
-    def multiplied(*given: Any) -> Any:
+    def multiplied(*arguments: Any) -> Any:
         os.utime(zkey, ns=(1, zkey.stat().st_mtime_ns + 1))
-        return multiply(*given)
+        return multiply(*arguments)
 
     monkeypatch.setattr(contributing, "secret_multiples", multiplied)
     with pytest.raises(InputError, match="has changed since it was opened"):
@@ -421,30 +429,30 @@ def test_files_that_are_written_to_meanwhile(
 
 
 def test_a_key_is_replaced_by_its_contribution(make: Callable[[str], Made], tmp_path: Path) -> None:
-    made = make("bn254")
+    key_files = make("bn254")
     path = tmp_path / "own.zkey"
-    path.write_bytes(made.init.read_bytes())
+    path.write_bytes(key_files.init.read_bytes())
     receipt = contribute(path, path, replace=True)
-    assert made.verified(path).contributions[0][1] == receipt.contribution_hash
+    assert key_files.verified(path).contributions[0][1] == receipt.contribution_hash
 
 
 def test_keys_of_other_files(make: Callable[[str], Made], tmp_path: Path) -> None:
-    made, other = make("bn254"), make("bls12_381")
+    key_files, other = make("bn254"), make("bls12_381")
     small = mixed("bn254", 20).write_r1cs(tmp_path / "small.r1cs")
     with pytest.raises(VerificationError, match=r"is of another circuit than .*small.r1cs"):
-        verify_from_r1cs(small, made.ptau, made.last)
+        verify_from_r1cs(small, key_files.ptau, key_files.last)
     with pytest.raises(MismatchError, match="over bn254"):
-        verify_from_r1cs(other.r1cs, other.ptau, made.last)
+        verify_from_r1cs(other.r1cs, other.ptau, key_files.last)
     with pytest.raises(MismatchError, match="over bn254"):
-        verify_from_init(other.init, other.ptau, made.last)
+        verify_from_init(other.init, other.ptau, key_files.last)
     with pytest.raises(InputError, match="was contributed to; take the key before"):
-        verify_from_init(made.last, made.ptau, made.last)
+        verify_from_init(key_files.last, key_files.ptau, key_files.last)
 
 
 def test_h_is_bound_to_the_powers(make: Callable[[str], Made], tmp_path: Path) -> None:
     """Whatever is prepared of them: with powers of another tau, both keys may agree."""
-    made = make("bn254")
-    file = PowersOfTau.open(made.ptau).file
+    key_files = make("bn254")
+    file = PowersOfTau.open(key_files.ptau).file
     sections = {
         number: bytearray(file.data[place.offset : place.offset + place.length])
         for number, place in file.sections.items()
@@ -453,7 +461,7 @@ def test_h_is_bound_to_the_powers(make: Callable[[str], Made], tmp_path: Path) -
     bad = tmp_path / "bad.ptau"
     write_iden3(bad, "ptau", 1, [(number, [bytes(data)]) for number, data in sections.items()])
     with pytest.raises(VerificationError, match="h is not that of the powers of tau, divided"):
-        verify_from_init(made.init, bad, made.last)
+        verify_from_init(key_files.init, bad, key_files.last)
 
 
 # --- secrets
@@ -463,7 +471,7 @@ def test_interrupted_it_leaves_nothing(
     make: Callable[[str], Made], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While points are multiplied: no file, and all secrets are zeros."""
-    made, secrets = make("bn254"), []
+    key_files, secrets = make("bn254"), []
     draw, invert = Secret.drawn.__func__, Secret.inverse  # type: ignore[attr-defined]
 
     def drawn(*arguments: Any) -> Secret:
@@ -482,7 +490,7 @@ def test_interrupted_it_leaves_nothing(
     monkeypatch.setattr(Secret, "inverse", inverse)
     monkeypatch.setattr(contributing, "secret_multiples", stop)
     with pytest.raises(KeyboardInterrupt):
-        contribute(made.init, tmp_path / "out.zkey")
+        contribute(key_files.init, tmp_path / "out.zkey")
     assert len(secrets) == 2
     assert not any(secret.words.any() for secret in secrets)
     assert list(tmp_path.iterdir()) == []

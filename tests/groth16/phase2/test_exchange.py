@@ -62,19 +62,19 @@ FEW = {"bn254": (32, 64, 384), "bls12_381": (48, 96, 544)}
 def keys(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Keys with a contribution of which all is public."""
     folder = tmp_path_factory.mktemp("keys")
-    found = {}
+    key_paths = {}
     for curve in SNARKJS:
         r1cs = mixed(curve).write_r1cs(folder / f"{curve}.r1cs")
         new_key(r1cs, known_powers(folder, curve, 5), folder / f"{curve}.0.zkey")
-        found[curve] = folder / f"{curve}.zkey"
+        key_paths[curve] = folder / f"{curve}.zkey"
         beacon = Beacon.from_hex("0102030405060708", 10)
-        add_beacon(folder / f"{curve}.0.zkey", found[curve], beacon, name="all")
-    return found
+        add_beacon(folder / f"{curve}.0.zkey", key_paths[curve], beacon, name="all")
+    return key_paths
 
 
 def _read(path: Path, curve: str) -> tuple[dict[str, Words], bytes]:
     """The points of a file by name, in Montgomery form, and what is behind them."""
-    data, found, at = path.read_bytes(), {}, 0
+    data, lists, at = path.read_bytes(), {}, 0
     host = open_device("cpu")
     for name, degree in {**VERIFYING_KEY, "ic": 1, **LISTS}.items():
         group = GROUPS[f"{curve}.g{degree}"]
@@ -84,8 +84,8 @@ def _read(path: Path, curve: str) -> tuple[dict[str, Words], bytes]:
         size = 8 * group.point_words * count
         points = from_uncompressed(host, group, data[at : at + size])
         assert points is not None
-        found[name], at = points, at + size
-    return found, data[at:]
+        lists[name], at = points, at + size
+    return lists, data[at:]
 
 
 @pytest.mark.parametrize("curve", SNARKJS)
@@ -97,15 +97,15 @@ def test_the_files_are_those_of_snarkjs(
         assert entry.run(["zkey", "export", kind, str(keys[curve]), str(out)]) == 0
         assert hashlib.sha256(out.read_bytes()).hexdigest() == expected
     assert f"Wrote {tmp_path / 'json'}." in capsys.readouterr().err
-    _, rest = _read(tmp_path / "bellman", curve)
+    _, tail = _read(tmp_path / "bellman", curve)
     size, _, contribution = FEW[curve]
-    assert (len(rest), size) == (64 + 4 + contribution, CURVES[curve].fq.bytes)
+    assert (len(tail), size) == (64 + 4 + contribution, CURVES[curve].fq.bytes)
 
 
 @pytest.mark.node
 @pytest.mark.parametrize("curve", ["bn254", pytest.param("bls12_381", marks=pytest.mark.thorough)])
 def test_beside_snarkjs(curve: str, keys: dict[str, Path], tmp_path: Path) -> None:
-    """Of a key of another circuit too, and she contributes to what was exported."""
+    """snarkjs exports the same files, also of another circuit, and contributes to ours."""
     generate_key(recurrence(curve, 9).write_r1cs(tmp_path / "c.r1cs"), tmp_path / "t.zkey", SEED)
     for name, zkey in (("own", keys[curve]), ("test", tmp_path / "t.zkey")):
         for kind in ("bellman", "json"):
@@ -130,7 +130,10 @@ def test_beside_snarkjs(curve: str, keys: dict[str, Path], tmp_path: Path) -> No
     theirs, ours = (_sections(tmp_path / name) for name in ("two.zkey", "ours.zkey"))
     assert theirs == ours
     verified = verify_from_init(first, ptau, tmp_path / "two.zkey")
-    assert [one.details.name for one, _ in verified.contributions] == ["all", "them"]
+    assert [contribution.details.name for contribution, _ in verified.contributions] == [
+        "all",
+        "them",
+    ]
     assert (
         verify_from_r1cs(keys[curve].with_suffix(".r1cs"), ptau, tmp_path / "two.zkey") == verified
     )
@@ -147,14 +150,14 @@ def test_h_is_of_the_powers_of_a_tau_that_is_known(
     generate_key(circuit.write_r1cs(tmp_path / "c.r1cs"), tmp_path / "c.zkey", SEED)
     export_bellman(tmp_path / "c.zkey", tmp_path / "c.params")
     n = Zkey.open(tmp_path / "c.zkey").domain_size
-    found, _ = _read(tmp_path / "c.params", curve)
+    lists, _ = _read(tmp_path / "c.params", curve)
     fr, group = CURVES[curve].fr, GROUPS[f"{curve}.g1"]
     r, law, secret = fr.value, affine_group(group), Secret.from_seed(SEED, fr, n)
     scale = (pow(secret.tau, n, r) - 1) * pow(secret.delta, -1, r)
     expected = [
         law.multiply(pow(secret.tau, i, r) * scale % r, law.generator) for i in range(n - 1)
     ]
-    assert to_points(group, found["h"]) == expected
+    assert to_points(group, lists["h"]) == expected
     assert n == {0: 1, 1: 8, 9: 16}[steps]
 
 
@@ -163,8 +166,10 @@ def test_devices_agree(gpu_device: AnyDevice, tmp_path: Path) -> None:
     circuit = Circuit("bn254", [[(1, 1)]], [[(1, 1)]], [[(0, 49)]], [1, 7], 0, 0)
     generate_key(circuit.write_r1cs(tmp_path / "c.r1cs"), tmp_path / "c.zkey", SEED)
     zkey = Zkey.open(tmp_path / "c.zkey")
-    (own,), (other,) = (quotient_powers(at, zkey) for at in (open_device("cpu"), gpu_device))
-    assert own.tobytes() == other.tobytes()
+    (cpu_powers,), (gpu_powers,) = (
+        quotient_powers(at, zkey) for at in (open_device("cpu"), gpu_device)
+    )
+    assert cpu_powers.tobytes() == gpu_powers.tobytes()
 
 
 def test_proofs_with_it_verify_under_the_same_key(keys: dict[str, Path], tmp_path: Path) -> None:
@@ -192,7 +197,7 @@ def _changed(source: Path, out: Path, section: int, at: int, data: bytes) -> Pat
     parts = {number: bytearray(file.section(number, "").rest()) for number in file.sections}
     start = at % len(parts[section])
     parts[section][start : start + len(data)] = data
-    write_iden3(out, "zkey", 1, [(number, [bytes(own)]) for number, own in parts.items()])
+    write_iden3(out, "zkey", 1, [(number, [bytes(content)]) for number, content in parts.items()])
     return out
 
 
@@ -268,27 +273,30 @@ def test_a_key_of_what_was_contributed(
     words = ["zkey", "import", "bellman", str(zkey), str(returned), str(out)]
     assert entry.run([*words, "--name", "them"]) == 0
     assert "Contribution 2: " in capsys.readouterr().out
-    found, expected = _sections(out), _sections(returned.with_name("next.zkey"))
-    assert {**found, 9: b""} == {**expected, 9: b""}
+    sections, expected = _sections(out), _sections(returned.with_name("next.zkey"))
+    assert {**sections, 9: b""} == {**expected, 9: b""}
     export_bellman(out, tmp_path / "again.params")
     assert (tmp_path / "again.params").read_bytes() == returned.read_bytes()
     ptau = known_powers(zkey.parent, "bn254", 5)
     verified = verify_from_r1cs(zkey.with_suffix(".r1cs"), ptau, out)
-    assert [one.details.name for one, _ in verified.contributions] == ["all", "them"]
+    assert [contribution.details.name for contribution, _ in verified.contributions] == [
+        "all",
+        "them",
+    ]
     circuit, key = mixed("bn254"), ProvingKey.from_zkey(out)
     proof, public = key.prove(circuit.write_wtns(tmp_path / "w.wtns"))
     assert key.verifying_key.verify(public, proof)
 
 
 def _place(name: str, number: int) -> int:
-    """Where a point of MPC parameters over BN254 is, of `mixed` with 32 rows."""
+    """Return the offset of a point in the MPC parameters over BN254 of `mixed` with 32 rows."""
     counts = {"ic": 3, "h": 31, "l": 30, "a": 33, "b_g1": 33, "b_g2": 33}
     at = 0
-    for own, degree in {**VERIFYING_KEY, "ic": 1, **LISTS}.items():
-        at += 4 * (own in counts)
-        if own == name:
+    for list_name, degree in {**VERIFYING_KEY, "ic": 1, **LISTS}.items():
+        at += 4 * (list_name in counts)
+        if list_name == name:
             return at + 64 * degree * number
-        at += 64 * degree * counts.get(own, 1)
+        at += 64 * degree * counts.get(list_name, 1)
     # The circuit hash, the count, and contributions of 384 bytes.
     return at + 68 + 384 * number
 

@@ -67,7 +67,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
 def test_the_points_are_those_of_the_secrets(files: Files, curve: str, tmp_path: Path) -> None:
     """By sums of plain integers; and the reference prover takes the key."""
     r1cs, ptau = files(curve)
-    found = new_key(r1cs, ptau, tmp_path / "c.zkey")
+    circuit_hash = new_key(r1cs, ptau, tmp_path / "c.zkey")
     key = circom.read_zkey(tmp_path / "c.zkey")
     circuit, fr = mixed(curve), CURVES[curve].fr
     r, n = fr.value, key.domain
@@ -80,11 +80,11 @@ def test_the_points_are_those_of_the_secrets(files: Files, curve: str, tmp_path:
     ]
     sums = []
     for matrix in (circuit.a, circuit.b, circuit.c):
-        own = [0] * len(circuit.witness)
+        wire_sums = [0] * len(circuit.witness)
         for number, row in enumerate(matrix):
             for wire, value in row:
-                own[wire] = (own[wire] + value * lagrange[number]) % r
-        sums.append(own)
+                wire_sums[wire] = (wire_sums[wire] + value * lagrange[number]) % r
+        sums.append(wire_sums)
     for wire in range(3):
         sums[0][wire] += lagrange[len(circuit.a) + wire]
     g1, g2 = g1_of(CURVES[curve]), g2_of(CURVES[curve])
@@ -98,7 +98,7 @@ def test_the_points_are_those_of_the_secrets(files: Files, curve: str, tmp_path:
     assert [*key.ic, *key.c][::4] == [g1.mul(s, first) for s in mixed_sums[::4]]
     proof, public = groth16.prove(key, circuit.witness, 3, 4)
     assert groth16.verify(groth16.verifying_key(key), public, proof)
-    assert found.hex() == HASHES[curve] == Zkey.open(tmp_path / "c.zkey").circuit_hash.hex()
+    assert circuit_hash.hex() == HASHES[curve] == Zkey.open(tmp_path / "c.zkey").circuit_hash.hex()
     assert ProvingKey.from_zkey(tmp_path / "c.zkey").weakness is not None
 
 
@@ -120,9 +120,9 @@ def test_it_is_the_file_of_snarkjs(files: Files, curve: str, tmp_path: Path) -> 
     ):
         done = run_program("snarkjs", *arguments, directory=tmp_path)
         assert done.returncode == 0, done.stdout + done.stderr
-    found = new_key(r1cs, ptau, tmp_path / "ours.zkey")
+    circuit_hash = new_key(r1cs, ptau, tmp_path / "ours.zkey")
     assert (tmp_path / "ours.zkey").read_bytes() == (tmp_path / "theirs.zkey").read_bytes()
-    assert found.hex()[:8] in done.stdout
+    assert circuit_hash.hex()[:8] in done.stdout
 
 
 @pytest.mark.node
@@ -166,8 +166,8 @@ def test_the_hash_of_large_domains(
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     monkeypatch.setattr(circuit_hash, "CHUNK", 16)
-    found = new_key(r1cs, ptau, tmp_path / "ours.zkey")
-    assert found.hex() != HASHES[curve]
+    key_hash = new_key(r1cs, ptau, tmp_path / "ours.zkey")
+    assert key_hash.hex() != HASHES[curve]
     assert (tmp_path / "ours.zkey").read_bytes() == (tmp_path / "theirs.zkey").read_bytes()
 
 
@@ -181,9 +181,9 @@ def test_more_terms_than_are_summed_at_a_time(files: Files) -> None:
     device, group = resolve_device("cpu"), GROUPS["bn254.g1"]
 
     def points(most: int) -> list[object]:
-        found = list(wire_points(device, group, parts, 0, system.wires, most))
-        assert most > 1000 or len(found) > 5
-        return to_points(group, np.concatenate(found))
+        chunks = list(wire_points(device, group, parts, 0, system.wires, most))
+        assert most > 1000 or len(chunks) > 5
+        return to_points(group, np.concatenate(chunks))
 
     assert points(64) == points(200) == points(1 << 18)
 
@@ -193,11 +193,11 @@ def test_devices_agree(gpu_device: AnyDevice, tmp_path: Path) -> None:
     small = Circuit("bn254", rows, rows[::-1], [[(4, 1)], [(1, 1)]], [0] * 5, 1, 0)
     r1cs = small.write_r1cs(tmp_path / "c.r1cs")
     ptau = known_powers(tmp_path, "bn254", 2)
-    made = []
+    keys = []
     for number, device in enumerate(("cpu", gpu_device)):
         new_key(r1cs, ptau, tmp_path / f"{number}.zkey", device=device)
-        made.append((tmp_path / f"{number}.zkey").read_bytes())
-    assert made[0] == made[1]
+        keys.append((tmp_path / f"{number}.zkey").read_bytes())
+    assert keys[0] == keys[1]
 
 
 def test_a_timeline_tells_how_far_it_is(files: Files, tmp_path: Path) -> None:
@@ -209,12 +209,12 @@ def test_a_timeline_tells_how_far_it_is(files: Files, tmp_path: Path) -> None:
 
 
 def _sections(data: bytes) -> dict[int, tuple[int, int]]:
-    found, at = {}, 12
+    sections, at = {}, 12
     while at < len(data):
         length = int.from_bytes(data[at + 4 : at + 12], "little")
-        found[int.from_bytes(data[at : at + 4], "little")] = (at + 12, length)
+        sections[int.from_bytes(data[at : at + 4], "little")] = (at + 12, length)
         at += 12 + length
-    return found
+    return sections
 
 
 def _unprepared(data: bytes) -> bytes:
@@ -362,9 +362,9 @@ def test_known_powers_are_what_they_say(files: Files) -> None:
         g1.mul(pow(tau, i, group.scalars.value), CURVES["bn254"].g1.generator) for i in range(3)
     ]
     for power in (1, 3, 5):
-        own = LagrangePowers.open(ptau, power, "it")
+        powers = LagrangePowers.open(ptau, power, "it")
         total = None
-        for point in to_points(group, own.tau_g1):
+        for point in to_points(group, powers.tau_g1):
             total = g1.add(total, point)
         # Lagrange polynomials add up to 1.
         assert from_points(group, [total]).tobytes() == ptau.tau_g1[:1].tobytes()

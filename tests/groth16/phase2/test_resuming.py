@@ -27,7 +27,7 @@ from tests.groth16.phase2.circuits import PTAU_SEED, known_powers, mixed
 from tests.support.killed_process import kill_within
 
 WINDOWS = 1 + 4 + 3 * 5
-"""Of 8 wires: of ic, of c, and of a, b_g1 and b_g2."""
+"""Windows of 8 wires: of ic, of c, and of a, b_g1 and b_g2."""
 
 
 @pytest.fixture
@@ -49,16 +49,16 @@ def stop(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, BaseException | None
     make = wire_points
 
     def stopping(last: int, error: BaseException | None) -> list[int]:
-        made: list[int] = []
+        starts: list[int] = []
 
         def counted(*arguments: Any) -> Iterator[Any]:
-            if len(made) == last and error is not None:
+            if len(starts) == last and error is not None:
                 raise error
-            made.append(arguments[3])
+            starts.append(arguments[3])
             return make(*arguments)
 
         monkeypatch.setattr(initial_key, "wire_points", counted)
-        return made
+        return starts
 
     return stopping
 
@@ -67,10 +67,10 @@ Stop = Callable[[int, BaseException | None], list[int]]
 
 
 def test_goes_on_wherever_it_was(folder: Path, stop: Stop) -> None:
-    made = stop(-1, None)
-    found = new_key("c.r1cs", "p.ptau", "whole.zkey")
-    assert len(made) == WINDOWS
-    whole = Path("whole.zkey").read_bytes()
+    starts = stop(-1, None)
+    circuit_hash = new_key("c.r1cs", "p.ptau", "whole.zkey")
+    assert len(starts) == WINDOWS
+    complete = Path("whole.zkey").read_bytes()
     errors = (KeyboardInterrupt(), DeviceError("lost"), SystemExit(143))
     for place in (*range(0, WINDOWS, 3), WINDOWS - 1):
         error = errors[place // 3 % 3]
@@ -79,12 +79,12 @@ def test_goes_on_wherever_it_was(folder: Path, stop: Stop) -> None:
         with pytest.raises(type(error)):
             new_key("c.r1cs", "p.ptau", "out.zkey")
         assert not Path("out.zkey").exists()
-        rest = stop(-1, None)
-        assert new_key("c.r1cs", "p.ptau", "out.zkey", report=said.append) == found
+        remaining = stop(-1, None)
+        assert new_key("c.r1cs", "p.ptau", "out.zkey", report=said.append) == circuit_hash
         # Before the first window is made there is nothing to keep.
-        assert len(rest) == WINDOWS - place
+        assert len(remaining) == WINDOWS - place
         assert (f"interruption; {place} parts are there" in "".join(said)) == (place > 0)
-        assert Path("out.zkey").read_bytes() == whole
+        assert Path("out.zkey").read_bytes() == complete
         assert sorted(os.listdir()) == ["c.r1cs", "out.zkey", "p.ptau", "whole.zkey"]
         Path("out.zkey").unlink()
 
@@ -113,15 +113,15 @@ def test_other_inputs_begin_anew(folder: Path, stop: Stop) -> None:
 
     said: list[str] = []
     interrupted()
-    made = stop(-1, None)
+    starts = stop(-1, None)
     new_key("c.r1cs", "p.ptau", "out.zkey", resume=False, report=said.append)
-    assert (len(made), said) == (WINDOWS, [])
+    assert (len(starts), said) == (WINDOWS, [])
     Path("out.zkey").unlink()
     interrupted()
     mixed("bn254", 28).write_r1cs(folder / "c.r1cs")
-    made = stop(-1, None)
+    starts = stop(-1, None)
     new_key("c.r1cs", "p.ptau", "out.zkey", report=said.append)
-    assert made[0] == 0
+    assert starts[0] == 0
     assert said == ["out.zkey: what an earlier run left is of other inputs; begun anew"]
     new_key("c.r1cs", "p.ptau", "whole.zkey")
     assert Path("out.zkey").read_bytes() == Path("whole.zkey").read_bytes()
@@ -137,11 +137,11 @@ def test_what_inputs_contain_is_what_counts(folder: Path, stop: Stop) -> None:
         for name in names:
             change(folder / name)
         said: list[str] = []
-        made = stop(-1, None)
+        starts = stop(-1, None)
         new_key("c.r1cs", "p.ptau", "out.zkey", report=said.append)
         content = Path("out.zkey").read_bytes()
         Path("out.zkey").unlink()
-        return len(made), said, content
+        return len(starts), said, content
 
     def copied(path: Path) -> None:
         path.rename("moved")
@@ -153,12 +153,12 @@ def test_what_inputs_contain_is_what_counts(folder: Path, stop: Stop) -> None:
             file.write(Path("other").read_bytes())
         os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
 
-    made, said, first = again(copied, "c.r1cs", "p.ptau")
-    assert made == WINDOWS - 9
+    windows, said, first = again(copied, "c.r1cs", "p.ptau")
+    assert windows == WINDOWS - 9
     assert said == ["out.zkey: going on after an interruption; 9 parts are there"]
     write_known_powers("other", "bn254", 5, seed=PTAU_SEED + 1)
-    made, said, second = again(replaced, "p.ptau")
-    assert made == WINDOWS
+    windows, said, second = again(replaced, "p.ptau")
+    assert windows == WINDOWS
     assert said == ["out.zkey: what an earlier run left is of other inputs; begun anew"]
     new_key("c.r1cs", "p.ptau", "whole.zkey")
     assert second == Path("whole.zkey").read_bytes() != first
@@ -214,12 +214,14 @@ def looking(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFa
                 raise error
             looked.append(len(looked))
 
-        def checked(self: VerifiedParts, what: Any, check: Callable[[], None], *more: Any) -> None:
+        def checked(
+            self: VerifiedParts, what: Any, check: Callable[[], None], *arguments: Any
+        ) -> None:
             def counted() -> None:
                 begun()
                 check()
 
-            once(self, what, counted, *more)
+            once(self, what, counted, *arguments)
 
         def made(*arguments: Any) -> Iterator[Any]:
             begun()
@@ -246,11 +248,11 @@ def test_a_verification_goes_on_wherever_it_was(folder: Path, looking: Stop) -> 
         with pytest.raises(KeyboardInterrupt):
             verify_from_r1cs("c.r1cs", "p.ptau", "1.zkey")
         said: list[str] = []
-        rest = looking(-1, None)
-        found = verify_from_r1cs("c.r1cs", "p.ptau", "1.zkey", report=said.append)
-        assert found == expected
+        checks = looking(-1, None)
+        verified_key = verify_from_r1cs("c.r1cs", "p.ptau", "1.zkey", report=said.append)
+        assert verified_key == expected
         of_c = sum(place > window for window in (3, 5, 7, 9))
-        assert len(rest) == count - place + of_c
+        assert len(checks) == count - place + of_c
         assert said == (["1.zkey: going on after an interruption"] if place else [])
 
 
@@ -263,9 +265,9 @@ def test_a_verification_by_the_first_key_goes_on(
     looking(3, KeyboardInterrupt())
     assert entry.run(words) == 130
     assert "run it again to go on with 1.zkey" in capsys.readouterr().err
-    rest = looking(-1, None)
+    checks = looking(-1, None)
     assert entry.run(words) == 0
-    assert len(rest) == 1
+    assert len(checks) == 1
     assert "going on after an interruption" in capsys.readouterr().err
     again = looking(-1, None)
     assert entry.run([*words, "--no-resume", "-q"]) == 0
