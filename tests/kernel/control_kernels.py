@@ -233,14 +233,14 @@ def _uniform_while() -> tuple[KernelDefinition, dict[int, list[int]]]:
     def uniform_while(k: Builder, n: U32, y: Pointer[U32]) -> None:
         i = k.global_id()
         with k.while_((n, i)) as loop:
-            left, total = loop.carried
-            loop.check(left != 0)
-            loop.next((left - 1, total * 2 + left))
+            remaining, total = loop.carried
+            loop.check(remaining != 0)
+            loop.next((remaining - 1, total * 2 + remaining))
         y[i] = loop.results[1]
 
     def model(i: int) -> int:
-        for left in range(7, 0, -1):
-            i = i * 2 + left
+        for remaining in range(7, 0, -1):
+            i = i * 2 + remaining
         return i
 
     return uniform_while, {1: [model(i) for i in range(N)]}
@@ -261,8 +261,8 @@ class Pair:
 @case(zeros(np.uint64), zeros(np.uint64))
 def _structures() -> tuple[KernelDefinition, dict[int, list[int]]]:
     @function
-    def step(k: Builder, pair: Pair, by: Value) -> tuple[Pair, list[Value]]:
-        low, carry = k.emit_many("add_cc", (pair.low, by))
+    def step(k: Builder, pair: Pair, addend: Value) -> tuple[Pair, list[Value]]:
+        low, carry = k.emit_many("add_cc", (pair.low, addend))
         high = k.emit("addc", (pair.high, k.constant(0, u64), carry))
         return Pair(low, high, pair.tag), [low ^ high]
 
@@ -273,8 +273,8 @@ def _structures() -> tuple[KernelDefinition, dict[int, list[int]]]:
         start = Pair(~wide, wide, "start")
         with k.range(0, i, carry=[start, (wide,)]) as loop:
             pair, (mixed,) = loop.carried
-            pair, (more,) = step(k, pair, k.constant(1 << 63, u64))
-            loop.next([pair, (mixed + more,)])
+            pair, (mix,) = step(k, pair, k.constant(1 << 63, u64))
+            loop.next([pair, (mixed + mix,)])
         pair, (mixed,) = loop.results
         y[i] = pair.high
         z[i] = mixed
@@ -575,9 +575,9 @@ def _pipeline() -> tuple[KernelDefinition, dict[int, list[int]]]:
             k.copy_async_commit()
             k.copy_async_wait(1)
             k.barrier()
-            found = room[turn % 2 * size + size - 1 - local]
+            neighbour = room[turn % 2 * size + size - 1 - local]
             k.barrier()
-            loop.next(loop.carried * 3 + found)
+            loop.next(loop.carried * 3 + neighbour)
         y[k.global_id()] = loop.results
 
     def model(i: int) -> int:

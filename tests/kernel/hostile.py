@@ -34,10 +34,10 @@ def _floats(bits: int) -> list[float]:
         number: float = struct.unpack(f"<{code}", struct.pack(f"<{integer}", pattern))[0]
         return number
 
-    one = {32: 127, 64: 1023}[bits] << mantissa
+    one_bits = {32: 127, 64: 1023}[bits] << mantissa
     infinity = ((1 << (bits - 1 - mantissa)) - 1) << mantissa
     patterns = [
-        0, 1, 2, (1 << mantissa) - 1, 1 << mantissa, one, one + 1, one - 1,
+        0, 1, 2, (1 << mantissa) - 1, 1 << mantissa, one_bits, one_bits + 1, one_bits - 1,
         infinity - 1, infinity, infinity | 1 << (mantissa - 1),
     ]  # fmt: skip
     values = [made(pattern) for pattern in patterns]

@@ -40,8 +40,8 @@ def elementwise(
 
     def body(k: Builder, *arguments: Value) -> None:
         i = k.global_id()
-        given = [source[i] for source in arguments[: len(operand_types)]]
-        results = compute(k, given)
+        operands = [source[i] for source in arguments[: len(operand_types)]]
+        results = compute(k, operands)
         for target, result in zip(arguments[len(operand_types) :], results, strict=True):
             target[i] = result
 
@@ -66,11 +66,11 @@ class OpCase:
         """The element types of the arrays of operands or results."""
         return [self.word if type_ is types.cc else type_ for type_ in kinds]
 
-    def apply(self, k: Builder, given: list[Value]) -> list[Value]:
+    def apply(self, k: Builder, operands: list[Value]) -> list[Value]:
         if types.cc in self.operand_types:
             ones = k.constant((1 << self.word.bits) - 1, self.word)
-            given = [*given[:-1], k.emit_many("add_cc", (given[-1], ones))[1]]
-        results = list(k.emit_many(self.name, given))
+            operands = [*operands[:-1], k.emit_many("add_cc", (operands[-1], ones))[1]]
+        results = list(k.emit_many(self.name, operands))
         if types.cc in self.result_types:
             zero = k.constant(0, self.word)
             results[-1] = k.emit("addc", (zero, zero, results[-1]))
@@ -97,8 +97,8 @@ OP_CASES = list(_cases())
 def op_kernel(cases: list[OpCase]) -> KernelDefinition:
     """The kernel that applies ops of the same operand types, one after the other."""
 
-    def compute(k: Builder, given: list[Value]) -> list[Value]:
-        return [result for case in cases for result in case.apply(k, given)]
+    def compute(k: Builder, operands: list[Value]) -> list[Value]:
+        return [result for case in cases for result in case.apply(k, operands)]
 
     results = [type_ for case in cases for type_ in case.stored(case.result_types)]
     return elementwise("test_ops", cases[0].stored(cases[0].operand_types), results, compute)

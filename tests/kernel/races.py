@@ -39,17 +39,17 @@ def traced(body: Body) -> Kernel:
 
 def run(body: Body, problem: str = "a barrier is needed between") -> None:
     """In both interpreters; raises the problem if each of them finds it."""
-    made = traced(body)
-    found = []
+    traced_kernel = traced(body)
+    errors = []
     for run_it in (
-        lambda: interpret(made, 1, [np.zeros(LANES, np.uint32)]),
-        lambda: interpret_ptx(ptx.emit(made, MACHINE), 1, [np.zeros(LANES, np.uint32)]),
+        lambda: interpret(traced_kernel, 1, [np.zeros(LANES, np.uint32)]),
+        lambda: interpret_ptx(ptx.emit(traced_kernel, MACHINE), 1, [np.zeros(LANES, np.uint32)]),
     ):
         try:
             run_it()
         except InterpreterError as error:
-            found.append(error)
-    if found:
-        assert len(found) == 2, found[0]
-        assert all(re.search(problem, str(error)) for error in found), found
-        raise found[0]
+            errors.append(error)
+    if errors:
+        assert len(errors) == 2, errors[0]
+        assert all(re.search(problem, str(error)) for error in errors), errors
+        raise errors[0]

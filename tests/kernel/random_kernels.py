@@ -186,15 +186,15 @@ class _Player:
         if kind == "for":
             with k.range(a & 3, b & 7, carry=(c, d)) as loop:
                 first, second = loop.carried
-                made = self._play(inner[0], [*values, first, second, loop.index])
-                loop.next((made[-1], made[-2]))
+                played = self._play(inner[0], [*values, first, second, loop.index])
+                loop.next((played[-1], played[-2]))
             return list(loop.results)
         with k.while_((c, d & 7)) as turns:
-            first, left = turns.carried
-            head = self._play(inner[0], [*values, first, left])
-            turns.check(left != 0)
-            made = self._play(inner[1], [*head, first])
-            turns.next((made[-1] ^ head[-1], left - 1))
+            first, remaining = turns.carried
+            head = self._play(inner[0], [*values, first, remaining])
+            turns.check(remaining != 0)
+            played = self._play(inner[1], [*head, first])
+            turns.next((played[-1] ^ head[-1], remaining - 1))
         return list(turns.results)
 
 

@@ -18,8 +18,8 @@ def line_of(body: KernelDefinition | Callable[..., Any], text: str) -> int:
     if isinstance(body, KernelDefinition):
         body = body.function
     lines, start = inspect.getsourcelines(body)
-    (found,) = [number for number, line in enumerate(lines) if text in line]
-    return start + found
+    (offset,) = [number for number, line in enumerate(lines) if text in line]
+    return start + offset
 
 
 def refuses(

@@ -13,7 +13,7 @@ from quod.kernel.builder.tiles import TiledArray, TileOperand
 LANES, ROWS, COLUMNS, DEPTH, STAGES = 384, 64, 64, 64, 2
 CONSUMERS = 2
 WORDS = 32
-"""Of a line of a tile."""
+"""Words of a line of a tile."""
 MACHINE = ptx_machine(LANES, "sm_90a")
 
 
@@ -68,9 +68,9 @@ class Ring:
         k, stage = self.k, self.stage(step)
         k.mma_begin()
         for at in range(0, DEPTH // 2, 8):
-            left = TileOperand(self.room_a, (stage * self.rows + group * ROWS) * WORDS + at)
-            over = TileOperand(self.room_b, stage * (COLUMNS * WORDS) + at)
-            sums = k.mma_tiles(f16, left, over, sums)
+            operand_a = TileOperand(self.room_a, (stage * self.rows + group * ROWS) * WORDS + at)
+            operand_b = TileOperand(self.room_b, stage * (COLUMNS * WORDS) + at)
+            sums = k.mma_tiles(f16, operand_a, operand_b, sums)
         k.mma_commit()
         return sums
 

@@ -36,7 +36,7 @@ MASK32 = (1 << 32) - 1
 
 @dataclass(frozen=True)
 class Shape:
-    """How the instances are grouped: `workgroup` in a workgroup, `subgroup` in a subgroup."""
+    """Sizes of the groups of instances: `workgroup` of a workgroup, `subgroup` of a subgroup."""
 
     workgroup: int
     subgroup: int
@@ -56,7 +56,7 @@ class Exchange:
     definition: KernelDefinition
     arguments: list[Any]
     model: Callable[[Shape, int], tuple[Any, ...]]
-    """What instance i leaves at place i of each buffer that is not an input, in order."""
+    """Values at index i of each buffer that is not an input, in order."""
     inputs: int
 
     def __str__(self) -> str:
@@ -67,8 +67,8 @@ def numbers(dtype: Any, seed: int = 1) -> Array:
     """Random bits, with the ends of the range among them."""
     words = np.random.default_rng(seed).integers(0, 1 << 64, INSTANCES, np.uint64)
     words[:4] = [0, 1, (1 << 64) - 1, 1 << 63]
-    found: Array = words.astype(dtype)
-    return found
+    converted: Array = words.astype(dtype)
+    return converted
 
 
 def zeros(dtype: Any = np.uint32) -> Array:
@@ -201,9 +201,9 @@ def uniform_loops(k: Builder, counts: Pointer[U32], x: Pointer[U32], y: Pointer[
     def turn(k: Builder, room: Value, other: Value, value: Value) -> Value:
         room[k.local_id()] = value
         k.barrier()
-        found = room[other]
+        exchanged = room[other]
         k.barrier()
-        return found + 1
+        return exchanged + 1
 
     with k.range(0, k.uniform(counts[0]), carry=x[i]) as loop:
         loop.next(turn(k, room, other, loop.carried))

@@ -26,7 +26,9 @@ def analysis(definition: KernelDefinition, workgroup: int = 128) -> Analysis:
 
 
 def findings(definition: KernelDefinition, topic: str, workgroup: int = 128) -> list[Finding]:
-    return [one for one in analysis(definition, workgroup).findings if one.topic == topic]
+    return [
+        finding for finding in analysis(definition, workgroup).findings if finding.topic == topic
+    ]
 
 
 def line_of(definition: KernelDefinition, fragment: str) -> int:
@@ -74,16 +76,16 @@ def test_coalescing(
 ) -> None:
     definition = copying(index, count)
     line = line_of(definition, "# here")
-    found = [
-        one
-        for one in findings(definition, "memory")
-        if one.text.startswith("load") and one.location.line == line
+    loads = [
+        finding
+        for finding in findings(definition, "memory")
+        if finding.text.startswith("load") and finding.location.line == line
     ]
-    (one,) = found
-    assert f" {sectors} sector" in one.text
-    assert f"{least} would do" in one.text
-    assert re.search(said, one.text), one.text
-    assert one.good == (sectors <= least)
+    (finding,) = loads
+    assert f" {sectors} sector" in finding.text
+    assert f"{least} would do" in finding.text
+    assert re.search(said, finding.text), finding.text
+    assert finding.good == (sectors <= least)
 
 
 def test_a_store_of_few_lanes() -> None:
@@ -103,7 +105,9 @@ def test_a_grid_stride_loop_is_coalesced() -> None:
         with k.range(k.global_id(), n, everyone) as loop:
             out[loop.index] = x[loop.index] + 1
 
-    assert all("8 sectors a warp, 8 would do" in one.text for one in findings(add, "memory"))
+    assert all(
+        "8 sectors a warp, 8 would do" in finding.text for finding in findings(add, "memory")
+    )
     (branch,) = findings(add, "divergence")
     assert "one warp or few" in branch.text
 
@@ -117,7 +121,7 @@ def test_carried_pointers_keep_their_distances() -> None:
             loop.next((k.pointer_add(pointer, 4096), total + pointer[0]))
         out[k.global_id()] = loop.results[1]
 
-    (load,) = (one for one in findings(walk, "memory") if one.text.startswith("load"))
+    (load,) = (finding for finding in findings(walk, "memory") if finding.text.startswith("load"))
     assert load.good
 
     @kernel
@@ -127,7 +131,7 @@ def test_carried_pointers_keep_their_distances() -> None:
             out[index] = x[index]
             loop.next(index + k.local_id())
 
-    assert not any(one.good for one in findings(drift, "memory"))
+    assert not any(finding.good for finding in findings(drift, "memory"))
 
 
 def test_what_a_function_touches_is_seen_at_each_call() -> None:
@@ -140,8 +144,8 @@ def test_what_a_function_touches_is_seen_at_each_call() -> None:
         i = k.global_id()
         out[i] = fetch(k, x, i) + fetch(k, x, i * 16)
 
-    loads = [one for one in findings(twice, "memory") if one.text.startswith("load")]
-    assert [(one.good, one.count) for one in loads] == [(False, 2), (True, 2)]
+    loads = [finding for finding in findings(twice, "memory") if finding.text.startswith("load")]
+    assert [(finding.good, finding.count) for finding in loads] == [(False, 2), (True, 2)]
 
 
 # --- shared memory
@@ -176,16 +180,18 @@ def test_bank_conflicts(
 ) -> None:
     definition = transposing(stride, word)
     line = line_of(definition, "# here")
-    (one,) = (one for one in findings(definition, "banks") if one.location.line == line)
-    assert f" {turns} turn" in one.text
-    assert one.good == (turns == least)
+    (finding,) = (
+        finding for finding in findings(definition, "banks") if finding.location.line == line
+    )
+    assert f" {turns} turn" in finding.text
+    assert finding.good == (turns == least)
     if turns > least:
-        assert f"{least} would do" in one.text
-    assert ("padding" in one.text) == (padded is not None)
+        assert f"{least} would do" in finding.text
+    assert ("padding" in finding.text) == (padded is not None)
     if padded is not None:
-        assert f"it takes {padded}" in one.text
+        assert f"it takes {padded}" in finding.text
     if swizzled is not None:
-        assert one.text.endswith(f"32nd part {swizzled}")
+        assert finding.text.endswith(f"32nd part {swizzled}")
 
 
 def test_banks_by_data() -> None:
@@ -196,8 +202,8 @@ def test_banks_by_data() -> None:
         k.barrier()
         out[k.global_id()] = room[x[k.global_id()] % 128]  # here
 
-    bad = [one for one in findings(look_up, "banks") if not one.good]
-    assert [one.location.line for one in bad] == [line_of(look_up, "# here")]
+    bad = [finding for finding in findings(look_up, "banks") if not finding.good]
+    assert [finding.location.line for finding in bad] == [line_of(look_up, "# here")]
     assert "not known: the address depends on data" in bad[0].text
 
 
@@ -230,14 +236,14 @@ def branching(condition: Callable[[Builder, Value, Value, Value], Value]) -> Ker
 )
 def test_branches(condition: Callable[..., Value], said: str | None) -> None:
     definition = branching(condition)
-    found = findings(definition, "divergence")
+    divergences = findings(definition, "divergence")
     if said is None:
-        assert found == []
+        assert divergences == []
         return
-    (one,) = found
-    assert said in one.text
-    assert one.location.line == line_of(definition, "# here")
-    assert one.good == ("one warp" in said)
+    (finding,) = divergences
+    assert said in finding.text
+    assert finding.location.line == line_of(definition, "# here")
+    assert finding.good == ("one warp" in said)
 
 
 def test_loops_of_several_lengths() -> None:
@@ -247,9 +253,9 @@ def test_loops_of_several_lengths() -> None:
             loop.next(loop.carried + x[loop.index])
         out[k.global_id()] = loop.results
 
-    (one,) = findings(sums, "divergence")
-    assert "loop ends at different times" in one.text
-    assert one.location.line == line_of(sums, "# here")
+    (finding,) = findings(sums, "divergence")
+    assert "loop ends at different times" in finding.text
+    assert finding.location.line == line_of(sums, "# here")
 
     @kernel
     def halve(k: Builder, x: Pointer[U32], out: Pointer[U32]) -> None:
@@ -258,8 +264,8 @@ def test_loops_of_several_lengths() -> None:
             loop.next((loop.carried[0] >> 1, loop.carried[1] + 1))
         out[k.global_id()] = loop.results[1]
 
-    (one,) = findings(halve, "divergence")
-    assert "depends on data" in one.text
+    (finding,) = findings(halve, "divergence")
+    assert "depends on data" in finding.text
 
     @kernel
     def same(k: Builder, n: U32, x: Pointer[U32], out: Pointer[U32]) -> None:
@@ -285,11 +291,11 @@ def test_pressure(count: int) -> None:
             total = total * 3 + value
         out[k.global_id()] = total
 
-    found = analysis(reverse).pressure
+    pressure = analysis(reverse).pressure
     # Besides, the pointer to the result, and the index.
-    assert 2 * count <= found.words <= 2 * count + 6
+    assert 2 * count <= pressure.words <= 2 * count + 6
     line = line_of(reverse, "# here")
-    assert [words for where, words in found.sources if where.line == line] == [2 * count]
+    assert [words for where, words in pressure.sources if where.line == line] == [2 * count]
 
 
 def test_pressure_within_calls_and_loops() -> None:
@@ -311,10 +317,10 @@ def test_pressure_within_calls_and_loops() -> None:
             total = total ^ value
         out[k.global_id()] = total
 
-    found = analysis(keep).pressure
+    pressure = analysis(keep).pressure
     # Eight words that are kept across the loop and ten in the function, all of 64 bits.
-    assert 2 * 18 <= found.words <= 2 * 18 + 8
-    assert found.location.line in range(*_span(wide))
+    assert 2 * 18 <= pressure.words <= 2 * 18 + 8
+    assert pressure.location.line in range(*_span(wide))
 
 
 def _span(definition: Callable[..., Any]) -> tuple[int, int]:
@@ -331,21 +337,21 @@ def test_mix() -> None:
         with k.range(0, 10, carry=low) as loop:
             loop.next(loop.carried * high)
         k.barrier()
-        with k.range(0, n, carry=loop.results) as more:
-            more.next(more.carried * more.carried)
-        wide = more.results.cast(t.u64) * high.cast(t.u64)
+        with k.range(0, n, carry=loop.results) as second_loop:
+            second_loop.next(second_loop.carried * second_loop.carried)
+        wide = second_loop.results.cast(t.u64) * high.cast(t.u64)
         out[k.global_id()] = (wide >> 32).cast(t.u32)
 
-    found = analysis(work)
+    analysed = analysis(work)
     # One fused pair, ten rounds of one product, three words of the product of 64 bits.
-    assert found.mix.counts["multiply-adds"] == 1 + 10 + 3
-    assert found.mix.whole()["multiply-adds"] == 15
-    assert found.mix.counts["barriers"] == 1
-    assert (found.mix.counts["loaded"], found.mix.counts["stored"]) == (8, 4)
-    assert found.mix.counts["moved"] == 12
-    whole, loop = found.roofline(4e12, 8e12)
-    assert (whole.multiply_adds, whole.bytes, whole.limit) == (15, 12, "memory")
-    assert whole.seconds_by_memory == 3e-12
+    assert analysed.mix.counts["multiply-adds"] == 1 + 10 + 3
+    assert analysed.mix.whole()["multiply-adds"] == 15
+    assert analysed.mix.counts["barriers"] == 1
+    assert (analysed.mix.counts["loaded"], analysed.mix.counts["stored"]) == (8, 4)
+    assert analysed.mix.counts["moved"] == 12
+    total, loop = analysed.roofline(4e12, 8e12)
+    assert (total.multiply_adds, total.bytes, total.limit) == (15, 12, "memory")
+    assert total.seconds_by_memory == 3e-12
     assert (loop.multiply_adds, loop.bytes, loop.limit) == (1, 0, "multiplier")
     assert loop.instances_per_second == 8e12
 
@@ -366,7 +372,7 @@ def indices(draw: Callable[[Any], Any]) -> list[tuple[str, int]]:
 @given(indices(), st.sampled_from([1, 64, 128, 3]))
 @settings(max_examples=60, deadline=None, derandomize=True)
 def test_distances_are_those_of_a_run(steps: list[tuple[str, int]], scale: int) -> None:
-    """What is said of an index, of lanes and of any workgroup, holds when the kernel runs."""
+    """Distances derived for an index, over lanes and any workgroup, hold when the kernel runs."""
 
     def index(k: Builder) -> Value:
         value = k.workgroup_id() * scale + k.local_id()

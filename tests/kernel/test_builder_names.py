@@ -1,4 +1,4 @@
-"""What `k` offers whoever writes a kernel: the language, and nothing of how it is recorded."""
+"""Methods of `k` are the kernel language, and nothing of how it is recorded."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OTHERS = {
     "log2", "machine", "operand", "resident_workgroups", "subgroup_id", "subgroup_size", "tanh",
     "unpack_bf16", "workgroup_size",
 }  # fmt: skip
-"""What is no op of the table, but made of some, or asks."""
+"""Methods that are no op of the table: made of ops, or queries."""
 
 
 def method_of(row: OpDefinition) -> str:

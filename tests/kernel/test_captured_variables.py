@@ -80,7 +80,7 @@ def test_a_captured_variable_that_changes() -> None:
 
 
 class Bare:
-    """Of the author, without any method that would tell so."""
+    """A class of the author, without a method that would show it."""
 
 
 @dataclass
@@ -93,8 +93,8 @@ class Slotted:
     width: int
 
 
-def by_default(width: int = 2, *, more: int = 0) -> int:
-    return width + more
+def by_default(width: int = 2, *, offset: int = 0) -> int:
+    return width + offset
 
 
 def chained() -> Bare:
@@ -117,7 +117,7 @@ def chained() -> Bare:
         (bytearray(b"2"), lambda v: v[0], lambda v: v.__setitem__(0, 3)),
         (array("I", [2]), lambda v: v[0], lambda v: v.__setitem__(0, 3)),
         (by_default, lambda v: v(), lambda v: setattr(v, "__defaults__", (3,))),
-        (by_default, lambda v: v(), lambda v: v.__kwdefaults__.update(more=1)),
+        (by_default, lambda v: v(), lambda v: v.__kwdefaults__.update(offset=1)),
     ],
 )
 def test_an_object_that_changes_in_place(
@@ -240,9 +240,9 @@ def test_damaged_lists_of_installed_files(record: bytes | None, tmp_path: Path) 
     (tmp_path / "c-1.0.dist-info" / "RECORD").mkdir(parents=True)
     (tmp_path / "d-1.0.dist-info").mkdir()
     (tmp_path / "d-1.0.dist-info" / "RECORD").write_text("theirs/__init__.py,,\n")
-    found = outside._installed((str(tmp_path),))
-    assert f"{tmp_path}/theirs/" in found
-    assert not f"{tmp_path}/mine.py".startswith(found)
+    prefixes = outside._installed((str(tmp_path),))
+    assert f"{tmp_path}/theirs/" in prefixes
+    assert not f"{tmp_path}/mine.py".startswith(prefixes)
 
 
 def test_entries_of_the_path_that_are_no_folders(
@@ -271,8 +271,8 @@ def test_the_authors_own_are_not_taken_for_installed(tmp_path: Path) -> None:
         "../../bin/a,,\n/usr/share/a.py,,\ncompany/theirs/__init__.py,,\ncompany/theirs/b/c.py,,\n"
         "company/also.py,,\n__init__.py,,\n"
     )
-    found = outside._installed((str(tmp_path),))
+    prefixes = outside._installed((str(tmp_path),))
     mine = ("company/own.py", "company/mine/__init__.py", "../own/mine.py", "mine.py")
-    assert not any(f"{tmp_path}/{name}".startswith(found) for name in mine)
+    assert not any(f"{tmp_path}/{name}".startswith(prefixes) for name in mine)
     theirs = ("company/theirs/__init__.py", "company/theirs/b/c.py", "company/also.py")
-    assert all(f"{tmp_path}/{name}".startswith(found) for name in theirs)
+    assert all(f"{tmp_path}/{name}".startswith(prefixes) for name in theirs)

@@ -1,4 +1,4 @@
-"""What kernels print and assert on devices that check; neither costs anything elsewhere."""
+"""Kernels print and assert on devices that check; neither costs anything elsewhere."""
 
 from __future__ import annotations
 
@@ -93,8 +93,8 @@ def test_items_are_printed_in_their_order(capsys: pytest.CaptureFixture[str]) ->
         pytest.raises(AssertionFailure, match=message),
     ):
         several.on(device, lanes=2)(2, np.array([7, 9], np.uint32))
-    found = [line.rpartition("group 0: ")[2] for line in capsys.readouterr().out.splitlines()]
-    assert found == ["0 of 2 {is} 7 {}", "1 of 2 {is} 9 {}", "", ""]
+    printed = [line.rpartition("group 0: ")[2] for line in capsys.readouterr().out.splitlines()]
+    assert printed == ["0 of 2 {is} 7 {}", "1 of 2 {is} 9 {}", "", ""]
     traced = several.trace(CHECKING)
     assert to_text(parse(to_text(traced))) == to_text(traced)
     for wrong in ("{} of {} {{is}}", "{} of {} {{is}} {} {{}} {}", "{} of {} {is} {} {{}}"):

@@ -29,7 +29,7 @@ OF_OTHERS = -1
 
 @dataclass
 class Reference:
-    """What each instance knows of: the set of all accesses that come before what it does now.
+    """Accesses that each instance knows of: all that come before its next one.
 
     Rows of matrices are loaded and stored for a whole subgroup, of which nobody knows it yet.
     """
@@ -43,16 +43,16 @@ class Reference:
     told: dict[int, set[int]] = field(default_factory=dict)
     came: dict[int, set[int]] = field(default_factory=dict)
     met: dict[int, set[int]] = field(default_factory=dict)
-    """Who comes to a barrier, and who came to it the time before, as accesses of no word."""
+    """Arrivals at a barrier, and those of the time before, as accesses of no word."""
 
     def __post_init__(self) -> None:
         self.known = {lane: set() for group in self.groups for lane in group}
         self.for_others = {number: set() for number in range(len(self.groups))}
 
-    def races(self, lane: int, word: int, kinds: tuple[str, ...], known: set[int]) -> bool:
-        """Whether one of such accesses to a word is neither known nor of the instance itself."""
+    def races(self, lane: int, word: int, kinds: tuple[str, ...], known_accesses: set[int]) -> bool:
+        """Return whether an access to the word is neither known nor of the instance itself."""
         return any(
-            kind in kinds and at == word and who != lane and number not in known
+            kind in kinds and at == word and who != lane and number not in known_accesses
             for number, (kind, who, at) in enumerate(self.done)
         )
 
@@ -67,10 +67,10 @@ class Reference:
     def come(self, number: int, group: int) -> bool:
         """Gives whether all are known to have come who came the time before."""
         of_all = [self.known[lane] for lane in self.groups[group]]
-        knows = all(self.met.get(number, set()) <= known for known in of_all)
+        knows = all(self.met.get(number, set()) <= known_accesses for known_accesses in of_all)
         self.came.setdefault(number, set()).add(len(self.done))
-        for known in of_all:
-            known.add(len(self.done))
+        for known_accesses in of_all:
+            known_accesses.add(len(self.done))
         self.done.append(("come", OF_OTHERS, -1))
         told = self.told.setdefault(number, set())
         told |= self.for_others[group].union(*of_all)
@@ -174,8 +174,8 @@ class Schedule:
         """One or two instances access a word each at once."""
         lanes = np.array(sorted(self.random.sample(among, self.random.randint(1, 2))))
         words = np.array([self.random.randrange(WORDS) for _ in lanes])
-        one = kind == "atomic"
-        value = np.full(len(lanes), 1 if one else next(self.values), np.uint32)
+        is_atomic = kind == "atomic"
+        value = np.full(len(lanes), 1 if is_atomic else next(self.values), np.uint32)
         changes = kind != "store" or self.random.random() < 0.9
         if not changes:
             value = self.memory[words]
@@ -183,11 +183,11 @@ class Schedule:
             self.reference.races(lane, word, CONFLICTS[kind], self.reference.known[lane])
             for lane, word in zip(lanes.tolist(), words.tolist(), strict=True)
         )
-        given = (4 * words, lanes, types.u32)
+        location = (4 * words, lanes, types.u32)
         did: dict[str, Callable[[], object]] = {
-            "load": lambda: self.room.load(*given, 1, self.place),
-            "store": lambda: self.room.store(*given, [value], self.place),
-            "atomic": lambda: self.room.atomic("atomic_add", *given, [value], self.place),
+            "load": lambda: self.room.load(*location, 1, self.place),
+            "store": lambda: self.room.store(*location, [value], self.place),
+            "atomic": lambda: self.room.atomic("atomic_add", *location, [value], self.place),
         }
         if not self.allows(did[kind], races):
             return
@@ -202,11 +202,13 @@ class Schedule:
         """An instance loads or stores four words for all of its subgroup."""
         lane, row = self.random.choice(self.groups[group]), self.random.randrange(WORDS // ROW)
         words, reference = range(ROW * row, ROW * (row + 1)), self.reference
-        who, known = lane, reference.known[lane]
+        who, known_accesses = lane, reference.known[lane]
         if kind == "load":
             who = OF_OTHERS - 1
-            known = set.intersection(*(reference.known[each] for each in self.groups[group]))
-        races = any(reference.races(who, word, CONFLICTS[kind], known) for word in words)
+            known_accesses = set.intersection(
+                *(reference.known[each] for each in self.groups[group])
+            )
+        races = any(reference.races(who, word, CONFLICTS[kind], known_accesses) for word in words)
         at, lanes = np.array([16 * row]), np.array([lane])
         value = np.full((1, ROW), next(self.values), np.uint32)
         did: dict[str, Callable[[], object]] = {
@@ -222,7 +224,7 @@ class Schedule:
             self.memory[list(words)] = value
 
     def allows(self, access: Callable[[], object], races: bool) -> bool:
-        """Whether an access is allowed, as it is found and as the reference says."""
+        """Return whether an access is allowed, and check that the reference agrees."""
         self.found[races] += 1
         with expected(races):
             access()
@@ -232,13 +234,13 @@ class Schedule:
 @pytest.mark.parametrize("at_once", [False, True])
 def test_random_schedules(at_once: bool) -> None:
     """Refused is what is not ordered, and nothing else."""
-    found = {True: 0, False: 0}
+    counts = {True: 0, False: 0}
     for seed in range(150):
         schedule = Schedule(seed, at_once=at_once)
         schedule.run(60)
         for races, count in schedule.found.items():
-            found[races] += count
-    assert min(found.values()) > 500, found
+            counts[races] += count
+    assert min(counts.values()) > 500, counts
 
 
 # --- in kernels
@@ -278,16 +280,15 @@ def random_roles(chosen: random.Random) -> list[Role]:
 
 
 def is_wrong(roles: list[Role]) -> bool:
-    """Whether accesses that are not ordered conflict, or meetings of one barrier: in one schedule
-    as in any other."""
+    """Return whether unordered accesses or meetings of one barrier conflict, in every schedule."""
     groups = [list(range(32 * number, 32 * number + 32)) for number in range(3)]
     reference = Reference(groups)
-    left = {number: list(role.acts) for number, role in enumerate(roles)}
+    remaining = {number: list(role.acts) for number, role in enumerate(roles)}
     here: dict[int, dict[int, bool]] = {}
-    while any(left.values()):
+    while any(remaining.values()):
         waiting = {each for come in here.values() for each, waits in come.items() if waits}
-        ready = next(each for each, acts in left.items() if acts and each not in waiting)
-        what, first, second = left[ready].pop(0)
+        ready = next(each for each, acts in remaining.items() if acts and each not in waiting)
+        what, first, second = remaining[ready].pop(0)
         if what in CONFLICTS:
             if reference.races(first, second, CONFLICTS[what], reference.known[first]):
                 return True
@@ -329,8 +330,8 @@ def traced(roles: list[Role]) -> Kernel:
         room[k.local_id()] = k.constant(0, u32)
         k.barrier()
         for number, role in enumerate(roles, 1):
-            own = role.subgroups
-            with k.if_((subgroup >= own.start) & (subgroup < own.stop)):
+            subgroups = role.subgroups
+            with k.if_((subgroup >= subgroups.start) & (subgroup < subgroups.stop)):
                 for position, each in enumerate(role.acts, 1):
                     # No store leaves what is there, sums of ones included.
                     act(k, room, x, each, 1000 * (100 * number + position))
@@ -340,14 +341,14 @@ def traced(roles: list[Role]) -> Kernel:
 
 def test_random_kernels() -> None:
     """Both interpreters refuse kernels that are wrong, and no others."""
-    found = {True: 0, False: 0}
+    counts = {True: 0, False: 0}
     for seed in range(40):
         roles = random_roles(random.Random(seed))
-        made, wrong = traced(roles), is_wrong(roles)
-        found[wrong] += 1
+        traced_kernel, wrong = traced(roles), is_wrong(roles)
+        counts[wrong] += 1
         words = np.zeros(LANES, np.uint32)
         with expected(wrong):
-            interpret(made, 1, [words])
+            interpret(traced_kernel, 1, [words])
         with expected(wrong):
-            interpret_ptx(ptx.emit(made, MACHINE), 1, [words])
-    assert min(found.values()) > 9, found
+            interpret_ptx(ptx.emit(traced_kernel, MACHINE), 1, [words])
+    assert min(counts.values()) > 9, counts

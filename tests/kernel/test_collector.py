@@ -44,17 +44,17 @@ def test_paused_while_a_kernel_is_traced() -> None:
 
 
 def test_the_last_of_several_threads_ends_the_pause() -> None:
-    begun, go_on = threading.Event(), threading.Event()
+    started, go_on = threading.Event(), threading.Event()
 
     def other() -> None:
         with paused():
-            begun.set()
+            started.set()
             go_on.wait(60)
 
     thread = threading.Thread(target=other)
     with paused():
         thread.start()
-        assert begun.wait(60)
+        assert started.wait(60)
     assert not gc.isenabled()
     go_on.set()
     thread.join()

@@ -195,9 +195,9 @@ def test_nothing_is_stored_where_a_copy_is_on_its_way() -> None:
     for definition in (copied_again, filled_by_others):
         stops(definition, way.format("copies"))
     stops(at_once, "0 of workgroup 0 copies to ROOM where another instance copies to at once")
-    given = np.arange(8, dtype=np.uint32)
-    run(waited_for, given)
-    assert given.tolist() == list(range(1, 9))
+    words = np.arange(8, dtype=np.uint32)
+    run(waited_for, words)
+    assert words.tolist() == list(range(1, 9))
 
 
 def test_where_a_copy_goes_and_comes_from() -> None:

@@ -117,11 +117,11 @@ def with_memory_of_its_own(k: Builder, w: Value, x: Value) -> None:
     [in_a_function, on_both_sides, before_a_loop_is_left, more_than_once, with_memory_of_its_own],
 )
 def test_all_ways_wait(body: Callable[[Builder, Value, Value], None]) -> None:
-    found = traced(body).trace(MACHINE)
-    assert pointer_uses(found).early == (0,)
-    again = parse(to_text(found))
+    traced_kernel = traced(body).trace(MACHINE)
+    assert pointer_uses(traced_kernel).early == (0,)
+    again = parse(to_text(traced_kernel))
     verify(again, MACHINE)
-    assert (again.constant, to_text(again)) == (("w",), to_text(found))
+    assert (again.constant, to_text(again)) == (("w",), to_text(traced_kernel))
 
 
 def test_constant_arrays_beside_parameters_of_several_words() -> None:
@@ -135,10 +135,10 @@ def test_constant_arrays_beside_parameters_of_several_words() -> None:
         k.dependency_wait()
         x[0] = factor
 
-    found = scaled.trace(MACHINE)
-    assert found.constant == ("w",)
-    assert pointer_uses(found).early == (found.parameters.index("w"),)
-    assert found.parameters.index("w") == len(found.parameters) - 1 > 2
+    traced_kernel = scaled.trace(MACHINE)
+    assert traced_kernel.constant == ("w",)
+    assert pointer_uses(traced_kernel).early == (traced_kernel.parameters.index("w"),)
+    assert traced_kernel.parameters.index("w") == len(traced_kernel.parameters) - 1 > 2
 
 
 # --- what is refused
@@ -284,10 +284,10 @@ def test_the_text_names_parameters() -> None:
 
 
 def test_interpreters_say_when_instances_wait() -> None:
-    """What the launches before store comes at the wait, and not a moment earlier."""
-    found = weighted.trace(MACHINE)
+    """Stores of the launches before arrive at the wait, and not a moment earlier."""
+    traced_kernel = weighted.trace(MACHINE)
     w, expected = np.arange(5, 45, dtype=np.uint32), np.arange(40, dtype=np.uint32)
-    text = ptx.emit(found, MACHINE)
+    text = ptx.emit(traced_kernel, MACHINE)
 
     def arrays() -> tuple[np.ndarray, np.ndarray, Callable[[], None]]:  # type: ignore[type-arg]
         x = np.full(40, 0xA5A5A5A5, np.uint32)
@@ -298,7 +298,7 @@ def test_interpreters_say_when_instances_wait() -> None:
         return x, np.zeros(40, np.uint32), waiting
 
     x, y, waiting = arrays()
-    interpret(found, 2, [40, w, x, y], waiting=waiting)
+    interpret(traced_kernel, 2, [40, w, x, y], waiting=waiting)
     assert (y == w * expected).all()
     x, y, waiting = arrays()
     interpret_ptx(text, 2, [40, w, x, y], waiting=waiting)
@@ -315,7 +315,7 @@ def test_assembled(arch: str) -> None:
     """Loads of what is constant stand before the wait, those of the rest behind it."""
     machine = ptx_machine(WIDTH, arch)
     text = ptx.emit(weighted.trace(machine), machine)
-    found = re.findall("LDG|PREEXIT|ACQBULK", "\n".join(sass(assemble(text, arch)[0])))
+    instructions = re.findall("LDG|PREEXIT|ACQBULK", "\n".join(sass(assemble(text, arch)[0])))
     overlaps = arch != "sm_80"
     assert ("griddepcontrol" in text) == overlaps
-    assert found == (["LDG", "PREEXIT", "ACQBULK", "LDG"] if overlaps else ["LDG", "LDG"])
+    assert instructions == (["LDG", "PREEXIT", "ACQBULK", "LDG"] if overlaps else ["LDG", "LDG"])

@@ -48,8 +48,8 @@ def test_ops(cases: list[OpCase]) -> None:
 
 @pytest.mark.parametrize("source", types.SCALARS, ids=repr)
 def test_convert(source: Type) -> None:
-    def compute(k: Builder, given: list[Value]) -> list[Value]:
-        return [given[0].cast(target) for target in types.SCALARS]
+    def compute(k: Builder, operands: list[Value]) -> list[Value]:
+        return [operands[0].cast(target) for target in types.SCALARS]
 
     definition = elementwise("test_convert", [source], list(types.SCALARS), compute)
     (values,) = hostile_arrays([source])
@@ -61,8 +61,8 @@ def test_convert(source: Type) -> None:
 def test_bitcast(source: Type) -> None:
     targets = [t for t in types.NUMBERS if t.bits == source.bits and t is not source]
 
-    def compute(k: Builder, given: list[Value]) -> list[Value]:
-        return [k.bitcast(given[0], target) for target in targets]
+    def compute(k: Builder, operands: list[Value]) -> list[Value]:
+        return [k.bitcast(operands[0], target) for target in targets]
 
     definition = elementwise("test_bitcast", [source], targets, compute)
     (values,) = hostile_arrays([source])
@@ -94,11 +94,11 @@ def test_exchanges_in_vectors_of_several_subgroups(
     machine = Machine("llvm", lanes, frozenset({"u64", "subgroup"}), subgroup_size=subgroup)
     device = CpuDevice(strategy="scalar", threads=1, cache=CACHE)
     compiled = cpu_compiler.build(exchange.definition, machine, {}, CACHE)
-    given = [a.copy() if isinstance(a, np.ndarray) else a for a in exchange.arguments]
-    device.launch(compiled, INSTANCES // lanes, *given)
+    arguments = [a.copy() if isinstance(a, np.ndarray) else a for a in exchange.arguments]
+    device.launch(compiled, INSTANCES // lanes, *arguments)
     rows = [exchange.model(Shape(lanes, subgroup), i) for i in range(INSTANCES)]
-    for column, found in enumerate(given[exchange.inputs :]):
-        assert found.tolist() == [row[column] for row in rows]
+    for column, buffer in enumerate(arguments[exchange.inputs :]):
+        assert buffer.tolist() == [row[column] for row in rows]
 
 
 def test_examples() -> None:
@@ -130,8 +130,8 @@ def test_carry_chains(word: Type) -> None:
     """Sums, differences and products of four words, with carries that run through all of them."""
     size = 4
 
-    def compute(k: Builder, given: list[Value]) -> list[Value]:
-        a, b = given[:size], given[size:]
+    def compute(k: Builder, inputs: list[Value]) -> list[Value]:
+        a, b = inputs[:size], inputs[size:]
         zero = k.constant(0, word)
         results = []
         for first, following, last in (
@@ -164,7 +164,7 @@ def test_carry_chains(word: Type) -> None:
     columns[size, :8] = 1
     results = [np.zeros(256, NUMPY_TYPES[word]) for _ in range(2 * (size + 1) + size + 1)]
     definition = elementwise("test_chains", [word] * (2 * size), [word] * len(results), compute)
-    found = run_everywhere(definition, 32, [*columns, *results], lowered=True)[2 * size :]
+    outputs = run_everywhere(definition, 32, [*columns, *results], lowered=True)[2 * size :]
 
     def number(words: list[np.ndarray[Any, Any]], lane: int) -> int:
         return sum(int(w[lane]) << (word.bits * j) for j, w in enumerate(words))
@@ -172,10 +172,10 @@ def test_carry_chains(word: Type) -> None:
     modulus = 1 << (word.bits * (size + 1))
     for lane in range(256):
         a, b = number(list(columns[:size]), lane), number(list(columns[size:]), lane)
-        assert number(found[:5], lane) == a + b
+        assert number(outputs[:5], lane) == a + b
         # The last word of the difference is all ones where it borrowed.
-        assert number(found[5:10], lane) == (a - b) % modulus
-        assert number(found[10:], lane) == b + a * int(columns[size + 1][lane])
+        assert number(outputs[5:10], lane) == (a - b) % modulus
+        assert number(outputs[10:], lane) == b + a * int(columns[size + 1][lane])
 
 
 @given(kernels())

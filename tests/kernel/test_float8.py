@@ -57,10 +57,10 @@ def value_of(bits: int, element: Type) -> float:
     sign, size = -1.0 if bits & 0x80 else 1.0, bits & 0x7F
     if size > greatest:
         return sign * math.inf if element is e5m2 and size == greatest + 1 else math.nan
-    exponent, whole = size >> digits, size & ((1 << digits) - 1)
+    exponent, significand = size >> digits, size & ((1 << digits) - 1)
     if exponent:
-        whole += 1 << digits
-    return sign * math.ldexp(whole, least + max(exponent, 1) - 1)
+        significand += 1 << digits
+    return sign * math.ldexp(significand, least + max(exponent, 1) - 1)
 
 
 def nearest(value: float, element: Type) -> int:
@@ -72,8 +72,8 @@ def nearest(value: float, element: Type) -> int:
     if math.isinf(value):
         return sign | greatest
     exponent = max(math.frexp(value)[1] - digits - 1, least) if value else least
-    whole = round(abs(Fraction(value)) / Fraction(2) ** exponent)  # Python's round is to even
-    return sign | min(whole + ((exponent - least) << digits), greatest)
+    significand = round(abs(Fraction(value)) / Fraction(2) ** exponent)  # Python's round is to even
+    return sign | min(significand + ((exponent - least) << digits), greatest)
 
 
 @functools.cache
@@ -87,25 +87,25 @@ def numbers(element: Type) -> tuple[Array, Array]:
     middles = np.append(middles, beyond)
     near = [np.nextafter(middles, np.float32(end)) for end in (-np.inf, np.inf)]
     near = [side for each in (middles, *near) for side in (each, -each)]
-    found = np.concatenate([
+    floats = np.concatenate([
         of_16_bits.view(np.float16).astype(np.float32),
         (of_16_bits.astype(np.uint32) << 16).view(np.float32),
         *near,
     ]).astype(np.float32)  # fmt: skip
-    found = np.resize(found, -(-len(found) // 1024) * 1024)
-    return found, np.array([nearest(value, element) for value in found.tolist()], np.uint8)
+    floats = np.resize(floats, -(-len(floats) // 1024) * 1024)
+    return floats, np.array([nearest(value, element) for value in floats.tolist()], np.uint8)
 
 
 def packing(element: Type) -> KernelDefinition:
-    def compute(k: Builder, given: list[Value]) -> list[Value]:
-        return [k.pack_float8(element, *given)]
+    def compute(k: Builder, operands: list[Value]) -> list[Value]:
+        return [k.pack_float8(element, *operands)]
 
     return elementwise("packing", [f32] * 4, [u32], compute)
 
 
 def unpacking(element: Type) -> KernelDefinition:
-    def compute(k: Builder, given: list[Value]) -> list[Value]:
-        return list(k.unpack_float8(element, given[0]))
+    def compute(k: Builder, operands: list[Value]) -> list[Value]:
+        return list(k.unpack_float8(element, operands[0]))
 
     return elementwise("unpacking", [u32], [f32] * 4, compute)
 
@@ -145,9 +145,9 @@ def test_in_numpy(element: Type) -> None:
 @pytest.mark.parametrize("element", FLOATS8, ids=str)
 def test_rounding(element: Type, machine: Machine) -> None:
     values, bits = numbers(element)
-    found = np.zeros(len(values), np.uint32)
-    interpret(packing(element).trace(machine), len(values) // 1024, [*rolled(values), found])
-    assert np.array_equal(found, words_of(bits))
+    packed = np.zeros(len(values), np.uint32)
+    interpret(packing(element).trace(machine), len(values) // 1024, [*rolled(values), packed])
+    assert np.array_equal(packed, words_of(bits))
 
 
 @pytest.mark.parametrize("machine", [MANY, NATIVE], ids=["made of ops", "instructions"])
@@ -155,10 +155,10 @@ def test_rounding(element: Type, machine: Machine) -> None:
 def test_every_value(element: Type, machine: Machine) -> None:
     bits = np.resize(np.arange(256, dtype=np.uint8), 1024)
     wanted = np.array([value_of(b, element) for b in bits.tolist()], np.float32)
-    found = [np.zeros(1024, np.float32) for _ in range(4)]
-    interpret(unpacking(element).trace(machine), 1, [words_of(bits), *found])
-    for made, expected in zip(found, rolled(wanted), strict=True):
-        assert same_floats(made, expected)
+    unpacked = [np.zeros(1024, np.float32) for _ in range(4)]
+    interpret(unpacking(element).trace(machine), 1, [words_of(bits), *unpacked])
+    for actual, expected in zip(unpacked, rolled(wanted), strict=True):
+        assert same_floats(actual, expected)
 
 
 def hostile(element: Type) -> tuple[Array, Array]:
@@ -171,9 +171,9 @@ def hostile(element: Type) -> tuple[Array, Array]:
 @pytest.mark.parametrize("element", FLOATS8, ids=str)
 def test_packing_on_every_executor(element: Type) -> None:
     values, bits = hostile(element)
-    given = [*rolled(values), np.zeros(1024, np.uint32)]
-    found = run_everywhere(packing(element), 128, given, lowered=True)[-1]
-    assert np.array_equal(found, words_of(bits))
+    arguments = [*rolled(values), np.zeros(1024, np.uint32)]
+    packed = run_everywhere(packing(element), 128, arguments, lowered=True)[-1]
+    assert np.array_equal(packed, words_of(bits))
 
 
 @pytest.mark.parametrize("element", FLOATS8, ids=str)
@@ -181,24 +181,24 @@ def test_unpacking_on_every_executor(element: Type) -> None:
     # Without NaN, whose bits are nobody's.
     kept = [b for b in range(256) if not math.isnan(value_of(b, element))]
     bits = np.resize(np.array(kept, np.uint8), 1024)
-    given = [words_of(bits), *(np.zeros(1024, np.float32) for _ in range(4))]
-    found = run_everywhere(unpacking(element), 128, given, lowered=True)[1:]
+    arguments = [words_of(bits), *(np.zeros(1024, np.float32) for _ in range(4))]
+    unpacked = run_everywhere(unpacking(element), 128, arguments, lowered=True)[1:]
     wanted = np.array([value_of(b, element) for b in bits.tolist()], np.float32)
-    for made, expected in zip(found, rolled(wanted), strict=True):
-        assert same_floats(made, expected)
+    for actual, expected in zip(unpacked, rolled(wanted), strict=True):
+        assert same_floats(actual, expected)
 
 
 # --- on devices
 
 
-def launched(device: AnyDevice, definition: KernelDefinition, *given: Array) -> list[Array]:
+def launched(device: AnyDevice, definition: KernelDefinition, *arrays: Array) -> list[Array]:
     compiled = device.compile(definition)
-    memory = [device.upload(each) for each in given]
-    device.launch(compiled, -(-len(given[0]) // compiled.lanes), *memory)
-    found = [np.empty_like(each) for each in given]
-    for buffer, array in zip(memory, found, strict=True):
+    memory = [device.upload(each) for each in arrays]
+    device.launch(compiled, -(-len(arrays[0]) // compiled.lanes), *memory)
+    results = [np.empty_like(each) for each in arrays]
+    for buffer, array in zip(memory, results, strict=True):
         device.download(buffer, array)
-    return found
+    return results
 
 
 @pytest.mark.parametrize("element", FLOATS8, ids=str)
@@ -208,8 +208,8 @@ def test_every_number_on_a_device(device: AnyDevice, element: Type) -> None:
         # A driver may take a subnormal f32 for zero, and what is no number for another.
         odd = ~np.isfinite(values) | (np.abs(values) < 2.0**-126)
         values, bits = np.where(odd, np.float32(0), values), np.where(odd, np.uint8(0), bits)
-    found = launched(device, packing(element), *rolled(values), np.zeros(len(values), np.uint32))
-    assert np.array_equal(found[-1], words_of(bits))
+    results = launched(device, packing(element), *rolled(values), np.zeros(len(values), np.uint32))
+    assert np.array_equal(results[-1], words_of(bits))
     every = np.resize(np.arange(256, dtype=np.uint8), 1024)
     wanted = np.array([value_of(b, element) for b in every.tolist()], np.float32)
     if device.kind == "webgpu":
@@ -217,9 +217,9 @@ def test_every_number_on_a_device(device: AnyDevice, element: Type) -> None:
             np.where(np.isfinite(wanted), x, 0).astype(x.dtype) for x in (every, wanted)
         )
     empty = [np.zeros(1024, np.float32) for _ in range(4)]
-    found = launched(device, unpacking(element), words_of(every), *empty)
-    for made, expected in zip(found[1:], rolled(wanted), strict=True):
-        assert same_floats(made, expected)
+    results = launched(device, unpacking(element), words_of(every), *empty)
+    for actual, expected in zip(results[1:], rolled(wanted), strict=True):
+        assert same_floats(actual, expected)
 
 
 @pytest.mark.parametrize("element", FLOATS8, ids=str)
@@ -237,10 +237,10 @@ def test_in_memory(device: AnyDevice, element: Type) -> None:
     loaded[:-EACH] = values[:-EACH]
     buffers = [device.upload(a) for a in (x, np.zeros_like(x), np.zeros_like(loaded))]
     device.launch(compiled, 2, count - 1, *buffers)
-    found, found_wide = np.empty_like(x), np.empty_like(loaded)
-    device.download(buffers[1], found)
+    downloaded, found_wide = np.empty_like(x), np.empty_like(loaded)
+    device.download(buffers[1], downloaded)
     device.download(buffers[2], found_wide)
-    assert np.array_equal(found, y)
+    assert np.array_equal(downloaded, y)
     assert np.array_equal(found_wide, loaded)
 
 
@@ -311,10 +311,10 @@ def test_instructions_need_their_machine() -> None:
         ptx.emit(traced, ptx_machine(64, "sm_80"))
 
 
-@pytest.mark.parametrize("given", [np.int8, np.float32, np.uint16, "V1", bool])
-def test_arrays_of_other_types_are_refused(given: Any) -> None:
+@pytest.mark.parametrize("dtype", [np.int8, np.float32, np.uint16, "V1", bool])
+def test_arrays_of_other_types_are_refused(dtype: Any) -> None:
     device = CpuDevice(threads=1)
     good = np.zeros(EACH * 8, np.uint8)
     compiled = device.compile(in_memory(e4m3))
     with pytest.raises(DeviceError, match=r"argument x of kernel moved .* elements are e4m3"):
-        device.launch(compiled, 1, 1, good.astype(given), good, np.zeros(EACH * 8, np.float32))
+        device.launch(compiled, 1, 1, good.astype(dtype), good, np.zeros(EACH * 8, np.float32))

@@ -75,15 +75,15 @@ def inputs(*, subnormal: bool = True) -> Array:
         1e38,
         *ends,
     ]
-    found = np.concatenate([every, near_one, usual, np.array(special, np.float32)])
+    numbers = np.concatenate([every, near_one, usual, np.array(special, np.float32)])
     if not subnormal:
-        found = found[(np.abs(found) >= NORMAL) | (found == 0)]
-    return np.resize(found, -(-len(found) // 32) * 32)
+        numbers = numbers[(np.abs(numbers) >= NORMAL) | (numbers == 0)]
+    return np.resize(numbers, -(-len(numbers) // 32) * 32)
 
 
 def function(name: str) -> KernelDefinition:
-    def compute(k: Builder, given: list[Value]) -> list[Value]:
-        return [apply(k, name, given[0])]
+    def compute(k: Builder, operands: list[Value]) -> list[Value]:
+        return [apply(k, name, operands[0])]
 
     return elementwise(f"test_{name}", [f32], [f32], compute)
 
@@ -93,11 +93,11 @@ def test_errors_are_within_what_is_stated(name: str) -> None:
     x = inputs()
     if name == "exp2":
         # The op, in PTX, is another thing than the function: neither is compared with the other.
-        interpret(function(name).trace(EIGHT), len(x) // 8, [x, found := np.empty_like(x)])
+        interpret(function(name).trace(EIGHT), len(x) // 8, [x, results := np.empty_like(x)])
     else:
-        (_, found) = run_everywhere(function(name), len(x) // 8, [x, np.zeros_like(x)])
+        (_, results) = run_everywhere(function(name), len(x) // 8, [x, np.zeros_like(x)])
     # What the interpreter means by rsqrt, and CPUs compute, is rounded twice.
-    check("llvm", name, x, found)
+    check("llvm", name, x, results)
 
 
 @kernel
@@ -108,13 +108,13 @@ def every(k: Builder, n: U32, x: Pointer[F32], out: Pointer[F32]) -> None:
         out[n * row + i] = apply(k, name, x[i])
 
 
-def check(target: str, name: str, x: Array, found: Array) -> None:
-    worst = worst_of(name, target, x, found)
+def check(target: str, name: str, x: Array, results: Array) -> None:
+    worst = worst_of(name, target, x, results)
     assert worst.error <= stated(name, target), f"{name}: {worst} in {target}"
 
 
 def test_errors_on_a_device(device: AnyDevice) -> None:
-    """Of the instructions of a GPU, too, which the interpreter of PTX does not have."""
+    """Errors of a GPU's instructions, too, which the interpreter of PTX does not have."""
     target = device.machine(32).target
     x = inputs(subnormal=target != "wgsl")
     results = np.zeros((len(EXACT), len(x)), np.float32)
@@ -126,15 +126,15 @@ def test_errors_on_a_device(device: AnyDevice) -> None:
 @pytest.mark.parametrize("driver", DRIVERS)
 def test_errors_in_wgsl(driver: str) -> None:
     try:
-        found = runner(driver)
+        wgsl_runner = runner(driver)
     except DriverError as error:
         need(str(error), "" if driver == "gpu" else "QUOD_TEST_DRIVERS")
         raise
     x = inputs(subnormal=False)
-    for target in found.strengths.values():
+    for target in wgsl_runner.strengths.values():
         machine = target.machine(32)
         results = np.zeros((len(EXACT), len(x)), np.float32)
-        found.run(every.trace(machine), machine, len(x) // 32, [len(x), x, results])
+        wgsl_runner.run(every.trace(machine), machine, len(x) // 32, [len(x), x, results])
         for name, result in zip(EXACT, results, strict=True):
             check("wgsl", name, x, result)
 
@@ -144,16 +144,16 @@ def test_results_that_are_exact() -> None:
     powers = np.resize(powers, 280)
     # NumPy's exp2 of 32 bits is not exact on every processor.
     exact = np.ldexp(np.float32(1), powers.astype(np.int32))
-    (_, found) = run_everywhere(function("log2"), 35, [exact, np.zeros(280, np.float32)])
-    assert found.tolist() == powers.tolist()
-    interpret(function("exp2").trace(EIGHT), 35, [powers, found := np.zeros(280, np.float32)])
-    assert found.tolist() == exact.tolist()
-    for name, given, expected in (
+    (_, results) = run_everywhere(function("log2"), 35, [exact, np.zeros(280, np.float32)])
+    assert results.tolist() == powers.tolist()
+    interpret(function("exp2").trace(EIGHT), 35, [powers, results := np.zeros(280, np.float32)])
+    assert results.tolist() == exact.tolist()
+    for name, values, expected in (
         ("exp", [0.0, -0.0, np.inf, -np.inf], [1.0, 1.0, np.inf, 0.0]),
         ("log", [1.0, 0.0, -0.0, np.inf], [0.0, -np.inf, -np.inf, np.inf]),
         ("tanh", [0.0, -0.0, np.inf, -np.inf], [0.0, -0.0, 1.0, -1.0]),
     ):
-        x = np.resize(np.array(given, np.float32), 8)
+        x = np.resize(np.array(values, np.float32), 8)
         interpret(function(name).trace(EIGHT), 1, [x, out := np.zeros_like(x)])
         assert [repr(float(v)) for v in out[:4]] == [repr(v) for v in expected]
 

@@ -68,11 +68,11 @@ def nearest(value: float, element: Type) -> int:
         return sign | beyond
     size = Fraction(abs(value))
     exponent = max(math.frexp(abs(value))[1] - digits, least) if value else least
-    whole = round(size / Fraction(2) ** exponent)  # Python's round is to even
-    if whole * Fraction(2) ** exponent >= Fraction(2) ** top:
+    significand = round(size / Fraction(2) ** exponent)  # Python's round is to even
+    if significand * Fraction(2) ** exponent >= Fraction(2) ** top:
         return sign | beyond
     # Whole numbers below 2**digits at the least exponent are subnormal or the first normal ones.
-    return sign | (whole + ((exponent - least) << (digits - 1)))
+    return sign | (significand + ((exponent - least) << (digits - 1)))
 
 
 def value_of(bits: int, element: Type) -> float:
@@ -107,15 +107,15 @@ def test_the_model_is_that_of_numpy_and_of_struct() -> None:
 
 
 def packing(element: Type) -> KernelDefinition:
-    def compute(k: Builder, given: list[Value]) -> list[Value]:
-        return [(k.pack_f16 if element is f16 else k.pack_bf16)(*given)]
+    def compute(k: Builder, operands: list[Value]) -> list[Value]:
+        return [(k.pack_f16 if element is f16 else k.pack_bf16)(*operands)]
 
     return elementwise("packing", [f32, f32], [u32], compute)
 
 
 def unpacking(element: Type) -> KernelDefinition:
-    def compute(k: Builder, given: list[Value]) -> list[Value]:
-        return list((k.unpack_f16 if element is f16 else k.unpack_bf16)(given[0]))
+    def compute(k: Builder, operands: list[Value]) -> list[Value]:
+        return list((k.unpack_f16 if element is f16 else k.unpack_bf16)(operands[0]))
 
     return elementwise("unpacking", [u32], [f32, f32], compute)
 
@@ -125,25 +125,25 @@ def unpacking(element: Type) -> KernelDefinition:
 def test_rounding(element: Type, machine: Machine) -> None:
     low = hostile_floats(element, 4096)
     high = low[::-1].copy()
-    found = np.zeros(4096, np.uint32)
-    interpret(packing(element).trace(machine), 4, [low, high, found])
+    packed = np.zeros(4096, np.uint32)
+    interpret(packing(element).trace(machine), 4, [low, high, packed])
     wanted = [nearest(value, element) for value in low.tolist()]
-    assert (found & 0xFFFF).tolist() == wanted
-    assert (found >> 16).tolist() == wanted[::-1]
+    assert (packed & 0xFFFF).tolist() == wanted
+    assert (packed >> 16).tolist() == wanted[::-1]
 
 
 @pytest.mark.parametrize("element", HALVES, ids=str)
 def test_packing_on_every_executor(element: Type) -> None:
     low = hostile_floats(element, 1024)
-    given = [low, np.roll(low, 1), np.zeros(1024, np.uint32)]
-    (_, _, found) = run_everywhere(packing(element), 128, given, lowered=True)
-    assert (found & 0xFFFF).tolist() == [nearest(value, element) for value in low.tolist()]
+    arguments = [low, np.roll(low, 1), np.zeros(1024, np.uint32)]
+    (_, _, packed) = run_everywhere(packing(element), 128, arguments, lowered=True)
+    assert (packed & 0xFFFF).tolist() == [nearest(value, element) for value in low.tolist()]
 
 
-def same_floats(found: Array, wanted: Array) -> bool:
+def same_floats(actual: Array, wanted: Array) -> bool:
     missing = np.isnan(wanted)
-    same = found.view(np.uint32) == wanted.view(np.uint32)
-    return bool(np.where(missing, np.isnan(found), same).all())
+    same = actual.view(np.uint32) == wanted.view(np.uint32)
+    return bool(np.where(missing, np.isnan(actual), same).all())
 
 
 @pytest.mark.parametrize("machine", [MANY, NATIVE], ids=["made of ops", "instructions"])
@@ -163,8 +163,11 @@ def test_unpacking_on_every_executor(element: Type) -> None:
     # Without NaN, whose bits are nobody's.
     finite = [b for b in range(0, 1 << 16, 53) if not math.isnan(value_of(b, element))]
     bits = np.resize(np.array([0, 1, 0x3FF, 0x400, 0x8001, *finite], np.uint32), 1024)
-    given = [bits | bits[::-1] << np.uint32(16), *(np.zeros(1024, np.float32) for _ in range(2))]
-    (_, low, _) = run_everywhere(unpacking(element), 128, given, lowered=True)
+    arguments = [
+        bits | bits[::-1] << np.uint32(16),
+        *(np.zeros(1024, np.float32) for _ in range(2)),
+    ]
+    (_, low, _) = run_everywhere(unpacking(element), 128, arguments, lowered=True)
     assert same_floats(low, np.array([value_of(b, element) for b in bits.tolist()], np.float32))
 
 
@@ -178,7 +181,7 @@ def in_memory(element: Type, *, shared: bool = True) -> KernelDefinition:
     """Takes elements through all kinds of memory, at odd places, and changes them on the way."""
 
     def moved(k: Builder, n: Value, x: Value, y: Value, loaded: Value) -> None:
-        own = k.private(element, EACH)
+        private = k.private(element, EACH)
         room = k.shared(element, EACH * k.workgroup_size) if shared else y
         i = k.global_id() * EACH
         lane = k.local_id() * EACH if shared else i
@@ -187,9 +190,9 @@ def in_memory(element: Type, *, shared: bool = True) -> KernelDefinition:
             k.store(loaded, i, *values)
             k.store(room, lane, *values)
             with k.range(0, EACH) as loop:
-                own[loop.index] = room[lane + loop.index] * 1.25
+                private[loop.index] = room[lane + loop.index] * 1.25
             for at in range(EACH):
-                y[i + EACH - 1 - at] = own[at] + 1.0
+                y[i + EACH - 1 - at] = private[at] + 1.0
 
     memory = pointer(element)
     parameters = {"n": u32, "x": memory, "y": memory, "loaded": pointer(f32)}
@@ -223,13 +226,13 @@ def test_on_every_executor(element: Type) -> None:
     bits = contents(element, EACH * count)
     y, loaded = expected_of(element, bits, n)
     x = as_elements(bits, element)
-    given = [n, x, np.zeros_like(x), np.zeros_like(loaded)]
+    arguments = [n, x, np.zeros_like(x), np.zeros_like(loaded)]
     # A store to part of a word reads the rest, which WGSL sets and the interpreter does not.
     for shared in (True, False):
         definition = in_memory(element, shared=shared)
-        found = run_everywhere(definition, count // 8, given, lowered=not shared)
-        assert np.array_equal(found[1].view(np.uint16), y)
-        assert np.array_equal(found[2], loaded)
+        outputs = run_everywhere(definition, count // 8, arguments, lowered=not shared)
+        assert np.array_equal(outputs[1].view(np.uint16), y)
+        assert np.array_equal(outputs[2], loaded)
 
 
 @pytest.mark.parametrize("element", HALVES, ids=str)
@@ -241,17 +244,17 @@ def test_on_a_device(device: AnyDevice, element: Type) -> None:
     x = as_elements(bits, element)
     buffers = [device.upload(a) for a in (x, np.zeros_like(x), np.zeros_like(loaded))]
     device.launch(compiled, 2, count - 1, *buffers)
-    found, found_wide = np.empty_like(x), np.empty_like(loaded)
-    device.download(buffers[1], found)
+    downloaded, found_wide = np.empty_like(x), np.empty_like(loaded)
+    device.download(buffers[1], downloaded)
     device.download(buffers[2], found_wide)
-    assert np.array_equal(found.view(np.uint16), y)
+    assert np.array_equal(downloaded.view(np.uint16), y)
     assert np.array_equal(found_wide, loaded)
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
 def test_on_drivers(driver: str) -> None:
     try:
-        found = runner(driver)
+        wgsl_runner = runner(driver)
     except DriverError as error:
         need(str(error), "" if driver == "gpu" else "QUOD_TEST_DRIVERS")
         raise
@@ -260,10 +263,10 @@ def test_on_drivers(driver: str) -> None:
         low = hostile_floats(element, 1024)
         # A driver may take a subnormal f32 for zero, and any NaN for another number.
         low = np.where(np.isnan(low) | (np.abs(low) < 2.0**-126), np.float32(1), low)
-        given = [low, low[::-1].copy(), np.zeros(1024, np.uint32)]
-        found.run(packing(element).trace(machine), machine, 16, given)
+        arguments = [low, low[::-1].copy(), np.zeros(1024, np.uint32)]
+        wgsl_runner.run(packing(element).trace(machine), machine, 16, arguments)
         wanted = [nearest(value, element) for value in low.tolist()]
-        assert (given[2] & 0xFFFF).tolist() == wanted
+        assert (arguments[2] & 0xFFFF).tolist() == wanted
 
 
 # --- what is written
@@ -337,11 +340,11 @@ def test_verification() -> None:
 
 
 @pytest.mark.parametrize(
-    ("element", "given"), [(f16, np.uint16), (f16, np.float32), (bf16, np.float16), (bf16, "u4")]
+    ("element", "dtype"), [(f16, np.uint16), (f16, np.float32), (bf16, np.float16), (bf16, "u4")]
 )
-def test_arrays_of_other_types_are_refused(element: Type, given: Any) -> None:
+def test_arrays_of_other_types_are_refused(element: Type, dtype: Any) -> None:
     device = CpuDevice(threads=1)
-    x = np.zeros(EACH * 8, given)
+    x = np.zeros(EACH * 8, dtype)
     good = as_elements(np.zeros(EACH * 8, np.uint16), element)
     compiled = device.compile(in_memory(element))
     with pytest.raises(DeviceError, match=f"argument x of kernel moved .* elements are {element}"):

@@ -43,9 +43,9 @@ def test_case(case: Case, machine: Machine) -> None:
         machine = EIGHT
     traced = case.definition.trace(machine)
     for at_once in (1, 3):
-        given = [a.copy() if isinstance(a, np.ndarray) else a for a in case.arguments]
-        interpret(traced, 32 // machine.workgroup_size, given, groups_at_once=at_once)
-        for number, array in enumerate(given):
+        arguments = [a.copy() if isinstance(a, np.ndarray) else a for a in case.arguments]
+        interpret(traced, 32 // machine.workgroup_size, arguments, groups_at_once=at_once)
+        for number, array in enumerate(arguments):
             if isinstance(array, np.ndarray):
                 expected = case.expected.get(number, case.arguments[number].tolist())
                 assert array.tolist() == expected, f"argument {number}"
@@ -57,13 +57,13 @@ def test_workgroups_in_step(definition: KernelDefinition) -> None:
     """Random kernels leave the same however many workgroups run together."""
     x = np.random.default_rng(4).integers(0, 1 << 64, 7 * 4 * 16, np.uint64)
     traced = definition.trace(FOUR)
-    found = []
+    outputs = []
     for at_once in (1, 3, 7):
         y = np.zeros_like(x)
         interpret(traced, 7, [x, y], groups_at_once=at_once)
-        found.append(y)
-    np.testing.assert_array_equal(found[1], found[0])
-    np.testing.assert_array_equal(found[2], found[0])
+        outputs.append(y)
+    np.testing.assert_array_equal(outputs[1], outputs[0])
+    np.testing.assert_array_equal(outputs[2], outputs[0])
 
 
 def refused(
@@ -456,21 +456,21 @@ def test_a_thousand_instances() -> None:
 def test_additions_to_one_place_come_in_the_order_of_the_instances(places: int) -> None:
     @kernel
     def tally(
-        k: Builder, at: Pointer[U32], values: Pointer[U32], y: Pointer[U32], found: Pointer[U32]
+        k: Builder, at: Pointer[U32], values: Pointer[U32], y: Pointer[U32], previous: Pointer[U32]
     ) -> None:
         i = k.global_id()
         with k.if_(at[i] != places):
-            found[i] = k.atomic_add(y, at[i], values[i])
+            previous[i] = k.atomic_add(y, at[i], values[i])
 
     rng = np.random.default_rng(places)
     at = rng.integers(0, places + 1, 64).astype(np.uint32)
     values = rng.integers(0, 1 << 32, 64, dtype=np.uint32)
-    y, found = np.full(places, 0xFFFFFFFF, np.uint32), np.full(64, 7, np.uint32)
-    sums, before = y.tolist(), found.tolist()
+    y, previous = np.full(places, 0xFFFFFFFF, np.uint32), np.full(64, 7, np.uint32)
+    sums, before = y.tolist(), previous.tolist()
     for lane, (place, value) in enumerate(zip(at.tolist(), values.tolist(), strict=True)):
         if place != places:
             before[lane] = sums[place]
             sums[place] = (sums[place] + value) % 2**32
-    interpret(tally.trace(EIGHT), 8, [at, values, y, found], groups_at_once=8)
+    interpret(tally.trace(EIGHT), 8, [at, values, y, previous], groups_at_once=8)
     assert y.tolist() == sums
-    assert found.tolist() == before
+    assert previous.tolist() == before

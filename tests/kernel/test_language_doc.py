@@ -23,7 +23,7 @@ _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def run(source: str, line: int, namespace: dict[str, Any], page: str = "a page") -> str:
-    """What a snippet prints, or the message of the error that it stops with.
+    """Return the output of a snippet, or the message of the error that it stops with.
 
     A snippet that begins with `# name.py` is a file of that name; the lines of any other are those
     of the page.
@@ -61,8 +61,8 @@ def test_pages(name: str, least: int, monkeypatch: pytest.MonkeyPatch) -> None:
     for (language, source, line), (following, shown, _) in zip(blocks, followers, strict=True):
         if language == "python":
             expected = shown if following == "text" else "\n"
-            found = run(source, line, namespace, f"docs/{name}")
-            assert found == expected, f"docs/{name}:{line + 1}"
+            output = run(source, line, namespace, f"docs/{name}")
+            assert output == expected, f"docs/{name}:{line + 1}"
 
 
 def test_lines_of_the_pages() -> None:

@@ -72,9 +72,9 @@ def test_emit_of_a_file(path: str, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_analyze_of_a_file(path: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert entry.run(["kernel", "analyze", f"{path}:add_amount", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert (found["kernel"], found["workgroup"]) == (f"{path}:add_amount", 96)
-    assert "mine.py" in found["live_at"]
+    report = json.loads(capsys.readouterr().out)
+    assert (report["kernel"], report["workgroup"]) == (f"{path}:add_amount", 96)
+    assert "mine.py" in report["live_at"]
 
 
 def test_names_that_are_not_there(path: str, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What machines can do is listed once, and nothing else can be asked for."""
+"""Capabilities of machines are listed once, and nothing else can be asked for."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_a_capability_is_its_name() -> None:
     listed = Machine("ptx", 32, frozenset({Capability.U64, Capability.MAD_CARRY_32}))
     assert named == listed
     assert repr(named.features) == repr(listed.features)
-    assert all(isinstance(one, Capability) for one in named.features)
+    assert all(isinstance(feature, Capability) for feature in named.features)
     assert named.has("carry32")
     assert named.has(Capability.U64)
     assert not named.has(Capability.CARRY)
@@ -59,4 +59,4 @@ def test_every_row_says_what_it_means() -> None:
         for row, text in pairwise(rows)
         if isinstance(row, ast.Assign) and isinstance(text, ast.Expr)
     ]
-    assert described == [one.name for one in Capability]
+    assert described == [capability.name for capability in Capability]

@@ -50,24 +50,24 @@ def multiply(
     other: Type | None = None,
 ) -> None:  # fmt: skip
     """C += A B for each subgroup: 16 by 8 words of A, as many of B, 16 by 16 of C."""
-    warps, lane, own = k.workgroup_size // 32, k.lane_id(), k.subgroup_id() * 128
+    warps, lane, base = k.workgroup_size // 32, k.lane_id(), k.subgroup_id() * 128
     room_a, room_b = k.shared(u32, 128 * warps), k.shared(u32, 128 * warps)
     for room, matrix in ((room_a, a), (room_b, b)):
-        k.copy_async(room, own + lane * 4, matrix, own + lane * 4, 4)
+        k.copy_async(room, base + lane * 4, matrix, base + lane * 4, 4)
     k.copy_async_commit()
     k.copy_async_wait()
     k.barrier()
     row, middle, last = lane % 8, lane // 8 % 2, lane // 16
-    words_a = k.load_matrices(room_a, own + (row + middle * 8) * 8 + last * 4)
+    words_a = k.load_matrices(room_a, base + (row + middle * 8) * 8 + last * 4)
     down, right = (middle, last) if transposed else (last, middle)
-    place = own + (row + down * 8) * 8 + right * 4
+    place = base + (row + down * 8) * 8 + right * 4
     words_b = k.load_matrices(room_b, place, transposed=transposed)
     at = k.subgroup_id() * 256 + lane // 4 * 16 + lane % 4 * 2
     for half in range(2):
         places = [at + 8 * half + step for step in (0, 1, 128, 129)]
         sums = [c[place] for place in places]
-        made = k.mma(element, words_a, words_b[2 * half : 2 * half + 2], sums, other=other)
-        for place, value in zip(places, made, strict=True):
+        products = k.mma(element, words_a, words_b[2 * half : 2 * half + 2], sums, other=other)
+        for place, value in zip(places, products, strict=True):
             c[place] = value
 
 
@@ -116,16 +116,18 @@ def test_products_of_small_numbers_are_exact(
     a = random.integers(-9, 10, (6, 16, depth))
     b = random.integers(-9, 10, (6, depth, 16))
     c = random.integers(-99, 100, (6, 16, 16)).astype(np.float32)
-    given = b if transposed else np.swapaxes(b, 1, 2)
+    operand_b = b if transposed else np.swapaxes(b, 1, 2)
     device = tensor_device
     compiled = device.compile(products, lanes=64, element=element, transposed=transposed)
-    memory = [device.upload(x.reshape(-1)) for x in (words(a, element), words(given, element), c)]
+    memory = [
+        device.upload(x.reshape(-1)) for x in (words(a, element), words(operand_b, element), c)
+    ]
     device.launch(compiled, 1, *memory)
-    found = c.reshape(-1).copy()
-    device.download(memory[2], found)
+    sums = c.reshape(-1).copy()
+    device.download(memory[2], sums)
     expected = c + a @ b
-    assert np.array_equal(found.reshape(6, 16, 16)[:2], expected[:2])
-    assert np.array_equal(found.reshape(6, 16, 16)[2:], c[2:])
+    assert np.array_equal(sums.reshape(6, 16, 16)[:2], expected[:2])
+    assert np.array_equal(sums.reshape(6, 16, 16)[2:], c[2:])
 
 
 @pytest.mark.parametrize("pair", list(product(FLOATS8, repeat=2)), ids=str)
@@ -144,13 +146,13 @@ def test_products_of_8_bits(tensor_device: AnyDevice, pair: tuple[Type, Type]) -
     compiled = tensor_device.compile(
         products, lanes=64, element=pair[0], transposed=False, other=pair[1]
     )
-    given = words(a, pair[0]), words(b, pair[1]), c
-    memory = [tensor_device.upload(x.reshape(-1)) for x in given]
+    arguments = words(a, pair[0]), words(b, pair[1]), c
+    memory = [tensor_device.upload(x.reshape(-1)) for x in arguments]
     tensor_device.launch(compiled, 1, *memory)
-    found = c.reshape(-1).copy()
-    tensor_device.download(memory[2], found)
+    sums = c.reshape(-1).copy()
+    tensor_device.download(memory[2], sums)
     expected = c + a @ np.swapaxes(b, 1, 2)
-    assert np.array_equal(found.reshape(2, 16, 16), expected)
+    assert np.array_equal(sums.reshape(2, 16, 16), expected)
 
 
 def test_products_of_whole_numbers_are_modulo_2_to_the_32(tensor_device: AnyDevice) -> None:
@@ -160,12 +162,12 @@ def test_products_of_whole_numbers_are_modulo_2_to_the_32(tensor_device: AnyDevi
     c = random.integers(-(1 << 31), 1 << 31, (2, 16, 16)).astype(np.int32)
     c[0, :8] = (1 << 31) - 1
     compiled = tensor_device.compile(whole_products, lanes=64)
-    given = words(a, i8), words(np.swapaxes(b, 1, 2), i8), c
-    memory = [tensor_device.upload(x.reshape(-1)) for x in given]
+    arguments = words(a, i8), words(np.swapaxes(b, 1, 2), i8), c
+    memory = [tensor_device.upload(x.reshape(-1)) for x in arguments]
     tensor_device.launch(compiled, 1, *memory)
-    found = c.reshape(-1).copy()
-    tensor_device.download(memory[2], found)
-    assert np.array_equal(found.reshape(2, 16, 16), (c + a @ b).astype(np.int32))
+    sums = c.reshape(-1).copy()
+    tensor_device.download(memory[2], sums)
+    assert np.array_equal(sums.reshape(2, 16, 16), (c + a @ b).astype(np.int32))
 
 
 @pytest.mark.parametrize("name", present("emulated", "emulated:ptx", "cuda"))
@@ -177,24 +179,24 @@ def test_numbers_that_are_no_small_ones(name: str) -> None:
     c = np.zeros((2, 16, 16), np.float32)
     with open_for_test(name) as device:
         for element, least in ((f16, 8 * 2.0**-24), (bf16, 8 * 2.0**-24), (f32, 2.0)):
-            given = [a, np.swapaxes(b, 1, 2)]
+            operands = [a, np.swapaxes(b, 1, 2)]
             if element is f32:
-                given = [np.zeros((2, 16, 8)) for _ in range(2)]
-                given[0][0, 3, :2], given[1][0, 5, :2] = 1 + 2.0**-11, 1
+                operands = [np.zeros((2, 16, 8)) for _ in range(2)]
+                operands[0][0, 3, :2], operands[1][0, 5, :2] = 1 + 2.0**-11, 1
             compiled = device.compile(products, lanes=64, element=element, transposed=False)
             memory = [
-                device.upload(x.reshape(-1)) for x in (*(words(x, element) for x in given), c)
+                device.upload(x.reshape(-1)) for x in (*(words(x, element) for x in operands), c)
             ]
             device.launch(compiled, 1, *memory)
-            found = c.copy().reshape(-1)
-            device.download(memory[2], found)
-            found = found.reshape(2, 16, 16)
-            assert found[0, 3, 5] == least
-            assert np.count_nonzero(found[0]) == 1
+            sums = c.copy().reshape(-1)
+            device.download(memory[2], sums)
+            sums = sums.reshape(2, 16, 16)
+            assert sums[0, 3, 5] == least
+            assert np.count_nonzero(sums[0]) == 1
             if element is not f32:
-                assert np.isnan(found[1, 4, 6])
-                assert np.isposinf(found[1, 4, 7])
-                assert not found[1, :4].any()
+                assert np.isnan(sums[1, 4, 6])
+                assert np.isposinf(sums[1, 4, 7])
+                assert not sums[1, :4].any()
 
 
 @kernel
@@ -307,8 +309,8 @@ def test_subgroups_are_whole_and_together() -> None:
 
     def multiplies(k: Builder, x: Pointer[U32]) -> None:
         word, number = x[0], k.constant(0.0, f32)
-        found = k.mma(f16, [word] * 4, [word] * 2, [number] * 4)  # here
-        x[0] = k.bitcast(found[0], u32)
+        sums = k.mma(f16, [word] * 4, [word] * 2, [number] * 4)  # here
+        x[0] = k.bitcast(sums[0], u32)
 
     with pytest.raises(VerificationFailure, match="a load_matrices that not every instance reach"):
         kernel(some).trace(GPU)
@@ -318,10 +320,10 @@ def test_subgroups_are_whole_and_together() -> None:
     refuses(
         loads, VerificationFailure, message.replace("llvm", "ptx"), machine=ptx_machine(64, "sm_75")
     )
-    whole = "mma_f16 is for whole subgroups of 32, not for a workgroup of {} in subgroups of {}"
-    refuses(multiplies, VerificationFailure, whole.format(48, 32), machine=ptx_machine(48))
+    required = "mma_f16 is for whole subgroups of 32, not for a workgroup of {} in subgroups of {}"
+    refuses(multiplies, VerificationFailure, required.format(48, 32), machine=ptx_machine(48))
     small = Machine("ptx", 64, GPU.features, subgroup_size=16)
-    refuses(multiplies, VerificationFailure, whole.format(64, 16), machine=small)
+    refuses(multiplies, VerificationFailure, required.format(64, 16), machine=small)
 
 
 def test_operands_that_are_refused() -> None:

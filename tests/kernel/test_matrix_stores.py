@@ -39,18 +39,18 @@ def stored(k: Builder, x: Pointer[U32], y: Pointer[U32], *, count: int, transpos
 
     Instances without a row point where nothing is.
     """
-    own, lane = k.subgroup_id() * 256, k.lane_id()
+    base, lane = k.subgroup_id() * 256, k.lane_id()
     room = k.shared(u32, 256 * (k.workgroup_size // 32))
     for step in range(8):
-        room[own + lane + 32 * step] = k.constant(0, u32)
+        room[base + lane + 32 * step] = k.constant(0, u32)
     k.barrier()
-    place = own + lane * 5 % 32 * 8 + lane % 2 * 4
+    place = base + lane * 5 % 32 * 8 + lane % 2 * 4
     place = k.select(lane < 8 * count, place, k.constant(0xFFFFFFF0, u32))
     words = [x[(k.subgroup_id() * 4 + number) * 32 + lane] for number in range(count)]
     k.store_matrices(room, place, words, transposed=transposed)
     k.barrier()
     for step in range(8):
-        y[own + lane + 32 * step] = room[own + lane + 32 * step]
+        y[base + lane + 32 * step] = room[base + lane + 32 * step]
 
 
 def expected(x: Any, count: int, transposed: bool) -> Any:
@@ -81,9 +81,9 @@ def test_rows_are_where_instances_point(
     compiled = device.compile(stored, lanes=64, count=count, transposed=transposed)
     memory = device.upload(x), device.upload(np.full(512, 7, np.uint32))
     device.launch(compiled, 1, *memory)
-    found = np.zeros(512, np.uint32)
-    device.download(memory[1], found)
-    assert np.array_equal(found, expected(x, count, transposed))
+    downloaded = np.zeros(512, np.uint32)
+    device.download(memory[1], downloaded)
+    assert np.array_equal(downloaded, expected(x, count, transposed))
 
 
 @kernel
@@ -98,10 +98,10 @@ def there_and_back(k: Builder, x: Pointer[U32], *, transposed: bool) -> None:
 @pytest.mark.parametrize("transposed", [False, True])
 def test_what_is_stored_is_loaded(tensor_device: AnyDevice, transposed: bool) -> None:
     x = np.random.default_rng(6).integers(0, 1 << 32, 256, np.uint32)
-    given = x.copy()
+    words = x.copy()
     compiled = tensor_device.compile(there_and_back, lanes=64, transposed=transposed)
-    tensor_device.launch(compiled, 1, given)
-    assert np.array_equal(given, x)
+    tensor_device.launch(compiled, 1, words)
+    assert np.array_equal(words, x)
 
 
 @pytest.mark.parametrize(("count", "transposed"), FORMS)
@@ -121,10 +121,10 @@ def test_they_are_assembled(arch: str) -> None:
 
 
 def test_an_analysis_counts_rows() -> None:
-    """Of a row its instance stores 16 bytes; the others of fewer matrices store nothing."""
+    """The instance of a row stores 16 bytes; of fewer matrices, the others store nothing."""
     for count in COUNTS:
-        found = follow(stored.trace(GPU, count=count, transposed=False)).accesses
-        (access,) = (one for one in found if one.bytes == 16)
+        accesses = follow(stored.trace(GPU, count=count, transposed=False)).accesses
+        (access,) = (candidate for candidate in accesses if candidate.bytes == 16)
         assert access.active.reshape(2, 32).sum(axis=1).tolist() == [8 * count] * 2
 
 
@@ -133,7 +133,7 @@ def test_an_analysis_counts_rows() -> None:
 
 def test_others_load_it_behind_a_barrier() -> None:
     def own_row(k: Builder, x: Pointer[U32]) -> None:
-        """What it points to others of the subgroup have stored, too."""
+        """The row that it points to is stored by others of the subgroup, too."""
         room, i = k.shared(u32, 256), k.local_id()
         k.store_matrices(room, 4 * i, [x[i]] * 4)
         x[i] = room[4 * i]  # here

@@ -64,18 +64,18 @@ def ring(k: Builder, rounds: U32, x: Pointer[U32], y: Pointer[U32]) -> None:
             room[slot * WORKERS + at] = x[loop.index * WORKERS + at]
         meet(k, slot, FULL, waits=False)
     with producer.otherwise():
-        own = lane - 32
+        worker = lane - 32
         for number in FREE:
             k.named_barrier_arrive(number, LANES)
         with k.range(0, rounds, carry=k.constant(0, u32)) as loop:
             slot = loop.index % 2
             meet(k, slot, FULL, waits=True)
             # Subgroups exchange what they have meanwhile.
-            found = k.shuffle(room[slot * WORKERS + (own ^ 77)], k.lane_id() ^ 1)
+            shuffled = k.shuffle(room[slot * WORKERS + (worker ^ 77)], k.lane_id() ^ 1)
             with k.if_(loop.index + 2 < rounds):
                 meet(k, slot, FREE, waits=False)
-            loop.next(loop.carried + found)
-        y[k.workgroup_id() * WORKERS + own] = loop.results
+            loop.next(loop.carried + shuffled)
+        y[k.workgroup_id() * WORKERS + worker] = loop.results
     k.barrier()
 
 
@@ -204,9 +204,9 @@ def too_few(k: Builder, room: Value, x: Value) -> None:
 
 
 def different_counts(k: Builder, room: Value, x: Value) -> None:
-    with k.if_(k.subgroup_id() == 2) as one:
+    with k.if_(k.subgroup_id() == 2) as branch:
         k.named_barrier(1, 64)
-    with one.otherwise():
+    with branch.otherwise():
         k.named_barrier_arrive(1, 160)  # here
 
 
@@ -380,12 +380,12 @@ def unset_meanwhile(k: Builder, room: Value, x: Value) -> None:
     ],
 )
 def test_mistakes_are_found(body: Body, message: str, both: bool) -> None:
-    found = traced(body)
+    traced_kernel = traced(body)
     with pytest.raises(InterpreterError, match=message) as caught:
-        interpret(found, 1, [np.zeros(LANES, np.uint32)])
+        interpret(traced_kernel, 1, [np.zeros(LANES, np.uint32)])
     assert caught.value.location.line == line_of(body, "# here")
     with pytest.raises(InterpreterError, match=message if both else "shared memory"):
-        interpret_ptx(ptx.emit(found, MACHINE), 1, [np.zeros(LANES, np.uint32)])
+        interpret_ptx(ptx.emit(traced_kernel, MACHINE), 1, [np.zeros(LANES, np.uint32)])
 
 
 def test_what_is_said_to_be_uniform_is_that_in_all_parts() -> None:
@@ -394,12 +394,12 @@ def test_what_is_said_to_be_uniform_is_that_in_all_parts() -> None:
         with k.range(0, bound), k.if_(k.subgroup_id() < 2):
             k.named_barrier(1, 64)
 
-    found = traced(differs)
-    interpret(found, 1, [np.full(LANES, 3, np.uint32)])
-    given = np.full(LANES, 3, np.uint32)
-    given[3] = 4
+    traced_kernel = traced(differs)
+    interpret(traced_kernel, 1, [np.full(LANES, 3, np.uint32)])
+    words = np.full(LANES, 3, np.uint32)
+    words[3] = 4
     with pytest.raises(InterpreterError, match=r"instance 96 .* has 4 where instance 0 has 3"):
-        interpret(found, 1, [given])
+        interpret(traced_kernel, 1, [words])
 
 
 def test_an_error_ends_all_parts() -> None:
@@ -419,9 +419,9 @@ def test_what_is_uniform_in_a_workgroup_of_one_subgroup() -> None:
             k.named_barrier(1, 32)
             x[k.local_id()] = k.local_id() + 1
 
-    found, (x, y) = alone.trace(machine), np.zeros((2, 32), np.uint32)
-    interpret(found, 1, [x])
-    interpret_ptx(ptx.emit(found, machine), 1, [y])
+    traced_kernel, (x, y) = alone.trace(machine), np.zeros((2, 32), np.uint32)
+    interpret(traced_kernel, 1, [x])
+    interpret_ptx(ptx.emit(traced_kernel, machine), 1, [y])
     assert (x == y).all()
     assert x[31] == 32
 
@@ -430,10 +430,10 @@ def test_functions_between_barriers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Places in a function's text are none of the barriers, whose text is the kernel's."""
     monkeypatch.setattr(inline, "INLINE_OPS", 0)
     machine = ptx_machine(64)
-    made = calling.trace(machine)
-    text = ptx.emit(made, machine)
+    traced_kernel = calling.trace(machine)
+    text = ptx.emit(traced_kernel, machine)
     assert text.count("call (") == 2
-    found, expected = (np.arange(64, dtype=np.uint32) for _ in range(2))
-    interpret(made, 1, [expected])
-    interpret_ptx(text, 1, [found])
-    assert (found == expected).all()
+    actual, expected = (np.arange(64, dtype=np.uint32) for _ in range(2))
+    interpret(traced_kernel, 1, [expected])
+    interpret_ptx(text, 1, [actual])
+    assert (actual == expected).all()

@@ -72,7 +72,7 @@ def in_memory(element: Type, *, shared: bool = True) -> KernelDefinition:
     """Takes elements through all kinds of memory, at odd places, and changes them on the way."""
 
     def moved(k: Builder, n: Value, x: Value, y: Value, loaded: Value) -> None:
-        own = k.private(element, EACH)
+        private = k.private(element, EACH)
         room = k.shared(element, EACH * k.workgroup_size) if shared else y
         i = k.global_id() * EACH
         lane = k.local_id() * EACH if shared else i
@@ -81,10 +81,10 @@ def in_memory(element: Type, *, shared: bool = True) -> KernelDefinition:
             k.store(loaded, i, *values)
             k.store(room, lane, *values)
             with k.range(0, EACH) as loop:
-                own[loop.index] = room[lane + loop.index] + 1
+                private[loop.index] = room[lane + loop.index] + 1
             # What does not fit loses its upper bits; what comes back is extended again.
             for at in range(EACH):
-                y[i + EACH - 1 - at] = own[at] * 3 - 1000
+                y[i + EACH - 1 - at] = private[at] * 3 - 1000
 
     narrow = pointer(element)
     parameters = {"n": u32, "x": narrow, "y": narrow, "loaded": pointer(loaded_type(element))}
@@ -92,7 +92,7 @@ def in_memory(element: Type, *, shared: bool = True) -> KernelDefinition:
 
 
 def expected_of(element: Type, x: Array, n: int) -> tuple[Array, Array]:
-    """What `in_memory` leaves in y and loaded, of zeros."""
+    """Return the y and loaded that `in_memory` leaves, of zeros."""
     dtype, wide = x.dtype, np.dtype(NUMPY_TYPES[loaded_type(element)])
     rows = x.reshape(-1, EACH)[:n].astype(np.int64)
     bumped = (rows + 1).astype(dtype).astype(np.int64)
@@ -107,16 +107,16 @@ def test_on_every_executor(element: Type) -> None:
     count, n = 32, 29
     x = hostile(element, EACH * count)
     y, loaded = expected_of(element, x, n)
-    given = [n, x, np.zeros_like(x), np.zeros_like(loaded)]
+    arguments = [n, x, np.zeros_like(x), np.zeros_like(loaded)]
     # A store to part of a word reads the rest, which WGSL sets and the interpreter does not.
     for shared in (True, False):
         definition = in_memory(element, shared=shared)
-        found = run_everywhere(definition, count // 8, given, lowered=not shared)
-        assert np.array_equal(found[1], y)
-        assert np.array_equal(found[2], loaded)
+        outputs = run_everywhere(definition, count // 8, arguments, lowered=not shared)
+        assert np.array_equal(outputs[1], y)
+        assert np.array_equal(outputs[2], loaded)
     if element.kind == "signed":
-        assert found[2].min() == np.iinfo(x.dtype).min
-        assert found[2].max() == np.iinfo(x.dtype).max
+        assert outputs[2].min() == np.iinfo(x.dtype).min
+        assert outputs[2].max() == np.iinfo(x.dtype).max
 
 
 @kernel
@@ -131,11 +131,11 @@ def counted(k: Builder, n: U32, x: Pointer[I16], y: Pointer[I32]) -> None:
 @pytest.mark.parametrize("n", [0, 1, 7, 8, 31])
 def test_side_by_side(n: int) -> None:
     x = hostile(i16, 32)
-    found = run_everywhere(counted, 4, [n, x, np.zeros(32, np.int32)], lowered=True)
+    outputs = run_everywhere(counted, 4, [n, x, np.zeros(32, np.int32)], lowered=True)
     wanted = np.where(np.arange(32) < n, x.astype(np.int32) // 2, 0)
-    assert np.array_equal(found[1], wanted)
+    assert np.array_equal(outputs[1], wanted)
     turned = np.concatenate([-x[:n].astype(np.int32), x[n:]]).astype(np.int16)
-    assert np.array_equal(found[0], turned)
+    assert np.array_equal(outputs[0], turned)
 
 
 LEAST = [-128, 127, -1, 0, 5, -7, 1]
@@ -149,8 +149,8 @@ def tables(k: Builder, y: Pointer[I32]) -> None:
 
 
 def test_tables_on_every_executor() -> None:
-    (found,) = run_everywhere(tables, 2, [np.zeros(16, np.int32)], lowered=True)
-    assert found.tolist() == [LEAST[i % 7] + 256 * LEAST[3 * i % 7] for i in range(16)]
+    (words,) = run_everywhere(tables, 2, [np.zeros(16, np.int32)], lowered=True)
+    assert words.tolist() == [LEAST[i % 7] + 256 * LEAST[3 * i % 7] for i in range(16)]
 
 
 # --- devices, from arrays of NumPy
@@ -166,10 +166,10 @@ def run_on(device: AnyDevice, element: Type) -> None:
     wide = device.upload(np.zeros_like(loaded))
     assert buffers[0].dtype == x.dtype
     device.launch(kernel_of_it, 2, n, *buffers, wide)
-    found, found_wide = np.empty_like(x), np.empty_like(loaded)
-    device.download(buffers[1], found)
+    downloaded, found_wide = np.empty_like(x), np.empty_like(loaded)
+    device.download(buffers[1], downloaded)
     device.download(wide, found_wide)
-    assert np.array_equal(found, y)
+    assert np.array_equal(downloaded, y)
     assert np.array_equal(found_wide, loaded)
 
 
@@ -191,20 +191,20 @@ def test_an_array_of_bytes_may_begin_anywhere(start: int) -> None:
     x = hostile(i8, EACH * count + 3)[start : start + EACH * count]
     y, loaded = expected_of(i8, x, count)
     room = np.full(len(x) + 8, 99, np.int8)
-    found, wide = room[start + 1 : start + 1 + len(x)], np.zeros_like(loaded)
-    device.launch(kernel_of_it, 1, count, x, found, wide)
-    assert np.array_equal(found, y)
+    unaligned, wide = room[start + 1 : start + 1 + len(x)], np.zeros_like(loaded)
+    device.launch(kernel_of_it, 1, count, x, unaligned, wide)
+    assert np.array_equal(unaligned, y)
     assert np.array_equal(wide, loaded)
     assert (room[: start + 1] == 99).all()
     assert (room[start + 1 + len(x) :] == 99).all()
     with pytest.raises(DeviceError, match="argument x of kernel moved is an array of float32"):
-        device.launch(kernel_of_it, 1, count, x.astype(np.float32), found, wide)
+        device.launch(kernel_of_it, 1, count, x.astype(np.float32), unaligned, wide)
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
 def test_on_drivers(driver: str) -> None:
     try:
-        found = runner(driver)
+        wgsl_runner = runner(driver)
     except DriverError as error:
         need(str(error), "" if driver == "gpu" else "QUOD_TEST_DRIVERS")
         raise
@@ -212,10 +212,10 @@ def test_on_drivers(driver: str) -> None:
         machine = PORTABLE.machine(8)
         x = hostile(element, EACH * 8)
         y, loaded = expected_of(element, x, 7)
-        given = [7, x, np.zeros_like(x), np.zeros_like(loaded)]
-        found.run(in_memory(element).trace(machine), machine, 1, given)
-        assert np.array_equal(given[2], y)
-        assert np.array_equal(given[3], loaded)
+        arguments = [7, x, np.zeros_like(x), np.zeros_like(loaded)]
+        wgsl_runner.run(in_memory(element).trace(machine), machine, 1, arguments)
+        assert np.array_equal(arguments[2], y)
+        assert np.array_equal(arguments[3], loaded)
 
 
 # --- what is written

@@ -85,11 +85,11 @@ def test_a_trait_that_there_is_not_is_refused(monkeypatch: pytest.MonkeyPatch) -
 def test_every_op_means_something_to_the_interpreter(row: OpDefinition) -> None:
     computes = row.evaluate is not None or row.evaluate_as is not None
     steps: Any = interpreter_control if row.regions else interpreter_steps
-    found = getattr(steps, row.step or row.name, None)
+    handler = getattr(steps, row.step or row.name, None)
     if row.name in STRUCTURAL or computes:
-        assert found is None or not row.step
+        assert handler is None or not row.step
     else:
-        assert callable(found)
+        assert callable(handler)
 
 
 # --- what rows say is true
@@ -107,9 +107,9 @@ def results(row: OpDefinition, type_: types.Type, a: list[int], b: list[int]) ->
     kind = NUMPY_TYPES[type_]
     assert row.evaluate is not None
     with np.errstate(all="ignore"):
-        made = row.evaluate(np.array(a).astype(kind), np.array(b).astype(kind))
-    assert isinstance(made, np.ndarray)
-    listed: list[Any] = made.tolist()
+        computed = row.evaluate(np.array(a).astype(kind), np.array(b).astype(kind))
+    assert isinstance(computed, np.ndarray)
+    listed: list[Any] = computed.tolist()
     return listed
 
 
@@ -171,7 +171,7 @@ def test_every_op_has_a_rule_or_the_target_says_why_not(emitter: ModuleType) -> 
 
 
 LOWERED = {**wgsl_lowering.RULES, **int64_pairs.RULES}
-"""What becomes of ops before WGSL is written: words, other ops or nothing."""
+"""Lowerings of ops before WGSL is written: to words, to other ops or to nothing."""
 
 WRITTEN = {name for table in wgsl_emitter.TABLES for name in table}
 
@@ -229,14 +229,14 @@ def op_names(nodes: list[Any]) -> list[str]:
 
 
 def is_rule(node: ast.expr) -> bool:
-    """Whether it stands for a function: a target's rule of an op."""
+    """Return whether an expression stands for a function: a target's rule of an op."""
     return isinstance(node, (ast.Name, ast.Attribute, ast.Call, ast.Lambda))
 
 
 def asks_for_ops(compare: ast.Compare) -> bool:
     """Spaces of memory have names of ops too."""
-    left = compare.left
-    return not (isinstance(left, ast.Attribute) and left.attr in ("declares", "space"))
+    operand = compare.left
+    return not (isinstance(operand, ast.Attribute) and operand.attr in ("declares", "space"))
 
 
 def collections_of_ops(source: str, *, rules: bool = False) -> Iterator[tuple[str, ...]]:
@@ -249,8 +249,8 @@ def collections_of_ops(source: str, *, rules: bool = False) -> Iterator[tuple[st
         if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
             names = op_names(node.elts)
         elif isinstance(node, ast.Dict):
-            own = [value for key, value in zip(node.keys, node.values, strict=True) if key]
-            names = [] if rules and all(map(is_rule, own)) else op_names(node.keys)
+            values = [value for key, value in zip(node.keys, node.values, strict=True) if key]
+            names = [] if rules and all(map(is_rule, values)) else op_names(node.keys)
         elif isinstance(node, ast.Match):
             patterns = [inner for case in node.cases for inner in ast.walk(case.pattern)]
             names = op_names([p.value for p in patterns if isinstance(p, ast.MatchValue)])
@@ -262,12 +262,12 @@ def collections_of_ops(source: str, *, rules: bool = False) -> Iterator[tuple[st
 
 
 def test_no_other_module_keeps_a_collection_of_ops() -> None:
-    found = {
+    collections = {
         (path.relative_to(PACKAGE).as_posix(), names)
         for path in HELD
         for names in collections_of_ops(path.read_text(), rules=PACKAGE / "codegen" in path.parents)
     }
-    assert found == ALLOWED
+    assert collections == ALLOWED
 
 
 @pytest.mark.parametrize(
@@ -297,9 +297,9 @@ def test_a_table_of_rules_is_no_list_of_ops() -> None:
 
 
 def records_ops(path: Path) -> bool:
-    """Whether a module may use ops: the methods of the language do, and all kernels."""
-    folder, *rest = path.relative_to(PACKAGE).parts
-    is_language = rest[:1] == ["builder"] or rest == ["ir", "value.py"]
+    """Return whether a module may use ops: the methods of the language do, and all kernels."""
+    folder, *parts = path.relative_to(PACKAGE).parts
+    is_language = parts[:1] == ["builder"] or parts == ["ir", "value.py"]
     return folder != "codegen" and (folder != "kernel" or is_language)
 
 
@@ -319,19 +319,19 @@ _ROW = re.compile(r"\n        _row\(\n.*?\n        \)", re.DOTALL)
 
 
 def test_the_row_of_the_guide_is_an_op(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = _ROW.search((REPOSITORY / "docs" / "extending.md").read_text())
-    assert found is not None
+    match = _ROW.search((REPOSITORY / "docs" / "extending.md").read_text())
+    assert match is not None
     monkeypatch.setattr(op_table, "OPS", rows := dict(OPS))
     section = partial(op_table.define, "Arithmetic")
-    exec(textwrap.dedent(found.group()), {**vars(ops), "_row": section})
+    exec(textwrap.dedent(match.group()), {**vars(ops), "_row": section})
     row = rows["add_sat"]
     monkeypatch.setitem(OPS, row.name, row)
     test_every_row_has_its_traits(row)
     test_an_op_commutes_if_it_says_so(row)
     test_identities_and_absorbers_are_those_of_the_row(row)
 
-    def compute(k: Builder, given: list[Value]) -> list[Value]:
-        a, b = given
+    def compute(k: Builder, operands: list[Value]) -> list[Value]:
+        a, b = operands
         zero = k.constant(0, types.u32)
         return [k.emit(row.name, (a, b)), k.emit(row.name, (zero, a))]
 

@@ -36,10 +36,10 @@ def rounded(exact: Fraction, bits: int) -> float:
         exponent -= 1
     unit = Fraction(2) ** max(exponent - digits + 1, lowest)
     steps = size / unit
-    whole = steps.numerator // steps.denominator
-    rest = steps - whole
-    whole += rest > Fraction(1, 2) or (rest == Fraction(1, 2) and whole % 2 == 1)
-    value = whole * unit
+    quotient = steps.numerator // steps.denominator
+    remainder = steps - quotient
+    quotient += remainder > Fraction(1, 2) or (remainder == Fraction(1, 2) and quotient % 2 == 1)
+    value = quotient * unit
     magnitude = math.inf if value >= Fraction(2) ** top else float(value)
     return math.copysign(magnitude, -1.0 if exact < 0 else 1.0)
 
@@ -197,12 +197,12 @@ COMMON_MODELS: dict[str, Callable[..., Any]] = {
 }
 
 
-def same(found: Number, expected: Number) -> bool:
-    if isinstance(expected, float) and not isinstance(found, bool):
+def same(actual: Number, expected: Number) -> bool:
+    if isinstance(expected, float) and not isinstance(actual, bool):
         if math.isnan(expected):
-            return math.isnan(found)
-        return found == expected and math.copysign(1, found) == math.copysign(1, expected)
-    return found == expected
+            return math.isnan(actual)
+        return actual == expected and math.copysign(1, actual) == math.copysign(1, expected)
+    return actual == expected
 
 
 def model_of(case: OpCase) -> Callable[..., Any]:
@@ -223,19 +223,19 @@ def test_op(case: OpCase) -> None:
     count = len(arrays[0]) // 1024 * 1024 or len(arrays[0])
     arrays = [np.resize(array, -(-count // 1024) * 1024) for array in arrays]
     words = case.stored(case.operand_types)
-    given = [a.astype(NUMPY_TYPES[word]) for a, word in zip(arrays, words, strict=True)]
+    inputs = [a.astype(NUMPY_TYPES[word]) for a, word in zip(arrays, words, strict=True)]
     results = [
-        np.zeros(len(given[0]), NUMPY_TYPES[type_]) for type_ in case.stored(case.result_types)
+        np.zeros(len(inputs[0]), NUMPY_TYPES[type_]) for type_ in case.stored(case.result_types)
     ]
     kernel = op_kernel([case]).trace(MANY)
-    interpret(kernel, len(given[0]) // 1024, [*given, *results])
+    interpret(kernel, len(inputs[0]) // 1024, [*inputs, *results])
     model = model_of(case)
-    rows = zip(*(a.tolist() for a in given), *(r.tolist() for r in results), strict=True)
+    rows = zip(*(a.tolist() for a in inputs), *(r.tolist() for r in results), strict=True)
     for row in rows:
-        operands, found = row[: len(given)], row[len(given) :]
+        operands, actual = row[: len(inputs)], row[len(inputs) :]
         expected = model(case.operand_types[0], *operands)
         expected = expected if isinstance(expected, tuple) else (expected,)
-        assert all(map(same, found, expected)), f"{case}{operands} gave {found}, not {expected}"
+        assert all(map(same, actual, expected)), f"{case}{operands} gave {actual}, not {expected}"
 
 
 def converted(value: Number, source: Type, target: Type) -> Number:
@@ -264,15 +264,15 @@ def converted(value: Number, source: Type, target: Type) -> Number:
 def test_convert(source: Type, target: Type) -> None:
     values = np.array(hostile(source), NUMPY_TYPES[source])
     with np.errstate(all="ignore"):
-        found = convert(values, target)
-    assert found.dtype == NUMPY_TYPES[target]
-    for value, result in zip(values.tolist(), found.tolist(), strict=True):
+        results = convert(values, target)
+    assert results.dtype == NUMPY_TYPES[target]
+    for value, result in zip(values.tolist(), results.tolist(), strict=True):
         assert same(result, converted(value, source, target)), f"{value!r} gave {result!r}"
 
 
 def test_bitcast() -> None:
-    def compute(k: Builder, given: list[Value]) -> list[Value]:
-        return [k.bitcast(k.bitcast(given[0], types.i32), types.f32)]
+    def compute(k: Builder, operands: list[Value]) -> list[Value]:
+        return [k.bitcast(k.bitcast(operands[0], types.i32), types.f32)]
 
     bits = np.array([0, 1, 0x80000000, 0x3F800000, 0xFF800000, 0x7F7FFFFF, 0x00800000, 7], "u4")
     definition = elementwise("bits", [types.u32], [types.f32], compute)
@@ -290,7 +290,7 @@ def test_each_op_says_what_it_does() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "given", "message"),
+    ("name", "operand_types", "message"),
     [
         ("add", [types.u32], "add takes 2 operands, not 1"),
         ("add", [types.u32, types.u64], "operands of add must have one type, not u32 and u64"),
@@ -306,7 +306,7 @@ def test_each_op_says_what_it_does() -> None:
         ),
     ],
 )
-def test_wrong_operands(name: str, given: list[Type], message: str) -> None:
+def test_wrong_operands(name: str, operand_types: list[Type], message: str) -> None:
     with pytest.raises(TypeError) as caught:
-        OPS[name].infer(given)
+        OPS[name].infer(operand_types)
     assert str(caught.value) == message

@@ -63,32 +63,32 @@ def turn(k: Builder, x: Pointer[U64], places: Pointer[U32], y: Pointer[U64]) -> 
 
 
 def arguments() -> tuple[list[np.ndarray[Any, Any]], np.ndarray[Any, Any]]:
-    """What `turn` is given, and what it should store."""
+    """Return the arguments of `turn`, and the array that it should store."""
     source = np.random.default_rng(7)
     x = source.integers(0, 1 << 63, 2 * LANES * LENGTH, np.uint64)
     places = np.concatenate([source.permutation(LENGTH) for _ in range(2 * LANES)])
     expected = np.empty_like(x)
     for lane in range(2 * LANES):
-        own = slice(lane * LENGTH, (lane + 1) * LENGTH)
-        expected[own][places[own]] = x[own] + (np.uint64(lane) << np.uint64(40))
+        span = slice(lane * LENGTH, (lane + 1) * LENGTH)
+        expected[span][places[span]] = x[span] + (np.uint64(lane) << np.uint64(40))
     return [x, places.astype(np.uint32), np.zeros_like(x)], expected
 
 
 def test_each_instance_has_its_own() -> None:
     traced = turn.trace(MACHINE)
-    given, expected = arguments()
-    interpret(traced, 2, given)
-    assert np.array_equal(given[2], expected)
-    given, _ = arguments()
-    words = [array.view(np.uint32) for array in given]
+    arrays, expected = arguments()
+    interpret(traced, 2, arrays)
+    assert np.array_equal(arrays[2], expected)
+    arrays, _ = arguments()
+    words = [array.view(np.uint32) for array in arrays]
     interpret(lower(traced, MACHINE).kernel, 2, words)
-    assert np.array_equal(given[2], expected)
+    assert np.array_equal(arrays[2], expected)
 
 
 def test_on_every_executor() -> None:
-    given, expected = arguments()
-    found = run_everywhere(turn, 2, given, lowered=True)
-    assert np.array_equal(found[2], expected)
+    arrays, expected = arguments()
+    outputs = run_everywhere(turn, 2, arrays, lowered=True)
+    assert np.array_equal(outputs[2], expected)
 
 
 @kernel
@@ -108,8 +108,8 @@ def narrow(k: Builder, n: U32, x: Pointer[U32], y: Pointer[U32]) -> None:
 
 def test_narrow_elements_on_every_executor() -> None:
     x = np.random.default_rng(3).integers(0, 1 << 32, 32, np.uint32)
-    (_, found) = run_everywhere(narrow, 4, [13, x, np.zeros_like(x)], lowered=True)
-    for i, (value, result) in enumerate(zip(x.tolist(), found.tolist(), strict=True)):
+    (_, words) = run_everywhere(narrow, 4, [13, x, np.zeros_like(x)], lowered=True)
+    for i, (value, result) in enumerate(zip(x.tolist(), words.tolist(), strict=True)):
         octets = [value >> 8 * at & 255 for at in range(4)]
         halves = [value >> 4 * at & 0xFFFF for at in range(4)]
         if i < 13:
@@ -129,15 +129,15 @@ def test_ptx() -> None:
 @pytest.mark.parametrize("driver", DRIVERS)
 def test_on_drivers(driver: str) -> None:
     try:
-        found = runner(driver)
+        wgsl_runner = runner(driver)
     except DriverError as error:
         need(str(error), "" if driver == "gpu" else "QUOD_TEST_DRIVERS")
         raise
-    for target in found.strengths.values():
-        given, expected = arguments()
+    for target in wgsl_runner.strengths.values():
+        arrays, expected = arguments()
         machine = target.machine(LANES)
-        found.run(turn.trace(machine), machine, 2, given)
-        assert np.array_equal(given[2], expected)
+        wgsl_runner.run(turn.trace(machine), machine, 2, arrays)
+        assert np.array_equal(arrays[2], expected)
 
 
 def test_written(tint: Tint, naga: Callable[[str], list[str]]) -> None:
@@ -206,14 +206,14 @@ def test_refusals() -> None:
 
 def test_verification() -> None:
     head = "kernel @k(%b: bool) workgroup 8 shared 0 {\n"
-    own = "%0: ptr<u32, private> = private 4\n"
-    kernel_of_it = parse(f"{head}{own}yield\n}}")
+    array = "%0: ptr<u32, private> = private 4\n"
+    kernel_of_it = parse(f"{head}{array}yield\n}}")
     verify(kernel_of_it, MACHINE)
     verify(kernel_of_it, Machine("ptx", 8, frozenset()))
     wrong = {
         "%0: ptr<u32, shared> = private 4\n": "private gives a pointer to private memory, not",
         "%0: ptr<u32, private> = private 0\n": "private memory holds at least one element, not 0",
-        f"if %b {{\n{own}yield\n}} else {{\nyield\n}}\n": "private memory is declared at the top",
+        f"if %b {{\n{array}yield\n}} else {{\nyield\n}}\n": "private memory is declared at the top",
     }
     for body, message in wrong.items():
         with pytest.raises(VerificationFailure, match=message):

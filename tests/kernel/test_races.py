@@ -28,7 +28,7 @@ def one(k: Builder, instance: int) -> Iterator[None]:
 
 
 def all_store_then_the_last(k: Builder, room: Value, x: Value) -> None:
-    """What all stored at once may come behind what one stores next."""
+    """A store of all instances may come behind the next store of one."""
     room[0] = k.constant(7, u32)
     with one(k, LAST):
         room[0] = k.constant(8, u32)  # here
@@ -140,7 +140,7 @@ def test_what_is_in_order_is_no_race(body: Body, is_named: bool) -> None:
 
 
 def test_products_hide_no_loads() -> None:
-    """Who knows that products have been made does not know what an instance loaded."""
+    """Waiting for products does not order the loads of an instance."""
     accesses = SinceBarrier(1, 8)
     places, first, second = np.array([[3]]), np.array([0]), np.array([1])
     accesses.record_loads(places, first)

@@ -45,17 +45,17 @@ def test_every_registered_kernel_has_its_static_parameters() -> None:
 
 @pytest.mark.parametrize("package", ["sumcheck", "lookup", "commitment", "gkr"])
 def test_all_kernels_of_a_package_are_listed(package: str) -> None:
-    found = {catalogue.find(row.name).definition for row in catalogue.kernels()}
-    own = importlib.import_module(f"quod.{package}")
-    for module in pkgutil.walk_packages(own.__path__, f"quod.{package}."):
+    definitions = {catalogue.find(row.name).definition for row in catalogue.kernels()}
+    package_module = importlib.import_module(f"quod.{package}")
+    for module in pkgutil.walk_packages(package_module.__path__, f"quod.{package}."):
         for name, value in vars(importlib.import_module(module.name)).items():
-            assert not isinstance(value, KernelDefinition) or value in found, name
+            assert not isinstance(value, KernelDefinition) or value in definitions, name
 
 
 def test_find() -> None:
-    found = catalogue.find("examples.saxpy")
-    assert found.definition is saxpy
-    assert found.trace(FOUR).workgroup_size == 4
+    row = catalogue.find("examples.saxpy")
+    assert row.definition is saxpy
+    assert row.trace(FOUR).workgroup_size == 4
 
 
 LISTED = "`quod kernel list` shows the names, and a kernel of a file is path.py:name"
@@ -88,12 +88,12 @@ def test_register(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_all_modules_that_register_kernels_are_in_the_table() -> None:
     """Only those of the table bring kernels: the others are imported by one of them."""
     packages = {module.name for module in pkgutil.iter_modules(quod.__path__, "quod.")}
-    found = {
+    modules = {
         f"{package}.kernels"
         for package in packages
         if (Path(quod.__path__[0]) / package.removeprefix("quod.") / "kernels.py").exists()
     }
-    assert {*found, "quod.kernel.examples"} == set(catalogue.MODULES)
+    assert {*modules, "quod.kernel.examples"} == set(catalogue.MODULES)
     script = "import sys\nfrom quod import catalogue\ncatalogue.kernels()\nprint(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True

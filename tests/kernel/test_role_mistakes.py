@@ -1,4 +1,4 @@
-"""What roles do wrong with tiles: what is refused, and what both interpreters find."""
+"""Mistakes of roles with tiles: those refused, and those that both interpreters find."""
 
 from __future__ import annotations
 
@@ -226,9 +226,9 @@ def one_waits(k: Builder, ring: Ring, c: Value) -> None:
     """The other one waits for the wrong tiles: the right ones are there, and it does not know."""
 
     def consumer(step: Value) -> None:
-        with k.if_(k.subgroup_id() < 8) as one:
+        with k.if_(k.subgroup_id() < 8) as branch:
             ring.await_full(step)
-        with one.otherwise():
+        with branch.otherwise():
             ring.await_full(step ^ 1)
         k.mma_wait(0, ring.multiply(step, k.constant(0, u32), zeros(k)))
         ring.release(step)
@@ -269,9 +269,9 @@ def seen_too_late(k: Builder, ring: Ring, c: Value) -> None:
     """Nobody waits for one consumer, which may find a phase ended that it does not mean."""
 
     def consumer(step: Value) -> None:
-        with k.if_(k.subgroup_id() < 8) as one:
+        with k.if_(k.subgroup_id() < 8) as branch:
             ring.await_full(step)
-        with one.otherwise():
+        with branch.otherwise():
             ring.await_full(step)
             ring.release(step)
 
@@ -305,10 +305,10 @@ def one_arrives_twice(k: Builder, ring: Ring, c: Value) -> None:
     """The other one does not, and its copies come in time for the wrong reason."""
 
     def consumer(step: Value) -> None:
-        with k.if_(k.subgroup_id() < 8) as one:
+        with k.if_(k.subgroup_id() < 8) as branch:
             consume(k, ring, step)
             ring.release(step)
-        with one.otherwise(), k.if_(step > 100):
+        with branch.otherwise(), k.if_(step > 100):
             ring.release(step)
 
     divided(k, ring, consumer)
@@ -324,7 +324,7 @@ def expected_twice(k: Builder, ring: Ring, c: Value) -> None:
 
 
 def seen_instead(k: Builder, ring: Ring, c: Value) -> None:
-    """Who waits for the first phase alone may find the third one's end."""
+    """Waiting for the first phase alone may end with the third one."""
     bars, back = k.shared(u64, 1), k.shared(u64, 1)
     k.mbarrier_init(bars, 0, 4)
     k.mbarrier_init(back, 0, 4)
@@ -352,18 +352,18 @@ def seen_too_late_at_last(k: Builder, ring: Ring, c: Value) -> None:
         k.mbarrier_expect(ring.full, 0, 0)
 
 
-def run(made: Kernel, *, as_text: bool, steps: int = 5) -> None:
+def run(traced_kernel: Kernel, *, as_text: bool, steps: int = 5) -> None:
     a, b, wanted = operands(steps)
     maps = np.zeros((2, 16), np.uint64)
     for row, x, address in zip(maps, (a, b), ADDRESSES.values(), strict=True):
         row[:5] = steps * DEPTH, len(x), 1, len(x), address
-    given = [maps, a.view(np.uint16), b.view(np.uint16), steps, np.zeros_like(wanted)]
+    arguments = [maps, a.view(np.uint16), b.view(np.uint16), steps, np.zeros_like(wanted)]
     if not as_text:
-        interpret(made, 1, given)
+        interpret(traced_kernel, 1, arguments)
         return
-    module = ptx.translate(made, MACHINE)
+    module = ptx.translate(traced_kernel, MACHINE)
     dynamic = module.dynamic_shared_bytes
-    interpret_ptx(module.text, 1, given, dynamic_shared=dynamic, addresses=ADDRESSES)
+    interpret_ptx(module.text, 1, arguments, dynamic_shared=dynamic, addresses=ADDRESSES)
 
 
 TOO_MANY = "expects bytes twice in one phase of an mbarrier|which has all its arrivals"
@@ -396,7 +396,7 @@ ADDRESSES = {1: 1 << 40, 2: 1 << 41}
     ],
 )
 def test_mistakes_are_found(body: Body, message: str, as_text: bool) -> None:
-    made = traced(body, arrivals=4 if body is seen_too_late else 4 * CONSUMERS)
+    traced_kernel = traced(body, arrivals=4 if body is seen_too_late else 4 * CONSUMERS)
     with pytest.raises(InterpreterError, match=message) as caught:
-        run(made, as_text=as_text)
+        run(traced_kernel, as_text=as_text)
     assert str(caught.value.location.file).startswith("PTX") == as_text

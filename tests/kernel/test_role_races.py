@@ -13,7 +13,7 @@ from tests.kernel.refusals import line_of
 
 
 def from_an_arrival(k: Builder, room: Value, x: Value) -> None:
-    """Who only arrives does not know what others did before."""
+    """An instance that only arrives does not know what others did before."""
     with k.if_(k.subgroup_id() == 0):
         room[k.lane_id()] = k.lane_id() + 1
         k.named_barrier(1, PAIR)
@@ -97,7 +97,7 @@ def atomics(k: Builder, room: Value, x: Value) -> None:
 
 
 def store_then_atomics(k: Builder, room: Value, x: Value) -> None:
-    """What one instance stores and changes another one may not change."""
+    """An element that one instance stores and changes may not be changed by another one."""
     with k.if_(k.subgroup_id() == 0):
         with k.if_(k.lane_id() == 0):
             room[0] = k.constant(7, u32)
@@ -184,7 +184,7 @@ def while_others_wait(k: Builder, room: Value, x: Value) -> None:
 
 
 def and_others_wait_elsewhere(k: Builder, room: Value, x: Value) -> None:
-    """That it comes again is the cause, and not that nobody can go on."""
+    """The second arrival is the cause, and not a deadlock."""
     with k.if_(k.subgroup_id() == 0):
         k.named_barrier(2, LANES)
     with k.if_(k.subgroup_id() == 1):
@@ -249,7 +249,7 @@ def what_is_its_own(k: Builder, room: Value, x: Value) -> None:
 
 
 def among_themselves(k: Builder, room: Value, x: Value) -> None:
-    """Who waits knows what the others of its subgroup did, at a barrier of it alone as well."""
+    """A wait orders the accesses of a subgroup, at a barrier of it alone as well."""
     with k.if_(k.subgroup_id() == 0):
         room[k.lane_id()] = k.lane_id() + 1
         k.named_barrier(1, 32)

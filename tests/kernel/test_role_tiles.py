@@ -59,16 +59,16 @@ def test_a_product_of_roles(tiling: Any, steps: int) -> None:
     memory = [tiling.upload(x.view(np.uint16)) for x in (a, b)]
     maps = tiling.tensor_maps(
         tuple(
-            TiledMemory(one.address, 1, len(x), steps * DEPTH, len(x))
-            for one, x in zip(memory, (a, b), strict=True)
+            TiledMemory(buffer.address, 1, len(x), steps * DEPTH, len(x))
+            for buffer, x in zip(memory, (a, b), strict=True)
         )
     )
     c = tiling.upload(np.full(wanted.shape, np.nan, np.float32))
     compiled = tiling.compile(multiplied)
     tiling.launch(compiled, 1, maps, *memory, steps, c)
-    found = np.zeros_like(wanted)
-    tiling.download(c, found)
-    assert np.array_equal(found, wanted)
+    products = np.zeros_like(wanted)
+    tiling.download(c, products)
+    assert np.array_equal(products, wanted)
     if tiling.kind == "cuda":
         # What each begins with, so that the others' are there to be had.
         assert compiled.registers == 168
@@ -110,9 +110,9 @@ def test_mbarriers_are_known_after_a_barrier() -> None:
         k.mbarrier_init(bars, 0, 2)
         k.mbarrier_arrive(bars, 0)
 
-    made = unknown.trace(ptx_machine(64, "sm_90a"))
+    traced_kernel = unknown.trace(ptx_machine(64, "sm_90a"))
     with pytest.raises(InterpreterError, match="an mbarrier that others do not know of"):
-        interpret(made, 1, [np.zeros(1, np.uint32)])
+        interpret(traced_kernel, 1, [np.zeros(1, np.uint32)])
 
 
 def test_mbarriers_that_a_loop_makes() -> None:
@@ -124,9 +124,9 @@ def test_mbarriers_that_a_loop_makes() -> None:
         with k.range(0, 4) as loop:
             k.mbarrier_init(bars, loop.index)
         k.barrier()
-        with k.if_(k.subgroup_id() == 0) as one, k.range(0, 4) as loop:
+        with k.if_(k.subgroup_id() == 0) as branch, k.range(0, 4) as loop:
             k.mbarrier_arrive(bars, loop.index)
-        with one.otherwise():
+        with branch.otherwise():
             with k.range(0, 4) as loop:
                 k.mbarrier_wait(bars, loop.index, 0)
             x[local - 32] = room[local ^ 32]
@@ -145,13 +145,13 @@ def test_what_an_mbarrier_tells() -> None:
         room, bars, local = k.shared(u32, 32), k.shared(u64, 1), k.local_id()
         k.mbarrier_init(bars, 0)
         k.barrier()
-        with k.if_(k.subgroup_id() == 0) as one:
+        with k.if_(k.subgroup_id() == 0) as branch:
             if not late:
                 room[local] = local + 5
             k.mbarrier_arrive(bars, 0)
             if late:
                 room[local] = local + 5
-        with one.otherwise():
+        with branch.otherwise():
             k.mbarrier_wait(bars, 0, 0)
             x[local - 32] = room[local ^ 33]
 

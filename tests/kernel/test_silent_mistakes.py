@@ -315,14 +315,14 @@ def test_two_moduli_of_one_name() -> None:
         out = np.zeros(8 * 6 * 4, np.uint64)
         compiled = device.compile(both, lanes=8)
         device.launch(compiled, 1, words(numbers, first), words(others, first), out)
-        found = [int.from_bytes(part.tobytes(), "little") for part in out.reshape(-1, 4)]
+        values = [int.from_bytes(part.tobytes(), "little") for part in out.reshape(-1, 4)]
         expected = []
         for a, b in zip(numbers, others, strict=True):
             for modulus in (first, second):
                 p, radix = modulus.value, modulus.montgomery_radix
                 unit = pow(radix, -1, p)
                 expected += [a * b * unit % p, a * a * unit % p, pow(a, -1, p) * radix**2 % p]
-        assert found == expected
+        assert values == expected
 
 
 # --- static arguments
@@ -351,12 +351,12 @@ def test_equal_static_arguments_of_other_types() -> None:
         (Fixed(1), Fixed(True)), (((0.0,),), ((-0.0,),)),
     ):  # fmt: skip
         lengths = [len(repr(what)) for what in whats]
-        found = np.zeros(8, np.uint32)
+        words = np.zeros(8, np.uint32)
         for what, length in zip(whats, lengths, strict=True):
-            device.launch(device.compile(telling, lanes=8, what=what), 1, found)
-            assert found[0] == length
-        interpret(calling.trace(EIGHT, whats=whats), 1, [found])
-        assert found[: len(whats)].tolist() == lengths
+            device.launch(device.compile(telling, lanes=8, what=what), 1, words)
+            assert words[0] == length
+        interpret(calling.trace(EIGHT, whats=whats), 1, [words])
+        assert words[: len(whats)].tolist() == lengths
 
 
 @dataclass(frozen=True)
@@ -392,10 +392,10 @@ def test_what_is_compiled_and_launched(name: str) -> None:
     def plain(k: Builder, y: Pointer[U32]) -> None:
         y[0] = 1
 
-    made, device, words = kernel(plain), open_device(name), np.zeros(8, np.uint32)
+    definition, device, words = kernel(plain), open_device(name), np.zeros(8, np.uint32)
     with pytest.raises(KernelError, match="plain is no kernel; write @kernel above"):
         device.compile(plain)  # type: ignore[arg-type]
     with pytest.raises(KernelError, match=r"plain is not compiled; launch what device\.compile"):
-        device.launch(made, 1, words)
+        device.launch(definition, 1, words)
     with pytest.raises(TraceError, match=r"plain is not called; run it with device\.launch"):
-        made(words)
+        definition(words)

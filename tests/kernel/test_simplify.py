@@ -36,10 +36,10 @@ from tests.kernel.random_kernels import Expression, build, expressions, leaves
 
 
 def counts(traced: Kernel) -> Counter[str]:
-    """How often each op stands in a kernel, without yields."""
-    found = Counter(op.name for op in walk(traced.block))
-    del found["yield"]
-    return found
+    """Count each op of a kernel, without yields."""
+    op_counts = Counter(op.name for op in walk(traced.block))
+    del op_counts["yield"]
+    return op_counts
 
 
 def ops_of(body: Callable[..., None]) -> dict[str, int]:
@@ -197,9 +197,9 @@ def test_what_is_needed_stays() -> None:
         k.barrier()
         k.shared(u32, 4)
 
-    found = ops_of(needed)
+    op_counts = ops_of(needed)
     for name in ("while", "atomic_add", "barrier", "shared"):
-        assert found[name] == 1
+        assert op_counts[name] == 1
 
 
 def test_what_is_needed_stays_with_its_carry() -> None:
@@ -212,12 +212,14 @@ def test_what_is_needed_stays_with_its_carry() -> None:
 
 def test_functions_are_traced_once_for_each_signature() -> None:
     @function
-    def double(k: Builder, a: Value, *, by: int = 2) -> Value:
-        return a * by
+    def double(k: Builder, a: Value, *, factor: int = 2) -> Value:
+        return a * factor
 
     @kernel
     def calls(k: Builder, n: U32, y: Pointer[U32]) -> None:
-        k.store(y, 0, double(k, n), double(k, n + 1), double(k, n, by=3), double(k, n, by=2))
+        k.store(
+            y, 0, double(k, n), double(k, n + 1), double(k, n, factor=3), double(k, n, factor=2)
+        )
         k.store(y.cast(u64), 3, double(k, n.cast(u64)))
 
     traced = calls.trace(ONE)

@@ -27,11 +27,11 @@ from tests.support.executors import assert_same_bits
 from tests.support.ptx_assembler import assemble
 from tests.support.tint import Tint
 
-(SUMS,) = [one for one in EXCHANGES if str(one) == "combinations"]
+(SUMS,) = [exchange for exchange in EXCHANGES if str(exchange) == "combinations"]
 
 
 def arguments() -> list[np.ndarray[Any, Any]]:
-    return [given.copy() for given in SUMS.arguments]
+    return [array.copy() for array in SUMS.arguments]
 
 
 @pytest.mark.parametrize("width", [1, 3, 24])
@@ -39,31 +39,31 @@ def test_a_workgroup_smaller_than_a_subgroup(width: int) -> None:
     groups = 240 // width
     rows = [SUMS.model(Shape(width, 32), i) for i in range(groups * width)]
 
-    def check(given: list[np.ndarray[Any, Any]], what: str) -> None:
-        for number, found in enumerate(given[2:]):
-            expected = np.array([row[number] for row in rows], found.dtype)
-            assert_same_bits(found[: len(rows)], expected, f"{what}, buffer {number}")
+    def check(arrays: list[np.ndarray[Any, Any]], what: str) -> None:
+        for number, buffer in enumerate(arrays[2:]):
+            expected = np.array([row[number] for row in rows], buffer.dtype)
+            assert_same_bits(buffer[: len(rows)], expected, f"{what}, buffer {number}")
 
     features = frozenset({"u64", "subgroup"})
     llvm = Machine("llvm", width, features, subgroup_size=32)
-    interpret(SUMS.definition.trace(llvm), groups, given := arguments())
-    check(given, "interpreted")
+    interpret(SUMS.definition.trace(llvm), groups, arrays := arguments())
+    check(arrays, "interpreted")
     device = CpuDevice(strategy="scalar", threads=1, cache=CACHE)
     compiled = cpu_compiler.build(SUMS.definition, llvm, {}, CACHE)
-    device.launch(compiled, groups, *(given := arguments()))
-    check(given, "LLVM")
+    device.launch(compiled, groups, *(arrays := arguments()))
+    check(arrays, "LLVM")
     for arch in ("sm_75", "sm_80"):
         machine = ptx_machine(width, arch)
         text = ptx.emit(SUMS.definition.trace(machine), machine)
         assert ("redux.sync.add.u32" in text) == (arch == "sm_80")
-        interpret_ptx(text, groups, given := arguments())
-        check(given, arch)
+        interpret_ptx(text, groups, arrays := arguments())
+        check(arrays, arch)
     portable = PORTABLE.machine(width)
     lowered = lower(SUMS.definition.trace(portable), portable).kernel
-    given = arguments()
-    words = [array.view(np.uint32) for array in given]
+    arrays = arguments()
+    words = [array.view(np.uint32) for array in arrays]
     interpret(lowered, groups, words)
-    check(given, "lowered for WGSL")
+    check(arrays, "lowered for WGSL")
 
 
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90a", "sm_120"])

@@ -49,15 +49,15 @@ WARPS = machine(64, 32)
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda s: f"{s.subgroup}-of-{s.workgroup}")
 @pytest.mark.parametrize("exchange", EXCHANGES, ids=str)
 def test_exchange(exchange: Exchange, shape: Shape, at_once: int) -> None:
-    given = [a.copy() if isinstance(a, np.ndarray) else a for a in exchange.arguments]
+    arguments = [a.copy() if isinstance(a, np.ndarray) else a for a in exchange.arguments]
     traced = exchange.definition.trace(machine(shape.workgroup, shape.subgroup))
     size = shape.subgroup
     if exchange.definition.name == "where_am_i" and size > shape.workgroup:
         assert not any(op.name == "rem" for op in walk(traced.block))
-    interpret(traced, INSTANCES // shape.workgroup, given, groups_at_once=at_once)
+    interpret(traced, INSTANCES // shape.workgroup, arguments, groups_at_once=at_once)
     rows = [exchange.model(shape, i) for i in range(INSTANCES)]
-    for column, found in enumerate(given[exchange.inputs :]):
-        assert found.tolist() == [row[column] for row in rows]
+    for column, buffer in enumerate(arguments[exchange.inputs :]):
+        assert buffer.tolist() == [row[column] for row in rows]
 
 
 @pytest.mark.parametrize("exchange", EXCHANGES, ids=str)
@@ -171,8 +171,8 @@ def test_a_ballot_is_uniform_in_a_workgroup_of_one_subgroup() -> None:
         i = k.local_id()
         with k.while_(x[i]) as loop:
             loop.check(k.any_lane(loop.carried != 0))
-            left = k.shuffle(loop.carried, 3)
-            loop.next(k.select(loop.carried > left, loop.carried - 1, loop.carried >> 1))
+            neighbour = k.shuffle(loop.carried, 3)
+            loop.next(k.select(loop.carried > neighbour, loop.carried - 1, loop.carried >> 1))
         x[i] = loop.results
 
     until_none.trace(machine(32, 32))
@@ -218,9 +218,9 @@ def test_uniformity() -> None:
 
 def stops(definition: Any, arguments: list[Any], message: str, machine: Machine = WARPS) -> None:
     for at_once in (1, 2):
-        given = [a.copy() for a in arguments]
+        copies = [a.copy() for a in arguments]
         with pytest.raises(InterpreterError) as caught:
-            interpret(definition.trace(machine), 2, given, groups_at_once=at_once)
+            interpret(definition.trace(machine), 2, copies, groups_at_once=at_once)
         assert str(caught.value) == f"{__file__}:{line_of(definition, '# here')}: {message}"
 
 

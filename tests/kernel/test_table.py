@@ -75,8 +75,8 @@ def expected(at: int) -> int:
 
 def test_on_every_executor() -> None:
     x = np.random.default_rng(5).integers(0, 1 << 32, 64, np.uint32)
-    (_, found) = run_everywhere(look_up, 8, [x, np.zeros_like(x)], lowered=True)
-    assert found.tolist() == [expected(at) for at in x.tolist()]
+    (_, words) = run_everywhere(look_up, 8, [x, np.zeros_like(x)], lowered=True)
+    assert words.tolist() == [expected(at) for at in x.tolist()]
 
 
 def test_on_devices(device: AnyDevice) -> None:
@@ -112,8 +112,8 @@ def constants(k: Builder, x: Pointer[U32], y: Pointer[U32], *, modulus: Modulus)
 def test_elements_in_a_table(modulus: Modulus) -> None:
     x = np.arange(15, -1, -1, dtype=np.uint32)
     y = np.zeros((16, modulus.words), np.uint32)
-    (_, found) = run_everywhere(constants, 2, [x, y], modulus=modulus)
-    assert to_integers(modulus, found) == [n * n + (15 - n) ** 2 for n in range(16)]
+    (_, elements) = run_everywhere(constants, 2, [x, y], modulus=modulus)
+    assert to_integers(modulus, elements) == [n * n + (15 - n) ** 2 for n in range(16)]
     assert from_integers(modulus, [4])[0].tolist() != []
 
 

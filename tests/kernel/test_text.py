@@ -75,8 +75,8 @@ def test_locations() -> None:
     traced = examples.reduce_sum.trace(EIGHT)
     again = parse(to_text(traced, locations=True))
     assert again.location == traced.location
-    found = [op.location for op in walk(again.block)]
-    assert found == [op.location for op in walk(traced.block)]
+    locations = [op.location for op in walk(again.block)]
+    assert locations == [op.location for op in walk(traced.block)]
     # Without them an op stands where its text stands.
     bare = parse(to_text(traced), "reduce.ir")
     assert str(bare.block.ops[0].location) == "reduce.ir:2"

@@ -78,8 +78,8 @@ def one_value_in_all_places(k: Builder, tile: TileOperand, y: Value) -> None:
 
 
 def used_beside_a_wait(k: Builder, tile: TileOperand, y: Value) -> None:
-    given = four(k, y)
-    y[0] = done(k, tile, k.mma_wait(0, given))[0] + given[0]
+    accumulators = four(k, y)
+    y[0] = done(k, tile, k.mma_wait(0, accumulators))[0] + accumulators[0]
 
 
 def waited_for_twice(k: Builder, tile: TileOperand, y: Value) -> None:
@@ -90,9 +90,9 @@ def waited_for_twice(k: Builder, tile: TileOperand, y: Value) -> None:
 
 
 def in_every_round(k: Builder, tile: TileOperand, y: Value) -> None:
-    given = four(k, y)
+    accumulators = four(k, y)
     with k.range(0, 3):
-        y[0] = done(k, tile, given)[0]
+        y[0] = done(k, tile, accumulators)[0]
 
 
 def before_the_check(k: Builder, tile: TileOperand, y: Value) -> None:
@@ -123,33 +123,37 @@ def through_a_function(k: Builder, tile: TileOperand, y: Value) -> None:
 
 
 def of_a_caller(k: Builder, tile: TileOperand, y: Value) -> None:
-    given = four(k, y)
-    y[0] = of_the_caller(k, tile.pointer, *given)[0] + given[0]
+    accumulators = four(k, y)
+    y[0] = of_the_caller(k, tile.pointer, *accumulators)[0] + accumulators[0]
 
 
 def by_another_name(k: Builder, tile: TileOperand, y: Value) -> None:
-    given = four(k, y)
-    y[0] = done(k, tile, [same(k, value) for value in given])[0] + given[0]
+    accumulators = four(k, y)
+    y[0] = done(k, tile, [same(k, value) for value in accumulators])[0] + accumulators[0]
 
 
 def of_whole_numbers(
-    k: Builder, tile: TileOperand, given: list[Value], signed: list[Value]
+    k: Builder, tile: TileOperand, accumulators: list[Value], signed: list[Value]
 ) -> Value:
     """Sums that are other numbers of as many bits, and these afterwards."""
     k.mma_begin()
     sums = k.mma_tiles(i8, tile, tile, signed)
     k.mma_commit()
-    return k.mma_wait(0, sums)[0] + (given[0] >> 1).cast(i32)
+    return k.mma_wait(0, sums)[0] + (accumulators[0] >> 1).cast(i32)
 
 
 def converted(k: Builder, tile: TileOperand, y: Value) -> None:
-    given = [k.bitcast(value, u32) for value in four(k, y)]
-    y[0] = of_whole_numbers(k, tile, given, [value.cast(i32) for value in given]).cast(f32)
+    accumulators = [k.bitcast(value, u32) for value in four(k, y)]
+    y[0] = of_whole_numbers(
+        k, tile, accumulators, [value.cast(i32) for value in accumulators]
+    ).cast(f32)
 
 
 def of_the_same_bits(k: Builder, tile: TileOperand, y: Value) -> None:
-    given = [k.local_id() + at for at in range(4)]
-    y[0] = of_whole_numbers(k, tile, given, [k.bitcast(value, i32) for value in given]).cast(f32)
+    accumulators = [k.local_id() + at for at in range(4)]
+    y[0] = of_whole_numbers(
+        k, tile, accumulators, [k.bitcast(value, i32) for value in accumulators]
+    ).cast(f32)
 
 
 def in_a_later_group(k: Builder, tile: TileOperand, y: Value) -> None:
@@ -189,16 +193,16 @@ def set_after_the_begin(k: Builder, tile: TileOperand, y: Value) -> None:
 
 
 def begun_in_a_branch(k: Builder, tile: TileOperand, y: Value) -> None:
-    given = four(k, y)
+    accumulators = four(k, y)
     with k.if_(k.workgroup_id() < 1):
         k.mma_begin()
-    k.mma_tiles(f16, tile, tile, given)
+    k.mma_tiles(f16, tile, tile, accumulators)
 
 
 def begun_before_a_loop(k: Builder, tile: TileOperand, y: Value) -> None:
-    given = four(k, y)
+    accumulators = four(k, y)
     k.mma_begin()
-    with k.range(0, 3, carry=given) as loop:
+    with k.range(0, 3, carry=accumulators) as loop:
         loop.next(list(k.mma_tiles(f16, tile, tile, loop.carried)))
 
 
@@ -272,9 +276,9 @@ def test_loops_carry_sums_under_way() -> None:
         k.mma_commit()
         sums = product(k, tile, k.mma_wait(0, loop.results))
         k.mma_commit()
-        whole = k.mma_wait(0, sums)
+        finished = k.mma_wait(0, sums)
         k.mma_begin()
-        k.mma_tiles(f32, tile, tile, whole)
+        k.mma_tiles(f32, tile, tile, finished)
 
     trace(checked)
     trace(one_group)
@@ -291,7 +295,7 @@ def test_constants_are_there_before_products(number: float) -> None:
     lines = ptx.emit(trace(constant), MACHINE).splitlines()
     (at,) = (at for at, line in enumerate(lines) if "wgmma.mma_async" in line)
     sums = re.findall(r"%f\d+", lines[at].partition("}")[0])
-    moved = [line for line in lines[:at] if any(f" {one}, 0f" in line for one in sums)]
+    moved = [line for line in lines[:at] if any(f" {register}, 0f" in line for register in sums)]
     predicate = re.findall(r"%p\d+", lines[at])[0]
     (setp,) = (line for line in lines if f" {predicate}, 0, 0" in line)
     if number == 0 and math.copysign(1, number) == 1:
@@ -326,8 +330,8 @@ def run(body: Ring, *, alignment: int = 1024, barrier: bool = True, cluster: int
             k.cluster_barrier()
         body(k, room, bars, array_of(k, x, maps))
 
-    made = kernel(workgroup=128)(traced).trace(MACHINE)
-    interpret(made, 2, [np.zeros(16, np.uint64), np.ones(512, np.uint16)])
+    traced_kernel = kernel(workgroup=128)(traced).trace(MACHINE)
+    interpret(traced_kernel, 2, [np.zeros(16, np.uint64), np.ones(512, np.uint16)])
 
 
 def copied(
@@ -381,7 +385,7 @@ def before_the_array(k: Builder, room: Value, bars: Value, x: TiledArray) -> Non
 
 
 def waited_for_by_another(k: Builder, room: Value, bars: Value, x: TiledArray) -> None:
-    """What workgroup 0 waits for says nothing of the products of workgroup 1."""
+    """A wait of workgroup 0 says nothing of the products of workgroup 1."""
     arrived(k, room, bars, x)
     tile = place_of(k, room)
     k.mma_begin()

@@ -101,11 +101,11 @@ def test_copies_bring_lines_and_zeros(
     planes, height, length = shape
     compiled = tiling.compile(copied, lines=16)
     tiling.launch(compiled, 1, maps, source, length, height, planes, *start, y)
-    found = np.zeros(1024, np.uint32)
-    tiling.download(y, found)
+    words = np.zeros(1024, np.uint32)
+    tiling.download(y, words)
     column, line, plane = start
-    wanted = [expected_tile(x, column, line + more, plane, 16) for more in (0, 16)]
-    assert np.array_equal(found.view(np.uint16), np.concatenate(wanted))
+    wanted = [expected_tile(x, column, line + offset, plane, 16) for offset in (0, 16)]
+    assert np.array_equal(words.view(np.uint16), np.concatenate(wanted))
 
 
 # --- products
@@ -158,12 +158,12 @@ def multiply(
 def product_of(device: Any, a: Any, b: Any, element: Type, ways: tuple[bool, bool]) -> Any:
     """A B on the device; operands lie along K, or along the other axis."""
     columns = b.shape[1]
-    given = [a.T if ways[0] else a, b if ways[1] else b.T]
+    operands = [a.T if ways[0] else a, b if ways[1] else b.T]
     bits = [
         x.astype(np.float16).view(np.uint16)
         if element is f16
         else (np.ascontiguousarray(x, np.float32).view(np.uint32) >> 16).astype(np.uint16)
-        for x in map(np.ascontiguousarray, given)
+        for x in map(np.ascontiguousarray, operands)
     ]
     memory = [device.upload(x) for x in (*bits, np.full((64, columns), np.nan, np.float32))]
     shapes = [(1, *x.shape) for x in bits]
@@ -171,9 +171,9 @@ def product_of(device: Any, a: Any, b: Any, element: Type, ways: tuple[bool, boo
     maps = maps_of(device, *zip(memory[:2], shapes, lines, strict=True))
     compiled = device.compile(multiplied, element=element, ways=ways, columns=columns)
     device.launch(compiled, 1, maps, *memory)
-    found = np.zeros((64, columns), np.float32)
-    device.download(memory[2], found)
-    return found
+    products = np.zeros((64, columns), np.float32)
+    device.download(memory[2], products)
+    return products
 
 
 @IN_TEXTS_TOO
@@ -204,9 +204,9 @@ def test_products_of_whole_numbers_are_exact(tiling: Any) -> None:
     shapes = [(1, rows, 64) for rows in (64, 96)]
     maps = maps_of(tiling, *zip(memory[:2], shapes, (64, 96), strict=True))
     tiling.launch(tiling.compile(whole_multiplied), 1, maps, *memory)
-    found = np.zeros((64, 96), np.int32)
-    tiling.download(memory[2], found)
-    assert np.array_equal(found, a.astype(np.int32) @ b.T.astype(np.int32))
+    products = np.zeros((64, 96), np.int32)
+    tiling.download(memory[2], products)
+    assert np.array_equal(products, a.astype(np.int32) @ b.T.astype(np.int32))
 
 
 @IN_TEXTS_TOO
@@ -219,18 +219,18 @@ def test_of_f32_ten_bits_count(tiling: Any) -> None:
     maps = maps_of(tiling, *((x, (1, 64, 64), 64) for x in memory[:2]))
     compiled = tiling.compile(multiplied, element=f32, ways=(False, False), columns=64)
     tiling.launch(compiled, 1, maps, *memory)
-    found = np.zeros((64, 64), np.float32)
-    tiling.download(memory[2], found)
-    assert found[3, 5] == 1 + 2.0**-10 - 4
-    assert np.count_nonzero(found) == 1
+    products = np.zeros((64, 64), np.float32)
+    tiling.download(memory[2], products)
+    assert products[3, 5] == 1 + 2.0**-10 - 4
+    assert np.count_nonzero(products) == 1
 
 
 @IN_TEXTS_TOO
 def test_sums_have_the_digits_of_f32(tiling: Any) -> None:
     random = np.random.default_rng(8)
     a, b = (random.normal(size=(64, 64)).astype(np.float16).astype(np.float64) for _ in range(2))
-    found = product_of(tiling, a, b, f16, (False, False))
-    assert (np.abs(found - a @ b) <= 64 * 2.0**-22 * (np.abs(a) @ np.abs(b))).all()
+    products = product_of(tiling, a, b, f16, (False, False))
+    assert (np.abs(products - a @ b) <= 64 * 2.0**-22 * (np.abs(a) @ np.abs(b))).all()
 
 
 @IN_TEXTS_TOO
@@ -242,9 +242,9 @@ def test_one_element_at_a_time(tiling: Any, ways: tuple[bool, bool]) -> None:
         row, middle, column = (int(x) for x in random.integers(64, size=3))
         a, b = np.zeros((64, 64)), np.zeros((64, 64))
         a[row, middle], b[middle, column] = 1, 2
-        found = product_of(tiling, a, b, f16, ways)
-        assert found[row, column] == 2
-        assert np.count_nonzero(found) == 1
+        products = product_of(tiling, a, b, f16, ways)
+        assert products[row, column] == 2
+        assert np.count_nonzero(products) == 1
 
 
 # --- clusters

@@ -1,4 +1,4 @@
-"""What the tracer refuses: each message in full, with the line that it names."""
+"""Refusals of the tracer: each message in full, with the line that it names."""
 
 from __future__ import annotations
 
@@ -360,10 +360,10 @@ def test_mixed_types() -> None:
     def select(k: Builder, a: U32, b: U64) -> None:
         k.select(a < 3, a, b)  # here
 
-    one = "must have one type, not {}; convert one with value.cast(type)"
-    refuses(add, TraceError, f"operands of add {one.format('u32 and u64')}")
-    refuses(shift, TraceError, f"operands of shl {one.format('u64 and u32')}")
-    refuses(select, TraceError, f"operands of select {one.format('u32 and u64')}")
+    template = "must have one type, not {}; convert one with value.cast(type)"
+    refuses(add, TraceError, f"operands of add {template.format('u32 and u64')}")
+    refuses(shift, TraceError, f"operands of shl {template.format('u64 and u32')}")
+    refuses(select, TraceError, f"operands of select {template.format('u32 and u64')}")
     refuses(
         floats,
         TraceError,
@@ -500,7 +500,7 @@ def test_parameters() -> None:
     def of_no_kernel_type(k: Builder, n: int) -> None:
         pass
 
-    def many(k: Builder, *rest: U32) -> None:
+    def many(k: Builder, *values: U32) -> None:
         pass
 
     for body, message in (
@@ -510,7 +510,7 @@ def test_parameters() -> None:
             "parameter n is annotated with <class 'int'>, which is no kernel type; use U32, U64, "
             "F32, ..., Pointer[...] of one, or a Struct of these",
         ),
-        (many, "a kernel names each of its parameters; it cannot take *rest"),
+        (many, "a kernel names each of its parameters; it cannot take *values"),
     ):
         with pytest.raises(TraceError) as caught:
             kernel(body)

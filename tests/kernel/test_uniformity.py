@@ -9,7 +9,7 @@ from tests.kernel.machines import EIGHT
 
 
 def stored_kinds(traced: Kernel, *, trust_loads: bool) -> list[bool]:
-    """Whether what each store of the kernel's own body stores varies, in order."""
+    """Return, for each store of the kernel's own body in order, whether its value varies."""
     uniformity = Uniformity((), trust_loads=trust_loads)
     uniformity.visit(traced.block)
     stores = [op for op in walk(traced.block) if op.name == "store"]
@@ -87,8 +87,8 @@ def test_calls_are_told_apart_by_their_arguments() -> None:
 
     traced = calls.trace(EIGHT)
     assert len(traced.functions) == 1
-    found = stored_kinds(traced, trust_loads=True)
-    assert found == [False, False, True, False, True, True]
+    varying = stored_kinds(traced, trust_loads=True)
+    assert varying == [False, False, True, False, True, True]
 
 
 def test_nested_calls_are_analysed_once_for_each_pattern() -> None:

@@ -34,11 +34,11 @@ def test_value_of_a_closed_region() -> None:
             y[1] = inner
         y[0] = inner  # here
 
-    made = line_of(escaped, "# made")
+    line = line_of(escaped, "# made")
     refuses(
         escaped,
         VerificationFailure,
-        f"store uses a value from another region or function (made on line {made}); carry it, "
+        f"store uses a value from another region or function (made on line {line}); carry it, "
         "give it, or pass it as an argument",
     )
 
@@ -52,11 +52,11 @@ def test_value_of_another_side() -> None:
             branch.give(kept)  # here
         y[1] = branch.results
 
-    made = line_of(crossed, "# made")
+    line = line_of(crossed, "# made")
     refuses(
         crossed,
         VerificationFailure,
-        f"yield uses a value from another region or function (made on line {made}); carry it, "
+        f"yield uses a value from another region or function (made on line {line}); carry it, "
         "give it, or pass it as an argument",
     )
 

@@ -55,14 +55,14 @@ class Executor:
         """Run workgroups; gives the arguments, whose buffers are as the interpreter leaves them."""
         machine = self.target.machine(lanes)
         kernel = definition.trace(machine)
-        expected, found = ([_copied(a) for a in arguments] for _ in range(2))
+        expected, actual = ([_copied(a) for a in arguments] for _ in range(2))
         interpret(kernel, groups, expected, groups_at_once=_AT_ONCE // lanes)
-        self.driver.run(kernel, machine, groups, found, merged=merged)
-        buffers = [a for a in found if isinstance(a, np.ndarray)]
+        self.driver.run(kernel, machine, groups, actual, merged=merged)
+        buffers = [a for a in actual if isinstance(a, np.ndarray)]
         wanted = [a for a in expected if isinstance(a, np.ndarray)]
         for number, pair in enumerate(zip(buffers, wanted, strict=True)):
             assert_same_bits(*pair, f"buffer {number} of {definition.name} on {self.driver.name}")
-        return found
+        return actual
 
 
 def _copied(argument: Any) -> Any:
@@ -71,12 +71,12 @@ def _copied(argument: Any) -> Any:
 
 def _open(driver: str, strength: str) -> Executor:
     try:
-        found = runner(driver)
+        wgsl_runner = runner(driver)
     except DriverError as error:
         # The drivers for processors are part of what is installed for the tests.
         need(str(error), "" if driver == "gpu" else "QUOD_TEST_DRIVERS")
         raise
-    return Executor(found, found.strengths[strength])
+    return Executor(wgsl_runner, wgsl_runner.strengths[strength])
 
 
 _EXECUTORS = [
@@ -122,20 +122,20 @@ def test_ops(executor: Executor, cases: list[OpCase]) -> None:
 def test_quotients_of_what_is_known(executor: Executor, type_: Type) -> None:
     """One of both is a constant, of which a target may make other code."""
     top = 1 << type_.bits - (type_.kind == "signed")
-    known = [1, 2, 3, 8, top - 1]
+    constants = [1, 2, 3, 8, top - 1]
     if type_.kind == "signed":
-        known += [-1, -2, -3, -8, -top]
+        constants += [-1, -2, -3, -8, -top]
     if type_.bits == 64:
         # A driver compiles a long division for seconds.
-        known = [-3]
+        constants = [-3]
 
-    def compute(k: Builder, given: list[Value]) -> list[Value]:
-        (a,) = given
-        return [part for number in known for part in (a // number, a % number, number // a)]
+    def compute(k: Builder, operands: list[Value]) -> list[Value]:
+        (a,) = operands
+        return [part for number in constants for part in (a // number, a % number, number // a)]
 
-    definition = elementwise("known", [type_], [type_] * (3 * len(known)), compute)
+    definition = elementwise("known", [type_], [type_] * (3 * len(constants)), compute)
     (values,) = hostile_arrays([type_])
-    results = [np.zeros(len(values), NUMPY_TYPES[type_]) for _ in range(3 * len(known))]
+    results = [np.zeros(len(values), NUMPY_TYPES[type_]) for _ in range(3 * len(constants))]
     executor.check(definition, len(values) // 8, [values, *results])
 
 
@@ -148,8 +148,8 @@ _ROUNDED = [types.u32, types.i32]
 def test_convert(executor: Executor, source: Type) -> None:
     targets = [t for t in _WITHOUT_DOUBLE if t is not types.f32 or source not in _ROUNDED]
 
-    def compute(k: Builder, given: list[Value]) -> list[Value]:
-        return [given[0].cast(target) for target in targets]
+    def compute(k: Builder, operands: list[Value]) -> list[Value]:
+        return [operands[0].cast(target) for target in targets]
 
     definition = elementwise("test_convert", [source], targets, compute)
     (values,) = hostile_arrays([source])
@@ -163,13 +163,13 @@ def test_convert(executor: Executor, source: Type) -> None:
 def test_convert_to_float(executor: Executor, source: Type) -> None:
     """A word that is no float becomes one of the two beside it, whichever the driver likes."""
     definition = elementwise(
-        "to_float", [source], [types.f32], lambda k, given: [given[0].cast(types.f32)]
+        "to_float", [source], [types.f32], lambda k, operands: [operands[0].cast(types.f32)]
     )
     (values,) = hostile_arrays([source])
     machine = executor.target.machine(8)
-    found = np.zeros(len(values), np.float32)
-    executor.driver.run(definition.trace(machine), machine, len(values) // 8, [values, found])
-    error = abs(found.astype(np.float64) - values)
+    floats = np.zeros(len(values), np.float32)
+    executor.driver.run(definition.trace(machine), machine, len(values) // 8, [values, floats])
+    error = abs(floats.astype(np.float64) - values)
     assert (error <= np.spacing(abs(values.astype(np.float32)))).all()
     exact = abs(values.astype(np.float64)) <= 1 << 24
     assert (error[exact] == 0).all()
@@ -179,8 +179,8 @@ def test_bitcast(executor: Executor) -> None:
     sources = [t for t in _WITHOUT_DOUBLE if t is not types.bool_]
     pairs = [(s, t) for s in sources for t in sources if s.bits == t.bits and s is not t]
 
-    def compute(k: Builder, given: list[Value]) -> list[Value]:
-        return [k.bitcast(given[sources.index(s)], t) for s, t in pairs]
+    def compute(k: Builder, operands: list[Value]) -> list[Value]:
+        return [k.bitcast(operands[sources.index(s)], t) for s, t in pairs]
 
     definition = elementwise("test_bitcast", sources, [t for _, t in pairs], compute)
     columns = [hostile_arrays([source])[0][:64] for source in sources]
@@ -206,8 +206,8 @@ def test_floats_are_compared(executor: Executor) -> None:
     a, b = map(_without_subnormals, hostile_arrays([types.f32, types.f32]))
     names = ("eq", "ne", "lt", "le")
 
-    def compute(k: Builder, given: list[Value]) -> list[Value]:
-        return [k.emit(name, given) for name in names]
+    def compute(k: Builder, operands: list[Value]) -> list[Value]:
+        return [k.emit(name, operands) for name in names]
 
     definition = elementwise("compare", [types.f32] * 2, [types.bool_] * len(names), compute)
     results = [np.zeros(len(a), bool) for _ in names]
@@ -219,21 +219,21 @@ def test_float_arithmetic(executor: Executor) -> None:
     random = np.random.default_rng(4)
     a, b, c = random.uniform(-1000, 1000, (3, 256)).astype(np.float32)
 
-    def compute(k: Builder, given: list[Value]) -> list[Value]:
-        x, y, z = given
+    def compute(k: Builder, operands: list[Value]) -> list[Value]:
+        x, y, z = operands
         exact = [x + y, x - y, x * y, -x, k.minimum(x, y), k.maximum(x, y)]
         return [*exact, x / y, k.emit("sqrt", (k.maximum(x, -x),)), k.emit("fma", (x, y, z))]
 
     definition = elementwise("floats", [types.f32] * 3, [types.f32] * 9, compute)
-    found = [a, b, c, *(np.zeros(256, np.float32) for _ in range(9))]
+    arrays = [a, b, c, *(np.zeros(256, np.float32) for _ in range(9))]
     machine = executor.target.machine(8)
-    executor.driver.run(definition.trace(machine), machine, 32, found)
+    executor.driver.run(definition.trace(machine), machine, 32, arrays)
     exact = [a + b, a - b, a * b, -a, np.minimum(a, b), np.maximum(a, b)]
-    for result, expected in zip(found[3:9], exact, strict=True):
+    for result, expected in zip(arrays[3:9], exact, strict=True):
         assert_same_bits(result, expected, "exact")
-    np.testing.assert_allclose(found[9], a / b, rtol=4e-7)
-    np.testing.assert_allclose(found[10], np.sqrt(abs(a)), rtol=4e-7)
-    np.testing.assert_allclose(found[11], a * b + c, rtol=1e-6, atol=0.1)
+    np.testing.assert_allclose(arrays[9], a / b, rtol=4e-7)
+    np.testing.assert_allclose(arrays[10], np.sqrt(abs(a)), rtol=4e-7)
+    np.testing.assert_allclose(arrays[11], a * b + c, rtol=1e-6, atol=0.1)
 
 
 REFUSED = {
@@ -251,9 +251,9 @@ def test_control_flow_and_memory(executor: Executor, case: Case) -> None:
         with pytest.raises(KernelError, match=REFUSED[str(case)]):
             executor.check(case.definition, 4, case.arguments)
         return
-    found = executor.check(case.definition, 4, case.arguments)
+    outputs = executor.check(case.definition, 4, case.arguments)
     for number, expected in case.expected.items():
-        assert found[number].tolist() == expected
+        assert outputs[number].tolist() == expected
 
 
 def test_arrays_in_one_binding(executor: Executor) -> None:
@@ -270,10 +270,10 @@ def test_exchanges(executor: Executor, exchange: Exchange, lanes: int) -> None:
         with pytest.raises(KernelError, match=REFUSED[str(exchange)]):
             executor.check(exchange.definition, groups, exchange.arguments, lanes=lanes)
         return
-    found = executor.check(exchange.definition, groups, exchange.arguments, lanes=lanes)
+    outputs = executor.check(exchange.definition, groups, exchange.arguments, lanes=lanes)
     shape = Shape(lanes, executor.target.machine(lanes).subgroup_size)
     rows = [exchange.model(shape, i) for i in range(INSTANCES)]
-    for column, buffer in enumerate(found[exchange.inputs :]):
+    for column, buffer in enumerate(outputs[exchange.inputs :]):
         assert buffer.tolist() == [row[column] for row in rows]
 
 
@@ -281,11 +281,11 @@ def test_a_grid_of_two_dimensions(executor: Executor) -> None:
     """More workgroups than a dimension has, and not so many as the grid."""
     groups = 2 * 65535 - 7
     x = np.arange(groups, dtype=np.uint32)
-    found = [len(x), x, x, np.zeros_like(x)]
+    arguments = [len(x), x, x, np.zeros_like(x)]
     machine = executor.target.machine(1)
     kernel = examples.vector_add.trace(machine)
-    executor.driver.run(kernel, machine, groups, found)
-    np.testing.assert_array_equal(found[3], 2 * x)
+    executor.driver.run(kernel, machine, groups, arguments)
+    np.testing.assert_array_equal(arguments[3], 2 * x)
 
 
 @given(definition=kernels())
@@ -305,7 +305,7 @@ def test_random_kernels(executor: Executor, definition: KernelDefinition) -> Non
 
 def test_double_precision_is_refused() -> None:
     definition = elementwise(
-        "doubles", [types.f64], [types.f64], lambda k, given: [given[0] + given[0]]
+        "doubles", [types.f64], [types.f64], lambda k, operands: [operands[0] + operands[0]]
     )
     machine = PORTABLE.machine(8)
     with pytest.raises(KernelError, match="WGSL has no 64-bit floating point numbers"):

@@ -1,4 +1,4 @@
-"""What newcomers put where a value or a type belongs: an error at their line, and what to write."""
+"""Mistakes of newcomers with values and types: an error at their line, and what to write."""
 
 from collections.abc import Callable
 from typing import Any
@@ -121,9 +121,9 @@ def test_wrong_arguments_are_errors_at_the_line(method: str) -> None:
 
             @kernel
             def wrong(
-                k: Builder, x: Pointer[U32], *, at: str = argument, given: Any = value
+                k: Builder, x: Pointer[U32], *, at: str = argument, operand: Any = value
             ) -> None:
-                getattr(k, method)(**METHODS[method](Right(k, x)) | {at: given})
+                getattr(k, method)(**METHODS[method](Right(k, x)) | {at: operand})
 
             with pytest.raises(KernelError) as caught:
                 wrong.trace(GPU)
