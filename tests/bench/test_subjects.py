@@ -76,9 +76,9 @@ def test_what_a_gpu_is_measured_with(
     """The cases check their products; here they are few."""
     monkeypatch.setattr(short_field, "_GPU_TURNS", 1)
     monkeypatch.setattr(short_field, "_GPU_ARRAY_BYTES", 1 << 14)
-    found = list(short_field.cases(modulus, gpu_device))
-    assert [case.unit for case in found] == ["G/s", "GB/s"]
-    for case in found:
+    cases = list(short_field.cases(modulus, gpu_device))
+    assert [case.unit for case in cases] == ["G/s", "GB/s"]
+    for case in cases:
         figure = case.run()
         assert isinstance(figure, float)
         assert figure > 0
@@ -86,11 +86,11 @@ def test_what_a_gpu_is_measured_with(
 
 @pytest.mark.parametrize("scheme", ["ligero", "hyperkzg"])
 def test_a_commitment_is_made_opened_and_verified(scheme: str) -> None:
-    found = list(commitments("cpu", scheme, None, [6], claims=2))
+    cases = list(commitments("cpu", scheme, None, [6], claims=2))
     times = ["commit", "open", "verify", *(["verify on the device"] if scheme == "ligero" else [])]
-    assert [case.parameters["time"] for case in found] == times
-    assert found[1].run() == found[1].run()
-    for case in found:
+    assert [case.parameters["time"] for case in cases] == times
+    assert cases[1].run() == cases[1].run()
+    for case in cases:
         case.run()
         timeline = Timeline()
         if case.traced is not None:
@@ -106,10 +106,10 @@ def test_layered_circuits_are_proved_and_verified(
     monkeypatch.setattr(bench_gkr, "_LAYERS", 2)
     monkeypatch.setitem(bench_gkr.CIRCUITS, "wide", bench_gkr.wide.__wrapped__)
     settings: dict[str, Any] = {"batch": 2, "commitment": "raw", "reduction": reduction}
-    found = list(bench_gkr.cases("cpu", EXTENSIONS["m31.4"], "wide", [1, 3], **settings))
-    assert [case.parameters["what"] for case in found] == ["prove", "verify"] * 2
-    assert [case.operations for case in found] == [2, 2, 6, 2]
-    for case in found:
+    cases = list(bench_gkr.cases("cpu", EXTENSIONS["m31.4"], "wide", [1, 3], **settings))
+    assert [case.parameters["what"] for case in cases] == ["prove", "verify"] * 2
+    assert [case.operations for case in cases] == [2, 2, 6, 2]
+    for case in cases:
         timeline = Timeline()
         assert case.traced is not None
         case.traced(timeline)
@@ -142,8 +142,8 @@ def test_paths_of_a_tree_are_proved(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_products_stand_beside_proofs_of_keccak_over_m31() -> None:
     device = open_device("cpu", threads=1)
-    found, _ = bench_gkr._products(device, "keccak", M31, 2)
-    seconds = found["products"]()
+    callables, _ = bench_gkr._products(device, "keccak", M31, 2)
+    seconds = callables["products"]()
     assert isinstance(seconds, Seconds)
     # A busy machine takes longer, and no processor makes a hundred products a nanosecond.
     assert 22e6 / 100e9 < seconds < 100
@@ -160,7 +160,7 @@ def test_products_stand_beside_proofs_of_keccak_over_m31() -> None:
 def forget_sums(
     k: Builder, n: U32, sums: Pointer[U64], table: Pointer[U32], *, modulus: Modulus
 ) -> None:
-    """What is not the sums."""
+    """Store something other than the sums."""
     with k.if_(k.global_id() < n):
         table[k.global_id()] = k.constant(1, u32)
 
@@ -176,8 +176,8 @@ def test_ways_of_the_study_agree(monkeypatch: pytest.MonkeyPatch) -> None:
         case.run()
         what = case.parameters["what"], case.parameters.get("circuit")
         ways.setdefault(what, []).append(case.parameters["way"])
-    assert [len(found) for found in ways.values()] == [3, 4, 3, 3, 3, 3, 2]
-    assert all(len(set(found)) == len(found) for found in ways.values())
+    assert [len(names) for names in ways.values()] == [3, 4, 3, 3, 3, 3, 2]
+    assert all(len(set(names)) == len(names) for names in ways.values())
     with pytest.raises(InputError, match=r"take m31\.3, not bn254\.fr"):
         next(gkr_study.study_cases(device, NAMED["bn254.fr"], **sizes))
     monkeypatch.setattr(gkr_study, "reduce_sums", forget_sums)
@@ -218,12 +218,12 @@ def test_refusals(
 
 
 def test_a_partition_and_several_in_a_row(capsys: pytest.CaptureFixture[str]) -> None:
-    given = ["porep-like", "--domain", "10", "--proofs", "2", "--repeats", "1", "--seconds", "0"]
-    assert entry.run(["bench", *given, "--json"]) == 0
+    words = ["porep-like", "--domain", "10", "--proofs", "2", "--repeats", "1", "--seconds", "0"]
+    assert entry.run(["bench", *words, "--json"]) == 0
     captured = capsys.readouterr()
-    one, several = json.loads(captured.out)
-    assert one["parameters"]["constraints"] == (130_278_869 << 10) >> 27
-    assert (one["unit"], several["unit"]) == ("s", "s/proof")
+    single, several = json.loads(captured.out)
+    assert single["parameters"]["constraints"] == (130_278_869 << 10) >> 27
+    assert (single["unit"], several["unit"]) == ("s", "s/proof")
     assert several["parameters"]["proofs"] == 2
     assert "the key: key" in captured.err
 
@@ -256,10 +256,10 @@ def test_the_memory_of_a_partition_is_planned_without_a_gpu(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert entry.run(["bench", "porep-like", "--plan", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["bytes"] == sum(found["parts"].values()) < found["budget"]
-    assert found["circuit"]["constraints"] == 130_278_869
-    assert found["parts"]["bases H"] == 96 << 27
+    plan = json.loads(capsys.readouterr().out)
+    assert plan["bytes"] == sum(plan["parts"].values()) < plan["budget"]
+    assert plan["circuit"]["constraints"] == 130_278_869
+    assert plan["parts"]["bases H"] == 96 << 27
     assert entry.run(["bench", "porep-like", "--plan", "--bits", "90"]) == 0
     assert "GiB, which fits the 127.9 GiB" in capsys.readouterr().out
 
@@ -300,20 +300,20 @@ def test_every_subject_has_its_own_options_and_the_shared_ones(
         "inference", "attention_gradient",
     )  # fmt: skip
     kind = Settings if subject.__name__ in plain else StagedSettings
-    own = list(inspect.signature(subject).parameters)[1:]
+    options = list(inspect.signature(subject).parameters)[1:]
     shared = [field.name for field in fields(kind) if field.init]
-    assert list(inspect.signature(subject_command(subject)).parameters) == own + shared
+    assert list(inspect.signature(subject_command(subject)).parameters) == options + shared
     assert {"device", "record"} <= set(shared)
-    assert not set(own) & set(shared)
+    assert not set(options) & set(shared)
     assert ("plot" in shared) == (kind is StagedSettings)
 
 
 def test_a_worker_of_the_service(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sizes = ["--constraints", "20", "--folder", str(tmp_path), "--lanes", "2", "--workers", "2"]
     trace = tmp_path / "trace.json"
-    given = ["serve-pipeline", *sizes, "--repeats", "1", "--seconds", "0.1", "--json"]
-    given += ["--trace", str(trace)]
-    assert entry.run(["bench", *given]) == 0
+    words = ["serve-pipeline", *sizes, "--repeats", "1", "--seconds", "0.1", "--json"]
+    words += ["--trace", str(trace)]
+    assert entry.run(["bench", *words]) == 0
     out, told = capsys.readouterr()
     rows = {row["parameters"]["what"]: row for row in json.loads(out)}
     # Each figure is told once it is measured: whoever ends a run early has those before.
@@ -335,8 +335,8 @@ def test_a_worker_of_the_service(tmp_path: Path, capsys: pytest.CaptureFixture[s
     events = json.loads(trace.read_text())["traceEvents"]
     tracks = {event["args"]["name"] for event in events if event["ph"] == "M"}
     # Which of the two workers took a job is chance.
-    found = {track.partition(" ")[2] for track in tracks if track.startswith("cpu#")}
-    assert set(WorkerStage) <= found
+    stages = {track.partition(" ")[2] for track in tracks if track.startswith("cpu#")}
+    assert set(WorkerStage) <= stages
     # Keys and queue are gone.
     assert list(tmp_path.iterdir()) == [trace]
 
@@ -348,8 +348,8 @@ def test_the_server_of_the_service(
 
     monkeypatch.setattr(submit, "_JOBS", 64)
     monkeypatch.setattr(submit, "_PROOFS", 3)
-    given = ["submit", "--folder", str(tmp_path), "--repeats", "1", "--json"]
-    assert entry.run(["bench", *given]) == 0
+    words = ["submit", "--folder", str(tmp_path), "--repeats", "1", "--json"]
+    assert entry.run(["bench", *words]) == 0
     rows = [row["parameters"] | row for row in json.loads(capsys.readouterr().out)]
     assert {row["what"] for row in rows} == {
         "fdatasync of a page", "bare call", "SubmitProof", "SubmitProofs", "Prove, p50",

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 @pytest.mark.thorough
 def test_cases_of_the_limbs_that_were_asked_for(webgpu_device: WebGpuDevice) -> None:
     cases = cases_of(webgpu_device.name, ["bn254.fr"], ["15:rolled"])
-    found = [(case.parameters["what"], case.parameters["limbs"], case.run()) for case in cases]
-    assert [row[:2] for row in found] == [("product", "15:rolled"), ("square", "15:rolled")]
-    assert all(isinstance(rate, float) and rate > 0 for *_, rate in found)
+    measured = [(case.parameters["what"], case.parameters["limbs"], case.run()) for case in cases]
+    assert [row[:2] for row in measured] == [("product", "15:rolled"), ("square", "15:rolled")]
+    assert all(isinstance(rate, float) and rate > 0 for *_, rate in measured)
 
 
 @pytest.mark.parametrize(

@@ -59,14 +59,14 @@ def test_curves_without_a_pairing(
 def test_scalars_are_of_their_kind() -> None:
     group = GROUPS["bn254.g1"]
     count = 64
-    made = {
+    scalars = {
         kind: [row.tobytes() for row in subject._scalars(group, kind, count)]
         for kind in subject.KINDS
     }
-    assert len(set(made["uniform"])) == count
-    assert set(made["bits"]) == {bytes(32), b"\1" + bytes(31)}
-    assert len(set(made["equal"])) == 1
-    assert 2 < len(set(made["giant"])) <= count // 16 + 1
+    assert len(set(scalars["uniform"])) == count
+    assert set(scalars["bits"]) == {bytes(32), b"\1" + bytes(31)}
+    assert len(set(scalars["equal"])) == 1
+    assert 2 < len(set(scalars["giant"])) <= count // 16 + 1
 
 
 def test_a_wrong_result_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:

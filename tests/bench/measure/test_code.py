@@ -34,11 +34,11 @@ def launching(device: CpuDevice, amount: int, runs: list[int]) -> harness.Case:
 
 
 def measure(
-    cases: list[harness.Case], known: dict[harness.Identity, harness.Measurement] | None = None
+    cases: list[harness.Case], earlier: dict[harness.Identity, harness.Measurement] | None = None
 ) -> list[harness.Measurement]:
     plan = harness.Plan(repeats=2, seconds=0)
     return harness.measure(
-        "raise", cases, device="cpu", against=None, plan=plan, command="quod", earlier_rows=known
+        "raise", cases, device="cpu", against=None, plan=plan, command="quod", earlier_rows=earlier
     )
 
 
@@ -46,11 +46,11 @@ def test_a_row_of_the_same_code_is_not_measured_again() -> None:
     device, runs = CpuDevice(threads=1), list[int]()
     [row] = measure([launching(device, 1, runs)])
     assert len(runs) == 3
-    known = {harness.identity("raise", {"n": 1}, "cpu", None): row}
+    earlier = {harness.identity("raise", {"n": 1}, "cpu", None): row}
     runs.clear()
-    assert measure([launching(device, 1, runs)], known) == [row]
+    assert measure([launching(device, 1, runs)], earlier) == [row]
     assert len(runs) == 1  # which tells the code
-    [other] = measure([launching(device, 2, runs)], known)
+    [other] = measure([launching(device, 2, runs)], earlier)
     assert other.code != row.code
     assert runs == [1, 2, 2, 2]
 

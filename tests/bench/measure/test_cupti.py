@@ -47,7 +47,7 @@ class FakeCupti:
             self.request(ctypes.pointer(buffer), ctypes.pointer(size), ctypes.pointer(most))
             assert buffer.value is not None
             assert (buffer.value % 8, most.value) == (0, 0)
-            data = b"".join(struct.pack("<IB11xQQ8x", *one) for one in some)
+            data = b"".join(struct.pack("<IB11xQQ8x", *record) for record in some)
             assert len(data) <= size.value
             ctypes.memmove(buffer.value, data, len(data))
             self.at, self.last = buffer.value, buffer.value + len(data)
@@ -73,10 +73,10 @@ def test_kernels_and_copies_are_told_by_the_wall_clock() -> None:
         assert fake.enabled == {1, 10}
         ran = recorder.end()
         assert fake.enabled == set()
-        for found, wanted in (
+        for spans, wanted in (
             (ran.kernels, [(100, 200), (150, 900)]), (ran.copies, [(50, 120), (800, 1000)]),
         ):  # fmt: skip
-            assert found == [
+            assert spans == [
                 (pytest.approx(5 + 1e-9 * begin), pytest.approx(5 + 1e-9 * end))
                 for begin, end in wanted
             ]

@@ -26,7 +26,7 @@ ROW = Measurement(
 
 
 def written(path: Path, rows: Sequence[Measurement]) -> Path:
-    path.write_text(json.dumps([asdict(one) for one in rows]))
+    path.write_text(json.dumps([asdict(row) for row in rows]))
     return path
 
 
@@ -50,21 +50,21 @@ def gate(tmp_path: Path, *rows: Measurement, tolerance: float = 5.0) -> Gate:
 def test_what_is_worse(
     tmp_path: Path, unit: str, before: float, passes: tuple[float], fails: tuple[float]
 ) -> None:
-    found = gate(tmp_path, replace(ROW, unit=unit, median=before))
+    regression_gate = gate(tmp_path, replace(ROW, unit=unit, median=before))
     for figure in passes:
-        found.check([replace(ROW, unit=unit, median=figure)])
+        regression_gate.check([replace(ROW, unit=unit, median=figure)])
     for figure in fails:
         with pytest.raises(RegressionError, match=r"of 1 figures .*: 1 worse"):
-            found.check([replace(ROW, unit=unit, median=figure)])
+            regression_gate.check([replace(ROW, unit=unit, median=figure)])
 
 
 def test_a_rate_that_is_nothing_fails(tmp_path: Path) -> None:
     """However much worse it may be: 400 % leave a fifth."""
-    found = gate(tmp_path, replace(ROW, unit="GB/s", median=5.0), tolerance=400)
-    found.check([replace(ROW, unit="GB/s", median=1.01)])
+    regression_gate = gate(tmp_path, replace(ROW, unit="GB/s", median=5.0), tolerance=400)
+    regression_gate.check([replace(ROW, unit="GB/s", median=1.01)])
     for figure in (0.99, 0.0, -100.0, float("nan")):
         with pytest.raises(RegressionError, match="1 worse"):
-            found.check([replace(ROW, unit="GB/s", median=figure)])
+            regression_gate.check([replace(ROW, unit="GB/s", median=figure)])
 
 
 def test_the_tolerance(tmp_path: Path) -> None:
@@ -95,13 +95,13 @@ def test_nothing_measured_fails(tmp_path: Path) -> None:
 def test_rows_of_this_command_must_be_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    more = replace(ROW, parameters={"log2": 16})
-    found = gate(tmp_path, ROW, more)
-    found.check([ROW])
+    second = replace(ROW, parameters={"log2": 16})
+    regression_gate = gate(tmp_path, ROW, second)
+    regression_gate.check([ROW])
     monkeypatch.setattr("sys.argv", ["quod", "bench", "msm", "--gate", "b", "--gate-tolerance=9"])
-    found.check([ROW, more])
+    regression_gate.check([ROW, second])
     with pytest.raises(RegressionError, match="1 not measured"):
-        found.check([ROW])
+        regression_gate.check([ROW])
     assert "log2=16" in capsys.readouterr().err
 
 
@@ -118,8 +118,8 @@ def test_all_recorded_units_are_known(tmp_path: Path) -> None:
     rows = [row for path in folder.glob("*.json") for row in results.load_results(path)["rows"]]
     assert rows
     for unit in {row["unit"] for row in rows}:
-        one = replace(ROW, unit=unit)
-        gate(tmp_path, one).check([one])
+        sample = replace(ROW, unit=unit)
+        gate(tmp_path, sample).check([sample])
 
 
 GOOD = asdict(ROW)
@@ -139,13 +139,13 @@ GOOD = asdict(ROW)
         (json.dumps([GOOD, 3]), "row 1: is no object"),
         (json.dumps([GOOD, GOOD]), "row 1: is of what row 0 is of"),
         *(
-            (json.dumps([{key: value for key, value in GOOD.items() if key != one}]),
-             f"row 0, key {one}: is missing")
-            for one in ("subject", "parameters", "device", "median", "unit", "peer", "command")
+            (json.dumps([{key: value for key, value in GOOD.items() if key != column}]),
+             f"row 0, key {column}: is missing")
+            for column in ("subject", "parameters", "device", "median", "unit", "peer", "command")
         ),
         *(
-            (json.dumps([GOOD | {one: wrong}]), f"row 0, key {one}: ")
-            for one, wrong in (
+            (json.dumps([GOOD | {column: wrong}]), f"row 0, key {column}: ")
+            for column, wrong in (
                 ("subject", 3), ("parameters", []), ("device", None), ("median", "3"),
                 ("median", True), ("median", 10**400), ("unit", []),
                 ("peer", 3), ("medians", 3), ("command", 1),
@@ -176,7 +176,7 @@ def test_a_baseline_of_another_machine(tmp_path: Path) -> None:
 
 @pytest.fixture
 def figure(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """What all subjects measure, in place of running them."""
+    """Figures that all subjects report, in place of running them."""
     figures = [2.0]
 
     def measure(subject: str, cases: object, **_: object) -> list[Measurement]:
@@ -202,7 +202,7 @@ def test_the_command(
     assert entry.run([*NTT, "--gate", str(path), "--gate-tolerance", "25"]) == 0
     assert entry.run([*NTT, "--gate", str(tmp_path / "none.json")]) == InputError.exit_code
     assert path.read_bytes() == before
-    assert [one.name for one in tmp_path.iterdir()] == ["baseline.json"]
+    assert [file.name for file in tmp_path.iterdir()] == ["baseline.json"]
 
 
 @pytest.mark.parametrize(

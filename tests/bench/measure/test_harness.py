@@ -121,11 +121,11 @@ def test_a_long_first_run_counts(
 ) -> None:
     """Nor is anything warmed up then; each side is looked at for itself."""
     ran: list[str] = []
-    left = {"a": [first], "b": [peers_first or 0.0]}
+    remaining = {"a": [first], "b": [peers_first or 0.0]}
 
     def run(side: str) -> None:
         ran.append(side)
-        nap(left[side].pop() if left[side] else 1.0)
+        nap(remaining[side].pop() if remaining[side] else 1.0)
 
     peers = {} if peers_first is None else {"other": lambda: run("b")}
     case = harness.Case({}, lambda: run("a"), peers=peers)
@@ -195,8 +195,10 @@ def test_record_replaces_rows_of_one_name_and_keeps_the_others(tmp_path: Path) -
     results.record(path, [row(14, 1.0), row(16, 2.0)])
     results.record(path, [row(16, 3.0), row(16, 3.0, "arkworks")])
     stored = results.load_results(path)
-    found = [(one["parameters"]["log2"], one["median"], one["peer"]) for one in stored["rows"]]
-    assert sorted(found, key=str) == [(14, 1.0, None), (16, 3.0, "arkworks"), (16, 3.0, None)]
+    figures = [
+        (entry["parameters"]["log2"], entry["median"], entry["peer"]) for entry in stored["rows"]
+    ]
+    assert sorted(figures, key=str) == [(14, 1.0, None), (16, 3.0, "arkworks"), (16, 3.0, None)]
     assert stored["machine"]["processor"]
     assert str(tmp_path) not in path.read_text()
 
@@ -227,9 +229,9 @@ def test_record_keeps_what_other_interfaces_to_a_gpu_said(
 
 
 def test_the_machine_of_an_adapter(webgpu_device: WebGpuDevice) -> None:
-    found = results.machine("webgpu:portable")
-    assert found["gpu"] == webgpu_device.properties.name
-    told = str(found["webgpu:portable"])
+    description = results.machine("webgpu:portable")
+    assert description["gpu"] == webgpu_device.properties.name
+    told = str(description["webgpu:portable"])
     assert "through" in told
     assert "portable" in told
     assert f"limbs {webgpu_device.limbs}" in told
@@ -324,8 +326,8 @@ def test_recorders_at_one_time_lose_no_rows(
         thread.start()
     for thread in threads:
         thread.join()
-    found = [one["parameters"]["log2"] for one in results.load_results(path)["rows"]]
-    assert sorted(found) == list(range(8))
+    sizes = [entry["parameters"]["log2"] for entry in results.load_results(path)["rows"]]
+    assert sorted(sizes) == list(range(8))
 
 
 @pytest.mark.parametrize("seconds", ["nan", "inf", "-inf", "-1"])

@@ -29,8 +29,8 @@ def two_msms() -> Timeline:
     """Two runs of copy, sort, accumulate and reduce; the second takes twice as long."""
     timeline, at = Timeline(), 10**9
     for name, factor in (("small", 1), ("large", 2)):
-        whole = timeline.record(name, at, at + 100 * factor * MS, track="main")
-        inside = timeline.record("sums", at, at + 90 * factor * MS, track="main", parent=whole)
+        msm = timeline.record(name, at, at + 100 * factor * MS, track="main")
+        inside = timeline.record("sums", at, at + 90 * factor * MS, track="main", parent=msm)
         for label, length, bytes, multiply_adds in (
             ("sort", 10, 5 * 10**9, 0),
             ("accumulate", 50, 8 * 10**9, 32 * 10**10),
@@ -50,10 +50,10 @@ def two_msms() -> Timeline:
 def test_points_and_their_share_of_the_limits() -> None:
     figures = roofline(two_msms(), "GPU", LIMITS)
     assert figures.series == ("small", "large")
-    assert [(one.series, one.name) for one in figures.points] == [
+    assert [(item.series, item.name) for item in figures.points] == [
         ("small", "accumulate"), ("small", "reduce"), ("large", "accumulate"), ("large", "reduce"),
     ]  # fmt: skip
-    assert [one.name for one in figures.stages[:3]] == ["sort", "accumulate", "reduce"]
+    assert [item.name for item in figures.stages[:3]] == ["sort", "accumulate", "reduce"]
     sort, accumulate, reduce = figures.stages[:3]
     assert accumulate.intensity == 40
     assert accumulate.rate == pytest.approx(6.4e12)
@@ -67,20 +67,20 @@ def test_points_and_their_share_of_the_limits() -> None:
 
 def test_without_limits_there_are_no_shares() -> None:
     figures = roofline(two_msms(), "something", None)
-    assert [one.least_seconds for one in figures.stages] == [None] * 6
+    assert [stage.least_seconds for stage in figures.stages] == [None] * 6
     assert len(figures.points) == 4
 
 
 def test_stages_that_count_work_hide_what_is_inside_and_share_no_name() -> None:
     timeline = Timeline()
-    whole = timeline.record("proof", 0, 100, track="main")
+    proof = timeline.record("proof", 0, 100, track="main")
     for number, name in enumerate(("MSM A", "MSM B")):
-        msm = timeline.record(name, 50 * number, 50 * number + 40, track="t", parent=whole)
+        msm = timeline.record(name, 50 * number, 50 * number + 40, track="t", parent=proof)
         timeline.record("accumulate", 50 * number, 50 * number + 20, track="t", bytes=1, parent=msm)
-    counted = timeline.record("quotient", 90, 100, track="t", multiply_adds=5, parent=whole)
+    counted = timeline.record("quotient", 90, 100, track="t", multiply_adds=5, parent=proof)
     timeline.record("inner", 90, 95, track="t", multiply_adds=3, parent=counted)
     figures = roofline(timeline, "GPU", None)
-    assert [one.name for one in figures.stages] == [
+    assert [stage.name for stage in figures.stages] == [
         "MSM A: accumulate", "MSM B: accumulate", "quotient",
     ]  # fmt: skip
     assert figures.points == ()
@@ -199,10 +199,10 @@ def test_steps_of_an_msm_on_a_gpu(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert of_steps["bn254.g1 2 uniform"] == "MainThread"
     work = [event["args"] for event in steps if "multiply_adds" in event["args"]]
     assert {"bytes", "modmuls", "multiply_adds"} <= set(work[0])
-    whole = next(event for event in steps if event["name"] == "bn254.g1 2 uniform")
+    total = next(event for event in steps if event["name"] == "bn254.g1 2 uniform")
     for event in steps:
-        assert whole["ts"] <= event["ts"]
-        assert event["ts"] + event["dur"] <= whole["ts"] + whole["dur"] + 0.01
+        assert total["ts"] <= event["ts"]
+        assert event["ts"] + event["dur"] <= total["ts"] + total["dur"] + 0.01
 
 
 def test_the_table_says_how_near_the_limits_are(capsys: pytest.CaptureFixture[str]) -> None:
@@ -220,6 +220,6 @@ def test_the_table_says_how_near_the_limits_are(capsys: pytest.CaptureFixture[st
 
 
 def test_the_limits_of_a_processor_are_measured() -> None:
-    found = cpu_limits(CpuDevice(threads=1))
-    assert 1e8 < found.bytes_per_second < 1e13
-    assert 1e8 < found.multiply_adds_per_second < 1e13
+    limits = cpu_limits(CpuDevice(threads=1))
+    assert 1e8 < limits.bytes_per_second < 1e13
+    assert 1e8 < limits.multiply_adds_per_second < 1e13

@@ -19,16 +19,16 @@ EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "membership"
 def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
     """A proof of the example, in files."""
     folder = tmp_path_factory.mktemp("peers")
-    found = Files(
+    files = Files(
         EXAMPLE / "circuit.zkey", EXAMPLE / "witness.wtns",
         *(folder / name for name in ("vkey.json", "public.json", "proof.json")),
     )  # fmt: skip
-    key = ProvingKey.from_zkey(found.zkey)
-    proof, public = key.prove(found.witness)
-    found.vkey.write_text(key.verifying_key.to_json())
-    found.public.write_text(json.dumps([str(value) for value in public]))
-    found.proof.write_text(proof.to_json())
-    return found
+    key = ProvingKey.from_zkey(files.zkey)
+    proof, public = key.prove(files.witness)
+    files.vkey.write_text(key.verifying_key.to_json())
+    files.public.write_text(json.dumps([str(value) for value in public]))
+    files.proof.write_text(proof.to_json())
+    return files
 
 
 @pytest.mark.node

@@ -39,7 +39,9 @@ def product(circuit: PartitionCircuit, matrix: SparseMatrix, values: list[int], 
     entries = slice(int(matrix.row_ptr[row]), int(matrix.row_ptr[row + 1]))
     coefficients = words_to_integers(circuit.fr, matrix.value[entries])
     wires = matrix.column[entries].tolist()
-    return sum(own * values[wire] for own, wire in zip(coefficients, wires, strict=True))
+    return sum(
+        coefficient * values[wire] for coefficient, wire in zip(coefficients, wires, strict=True)
+    )
 
 
 @pytest.mark.parametrize(
@@ -113,11 +115,13 @@ def key(gpu_device: AnyDevice) -> Iterator[PartitionKey]:
         pytest.skip("keys of this size are for GPUs whose kernels reach all memory")
     with pytest.MonkeyPatch.context() as patch:
         if gpu_device.kind == "emulated":
-            own = iter([FixedBase])
-            patch.setattr(bases, "FixedBase", lambda *rest: next(own, HostMultiples)(*rest))
-        found = PartitionKey(SMALL, gpu_device, SEED)
-    yield found
-    found.close()
+            classes = iter([FixedBase])
+            patch.setattr(
+                bases, "FixedBase", lambda *arguments: next(classes, HostMultiples)(*arguments)
+            )
+        partition_key = PartitionKey(SMALL, gpu_device, SEED)
+    yield partition_key
+    partition_key.close()
 
 
 @pytest.fixture(scope="module")
@@ -133,9 +137,9 @@ def test_the_key_is_that_of_the_set_up(key: PartitionKey, expected: ProvingKey) 
         ("A", zkey.a[: SMALL.used]), ("B1", zkey.b_g1[in_b]), ("B2", zkey.b_g2[in_b]),
         ("C", zkey.c), ("H", zkey.h),
     ):  # fmt: skip
-        found = np.zeros(points.shape, np.uint32)
-        device.download(bases[name], found)
-        assert (found == points).all(), name
+        downloaded = np.zeros(points.shape, np.uint32)
+        device.download(bases[name], downloaded)
+        assert (downloaded == points).all(), name
     # The other wires are in no row.
     assert not zkey.a[SMALL.used :].any()
     assert not np.delete(zkey.b_g1, in_b, axis=0).any()
@@ -146,7 +150,9 @@ def test_proofs_are_those_of_the_cpu(key: PartitionKey, expected: ProvingKey) ->
     witness = device_witness(key.device, SMALL, 2)
     assert (witness.values == SMALL.witness(seed=2).values).all()
     several = [witness, SMALL.witness(seed=3)]
-    assert list(key.prove_many(several, seed=9)) == [expected.prove(one, seed=9) for one in several]
+    assert list(key.prove_many(several, seed=9)) == [
+        expected.prove(statement, seed=9) for statement in several
+    ]
 
 
 def test_sums_that_are_done_as_soon_as_they_are_begun(
@@ -162,7 +168,7 @@ def test_sums_that_are_done_as_soon_as_they_are_begun(
             """It is done."""
 
     submit = vars(sums)["replay"]
-    monkeypatch.setattr(sums, "replay", lambda *given: Done(submit(*given)))
+    monkeypatch.setattr(sums, "replay", lambda *arguments: Done(submit(*arguments)))
     witness, timeline = SMALL.witness(seed=6), Timeline()
     assert key.prove(witness, seed=9, timeline=timeline) == expected.prove(witness, seed=9)
     labels = {stage.name for stage in timeline.rows()}
@@ -194,12 +200,12 @@ def test_no_key_in_host_memory() -> None:
 
 def failing_sums(number: int) -> Any:
     """Submits all but the sums of this number."""
-    submit, left = RecordedStream.submit, iter(range(number, -1, -1))
+    submit, countdown = RecordedStream.submit, iter(range(number, -1, -1))
 
-    def fails(self: RecordedStream, *given: Any, **named: Any) -> SubmittedStream:
-        if self.name == "sums" and not next(left):
+    def fails(self: RecordedStream, *arguments: Any, **named: Any) -> SubmittedStream:
+        if self.name == "sums" and not next(countdown):
             raise DeviceError("no memory for sums")
-        return submit(self, *given, **named)
+        return submit(self, *arguments, **named)
 
     return fails
 
@@ -208,8 +214,8 @@ class HostMultiples(FixedBase):
     """Multiples of a point for memory of a device, made by the processor: an interpreter takes
     long, and the key's own test has it make all of them."""
 
-    def __init__(self, device: AnyDevice, *rest: Any) -> None:
-        super().__init__(open_device("cpu"), *rest)
+    def __init__(self, device: AnyDevice, *arguments: Any) -> None:
+        super().__init__(open_device("cpu"), *arguments)
         self._target = device
 
     def multiply_into(self, scalars: Buffer, out: Buffer) -> None:
@@ -226,10 +232,10 @@ def test_bases_that_pass_through_give_the_same_proof(
     key = PartitionKey(SMALL, open_device("emulated"), SEED, share=0.9, block=24)
     resident = key.resident
     assert isinstance(resident, StreamedSums)
-    streamed = [own for own in resident.blocks if own.host is not None]
+    streamed = [block for block in resident.blocks if block.host is not None]
     assert len(streamed) > RING
     assert resident.nbytes <= 0.9 * sum(base_bytes(SMALL).values())
-    streamed_bytes = sum(own.bases.nbytes for own in streamed)
+    streamed_bytes = sum(block.bases.nbytes for block in streamed)
     witness, timeline = SMALL.witness(seed=2), Timeline()
     proof = expected.prove(witness, seed=9)
     assert key.prove(witness, seed=9, timeline=timeline) == proof

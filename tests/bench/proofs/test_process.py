@@ -25,10 +25,10 @@ EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "membership"
 
 @pytest.fixture
 def ran(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
-    """What would be run by Python."""
-    found: list[tuple[str, ...]] = []
-    monkeypatch.setattr(process, "run_python", lambda *words, cache=None: found.append(words))
-    return found
+    """Record the commands that Python would run."""
+    commands: list[tuple[str, ...]] = []
+    monkeypatch.setattr(process, "run_python", lambda *words, cache=None: commands.append(words))
+    return commands
 
 
 def cases_of() -> Iterator[harness.Case]:
@@ -82,9 +82,9 @@ def test_processes_are_compared_with_processes(
     ran: list[tuple[str, ...]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """rapidsnark is used where the PATH has one, with the arguments that it takes."""
-    given = tmp_path / "given"
+    log = tmp_path / "given"
     program = tmp_path / "rapidsnark"
-    program.write_text(f"#!/bin/sh\necho $# $1 $2 >> {given}\n")
+    program.write_text(f"#!/bin/sh\necho $# $1 $2 >> {log}\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     (row,) = harness.measure(
@@ -94,8 +94,8 @@ def test_processes_are_compared_with_processes(
     assert row.parameters["what"] == "prove, whole process"
     assert row.peer == "rapidsnark, whole process"
     files = [EXAMPLE / "circuit.zkey", EXAMPLE / "witness.wtns"]
-    assert set(given.read_text().splitlines()) == {f"4 {files[0]} {files[1]}"}
-    assert len(given.read_text().splitlines()) == 3
+    assert set(log.read_text().splitlines()) == {f"4 {files[0]} {files[1]}"}
+    assert len(log.read_text().splitlines()) == 3
 
 
 def test_a_peer_that_is_not_installed_is_not_called_unknown(
@@ -130,9 +130,9 @@ def test_compiling_has_empty_caches(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 
 
 def test_a_key_or_a_chain(capsys: pytest.CaptureFixture[str]) -> None:
-    for given in ([], ["key.zkey"], ["key.zkey", "w.wtns", "--constraints", "9"]):
+    for arguments in ([], ["key.zkey"], ["key.zkey", "w.wtns", "--constraints", "9"]):
         for subject in ("process", "groth16"):
-            assert entry.run(["bench", subject, *given]) == 2
+            assert entry.run(["bench", subject, *arguments]) == 2
             assert "or --constraints" in capsys.readouterr().err
 
 
@@ -174,8 +174,8 @@ def test_the_witness_of_another_circuit_is_a_mismatch(
 ) -> None:
     write_wtns(tmp_path / "w.wtns", "bn254", integers_to_words(CURVES["bn254"].fr, [1, 2]))
     # Nothing else is measured here: of all cases the first that takes the witness fails.
-    own = process.cases("cpu", EXAMPLE / "circuit.zkey", tmp_path / "w.wtns")
-    monkeypatch.setattr(process, "cases", lambda *_: islice(own, 2, None))
+    all_cases = process.cases("cpu", EXAMPLE / "circuit.zkey", tmp_path / "w.wtns")
+    monkeypatch.setattr(process, "cases", lambda *_: islice(all_cases, 2, None))
     files = [str(EXAMPLE / "circuit.zkey"), str(tmp_path / "w.wtns")]
     assert entry.run(["bench", "process", *files, "-q"]) == 4
     assert "failed (4): quod: error: " in capsys.readouterr().err

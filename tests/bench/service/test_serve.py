@@ -56,26 +56,31 @@ class FakeClient:
 
 def test_closed_load_has_no_more_than_its_clients() -> None:
     client = FakeClient(0.005, full=3)
-    found = run_load(Load(4, 40), client, lambda: REQUEST)
-    assert len(found.latencies) == len(found.outside) == client.proofs == 40
+    measured = run_load(Load(4, 40), client, lambda: REQUEST)
+    assert len(measured.latencies) == len(measured.outside) == client.proofs == 40
     assert client.most <= 4
-    assert found.refused == 3
-    assert 0 < found.overhead(50) < found.latency(50)
+    assert measured.refused == 3
+    assert 0 < measured.overhead(50) < measured.latency(50)
     # Each client has one proof under way at a time, and waits for it as long as it takes.
-    assert 40 * client.seconds <= sum(found.latencies) <= 4 * found.seconds
-    assert found.latency(50) <= found.latency(95) <= found.latency(99) <= max(found.latencies)
-    assert found.busy == pytest.approx(40 * client.seconds / found.seconds)
+    assert 40 * client.seconds <= sum(measured.latencies) <= 4 * measured.seconds
+    assert (
+        measured.latency(50)
+        <= measured.latency(95)
+        <= measured.latency(99)
+        <= max(measured.latencies)
+    )
+    assert measured.busy == pytest.approx(40 * client.seconds / measured.seconds)
 
 
 def test_latencies_of_open_load_count_from_when_they_were_due() -> None:
     # Twice as many as there can be; with one client, none is sent before the last is done.
     for clients in (50, 1):
         client, load = FakeClient(0.01), Load(clients, 50, rate=200.0)
-        found = run_load(load, client, lambda: REQUEST)
+        measured = run_load(load, client, lambda: REQUEST)
         assert (client.most > 4) == (clients > 4)
         # The worker has done n of them after n times its seconds at the earliest.
         ends = (client.seconds * number for number in range(1, 51))
-        assert sum(found.latencies) >= sum(ends) - sum(load.due()) > 5 * 50 * client.seconds
+        assert sum(measured.latencies) >= sum(ends) - sum(load.due()) > 5 * 50 * client.seconds
     due = Load(1, 2000, rate=100.0).due()
     assert due == sorted(due)
     assert due[-1] == pytest.approx(20, rel=0.1)

@@ -71,19 +71,19 @@ def test_short_types(subject: str, dtype: str, capsys: pytest.CaptureFixture[str
 
 
 def test_calls_on_a_gpu_are_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[Recording] = []
+    recordings: list[Recording] = []
 
-    def recording(*given: Any) -> Recording:
-        made.append(Recording(*given))
-        return made[-1]
+    def recording(*arguments: Any) -> Recording:
+        recordings.append(Recording(*arguments))
+        return recordings[-1]
 
     monkeypatch.setattr(tensors, "Recording", recording)
-    given = ("emulated:ptx", None, "norm", ["rms"], ["2x64"], "f32", None)
-    (case,) = tensors.cases(*given)
+    options = ("emulated:ptx", None, "norm", ["rms"], ["2x64"], "f32", None)
+    (case,) = tensors.cases(*options)
     assert (case.operations, case.parameters["calls"]) == (6, 6)
-    assert [step.after for step in made[0].steps] == [(), (0,), (1,), (2,), (3,), (4,)]
+    assert [step.after for step in recordings[0].steps] == [(), (0,), (1,), (2,), (3,), (4,)]
     # Three sets of tensors, in turn.
-    outs = [step.arguments[-1] for step in made[0].steps if isinstance(step, Launch)]
+    outs = [step.arguments[-1] for step in recordings[0].steps if isinstance(step, Launch)]
     assert [outs.index(out) for out in outs] == [0, 1, 2, 0, 1, 2]
     assert case.traced is not None
     timeline = Timeline()
@@ -106,9 +106,9 @@ def test_what_is_changed_in_place_is_no_data_of_the_peer_s(
 ) -> None:
     seen: list[Any] = []
 
-    def peer_of(*given: Any) -> tensor_peers.Peer:
-        seen.append([array.copy() for array in given[3][0]])
-        return tensor_peers.Peer({"numpy": lambda: seen.append(given[3][0])})
+    def peer_of(*arguments: Any) -> tensor_peers.Peer:
+        seen.append([array.copy() for array in arguments[3][0]])
+        return tensor_peers.Peer({"numpy": lambda: seen.append(arguments[3][0])})
 
     monkeypatch.setattr(tensors, "peer_of", peer_of)
     (case,) = tensors.cases("cpu", "numpy", "adamw", None, ["9x8"], "bf16", 1)
@@ -159,8 +159,8 @@ def stand_in(calls: list[object], wrong: float = 1.0) -> SimpleNamespace:
 
     def norm(x: Tensor, shape: Any, weight: Tensor, epsilon: float) -> Tensor:
         calls.append("norm")
-        found = rms_norm("cpu", x.array, weight.array, epsilon=epsilon)
-        return Tensor((found * wrong).astype(found.dtype))
+        normalised = rms_norm("cpu", x.array, weight.array, epsilon=epsilon)
+        return Tensor((normalised * wrong).astype(normalised.dtype))
 
     graph = SimpleNamespace(replay=lambda: calls.append("replay"))
     cuda = SimpleNamespace(
@@ -210,9 +210,9 @@ def test_pytorch_that_is_another_function(monkeypatch: pytest.MonkeyPatch) -> No
 def test_pytorch_s_attention_of_one_query() -> None:
     """Heads of queries share those of keys there, too; of pages it has none."""
 
-    def attention(*given: Any, enable_gqa: bool) -> tuple[Any, ...]:
+    def attention(*operands: Any, enable_gqa: bool) -> tuple[Any, ...]:
         assert enable_gqa
-        return given
+        return operands
 
     functional = SimpleNamespace(scaled_dot_product_attention=attention)
     torch = SimpleNamespace(nn=SimpleNamespace(functional=functional))

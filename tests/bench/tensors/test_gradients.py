@@ -29,10 +29,12 @@ def test_gradients_full_and_causal(dtype: str, capsys: pytest.CaptureFixture[str
 
 
 def test_a_gradient_that_is_wrong_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attention_gradient, "attention_backward", lambda *given, **more: None)
-    found = attention_gradient.cases("cpu", None, ["causal"], ["1x1x40x16"], "f32")
+    monkeypatch.setattr(
+        attention_gradient, "attention_backward", lambda *arguments, **options: None
+    )
+    cases = attention_gradient.cases("cpu", None, ["causal"], ["1x1x40x16"], "f32")
     with pytest.raises(QuodError, match="a gradient of attention is off by up to"):
-        next(found)
+        next(cases)
 
 
 @pytest.mark.parametrize("activations", ["exact", "int8"])
@@ -61,7 +63,7 @@ def test_rows_by_weights_that_are_stored(
 
 
 def test_rows_that_are_wrong_are_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quantised_rows, "dequantise", lambda *given: dequantise(*given) + 1)
+    monkeypatch.setattr(quantised_rows, "dequantise", lambda *arguments: dequantise(*arguments) + 1)
     with pytest.raises(QuodError, match="a product with quantised weights is wrong"):
         next(quantised_rows.cases("cpu", "Q8_0", 32, 1, 3, "f32", "exact"))
 
