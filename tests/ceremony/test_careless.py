@@ -1,4 +1,4 @@
-"""What careless and hostile users give: values of other kinds, odd outputs, names that lie."""
+"""Input of careless and hostile users: values of other kinds, odd outputs, names that lie."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def test_beacons_hash_as_often_as_they_say() -> None:
     plain = Beacon(b"\1" * 40, 10)
     value = bytearray(b"\1" * 40)
     for exponent in (np.uint8(10), np.int64(10), np.int16(10)):
-        own = Beacon(value, exponent)  # type: ignore[arg-type]
-        assert own == plain
-        assert type(own.exponent) is int
-        assert own.stream().next_u64() == plain.stream().next_u64()
-    own = Beacon(value, 10)  # type: ignore[arg-type]
+        beacon = Beacon(value, exponent)  # type: ignore[arg-type]
+        assert beacon == plain
+        assert type(beacon.exponent) is int
+        assert beacon.stream().next_u64() == plain.stream().next_u64()
+    beacon = Beacon(value, 10)  # type: ignore[arg-type]
     value[0] = 7
-    assert own == plain
+    assert beacon == plain
     assert Beacon(b"\1", np.int8(63)).exponent == 63  # type: ignore[arg-type]
 
 
@@ -59,7 +59,10 @@ def test_beacons_that_never_end_are_seen(tmp_path: Path) -> None:
 
     path = _with_contributions(
         tmp_path / "x.ptau",
-        lambda given: [given[0], replace(given[1], details=_endless(given[1].details))],
+        lambda contributions: [
+            contributions[0],
+            replace(contributions[1], details=_endless(contributions[1].details)),
+        ],
     )
     with pytest.raises(KeyboardInterrupt):
         verify(path, timeline=Timeline(Listener()), max_hashes=1 << 63)
@@ -90,10 +93,10 @@ def test_states_of_a_hash_of_too_much(tmp_path: Path) -> None:
     """Counts of bytes that would leave 64 bits."""
     for count in ((1 << 64) - 128, 1 << 63):
 
-        def long(given: list[Any], count: int = count) -> list[Any]:
-            state = given[1].hash_state
+        def long(contributions: list[Any], count: int = count) -> list[Any]:
+            state = contributions[1].hash_state
             changed = state[:192] + count.to_bytes(8, "little") + state[200:]
-            return [given[0], replace(given[1], hash_state=changed)]
+            return [contributions[0], replace(contributions[1], hash_state=changed)]
 
         path = _with_contributions(tmp_path / "x.ptau", long)
         with pytest.raises(InputError, match="contribution 2: a state of BLAKE2b cannot have"):
@@ -187,9 +190,9 @@ def test_files_that_are_written_to_meanwhile(
             def __init__(self, kept: Any) -> None:
                 self.kept = kept
 
-            def __call__(self, *given: Any) -> Any:
+            def __call__(self, *arguments: Any) -> Any:
                 touched()
-                return self.kept(*given)
+                return self.kept(*arguments)
 
             def __getattr__(self, name: str) -> Any:
                 return getattr(self.kept, name)

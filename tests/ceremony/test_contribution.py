@@ -43,29 +43,31 @@ def test_the_stream_is_chacha20() -> None:
 @pytest.mark.parametrize("name", CURVE_NAMES)
 def test_contributions_of_snarkjs_are_read_and_written(name: str) -> None:
     file = PowersOfTau.open(PTAU[name])
-    found = read_contributions(file)
+    contributions = read_contributions(file)
     curve = file.curve_parameters
-    assert contributions_data(curve, found) == bytes(file.contributions_section().rest())
-    assert [one.response_hash(curve).hex() for one in found] == list(RESPONSES[name])
-    assert [one.details.name for one in found] == ["one", "final"]
-    challenge = found[0].next_challenge
-    beacon = found[1].details.beacon
+    assert contributions_data(curve, contributions) == bytes(file.contributions_section().rest())
+    assert [contribution.response_hash(curve).hex() for contribution in contributions] == list(
+        RESPONSES[name]
+    )
+    assert [contribution.details.name for contribution in contributions] == ["one", "final"]
+    challenge = contributions[0].next_challenge
+    beacon = contributions[1].details.beacon
     assert beacon is not None
-    assert beacon_keys(curve, challenge, beacon, Timeline()) == found[1].keys
+    assert beacon_keys(curve, challenge, beacon, Timeline()) == contributions[1].keys
     other = Beacon(beacon.value, beacon.exponent + 1)
-    assert beacon_keys(curve, challenge, other, Timeline()) != found[1].keys
-    for number, key in enumerate(found[1].keys):
+    assert beacon_keys(curve, challenge, other, Timeline()) != contributions[1].keys
+    for number, key in enumerate(contributions[1].keys):
         assert key.is_proof(curve, key_digest(number, challenge))
         # Bound to what it is of and to what came before.
         assert not key.is_proof(curve, key_digest(number + 1, challenge))
-        assert not key.is_proof(curve, key_digest(number, found[1].next_challenge))
+        assert not key.is_proof(curve, key_digest(number, contributions[1].next_challenge))
 
 
 @pytest.mark.parametrize("name", CURVE_NAMES)
 def test_keys_of_secrets_are_proofs(name: str) -> None:
     curve = CURVES[name]
-    with Secret.drawn(curve.fr) as one, Secret.drawn(curve.fr) as two:
-        keys = make_keys(curve, b"challenge", [one, two, one])
+    with Secret.drawn(curve.fr) as first, Secret.drawn(curve.fr) as second:
+        keys = make_keys(curve, b"challenge", [first, second, first])
     law = g1_group(curve)
     assert all(law.in_subgroup(key.g1_s) for key in keys)
     assert all(

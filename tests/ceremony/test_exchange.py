@@ -41,7 +41,10 @@ def _response(before: Path, after: Path) -> bytes:
     curve = file.curve_parameters
     last = read_contributions(file)[-1]
     parts = [export_challenge(before, before.with_suffix(".challenge"))]
-    parts += [compressed(device, one.group(curve), one.points(file)).tobytes() for one in SECTIONS]
+    parts += [
+        compressed(device, section.group(curve), section.points(file)).tobytes()
+        for section in SECTIONS
+    ]
     g1, g2 = GROUPS[f"{curve.name}.g1"], GROUPS[f"{curve.name}.g2"]
     for key in last.keys:
         parts.append(uncompressed_points(device, g1, [key.g1_s, key.g1_sx]))
@@ -83,12 +86,12 @@ def test_bytes_of_no_point_are_refused(name: str) -> None:
 @pytest.mark.parametrize("curve", sorted(PTAU))
 def test_a_response_becomes_the_same_contribution(curve: str, tmp_path: Path) -> None:
     new_powers(curve, 2, tmp_path / "0.ptau")
-    made = contribute(tmp_path / "0.ptau", tmp_path / "1.ptau", name="a")
+    contributed = contribute(tmp_path / "0.ptau", tmp_path / "1.ptau", name="a")
     (tmp_path / "response").write_bytes(_response(tmp_path / "0.ptau", tmp_path / "1.ptau"))
     receipt = import_response(
         tmp_path / "0.ptau", tmp_path / "response", tmp_path / "again.ptau", name="a"
     )
-    assert receipt == made
+    assert receipt == contributed
     assert (tmp_path / "again.ptau").read_bytes() == (tmp_path / "1.ptau").read_bytes()
 
 
@@ -113,9 +116,9 @@ def test_snarkjs_answers_our_challenges(curve: str, theirs: str, tmp_path: Path)
     receipt = import_response(
         tmp_path / "1.ptau", tmp_path / "response", tmp_path / "2.ptau", name="x"
     )
-    found = verify(tmp_path / "2.ptau")
-    assert found.contributions[1][1] == receipt.response_hash
-    assert verify(tmp_path / "theirs.ptau").next_challenge == found.next_challenge
+    verified = verify(tmp_path / "2.ptau")
+    assert verified.contributions[1][1] == receipt.response_hash
+    assert verify(tmp_path / "theirs.ptau").next_challenge == verified.next_challenge
 
 
 Damage = Callable[[bytes], bytes]
@@ -183,15 +186,15 @@ def test_truncated_files_are_those_of_snarkjs(
     names = [f"a_0{power}.ptau" for power in (1, 2, 3)]
     assert capsys.readouterr().out.split() == names
     for power, name in enumerate(names, start=1):
-        found = verify(tmp_path / name)
-        assert (found.power, len(found.contributions)) == (power, 2)
+        verified = verify(tmp_path / name)
+        assert (verified.power, len(verified.contributions)) == (power, 2)
         file = PowersOfTau.open(tmp_path / name)
         assert file.ceremony_power == 4
         raw = Iden3File.open(tmp_path / name, "ptau", 1)
-        whole = Iden3File.open(tmp_path / "a.ptau", "ptau", 1)
-        for one in LAGRANGE:
-            own = bytes(raw.section(one.id, "").rest())
-            assert bytes(whole.section(one.id, "").rest())[: len(own)] == own
+        complete = Iden3File.open(tmp_path / "a.ptau", "ptau", 1)
+        for section in LAGRANGE:
+            truncated = bytes(raw.section(section.id, "").rest())
+            assert bytes(complete.section(section.id, "").rest())[: len(truncated)] == truncated
     with pytest.raises(InputError, match=r"2\*\*1 to 2\*\*3"):
         truncate(tmp_path / "a.ptau", tmp_path / "x.ptau", 4)
     with pytest.raises(InputError, match="only all of them"):
@@ -212,7 +215,7 @@ def test_truncated_files_are_those_of_snarkjs(
 
 
 def raw_section(path: Path, identifier: int) -> int:
-    """Where a section's bytes begin."""
+    """Return the offset of a section's bytes."""
     return Iden3File.open(path, "ptau", 1).sections[identifier].offset
 
 

@@ -103,7 +103,7 @@ def test_a_few_powers_of_a_large_ceremony(tmp_path: Path, monkeypatch: pytest.Mo
 def test_lengths_are_looked_at_before_contributions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of Lagrange points as well, whose section here is another one's bytes."""
+    """Lengths of Lagrange points as well, whose section here is another one's bytes."""
     data = PTAU["bn254"].read_bytes()
     extra = (12).to_bytes(4, "little") + (64).to_bytes(8, "little") + bytes(64)
     (tmp_path / "x.ptau").write_bytes(data[:8] + bytes([data[8] + 1]) + data[9:] + extra)

@@ -51,21 +51,21 @@ def test_new_powers_have_the_challenge_of_snarkjs(curve: str, power: int, tmp_pa
 
 @pytest.mark.parametrize("name", sorted(PTAU))
 def test_powers_of_snarkjs_verify(name: str) -> None:
-    found = verify(PTAU[name])
-    assert found.curve == name
-    assert [response.hex() for _, response in found.contributions] == list(RESPONSES[name])
+    verified = verify(PTAU[name])
+    assert verified.curve == name
+    assert [response.hex() for _, response in verified.contributions] == list(RESPONSES[name])
 
 
 @pytest.mark.parametrize("curve", sorted(PTAU))
 def test_our_contributions_verify_and_change_everything(curve: str, tmp_path: Path) -> None:
-    made = tmp_path / "made.ptau"
-    receipt = contribute(PTAU[curve], made, name="ours", text="some text")
+    contributed = tmp_path / "made.ptau"
+    receipt = contribute(PTAU[curve], contributed, name="ours", text="some text")
     assert receipt.number == 3
-    found = verify(made)
-    assert found.contributions[2][1] == receipt.response_hash
-    assert found.next_challenge == receipt.next_challenge
-    assert found.contributions[2][0].details == Details("ours")
-    before, after = PowersOfTau.open(PTAU[curve]), PowersOfTau.open(made)
+    verified = verify(contributed)
+    assert verified.contributions[2][1] == receipt.response_hash
+    assert verified.next_challenge == receipt.next_challenge
+    assert verified.contributions[2][0].details == Details("ours")
+    before, after = PowersOfTau.open(PTAU[curve]), PowersOfTau.open(contributed)
     for section in SECTIONS:
         same = (section.points(before) == section.points(after)).all(axis=(1, 2))
         # Of powers of tau the generator stays.
@@ -77,9 +77,9 @@ def test_a_contribution_is_the_powers_of_its_secrets(
 ) -> None:
     fr = CURVES["bn254"].fr
     numbers = [11, 13, 17]
-    given = iter(numbers)
+    sequence = iter(numbers)
     monkeypatch.setattr(
-        Secret, "drawn", classmethod(lambda cls, *_: Secret.of_public(fr, next(given)))
+        Secret, "drawn", classmethod(lambda cls, *_: Secret.of_public(fr, next(sequence)))
     )
     new_powers("bn254", 2, tmp_path / "0.ptau")
     contribute(tmp_path / "0.ptau", tmp_path / "1.ptau")
@@ -95,11 +95,11 @@ def test_a_beacon_is_added(tmp_path: Path) -> None:
         file = PowersOfTau.open(path)
         last = read_contributions(file)[1]
         assert last.details.beacon is not None
-        made = tmp_path / f"{name}.ptau"
-        add_beacon(path, made, last.details.beacon, name="again")
-        again = read_contributions(PowersOfTau.open(made))[2]
+        out = tmp_path / f"{name}.ptau"
+        add_beacon(path, out, last.details.beacon, name="again")
+        again = read_contributions(PowersOfTau.open(out))[2]
         assert again.details == Details("again", last.details.beacon)
-        verify(made)
+        verify(out)
 
 
 @pytest.mark.node
@@ -121,16 +121,16 @@ def test_every_mix_of_contributors(curve: str, tmp_path: Path) -> None:
     snarkjs("beacon", "2.ptau", "theirs.ptau", "010203", "10", "-n=three")
     shown = snarkjs("verify", "3.ptau", "-v")
     assert "Powers of Tau Ok!" in shown
-    found = verify(tmp_path / "3.ptau")
-    assert found.contributions[0][1] == ours.response_hash
-    for _, response in found.contributions:
+    verified = verify(tmp_path / "3.ptau")
+    assert verified.contributions[0][1] == ours.response_hash
+    for _, response in verified.contributions:
         text = response.hex()
         assert all(text[at : at + 8] in shown for at in range(0, len(text), 8))
     # Secrets of a beacon leave nothing to choose.
     mine, other = (PowersOfTau.open(tmp_path / f"{name}.ptau") for name in ("3", "theirs"))
     for section in SECTIONS:
         assert np.array_equal(section.points(mine), section.points(other))
-    assert verify(tmp_path / "theirs.ptau").next_challenge == found.next_challenge
+    assert verify(tmp_path / "theirs.ptau").next_challenge == verified.next_challenge
 
 
 Change = Callable[[list[Contribution]], list[Contribution]]
@@ -152,26 +152,32 @@ def _rewritten(source: Path, target: Path, contributions: Change = list, **secti
 
 
 def _with_results(**results: object) -> Change:
-    return lambda given: [
-        given[0],
-        replace(given[1], results=replace(given[1].results, **results)),
+    return lambda contributions: [
+        contributions[0],
+        replace(contributions[1], results=replace(contributions[1].results, **results)),
     ]
 
 
 def _swapped_key(number: int) -> Change:
-    def change(given: list[Contribution]) -> list[Contribution]:
-        keys = list(given[1].keys)
-        keys[number] = given[0].keys[number]
-        return [given[0], replace(given[1], keys=tuple(keys))]
+    def change(contributions: list[Contribution]) -> list[Contribution]:
+        keys = list(contributions[1].keys)
+        keys[number] = contributions[0].keys[number]
+        return [contributions[0], replace(contributions[1], keys=tuple(keys))]
 
     return change
 
 
 _G1, _G2 = CURVES["bn254"].g1.generator, CURVES["bn254"].g2.generator
 _FORGED: dict[str, tuple[Change, str]] = {
-    "the first left out": (lambda given: given[1:], "contribution 1: its key of tau"),
-    "the last left out": (lambda given: given[:1], "contribution 1: tau_g1 of the file"),
-    "turned round": (lambda given: given[::-1], "contribution 1: its key of tau"),
+    "the first left out": (
+        lambda contributions: contributions[1:],
+        "contribution 1: its key of tau",
+    ),
+    "the last left out": (
+        lambda contributions: contributions[:1],
+        "contribution 1: tau_g1 of the file",
+    ),
+    "turned round": (lambda contributions: contributions[::-1], "contribution 1: its key of tau"),
     "tau of another": (_swapped_key(0), "contribution 2: its key of tau"),
     "beta of another": (_swapped_key(2), "contribution 2: its key of beta"),
     "another tau_g1": (_with_results(tau_g1=_G1), "contribution 2: its tau_g1"),
@@ -180,19 +186,31 @@ _FORGED: dict[str, tuple[Change, str]] = {
     "another beta": (_with_results(beta_g1=_G1), "contribution 2: its beta_g1"),
     "another beta_g2": (_with_results(beta_g2=_G2), "contribution 2: its beta_g2"),
     "another challenge": (
-        lambda given: [replace(given[0], next_challenge=bytes(64)), given[1]],
+        lambda contributions: [
+            replace(contributions[0], next_challenge=bytes(64)),
+            contributions[1],
+        ],
         "contribution 2: its key of tau",
     ),
     "another last challenge": (
-        lambda given: [given[0], replace(given[1], next_challenge=bytes(64))],
+        lambda contributions: [
+            contributions[0],
+            replace(contributions[1], next_challenge=bytes(64)),
+        ],
         "contribution 2: its next challenge",
     ),
     "another hash": (
-        lambda given: [given[0], replace(given[1], hash_state=given[0].hash_state)],
+        lambda contributions: [
+            contributions[0],
+            replace(contributions[1], hash_state=contributions[0].hash_state),
+        ],
         "contribution 2: the hash of its response",
     ),
     "another beacon": (
-        lambda given: [given[0], replace(given[1], details=Details("", Beacon(b"\1", 10)))],
+        lambda contributions: [
+            contributions[0],
+            replace(contributions[1], details=Details("", Beacon(b"\1", 10))),
+        ],
         "contribution 2: its keys are not those of its beacon",
     ),
 }
@@ -224,7 +242,7 @@ def test_a_secret_of_one_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         verify(tmp_path / "1.ptau")
 
 
-@pytest.mark.parametrize("section", [one.name for one in SECTIONS if not one.single])
+@pytest.mark.parametrize("section", [section.name for section in SECTIONS if not section.single])
 def test_points_that_are_no_powers_are_refused(section: str, tmp_path: Path) -> None:
     file = PowersOfTau.open(PTAU["bn254"])
     points = np.array(getattr(file, section))
@@ -268,8 +286,8 @@ def test_an_interrupted_contribution_leaves_nothing(
     powers: list[np.ndarray] = []
     original = vars(Secret)["drawn"].__func__
 
-    def keep(cls: type[Secret], *given: object) -> Secret:
-        drawn.append(original(cls, *given))
+    def keep(cls: type[Secret], *arguments: object) -> Secret:
+        drawn.append(original(cls, *arguments))
         return drawn[-1]
 
     def fail(_device: object, _group: object, _points: object, scalars: np.ndarray) -> None:
@@ -315,7 +333,7 @@ def test_the_largest_powers_are_laid_out_and_opened(tmp_path: Path) -> None:
         header = header_data(curve, power, power)
         for identifier, size, data in (
             (1, len(header), header),
-            *((one.id, one.nbytes(curve, power), b"") for one in SECTIONS),
+            *((section.id, section.nbytes(curve, power), b"") for section in SECTIONS),
             (7, 4, bytes(4)),
         ):
             file.write(identifier.to_bytes(4, "little") + size.to_bytes(8, "little") + data)
@@ -350,9 +368,9 @@ def test_the_commands(
     assert shown[3].startswith("All hashes but the last one are only what the file states")
     assert shown[4] == "OK: 2**2 powers of bn254, 2 contributions."
     assert entry.run([*start, "verify", "2.ptau", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)["contributions"]
-    assert [one["beacon"] for one in found] == [False, True]
-    assert [one["name_authenticated"] for one in found] == [False, False]
+    contributions = json.loads(capsys.readouterr().out)["contributions"]
+    assert [contribution["beacon"] for contribution in contributions] == [False, True]
+    assert [contribution["name_authenticated"] for contribution in contributions] == [False, False]
     for words, code in (
         (["new", "bn254", "29", "x.ptau"], 3),
         (["new", "curve25519", "3", "x.ptau"], 3),

@@ -43,11 +43,11 @@ PREPARED = {
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("prepared")
-    made = {}
+    paths = {}
     for name, path in PTAU.items():
-        made[name] = folder / f"{name}.ptau"
-        prepare(path, made[name])
-    return made
+        paths[name] = folder / f"{name}.ptau"
+        prepare(path, paths[name])
+    return paths
 
 
 @pytest.mark.parametrize("name", sorted(PTAU))
@@ -76,7 +76,7 @@ def _changed(source: Path, target: Path, identifier: int, data: bytes) -> Path:
     return target
 
 
-@pytest.mark.parametrize("section", [one.id for one in LAGRANGE])
+@pytest.mark.parametrize("section", [section.id for section in LAGRANGE])
 def test_points_of_another_place_are_refused(
     section: int, prepared: dict[str, Path], tmp_path: Path
 ) -> None:
@@ -132,7 +132,7 @@ def test_goes_on_after_being_killed(
     prepared: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source, out = PTAU["bn254"], tmp_path / "out.ptau"
-    whole = prepared["bn254"].read_bytes()
+    complete = prepared["bn254"].read_bytes()
     moments = random.Random(14)
     for _ in range(4):
         kill_within(
@@ -142,7 +142,7 @@ def test_goes_on_after_being_killed(
         assert not out.exists()
     assert entry.run(["powersoftau", "prepare", str(source), str(out)]) == 0
     assert "going on after an interruption" in capsys.readouterr().err
-    assert out.read_bytes() == whole
+    assert out.read_bytes() == complete
     assert os.listdir(tmp_path) == ["out.ptau"]
 
 
@@ -155,7 +155,7 @@ SIZES = {12: 4.7, 15: 37.7, 18: 302, 20: 1_208, 22: 4_832, 24: 19_327, 28: 309_2
 @pytest.mark.parametrize("power", SIZES)
 def test_sizes_are_those_of_snarkjs(power: int) -> None:
     curve = CURVES["bn254"]
-    nbytes = sum(one.nbytes(curve, power) for one in ALL_OF_THEM)
+    nbytes = sum(section.nbytes(curve, power) for section in ALL_OF_THEM)
     assert nbytes / 1e6 == pytest.approx(SIZES[power], rel=0.01)
 
 
@@ -165,10 +165,10 @@ def _with_holes(path: Path, power: int, sections: tuple[Any, ...]) -> dict[int, 
     with path.open("w+b") as file:
         writer = PtauWriter(file, curve, 2 + len(sections))
         writer.section(1, header)
-        for one in sections:
-            writer.reserve(one.id, one.nbytes(curve, power))
+        for section in sections:
+            writer.reserve(section.id, section.nbytes(curve, power))
         writer.section(CONTRIBUTIONS, contributions_data(curve, []))
-    return {one.id: writer.place(one.id, 0) for one in sections}
+    return {section.id: writer.place(section.id, 0) for section in sections}
 
 
 @pytest.mark.parametrize(("power", "needed"), [(28, "216.0 GiB"), (23, "6.8 GiB")])
@@ -198,7 +198,7 @@ def test_the_largest_file_is_opened_and_has_its_levels(tmp_path: Path) -> None:
     ptau = PowersOfTau.open(path)
     assert ptau.prepared
     assert ptau.size == sum(
-        one.nbytes(ptau.curve_parameters, power) for one in ALL_OF_THEM
+        section.nbytes(ptau.curve_parameters, power) for section in ALL_OF_THEM
     ) + 12 + 12 * 11 + len(header_data(ptau.curve_parameters, power, power)) + 4  # fmt: skip
     for identifier, name, _, level, number in wanted:
         points = getattr(LagrangePowers.open(ptau, level, "it"), name)

@@ -53,9 +53,9 @@ def test_random_sums_are_random_and_of_one_kind(device: AnyDevice) -> None:
     points = [law.multiply(i + 1, law.generator) for i in range(9)]
     doubled = [law.add(point, point) for point in points]
     arrays = from_points(group, points), from_points(group, doubled)
-    one, two = random_sums(device, group, *arrays)
-    assert two == law.add(one, one)
-    assert random_sums(device, group, arrays[0]) != [one]
+    first, second = random_sums(device, group, *arrays)
+    assert second == law.add(first, first)
+    assert random_sums(device, group, arrays[0]) != [first]
 
 
 @pytest.mark.parametrize("name", ["bn254.g1", "bn254.g2", "bls12_381.g1", "bls12_381.g2"])
@@ -74,8 +74,8 @@ def test_bytes_of_points(name: str, device: AnyDevice) -> None:
         parts = value if isinstance(value, tuple) else (value,)
         return b"".join(part.to_bytes(size, "big") for part in reversed(parts))
 
-    whole, short = uncompressed(device, group, array), compressed(device, group, array)
-    for point, plain, flagged in zip(points, whole, short, strict=True):
+    full, short = uncompressed(device, group, array), compressed(device, group, array)
+    for point, plain, flagged in zip(points, full, short, strict=True):
         if point is None:
             assert not plain.any()
             assert flagged.tobytes() == bytes([0x40]) + bytes(len(flagged) - 1)
@@ -86,4 +86,4 @@ def test_bytes_of_points(name: str, device: AnyDevice) -> None:
         assert flagged.tobytes() == bytes(expected)
     if name == "bn254.g1":
         assert uncompressed_points(device, group, points[:1]) == encode_eip196_g1(points[0])
-    assert np.array_equal(whole[:2], uncompressed(device, group, array[:2]))
+    assert np.array_equal(full[:2], uncompressed(device, group, array[:2]))

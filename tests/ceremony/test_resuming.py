@@ -42,11 +42,11 @@ def test_new_powers_go_on_wherever_they_were(monkeypatch: pytest.MonkeyPatch) ->
     def stopping(stop: int) -> None:
         written.clear()
 
-        def counted(self: PtauWriter, section: int, *more: Any) -> None:
+        def counted(self: PtauWriter, section: int, *arguments: Any) -> None:
             if len(written) == stop:
                 raise KeyboardInterrupt
             written.append(section)
-            write(self, section, *more)
+            write(self, section, *arguments)
 
         monkeypatch.setattr(PtauWriter, "write_at", counted)
 
@@ -91,7 +91,7 @@ def test_new_powers_go_on_after_being_killed(
 def test_interrupted_before_the_first_part(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What an earlier run left is still there, and said to be."""
+    """The partial output of an earlier run is still there, and the message says so."""
     words = ["powersoftau", "new", "bn254", "4", "out.ptau"]
 
     def interrupt(*_: Any) -> None:
@@ -159,14 +159,16 @@ def stopping(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathF
         if error is not None:
             monkeypatch.setenv("QUOD_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
 
-        def counted(self: VerifiedParts, what: str, check: Callable[[], None], *more: Any) -> None:
+        def counted(
+            self: VerifiedParts, what: str, check: Callable[[], None], *arguments: Any
+        ) -> None:
             def looking() -> None:
                 if len(looked) == last and error is not None:
                     raise error
                 looked.append(what)
                 check()
 
-            once(self, what, looking, *more)
+            once(self, what, looking, *arguments)
 
         monkeypatch.setattr(VerifiedParts, "once", counted)
         return looked
@@ -196,9 +198,9 @@ def test_a_verification_goes_on_wherever_it_was(tmp_path: Path, stopping: Stoppi
         assert before == all_of_them[:place]
         assert resumable.kept == ([path] if place else [])
         said: list[str] = []
-        rest = stopping()
+        remaining = stopping()
         assert verify(path, report=said.append) == expected
-        assert rest == all_of_them[place:]
+        assert remaining == all_of_them[place:]
         assert said == ([f"{path}: going on after an interruption"] if place else [])
     again = stopping()
     verify(path, report=said.append)
@@ -296,9 +298,9 @@ def test_a_file_that_was_copied_again_is_the_same(tmp_path: Path, stopping: Stop
     said: list[str] = []
     verify(path, report=said.append)
     assert said == [f"{path}: going on after an interruption"]
-    rest = len(all_of_them)
+    checked = len(all_of_them)
     verify(path)
-    assert len(all_of_them) - rest == 6 + rest
+    assert len(all_of_them) - checked == 6 + checked
 
 
 def test_short_verifications_leave_nothing(
@@ -342,7 +344,7 @@ def test_the_command_goes_on(
     assert f"run it again to go on with {path}" in capsys.readouterr().err
     stopping()
     assert entry.run(["powersoftau", "verify", path]) == 0
-    found = capsys.readouterr()
-    assert "going on after an interruption" in found.err
-    assert "OK: 2**" in found.out
+    output = capsys.readouterr()
+    assert "going on after an interruption" in output.err
+    assert "OK: 2**" in output.out
     assert entry.run(["powersoftau", "verify", path, "--no-resume", "-q"]) == 0

@@ -34,8 +34,8 @@ FR = CURVES["bn254"].fr
 
 
 def _number(secret: Secret) -> int:
-    (found,) = words_to_integers(FR, secret.words)
-    return found
+    (number,) = words_to_integers(FR, secret.words)
+    return number
 
 
 def test_secrets_are_drawn_below_the_order_and_wiped() -> None:
@@ -105,14 +105,14 @@ def test_pipes_get_no_core_dumps_either() -> None:
     """Which the limit does not stop; and a block that ends first ends no other."""
     assert _is_dumpable()
     limit = resource.getrlimit(resource.RLIMIT_CORE)
-    one, two = no_core_dumps(), no_core_dumps()
-    one.__enter__()
-    two.__enter__()
+    first, second = no_core_dumps(), no_core_dumps()
+    first.__enter__()
+    second.__enter__()
     assert not _is_dumpable()
-    one.__exit__(None, None, None)
+    first.__exit__(None, None, None)
     assert not _is_dumpable()
     assert resource.getrlimit(resource.RLIMIT_CORE)[0] == 0
-    two.__exit__(None, None, None)
+    second.__exit__(None, None, None)
     assert _is_dumpable()
     assert resource.getrlimit(resource.RLIMIT_CORE) == limit
 
@@ -134,22 +134,22 @@ def test_nothing_of_a_scalar_stays_on_a_device(
     device, buffers, secret_rows = kind(), [], []
     allocate, normalise = device.allocate, getattr(multiples, "normalise_within")  # noqa: B009
 
-    def kept(*given: Any, **named: Any) -> Buffer:
-        buffers.append(allocate(*given, **named))
+    def kept(*arguments: Any, **named: Any) -> Buffer:
+        buffers.append(allocate(*arguments, **named))
         return buffers[-1]
 
     def content(memory: Any) -> np.ndarray:
         if not isinstance(memory, Buffer):
             return memory.reshape(-1).copy()
-        found = np.empty(memory.nbytes // 4, np.uint32)
-        device.download(memory, found)
-        return found
+        words = np.empty(memory.nbytes // 4, np.uint32)
+        device.download(memory, words)
+        return words
 
     arrays: list[np.ndarray] = []
 
-    def normalised(*given: Any) -> Any:
-        done = normalise(*given)
-        for memory in given[3:]:
+    def normalised(*arguments: Any) -> Any:
+        done = normalise(*arguments)
+        for memory in arguments[3:]:
             secret_rows.append(content(memory))
             arrays.extend([memory] if not isinstance(memory, Buffer) else [])
         return done
@@ -198,12 +198,12 @@ def test_multiples(name: str, device: AnyDevice) -> None:
     points = [law.generator, None, law.multiply(77, law.generator)]
     array = from_points(group, points)
     fr = group.scalars
-    with Secret.drawn(fr) as one, Secret.drawn(fr) as two:
-        numbers = [words_to_integers(fr, each.words)[0] for each in (one, two, one)]
-        scalars = np.stack([one.words, two.words, one.words])
+    with Secret.drawn(fr) as first, Secret.drawn(fr) as second:
+        numbers = [words_to_integers(fr, each.words)[0] for each in (first, second, first)]
+        scalars = np.stack([first.words, second.words, first.words])
         expected = [law.multiply(number, point) for number, point in zip(numbers, points)]
         assert to_points(group, secret_multiples(device, group, array, scalars)) == expected
-        same = to_points(group, secret_multiples(device, group, array, one.words[None]))
+        same = to_points(group, secret_multiples(device, group, array, first.words[None]))
         assert same[2] == expected[2]
         assert same[1] is None
     assert len(secret_multiples(device, group, array[:0], scalars[:0])) == 0
