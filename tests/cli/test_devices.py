@@ -16,10 +16,10 @@ GPU = DeviceInfo("cuda:0", "cuda", "A GPU", ("sm_90a",), 1000, 1 << 30)
 ADAPTER = DeviceInfo("webgpu:0", "webgpu", "an adapter", ("binding 128.0 MiB", "u64"), 512, 0)
 
 
-def finds(monkeypatch: pytest.MonkeyPatch, kind: str, found: DeviceListing) -> None:
-    """What a kind of device finds on this machine from now on, until the test ends."""
+def finds(monkeypatch: pytest.MonkeyPatch, kind: str, listing: DeviceListing) -> None:
+    """Replace the device listing of a kind on this machine, until the test ends."""
     module = importlib.import_module(f"quod.device.{kind}.backend")
-    monkeypatch.setattr(module, "BACKEND", replace(backend(kind), list=lambda: found))
+    monkeypatch.setattr(module, "BACKEND", replace(backend(kind), list=lambda: listing))
 
 
 def test_why_there_is_no_gpu(

@@ -58,8 +58,8 @@ def test_a_process_each_as_users_run_them(folder: Path) -> None:
         )  # fmt: skip
 
     for words in (PROVE[1:], VERIFY[1:]):
-        rest = ["--inputs", "w.json", "-o", "p.qgkp"] if words[0] == "prove" else []
-        done = quod(*words, "--public", "public.json", *rest)
+        arguments = ["--inputs", "w.json", "-o", "p.qgkp"] if words[0] == "prove" else []
+        done = quod(*words, "--public", "public.json", *arguments)
         assert done.returncode == 0, done.stderr
         assert NOT_ZERO_KNOWLEDGE in done.stderr
     assert done.stdout == "OK: the proof is valid.\n"
@@ -79,8 +79,8 @@ def test_both_verifiers_say_the_same(
     for public in (None, '[["6"], ["35"], ["144"]]'):
         if public is not None:
             Path("public.json").write_text(public)
-        for more in ([], ["--device", "cpu"]):
-            code = entry.run([*words, *more])
+        for options in ([], ["--device", "cpu"]):
+            code = entry.run([*words, *options])
             told.append((code, capsys.readouterr().err))
     assert [code for code, _ in told] == [0, 0, 6, 6]
     assert told[2] == told[3]
@@ -125,10 +125,10 @@ def test_few_bits_are_allowed_by_name_alone(
     assert entry.run([*files, "--allow-bits", "80"]) == 0
     assert "warning: k.json: the key takes proofs that show as few as 80 bits" in said(capsys)
     # Of more instances fewer bits are left.
-    found = json.loads(Path("k.json").read_text())
+    key = json.loads(Path("k.json").read_text())
     bits = security_of("m31.3", 1)
     assert bits > security_of("m31.3", 3)
-    Path("k.json").write_text(json.dumps(found | {"bits": bits}))
+    Path("k.json").write_text(json.dumps(key | {"bits": bits}))
     words = ["k.json" if word == "key.json" else word for word in MADE]
     assert entry.run([*words, "--allow-bits", "0"]) == 3
     assert "or compile with --allow-bits 8" in said(capsys)
@@ -143,22 +143,22 @@ def test_keys_by_columns(folder: Path, capsys: pytest.CaptureFixture[str]) -> No
     """From the key to both verifiers; `info` says what a choice of the reduction takes."""
     assert entry.run(["gkr", "compile", "c.circ", "-o", "k.json", "--columns", "-q"]) == 0
     assert json.loads(Path("k.json").read_text())["reduction"] == "columns"
-    words = [[word.replace("key.json", "k.json") for word in own] for own in (MADE, VERIFY)]
+    words = [[word.replace("key.json", "k.json") for word in command] for command in (MADE, VERIFY)]
     assert entry.run(words[0]) == 0
-    for more in ([], ["--device", "cpu"]):
-        assert entry.run([*words[1], "--public", "public.json", "-q", *more]) == 0
+    for options in ([], ["--device", "cpu"]):
+        assert entry.run([*words[1], "--public", "public.json", "-q", *options]) == 0
     assert entry.run([*VERIFY, "--public", "public.json", "-q"]) == 4
     capsys.readouterr()
-    found = []
-    for more in ([], ["--columns"]):
-        assert entry.run(["gkr", "info", "c.circ", "--instances", "3", "--json", *more]) == 0
-        found.append(json.loads(capsys.readouterr().out))
-    assert [own["reduction"] for own in found] == ["places", "columns"]
-    assert found[0]["error_terms"] != found[1]["error_terms"]
-    assert found[0]["bytes_of_layers"] == found[1]["bytes_of_layers"]
+    reports = []
+    for options in ([], ["--columns"]):
+        assert entry.run(["gkr", "info", "c.circ", "--instances", "3", "--json", *options]) == 0
+        reports.append(json.loads(capsys.readouterr().out))
+    assert [report["reduction"] for report in reports] == ["places", "columns"]
+    assert reports[0]["error_terms"] != reports[1]["error_terms"]
+    assert reports[0]["bytes_of_layers"] == reports[1]["bytes_of_layers"]
     # The inputs of four instances, and the head of the file, stand before.
     sent = split(Path("p.qgkp").read_bytes())[2]
-    assert len(dict(sent)[2]) == 4 * 2 * 4 + found[1]["bytes_of_layers"]["columns"]
+    assert len(dict(sent)[2]) == 4 * 2 * 4 + reports[1]["bytes_of_layers"]["columns"]
 
 
 def test_keys_with_sha_256(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -186,13 +186,13 @@ def test_recursive_keys(folder: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert entry.run(["k.json" if word == "key.json" else word for word in MADE]) == 0
     capsys.readouterr()
     files = ["k.json" if word == "key.json" else word for word in VERIFY]
-    for more in ([], ["--device", "cpu"]):
-        assert entry.run([*files, "--public", "public.json", *more]) == 0
+    for options in ([], ["--device", "cpu"]):
+        assert entry.run([*files, "--public", "public.json", *options]) == 0
         assert f"warning: k.json: {ALGEBRAIC}" in said(capsys)
     assert entry.run([*VERIFY, "--public", "public.json"]) == 4
     assert "p.qgkp: the proof's hash is 'poseidon2-m31', and the key's 'sha3-256'" in said(capsys)
-    found = json.loads(Path("k.json").read_text())
-    Path("k.json").write_text(json.dumps(found | {"chain": 63}))
+    key = json.loads(Path("k.json").read_text())
+    Path("k.json").write_text(json.dumps(key | {"chain": 63}))
     assert entry.run([*files, "--public", "public.json"]) == 3
     assert "chain of 63 hashes is too short" in said(capsys)
     assert entry.run(["gkr", "inspect", "k.json"]) == 0
@@ -206,8 +206,8 @@ def test_recursive_keys(folder: Path, capsys: pytest.CaptureFixture[str]) -> Non
     scheme = json.loads(Path("k.json").read_text())["commitment"]
     assert scheme["hash"] == "poseidon2-m31"
     assert entry.run(["k.json" if word == "key.json" else word for word in MADE]) == 0
-    for more in ([], ["--device", "cpu"]):
-        assert entry.run([*files, "--public", "public.json", *more]) == 0
+    for options in ([], ["--device", "cpu"]):
+        assert entry.run([*files, "--public", "public.json", *options]) == 0
     circuit = expander.circuit_bytes(expander.BN254, SEGMENTS, [0, 1], public=1)
     Path("bn.circ").write_bytes(circuit)
     for command in (["info"], ["compile", "-o", "no.json"]):
@@ -236,10 +236,10 @@ def test_info(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ["2", "2", "0", "1", *"00000"],
     ]  # fmt: skip
     assert entry.run(["gkr", "info", "c.circ", "--json", "--layers", "--field", "m31.3"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["zero_knowledge"] is False
-    assert found["bits"] < 100 == found["least_bits"]
-    assert [layer["multiply"] for layer in found["each_layer"]] == [0, 1, 0]
+    report = json.loads(capsys.readouterr().out)
+    assert report["zero_knowledge"] is False
+    assert report["bits"] < 100 == report["least_bits"]
+    assert [layer["multiply"] for layer in report["each_layer"]] == [0, 1, 0]
 
 
 def test_prove_says_what_it_did(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -455,8 +455,8 @@ def test_inspect_knows_all_files(folder: Path, capsys: pytest.CaptureFixture[str
     }.items():  # fmt: skip
         for group in ([], ["gkr"]):
             assert entry.run([*group, "inspect", file, "--json"]) == 0
-            found = json.loads(capsys.readouterr().out)
-            assert (found["file"], found["kind"]) == (file, kind)
+            report = json.loads(capsys.readouterr().out)
+            assert (report["file"], report["kind"]) == (file, kind)
         assert entry.run(["gkr", "inspect", file]) == 0
         assert kind in capsys.readouterr().out
 

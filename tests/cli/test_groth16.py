@@ -112,7 +112,7 @@ def test_a_failed_proof_leaves_old_files_as_they_were(key: type[FakeProvingKey])
 
 
 def forbid(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What lies in the folder "hidden" is not to be looked at, as for others than root."""
+    """Refuse access to the folder "hidden", as for users other than root."""
     look = os.stat
 
     def stat(path: Any, **options: Any) -> os.stat_result:

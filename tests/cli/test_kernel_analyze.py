@@ -27,17 +27,17 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     name = "field.multiply[bls12_381.fq]"
     arguments = ["kernel", "analyze", name, "--json", "--arch", "sm_80", "--workgroup", "64"]
     assert entry.run(arguments) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert (found["kernel"], found["arch"], found["workgroup"]) == (name, "sm_80", 64)
+    report = json.loads(capsys.readouterr().out)
+    assert (report["kernel"], report["arch"], report["workgroup"]) == (name, "sm_80", 64)
     # The estimate is of the same text that the assembler reorders.
-    registers = found["assembled"]["registers"]
-    assert 0.6 * registers <= found["live_words"] <= 1.3 * registers
-    assert found["assembled"]["spill_store_bytes"] == 0
+    registers = report["assembled"]["registers"]
+    assert 0.6 * registers <= report["live_words"] <= 1.3 * registers
+    assert report["assembled"]["spill_store_bytes"] == 0
     # Twelve words: a product and a reduction of 144 multiply-adds each, and a few for quotients.
-    assert 288 <= found["mix"]["multiply-adds"] <= 320
-    assert (found["mix"]["loaded"], found["mix"]["stored"]) == (96, 48)
-    (whole,) = found["roofline"]
-    assert whole["limit"] == "multiplier"
+    assert 288 <= report["mix"]["multiply-adds"] <= 320
+    assert (report["mix"]["loaded"], report["mix"]["stored"]) == (96, 48)
+    (kernel_roofline,) = report["roofline"]
+    assert kernel_roofline["limit"] == "multiplier"
 
 
 def test_without_an_assembler(

@@ -48,10 +48,10 @@ def test_a_kernel_of_a_file(
     sizes = ["n=10", "r=0x7", "a=1.5", "x=40", "flags=10", "y=10"]
     arguments = ["kernel", "bench", f"{file}:scale", *sizes, "--seconds", "0", *options]
     assert entry.run([*arguments, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["bytes"] == 2 * 320 + 10 + 2 * 40
-    assert found["runs"] == 1
-    assert 0 < found["least_seconds"] <= found["median_seconds"]
+    report = json.loads(capsys.readouterr().out)
+    assert report["bytes"] == 2 * 320 + 10 + 2 * 40
+    assert report["runs"] == 1
+    assert 0 < report["least_seconds"] <= report["median_seconds"]
     assert entry.run(arguments) == 0
     assert "730 bytes" in capsys.readouterr().out
 
@@ -73,12 +73,12 @@ def test_sizes_that_are_none(
 
 
 def test_usage(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = kernel_usage(field_multiply, "sm_80", workgroup=64, spec=BN254_FR)
-    assert found.registers is not None
-    assert 30 < found.registers < 80
-    assert (found.spilled_bytes, found.stack_bytes, found.shared_bytes) == (0, 0, 0)
-    assert found.counts["loaded"] == 64
-    assert 128 <= found.counts["multiply-adds"] <= 150
+    usage = kernel_usage(field_multiply, "sm_80", workgroup=64, spec=BN254_FR)
+    assert usage.registers is not None
+    assert 30 < usage.registers < 80
+    assert (usage.spilled_bytes, usage.stack_bytes, usage.shared_bytes) == (0, 0, 0)
+    assert usage.counts["loaded"] == 64
+    assert 128 <= usage.counts["multiply-adds"] <= 150
     with pytest.raises(KernelError, match="static parameters without a value: spec"):
         kernel_usage(field_multiply)
 

@@ -69,15 +69,15 @@ def test_cubins_and_their_manifest(tmp_path: Path, capsys: pytest.CaptureFixture
         manifest = json.loads((out / arch / "manifest.json").read_text())
         assert (manifest["arch"], manifest["sources"]) == (arch, sources.digest())
         assert manifest["toolchain"].startswith("nvJitLink 1")
-        assert [one["kernel"] for one in manifest["kernels"]] == [
+        assert [row["kernel"] for row in manifest["kernels"]] == [
             "examples.saxpy", "examples.vector_add",
         ]  # fmt: skip
         text = emit(saxpy, "ptx", ptx_machine(arch=arch))
-        found = manifest["kernels"][0]
-        assert found["text"] == text_digest(text)
-        code = (out / arch / f"{found['text']}.cubin").read_bytes()
+        first_row = manifest["kernels"][0]
+        assert first_row["text"] == text_digest(text)
+        code = (out / arch / f"{first_row['text']}.cubin").read_bytes()
         assert code[:4] == b"\x7fELF"
-        assert hashlib.sha256(code).hexdigest() == found["code"]
+        assert hashlib.sha256(code).hexdigest() == first_row["code"]
         assert len(list((out / arch).iterdir())) == 3
         # What a device finds.
         shipped = PrebuiltKernels(out, arch)
@@ -129,9 +129,9 @@ def test_what_cannot_be_made_is_said(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert len(list((out / "sm_120").iterdir())) == 2
     # The other one's code is in the cache.
     assert entry.run([*BUILD, *words, "-o", str(out) + "2", "--json"]) == KernelError.exit_code
-    found = json.loads(capsys.readouterr().out)
-    assert [(one["kernel"], one["arch"]) for one in found["skipped"]] == [(LARGE, "sm_120")]
-    assert [Entry.parse(one).kernel for one in found["made"]["sm_120"]] == ["examples.saxpy"]
+    report = json.loads(capsys.readouterr().out)
+    assert [(row["kernel"], row["arch"]) for row in report["skipped"]] == [(LARGE, "sm_120")]
+    assert [Entry.parse(row).kernel for row in report["made"]["sm_120"]] == ["examples.saxpy"]
 
 
 def test_none_made_is_no_folder(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_an_assembler_that_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(kernel_build, "assemble", refuse)
     built = kernel_build.build(tmp_path / "k", ["sm_80", "sm_90a"], ["examples.saxpy"])
-    assert [(one.arch, one.reason) for one in built.skipped] == [("sm_80", "line 3; no")]
+    assert [(skip.arch, skip.reason) for skip in built.skipped] == [("sm_80", "line 3; no")]
     assert [path.name for path in (tmp_path / "k").iterdir()] == ["sm_90a"]
 
 

@@ -103,12 +103,12 @@ def test_refusals(
 
 
 def test_a_key_for_tests(folder: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    made = str(tmp_path / "made.zkey")
+    zkey = str(tmp_path / "made.zkey")
     r1cs = str(BN254 / "circuit.r1cs")
-    words = ["groth16", "test-key", r1cs, made, "--seed", "1", "--insecure-test-key", "-q"]
+    words = ["groth16", "test-key", r1cs, zkey, "--seed", "1", "--insecure-test-key", "-q"]
     assert entry.run(words) == 0
     capsys.readouterr()
-    assert run(capsys, "add", folder, made)[0] == 9
-    code, out, err = run(capsys, "add", folder, made, "--insecure-test-key")
+    assert run(capsys, "add", folder, zkey)[0] == 9
+    code, out, err = run(capsys, "add", folder, zkey, "--insecure-test-key")
     assert (code, "forge" in err) == (0, True)
     assert json.loads(run(capsys, "show", folder, out.strip(), "--json")[1])["insecure"]

@@ -20,10 +20,10 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "membership"
 def test_inspect_of_a_key(capsys: pytest.CaptureFixture[str]) -> None:
     key = EXAMPLE / "circuit.zkey"
     assert entry.run(["inspect", str(key), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["curve"] == "bn254"
-    assert found["bytes"] == key.stat().st_size
-    assert (found["domain_size"], found["public"]) == (4096, 3)
+    report = json.loads(capsys.readouterr().out)
+    assert report["curve"] == "bn254"
+    assert report["bytes"] == key.stat().st_size
+    assert (report["domain_size"], report["public"]) == (4096, 3)
     assert entry.run(["inspect", str(key)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert any(line.split() == ["domain", "size", "4,096"] for line in lines)
@@ -52,8 +52,8 @@ def test_inspect_of_a_pipe(name: str, tmp_path: Path, capsys: pytest.CaptureFixt
     writer = threading.Thread(target=pipe.write_bytes, args=(content,), daemon=True)
     writer.start()
     assert entry.run(["inspect", str(pipe), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert (found["bytes"], found["insecure"]) == (len(content), False)
+    report = json.loads(capsys.readouterr().out)
+    assert (report["bytes"], report["insecure"]) == (len(content), False)
     writer.join(60)
 
 

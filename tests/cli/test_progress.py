@@ -28,8 +28,7 @@ with progress.followed_timeline(quiet={quiet}) as timeline:
 
 
 def on_a_terminal(*, until: str, delay: float = 0.15, quiet: bool = False) -> str:
-    """What a script writes to a terminal on its standard error, which works until it has written
-    a text there, and then ends."""
+    """Return the output on a terminal of a script that ends once it has written a text there."""
     ours, theirs = pty.openpty()
     script = SCRIPT.format(quiet=quiet, delay=delay)
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
@@ -111,7 +110,7 @@ print(sorted((row.name, row.depth, row.count) for row in timeline.table()))
 
 
 def compiling(seconds: float, *, quiet: bool = False) -> tuple[str, str]:
-    """What is written to standard output and error, both no terminals, while kernels compile."""
+    """Return standard output and error, both no terminals, written while kernels compile."""
     script = COMPILING.format(quiet=quiet, seconds=seconds)
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True

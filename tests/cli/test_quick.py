@@ -18,7 +18,7 @@ FILES = ["c.zkey", "w.wtns", "proof.json", "public.json"]
 
 
 def by_typer(command: Callable[..., None], words: list[str]) -> dict[str, Any] | None:
-    """What typer calls the command with; None if it does not call it."""
+    """Return the arguments that typer calls the command with; None if it does not call it."""
     calls: list[dict[str, Any]] = []
 
     @functools.wraps(command)

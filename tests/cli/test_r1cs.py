@@ -68,8 +68,8 @@ def test_print(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert entry.run(["r1cs", "print", "c.r1cs"]) == 0
     assert capsys.readouterr().out.splitlines()[2] == "2: (-1 + wire 2) * wire 2 = 0"
     assert entry.run(["r1cs", "info", "c.r1cs", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert (found["curve"], found["constraints"], found["wires"]) == ("bn254", 3, 6)
+    report = json.loads(capsys.readouterr().out)
+    assert (report["curve"], report["constraints"], report["wires"]) == ("bn254", 3, 6)
     assert entry.run(["r1cs", "info", "w.wtns"]) == 3
     assert "w.wtns" in capsys.readouterr().err
 
@@ -96,9 +96,9 @@ def test_check(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert entry.run([*check, "--most", "1"]) == 6
     assert capsys.readouterr().out.count("constraint ") == 1
     assert entry.run([*check, "--json", "--most", "0"]) == 6
-    found = json.loads(capsys.readouterr().out)
-    assert (found["constraints"], found["failed"], len(found["first"])) == (3, 3, 3)
-    assert found["first"][2] == {
+    report = json.loads(capsys.readouterr().out)
+    assert (report["constraints"], report["failed"], len(report["first"])) == (3, 3, 3)
+    assert report["first"][2] == {
         "number": 2, "text": "(-1 + main.a) * main.a = 0", "a": "1", "b": "2", "c": "0",
         "values": {"main.a": "2"},
     }  # fmt: skip

@@ -29,9 +29,9 @@ WITNESS = str(EXAMPLE / "witness.wtns")
 
 @pytest.fixture
 def server(start: Start, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunningServer]:  # noqa: F811
-    found = start()
-    monkeypatch.setenv("QUOD_SERVER", found.listeners.grpc[0])
-    return found
+    running = start()
+    monkeypatch.setenv("QUOD_SERVER", running.listeners.grpc[0])
+    return running
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
@@ -167,14 +167,14 @@ class TestAsking:
         self, server: RunningServer, capsys: pytest.CaptureFixture[str], words: list[str],
         code: int, message: str,
     ) -> None:  # fmt: skip
-        found, out, err = run(capsys, *words)
-        assert (found, out, err.count("\n")) == (code, "", 1)
+        exit_code, out, err = run(capsys, *words)
+        assert (exit_code, out, err.count("\n")) == (code, "", 1)
         assert message in err
 
 
 def _children(process: int) -> list[int]:
     text = Path(f"/proc/{process}/task/{process}/children").read_text()
-    return [int(one) for one in text.split()]
+    return [int(child) for child in text.split()]
 
 
 class TestServing:
@@ -211,12 +211,12 @@ class TestServing:
                     limits = Path(f"/proc/{limited}/limits").read_text()
                     assert re.search(r"Max core file size +0 +0 ", limits)
                 inputs = json.loads((EXAMPLE / "input.json").read_text())
-                for given in ({"inputs": inputs}, {"path": str(EXAMPLE / "witness.wtns")}):
-                    answer = http.post("/v1/prove", json={"key": "membership"} | given)
+                for witness_source in ({"inputs": inputs}, {"path": str(EXAMPLE / "witness.wtns")}):
+                    answer = http.post("/v1/prove", json={"key": "membership"} | witness_source)
                     assert answer.json()["state"] == "succeeded", answer.text
                     [result] = answer.json()["results"]
                     proof = Proof.from_json_text(json.dumps(result["proof"]))
-                    public = [int(one) for one in result["publicSignals"]]
+                    public = [int(value) for value in result["publicSignals"]]
                     key = VerifyingKey.from_json(EXAMPLE / "verification_key.json")
                     assert key.verify(public, proof)
                 assert "<title>Quod</title>" in http.get("/").text
@@ -301,14 +301,14 @@ class TestServing:
         words: list[str], code: int, message: str,
     ) -> None:  # fmt: skip
         monkeypatch.chdir(tmp_path)
-        found, out, err = run(capsys, "serve", *words)
-        assert (found, out) == (code, "")
+        exit_code, out, err = run(capsys, "serve", *words)
+        assert (exit_code, out) == (code, "")
         assert message in err
 
     def test_new_tokens(self, capsys: pytest.CaptureFixture[str]) -> None:
         _, out, _ = run(capsys, "serve", "--new-token")
         token, hashed = out.split()
         assert hashed_token(token) == hashed
-        found = json.loads(run(capsys, "serve", "--new-token", "--json")[1])
-        assert hashed_token(found["token"]) == found["hash"]
-        assert found["token"] != token
+        document = json.loads(run(capsys, "serve", "--new-token", "--json")[1])
+        assert hashed_token(document["token"]) == document["hash"]
+        assert document["token"] != token

@@ -102,9 +102,9 @@ def test_a_ceremony(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "OK: 2 contributions.",
     ]
     assert entry.run(["zkey", "verify", "c.r1cs", "p.ptau", "2.zkey", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert [one["name"] for one in found["contributions"]] == ["first", "last"]
-    assert found["circuit_hash"].startswith("bbc67bb1")
+    report = json.loads(capsys.readouterr().out)
+    assert [contribution["name"] for contribution in report["contributions"]] == ["first", "last"]
+    assert report["circuit_hash"].startswith("bbc67bb1")
 
 
 @pytest.mark.parametrize(

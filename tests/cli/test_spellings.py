@@ -36,7 +36,7 @@ def test_each_stands_for_a_command_and_hides_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "own"),
+    ("snarkjs_words", "quod_words"),
     [
         ("ptn bn128 4 a", "powersoftau new bn128 4 a"),
         ("pt2 a b", "powersoftau prepare phase2 a b"),
@@ -57,8 +57,8 @@ def test_each_stands_for_a_command_and_hides_none() -> None:
         ("submit -n=1 a", "submit -n=1 a"),
     ],
 )
-def test_words(given: str, own: str) -> None:
-    assert quod_spelling(given.split()) == own.split()
+def test_words(snarkjs_words: str, quod_words: str) -> None:
+    assert quod_spelling(snarkjs_words.split()) == quod_words.split()
 
 
 def test_a_ceremony_by_short_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,9 +16,9 @@ from quod.formats import write_bellman_key
 from quod.groth16 import Proof, ProvingKey
 from quod.groth16.encodings.bellman import proof_to_bytes
 from tests.groth16.circuits import recurrence
-from tests.groth16.conftest import Made, made
+from tests.groth16.conftest import Made, circuit_files
 
-__all__ = ["made"]
+__all__ = ["circuit_files"]
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "membership"
 _PROOFS = 4
@@ -28,8 +28,8 @@ _PROOFS = 4
 def proved() -> tuple[list[str], list[Proof]]:
     """The public inputs of the example, and proofs."""
     key = ProvingKey.from_zkey(EXAMPLE / "circuit.zkey")
-    found = [key.prove(EXAMPLE / "witness.wtns", self_check=False) for _ in range(_PROOFS)]
-    return [str(value) for value in found[0][1]], [proof for proof, _ in found]
+    proof_pairs = [key.prove(EXAMPLE / "witness.wtns", self_check=False) for _ in range(_PROOFS)]
+    return [str(value) for value in proof_pairs[0][1]], [proof for proof, _ in proof_pairs]
 
 
 @pytest.fixture
@@ -105,12 +105,12 @@ def test_other_lists(
 
 @pytest.fixture
 def bellman(
-    made: Callable[[str], Made], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    circuit_files: Callable[[str], Made], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> list[Proof]:
     """Files of a key of ours and of its proofs in bellman's form."""
     monkeypatch.chdir(tmp_path)
-    own = made("bls12_381")
-    key = ProvingKey.from_zkey(own.zkey, allow_insecure=True)
+    files = circuit_files("bls12_381")
+    key = ProvingKey.from_zkey(files.zkey, allow_insecure=True)
     verifying = key.verifying_key
 
     def words(*points: Any) -> Any:
@@ -129,7 +129,7 @@ def bellman(
             "ic": words(*verifying.ic),
         },
     )  # fmt: skip
-    proofs = [key.prove(own.wtns, seed=seed, self_check=False)[0] for seed in range(3)]
+    proofs = [key.prove(files.wtns, seed=seed, self_check=False)[0] for seed in range(3)]
     public = [str(value) for value in recurrence("bls12_381", 20).public]
     Path("public.json").write_text(json.dumps(public))
     Path("publics.json").write_text(json.dumps([public] * 3))

@@ -46,10 +46,10 @@ def test_refusals(
     changes: dict[str, str], inputs: str, options: list[str], code: int, message: str,
     tmp_path: Path, capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    wasm, given, out = (tmp_path / name for name in ("circuit.wasm", "inputs.json", "w.wtns"))
+    wasm, inputs_file, out = (tmp_path / name for name in ("circuit.wasm", "inputs.json", "w.wtns"))
     wasm.write_bytes(circuit(**changes))  # type: ignore[arg-type]
-    given.write_text(inputs)
-    assert entry.run(["wtns", "calculate", str(wasm), str(given), str(out), *options]) == code
+    inputs_file.write_text(inputs)
+    assert entry.run(["wtns", "calculate", str(wasm), str(inputs_file), str(out), *options]) == code
     said = capsys.readouterr().err
     assert message in said
     assert "778899" not in said

@@ -42,7 +42,7 @@ def test_it_stands_in_for_that_of_snarkjs(folder: Path, capsys: pytest.CaptureFi
     data = "".join(re.findall(r"0x([0-9a-f]{64})", printed))
     last = data[:-1] + ("0" if data[-1] != "0" else "1")
     calls = [call("verifyProof", data), call("verifyProof", last)]
-    own, theirs = run(
+    ours, theirs = run(
         [
             Job(
                 source=Path(name).read_text(), contract="Groth16Verifier", optimizer=True,
@@ -52,20 +52,20 @@ def test_it_stands_in_for_that_of_snarkjs(folder: Path, capsys: pytest.CaptureFi
         ]
     )  # fmt: skip
     (signature,) = theirs["methods"]
-    assert own["methods"][signature] == theirs["methods"][signature]
-    for found in (own, theirs):
-        assert [int(one["returned"], 16) for one in found["calls"]] == [1, 0]
-    for mine, other in zip(own["calls"], theirs["calls"], strict=True):
+    assert ours["methods"][signature] == theirs["methods"][signature]
+    for outcome in (ours, theirs):
+        assert [int(answer["returned"], 16) for answer in outcome["calls"]] == [1, 0]
+    for mine, other in zip(ours["calls"], theirs["calls"], strict=True):
         assert mine["gas"] <= other["gas"]
-    assert own["deploy_gas"] <= theirs["deploy_gas"]
+    assert ours["deploy_gas"] <= theirs["deploy_gas"]
 
 
 def test_a_verifying_key_gives_the_same(folder: Path) -> None:
     assert entry.run(["zkey", "export", "solidityverifier", ZKEY, "a.sol", "-q"]) == 0
     assert entry.run(["zkey", "export", "solidityverifier", VKEY, "b.sol", "--name", "B"]) == 0
-    own = Path("a.sol").read_text()
-    assert "\ncontract Groth16Verifier {\n" in own
-    assert own.replace("Groth16Verifier", "B") == Path("b.sol").read_text()
+    source = Path("a.sol").read_text()
+    assert "\ncontract Groth16Verifier {\n" in source
+    assert source.replace("Groth16Verifier", "B") == Path("b.sol").read_text()
 
 
 def test_refusals(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
