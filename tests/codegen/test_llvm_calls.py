@@ -35,12 +35,12 @@ def several(
     f, i = LazyLimbs(k, modulus, "29/64"), k.global_id()
     a, b = f.load(x, i), f.load(y, i)
     product, total, less = a * b, a + b, a - b
-    found = [
+    results = [
         total, less, -a, product, total * less, f.inverse(a),
         f.select(f.equal(a, b), f.one(), f.constant(-2)),
     ]  # fmt: skip
-    for place, result in enumerate(found):
-        f.store(out, i * len(found) + place, result)
+    for place, result in enumerate(results):
+        f.store(out, i * len(results) + place, result)
 
 
 def test_values_survive_calls() -> None:
@@ -66,39 +66,39 @@ def test_values_survive_calls() -> None:
     assert out.tolist() == expected.tolist()
 
 
-def leaf(k: Builder, *given: Value, results: int) -> tuple[Value, ...]:
-    return tuple(given[at % len(given)] * 3 + (at + 1) for at in range(results))
+def leaf(k: Builder, *operands: Value, results: int) -> tuple[Value, ...]:
+    return tuple(operands[at % len(operands)] * 3 + (at + 1) for at in range(results))
 
 
-def branch(k: Builder, *given: Value, results: int) -> tuple[Value, ...]:
-    found = k.call("leaf", functools.partial(leaf, results=results), *given, key=results)
-    return tuple(each * 3 + (at + 1) for at, each in enumerate(found))
+def branch(k: Builder, *operands: Value, results: int) -> tuple[Value, ...]:
+    values = k.call("leaf", functools.partial(leaf, results=results), *operands, key=results)
+    return tuple(each * 3 + (at + 1) for at, each in enumerate(values))
 
 
 @kernel
-def narrow(k: Builder, x: Pointer[U64], out: Pointer[U64], *, given: int, results: int) -> None:
+def narrow(k: Builder, x: Pointer[U64], out: Pointer[U64], *, inputs: int, results: int) -> None:
     """Functions in functions that take and give numbers of 32 bits."""
     i = k.global_id()
-    numbers = [(x[i] * (2 * at + 3) + at).cast(types.u32) for at in range(given)]
-    found = k.call("branch", functools.partial(branch, results=results), *numbers, key=results)
+    numbers = [(x[i] * (2 * at + 3) + at).cast(types.u32) for at in range(inputs)]
+    outputs = k.call("branch", functools.partial(branch, results=results), *numbers, key=results)
     total = k.constant(0, types.u64)
-    for each in (*found, *numbers):
+    for each in (*outputs, *numbers):
         total = (total * 1000003) ^ each.cast(types.u64)
     out[i] = total
 
 
-@pytest.mark.parametrize("given", range(5, 10))
-def test_results_that_no_registers_hold(given: int) -> None:
+@pytest.mark.parametrize("inputs", range(5, 10))
+def test_results_that_no_registers_hold(inputs: int) -> None:
     """They are returned through memory, whose address takes the place of a number."""
     x = np.arange(1, 9, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     for results in (6, 8, 11, 12, 13, 14):
-        found = []
+        outputs = []
         for device in (CpuDevice(strategy="scalar", threads=1), open_device("cpu:checked")):
             out = np.zeros_like(x)
-            compiled = device.compile(narrow, lanes=1, given=given, results=results)
+            compiled = device.compile(narrow, lanes=1, inputs=inputs, results=results)
             device.launch(compiled, len(x), x, out)
-            found.append(out.tolist())
-        assert found[0] == found[1], results
+            outputs.append(out.tolist())
+        assert outputs[0] == outputs[1], results
 
 
 def test_numbers_that_come_late_are_passed_whole() -> None:

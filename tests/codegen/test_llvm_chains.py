@@ -13,34 +13,34 @@ LANES = 8
 
 
 @kernel(workgroup=LANES)
-def exchanged(k: Builder, x: Pointer[U32], out: Pointer[U32], *, known: bool) -> None:
+def exchanged(k: Builder, x: Pointer[U32], out: Pointer[U32], *, from_index: bool) -> None:
     """out[i] = what an instance has whose number takes many ops to compute."""
     i = k.local_id()
-    lane = i if known else x[i]
+    lane = i if from_index else x[i]
     for step in range(LENGTH):
         lane = (lane * 5 + 3) ^ step
     out[i] = k.shuffle(x[i], lane % LANES)
 
 
-@pytest.mark.parametrize("known", [True, False])
-def test_numbers_of_lanes(known: bool) -> None:
-    """Whether they are known before the kernel runs or not."""
+@pytest.mark.parametrize("from_index", [True, False])
+def test_numbers_of_lanes(from_index: bool) -> None:
+    """Numbers of lanes are known before the kernel runs, or not."""
     device = CpuDevice(strategy="scalar")
     x = np.arange(LANES, dtype=np.uint32)[::-1].copy()
     out = np.zeros(LANES, np.uint32)
-    device.launch(device.compile(exchanged, known=known), 1, x, out)
-    lanes = np.arange(LANES, dtype=np.uint32) if known else x
+    device.launch(device.compile(exchanged, from_index=from_index), 1, x, out)
+    lanes = np.arange(LANES, dtype=np.uint32) if from_index else x
     for step in range(LENGTH):
         lanes = (lanes * 5 + 3) ^ step
     assert (out == x[lanes % LANES]).all()
 
 
 @kernel(workgroup=LANES)
-def moved(k: Builder, given: U32, x: Pointer[U32], out: Pointer[U32]) -> None:
+def moved(k: Builder, step: U32, x: Pointer[U32], out: Pointer[U32]) -> None:
     """out[i] = x[i], at places that are sums of many."""
-    place, far = k.local_id(), given
+    place, far = k.local_id(), step
     for _ in range(LENGTH):
-        far = far * 3 + given
+        far = far * 3 + step
         place = place + far
     out[place] = x[place]
 

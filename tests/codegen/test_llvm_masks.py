@@ -16,14 +16,14 @@ _WORDS = 48
 
 
 @kernel
-def move_some(k: Builder, count: U32, given: Pointer[U64], out: Pointer[U64]) -> None:
+def move_some(k: Builder, count: U32, source: Pointer[U64], out: Pointer[U64]) -> None:
     """Every third row of 48 words, with twice the row's first word kept across the store."""
     i = k.global_id()
     kept = k.shared(types.u64, _WORDS * k.workgroup_size)
     with k.range(0, _WORDS) as loop:
-        kept[loop.index * k.workgroup_size + k.local_id()] = given[i * _WORDS + loop.index]
+        kept[loop.index * k.workgroup_size + k.local_id()] = source[i * _WORDS + loop.index]
     with k.if_((i < count) & (i % 3 == 1)):
-        k.store(out, i * _WORDS, *k.load(given, i * _WORDS, _WORDS))
+        k.store(out, i * _WORDS, *k.load(source, i * _WORDS, _WORDS))
     with k.range(0, _WORDS) as loop:
         place = loop.index * k.workgroup_size + k.local_id()
         out[(16 + i) * _WORDS + loop.index] = kept[place]
@@ -37,25 +37,25 @@ def test_scratch_memory_holds_all_words_of_a_lane() -> None:
 
 
 def test_idle_lanes_neither_read_nor_write_beyond_their_scratch_memory() -> None:
-    given = np.arange(16 * _WORDS, dtype=np.uint64)
-    found = run_everywhere(move_some, 2, [14, given, np.zeros(32 * _WORDS, np.uint64)])[1]
-    rows = found.reshape(32, _WORDS)
+    source = np.arange(16 * _WORDS, dtype=np.uint64)
+    outputs = run_everywhere(move_some, 2, [14, source, np.zeros(32 * _WORDS, np.uint64)])[1]
+    rows = outputs.reshape(32, _WORDS)
     for i in range(16):
         moved = i < 14 and i % 3 == 1
-        assert np.array_equal(rows[i], given.reshape(16, -1)[i] * moved)
-        assert np.array_equal(rows[16 + i], given.reshape(16, -1)[i])
+        assert np.array_equal(rows[i], source.reshape(16, -1)[i] * moved)
+        assert np.array_equal(rows[16 + i], source.reshape(16, -1)[i])
 
 
 @kernel
-def reversed_in_groups(k: Builder, n: U32, given: Pointer[U32], out: Pointer[U64]) -> None:
+def reversed_in_groups(k: Builder, n: U32, source: Pointer[U32], out: Pointer[U64]) -> None:
     """Through shared memory, and by halves as long as a number is even."""
-    kept, own, i = k.shared(types.u32, k.workgroup_size), k.local_id(), k.global_id()
-    kept[own] = k.constant(0, types.u32)
+    kept, local, i = k.shared(types.u32, k.workgroup_size), k.local_id(), k.global_id()
+    kept[local] = k.constant(0, types.u32)
     with k.if_(i < n):
-        kept[own] = given[i]
+        kept[local] = source[i]
     k.barrier()
     with k.if_(i < n):
-        with k.while_(kept[k.workgroup_size - 1 - own]) as loop:
+        with k.while_(kept[k.workgroup_size - 1 - local]) as loop:
             value = loop.carried
             loop.check((value != 0) & ((value & 1) == 0))
             loop.next(value >> 1)

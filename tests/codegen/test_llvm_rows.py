@@ -44,10 +44,10 @@ def test_rows_of_words(count: int, lanes: int) -> None:
         for kind in (np.uint32, np.int32, np.uint64)
     ]
     arrays = [array ^ np.array(-1 & np.iinfo(array.dtype).max, array.dtype) for array in arrays]
-    found = [np.zeros(2 * n * count, array.dtype) for array in arrays]
-    own = device.compile(move_rows, lanes=lanes, count=count)
-    device.launch(own, -(-n // lanes), n, places, *arrays, *found)
-    for array, moved in zip(arrays, found, strict=True):
+    outputs = [np.zeros(2 * n * count, array.dtype) for array in arrays]
+    compiled = device.compile(move_rows, lanes=lanes, count=count)
+    device.launch(compiled, -(-n // lanes), n, places, *arrays, *outputs)
+    for array, moved in zip(arrays, outputs, strict=True):
         rows, moved = array.reshape(n, count), moved.reshape(2 * n, count)
         assert (moved[:n] == rows[places]).all()
         assert (moved[n:] == rows[:, ::-1]).all()

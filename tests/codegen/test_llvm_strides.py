@@ -28,25 +28,25 @@ WAYS: dict[Way, bool] = {
     "beside": True, "some": True, "inner": True, "down": False, "own step": False,
     "own stop": True, "twice": True, "every other": False, "from below": True, "far below": True,
 }  # fmt: skip
-"""Whether lanes are neighbours, so that nothing is gathered."""
+"""Ways, and whether lanes are neighbours in them, so that nothing is gathered."""
 
 
 @kernel
 def walk(
-    k: Builder, count: U32, given: Pointer[U32], out: Pointer[U32], *, way: Way
+    k: Builder, count: U32, source: Pointer[U32], out: Pointer[U32], *, way: Way
 ) -> None:  # fmt: skip
-    """out[i] = given[i] + 7 + the number of the visit, for the places that a way leads to."""
+    """out[i] = source[i] + 7 + the number of the visit, for the places that a way leads to."""
     local, size = k.local_id(), k.workgroup_size
 
     def visit(place: object, number: object) -> None:
-        out[place] = given[place] + 7 + number  # type: ignore[index, operator]
+        out[place] = source[place] + 7 + number  # type: ignore[index, operator]
 
     if way == "down":
         with k.range(0, (count - k.minimum(local, count)) // size) as loop:
             visit(count - 1 - local - loop.index * size, 0)
     elif way == "own step":
         with k.range(local, count, local + 1) as loop:
-            k.atomic_max(out, loop.index, given[loop.index] + 7)
+            k.atomic_max(out, loop.index, source[loop.index] + 7)
     elif way == "own stop":
         with k.range(local, count - k.minimum(local, count), size) as loop:
             visit(loop.index, 0)
@@ -69,7 +69,7 @@ def walk(
         with k.if_(local % 3 == 1), k.range(local, count, size) as loop:
             visit(loop.index, 0)
     elif way == "inner":
-        with k.range(local, count, size) as loop, k.if_(given[loop.index] % 2 == 1):
+        with k.range(local, count, size) as loop, k.if_(source[loop.index] % 2 == 1):
             visit(loop.index, 0)
     else:
         with k.range(local, count, size) as loop:
@@ -80,8 +80,8 @@ def walk(
 @pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 21, 32])
 def test_loops_of_lanes(way: Way, count: int) -> None:
     """Every executor does what the interpreter does, also where the last lanes have nothing."""
-    given = np.random.default_rng(count).integers(0, 1000, 64).astype(np.uint32)
-    run_everywhere(walk, 1, [count, given, np.zeros(64, np.uint32)], per_workgroup=True, way=way)
+    source = np.random.default_rng(count).integers(0, 1000, 64).astype(np.uint32)
+    run_everywhere(walk, 1, [count, source, np.zeros(64, np.uint32)], per_workgroup=True, way=way)
 
 
 FAR = 0xFFFF_FFFD
@@ -95,7 +95,7 @@ PLACES: tuple[Place, ...] = (
 
 @kernel
 def gathered(
-    k: Builder, first: U32, given: Pointer[U64], out: Pointer[U64], *, place: Place
+    k: Builder, first: U32, source: Pointer[U64], out: Pointer[U64], *, place: Place
 ) -> None:
     """out[i] = a sum of entries at places that seem to be as far apart as instances, or are not."""
     local, size = k.local_id(), k.workgroup_size
@@ -105,7 +105,7 @@ def gathered(
         with k.range(local, turns * size, size, carry=nothing) as outer:
             with k.range(local + first, 20, size, carry=outer.carried) as loop:
                 wide = loop.index.cast(u64) + 3
-                loop.next(loop.carried + given[loop.index] + given[wide])
+                loop.next(loop.carried + source[loop.index] + source[wide])
             outer.next(loop.results)
         out[local] = outer.results
         return
@@ -115,14 +115,14 @@ def gathered(
         "saturated": lambda: (local.cast(f32) - 3.0).cast(u32),
         "rounded": lambda: (local.cast(f32) + 16777216.0).cast(u32) - 16777216,
     }[place]()
-    out[local] = given[at] + sum(k.load(given, at, 2))
+    out[local] = source[at] + sum(k.load(source, at, 2))
 
 
 @pytest.mark.parametrize("place", PLACES)
 def test_places_that_wrap_around(place: Place) -> None:
     """A word times 2**32 - 1 goes down, sums begin again at 0, and floats are no whole numbers."""
-    given = np.random.default_rng(1).integers(0, 1000, 64).astype(np.uint64)
-    arguments = [FAR, given, np.zeros(64, np.uint64)]
+    source = np.random.default_rng(1).integers(0, 1000, 64).astype(np.uint64)
+    arguments = [FAR, source, np.zeros(64, np.uint64)]
     run_everywhere(gathered, 1, arguments, per_workgroup=True, place=place)
 
 
@@ -132,7 +132,7 @@ STARTS: tuple[Start, ...] = ("of the loop", "of an inner loop", "of a loop befor
 
 @kernel
 def widened(
-    k: Builder, first: U32, end: U64, given: Pointer[U64], out: Pointer[U64], *, start: Start
+    k: Builder, first: U32, end: U64, source: Pointer[U64], out: Pointer[U64], *, start: Start
 ) -> None:
     """out[i] = a sum of entries at words of 64 bits, made of sums of 32 that wrap around for some
     instances."""
@@ -140,18 +140,18 @@ def widened(
     total, begin = k.constant(0, u64), (local + first).cast(u64)
     if start in ("of the loop", "of a loop before"):
         with k.range(begin, end, k.constant(size, u64), carry=total) as loop:
-            loop.next(loop.carried + given[loop.index] + given[loop.index + 1])
+            loop.next(loop.carried + source[loop.index] + source[loop.index + 1])
         total = loop.results
     if start != "of the loop":
         with k.range(local + first, 20, size, carry=total) as outer:
             total, wide = outer.carried, outer.index.cast(u64)
             if start == "of an inner loop":
                 with k.range(wide, end, k.constant(size, u64), carry=total) as loop:
-                    loop.next(loop.carried + given[loop.index])
+                    loop.next(loop.carried + source[loop.index])
                 outer.next(loop.results)
             else:
                 outer.next(
-                    total + given[begin if start == "of a loop before" else (wide << 1) - wide]
+                    total + source[begin if start == "of a loop before" else (wide << 1) - wide]
                 )
         total = outer.results
     out[local] = total
@@ -161,8 +161,8 @@ def widened(
 @pytest.mark.parametrize("first", [0, 5, FAR])
 def test_sums_that_wrap_around_before_they_are_widened(start: Start, first: int) -> None:
     """Lanes of which some have wrapped around are no neighbours in 64 bits."""
-    given = np.random.default_rng(2).integers(0, 1000, 64).astype(np.uint64)
-    arguments = [first, 20, given, np.zeros(64, np.uint64)]
+    source = np.random.default_rng(2).integers(0, 1000, 64).astype(np.uint64)
+    arguments = [first, 20, source, np.zeros(64, np.uint64)]
     run_everywhere(widened, 1, arguments, per_workgroup=True, start=start)
 
 

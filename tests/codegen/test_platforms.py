@@ -156,13 +156,13 @@ def spilled_vectors(listing: str) -> int:
 )
 def test_the_product_in_ifma_is_what_it_should_be(modulus: Modulus, limbs: int) -> None:
     """Two halves of each of limbs**2 products, and as many for the reduction, and the quotients."""
-    one, two = (listing_of(powers, modulus=modulus, factors=n) for n in (1, 2))
+    single, double = (listing_of(powers, modulus=modulus, factors=n) for n in (1, 2))
     # The product is a function that is called: a second one adds a call and no more code.
-    assert abs(multiplications(two) - multiplications(one)) <= limbs
-    found = multiplications(one)
-    assert 4 * limbs**2 - 2 * limbs <= found <= 4 * limbs**2 + 4 * limbs
-    assert spilled_vectors(one) <= limbs
-    assert not re.findall(r"vpmuludq|vpmullq|vpgather|vpscatter", one)
+    assert abs(multiplications(double) - multiplications(single)) <= limbs
+    count = multiplications(single)
+    assert 4 * limbs**2 - 2 * limbs <= count <= 4 * limbs**2 + 4 * limbs
+    assert spilled_vectors(single) <= limbs
+    assert not re.findall(r"vpmuludq|vpmullq|vpgather|vpscatter", single)
 
 
 @needs_ifma

@@ -42,7 +42,7 @@ MACHINE = ptx_machine(128, "sm_90a")
 
 @kernel
 def warp_sums(k: Builder, n: U32, x: Pointer[U32], sums: Pointer[U64], count: Pointer[U32]) -> None:
-    """What a CPU has no instruction for: shuffles, votes, asynchronous copies, atomics."""
+    """Ops that a CPU has no instruction for: shuffles, votes, asynchronous copies, atomics."""
     tile = k.shared(types.u32, 4 * k.workgroup_size)
     with k.range(k.workgroup_id(), n, k.num_workgroups()) as loop:
         start = (loop.index * k.workgroup_size + k.local_id()) * 4
@@ -160,8 +160,8 @@ def mixed(k: Builder, flag: Value, number: Value, word: Value, real: Value) -> A
 def twice(k: Builder, number: Value, pointer: Value) -> Value:
     """Calls another function, and reads through a pointer."""
     flag, a, word, real = mixed(k, number < 9, number, number.cast(types.u64) << 33, pointer[0])
-    _, b, more, other = mixed(k, flag, a, word, real)
-    return word + more + b.cast(types.u64) + other.cast(types.u64)
+    _, b, second, other = mixed(k, flag, a, word, real)
+    return word + second + b.cast(types.u64) + other.cast(types.u64)
 
 
 @kernel
@@ -210,8 +210,8 @@ def test_copies_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def copied(total: int) -> set[str]:
         monkeypatch.setattr(ptx_inline, "INLINE_TOTAL", total)
-        found = ptx_inline.inlined_functions(traced)
-        return {f.name for f in traced.functions if id(f) in found}
+        inlined = ptx_inline.inlined_functions(traced)
+        return {f.name for f in traced.functions if id(f) in inlined}
 
     assert copied(60) == {"mixed", "twice"}
     assert copied(59) == {"mixed"}
@@ -239,7 +239,7 @@ def rotations(k: Builder, x: Pointer[U32], out: Pointer[U32]) -> None:
 
 def test_carried_values_move_all_at_once() -> None:
     x = np.random.default_rng(4).integers(0, 1 << 32, 64, np.uint32)
-    found = run_everywhere(rotations, 8, [x, np.zeros(256, np.uint32)])[1].reshape(64, 4)
+    rows = run_everywhere(rotations, 8, [x, np.zeros(256, np.uint32)])[1].reshape(64, 4)
 
     def model(i: int) -> tuple[int, int, int, int]:
         a, b, c, flag = int(x[i]), i, 7, i == 3
@@ -249,7 +249,7 @@ def test_carried_values_move_all_at_once() -> None:
             a, b, c, flag = b, a >> 1, c ^ a, not flag
         return a, b, c, int(flag)
 
-    assert [tuple(map(int, row)) for row in found] == [model(i) for i in range(64)]
+    assert [tuple(map(int, row)) for row in rows] == [model(i) for i in range(64)]
 
 
 def test_a_branch_on_a_constant_is_no_branch() -> None:

@@ -42,7 +42,7 @@ def text(body: str, lanes: int = 4, shared: str = "", functions: str = "") -> st
 
 
 def one(body: str, *, wide: bool = False) -> int:
-    """What `body` leaves in %r1, or in %rd2 if `wide`."""
+    """Return the value that `body` leaves in %r1, or in %rd2 if `wide`."""
     out = np.zeros(4, np.uint64 if wide else np.uint32)
     store = (
         "mad.wide.u32 %rd3, %r0, 8, %rd1; st.global.u64 [%rd3], %rd2;"
@@ -232,14 +232,14 @@ def test_shared_memory_needs_barriers() -> None:
     turn = "xor.b32 %r4, %r1, 4; add.u32 %r4, %r4, %r2; ld.shared.u32 %r5, [%r4];"
     end = "mad.wide.u32 %rd2, %r0, 4, %rd1; st.global.u32 [%rd2], %r5;"
     out = np.zeros(4, np.uint32)
-    whole = f"{begin} st.shared.u32 [%r3], %r0; bar.sync 0; {turn} {end}"
-    interpret_ptx(text(whole, shared=shared), 1, [out, out])
+    program = f"{begin} st.shared.u32 [%r3], %r0; bar.sync 0; {turn} {end}"
+    interpret_ptx(text(program, shared=shared), 1, [out, out])
     assert out.tolist() == [1, 0, 3, 2]
     for missing, message in (("bar.sync 0;", "barrier"), ("st.shared.u32 [%r3], %r0;", "not set")):
         with pytest.raises(InterpreterError, match=message):
-            interpret_ptx(text(whole.replace(missing, ""), shared=shared), 1, [out, out])
+            interpret_ptx(text(program.replace(missing, ""), shared=shared), 1, [out, out])
     with pytest.raises(InterpreterError, match="has 4 of type u32"):
-        interpret_ptx(text(whole.replace("[%r3]", "[%r3+16]"), shared=shared), 1, [out, out])
+        interpret_ptx(text(program.replace("[%r3]", "[%r3+16]"), shared=shared), 1, [out, out])
 
 
 @pytest.mark.parametrize("at_once", [1, 3, 5])
@@ -268,13 +268,13 @@ LAST:
     """
     out = np.zeros(200, np.uint32)
     # One line each, as the emitter writes declarations.
-    given = text(body, lanes=40, shared=shared.replace("; ", ";\n"))
-    interpret_ptx(given, 5, [out, out], groups_at_once=at_once)
+    program = text(body, lanes=40, shared=shared.replace("; ", ";\n"))
+    interpret_ptx(program, 5, [out, out], groups_at_once=at_once)
     expected = np.arange(200).reshape(5, 40)[:, ::-1].copy()
     expected[4] = 7
     np.testing.assert_array_equal(out.reshape(5, 40), expected)
     partial = (
-        given.replace("@!%p1 bra LAST", "setp.eq.u32 %p2, %r0, 3; @%p2 bra BACK")
+        program.replace("@!%p1 bra LAST", "setp.eq.u32 %p2, %r0, 3; @%p2 bra BACK")
         .replace("ret;\nLAST", "BACK: bar.sync 0; bra END; LAST")
         .replace("    ret;\n}", "END: ret;\n}")
     )

@@ -98,12 +98,12 @@ def _digest(text: str) -> str:
 
 
 def _measured(text: str, arch: str) -> dict[str, Any]:
-    found = usage(assemble(text, arch)[1])
+    resources = usage(assemble(text, arch)[1])
     return {
         "text": _digest(text),
-        "registers": found.registers,
-        "spilled": found.spill_store_bytes + found.spill_load_bytes,
-        "stack": found.stack_bytes,
+        "registers": resources.registers,
+        "spilled": resources.spill_store_bytes + resources.spill_load_bytes,
+        "stack": resources.stack_bytes,
     }
 
 
@@ -114,21 +114,21 @@ def _must_assemble(lines: int) -> bool:
     )
 
 
-def is_unchanged(name: str, known: dict[str, Any]) -> bool:
-    """Whether the texts of a kernel that `make test` compares are those of its row."""
+def is_unchanged(name: str, recorded: dict[str, Any]) -> bool:
+    """Return whether the texts of a kernel that `make test` compares are those of its row."""
     compared = ARCHITECTURES if name in representatives(_names()) else (SAMPLED,)
-    return all(known[arch]["text"] == _digest(_emitted(name, arch)) for arch in compared)
+    return all(recorded[arch]["text"] == _digest(_emitted(name, arch)) for arch in compared)
 
 
-def row_of(name: str, known: dict[str, Any] | None) -> dict[str, Any]:
+def row_of(name: str, recorded: dict[str, Any] | None) -> dict[str, Any]:
     """The row of a kernel as it is now; what is `known` of the same texts stands."""
     row: dict[str, Any] = {}
     for arch in ARCHITECTURES:
         text = _emitted(name, arch)
         row["lines"] = text.count("\n")
-        same = known is not None and known[arch]["text"] == _digest(text)
-        if known is not None and same and not _must_assemble(row["lines"]):
-            row[arch] = known[arch]
+        same = recorded is not None and recorded[arch]["text"] == _digest(text)
+        if recorded is not None and same and not _must_assemble(row["lines"]):
+            row[arch] = recorded[arch]
         elif row["lines"] > LARGE and os.environ.get("QUOD_ASSEMBLE") != "large":
             pytest.skip(f"{row['lines']} lines; QUOD_ASSEMBLE=large has them assembled")
         else:
@@ -136,32 +136,32 @@ def row_of(name: str, known: dict[str, Any] | None) -> dict[str, Any]:
     return row
 
 
-def _close(found: int, known: int) -> bool:
+def _close(measured: int, recorded: int) -> bool:
     """Within a tenth, or a granule of what the assembler hands out."""
-    return abs(found - known) <= max(known / 10, 8)
+    return abs(measured - recorded) <= max(recorded / 10, 8)
 
 
 def write_table(table: dict[str, dict[str, Any]]) -> None:
     """A line a kernel, in the order of their names."""
-    known = {key: table[key] for key in sorted(table) if key in _names()}
-    rows = (f"{json.dumps(key)}: {json.dumps(row)}" for key, row in known.items())
+    registered = {key: table[key] for key in sorted(table) if key in _names()}
+    rows = (f"{json.dumps(key)}: {json.dumps(row)}" for key, row in registered.items())
     TABLE.write_text("{\n" + ",\n".join(rows) + "\n}\n")
 
 
 @pytest.mark.parametrize("name", _names())
 def test_resources(name: str) -> None:
-    known, update = _table().get(name), "QUOD_UPDATE_GOLDEN" in os.environ
+    recorded, update = _table().get(name), "QUOD_UPDATE_GOLDEN" in os.environ
     complete = update or runs_all() or "QUOD_ASSEMBLE" in os.environ
-    if known is not None and not complete and is_unchanged(name, known):
-        found = known
+    if recorded is not None and not complete and is_unchanged(name, recorded):
+        current = recorded
     else:
-        found = row_of(name, known)
+        current = row_of(name, recorded)
     if update:
-        write_table(_table() | {name: found})
+        write_table(_table() | {name: current})
         return
-    assert known is not None, f"{name} is new: write its row with QUOD_UPDATE_GOLDEN=1"
+    assert recorded is not None, f"{name} is new: write its row with QUOD_UPDATE_GOLDEN=1"
     for arch in ARCHITECTURES:
-        row, before = found[arch], known[arch]
+        row, before = current[arch], recorded[arch]
         assert _close(row["registers"], before["registers"]), f"registers on {arch}: {row}"
         # Less is fine, and the next update notes it.
         for what in ("spilled", "stack"):
@@ -180,10 +180,10 @@ def test_only_the_text_of_a_row_is_not_assembled(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("QUOD_TEST", "")
     monkeypatch.setitem(globals(), "_measured", lambda text, arch: assembled.append(arch))
     name = "field.sum[bn254.fq]"
-    known = _table()[name]
-    assert row_of(name, known) == known
+    recorded = _table()[name]
+    assert row_of(name, recorded) == recorded
     assert not assembled
-    row_of(name, {arch: known[arch] | {"text": "another"} for arch in ARCHITECTURES})
+    row_of(name, {arch: recorded[arch] | {"text": "another"} for arch in ARCHITECTURES})
     row_of(name, None)
     assert assembled == [*ARCHITECTURES, *ARCHITECTURES]
 
@@ -191,14 +191,14 @@ def test_only_the_text_of_a_row_is_not_assembled(monkeypatch: pytest.MonkeyPatch
 def test_a_changed_text_is_seen() -> None:
     name = "field.sum[bn254.fq]"
     assert name not in representatives(_names())
-    known = _table()[name]
-    assert is_unchanged(name, known)
-    assert not is_unchanged(name, known | {SAMPLED: {"text": "another"}})
+    recorded = _table()[name]
+    assert is_unchanged(name, recorded)
+    assert not is_unchanged(name, recorded | {SAMPLED: {"text": "another"}})
     name = next(row for row in representatives(_names()) if row.startswith("field."))
-    known = _table()[name]
-    assert is_unchanged(name, known)
+    recorded = _table()[name]
+    assert is_unchanged(name, recorded)
     for arch in ARCHITECTURES:
-        assert not is_unchanged(name, known | {arch: {"text": "another"}})
+        assert not is_unchanged(name, recorded | {arch: {"text": "another"}})
 
 
 @pytest.mark.parametrize("pattern", CPU_ONLY | WGSL_ONLY)

@@ -1,4 +1,4 @@
-"""How the target PTX is found, and what its emitter makes of single ops."""
+"""Discovery of the target PTX, and the code of its emitter for single ops."""
 
 from __future__ import annotations
 
@@ -171,9 +171,9 @@ def test_accesses_are_as_wide_as_their_alignment(
     element: Type, count: int, index: Any, expected: list[str]
 ) -> None:
     for space in ("global", "shared"):
-        found = access(element, count, index, space)
-        assert found[: len(expected)] == [f"ld.global.{one}" for one in expected]
-        assert found[len(expected) :] == [f"st.{space}.{one}" for one in expected]
+        accesses = access(element, count, index, space)
+        assert accesses[: len(expected)] == [f"ld.global.{suffix}" for suffix in expected]
+        assert accesses[len(expected) :] == [f"st.{space}.{suffix}" for suffix in expected]
 
 
 def test_the_index_and_the_carried_pointer_of_a_loop_keep_their_alignment() -> None:
@@ -187,8 +187,10 @@ def test_the_index_and_the_carried_pointer_of_a_loop_keep_their_alignment() -> N
                 k.store(near, inner.index * 2, *k.load(y, inner.index * 2, 2))
             loop.next((k.pointer_add(near, 6), k.pointer_add(odd, 1)))
 
-    found = [line.split()[0] for line in instructions(emitted(loops)) if line[:3] in ("ld.", "st.")]
-    assert found == [
+    accesses = [
+        line.split()[0] for line in instructions(emitted(loops)) if line[:3] in ("ld.", "st.")
+    ]
+    assert accesses == [
         "ld.global.v2.u64", "st.global.v2.u64", "ld.global.u64", "ld.global.u64",
         "st.global.v2.u64", "ld.global.v2.u64", "st.global.v2.u64",
     ]  # fmt: skip
@@ -248,7 +250,7 @@ _EXPRESSIONS = st.recursive(
 @given(_EXPRESSIONS, st.integers(0, (1 << 32) - 1))
 @settings(max_examples=300, deadline=None, derandomize=True)
 def test_facts_hold(expression: Any, n: int) -> None:
-    """Of random expressions: the divisor divides, and the bound bounds, modulo 2**32."""
+    """Facts of random expressions: the divisor divides, and the bound bounds, modulo 2**32."""
     k = Builder(MACHINE)
     argument = Value(types.u32, k)
     facts = Facts(64)

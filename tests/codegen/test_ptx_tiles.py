@@ -26,18 +26,18 @@ MODULE = ptx.translate(multiplied.trace(MACHINE), MACHINE)
 
 
 def run(text: str, addresses: dict[int, int] | None = None) -> bool:
-    """Whether the product is what it should be."""
+    """Return whether the product is right."""
     a, b, wanted = operands(STEPS)
     maps = np.zeros((2, 16), np.uint64)
     for row, x, address in zip(maps, (a, b), ADDRESSES.values(), strict=True):
         row[:5] = STEPS * DEPTH, len(x), 1, len(x), address
-    found = np.zeros_like(wanted)
+    product = np.zeros_like(wanted)
     interpret_ptx(
-        text, 1, [maps, a.view(np.uint16), b.view(np.uint16), STEPS, found],
+        text, 1, [maps, a.view(np.uint16), b.view(np.uint16), STEPS, product],
         dynamic_shared=MODULE.dynamic_shared_bytes,
         addresses=ADDRESSES if addresses is None else addresses,
     )  # fmt: skip
-    return np.array_equal(found, wanted)
+    return np.array_equal(product, wanted)
 
 
 def test_as_it_is() -> None:
@@ -102,11 +102,11 @@ def stored_tiles(k: Builder, y: Pointer[F32]) -> None:
 
 
 def test_stores_are_told_to_tiles() -> None:
-    """What instances store reaches copies and products by a fence alone, before each barrier."""
+    """Stores of instances reach copies and products by a fence alone, before each barrier."""
     text = ptx.emit(stored_tiles.trace(machine := ptx_machine(256, "sm_90a")), machine)
-    found = np.zeros(128, np.float32)
-    interpret_ptx(text, 1, [found])
-    assert (found == 16).all()
+    stored = np.zeros(128, np.float32)
+    interpret_ptx(text, 1, [stored])
+    assert (stored == 16).all()
     lines = [line.strip() for line in text.splitlines()]
     barriers = [at for at, line in enumerate(lines) if line.startswith("bar.")]
     assert len(barriers) == 4
@@ -150,6 +150,6 @@ def test_tiles_are_waited_for() -> None:
     maps = np.zeros(16, np.uint64)
     maps[:5] = COLUMNS, 8, 1, 8, 1 << 40
     text = ptx.emit(left_behind.trace(MACHINE), MACHINE)
-    given = [maps, np.zeros(8 * COLUMNS, np.uint16)]
+    arguments = [maps, np.zeros(8 * COLUMNS, np.uint16)]
     with pytest.raises(InterpreterError, match="ends while this tile is on its way to it"):
-        interpret_ptx(text, 1, given, addresses=ADDRESSES)
+        interpret_ptx(text, 1, arguments, addresses=ADDRESSES)

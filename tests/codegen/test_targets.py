@@ -30,8 +30,8 @@ def test_emit() -> None:
     assert "workgroup 4" in emit(saxpy, "ir", FOUR)
     assert "define void" in emit(saxpy, "llvm")
     assert ".maxntid 128" in emit(saxpy, "ptx")
-    one = Machine("llvm", 1, frozenset({"u64"}))
-    assert "x i32>" not in emit(vector_add, "llvm", one)
+    single_lane = Machine("llvm", 1, frozenset({"u64"}))
+    assert "x i32>" not in emit(vector_add, "llvm", single_lane)
     assert "const 12345" in emit(kernels.raise_to, amount=12345)
 
 

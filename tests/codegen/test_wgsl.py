@@ -139,12 +139,12 @@ def test_each_line_knows_its_python_line() -> None:
 def test_functions_of_many_parameters(tint: Tint, naga: Errors) -> None:
     """WGSL allows 255; and parameters that are no words stay as they are."""
 
-    def total(k: Builder, *given: Value) -> Value:
-        *words, flag = given
-        found = words[0]
+    def total(k: Builder, *operands: Value) -> Value:
+        *words, flag = operands
+        accumulated = words[0]
         for word in words[1:]:
-            found = found + word
-        return k.select(flag, found, words[0])
+            accumulated = accumulated + word
+        return k.select(flag, accumulated, words[0])
 
     @kernel
     def many(k: Builder, x: Pointer[U32], y: Pointer[U32]) -> None:

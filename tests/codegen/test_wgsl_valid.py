@@ -58,14 +58,14 @@ def _names() -> list[str]:
 
 
 def _traced(name: str, target: WgslTarget) -> tuple[Kernel, Machine]:
-    found = catalogue.find(name)
+    entry = catalogue.find(name)
     machine = target.machine()
-    static = dict(found.static)
+    static = dict(entry.static)
     if re.match(r"ntt_.*_tiles", name):
         # A tile of the registered size would not fit.
         tile = replace(DEFAULT_TUNING, log_tile=8).tile(8)
         static["shape"] = replace(static["shape"], tile=tile)
-    return found.definition.trace(machine, **static), machine
+    return entry.definition.trace(machine, **static), machine
 
 
 def _text(name: str, target: WgslTarget, dialect: Any) -> str:
@@ -99,8 +99,8 @@ def _table() -> dict[str, dict[str, Any]]:
 
 def _write(table: dict[str, dict[str, Any]]) -> None:
     """A line a kernel, in the order of their names."""
-    known = {key: table[key] for key in sorted(table) if key in _names()}
-    rows = (f"{json.dumps(key)}: {json.dumps(row)}" for key, row in known.items())
+    registered = {key: table[key] for key in sorted(table) if key in _names()}
+    rows = (f"{json.dumps(key)}: {json.dumps(row)}" for key, row in registered.items())
     draft = TABLE.with_suffix(f".{os.getpid()}")
     draft.write_text("{\n" + ",\n".join(rows) + "\n}\n")
     draft.replace(TABLE)
@@ -109,10 +109,10 @@ def _write(table: dict[str, dict[str, Any]]) -> None:
 @pytest.mark.parametrize("name", _names())
 def test_valid(name: str, tint: Tint, naga: Errors) -> None:
     update = "QUOD_UPDATE_GOLDEN" in os.environ
-    known = _table().get(name, {})
-    assert update or known, f"{name} is new: write its row with QUOD_UPDATE_GOLDEN=1"
-    if not update and known["bytes"] > LARGE and "QUOD_COMPILE_LARGE" not in os.environ:
-        pytest.skip(f"{known['bytes']} bytes; QUOD_COMPILE_LARGE=1 has them compiled")
+    recorded = _table().get(name, {})
+    assert update or recorded, f"{name} is new: write its row with QUOD_UPDATE_GOLDEN=1"
+    if not update and recorded["bytes"] > LARGE and "QUOD_COMPILE_LARGE" not in os.environ:
+        pytest.skip(f"{recorded['bytes']} bytes; QUOD_COMPILE_LARGE=1 has them compiled")
     # Without subgroups the dialects are the same.
     text = _text(name, PORTABLE, "naga")
     sizes, digest = sizes_of(text), _digest(text)
@@ -123,14 +123,14 @@ def test_valid(name: str, tint: Tint, naga: Errors) -> None:
         return
     for what, size in sizes.items():
         # Less is fine, too, and to be noted: a row that is out of date would let it grow again.
-        assert abs(size - known[what]) <= known[what] * 0.1 + 256, f"{what}: {sizes}"
-    if is_compiled(name, known, digest):
+        assert abs(size - recorded[what]) <= recorded[what] * 0.1 + 256, f"{what}: {sizes}"
+    if is_compiled(name, recorded, digest):
         compile_text(name, text, tint, naga)
 
 
-def is_compiled(name: str, known: dict[str, Any], digest: str) -> bool:
-    """Whether this run has a kernel compiled whose text has a digest."""
-    return runs_all() or known["text"] != digest or name in representatives(_names())
+def is_compiled(name: str, recorded: dict[str, Any], digest: str) -> bool:
+    """Return whether this run compiles the kernel whose text has a digest."""
+    return runs_all() or recorded["text"] != digest or name in representatives(_names())
 
 
 def compile_text(name: str, text: str, tint: Tint, naga: Errors) -> None:
