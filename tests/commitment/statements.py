@@ -57,12 +57,12 @@ def begun() -> Transcript:
     return transcript
 
 
-def prove(scheme: Scheme, device: AnyDevice, own: Statement) -> tuple[bytes, bytes]:
+def prove(scheme: Scheme, device: AnyDevice, instance: Statement) -> tuple[bytes, bytes]:
     """The proof, and the state after it."""
     writer = ProofWriter(begun())
-    committer = scheme.committer(device, FIELD, own.variables, allow_bits=0)
-    committer.commit(device.upload(from_integers(FIELD, own.table)), writer)
-    committer.open(own.claims, writer)
+    committer = scheme.committer(device, FIELD, instance.variables, allow_bits=0)
+    committer.commit(device.upload(from_integers(FIELD, instance.table)), writer)
+    committer.open(instance.claims, writer)
     return writer.getvalue(), writer.transcript.state
 
 
@@ -77,14 +77,14 @@ def verify(scheme: Scheme, variables: int, claims: list[Claim], proof: bytes) ->
 Model = Callable[[reference.Prover, Statement], None]
 
 
-def agrees(scheme: Scheme, device: AnyDevice, own: Statement, model: Model) -> None:
+def agrees(scheme: Scheme, device: AnyDevice, instance: Statement, model: Model) -> None:
     """The device's bytes are the model's, and the verifier takes them."""
     prover = reference.Prover(begun())
-    model(prover, own)
-    proof, state = prove(scheme, device, own)
+    model(prover, instance)
+    proof, state = prove(scheme, device, instance)
     assert proof == prover.sent
     assert state == prover.transcript.state
-    assert verify(scheme, own.variables, own.claims, proof) == state
+    assert verify(scheme, instance.variables, instance.claims, proof) == state
 
 
 def refused(
@@ -94,7 +94,7 @@ def refused(
         verify(scheme, variables, claims, proof)
 
 
-def check_hostile_bytes(scheme: Scheme, own: Statement, proof: bytes, every: int = 1) -> None:
+def check_hostile_bytes(scheme: Scheme, instance: Statement, proof: bytes, every: int = 1) -> None:
     """A bit of each byte, each end, and other encodings of the same numbers.
 
     A proof is points and elements, of 32 bytes each.
@@ -102,9 +102,9 @@ def check_hostile_bytes(scheme: Scheme, own: Statement, proof: bytes, every: int
     for place in range(0, len(proof), every):
         changed = bytearray(proof)
         changed[place] ^= 1 << place % 8
-        refused(scheme, own.variables, own.claims, bytes(changed))
+        refused(scheme, instance.variables, instance.claims, bytes(changed))
     for wrong in (proof[:-1], proof + b"\0", b"", proof[32:], proof * 2, proof[:32]):
-        refused(scheme, own.variables, own.claims, wrong)
+        refused(scheme, instance.variables, instance.claims, wrong)
     q = reference.Q
     numbers = 0
     for place in range(0, len(proof), 32):
@@ -113,7 +113,7 @@ def check_hostile_bytes(scheme: Scheme, own: Statement, proof: bytes, every: int
             again = number + modulus
             if again < 1 << 256:
                 other = proof[:place] + again.to_bytes(32, "little") + proof[place + 32 :]
-                refused(scheme, own.variables, own.claims, other)
+                refused(scheme, instance.variables, instance.claims, other)
                 numbers += 1
     assert numbers > len(proof) // 32
     ends = range(0, len(proof), 32)
@@ -121,13 +121,13 @@ def check_hostile_bytes(scheme: Scheme, own: Statement, proof: bytes, every: int
         for chunk in (bytes(31) + b"\x40", bytes(32), (4).to_bytes(32, "little"), b"\xff" * 32):
             if proof[place : place + 32] != chunk:
                 other = proof[:place] + chunk + proof[place + 32 :]
-                refused(scheme, own.variables, own.claims, other)
+                refused(scheme, instance.variables, instance.claims, other)
 
 
-def check_other_claims(scheme: Scheme, own: Statement, proof: bytes) -> None:
+def check_other_claims(scheme: Scheme, instance: Statement, proof: bytes) -> None:
     """Each number of each claim, fewer and more claims, and their order."""
-    for wrong in other_claims(own.claims):
-        refused(scheme, own.variables, wrong, proof)
+    for wrong in other_claims(instance.claims):
+        refused(scheme, instance.variables, wrong, proof)
 
 
 def other_claims(claims: list[Claim]) -> Iterable[list[Claim]]:

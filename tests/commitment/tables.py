@@ -34,15 +34,15 @@ def statement(field: FieldSpec, variables: int, claims: int, seed: int = 1) -> S
     """A table with hostile entries among others, and true claims."""
     generator, p = random.Random(seed + variables), field.modulus.value
     table = [generator.choice([0, 1, p - 1, generator.randrange(p)]) for _ in range(1 << variables)]
-    found = []
+    openings = []
     for number in range(claims):
         point = [
             tuple(generator.randrange(p) for _ in range(field.degree)) for _ in range(variables)
         ]
         if number == 1 and point:
             point[0] = (0,) * field.degree
-        found.append(Claim(tuple(point), reference.value(field, table, point)))
-    return Statement(field, variables, table, found)
+        openings.append(Claim(tuple(point), reference.value(field, table, point)))
+    return Statement(field, variables, table, openings)
 
 
 def begun(name: bytes = b"test") -> Transcript:
@@ -52,37 +52,39 @@ def begun(name: bytes = b"test") -> Transcript:
     return transcript
 
 
-def prove(scheme: Scheme, device: AnyDevice, own: Statement) -> tuple[bytes, bytes]:
+def prove(scheme: Scheme, device: AnyDevice, instance: Statement) -> tuple[bytes, bytes]:
     """The proof, and the state after it."""
     writer = ProofWriter(begun())
-    committer = scheme.committer(device, own.field, own.variables, allow_bits=0)
-    committer.commit(device.upload(from_integers(own.field.modulus, own.table)), writer)
-    committer.open(own.claims, writer)
+    committer = scheme.committer(device, instance.field, instance.variables, allow_bits=0)
+    committer.commit(device.upload(from_integers(instance.field.modulus, instance.table)), writer)
+    committer.open(instance.claims, writer)
     return writer.getvalue(), writer.transcript.state
 
 
 def verify(
-    scheme: Scheme, own: Statement, proof: bytes, *, transcript: Transcript | None = None
+    scheme: Scheme, instance: Statement, proof: bytes, *, transcript: Transcript | None = None
 ) -> bytes:
     """The state after a proof that is accepted."""
     reader = ProofReader(proof, transcript or begun())
-    scheme.read(reader, own.field, own.variables, allow_bits=0).check(own.claims, reader)
+    scheme.read(reader, instance.field, instance.variables, allow_bits=0).check(
+        instance.claims, reader
+    )
     reader.end()
     return reader.transcript.state
 
 
-def model(own: Statement, **parameters: Any) -> reference.Ligero:
+def model(instance: Statement, **parameters: Any) -> reference.Ligero:
     """The plain prover of the statement's table."""
-    most = MOST_LOG_LENGTH[own.field.modulus.name]
-    return reference.Ligero(own.field, own.table, most, **parameters)
+    most = MOST_LOG_LENGTH[instance.field.modulus.name]
+    return reference.Ligero(instance.field, instance.table, most, **parameters)
 
 
-def plain(own: Statement) -> list[tuple[list[tuple[int, ...]], tuple[int, ...]]]:
+def plain(instance: Statement) -> list[tuple[list[tuple[int, ...]], tuple[int, ...]]]:
     """The claims as the model takes them."""
-    return [(list(claim.point), claim.value) for claim in own.claims]
+    return [(list(claim.point), claim.value) for claim in instance.claims]
 
 
 def zero_claim(field: FieldSpec, variables: int) -> Claim:
-    """That a polynomial is 0 where all coordinates are."""
+    """Return the claim that a polynomial is 0 at the origin."""
     zero = (0,) * field.degree
     return Claim((zero,) * variables, zero)

@@ -49,25 +49,25 @@ def test_the_circle_of_m31() -> None:
     p, (x, y) = NAMED["m31"].value, circle_generator(NAMED["m31"])
     assert (x, y) == (2, 1268011823)
     assert reference.circle_power(p, (x, y), 1 << 30) == (p - 1, 0)
-    found = points(NAMED["m31"], 8)
-    assert all((x * x + y * y) % p == 1 for x, y in found)  # type: ignore[misc]
+    circle = points(NAMED["m31"], 8)
+    assert all((x * x + y * y) % p == 1 for x, y in circle)  # type: ignore[misc]
     assert [most_log_length(MODULI[name]) for name in MODULI] == [30, 32, 27, 24, 4, 4]
 
 
 @pytest.mark.parametrize("modulus", [TOY_17, TOY_31], ids=["roots", "circle"])
 def test_the_distance(modulus: Modulus) -> None:
-    """Of all words of small codes: no two agree in more places than a message has elements."""
+    """All words of small codes: no two agree in more places than a message has elements."""
     for log_message, log_length in ((0, 2), (1, 3), (1, 4), (2, 3)):
         code = Code(modulus, log_message, log_length)
         most = 0
         columns = [
-            code.values_at([int(own == at) for at in range(code.message)], range(code.length))
-            for own in range(code.message)
+            code.values_at([int(index == at) for at in range(code.message)], range(code.length))
+            for index in range(code.message)
         ]
         # One of the coefficients may be 1, as words of multiples vanish in the same places.
         for message in itertools.product(range(modulus.value), repeat=code.message - 1):
-            for own in ([*message, 1], [1, *message]):
-                values = np.array(own) @ np.array(columns) % modulus.value
+            for index in ([*message, 1], [1, *message]):
+                values = np.array(index) @ np.array(columns) % modulus.value
                 most = max(most, int((values == 0).sum()))
         assert most <= code.message - (0 if modulus is TOY_31 else 1)
 
@@ -98,16 +98,16 @@ def check_encoded(device: AnyDevice, code: Code, log_tile: int, *, lanes: int) -
     table = from_integers(modulus, list(code.twiddles()))
     tiles = rows << log_tiles
     device.launch(kernel, tiles - 1, tiles, log_tiles, messages, table, words)
-    found, given = to_integers(modulus, words), to_integers(modulus, messages)
+    codewords, inputs = to_integers(modulus, words), to_integers(modulus, messages)
     for row in range(rows):
-        message = given[row * code.message : (row + 1) * code.message]
-        own = found[row * code.length : (row + 1) * code.length]
-        assert own == code.values_at(message, range(code.length))
+        message = inputs[row * code.message : (row + 1) * code.message]
+        codeword = codewords[row * code.length : (row + 1) * code.length]
+        assert codeword == code.values_at(message, range(code.length))
 
 
 @pytest.mark.parametrize("name", ["m31", "goldilocks"])
 def test_trees_are_those_of_hashlib(device: AnyDevice, name: str) -> None:
-    """Of columns shorter and longer than a block, and just as long."""
+    """Trees of columns shorter and longer than a block, and just as long."""
     modulus, block = NAMED[name], 136 // NAMED[name].bytes
     for rows, log_columns in ((1, 1), (8, 3), (block - 1, 2), (block, 1), (2 * block + 3, 2)):
         check_tree(device, modulus, rows, log_columns)
@@ -126,23 +126,23 @@ def check_tree(device: AnyDevice, modulus: Modulus, rows: int, log_columns: int)
     pairs = device.compile(hash_pairs, lanes=8)
     for level in reversed(range(log_columns)):
         device.launch(pairs, -(-(1 << level) // 8), 1 << level, tree)
-    found = np.zeros((2 * columns, 8), np.uint32)
-    device.download(tree, found)
+    digests = np.zeros((2 * columns, 8), np.uint32)
+    device.download(tree, digests)
 
     integers = to_integers(modulus, matrix)
     data = [
         b"".join(entry.to_bytes(modulus.bytes, "little") for entry in integers[column::columns])
         for column in range(columns)
     ]
-    own = [hashlib.sha3_256(each + b"\0").digest() for each in data]
-    assert own == leaves_of(Hash.SHA3_256, data)
-    level = own
-    nodes = {columns + place: digest for place, digest in enumerate(own)}
+    leaves = [hashlib.sha3_256(each + b"\0").digest() for each in data]
+    assert leaves == leaves_of(Hash.SHA3_256, data)
+    level = leaves
+    nodes = {columns + place: digest for place, digest in enumerate(leaves)}
     for start in (columns >> step for step in range(1, log_columns + 1)):
         pairs_of = zip(level[::2], level[1::2], strict=True)
         level = [hashlib.sha3_256(a + b + b"\1").digest() for a, b in pairs_of]
         nodes |= {start + place: digest for place, digest in enumerate(level)}
-    assert {node: found[node].tobytes() for node in nodes} == nodes
+    assert {node: digests[node].tobytes() for node in nodes} == nodes
 
 
 def test_roots_of_some_leaves() -> None:
@@ -156,10 +156,10 @@ def test_roots_of_some_leaves() -> None:
     for count in range(1, 9):
         for places in itertools.combinations(range(8), count):
             others = siblings(3, places)
-            given = [nodes[node] for node in others]
-            assert b"".join(given) == tree.shown(places)
-            own = [leaves[place] for place in places]
-            assert root(Hash.SHA3_256, 3, places, own, given) == nodes[1]
+            shown = [nodes[node] for node in others]
+            assert b"".join(shown) == tree.shown(places)
+            opened = [leaves[place] for place in places]
+            assert root(Hash.SHA3_256, 3, places, opened, shown) == nodes[1]
 
 
 def test_how_long_words_are_at_most() -> None:

@@ -40,9 +40,9 @@ SCHEME = HyperKzg(REFERENCE)
 G1 = GROUPS["bn254.g1"]
 
 
-def model(prover: Prover, own: Statement) -> None:
-    reference.commit(prover, own.table, TAU)
-    reference.open_claims(prover, own.table, TAU, own.plain)
+def model(prover: Prover, instance: Statement) -> None:
+    reference.commit(prover, instance.table, TAU)
+    reference.open_claims(prover, instance.table, TAU, instance.plain)
 
 
 @pytest.mark.parametrize(("variables", "claims"), [(1, 1), (4, 2), (5, 3)])
@@ -88,13 +88,13 @@ def test_quotients_on_gpus(gpu_device: AnyDevice) -> None:
 
 def test_the_equation_holds_by_another_library() -> None:
     """e(combination - rest, 1) = e(quotient, Z(tau)), the vanishing polynomial in G2 whole."""
-    own = statement(3, 1)
-    proof, _ = prove(SCHEME, open_device("cpu"), own)
+    instance = statement(3, 1)
+    proof, _ = prove(SCHEME, open_device("cpu"), instance)
     reader = ProofReader(proof, begun())
     commitment, *folds = [
         *reader.points(Label.COMMITMENT, G1, 1),
     ]
-    for claim in own.claims:
+    for claim in instance.claims:
         reader.transcript.absorb_elements(Label.POINT, FIELD, claim.point)
         reader.transcript.absorb_elements(Label.CLAIM, FIELD, [claim.value])
     folds = reader.points(Label.OPENING, G1, 2)
@@ -103,7 +103,7 @@ def test_the_equation_holds_by_another_library() -> None:
     (q,) = reader.transcript.challenge(FIELD)
     (quotient,) = reader.points(Label.OPENING, G1, 1)
     reader.end()
-    tables = reference.folds_of(own.table, own.plain[0][0])
+    tables = reference.folds_of(instance.table, instance.plain[0][0])
     s = r * r % R
     assert values == [reference.at(t, x) for t in tables for x in (r, R - r)] + [
         reference.at(tables[0], s)
@@ -116,8 +116,8 @@ def test_the_equation_holds_by_another_library() -> None:
     def lifted(point: Any) -> Any:
         return bn128.Z1 if point is None else (*map(bn128.FQ, point), bn128.FQ(1))
 
-    rest = reference.at(interpolated(R, r, *combined), TAU)
-    left = bn128.multiply(bn128.G1, R - rest)
+    remainder = reference.at(interpolated(R, r, *combined), TAU)
+    left = bn128.multiply(bn128.G1, R - remainder)
     for number, point in enumerate((commitment, *folds)):
         left = bn128.add(left, bn128.multiply(lifted(point), pow(q, number, R)))
     vanishing = (TAU * TAU - s) * (TAU - s) % R
@@ -155,8 +155,8 @@ def test_the_size_of_proofs() -> None:
 
 @pytest.fixture(scope="module", params=[1, 2])
 def proven(request: pytest.FixtureRequest) -> tuple[Statement, bytes]:
-    own = statement(3, request.param, seed=3)
-    return own, prove(SCHEME, open_device("cpu"), own)[0]
+    instance = statement(3, request.param, seed=3)
+    return instance, prove(SCHEME, open_device("cpu"), instance)[0]
 
 
 def test_mutated_proofs_are_refused(proven: tuple[Statement, bytes]) -> None:
@@ -168,18 +168,18 @@ def test_other_claims_are_refused(proven: tuple[Statement, bytes]) -> None:
 
 
 def test_other_reference_strings_are_refused(proven: tuple[Statement, bytes]) -> None:
-    own, proof = proven
+    instance, proof = proven
     for tau in (TAU + 1, R - TAU, 5):
         other = HyperKzg(ReferenceString.of_tau(tau, 1, insecure=True))
-        refused(other, own.variables, own.claims, proof, VerificationError)
+        refused(other, instance.variables, instance.claims, proof, VerificationError)
         assert other.parameters() != SCHEME.parameters()
 
 
 def test_a_verifier_needs_few_powers(proven: tuple[Statement, bytes]) -> None:
-    own, proof = proven
+    instance, proof = proven
     few = HyperKzg(ReferenceString.of_tau(TAU, 1, insecure=True))
     assert few.parameters() == SCHEME.parameters()
-    verify(few, own.variables, own.claims, proof)
+    verify(few, instance.variables, instance.claims, proof)
     with pytest.raises(InputError, match="has 4 powers, too few for 2\\*\\*3"):
         few.committer(open_device("cpu"), FIELD, 3)
 
@@ -187,26 +187,26 @@ def test_a_verifier_needs_few_powers(proven: tuple[Statement, bytes]) -> None:
 @pytest.mark.parametrize("change", [0, 1, 2])
 def test_folds_that_are_none_are_refused(change: int) -> None:
     """Whichever fold a prover makes up, with values that are its own."""
-    own = statement(3, 1)
+    instance = statement(3, 1)
     prover = Prover(begun())
-    reference.commit(prover, own.table, TAU)
-    reference.open_claims(prover, own.table, TAU, own.plain, change)
-    refused(SCHEME, 3, own.claims, prover.sent, VerificationError)
+    reference.commit(prover, instance.table, TAU)
+    reference.open_claims(prover, instance.table, TAU, instance.plain, change)
+    refused(SCHEME, 3, instance.claims, prover.sent, VerificationError)
 
 
 def test_whoever_knows_tau_opens_to_what_he_likes() -> None:
     """Which is why a known one is called insecure: other tables have the same commitment."""
-    own = statement(3, 1)
-    table = [*own.table]
+    instance = statement(3, 1)
+    table = [*instance.table]
     table[0], table[1] = (table[0] - 9 * TAU) % R, table[1] + 9
-    point = own.plain[0][0]
+    point = instance.plain[0][0]
     false = (reference.folds_of(table, point)[-1], point[0])
     value = ((1 - false[1]) * false[0][0] + false[1] * false[0][1]) % R
-    assert value != own.plain[0][1]
+    assert value != instance.plain[0][1]
     prover = Prover(begun())
-    assert reference.commit(prover, table, TAU) == reference.commitment(own.table, TAU)
+    assert reference.commit(prover, table, TAU) == reference.commitment(instance.table, TAU)
     reference.open_claims(prover, table, TAU, [(point, value)])
-    claim = own.claims[0]
+    claim = instance.claims[0]
     verify(SCHEME, 3, [type(claim)(claim.point, (value,))], prover.sent)
 
 
@@ -217,11 +217,11 @@ def test_what_is_none_is_refused() -> None:
     with pytest.raises(InputError, match="a variable at least"):
         SCHEME.committer(device, FIELD, 0)
     committer, writer = SCHEME.committer(device, FIELD, 2), ProofWriter(begun())
-    own = statement(2, 1)
+    instance = statement(2, 1)
     with pytest.raises(InputError, match="before a commitment"):
-        committer.open(own.claims, writer)
+        committer.open(instance.claims, writer)
     with pytest.raises(InputError, match="128"):
         committer.commit(device.upload(from_integers(FIELD, [1, 2])), writer)
     assert sum(SCHEME.error_terms(FIELD, 24).values()) < 2**-210
-    (point,) = decode_points(G1, prove(SCHEME, device, own)[0][:32])
-    assert point == reference.commitment(own.table, TAU)
+    (point,) = decode_points(G1, prove(SCHEME, device, instance)[0][:32])
+    assert point == reference.commitment(instance.table, TAU)

@@ -32,9 +32,9 @@ from tests.reference import hyrax as reference
 SCHEME = Hyrax()
 
 
-def model(prover: reference.Prover, own: Statement) -> None:
-    reference.commit(prover, own.table, own.variables)
-    reference.open_claims(prover, own.table, own.variables, own.plain)
+def model(prover: reference.Prover, instance: Statement) -> None:
+    reference.commit(prover, instance.table, instance.variables)
+    reference.open_claims(prover, instance.table, instance.variables, instance.plain)
 
 
 @pytest.mark.parametrize(("variables", "claims"), [(1, 1), (4, 2), (5, 3)])
@@ -56,27 +56,29 @@ def test_bases_are_points_of_another_library_and_of_the_model() -> None:
 
 
 def test_the_commitment_is_that_of_another_library() -> None:
-    own = statement(2, 1)
-    proof, _ = prove(SCHEME, open_device("cpu"), own)
+    instance = statement(2, 1)
+    proof, _ = prove(SCHEME, open_device("cpu"), instance)
     bases = [tuple(map(bn128.FQ, hashed_base(number))) for number in range(2)]
-    for row, found in zip((own.table[:2], own.table[2:]), decode_points(GROUP, proof[:64])):
+    for row, point in zip(
+        (instance.table[:2], instance.table[2:]), decode_points(GROUP, proof[:64])
+    ):
         total = None
         for scalar, base in zip(row, bases, strict=True):
             total = bn128.add(total, bn128.multiply(base, scalar))
-        assert found == (None if total is None else tuple(int(c) for c in total))
+        assert point == (None if total is None else tuple(int(c) for c in total))
 
 
 def test_the_size_of_proofs() -> None:
     for variables in (3, 4):
-        own = statement(variables, 1)
+        instance = statement(variables, 1)
         rows, columns = 1 << variables // 2, 1 << (variables - variables // 2)
-        assert len(prove(SCHEME, open_device("cpu"), own)[0]) == 32 * (rows + columns)
+        assert len(prove(SCHEME, open_device("cpu"), instance)[0]) == 32 * (rows + columns)
 
 
 @pytest.fixture(scope="module", params=[1, 2])
 def proven(request: pytest.FixtureRequest) -> tuple[Statement, bytes]:
-    own = statement(3, request.param, seed=3)
-    return own, prove(SCHEME, open_device("cpu"), own)[0]
+    instance = statement(3, request.param, seed=3)
+    return instance, prove(SCHEME, open_device("cpu"), instance)[0]
 
 
 def test_mutated_proofs_are_refused(proven: tuple[Statement, bytes]) -> None:
@@ -88,28 +90,28 @@ def test_other_claims_are_refused(proven: tuple[Statement, bytes]) -> None:
 
 
 def test_another_transcript_or_size_is_refused(proven: tuple[Statement, bytes]) -> None:
-    own, proof = proven
-    if len(own.claims) == 2:
+    instance, proof = proven
+    if len(instance.claims) == 2:
         reader = ProofReader(proof, Transcript())
-        read = SCHEME.read(reader, FIELD, own.variables)
+        read = SCHEME.read(reader, FIELD, instance.variables)
         with pytest.raises(VerificationError):
-            read.check(own.claims, reader)
+            read.check(instance.claims, reader)
     for variables in (1, 2, 4):
-        point = (own.claims[0].point * 2)[:variables]
-        refused(SCHEME, variables, [Claim(point, own.claims[0].value)], proof)
+        point = (instance.claims[0].point * 2)[:variables]
+        refused(SCHEME, variables, [Claim(point, instance.claims[0].value)], proof)
 
 
 def test_a_row_with_the_right_value_is_not_enough() -> None:
     """The inner product alone would take it."""
-    own = statement(4, 1, seed=7)
-    proof, _ = prove(SCHEME, open_device("cpu"), own)
-    weights = reference.eq(own.plain[0][0][2:])
+    instance = statement(4, 1, seed=7)
+    proof, _ = prove(SCHEME, open_device("cpu"), instance)
+    weights = reference.eq(instance.plain[0][0][2:])
     row = [int.from_bytes(proof[at : at + 32], "little") for at in range(128, 256, 32)]
     row[0] = (row[0] + weights[1]) % R
     row[1] = (row[1] - weights[0]) % R
     forged = proof[:128] + reference.elements(row)
     with pytest.raises(VerificationError, match="not the one committed to"):
-        verify(SCHEME, own.variables, own.claims, forged)
+        verify(SCHEME, instance.variables, instance.claims, forged)
 
 
 def test_what_is_none_is_refused() -> None:
@@ -122,9 +124,9 @@ def test_what_is_none_is_refused() -> None:
     with pytest.raises(InputError, match="a variable at least"):
         SCHEME.committer(device, FIELD, 0)
     committer, writer = SCHEME.committer(device, FIELD, 2), ProofWriter(begun())
-    own = statement(2, 1)
+    instance = statement(2, 1)
     with pytest.raises(InputError, match="before a commitment"):
-        committer.open(own.claims, writer)
+        committer.open(instance.claims, writer)
     with pytest.raises(InputError, match="128"):
         committer.commit(device.upload(from_integers(FIELD, [1, 2])), writer)
     with pytest.raises(InputError, match="at least one Claim"):

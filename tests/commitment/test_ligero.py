@@ -41,14 +41,14 @@ M31_4 = EXTENSIONS["m31.4"]
 
 
 def check(
-    device: AnyDevice, own: Statement, scheme: Ligero, **hashed: reference.Hashed
+    device: AnyDevice, instance: Statement, scheme: Ligero, **hashed: reference.Hashed
 ) -> bytes:  # fmt: skip
-    proof, state = prove(scheme, device, own)
+    proof, state = prove(scheme, device, instance)
     transcript = begun()
-    expected = model(own, log_blowup=scheme.log_blowup, bits=scheme.column_bits, **hashed)
-    assert proof == expected.prove(transcript, plain(own))
+    expected = model(instance, log_blowup=scheme.log_blowup, bits=scheme.column_bits, **hashed)
+    assert proof == expected.prove(transcript, plain(instance))
     assert state == transcript.state
-    assert verify(scheme, own, proof) == state
+    assert verify(scheme, instance, proof) == state
     return proof
 
 
@@ -60,8 +60,8 @@ def test_agrees_with_the_model(device: AnyDevice, name: str) -> None:
 def poseidon(data: bytes, level: int) -> bytes:
     """A run of M31's elements, by the gadget's permutation."""
     values = list(struct.unpack(f"<{len(data) // 4}I", data))
-    found = poseidon_model("m31", [0, level, *[0] * 6], Label.DIGEST, 1, values)
-    return struct.pack("<8I", *found)
+    digest = poseidon_model("m31", [0, level, *[0] * 6], Label.DIGEST, 1, values)
+    return struct.pack("<8I", *digest)
 
 
 @pytest.mark.parametrize("variables", [0, 3, 6])
@@ -75,8 +75,8 @@ def test_trees_of_sha_256() -> None:
     def hashed(data: bytes, level: int) -> bytes:
         return hashlib.sha256(data + bytes([level])).digest()
 
-    own = statement(FIELDS["goldilocks.2"], 6, 1)
-    check(open_device("cpu"), own, Ligero(2, 10, Hash.SHA_256), hashed=hashed)
+    instance = statement(FIELDS["goldilocks.2"], 6, 1)
+    check(open_device("cpu"), instance, Ligero(2, 10, Hash.SHA_256), hashed=hashed)
 
 
 def test_trees_of_a_hash_over_another_field_are_refused() -> None:
@@ -100,16 +100,16 @@ def test_trees_of_a_hash_over_the_field_are_asked_for() -> None:
 def test_any_size(variables: int, log_blowup: int) -> None:
     device = open_device("cpu")
     for name, claims in (("m31.4", 1), ("goldilocks.2", 3)):
-        own = statement(FIELDS[name], variables, claims)
-        check(device, own, Ligero(log_blowup, 20))
+        instance = statement(FIELDS[name], variables, claims)
+        check(device, instance, Ligero(log_blowup, 20))
 
 
 @pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int64, np.uint64])
 def test_numbers_of_other_libraries_open_as_many_columns(kind: Any) -> None:
     """Shifts of NumPy's wrap around, and no column was opened: anything was accepted."""
-    own = Ligero(kind(2), kind(110))
+    scheme = Ligero(kind(2), kind(110))
     expected = Ligero(2, 110).shape(FIELDS["goldilocks.2"], 16)
-    assert own.shape(FIELDS["goldilocks.2"], 16) == expected
+    assert scheme.shape(FIELDS["goldilocks.2"], 16) == expected
     assert expected.opened > 150
 
 
@@ -142,11 +142,11 @@ def test_one_committer_proves_one_table_after_another() -> None:
         (4, 3, kept),
         (5, 1, kept),
     ):
-        own, writer = statement(M31_4, 5, claims, seed), ProofWriter(begun())
-        table = from_integers(M31_4.modulus, own.table)
+        instance, writer = statement(M31_4, 5, claims, seed), ProofWriter(begun())
+        table = from_integers(M31_4.modulus, instance.table)
         committer.commit(device.upload(table, into=into), writer)
-        committer.open(own.claims, writer)
-        assert writer.getvalue() == prove(scheme, device, own)[0]
+        committer.open(instance.claims, writer)
+        assert writer.getvalue() == prove(scheme, device, instance)[0]
 
 
 # --- what is refused
@@ -154,46 +154,46 @@ def test_one_committer_proves_one_table_after_another() -> None:
 
 @pytest.fixture(scope="module")
 def proven() -> tuple[Ligero, Statement, bytes]:
-    scheme, own = Ligero(column_bits=6), statement(M31_4, 6, 2)
-    return scheme, own, prove(scheme, open_device("cpu"), own)[0]
+    scheme, instance = Ligero(column_bits=6), statement(M31_4, 6, 2)
+    return scheme, instance, prove(scheme, open_device("cpu"), instance)[0]
 
 
 Proven = tuple[Ligero, Statement, bytes]
 
 
-def refused(scheme: Ligero, own: Statement, proof: bytes, *errors: type[Exception]) -> None:
+def refused(scheme: Ligero, instance: Statement, proof: bytes, *errors: type[Exception]) -> None:
     with pytest.raises(errors or (VerificationError, InputError)):
-        verify(scheme, own, proof)
+        verify(scheme, instance, proof)
 
 
 def test_changed_bytes(proven: Proven) -> None:
-    scheme, own, proof = proven
+    scheme, instance, proof = proven
     for place in range(len(proof)):
         changed = bytearray(proof)
         changed[place] ^= 1 << place % 8
-        refused(scheme, own, bytes(changed))
+        refused(scheme, instance, bytes(changed))
     for wrong in (proof[:-1], proof + b"\0", b"", proof[32:], proof * 2, proof[:32], proof[:-32]):
-        refused(scheme, own, wrong)
+        refused(scheme, instance, wrong)
 
 
 def test_other_encodings(proven: Proven) -> None:
     """Each number that is below p in four bytes is refused as the same plus p."""
-    scheme, own, proof = proven
-    p = own.field.modulus.value
+    scheme, instance, proof = proven
+    p = instance.field.modulus.value
     # Rounds, the combination of rows, columns: all that stands between the root and the digests.
-    shape = scheme.shape(own.field, own.variables)
+    shape = scheme.shape(instance.field, instance.variables)
     elements = 4 * 2 * shape.log_rows + 4 * shape.code.message + shape.opened * shape.rows
     for place in range(32, 32 + 4 * elements, 4):
         number = int.from_bytes(proof[place : place + 4], "little") + p
         if number < 1 << 32:
             other = proof[:place] + number.to_bytes(4, "little") + proof[place + 4 :]
             with pytest.raises(InputError, match="not below the modulus"):
-                verify(scheme, own, other)
+                verify(scheme, instance, other)
 
 
-def columns_of(scheme: Ligero, own: Statement, proof: bytes) -> tuple[int, list[bytes]]:
-    """Where columns begin in a proof, and each of them."""
-    shape = scheme.shape(own.field, own.variables)
+def columns_of(scheme: Ligero, instance: Statement, proof: bytes) -> tuple[int, list[bytes]]:
+    """Return the offset of the columns in a proof, and each of them."""
+    shape = scheme.shape(instance.field, instance.variables)
     start = 32 + 4 * 4 * (2 * shape.log_rows + shape.code.message)
     size = 4 * shape.rows
     ends = range(start, start + size * shape.opened, size)
@@ -202,8 +202,8 @@ def columns_of(scheme: Ligero, own: Statement, proof: bytes) -> tuple[int, list[
 
 def test_columns_in_other_places(proven: Proven) -> None:
     """Swapped, twice the same, in the order that they were drawn, one too few or too many."""
-    scheme, own, proof = proven
-    start, columns = columns_of(scheme, own, proof)
+    scheme, instance, proof = proven
+    start, columns = columns_of(scheme, instance, proof)
     end = start + len(b"".join(columns))
     assert len(columns) > 3
     for others in (
@@ -213,45 +213,45 @@ def test_columns_in_other_places(proven: Proven) -> None:
         columns[::-1], columns[1:], columns[:-1], [*columns, columns[-1]],
     ):  # fmt: skip
         if others != columns:
-            refused(scheme, own, proof[:start] + b"".join(others) + proof[end:])
+            refused(scheme, instance, proof[:start] + b"".join(others) + proof[end:])
 
 
 def test_other_claims(proven: Proven) -> None:
-    scheme, own, proof = proven
-    first, second = own.claims
-    p = own.field.modulus.value
+    scheme, instance, proof = proven
+    first, second = instance.claims
+    p = instance.field.modulus.value
 
     def more(element: tuple[int, ...]) -> tuple[int, ...]:
         return (*element[:-1], (element[-1] + 1) % p)
 
     points = [
         Claim((*first.point[:at], more(first.point[at]), *first.point[at + 1 :]), first.value)
-        for at in range(own.variables)
+        for at in range(instance.variables)
     ]
     for claims in (
         [Claim(first.point, more(first.value)), second], [first, Claim(second.point, first.value)],
         *([claim, second] for claim in points),
         [first], [second, first], [first, second, second],
     ):  # fmt: skip
-        refused(scheme, own._replace(claims=claims), proof)
+        refused(scheme, instance._replace(claims=claims), proof)
 
 
 def test_other_parameters(proven: Proven) -> None:
-    scheme, own, proof = proven
+    scheme, instance, proof = proven
     for other in (Ligero(1, 6), Ligero(3, 6), Ligero(2, 5), Ligero(2, 7), Ligero()):
         assert other.parameters() != scheme.parameters()
-        refused(other, own, proof)
+        refused(other, instance, proof)
     for field in (EXTENSIONS["m31.3"], EXTENSIONS["baby_bear.4"]):
         claims = [
             Claim(
                 tuple(element[: field.degree] for element in claim.point),
                 claim.value[: field.degree],
             )
-            for claim in own.claims
+            for claim in instance.claims
         ]
-        refused(scheme, own._replace(field=field, claims=claims), proof)
+        refused(scheme, instance._replace(field=field, claims=claims), proof)
     with pytest.raises(VerificationError):
-        verify(scheme, own, proof, transcript=begun(b"other"))
+        verify(scheme, instance, proof, transcript=begun(b"other"))
 
 
 def test_what_has_no_matrix() -> None:
@@ -262,9 +262,9 @@ def test_what_has_no_matrix() -> None:
         Ligero(log_blowup=3).shape(Modulus("toy.13", 13), 4)
     with pytest.raises(InputError, match="too long"):
         scheme.shape(M31_4, 31)
-    own = statement(M31_4, 2, MOST_CLAIMS + 1)
+    instance = statement(M31_4, 2, MOST_CLAIMS + 1)
     with pytest.raises(InputError, match="at most 8"):
-        prove(scheme, open_device("cpu"), own)
+        prove(scheme, open_device("cpu"), instance)
 
 
 # --- how much is shown
@@ -286,14 +286,14 @@ def test_columns_that_are_opened() -> None:
     )
 
 
-def accepted_of(scheme: Ligero, own: Statement, prover: reference.Ligero, trials: int) -> int:
-    """How many proofs, each with challenges of its own, are accepted."""
+def accepted_of(scheme: Ligero, instance: Statement, prover: reference.Ligero, trials: int) -> int:
+    """Count the accepted proofs, each with challenges of its own."""
     accepted = 0
     for trial in range(trials):
         name = str(trial).encode()
-        proof = prover.prove(begun(name), plain(own))
+        proof = prover.prove(begun(name), plain(instance))
         try:
-            verify(scheme, own, proof, transcript=begun(name))
+            verify(scheme, instance, proof, transcript=begun(name))
             accepted += 1
         except VerificationError:
             pass
@@ -306,10 +306,12 @@ class Adapted(reference.Ligero):
     That is a multiple of a message whose word is 0 in as many places as can be.
     """
 
-    def __init__(self, own: Statement) -> None:
-        super().__init__(own.field, own.table, MOST_LOG_LENGTH[own.field.modulus.name], bits=1)
-        (self.claim,) = own.claims
-        places = reference.points(own.field.modulus, self.log_length)
+    def __init__(self, instance: Statement) -> None:
+        super().__init__(
+            instance.field, instance.table, MOST_LOG_LENGTH[instance.field.modulus.name], bits=1
+        )
+        (self.claim,) = instance.claims
+        places = reference.points(instance.field.modulus, self.log_length)
         self.difference = [1]
         for x in places[: (1 << self.log_columns) - 1]:
             below, above = [0, *self.difference], [*self.difference, 0]
@@ -318,13 +320,13 @@ class Adapted(reference.Ligero):
 
     def combined(self, r: Sequence[Plain]) -> list[Plain]:
         field, half = self.field, embed(self.field, (self.p + 1) // 2)
-        left = self.claim.value
+        remaining = self.claim.value
         for (linear, square), challenge in zip(self.messages, r, strict=True):
             first = product(
-                field, half, add(field, left, negate(field, add(field, linear, square)))
+                field, half, add(field, remaining, negate(field, add(field, linear, square)))
             )
             slope = add(field, linear, product(field, square, challenge))
-            left = add(field, first, product(field, slope, challenge))
+            remaining = add(field, first, product(field, slope, challenge))
         honest = super().combined(r)
         point = self.claim.point
         weight = embed(field, 1)
@@ -334,11 +336,13 @@ class Adapted(reference.Ligero):
             weight = product(field, weight, add(field, unit, both, both))
         lower = point[len(r) :]
         missing = add(
-            field, left, negate(field, product(field, weight, multilinear(field, honest, lower)))
+            field,
+            remaining,
+            negate(field, product(field, weight, multilinear(field, honest, lower))),
         )
         embedded = [embed(field, c) for c in self.difference]
-        own = product(field, weight, multilinear(field, embedded, lower))
-        inverse = power(field, own, self.p**field.degree - 2)
+        coefficient = product(field, weight, multilinear(field, embedded, lower))
+        inverse = power(field, coefficient, self.p**field.degree - 2)
         factor = product(field, missing, inverse)
         return [
             add(field, entry, product(field, factor, c))
@@ -349,13 +353,13 @@ class Adapted(reference.Ligero):
 def test_wrong_columns_are_seen_as_often_as_is_said() -> None:
     """The least number of wrong columns beyond unique decoding, and else an honest prover."""
     field = FIELDS["toy.17.4"]
-    own, scheme, trials = statement(field, 5, 1), Ligero(column_bits=1), 400
-    shape, cheater = scheme.shape(field, 5), model(own, bits=1)
+    instance, scheme, trials = statement(field, 5, 1), Ligero(column_bits=1), 400
+    shape, cheater = scheme.shape(field, 5), model(instance, bits=1)
     wrong = (shape.code.length - shape.code.message - 1) // 2 + 1
     for word in cheater.words:
         word[:wrong] = [(entry + 1) % 17 for entry in word[:wrong]]
     cheater.hash_columns()
-    accepted = accepted_of(scheme, own, cheater, trials)
+    accepted = accepted_of(scheme, instance, cheater, trials)
     assert shape.opened == 2
     assert shape.miss == Fraction(3, 8)
     # Four standard deviations, and a chance of a sum of two wrong columns that agrees.
@@ -363,15 +367,15 @@ def test_wrong_columns_are_seen_as_often_as_is_said() -> None:
 
 
 def test_a_combination_of_other_rows_is_seen_as_often_as_words_agree() -> None:
-    """What is sent agrees with the claim, and with the columns where two words are equal."""
+    """The combination agrees with the claim, and with the columns where two words are equal."""
     field = FIELDS["toy.17.4"]
-    own, scheme, trials = statement(field, 5, 1), Ligero(column_bits=1), 400
-    (claim,) = own.claims
+    instance, scheme, trials = statement(field, 5, 1), Ligero(column_bits=1), 400
+    (claim,) = instance.claims
     false = Claim(claim.point, ((claim.value[0] + 1) % 17, *claim.value[1:]))
-    own = own._replace(claims=[false])
-    cheater = Adapted(own)
+    instance = instance._replace(claims=[false])
+    cheater = Adapted(instance)
     equal = sum(entry == 0 for entry in cheater.difference_word)
     assert equal == 3
-    accepted = accepted_of(scheme, own, cheater, trials)
+    accepted = accepted_of(scheme, instance, cheater, trials)
     expected = trials * 3 / 120
     assert 0 < accepted < expected + 5 * expected**0.5

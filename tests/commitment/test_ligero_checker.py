@@ -26,23 +26,27 @@ M31_4 = EXTENSIONS["m31.4"]
 
 
 def check(
-    checker: OpeningChecker, scheme: Ligero, own: Statement, proof: bytes, name: bytes = b"test"
+    checker: OpeningChecker,
+    scheme: Ligero,
+    instance: Statement,
+    proof: bytes,
+    name: bytes = b"test",
 ) -> bytes:
     """The state of the transcript behind a proof that is taken."""
     reader = ProofReader(proof, begun(name))
-    commitment = scheme.read(reader, own.field, own.variables, allow_bits=0)
-    checker.check(commitment, own.claims, reader)
+    commitment = scheme.read(reader, instance.field, instance.variables, allow_bits=0)
+    checker.check(commitment, instance.claims, reader)
     reader.end()
     return reader.transcript.state
 
 
-def taken(device: AnyDevice, scheme: Ligero, own: Statement) -> None:
+def taken(device: AnyDevice, scheme: Ligero, instance: Statement) -> None:
     """A proof that is right is taken without the plain verifier."""
-    proof, state = prove(scheme, open_device("cpu"), own)
-    checker = OpeningChecker(device, scheme.shape(own.field, own.variables))
+    proof, state = prove(scheme, open_device("cpu"), instance)
+    checker = OpeningChecker(device, scheme.shape(instance.field, instance.variables))
     for _ in range(2):
         with patch.object(LigeroCommitment, "check", side_effect=AssertionError):
-            assert check(checker, scheme, own, proof) == state
+            assert check(checker, scheme, instance, proof) == state
 
 
 @pytest.mark.parametrize("name", FIELDS)
@@ -52,7 +56,7 @@ def test_proofs_are_taken(device: AnyDevice, name: str) -> None:
 
 @pytest.mark.parametrize("hash", [Hash.SHA_256, Hash.POSEIDON2_M31])
 def test_other_hashes(hash: Hash) -> None:
-    device, scheme, own = open_device("cpu"), Ligero(column_bits=10), statement(M31_4, 5, 2)
+    device, scheme, instance = open_device("cpu"), Ligero(column_bits=10), statement(M31_4, 5, 2)
 
     def started() -> Transcript:
         transcript = Transcript(hash=hash, recursive=hash.is_algebraic)
@@ -60,12 +64,12 @@ def test_other_hashes(hash: Hash) -> None:
         return transcript
 
     writer, committer = ProofWriter(started()), scheme.committer(device, M31_4, 5, allow_bits=0)
-    committer.commit(device.upload(from_integers(M31_4.modulus, own.table)), writer)
-    committer.open(own.claims, writer)
+    committer.commit(device.upload(from_integers(M31_4.modulus, instance.table)), writer)
+    committer.open(instance.claims, writer)
     reader = ProofReader(writer.getvalue(), started())
     checker = OpeningChecker(device, scheme.shape(M31_4, 5))
     with patch.object(LigeroCommitment, "check", side_effect=AssertionError):
-        checker.check(scheme.read(reader, M31_4, 5, allow_bits=0), own.claims, reader)
+        checker.check(scheme.read(reader, M31_4, 5, allow_bits=0), instance.claims, reader)
     assert reader.transcript.state == writer.transcript.state
 
 
@@ -83,8 +87,8 @@ def test_trees_of_a_hash_on_32_bits_more() -> None:
 def test_any_size(variables: int) -> None:
     for name, claims in (("m31.4", 1), ("goldilocks.2", 3)):
         for log_blowup in (1, 2, 3):
-            own = statement(FIELDS[name], variables, claims)
-            taken(open_device("cpu"), Ligero(log_blowup, 20), own)
+            instance = statement(FIELDS[name], variables, claims)
+            taken(open_device("cpu"), Ligero(log_blowup, 20), instance)
 
 
 def test_the_code_of_gpus_takes_proofs(gpu_device: AnyDevice) -> None:
@@ -102,27 +106,33 @@ def test_paths_take_the_digests_of_siblings() -> None:
 
 
 def errors(
-    checker: OpeningChecker, scheme: Ligero, own: Statement, proof: bytes
+    checker: OpeningChecker, scheme: Ligero, instance: Statement, proof: bytes
 ) -> list[Exception | None]:
-    """What both verifiers raise."""
-    found: list[Exception | None] = []
-    calls: Any = (lambda: verify(scheme, own, proof), lambda: check(checker, scheme, own, proof))
+    """Return the errors of both verifiers."""
+    raised: list[Exception | None] = []
+    calls: Any = (
+        lambda: verify(scheme, instance, proof),
+        lambda: check(checker, scheme, instance, proof),
+    )
     for call in calls:
         try:
             call()
-            found.append(None)
+            raised.append(None)
         except (VerificationError, InputError) as error:
-            found.append(error)
-    return found
+            raised.append(error)
+    return raised
 
 
 @pytest.mark.parametrize("hash", one_and_others([Hash.POSEIDON2_M31, Hash.SHA3_256]))
 def test_changed_proofs_are_refused_alike(hash: Hash) -> None:
     """Digests of a hash over a field are elements, of which there is one encoding."""
     is_slow = hash.is_algebraic
-    scheme, own = Ligero(2, 2 if is_slow else 6, hash), statement(M31_4, 4 if is_slow else 6, 2)
-    proof = prove(scheme, open_device("cpu"), own)[0]
-    checker = OpeningChecker("cpu", scheme.shape(own.field, own.variables))
+    scheme, instance = (
+        Ligero(2, 2 if is_slow else 6, hash),
+        statement(M31_4, 4 if is_slow else 6, 2),
+    )
+    proof = prove(scheme, open_device("cpu"), instance)[0]
+    checker = OpeningChecker("cpu", scheme.shape(instance.field, instance.variables))
     p = M31_4.modulus.value
     changed = [proof[:-1], proof + b"\0", b"", proof[32:], proof * 2, proof[:32], proof[:-32]]
     for place in range(0, len(proof), 5 if is_slow else 1):
@@ -133,44 +143,44 @@ def test_changed_proofs_are_refused_alike(hash: Hash) -> None:
         if number < 1 << 32:
             changed.append(proof[:place] + number.to_bytes(4, "little") + proof[place + 4 :])
     for wrong in changed:
-        first, second = errors(checker, scheme, own, wrong)
+        first, second = errors(checker, scheme, instance, wrong)
         assert first is not None
         assert type(first) is type(second)
         assert str(first) == str(second)
-    assert errors(checker, scheme, own, proof) == [None, None]
+    assert errors(checker, scheme, instance, proof) == [None, None]
 
 
 def test_a_false_claim_is_refused() -> None:
     """By nothing but the comparison with the combination: all else is of an honest prover."""
-    scheme, own = Ligero(column_bits=6), statement(M31_4, 6, 2)
-    first, second = own.claims
+    scheme, instance = Ligero(column_bits=6), statement(M31_4, 6, 2)
+    first, second = instance.claims
     false = Claim(first.point, (first.value[0] ^ 1, *first.value[1:]))
-    own = own._replace(claims=[false, second])
-    proof = model(own, bits=6).prove(begun(), plain(own))
-    checker = OpeningChecker("cpu", scheme.shape(own.field, own.variables))
-    for error in errors(checker, scheme, own, proof):
+    instance = instance._replace(claims=[false, second])
+    proof = model(instance, bits=6).prove(begun(), plain(instance))
+    checker = OpeningChecker("cpu", scheme.shape(instance.field, instance.variables))
+    for error in errors(checker, scheme, instance, proof):
         assert isinstance(error, VerificationError)
         assert "not what the claims say" in str(error)
 
 
 def test_verdicts_on_a_toy_field_are_the_plain_ones() -> None:
-    """Of a prover whose columns are wrong in places, some proofs are taken."""
+    """Some proofs are accepted of a prover whose columns are wrong in places."""
     field = FIELDS["toy.17.4"]
-    own, scheme = statement(field, 5, 1), Ligero(column_bits=1)
-    checker, cheater = OpeningChecker("cpu", scheme.shape(field, 5)), model(own, bits=1)
+    instance, scheme = statement(field, 5, 1), Ligero(column_bits=1)
+    checker, cheater = OpeningChecker("cpu", scheme.shape(field, 5)), model(instance, bits=1)
     for word in cheater.words:
         word[:7] = [(entry + 1) % 17 for entry in word[:7]]
     cheater.hash_columns()
     verdicts = []
     for trial in range(40):
         name = str(trial).encode()
-        proof = cheater.prove(begun(name), plain(own))
+        proof = cheater.prove(begun(name), plain(instance))
         for verifier in (0, 1):
             try:
                 if verifier:
-                    check(checker, scheme, own, proof, name)
+                    check(checker, scheme, instance, proof, name)
                 else:
-                    verify(scheme, own, proof, transcript=begun(name))
+                    verify(scheme, instance, proof, transcript=begun(name))
                 verdicts.append(True)
             except VerificationError:
                 verdicts.append(False)
@@ -179,24 +189,26 @@ def test_verdicts_on_a_toy_field_are_the_plain_ones() -> None:
 
 
 def test_faulty_devices_are_noticed() -> None:
-    scheme, own = Ligero(column_bits=6), statement(M31_4, 6, 2)
-    proof = prove(scheme, open_device("cpu"), own)[0]
+    scheme, instance = Ligero(column_bits=6), statement(M31_4, 6, 2)
+    proof = prove(scheme, open_device("cpu"), instance)[0]
     shape, idle, device = (
-        scheme.shape(own.field, own.variables),
+        scheme.shape(instance.field, instance.variables),
         Idle(open_device("cpu")),
         SkippingDevice(),
     )
     with pytest.raises(DeviceError, match="has not computed the check"):
-        check(OpeningChecker(idle, shape), scheme, own, proof)  # type: ignore[arg-type]
+        check(OpeningChecker(idle, shape), scheme, instance, proof)  # type: ignore[arg-type]
     names: set[str] = set()
     device.leaves = lambda name: names.add(name) or 0  # type: ignore[func-returns-value]
     checker = OpeningChecker(device, shape)
-    check(checker, scheme, own, proof)
+    check(checker, scheme, instance, proof)
     assert len(names) == 6
     for name in names:
         for count in (1, 1 << 20):
-            device.leaves = lambda own, left=name, many=count: many if own == left else 0
+            device.leaves = lambda kernel, skipped=name, many=count: (
+                many if kernel == skipped else 0
+            )
             with pytest.raises(DeviceError, match="has not computed the check"):
-                check(checker, scheme, own, proof)
+                check(checker, scheme, instance, proof)
     device.leaves = lambda _: 0
-    check(checker, scheme, own, proof)
+    check(checker, scheme, instance, proof)

@@ -34,7 +34,7 @@ def value_at(field: FieldSpec, table: list[int], point: list[int]) -> tuple[int,
 
 @pytest.mark.parametrize("name", FIELDS)
 def test_tables_one_after_the_other(name: str) -> None:
-    """Of one prover in one proof, where its memory has the last one alone."""
+    """Tables of one prover in one proof, whose memory has the last one alone."""
     field, device, writer = FIELDS[name], open_device("cpu"), ProofWriter(Transcript())
     committer = Raw().committer(device, field, 1)
     claims, tables = [Claim(((0,) * field.degree,), (0,) * field.degree)], ([3, 1], [4, 1])
@@ -48,7 +48,7 @@ def test_tables_one_after_the_other(name: str) -> None:
 
 @pytest.mark.parametrize("name", FIELDS)
 def test_two_tables_before_the_first_claim(name: str) -> None:
-    """Of one prover, whose memory has the second one alone when claims are made."""
+    """Tables of one prover, whose memory has the second one alone when claims are made."""
     field, device, writer = FIELDS[name], open_device("cpu"), ProofWriter(Transcript())
     committer = Raw().committer(device, field, 1)
     for table in ([3, 1], [4, 1]):
@@ -91,10 +91,10 @@ def test_claims_on_one_table_while_another_is_on_its_way(
 @pytest.mark.parametrize("log2_size", [0, 1, 4])
 def test_the_table_is_the_proof(name: str, log2_size: int) -> None:
     field, generator = FIELDS[name], random.Random(log2_size)
-    p, rest = field.modulus.value, (0,) * (field.degree - 1)
+    p, zeros = field.modulus.value, (0,) * (field.degree - 1)
     table = [generator.randrange(p) for _ in range(1 << log2_size)]
     point = [generator.randrange(p) for _ in range(log2_size)]
-    claim = Claim(tuple((w, *rest) for w in point), value_at(field, table, point))
+    claim = Claim(tuple((w, *zeros) for w in point), value_at(field, table, point))
     scheme, device, writer = Raw(), open_device("cpu"), ProofWriter(Transcript())
     committer = scheme.committer(device, field, log2_size)
     committer.commit(device.upload(from_integers(field.modulus, table)), writer)
@@ -107,7 +107,7 @@ def test_the_table_is_the_proof(name: str, log2_size: int) -> None:
     commitment.check([claim, claim], reader)
     reader.end()
     assert reader.transcript.state == writer.transcript.state
-    false = Claim(claim.point, ((claim.value[0] + 1) % p, *rest))
+    false = Claim(claim.point, ((claim.value[0] + 1) % p, *zeros))
     with pytest.raises(VerificationError):
         commitment.check([claim, false], reader)
     with pytest.raises(InputError):
@@ -132,9 +132,9 @@ def test_tables_side_by_side_are_sent_as_alone(name: str, log2_size: int) -> Non
     committer.end()
     for number, writer in enumerate(writers):
         alone = ProofWriter(Transcript())
-        one = Raw().committer(device, field, log2_size)
-        one.commit(device.upload(table[size * number : size * (number + 1)]), alone)
-        one.end()
+        single = Raw().committer(device, field, log2_size)
+        single.commit(device.upload(table[size * number : size * (number + 1)]), alone)
+        single.end()
         assert writer.getvalue() == alone.getvalue()
         assert writer.transcript.state == alone.transcript.state
     if field.modulus.montgomery_radix == 1:

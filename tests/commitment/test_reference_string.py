@@ -27,12 +27,12 @@ G1, G2 = g1_group(CURVE), g2_group(CURVE)
 
 def test_a_real_file_proves_and_verifies() -> None:
     scheme = HyperKzg(ReferenceString.from_ptau(BN254, 4))
-    own = statement(4, 2)
-    proof, _ = prove(scheme, open_device("cpu"), own)
+    instance = statement(4, 2)
+    proof, _ = prove(scheme, open_device("cpu"), instance)
     verifier = HyperKzg(ReferenceString.from_ptau(BN254, 1))
     assert verifier.parameters() == scheme.parameters()
     assert len(verifier.reference) == 4
-    verify(verifier, 4, own.claims, proof)
+    verify(verifier, 4, instance.claims, proof)
 
 
 def stored(tmp_path: Path, **changes: dict[int, Any]) -> Path:
@@ -95,8 +95,8 @@ def test_a_coordinate_above_the_modulus_and_a_point_outside_the_group(tmp_path: 
     sections = dict(split(data)[2])
     path = tmp_path / "p.ptau"
     words = np.frombuffer(sections[2], np.uint32).copy()
-    whole = int.from_bytes(words[16:24].tobytes(), "little") + CURVE.fq.value
-    words[16:24] = np.frombuffer(whole.to_bytes(32, "little"), np.uint32)
+    coordinate = int.from_bytes(words[16:24].tobytes(), "little") + CURVE.fq.value
+    words[16:24] = np.frombuffer(coordinate.to_bytes(32, "little"), np.uint32)
     path.write_bytes(replaced(data, {2: words.tobytes()}))
     with pytest.raises(InputError, match="point 1 of tau_g1"):
         ReferenceString.from_ptau(path, 2)
@@ -167,11 +167,11 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
 
 
 def test_what_a_verifier_takes_is_checked() -> None:
-    whole = ReferenceString.from_ptau(BN254, 3)
-    g1, g2 = list(whole.tau_g1[1:]), list(whole.tau_g2)
+    string = ReferenceString.from_ptau(BN254, 3)
+    g1, g2 = list(string.tau_g1[1:]), list(string.tau_g2)
     verifier = ReferenceString.of_verifier(g1, g2)
     assert (verifier.digest, verifier.tau_g1, verifier.tau_g2) == (
-        whole.digest, whole.tau_g1, whole.tau_g2,
+        string.digest, string.tau_g1, string.tau_g2,
     )  # fmt: skip
     other = ReferenceString.of_tau(5, 1, insecure=True)
     for place in range(2):
@@ -182,12 +182,12 @@ def test_what_a_verifier_takes_is_checked() -> None:
         twisted = [*g2[:place], other.tau_g2[place], *g2[place + 1 :]]
         with pytest.raises(InputError, match="no powers of one tau"):
             ReferenceString.of_verifier(g1, twisted)
-    known = ReferenceString.of_tau(1, 1, insecure=True)
-    assert known.is_known
-    assert not whole.is_known
+    of_known_tau = ReferenceString.of_tau(1, 1, insecure=True)
+    assert of_known_tau.is_known
+    assert not string.is_known
     with pytest.raises(InsecureKeyError):
-        ReferenceString.of_verifier(known.tau_g1[1:], known.tau_g2)
-    ReferenceString.of_verifier(known.tau_g1[1:], known.tau_g2, insecure=True)
+        ReferenceString.of_verifier(of_known_tau.tau_g1[1:], of_known_tau.tau_g2)
+    ReferenceString.of_verifier(of_known_tau.tau_g1[1:], of_known_tau.tau_g2, insecure=True)
     wrong: Any
     for wrong in (g1[:1], [*g1, None], [g1[0], (1, 3)], [g1[0], 5], None, "points"):
         with pytest.raises(InputError):
@@ -196,4 +196,4 @@ def test_what_a_verifier_takes_is_checked() -> None:
         with pytest.raises(InputError):
             ReferenceString.of_verifier(g1, wrong)
     with pytest.raises(InputError, match="reference strings are read"):
-        ReferenceString(whole.powers_g1, whole.tau_g2)
+        ReferenceString(string.powers_g1, string.tau_g2)
