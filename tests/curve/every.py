@@ -69,18 +69,18 @@ def low_orders(group: Group) -> list[tuple[int, int]]:
     if not isinstance(group, EdwardsModel):
         return []
     law, r = law_of(group), group.scalars.value
-    found: list[tuple[int, int]] = []
+    low: list[tuple[int, int]] = []
     x = 1
-    while len(found) < group.edwards.cofactor - 1:
+    while len(low) < group.edwards.cofactor - 1:
         x += 1
         lifted = law.lift_x(x)
         point = None if lifted is None else law.mul(r, lifted)
-        while point is not None and point not in found:
-            found.append(point)
+        while point is not None and point not in low:
+            low.append(point)
             point = law.add(point, point)
         if x > 60:
             break
-    return found
+    return low
 
 
 def hostile(group: Group) -> list[tuple[int, int] | None]:

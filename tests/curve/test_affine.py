@@ -140,15 +140,15 @@ def test_membership(curve: PairingCurve, degree: int) -> None:
     """The endomorphism test says what multiplication by r says."""
     ours, reference, _, field = models(curve, degree)
     assert ours.in_subgroup(None)
-    found = []
+    inside = []
     for i in range(1, 20):
         point = reference.lift_x(field.embed(i) if degree == 1 else (i, 1))
         for candidate in (point, reference.mul(ours.cofactor, point)):
             expected = reference.mul(ours.order, candidate) is None
             assert ours.in_subgroup(candidate) == expected
-            found.append(expected)
-    assert any(found)
-    assert not all(found) or ours.cofactor == 1
+            inside.append(expected)
+    assert any(inside)
+    assert not all(inside) or ours.cofactor == 1
 
 
 @each_curve

@@ -52,15 +52,15 @@ def test_montgomery_form(curve: EdwardsCurve) -> None:
     points = [group.multiply(k, curve.generator) for k in (1, 2, 5)]
     forms = [curve.to_montgomery(point) for point in points]
     assert all(curve.montgomery.contains(form) for form in forms)
-    one, two, five = forms
-    assert one is not None
-    assert two is not None
+    first, second, five = forms
+    assert first is not None
+    assert second is not None
     assert five is not None
-    assert group.double_montgomery(one) == two
-    four = group.double_montgomery(two)
-    assert group.add_montgomery(one, four) == five
+    assert group.double_montgomery(first) == second
+    four = group.double_montgomery(second)
+    assert group.add_montgomery(first, four) == five
     with pytest.raises(InputError, match="no sum"):
-        group.add_montgomery(one, one)
+        group.add_montgomery(first, first)
     with pytest.raises(InputError, match="no double"):
         group.double_montgomery((0, 0))
 

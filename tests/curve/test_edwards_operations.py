@@ -59,8 +59,8 @@ def test_samples() -> None:
 def test_addition_of_every_pair(device: CpuDevice) -> None:
     pairs = [(p, q) for p in samples() for q in samples()]
     left, right = (arrays(side) for side in zip(*pairs))
-    found = operations.add(device, CURVE, left, right)
-    assert operations.to_edwards_points(CURVE, found) == [LAW.add(p, q) for p, q in pairs]
+    sums = operations.add(device, CURVE, left, right)
+    assert operations.to_edwards_points(CURVE, sums) == [LAW.add(p, q) for p, q in pairs]
 
 
 def test_doubles_and_opposites(device: CpuDevice) -> None:
@@ -77,22 +77,22 @@ def test_base_multiples(device: CpuDevice) -> None:
     words = np.array(
         [[scalar >> 32 * i & 0xFFFFFFFF for i in range(8)] for scalar, _ in pairs], np.uint32
     )
-    found = operations.multiply(device, CURVE, arrays([p for _, p in pairs]), words)
-    assert np.array_equal(found, arrays([LAW.mul(scalar, p) for scalar, p in pairs]))
+    products = operations.multiply(device, CURVE, arrays([p for _, p in pairs]), words)
+    assert np.array_equal(products, arrays([LAW.mul(scalar, p) for scalar, p in pairs]))
     # One scalar for all, of another width.
-    found = operations.multiply(device, CURVE, arrays(samples()), words[:1, :3] + np.uint32(5))
+    products = operations.multiply(device, CURVE, arrays(samples()), words[:1, :3] + np.uint32(5))
     factor = 5 + (5 << 32) + (5 << 64)
-    assert np.array_equal(found, arrays([LAW.mul(factor, p) for p in samples()]))
+    assert np.array_equal(products, arrays([LAW.mul(factor, p) for p in samples()]))
 
 
 def test_sums(device: CpuDevice) -> None:
     for count in (0, 1, 2, 3, 50):
-        own = [samples()[(i * i + 3 * i) % len(samples())] for i in range(count)]
+        chosen = [samples()[(i * i + 3 * i) % len(samples())] for i in range(count)]
         total = LAW.neutral
-        for point in own:
+        for point in chosen:
             total = LAW.add(total, point)
-        found = operations.sum_points(device, CURVE, arrays(own))
-        assert np.array_equal(found, arrays([total])[0]), count
+        sums = operations.sum_points(device, CURVE, arrays(chosen))
+        assert np.array_equal(sums, arrays([total])[0]), count
 
 
 def test_membership(device: CpuDevice) -> None:
@@ -158,6 +158,6 @@ def test_arrays_in_the_model(device: CpuDevice) -> None:
     """Special points at every place of the chains that share an inversion."""
     images = {point: MODEL.from_edwards(point) for point in samples()}
     for count in (0, 1, 7, 2500):
-        own = [samples()[i * 7 % len(samples())] for i in range(count)]
-        found = operations.to_model(device, MODEL, arrays(own))
-        assert to_points(MODEL, found) == [images[point] for point in own], count
+        chosen = [samples()[i * 7 % len(samples())] for i in range(count)]
+        images_of = operations.to_model(device, MODEL, arrays(chosen))
+        assert to_points(MODEL, images_of) == [images[point] for point in chosen], count

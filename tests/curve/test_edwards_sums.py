@@ -44,18 +44,18 @@ def elements(numbers: list[int]) -> NDArray[np.uint64]:
     return wide(from_integers(GROUP.coordinates, [number % P for number in numbers]))
 
 
-def edwards_bases(own: list[Any]) -> NDArray[np.uint64]:
+def edwards_bases(points: list[Any]) -> NDArray[np.uint64]:
     form = edwards_form(GROUP)
     assert form is not None
     flat: list[int] = []
-    for x, y in map(mapped, own):
+    for x, y in map(mapped, points):
         flat += [y - x, y + x, 2 * form.d * x * y]
     return elements(flat)
 
 
-def edwards_sums(own: list[Any]) -> NDArray[np.uint64]:
+def edwards_sums(points: list[Any]) -> NDArray[np.uint64]:
     flat: list[int] = []
-    for i, (x, y) in enumerate(map(mapped, own)):
+    for i, (x, y) in enumerate(map(mapped, points)):
         z = 3 * i + 1
         flat += [x * z, y * z, z, x * y * z]
     return elements(flat)
@@ -64,12 +64,12 @@ def edwards_sums(own: list[Any]) -> NDArray[np.uint64]:
 def affine(sums: Any) -> list[tuple[int, int]]:
     """The points of sums; X*Y = Z*T is checked."""
     flat = to_integers(GROUP.coordinates, wide(sums).view(np.uint32).reshape(-1, 12))
-    found = []
+    points = []
     for x, y, z, t in zip(*(flat[i::4] for i in range(4)), strict=True):
         assert x * y % P == z * t % P
         inverse = pow(z, -1, P)
-        found.append((x * inverse % P, y * inverse % P))
-    return found
+        points.append((x * inverse % P, y * inverse % P))
+    return points
 
 
 def test_the_form_is_the_curve() -> None:
@@ -98,7 +98,7 @@ def test_accumulation() -> None:
     """Equal, opposite and neutral pairs need no second look."""
     law = reference(GROUP)
     p, q, s = points(GROUP, 3)
-    own = [p, q, s, law.neg(p), law.add(p, q), None]
+    bases = [p, q, s, law.neg(p), law.add(p, q), None]
     units = [
         [0, 0, 0 | SIGN, 3, 3], [0, 1, 4 | SIGN, 2], [0, 1, 4 | SIGN], [5, 0, 5 | SIGN], [0, 0],
         [0, 3], [1 | SIGN, 1], [2], [5], [2 | SIGN],
@@ -113,24 +113,24 @@ def test_accumulation() -> None:
     )
     count = np.array([len(units)], np.uint32)
     interpret(
-        traced, 2, [count, starts, lengths, numbers, entries, edwards_bases(own), sums, retries]
+        traced, 2, [count, starts, lengths, numbers, entries, edwards_bases(bases), sums, retries]
     )
     expected = []
     for unit in units:
         total = None
         for entry in unit:
-            point = own[entry & ~SIGN]
+            point = bases[entry & ~SIGN]
             total = law.add(total, law.neg(point) if entry & SIGN else point)
         expected.append(mapped(total))
-    found = affine(sums)
-    assert [found[number] for number in numbers] == expected
+    totals = affine(sums)
+    assert [totals[number] for number in numbers] == expected
 
 
 def test_merging_and_carrying() -> None:
     law = reference(GROUP)
     p, q = points(GROUP, 2)
-    own = [p, p, law.neg(p), q, None, q, q]
-    sums = edwards_sums(own)
+    bases = [p, p, law.neg(p), q, None, q, q]
+    sums = edwards_sums(bases)
     traced = merge.merge_runs.trace(machine(4, 4), **STATIC)
     interpret(
         traced, 1, [np.array([1], np.uint32), 0, 1, np.array([0, 7], np.uint32), sums]
@@ -152,7 +152,7 @@ def test_finishing() -> None:
     for place, point in ((0, p), (7, q), (8, law.neg(p)), (15, q), (17, q), (18, law.neg(q))):
         buckets[place] = point
     buckets[16] = q  # 1*q + 2*q - 3*q
-    (found,) = Finisher([plan]).finish([edwards_sums(buckets)])
+    (finished,) = Finisher([plan]).finish([edwards_sums(buckets)])
     expected: list[Any] = []
     for vector in range(2):
         total = None
@@ -160,20 +160,20 @@ def test_finishing() -> None:
             total = law.add(total, law.mul((place % 8 + 1) << (4 * (place // 8)), point))
         expected.append(total)
     assert expected[1] is None
-    assert np.array_equal(found.reshape(-1), bases_of(GROUP, expected))
+    assert np.array_equal(finished.reshape(-1), bases_of(GROUP, expected))
 
 
 def test_bases(monkeypatch: pytest.MonkeyPatch) -> None:
     law = reference(GROUP)
     device = EmulatedDevice(workgroup=32, resident_lanes=8)
-    own: list[Any] = [*points(GROUP, 5), None, *points(GROUP, 4), None]
+    bases: list[Any] = [*points(GROUP, 5), None, *points(GROUP, 4), None]
     monkeypatch.setattr(base_multiples, "_SCRATCH_BYTES", 6 * 9 * 8 * GROUP.coordinate_words)
     monkeypatch.setattr(base_multiples, "_SHARING", 3)
-    plan = GpuMsmPlan(GROUP, len(own), 3, 1, 3, 1, 4, form="edwards")
-    buffer = base_multiples.multiples(device, GROUP, from_points(GROUP, own), plan)
-    found = np.zeros(3 * len(own) * 3 * 6, np.uint64)
-    device.download(buffer, found)
+    plan = GpuMsmPlan(GROUP, len(bases), 3, 1, 3, 1, 4, form="edwards")
+    buffer = base_multiples.multiples(device, GROUP, from_points(GROUP, bases), plan)
+    copies = np.zeros(3 * len(bases) * 3 * 6, np.uint64)
+    device.download(buffer, copies)
     expected: list[Any] = []
     for copy in range(3):
-        expected += [law.mul(1 << (3 * copy), point) for point in own]
-    assert np.array_equal(found, edwards_bases(expected))
+        expected += [law.mul(1 << (3 * copy), point) for point in bases]
+    assert np.array_equal(copies, edwards_bases(expected))

@@ -36,15 +36,15 @@ class DeviceGroups:
     def _msm(self, group: Group, scalars: Sequence[int], points: Sequence[Any]) -> Any:
         # Any scalars below 2^256: those not below the order are reduced, as they may be in G1, G2.
         words = scalar_words([scalar % group.scalars.value for scalar in scalars])
-        own = from_points(group, points)
-        found = msm(self.device, group, own, words)
-        assert found == msm(self.device, group, own, words, MsmOptions(window_bits=8))
+        array = from_points(group, points)
+        product_sum = msm(self.device, group, array, words)
+        assert product_sum == msm(self.device, group, array, words, MsmOptions(window_bits=8))
         if len(points) > 1:
-            return found
+            return product_sum
         # The same by an elementwise product, which takes any scalar.
-        product = operations.multiply(self.device, group, own, scalar_words(scalars))
-        assert to_points(group, product) == [found]
-        return found
+        product = operations.multiply(self.device, group, array, scalar_words(scalars))
+        assert to_points(group, product) == [product_sum]
+        return product_sum
 
     def add_g1(self, left: G1Point, right: G1Point) -> G1Point:
         return self._add(G1, left, right)
@@ -75,18 +75,18 @@ def test_the_published_vectors(device: CpuDevice, shared_fixtures: Path, file: s
 def points_of(group: Group, data: bytes) -> list[Any]:
     """The points of an input of the multiplication precompile, not checked."""
     size = 128 * group.degree
-    found: list[Any] = []
+    points: list[Any] = []
     for at in range(0, len(data), size + 32):
         flat = [
             int.from_bytes(data[start : start + 64], "big") for start in range(at, at + size, 64)
         ]
         if not any(flat):
-            found.append(None)
+            points.append(None)
         elif group.degree == 1:
-            found.append((flat[0], flat[1]))
+            points.append((flat[0], flat[1]))
         else:
-            found.append(((flat[0], flat[1]), (flat[2], flat[3])))
-    return found
+            points.append(((flat[0], flat[1]), (flat[2], flat[3])))
+    return points
 
 
 @pytest.mark.fixtures
@@ -94,9 +94,11 @@ def test_membership_of_the_published_points(device: CpuDevice, shared_fixtures: 
     folder = shared_fixtures / "eip2537"
     for group, file in ((G1, "mul_G1_bls"), (G2, "mul_G2_bls")):
         data = b"".join(vector.data for vector in load_vectors(folder, file))
-        own = from_points(group, points_of(group, data))
-        assert len(own) > 5
-        assert operations.first_bad_point(device, group, own, subgroup=True, infinity=True) is None
+        array = from_points(group, points_of(group, data))
+        assert len(array) > 5
+        assert (
+            operations.first_bad_point(device, group, array, subgroup=True, infinity=True) is None
+        )
     reasons = {
         "invalid point: not on curve": (0, "is not on the curve"),
         "g1 point is not in the correct subgroup": (0, "is not in the subgroup of prime order"),
@@ -104,8 +106,8 @@ def test_membership_of_the_published_points(device: CpuDevice, shared_fixtures: 
     met = set()
     for vector in load_vectors(folder, "fail-mul_G1_bls"):
         if vector.error in reasons:
-            own = from_points(G1, points_of(G1, vector.data))
-            found = operations.first_bad_point(device, G1, own, subgroup=True, infinity=True)
-            assert found == reasons[vector.error], vector.name
+            array = from_points(G1, points_of(G1, vector.data))
+            bad_point = operations.first_bad_point(device, G1, array, subgroup=True, infinity=True)
+            assert bad_point == reasons[vector.error], vector.name
             met.add(vector.error)
     assert met == set(reasons)

@@ -46,27 +46,27 @@ def run_program(
     for place, name in enumerate(NAMES):
         machine.put(name, machine.pack(field.load(numbers, i * len(NAMES) + place)))
     machine.run(program, start, stop)
-    found = k.constant(0, u32)
+    zero_bits = k.constant(0, u32)
     for place, name in enumerate(NAMES):
         words = machine.get(name)
         field.store(out, i * len(NAMES) + place, machine.unpack(words))
-        found = found | k.select(machine.is_zero(words), k.constant(1 << place, u32), 0)
-    zeros[i] = found
+        zero_bits = zero_bits | k.select(machine.is_zero(words), k.constant(1 << place, u32), 0)
+    zeros[i] = zero_bits
 
 
 def expected(field: Any, slots: dict[str, Any], steps: tuple[Step, ...]) -> dict[str, Any]:
     held = slots | {"nothing": field.zero}
 
-    def value(own: Any) -> Any:
-        first = held[own.first]
-        first = field.add(first, first) if own.doubled else first
-        combine = field.sub if own.minus else field.add
-        return combine(first, held[own.second])
+    def value(operand: Any) -> Any:
+        first = held[operand.first]
+        first = field.add(first, first) if operand.doubled else first
+        combine = field.sub if operand.minus else field.add
+        return combine(first, held[operand.second])
 
-    for one in steps:
-        twice = field.add(held[one.twice], held[one.twice])
-        product = field.mul(value(one.left), value(one.right))
-        held[one.target] = field.sub(field.sub(product, held[one.less]), twice)
+    for instruction in steps:
+        twice = field.add(held[instruction.twice], held[instruction.twice])
+        product = field.mul(value(instruction.left), value(instruction.right))
+        held[instruction.target] = field.sub(field.sub(product, held[instruction.less]), twice)
     return {name: held[name] for name in NAMES}
 
 
@@ -89,21 +89,25 @@ def test_programs(name: str, limbs: str) -> None:
     for start, stop in ((0, len(PROGRAM)), (1, 3), (5, 6), (2, 2)):
         out, zeros = np.zeros_like(numbers), np.zeros(64, np.uint32)
         interpret(traced, 1, [start, stop, numbers, out, zeros])
-        found = to_integers(
+        coordinates = to_integers(
             group.coordinates, out.view(np.uint32).reshape(-1, group.coordinates.words)
         )
-        made = found if degree == 1 else list(zip(found[::2], found[1::2], strict=True))
+        outputs = (
+            coordinates
+            if degree == 1
+            else list(zip(coordinates[::2], coordinates[1::2], strict=True))
+        )
         for lane in range(64):
-            own = slice(lane * len(NAMES), (lane + 1) * len(NAMES))
-            slots = dict(zip(NAMES, elements[own], strict=True))
+            span = slice(lane * len(NAMES), (lane + 1) * len(NAMES))
+            slots = dict(zip(NAMES, elements[span], strict=True))
             wanted = [*expected(field, slots, PROGRAM[start:stop]).values()]
-            assert made[own] == wanted
+            assert outputs[span] == wanted
             flags = sum((element == field.zero) << place for place, element in enumerate(wanted))
             assert int(zeros[lane]) == flags
 
 
 def test_zeros_are_zeros() -> None:
-    """What is loaded as zero has words of zero: infinity is told by them."""
+    """Elements that are loaded as zero have words of zero: infinity is told by them."""
 
     @kernel
     def words_of(k: Builder, numbers: Pointer[U64], out: Pointer[U32]) -> None:
@@ -118,13 +122,13 @@ def test_zeros_are_zeros() -> None:
         numbers[1:, 0] = 1
         interpret(words_of.trace(machine), 1, [numbers.reshape(-1), out.reshape(-1)])
         assert not out[0].any()
-        assert all(own.any() for own in out[1:])
+        assert all(words.any() for words in out[1:])
 
 
 def test_factors() -> None:
     assert str(factor("x")) == str(factor("x+nothing"))
     sums = [factor(text) for text in ("c-x", "2z+t", "2z-t")]
-    assert [(one.first, one.second, one.minus, one.doubled) for one in sums] == [
+    assert [(term.first, term.second, term.minus, term.doubled) for term in sums] == [
         ("c", "x", True, False), ("z", "t", False, True), ("z", "t", True, True),
     ]  # fmt: skip
 

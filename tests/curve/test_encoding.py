@@ -57,7 +57,7 @@ Decode = Callable[..., Any]
 
 def forms() -> dict[str, tuple[AffineGroup[Any], Encode, Decode]]:
     """Every encoding by name: the group, the encoder and the decoder."""
-    found: dict[str, tuple[AffineGroup[Any], Encode, Decode]] = {
+    encodings: dict[str, tuple[AffineGroup[Any], Encode, Decode]] = {
         "eip2537_g1": (g1_group(BLS12_381), encode_eip2537_g1, decode_eip2537_g1),
         "eip2537_g2": (g2_group(BLS12_381), encode_eip2537_g2, decode_eip2537_g2),
         "eip196_g1": (g1_group(BN254), encode_eip196_g1, decode_eip196_g1),
@@ -81,15 +81,15 @@ def forms() -> dict[str, tuple[AffineGroup[Any], Encode, Decode]]:
 
         kind = "compressed" if compressed else "uncompressed"
         g1, g2 = g1_group(BLS12_381), g2_group(BLS12_381)
-        found[f"zcash_g1_{kind}"] = (g1, *zcash(encode_zcash_g1, decode_zcash_g1))
-        found[f"zcash_g2_{kind}"] = (g2, *zcash(encode_zcash_g2, decode_zcash_g2))
+        encodings[f"zcash_g1_{kind}"] = (g1, *zcash(encode_zcash_g1, decode_zcash_g1))
+        encodings[f"zcash_g2_{kind}"] = (g2, *zcash(encode_zcash_g2, decode_zcash_g2))
         for curve in (BN254, BLS12_377):
             for group, encode, decode in (
                 (g1_group(curve), encode_arkworks_g1, decode_arkworks_g1),
                 (g2_group(curve), encode_arkworks_g2, decode_arkworks_g2),
             ):
-                found[f"arkworks_{group.name}_{kind}"] = (group, *ark(encode, decode, curve))
-    return found
+                encodings[f"arkworks_{group.name}_{kind}"] = (group, *ark(encode, decode, curve))
+    return encodings
 
 
 FORMS = forms()
@@ -245,10 +245,10 @@ def test_zcash_flags() -> None:
     assert encode_zcash_g2(None, compressed=False).hex() == "40" + "00" * 191
     with pytest.raises(InputError, match="not those of a compressed point"):
         decode_zcash_g1(bytes([data[0] & 0x7F]) + data[1:])
-    whole = encode_zcash_g1(g1_group(BLS12_381).generator, compressed=False)
+    uncompressed = encode_zcash_g1(g1_group(BLS12_381).generator, compressed=False)
     for flag, message in ((0x80, "an uncompressed point"), (0x20, "has no sign bit")):
         with pytest.raises(InputError, match=message):
-            decode_zcash_g1(bytes([whole[0] | flag]) + whole[1:], compressed=False)
+            decode_zcash_g1(bytes([uncompressed[0] | flag]) + uncompressed[1:], compressed=False)
     for infinity in (b"\xe0" + bytes(47), b"\xc0" + bytes(46) + b"\x01"):
         with pytest.raises(InputError, match="infinity has bits set"):
             decode_zcash_g1(infinity)
@@ -256,16 +256,16 @@ def test_zcash_flags() -> None:
 
 def test_arkworks_flags() -> None:
     """The generator of BN254 is (1, 2): a positive y, no flags."""
-    one = b"\x01" + bytes(31)
+    encoded_x = b"\x01" + bytes(31)
     minus = g1_group(BN254).negate((1, 2))
-    assert encode_arkworks_g1(BN254, (1, 2)) == one
-    assert encode_arkworks_g1(BN254, minus) == one[:-1] + b"\x80"
+    assert encode_arkworks_g1(BN254, (1, 2)) == encoded_x
+    assert encode_arkworks_g1(BN254, minus) == encoded_x[:-1] + b"\x80"
     assert encode_arkworks_g1(BN254, None) == bytes(31) + b"\x40"
-    assert encode_arkworks_g1(BN254, (1, 2), compressed=False) == one + b"\x02" + bytes(31)
+    assert encode_arkworks_g1(BN254, (1, 2), compressed=False) == encoded_x + b"\x02" + bytes(31)
     with pytest.raises(InputError, match="infinity has bits set"):
         decode_arkworks_g1(BN254, bytes(31) + b"\xc0")
     with pytest.raises(InputError, match="sign bit contradicts y"):
-        decode_arkworks_g1(BN254, one + b"\x02" + bytes(30) + b"\x80", compressed=False)
+        decode_arkworks_g1(BN254, encoded_x + b"\x02" + bytes(30) + b"\x80", compressed=False)
     with pytest.raises(InputError, match="Zcash form"):
         encode_arkworks_g1(BLS12_381, None)
     with pytest.raises(InputError, match="Zcash form"):

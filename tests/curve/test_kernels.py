@@ -32,13 +32,15 @@ COUNT = 11
 
 
 def wide(array: Any) -> NDArray[np.uint64]:
-    """The same memory as 64-bit words, which is what the kernels read."""
+    """Return the same memory as the 64-bit words that the kernels read."""
     return np.ascontiguousarray(array).reshape(-1).view(np.uint64)
 
 
 def points(group: Group, step: int) -> NDArray[np.uint64]:
-    own = samples(group)
-    return wide(from_points(group, [own[(i * step + i // 3) % len(own)] for i in range(COUNT)]))
+    sample = samples(group)
+    return wide(
+        from_points(group, [sample[(i * step + i // 3) % len(sample)] for i in range(COUNT)])
+    )
 
 
 def extended(group: Group, count: int = COUNT) -> NDArray[np.uint64]:
@@ -71,20 +73,20 @@ def test_multiplication() -> None:
 @SOME
 def test_sums_and_normalisation(group: Group) -> None:
     """Lanes that sum 4 and 3 points, then bring 4 and 3 to affine form."""
-    given = points(group, 1)
-    found = run_everywhere(
+    array = points(group, 1)
+    outputs = run_everywhere(
         kernels.curve_sum,
         1,
-        (3, COUNT, given, extended(group, 3)),
+        (3, COUNT, array, extended(group, 3)),
         group=group,
         extended=False,
     )
-    sums = found[1]
+    sums = outputs[1]
     run_everywhere(
         kernels.curve_sum, 1, (2, 3, sums, extended(group, 2)), group=group, extended=True
     )
     multiples = run_everywhere(
-        kernels.curve_double, 2, (COUNT, given, extended(group)), group=group
+        kernels.curve_double, 2, (COUNT, array, extended(group)), group=group
     )[1]
     run_everywhere(
         kernels.curve_normalise, 1,
@@ -104,25 +106,25 @@ def test_sums_and_normalisation(group: Group) -> None:
 )
 def test_membership(name: str, subgroup: bool) -> None:
     group = GROUPS[name]
-    given = points(group, 1)
-    given[0] ^= np.uint64(1)
-    found = np.zeros(COUNT, np.uint32)
-    run_everywhere(curve_check, 2, (COUNT, given, found), group=group, subgroup=subgroup)
+    array = points(group, 1)
+    array[0] ^= np.uint64(1)
+    flags = np.zeros(COUNT, np.uint32)
+    run_everywhere(curve_check, 2, (COUNT, array, flags), group=group, subgroup=subgroup)
 
 
 @pytest.mark.parametrize("group", [GROUPS["bn254.g1"], GROUPS["bls12_381.g2"]], ids=repr)
 def test_infinity(group: Group) -> None:
-    given = np.zeros((COUNT, group.point_words), np.uint64)
+    array = np.zeros((COUNT, group.point_words), np.uint64)
     # One bit anywhere makes a point finite.
     for row, (word, bit) in enumerate([(0, 0), (-1, 63), (1, 31), (2, 32)]):
-        given[2 * row, word] = 1 << bit
-    found = np.zeros(COUNT, np.uint32)
-    run_everywhere(find_finite, 2, (COUNT, given.reshape(-1), found), group=group)
+        array[2 * row, word] = 1 << bit
+    flags = np.zeros(COUNT, np.uint32)
+    run_everywhere(find_finite, 2, (COUNT, array.reshape(-1), flags), group=group)
 
 
 def edwards_points(step: int) -> NDArray[np.uint64]:
-    own = edwards_samples()
-    chosen = [own[i * step % len(own)] for i in range(COUNT)]
+    sample = edwards_samples()
+    chosen = [sample[i * step % len(sample)] for i in range(COUNT)]
     return wide(edwards.from_edwards_points(EDWARDS_BLS12, chosen))
 
 
@@ -134,8 +136,8 @@ def test_edwards_points() -> None:
     )
     for definition in (edwards.edwards_double, edwards.edwards_negate):
         run_everywhere(definition, 2, (COUNT, edwards_points(1), out), curve=curve)
-    found = np.zeros(COUNT, np.uint32)
-    run_everywhere(edwards.edwards_check, 2, (COUNT, edwards_points(1), found), curve=curve)
+    flags = np.zeros(COUNT, np.uint32)
+    run_everywhere(edwards.edwards_check, 2, (COUNT, edwards_points(1), flags), curve=curve)
     prefixes = np.zeros(COUNT * 4, np.uint64)
     run_everywhere(
         edwards_to_model, 1, (3, COUNT, edwards_points(1), prefixes, out), model=model_of(curve)

@@ -21,7 +21,7 @@ G = affine_group(WEIERSTRASS["secp256k1"]).generator
 
 
 def checked(modulus: Modulus) -> Modulus:
-    """The same modulus, made as a user makes it: tested for primality."""
+    """Return the same modulus, made as a user makes it: tested for primality."""
     return Modulus(modulus.name, modulus.value)
 
 
@@ -37,11 +37,11 @@ def test_each_file_has_a_curve_and_a_name() -> None:
 
 @pytest.mark.parametrize("curve", WEIERSTRASS.values(), ids=lambda curve: curve.name)
 def test_weierstrass_curves_are_what_they_claim(curve: Curve) -> None:
-    made = Curve(
+    rebuilt = Curve(
         curve.name, checked(curve.fq), checked(curve.fr), curve.a, curve.b, curve.generator,
         curve.cofactor,
     )  # fmt: skip
-    assert made == curve
+    assert rebuilt == curve
     law = law_of(curve)
     assert law.contains(curve.generator)
     assert law.mul(curve.fr.value, curve.generator) is None
@@ -49,11 +49,11 @@ def test_weierstrass_curves_are_what_they_claim(curve: Curve) -> None:
 
 @pytest.mark.parametrize("curve", EDWARDS.values(), ids=lambda curve: curve.name)
 def test_edwards_curves_are_what_they_claim(curve: EdwardsCurve) -> None:
-    made = EdwardsCurve(
+    rebuilt = EdwardsCurve(
         curve.name, checked(curve.fq), checked(curve.fr), curve.a, curve.d, curve.generator,
         curve.cofactor,
     )  # fmt: skip
-    assert made == curve
+    assert rebuilt == curve
     law = edwards_of(curve)
     assert law.contains(curve.generator)
     assert law.mul(curve.fr.value, curve.generator) == law.neutral
@@ -126,21 +126,21 @@ def test_published_points_of_baby_jubjub() -> None:
         6890855772600357754907169075114257697580319025794532037257385534741338397365,
         4338620300185947561074059802482547481416142213883829469920100239455078257889,
     )
-    whole = (
+    generator = (
         995203441582195749578291179787384436505546430278305826713579947235728471134,
         5472060717959818805561601436314318772137091100104008585924551046643952123905,
     )
-    assert law.mul(8, whole) == curve.generator
+    assert law.mul(8, generator) == curve.generator
 
 
 def test_the_published_generator_of_all_of_jubjub() -> None:
     """The point of Zcash's jubjub crate with v = 11 generates the whole curve, of 8r points."""
     curve = EDWARDS["jubjub"]
     law, r = edwards_of(curve), curve.fr.value
-    whole = (0x62EDCBB8BF3787C88B0F03DDD60A8187CAF55D1B29BF81AFE4B3D35DF1A7ADFE, 11)
-    assert law.contains(whole)
-    assert law.mul(8 * r, whole) == law.neutral
-    assert law.mul(4 * r, whole) != law.neutral
+    generator = (0x62EDCBB8BF3787C88B0F03DDD60A8187CAF55D1B29BF81AFE4B3D35DF1A7ADFE, 11)
+    assert law.contains(generator)
+    assert law.mul(8 * r, generator) == law.neutral
+    assert law.mul(4 * r, generator) != law.neutral
 
 
 @pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.name)
@@ -160,10 +160,10 @@ FIELD, ORDER = Modulus("p256.fq", P256.fq.value), Modulus("p256.fr", P256.fr.val
 
 
 def made(**changes: Any) -> Curve:
-    given: dict[str, Any] = {
+    parameters: dict[str, Any] = {
         "name": "own", "fq": FIELD, "fr": ORDER, "a": -3, "b": P256.b, "generator": P256.generator,
     }  # fmt: skip
-    return Curve(**(given | changes))
+    return Curve(**(parameters | changes))
 
 
 @pytest.mark.parametrize(
@@ -192,17 +192,17 @@ def test_numbers_are_taken_modulo_q() -> None:
 
 
 def test_what_is_no_edwards_curve_is_refused() -> None:
-    known = EDWARDS["baby_jubjub"]
+    curve = EDWARDS["baby_jubjub"]
 
     def edwards(**changes: Any) -> EdwardsCurve:
-        given: dict[str, Any] = {
-            "name": "own", "fq": known.fq, "fr": known.fr, "a": known.a, "d": known.d,
-            "generator": known.generator, "cofactor": 8,
+        parameters: dict[str, Any] = {
+            "name": "own", "fq": curve.fq, "fr": curve.fr, "a": curve.a, "d": curve.d,
+            "generator": curve.generator, "cofactor": 8,
         }  # fmt: skip
-        return EdwardsCurve(**(given | changes))
+        return EdwardsCurve(**(parameters | changes))
 
     incomplete = "the addition law of own has exceptional points"
-    for changes in ({"a": 5}, {"d": known.a}, {"d": 0}, {"a": 0}):
+    for changes in ({"a": 5}, {"d": curve.a}, {"d": 0}, {"a": 0}):
         with pytest.raises(InputError, match=incomplete):
             edwards(**changes)
     with pytest.raises(InputError, match="the generator of own is not on the curve"):

@@ -25,13 +25,13 @@ def test_operations(device: AnyDevice, group: Group) -> None:
     points = hostile(group)
     pairs = [(p, q) for p in points for q in points]
     left, right = (from_points(group, side) for side in zip(*pairs, strict=True))
-    found = operations.add(device, group, left, right)
-    assert to_points(group, found) == [law.add(p, q) for p, q in pairs]
-    own = from_points(group, points)
-    opposite = operations.negate(device, group, own)
+    sums = operations.add(device, group, left, right)
+    assert to_points(group, sums) == [law.add(p, q) for p, q in pairs]
+    array = from_points(group, points)
+    opposite = operations.negate(device, group, array)
     assert np.array_equal(opposite, from_points(group, [law.neg(p) for p in points]))
     scalars = [0, 1, 2, r - 1, r, r + 1, (1 << 256) - 1, 1 << 255, *range(3, 20)][: len(points)]
-    multiples = operations.multiply(device, group, own[: len(scalars)], scalar_words(scalars))
+    multiples = operations.multiply(device, group, array[: len(scalars)], scalar_words(scalars))
     wanted = [law.mul(k, p) for k, p in zip(scalars, points, strict=False)]
     assert to_points(group, multiples) == wanted
 
@@ -41,8 +41,8 @@ def test_membership(device: AnyDevice, group: Group) -> None:
     law, r = law_of(group), group.scalars.value
     points = hostile(group)
     assert operations.is_on_curve(device, group, from_points(group, points)).all()
-    found = operations.is_in_subgroup(device, group, from_points(group, points))
-    assert list(found) == [law.mul(r, p) is None for p in points]
+    inside = operations.is_in_subgroup(device, group, from_points(group, points))
+    assert list(inside) == [law.mul(r, p) is None for p in points]
     off = from_points(group, [(1, 1), (2, 3)])
     assert list(operations.is_on_curve(device, group, off)) == [
         law.contains((1, 1)), law.contains((2, 3)),
@@ -58,12 +58,12 @@ def test_the_edwards_law(device: AnyDevice, group: EdwardsModel) -> None:
     assert all(law.contains(point) for point in points)
     pairs = [(p, q) for p in points for q in points]
     left, right = (from_edwards_points(curve, side) for side in zip(*pairs, strict=True))
-    found = edwards_operations.add(device, curve, left, right)
-    assert to_edwards_points(curve, found) == [law.add(p, q) for p, q in pairs]
-    own = from_edwards_points(curve, points)
-    doubled = edwards_operations.double(device, curve, own)
+    sums = edwards_operations.add(device, curve, left, right)
+    assert to_edwards_points(curve, sums) == [law.add(p, q) for p, q in pairs]
+    array = from_edwards_points(curve, points)
+    doubled = edwards_operations.double(device, curve, array)
     assert to_edwards_points(curve, doubled) == [law.add(p, p) for p in points]
-    assert edwards_operations.is_on_curve(device, curve, own).all()
+    assert edwards_operations.is_on_curve(device, curve, array).all()
     assert not edwards_operations.is_on_curve(
         device, curve, from_edwards_points(curve, [(1, 1), (2, 3)])
     ).any()

@@ -35,14 +35,14 @@ def law_of(group: PairingGroup) -> ShortWeierstrass[Any]:
 def lifted(group: PairingGroup, count: int) -> tuple[Point, ...]:
     """Points of the curve with small x; most are outside the subgroup where it is not all."""
     law = law_of(group)
-    found: list[Point] = []
+    points: list[Point] = []
     x = 0
-    while len(found) < count:
+    while len(points) < count:
         point = law.lift_x(x if group.degree == 1 else (x, x // 3))
         if point is not None:
-            found.append(point)
+            points.append(point)
         x += 1
-    return tuple(found)
+    return tuple(points)
 
 
 @cache
@@ -52,16 +52,16 @@ def samples(group: PairingGroup) -> tuple[Point, ...]:
     law = law_of(group)
     generator = group.parameters.generator
     p = law.mul(0x123456789ABCDEF, generator)
-    found = [None, generator, p, law.neg(p), law.add(p, p), *lifted(group, 3)]
+    points = [None, generator, p, law.neg(p), law.add(p, p), *lifted(group, 3)]
     if group.degree == 1:
         image = phi(group.curve, p)
-        found += [image, law.neg(image)]
+        points += [image, law.neg(image)]
     else:
-        found += [psi(group.curve, p)]
+        points += [psi(group.curve, p)]
     if group.name == "bls12_377.g1":
-        found += [(group.coordinates.value - 1, 0), (0, 1), (0, group.coordinates.value - 1)]
-    assert all(law.contains(point) for point in found)
-    return tuple(found)
+        points += [(group.coordinates.value - 1, 0), (0, 1), (0, group.coordinates.value - 1)]
+    assert all(law.contains(point) for point in points)
+    return tuple(points)
 
 
 @ALL
@@ -69,19 +69,19 @@ def test_addition_of_every_pair(device: CpuDevice, group: PairingGroup) -> None:
     law = law_of(group)
     pairs = [(p, q) for p in samples(group) for q in samples(group)]
     left, right = (from_points(group, side) for side in zip(*pairs))
-    found = operations.add(device, group, left, right)
-    assert to_points(group, found) == [law.add(p, q) for p, q in pairs]
+    sums = operations.add(device, group, left, right)
+    assert to_points(group, sums) == [law.add(p, q) for p, q in pairs]
 
 
 @SOME
 def test_doubles_and_opposites(device: CpuDevice, group: PairingGroup) -> None:
     law = law_of(group)
-    given = from_points(group, samples(group))
-    doubled = operations.double(device, group, given)
+    array = from_points(group, samples(group))
+    doubled = operations.double(device, group, array)
     assert to_points(group, doubled) == [law.add(p, p) for p in samples(group)]
-    opposite = operations.negate(device, group, given)
+    opposite = operations.negate(device, group, array)
     assert to_points(group, opposite) == [law.neg(p) for p in samples(group)]
-    assert not operations.add(device, group, given, opposite).any()
+    assert not operations.add(device, group, array, opposite).any()
     # Canonical: the words are those of the integers below the modulus.
     assert np.array_equal(opposite, from_points(group, [law.neg(p) for p in samples(group)]))
 
@@ -102,47 +102,47 @@ def test_base_multiples(device: CpuDevice, group: PairingGroup) -> None:
     """Each scalar with another point, the scalars not reduced."""
     law = law_of(group)
     scalars = hostile_scalars(group)
-    own = (samples(group) * 2)[1 : len(scalars) + 1]
-    found = operations.multiply(device, group, from_points(group, own), words(scalars, 8))
-    assert to_points(group, found) == [law.mul(k, p) for k, p in zip(scalars, own)]
+    chosen = (samples(group) * 2)[1 : len(scalars) + 1]
+    products = operations.multiply(device, group, from_points(group, chosen), words(scalars, 8))
+    assert to_points(group, products) == [law.mul(k, p) for k, p in zip(scalars, chosen)]
 
 
 def test_scalars_of_any_width(device: CpuDevice) -> None:
     """The cofactor of BLS12-381 G2, of 508 bits, brings every point into the subgroup."""
     group = GROUPS["bls12_381.g2"]
-    own = lifted(group, 9)
+    chosen = lifted(group, 9)
     cofactor = group.parameters.cofactor
-    found = operations.multiply(device, group, from_points(group, own), words([cofactor], 17))
-    assert to_points(group, found) == [law_of(group).mul(cofactor, p) for p in own]
-    assert operations.is_in_subgroup(device, group, found).all()
-    assert not operations.is_in_subgroup(device, group, from_points(group, own)).any()
+    products = operations.multiply(device, group, from_points(group, chosen), words([cofactor], 17))
+    assert to_points(group, products) == [law_of(group).mul(cofactor, p) for p in chosen]
+    assert operations.is_in_subgroup(device, group, products).all()
+    assert not operations.is_in_subgroup(device, group, from_points(group, chosen)).any()
 
 
 @SOME
 def test_sums(device: CpuDevice, group: PairingGroup) -> None:
     law = law_of(group)
     for count in (0, 1, 2, 9, 200):
-        own = [samples(group)[(i * i + i) % len(samples(group))] for i in range(count)]
+        chosen = [samples(group)[(i * i + i) % len(samples(group))] for i in range(count)]
         expected = None
-        for point in own:
+        for point in chosen:
             expected = law.add(expected, point)
-        found = operations.sum_points(device, group, from_points(group, own))
-        assert found.shape == group.shape
-        assert to_points(group, found[None]) == [expected], count
+        total = operations.sum_points(device, group, from_points(group, chosen))
+        assert total.shape == group.shape
+        assert to_points(group, total[None]) == [expected], count
 
 
 @SOME
 def test_many_points_share_inversions(device: CpuDevice, group: PairingGroup) -> None:
     """More points than there are instances, infinity among them at every place."""
-    own = samples(group)
+    chosen = samples(group)
     law = law_of(group)
-    table = [law.add(p, p) for p in own]
+    table = [law.add(p, p) for p in chosen]
     count = 3001
     for stride in (1, 7):
-        places = [i * stride % len(own) for i in range(count)]
-        given = from_points(group, own)[places]
-        found = operations.double(device, group, given)
-        assert np.array_equal(found, from_points(group, table)[places])
+        places = [i * stride % len(chosen) for i in range(count)]
+        array = from_points(group, chosen)[places]
+        doubled = operations.double(device, group, array)
+        assert np.array_equal(doubled, from_points(group, table)[places])
 
 
 def test_arkworks_agrees(device: CpuDevice) -> None:
@@ -151,11 +151,11 @@ def test_arkworks_agrees(device: CpuDevice) -> None:
         rng = random.Random(name)
         scalars = [rng.randrange(group.scalars.value) for _ in range(20)]
         generator = from_points(group, [group.parameters.generator])
-        found = operations.multiply(
+        products = operations.multiply(
             device, group, np.repeat(generator, len(scalars), axis=0), words(scalars, 8)
         )
         size = 48 * group.degree
-        for scalar, point in zip(scalars, to_points(group, found)):
+        for scalar, point in zip(scalars, to_points(group, products)):
             product = theirs() * arkworks.Scalar.from_le_bytes(scalar.to_bytes(32, "little"))
             raw = bytes(product.to_xy_bytes_be())
             flat = [int.from_bytes(raw[at : at + 48], "big") for at in range(0, 2 * size, 48)]
@@ -172,12 +172,12 @@ def test_arkworks_agrees(device: CpuDevice) -> None:
 def test_membership(device: CpuDevice, group: PairingGroup) -> None:
     law = law_of(group)
     host = g1_group(group.curve) if group.degree == 1 else g2_group(group.curve)
-    own = [*samples(group), *lifted(group, 12)]
-    given = from_points(group, own)
-    inside = [law.mul(group.scalars.value, point) is None for point in own]
-    assert [host.in_subgroup(point) for point in own] == inside
-    assert operations.is_on_curve(device, group, given).all()
-    assert operations.is_in_subgroup(device, group, given).tolist() == inside
+    points = [*samples(group), *lifted(group, 12)]
+    array = from_points(group, points)
+    inside = [law.mul(group.scalars.value, point) is None for point in points]
+    assert [host.in_subgroup(point) for point in points] == inside
+    assert operations.is_on_curve(device, group, array).all()
+    assert operations.is_in_subgroup(device, group, array).tolist() == inside
     whole_curve = group.parameters.cofactor == 1
     assert all(inside) == whole_curve
     assert inside[:5] == [True] * 5
@@ -243,10 +243,10 @@ def test_infinity_is_refused_where_it_is_not_allowed(device: CpuDevice) -> None:
 
 def test_a_point_outside_the_subgroup_is_named(device: CpuDevice) -> None:
     group = GROUPS["bls12_381.g1"]
-    given = from_points(group, [group.parameters.generator, None, lifted(group, 1)[0]])
-    found = operations.first_bad_point(device, group, given, subgroup=True, infinity=True)
-    assert found == (2, "is not in the subgroup of prime order")
-    assert operations.first_bad_point(device, group, given, subgroup=False, infinity=True) is None
+    array = from_points(group, [group.parameters.generator, None, lifted(group, 1)[0]])
+    bad_point = operations.first_bad_point(device, group, array, subgroup=True, infinity=True)
+    assert bad_point == (2, "is not in the subgroup of prime order")
+    assert operations.first_bad_point(device, group, array, subgroup=False, infinity=True) is None
 
 
 # --- what is refused
@@ -276,13 +276,13 @@ def test_nothing(device: CpuDevice) -> None:
         none = from_points(group, [])
         assert none.shape == (0, *group.shape)
         assert to_points(group, none) == []
-        for found in (
+        for empty in (
             operations.add(device, group, none, none),
             operations.double(device, group, none),
             operations.negate(device, group, none),
             operations.multiply(device, group, none, words([1], 8)),
         ):
-            assert found.shape == (0, *group.shape)
+            assert empty.shape == (0, *group.shape)
         assert operations.is_on_curve(device, group, none).shape == (0,)
         assert operations.first_bad_point(device, group, none, subgroup=True, infinity=True) is None
 

@@ -37,12 +37,12 @@ def operations(
     assert isinstance(law, PackedSums)
     room = law.room_for_lanes(k.workgroup_size)
     i = k.global_id()
-    own, other = law.load(p, i), law.load(q, i)
-    law.store(added, i, law.add(own, other))
-    law.store(doubled, i, law.double(own))
+    point, other = law.load(p, i), law.load(q, i)
+    law.store(added, i, law.add(point, other))
+    law.store(doubled, i, law.double(point))
     lane = k.local_id()
     with k.if_(lane < k.workgroup_size // 2):
-        law.keep(room, lane, own)
+        law.keep(room, lane, point)
         law.store(moved, i, law.kept(room, lane))
     following = k.select(i + 1 < count, i + 1, 0) | SIGN_BIT
     first, second = (law.base(law.load_base(bases, entry), entry) for entry in (i, following))
@@ -51,7 +51,7 @@ def operations(
     has_failed = law.failed(total)
     if has_failed is not None:
         failed[i] = k.select(has_failed, k.constant(1, u32), 0)
-    law.store(again, i, law.add_base_completely(own, second))
+    law.store(again, i, law.add_base_completely(point, second))
 
 
 @pytest.mark.parametrize(
@@ -65,36 +65,36 @@ def test_every_pair(name: str, limbs: str) -> None:
     law = reference(group)
     p, q = points(group, 2)
     some = [None, p, law.neg(p), law.add(p, p), q, law.add(p, q), law.neg(law.add(p, q)), p]
-    left = [one for one in some for _ in some]
+    left = [point for point in some for _ in some]
     right = some * len(some)
     count = len(left)
     # No base is infinity; neighbours are the same, opposite and others.
     bases = [p, p, law.neg(p), q, law.neg(q), law.neg(q), law.add(p, q), p] * (count // 8)
     following = [law.neg(bases[(i + 1) % count]) for i in range(count)]
     plain_bases = edwards_bases(bases) if form == "edwards" else bases_of(group, bases)
-    make: Any = edwards_sums if form == "edwards" else lambda own: sums_of(group, own)
+    make: Any = edwards_sums if form == "edwards" else lambda values: sums_of(group, values)
     arrays = [make(left), make(right), plain_bases]
     size = len(arrays[0])
     results = [np.zeros(size, np.uint64) for _ in range(5)]
     failed = np.zeros(count, np.uint32)
     traced = operations.trace(MACHINES[limbs], group=group, form=form)
     interpret(traced, count // 64, [count, *arrays, *results, failed])
-    found: Any = affine if form == "edwards" else lambda own: points_of(group, own)
-    shown: Any = (lambda own: [*map(mapped, own)]) if form == "edwards" else list
+    points_in: Any = affine if form == "edwards" else lambda values: points_of(group, values)
+    shown: Any = (lambda values: [*map(mapped, values)]) if form == "edwards" else list
     added, doubled, moved, based, again = results
-    assert found(added) == shown([law.add(a, b) for a, b in zip(left, right, strict=True)])
-    assert found(doubled) == shown([law.add(a, a) for a in left])
+    assert points_in(added) == shown([law.add(a, b) for a, b in zip(left, right, strict=True)])
+    assert points_in(doubled) == shown([law.add(a, a) for a in left])
     half = size // 2
-    assert found(moved[:half]) == shown(left[:32])
-    assert found(again) == shown([law.add(a, b) for a, b in zip(left, following, strict=True)])
+    assert points_in(moved[:half]) == shown(left[:32])
+    assert points_in(again) == shown([law.add(a, b) for a, b in zip(left, following, strict=True)])
     sums = [law.add(a, b) for a, b in zip(bases, following, strict=True)]
     if form == "edwards":
-        assert found(based) == shown(sums)
+        assert points_in(based) == shown(sums)
         return
     refused = [a in (b, law.neg(b)) for a, b in zip(bases, following, strict=True)]
     assert failed.astype(bool).tolist() == refused
     kept = [i for i in range(count) if not refused[i]]
-    assert [found(based)[i] for i in kept] == [sums[i] for i in kept]
+    assert [points_in(based)[i] for i in kept] == [sums[i] for i in kept]
 
 
 @kernel
@@ -109,11 +109,11 @@ def test_two_forms_of_sums_in_one_kernel() -> None:
     group = GROUPS["bls12_377.g1"]
     law, (p, q) = reference(group), points(group, 2)
     machine = MACHINES["29/64:rolled"]
-    own = sums_of(group, [p, q])
+    first_sums = sums_of(group, [p, q])
     other = edwards_sums([p, q])
-    assert own.shape == other.shape
-    out = np.zeros_like(own)
-    interpret(both_forms.trace(machine, group=group), 1, [np.concatenate([own, other]), out])
+    assert first_sums.shape == other.shape
+    out = np.zeros_like(first_sums)
+    interpret(both_forms.trace(machine, group=group), 1, [np.concatenate([first_sums, other]), out])
     half, total = out.size // 2, law.add(p, q)
     assert points_of(group, out[:half]) == [total]
     assert affine(out[half:]) == [mapped(total)]

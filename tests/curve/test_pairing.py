@@ -98,8 +98,8 @@ def test_a_few_pairs_and_many(device: CpuDevice, curve: PairingCurve) -> None:
     pairs = [(None, curve.g2.generator), *multiples(curve, logs), (curve.g1.generator, None)]
     many = miller_values(device, curve, pairs)
     for start in range(0, len(pairs), few):
-        own = pairs[start : start + few]
-        assert (miller_values(device, curve, own) == many[start : start + few]).all()
+        points = pairs[start : start + few]
+        assert (miller_values(device, curve, points) == many[start : start + few]).all()
     by_lanes = device.kind == "cpu" and device.lanes > 1
     assert (miller_kernel(device, few)[0] is miller_loops) != by_lanes
     assert miller_kernel(device, few + 1) == (miller_loops, -(-(few + 1) // device.lanes))
@@ -170,7 +170,7 @@ def test_webgpu_is_refused_at_once(webgpu_device: WebGpuDevice) -> None:
 
 
 def test_a_pair_is_two_points_and_no_more(device: CpuDevice) -> None:
-    """What is not looked at must not be there: a product of it would be taken for another's."""
+    """Pairs that are not looked at must not exist: their product would be taken for another's."""
     p, q = BN254.g1.generator, BN254.g2.generator
     minus = g1_group(BN254).negate(p)
     assert pairing_product_is_one(device, BN254, iter([[p, q], (minus, q)]))
@@ -206,8 +206,8 @@ def test_interpreter_agrees() -> None:
     # A quarter of a minute for one machine: the others must give the same.
     lanes = executors()[-2].machine
     assert lanes.workgroup_size == LANES
-    found = out.copy()
-    interpret(miller_loops.trace(lanes, curve=curve.name), 1, [len(pairs), p, q, found])
-    assert found.any()
-    right = [p, q, found]
+    interpreted = out.copy()
+    interpret(miller_loops.trace(lanes, curve=curve.name), 1, [len(pairs), p, q, interpreted])
+    assert interpreted.any()
+    right = [p, q, interpreted]
     run_everywhere(miller_loops, 1, [len(pairs), p, q, out], right=right, curve=curve.name)

@@ -123,8 +123,10 @@ def test_phi_multiplies_by_its_eigenvalue(curve: PairingCurve) -> None:
 @each_curve
 def test_phi_tests_membership_in_g1(curve: PairingCurve) -> None:
     """eigenvalue^2 + eigenvalue + 1 is a multiple of r that the cofactor does not share."""
-    (multiple, rest) = divmod(curve.phi.eigenvalue**2 + curve.phi.eigenvalue + 1, curve.fr.value)
-    assert rest == 0
+    (multiple, remainder) = divmod(
+        curve.phi.eigenvalue**2 + curve.phi.eigenvalue + 1, curve.fr.value
+    )
+    assert remainder == 0
     if curve.g1.cofactor == 1:
         return
     assert multiple == 1

@@ -23,9 +23,9 @@ def split_scalars(
 ) -> None:
     i, words = k.global_id().cast(types.u64), -(-parts.order.bit_length() // 32)
     with k.if_(k.global_id() < count):
-        found = split_scalar(k, parts, k.load(scalars, i * words, words))
+        split = split_scalar(k, parts, k.load(scalars, i * words, words))
         row = parts.count * parts.part_words
-        k.store(out, i * row, *(word for part in found for word in part))
+        k.store(out, i * row, *(word for part in split for word in part))
 
 
 NAMES = [f"{curve}.g{degree}" for curve in ("bn254", "bls12_381", "bls12_377") for degree in (1, 2)]
@@ -70,11 +70,11 @@ def test_kernels_split_as_the_host_does(name: str) -> None:
     scalars = [0, 1, 2, 3, 8, 16, order - 1, order - 2, order // 2, order // 2 + 1]
     scalars += [1 << at for at in range(order.bit_length() - 1)]
     scalars += [source.randrange(order) for _ in range(200)]
-    given = integers_to_words(group.scalars, scalars)
+    scalar_array = integers_to_words(group.scalars, scalars)
     out = np.zeros((len(scalars), parts.count * parts.part_words), np.uint32)
     with open_device("cpu") as device:
         compiled = device.compile(split_scalars, parts=parts)
-        device.launch(compiled, -(-len(scalars) // device.lanes), len(scalars), given, out)
+        device.launch(compiled, -(-len(scalars) // device.lanes), len(scalars), scalar_array, out)
     step = 0
     if name in GROUPS:
         curve = GROUPS[name].curve
