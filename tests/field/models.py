@@ -103,7 +103,7 @@ class Model:
     @cached_property
     def _images(self) -> list[Coefficients]:
         n = self.degree
-        units = [tuple(int(place == own) for place in range(n)) for own in range(n)]
+        units = [tuple(int(place == index) for place in range(n)) for index in range(n)]
         return [self.power(unit, self.p) for unit in units]
 
     def inverse(self, a: Coefficients) -> Coefficients:
@@ -118,7 +118,8 @@ class Model:
         """The determinant of the multiplication by a, and what it maps to 1 (by elimination)."""
         p, n = self.p, self.degree
         images = [
-            self.multiply(a, tuple(int(place == own) for place in range(n))) for own in range(n)
+            self.multiply(a, tuple(int(place == basis_index) for place in range(n)))
+            for basis_index in range(n)
         ]
         rows = [[*column, int(place == 0)] for place, column in enumerate(zip(*images))]
         determinant = 1

@@ -35,13 +35,13 @@ def test_words_that_are_no_whole_elements(field: FieldSpec, shape: tuple[int, ..
 @SOME
 def test_integers(modulus: Modulus) -> None:
     integers = hostile_integers(modulus)
-    made = array.from_integers(modulus, integers)
-    assert made.dtype == np.uint32
-    assert made.shape == (len(integers), modulus.words)
-    assert array.words_to_integers(modulus, made) == [
+    elements = array.from_integers(modulus, integers)
+    assert elements.dtype == np.uint32
+    assert elements.shape == (len(integers), modulus.words)
+    assert array.words_to_integers(modulus, elements) == [
         integer * 2 ** (32 * modulus.words) % modulus.value for integer in integers
     ]
-    assert array.to_integers(modulus, made) == integers
+    assert array.to_integers(modulus, elements) == integers
     assert array.to_integers(modulus, array.from_integers(modulus, [-1, modulus.value + 2])) == [
         modulus.value - 1, 2,
     ]  # fmt: skip

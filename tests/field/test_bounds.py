@@ -56,13 +56,13 @@ def test_operations_at_the_bounds(strategy: str) -> None:
 def test_what_exceeds_its_bounds_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """The tool says so where limbs have no room for carries, and where bounds are too small."""
     monkeypatch.setattr(LazyLimbs, "_added_to_limbs", 0)
-    found = [problem(case, rng) for case, rng in itertools.islice(cases("16:rolled", 1, 127), 4)]
-    assert any(text and "is wrong with limbs" in text for text in found)
+    problems = [problem(case, rng) for case, rng in itertools.islice(cases("16:rolled", 1, 127), 4)]
+    assert any(text and "is wrong with limbs" in text for text in problems)
 
 
 @pytest.mark.parametrize("limbs", LIMBS)
 def test_guesses_leave_what_limbs_hold(limbs: str) -> None:
-    """What a guessed quotient leaves is computed modulo the limbs."""
+    """Remainders of a guessed quotient are computed modulo the limbs."""
     for modulus in NAMED.values():
         if modulus.bits <= 64 or modulus.is_plain:
             continue
@@ -70,8 +70,8 @@ def test_guesses_leave_what_limbs_hold(limbs: str) -> None:
         assert isinstance(f, LazyLimbs)
         for sixteenths in (15, 17, 21, 30, 63):
             bound = f.room * sixteenths >> 4
-            left = f._best_estimate(bound).bound
-            assert left == bound or left <= f.room, (modulus.name, sixteenths)
+            remainder = f._best_estimate(bound).bound
+            assert remainder == bound or remainder <= f.room, (modulus.name, sixteenths)
 
 
 # --- expressions that were wrong
@@ -166,7 +166,7 @@ def test_quotients_by_short_moduli() -> None:
 
 
 def test_differences_by_limbs_that_were_zero() -> None:
-    """What a subtraction leaves in limbs of which a constant had none."""
+    """A subtraction fills limbs in which a constant had none."""
     high = 1 << 208
 
     def expression(f: PrimeField, x: Element, y: Element) -> Element:

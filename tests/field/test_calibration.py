@@ -81,15 +81,15 @@ class Adapter(Interpreter):
 
 @pytest.fixture
 def measured(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, float]]:
-    """What each measurement finds, in place of measuring; calls are taken from the end."""
-    found: list[dict[str, float]] = []
+    """Figures of each measurement, in place of measuring; calls are taken from the end."""
+    figures: list[dict[str, float]] = []
 
     def measure(device: Any, candidates: Any, **_: Any) -> dict[str, float]:
         sleep(0.01)
-        return found.pop()
+        return figures.pop()
 
     monkeypatch.setattr(calibration, "measure", measure)
-    return found
+    return figures
 
 
 def test_the_fastest_is_chosen_once(measured: list[dict[str, float]]) -> None:
@@ -105,11 +105,11 @@ def test_the_fastest_is_chosen_once(measured: list[dict[str, float]]) -> None:
 
 
 def test_nothing_is_measured_where_there_is_nothing_to_choose() -> None:
-    given: Any = Adapter(limbs_are_open=False)
-    for device in (given, open_device("cpu"), open_device("emulated:wgsl")):
+    adapter: Any = Adapter(limbs_are_open=False)
+    for device in (adapter, open_device("cpu"), open_device("emulated:wgsl")):
         calibration.calibrate(device)
-    assert given.launches == 0
-    assert not given.chosen
+    assert adapter.launches == 0
+    assert not adapter.chosen
 
 
 def test_where_all_fail_nothing_is_chosen(measured: list[dict[str, float]]) -> None:

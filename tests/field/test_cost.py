@@ -1,4 +1,4 @@
-"""What products are said to cost is what the kernels of NVIDIA GPUs have."""
+"""Stated costs of products are those of the kernels of NVIDIA GPUs."""
 
 from __future__ import annotations
 

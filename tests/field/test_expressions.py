@@ -49,13 +49,13 @@ def expressions() -> st.SearchStrategy[Expression]:
 
 
 def in_kernel(f: Any, expression: Expression, values: dict[str, Any], condition: Any) -> Any:
-    name, *rest = expression
+    name, *terms = expression
     if name in values:
         return values[name]
     if name == "constant":
-        return f.constant(rest[0])
+        return f.constant(terms[0])
     parts = [
-        in_kernel(f, part, values, condition) if isinstance(part, tuple) else part for part in rest
+        in_kernel(f, part, values, condition) if isinstance(part, tuple) else part for part in terms
     ]
     if name == "choose":
         return f.select(condition, *parts)
@@ -63,14 +63,14 @@ def in_kernel(f: Any, expression: Expression, values: dict[str, Any], condition:
 
 
 def in_model(model: Model, expression: Expression, values: dict[str, Any], condition: bool) -> Any:
-    name, *rest = expression
+    name, *terms = expression
     if name in values:
         return values[name]
     if name == "constant":
-        return model.constant(rest[0])
+        return model.constant(terms[0])
     parts = [
         in_model(model, part, values, condition) if isinstance(part, tuple) else part
-        for part in rest
+        for part in terms
     ]
     match name:
         case "choose":
@@ -127,6 +127,6 @@ def test_expressions(device: CpuDevice, spec: FieldSpec, expression: Expression)
     out = np.zeros_like(arrays[0])
     compiled = device.compile(evaluate, spec=spec, expression=expression)
     device.launch(compiled, COUNT // device.lanes, COUNT, *arrays, out)
-    for i, (found, *row) in enumerate(zip(unpacked(spec, out), *columns, strict=True)):
+    for i, (result, *row) in enumerate(zip(unpacked(spec, out), *columns, strict=True)):
         wanted = in_model(model, expression, dict(zip("xyz", row, strict=True)), i % 2 == 0)
-        assert found == wanted, (expression, row)
+        assert result == wanted, (expression, row)

@@ -1,4 +1,4 @@
-"""What is an extension: named ones, what is refused, and degrees above those that have names."""
+"""Extensions: named ones, refused ones, and degrees above those that have names."""
 
 from __future__ import annotations
 
@@ -99,10 +99,10 @@ def test_the_models_are_py_eccs(extension: Extension) -> None:
 def monic(base: FieldSpec, degree: int) -> list[tuple[Any, ...]]:
     """Every monic polynomial of a degree over a small field."""
     elements: list[Any] = list(itertools.product(range(base.modulus.value), repeat=base.degree))
-    one: Any = (1, *([0] * (base.degree - 1)))
+    leading: Any = (1, *([0] * (base.degree - 1)))
     if base.degree == 1:
-        elements, one = [c for (c,) in elements], 1
-    return [(*rest, one) for rest in itertools.product(elements, repeat=degree)]
+        elements, leading = [c for (c,) in elements], 1
+    return [(*lower, leading) for lower in itertools.product(elements, repeat=degree)]
 
 
 @pytest.mark.parametrize(("base", "degree"), [(FIVE, 2), (FIVE, 3), (FIVE, 4), (SEVEN, 3)])
@@ -116,19 +116,21 @@ def test_irreducible_polynomials_have_no_factors(base: Modulus, degree: int) -> 
                 product[i + j] = (product[i + j] + x * y) % p
             products.add(tuple(product))
     for polynomial in monic(base, degree):
-        found = plain_extension.is_irreducible(Extension.known_polynomial("some", base, polynomial))
-        assert found == (polynomial not in products), polynomial
+        irreducible = plain_extension.is_irreducible(
+            Extension.known_polynomial("some", base, polynomial)
+        )
+        assert irreducible == (polynomial not in products), polynomial
 
 
 def test_irreducible_quadratics_over_an_extension_have_no_roots() -> None:
     base = Extension("five.2", FIVE, (2, 1, 1))
     model = Model(base)
     elements = list(itertools.product(range(5), repeat=2))
-    for c0, c1, one in monic(base, 2)[::7]:
+    for c0, c1, leading in monic(base, 2)[::7]:
         has_root = any(
             not any(model.add(model.multiply(x, model.add(x, c1)), c0)) for x in elements
         )
-        extension = Extension.known_polynomial("five.4", base, (c0, c1, one))
+        extension = Extension.known_polynomial("five.4", base, (c0, c1, leading))
         assert plain_extension.is_irreducible(extension) != has_root
 
 
@@ -161,9 +163,9 @@ def test_refused_polynomials(what: str) -> None:
 
 
 def test_refused_bases_and_names() -> None:
-    for given in [(7, M31), ("mine", 31), ("mine", None)]:
+    for arguments in [(7, M31), ("mine", 31), ("mine", None)]:
         with pytest.raises(InputError, match=r"a name \(str\) and a field \(Modulus or Extension"):
-            Extension(given[0], given[1], (1, 0, 1))  # type: ignore[arg-type]
+            Extension(arguments[0], arguments[1], (1, 0, 1))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -208,14 +210,14 @@ HIGHER = [
 def stored(k: Builder, x: Value, y: Value, out: Value, spec: Extension) -> None:
     f, i = extension_field(k, spec), k.global_id()
     a, b = f.load(x, i), f.load(y, i)
-    found = [
+    results = [
         a * b,
         f.square(a - b),
         f.inverse(a),
         f.frobenius(b, 2),
         f.sum_of_products([(a, b)] * 2),
     ]
-    for place, result in enumerate(found):
+    for place, result in enumerate(results):
         f.store(out, 5 * i + place, result)
 
 

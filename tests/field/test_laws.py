@@ -69,30 +69,30 @@ ROUNDS = 3
 
 
 def results(f: Any, x: Any, y: Any, spec: FieldSpec) -> list[Any]:
-    """What is tested: the operations, and what they leave as operands of one another.
+    """Return the results to test: the operations, and further ones on their results.
 
     Long numbers, which take long to compile and to interpret, have fewer.
     """
     k = f.k
     product, total, less = x * y, x + y, x - y
-    found = [total, less, -x, product, f.select(f.equal(x, y), f.one(), f.constant(-2))]
+    tested = [total, less, -x, product, f.select(f.equal(x, y), f.one(), f.constant(-2))]
     if spec.degree > 1:
         norm = f.norm(y)
-        found += [f.frobenius(x), f.embed(norm), f.scale(less, norm), f.square(total)]
+        tested += [f.frobenius(x), f.embed(norm), f.scale(less, norm), f.square(total)]
     if has_inverse(spec):
-        found += [f.inverse(x)]
+        tested += [f.inverse(x)]
     if not is_short(spec):
-        return [*found, total * less] if spec.degree == 1 else found
+        return [*tested, total * less] if spec.degree == 1 else tested
     wide = f.times(total, 13) - f.times(product, 5)
     with k.range(0, ROUNDS, carry=f.carried(x)) as loop:
         loop.next(f.carried(loop.carried * y + x - total))
-    found += [
+    tested += [
         -wide * (less + less), f.sum_of_products([(x, y), (wide, less), (total, f.constant(3))]),
         f.square(wide), f.select(f.is_zero(x - x), y, x), loop.results, f.carried(f.double(wide)),
     ]  # fmt: skip
     if spec.degree > 1:
-        return [*found, f.frobenius(wide, 2), f.constant(tuple(range(spec.degree))) * wide]
-    return found + [
+        return [*tested, f.frobenius(wide, 2), f.constant(tuple(range(spec.degree))) * wide]
+    return tested + [
         f.inverse(wide), f.square(x), f.select(f.is_zero(x), f.one(), x), f.canonical(wide) - y,
         f.constant(1 << 600) * x + f.zero(), f.power(x, 7), f.reduce(wide) * f.fit(wide),
     ]  # fmt: skip
@@ -100,28 +100,28 @@ def results(f: Any, x: Any, y: Any, spec: FieldSpec) -> list[Any]:
 
 def expected(m: Model, x: Coefficients, y: Coefficients) -> list[Coefficients]:
     product, total, less = m.multiply(x, y), m.add(x, y), m.subtract(x, y)
-    found = [total, less, m.negate(x), product, m.constant(1 if x == y else -2)]
+    results = [total, less, m.negate(x), product, m.constant(1 if x == y else -2)]
     if m.degree > 1:
         norm = m.constant(m.norm(y))
-        found += [m.frobenius(x), norm, m.multiply(less, norm), m.multiply(total, total)]
+        results += [m.frobenius(x), norm, m.multiply(less, norm), m.multiply(total, total)]
     if has_inverse(m.spec):
-        found += [m.inverse(x)]
+        results += [m.inverse(x)]
     if not is_short(m.spec):
-        return [*found, m.multiply(total, less)] if m.degree == 1 else found
+        return [*results, m.multiply(total, less)] if m.degree == 1 else results
     wide = m.subtract(m.times(total, 13), m.times(product, 5))
     looped = x
     for _ in range(ROUNDS):
         looped = m.subtract(m.add(m.multiply(looped, y), x), total)
     sums = m.add(m.add(product, m.multiply(wide, less)), m.times(total, 3))
-    found += [
+    results += [
         m.times(m.multiply(wide, less), -2), sums, m.multiply(wide, wide), y, looped,
         m.times(wide, 2),
     ]  # fmt: skip
     if m.degree > 1:
         return [
-            *found, m.frobenius(wide, 2), m.multiply(tuple(range(m.degree)), wide),
+            *results, m.frobenius(wide, 2), m.multiply(tuple(range(m.degree)), wide),
         ]  # fmt: skip
-    return found + [
+    return results + [
         m.inverse(wide), m.multiply(x, x), x if any(x) else m.constant(1), m.subtract(wide, y),
         m.times(x, 2**600), m.power(x, 7), m.multiply(wide, wide),
     ]  # fmt: skip
@@ -138,9 +138,9 @@ def has_inverse(spec: FieldSpec) -> bool:
 
 def stored(k: Builder, x: Value, y: Value, out: Value, spec: FieldSpec) -> None:
     f, i = field_arithmetic(k, spec), k.global_id()
-    found = results(f, f.load(x, i), f.load(y, i), spec)
-    for place, result in enumerate(found):
-        f.store(out, i * len(found) + place, result)
+    tested = results(f, f.load(x, i), f.load(y, i), spec)
+    for place, result in enumerate(tested):
+        f.store(out, i * len(tested) + place, result)
 
 
 @kernel
@@ -166,10 +166,10 @@ def check(spec: FieldSpec, pairs: list[tuple[Coefficients, Coefficients]]) -> No
     wanted = packed(spec, [result for pair in pairs for result in expected(model, *pair)])
     definition = laws_of_words if spec.modulus.words == 1 else laws
     right = None if is_short(spec) else [x, y, wanted]
-    groups, given = len(pairs) // LANES, [x, y, wanted * 0]
-    found = run_everywhere(definition, groups, given, lowered=True, right=right, spec=spec)[2]
+    groups, arguments = len(pairs) // LANES, [x, y, wanted * 0]
+    words = run_everywhere(definition, groups, arguments, lowered=True, right=right, spec=spec)[2]
     count = len(wanted) // len(pairs)
-    for at, (row, right) in enumerate(zip(found, wanted, strict=True)):
+    for at, (row, right) in enumerate(zip(words, wanted, strict=True)):
         assert (row == right).all(), (at % count, pairs[at // count])
 
 

@@ -66,7 +66,7 @@ CHOICES = pytest.mark.parametrize(
 
 
 def machine(limbs: str, lanes: int = LANES) -> Machine:
-    """What WGSL is traced for; with 64-bit integers where the limbs need them."""
+    """Return the machine that WGSL is traced for; 64-bit integers where the limbs need them."""
     features = {"low_products", "u64"} if "/64" in limbs else {"low_products"}
     return Machine("wgsl", lanes, frozenset(features), limbs=limbs)
 
@@ -136,7 +136,7 @@ def check_expressions(modulus: Modulus, limbs: str) -> None:
 
 @pytest.mark.parametrize("limbs", ["13:rolled", "16:rolled", "30/64"])
 def test_expressions_on_the_processor(limbs: str) -> None:
-    """The same ops through LLVM."""
+    """LLVM runs the same ops."""
     a, b, wanted = hostile(BLS12_381_FQ)
     device = CpuDevice(strategy="scalar", threads=1)
     compiled = device.compile(expressions, lanes=8, modulus=BLS12_381_FQ, limbs=limbs)
@@ -146,7 +146,7 @@ def test_expressions_on_the_processor(limbs: str) -> None:
 
 
 class Claims:
-    """What a kernel says of its elements, which is no part of what it is."""
+    """The elements' bounds that a kernel claims, which are no part of its key."""
 
     def __init__(self) -> None:
         self.bounds: list[tuple[int, tuple[int, ...]]] = []
@@ -163,15 +163,15 @@ def at_the_bounds(
     """Limbs as they are, below a bound that fits them: a product, a square, a reduction."""
     f, i = LazyLimbs(k, modulus, limbs), k.global_id()
     n = f.limb_count
-    given = [k.load(a, (i * 2 + j) * n, n) for j in (0, 1)]
-    x, y = (Element(f, part, bound, f._full_maxima(bound), f.native_exponent) for part in given)
-    made = [
+    operands = [k.load(a, (i * 2 + j) * n, n) for j in (0, 1)]
+    x, y = (Element(f, part, bound, f._full_maxima(bound), f.native_exponent) for part in operands)
+    results = [
         f.sum_of_products([(x, y)] * terms), f.square(x), f.reduce(x), f.canonical(y),
         f.normalise(x + x - y), f.reduce(f.times(x, 4) - y, modulus.value),
     ]  # fmt: skip
-    for j, element in enumerate(made):
-        k.store(out, (i * len(made) + j) * n, *element.limbs)
-    claims.add(made)
+    for j, element in enumerate(results):
+        k.store(out, (i * len(results) + j) * n, *element.limbs)
+    claims.add(results)
 
 
 @CHOICES
@@ -207,11 +207,11 @@ def check_bounds(modulus: Modulus, limbs: str) -> None:
         rows = out.reshape(len(pairs), 6, n).tolist()
         for (x, y), row in zip(pairs, rows, strict=True):
             wanted = (terms * x * y * back, x * x * back, x, y, 2 * x - y, 4 * x - y)
-            for found, number, (most, maxima) in zip(row, wanted, claims.bounds, strict=True):
-                integer = sum(limb << bits * j for j, limb in enumerate(found))
+            for limb_row, number, (most, maxima) in zip(row, wanted, claims.bounds, strict=True):
+                integer = sum(limb << bits * j for j, limb in enumerate(limb_row))
                 assert (integer - number) % p == 0
                 assert integer < most
-                assert all(limb <= maximum for limb, maximum in zip(found, maxima, strict=True))
+                assert all(limb <= maximum for limb, maximum in zip(limb_row, maxima, strict=True))
             assert sum(limb << bits * j for j, limb in enumerate(row[3])) == y % p
 
 

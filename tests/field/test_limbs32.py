@@ -74,11 +74,11 @@ def test_expressions_of_hostile_elements(modulus: Modulus, form: str) -> None:
     interpret(
         expressions.trace(MACHINE, modulus=modulus, form=form), len(pairs) // LANES, [a, b, out]
     )
-    found = decode(out, modulus.words)
+    residues = decode(out, modulus.words)
     back = pow(modulus.montgomery_radix, -1, p)
     for i, (x, y) in enumerate(pairs):
         wanted = [x * y, x * x, x * y - x * (x + y), (x + y) * (x - y) + (x - y) ** 2]
-        assert found[4 * i : 4 * i + 4] == [number * back % p for number in wanted]
+        assert residues[4 * i : 4 * i + 4] == [number * back % p for number in wanted]
 
 
 @kernel
@@ -117,10 +117,10 @@ def test_products_of_the_largest_numbers_that_bounds_allow(modulus: Modulus, for
                 MACHINE, modulus=modulus, form=form, count=count, bounds=bounds
             )
             interpret(traced, len(pairs) // LANES, [a, b, out])
-            found = decode(out, words)
+            residues = decode(out, words)
             for i, (x, y) in enumerate(pairs):
                 wanted = [count * x * y, x * x]
-                assert found[2 * i : 2 * i + 2] == [number * back % p for number in wanted]
+                assert residues[2 * i : 2 * i + 2] == [number * back % p for number in wanted]
 
 
 @kernel
@@ -147,9 +147,9 @@ def test_wide_products_and_squares(words: int, split: bool, seed: int) -> None:
     a[:words], b[:words] = 2**32 - 1, 2**32 - 1
     out = np.zeros(4 * LANES * words, np.uint32)
     interpret(wide_products.trace(MACHINE, words=words, split=split), 1, [a, b, out])
-    found = decode(out, 2 * words)
+    products = decode(out, 2 * words)
     for i, (x, y) in enumerate(zip(decode(a, words), decode(b, words), strict=True)):
-        assert found[2 * i : 2 * i + 2] == [x * y, x * x]
+        assert products[2 * i : 2 * i + 2] == [x * y, x * x]
 
 
 def test_moduli_take_the_cheapest_reduction() -> None:

@@ -1,4 +1,4 @@
-"""What is a modulus: named primes, and what is refused when one is made."""
+"""Moduli: named primes, and values that are refused."""
 
 from __future__ import annotations
 
@@ -67,10 +67,10 @@ def test_even(value: int) -> None:
         Modulus("even", value)
 
 
-@pytest.mark.parametrize("given", [("f", 17.0), ("f", True), ("f", np.uint64(17)), (b"f", 17)])
-def test_other_types(given: tuple[str, int]) -> None:
+@pytest.mark.parametrize("arguments", [("f", 17.0), ("f", True), ("f", np.uint64(17)), (b"f", 17)])
+def test_other_types(arguments: tuple[str, int]) -> None:
     with pytest.raises(InputError, match=r"a name \(str\) and a prime \(int\), not \w+ and \w+"):
-        Modulus(*given)
+        Modulus(*arguments)
 
 
 @pytest.mark.parametrize(

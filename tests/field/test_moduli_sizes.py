@@ -68,7 +68,7 @@ def odd_modulus(bits: int, rng: random.Random) -> int:
 def compute(
     k: Builder, x: Pointer[U64], y: Pointer[U64], out: Pointer[U64], *, make: Make, modulus: Modulus
 ) -> None:
-    """What hostile operands bring to overflow, where a bound is wrong."""
+    """Compute results of hostile operands, which overflow where a bound is wrong."""
     f, i = make(k, modulus), k.local_id()
     a, b = f.load(x, i), f.load(y, i)
     doubled = f.times(a, 13) - b
@@ -102,20 +102,24 @@ def check(make: Make, machine: Machine, modulus: Modulus, rng: random.Random) ->
     """Every result of the kernel, canonical, against integers; TraceError if it is refused."""
     traced = compute.trace(machine, make=make, modulus=modulus)
     p, size = modulus.value, modulus.bytes
-    given = pairs(p, rng)
+    operand_pairs = pairs(p, rng)
 
     def packed(numbers: list[int]) -> np.ndarray[Any, Any]:
         stored = [modulus.to_montgomery(number).to_bytes(size, "little") for number in numbers]
         return np.frombuffer(b"".join(stored), np.uint64).copy()
 
-    wanted = [result for a, b in given for result in expected(a, b, p)]
+    wanted = [result for a, b in operand_pairs for result in expected(a, b, p)]
     out = np.zeros(len(wanted) * size // 8, np.uint64)
-    interpret(traced, 1, [packed([a for a, _ in given]), packed([b for _, b in given]), out])
+    interpret(
+        traced,
+        1,
+        [packed([a for a, _ in operand_pairs]), packed([b for _, b in operand_pairs]), out],
+    )
     assert out.tobytes() == packed(wanted).tobytes()
 
 
 def refused(error: TraceError, modulus: Modulus) -> bool:
-    """Whether the message is the one of sizes, and names this modulus."""
+    """Return whether the message is the one of sizes, and names this modulus."""
     name, bits = re.escape(modulus.name), modulus.bits
     return bool(
         re.search(

@@ -73,10 +73,10 @@ def test_sums_of_products(modulus: Modulus) -> None:
     right = packed(modulus, wanted)
     sides = [packed(modulus, [(number,) for number in side]) for side in (x, y)]
     definition = sums_of_words if modulus.words == 1 else sums_of_long_words
-    found = run_everywhere(
+    sums = run_everywhere(
         definition, len(x) // LANES, [*sides, right * 0], lowered=True, modulus=modulus
     )[2]
-    assert (found == right).all()
+    assert (sums == right).all()
 
 
 @kernel
@@ -106,8 +106,8 @@ def test_sums_of_a_loop_are_reduced_when_they_are_complete(turns: int) -> None:
     y = [p - 1, 0, p - 1, p - 1, (1 << 52) - 1, p - 1, 1 << 32, (1 << 63) + 1]
     sides = [packed(GOLDILOCKS, [(number,) for number in side]) for side in (x, y)]
     wanted = packed(GOLDILOCKS, [(turns * (a + 1) * b % p,) for a, b in zip(x, y, strict=True)])
-    given = [turns, *sides, wanted * 0]
-    assert (run_everywhere(sums_in_a_loop, 1, given, modulus=GOLDILOCKS)[2] == wanted).all()
+    arguments = [turns, *sides, wanted * 0]
+    assert (run_everywhere(sums_in_a_loop, 1, arguments, modulus=GOLDILOCKS)[2] == wanted).all()
 
 
 @kernel
@@ -134,23 +134,23 @@ def test_a_sum_has_any_number_of_terms(products: int, others: int) -> None:
     p, machine = GOLDILOCKS.value, Machine("llvm", 8, frozenset({"u64", "ifma52"}))
     x = [p - 1, (1 << 52) - 1, 1 << 52, (1 << 32) - 1, 1 << 63, 0, 1, p - 2]
     wanted = packed(GOLDILOCKS, [((products * a * a + others * a) % p,) for a in x])
-    found = wanted * 0 + 1
-    given = [packed(GOLDILOCKS, [(a,) for a in x]).view(np.uint64), found.view(np.uint64)]
+    sums = wanted * 0 + 1
+    arguments = [packed(GOLDILOCKS, [(a,) for a in x]).view(np.uint64), sums.view(np.uint64)]
     static = {"modulus": GOLDILOCKS, "products": products, "others": others}
-    interpret(long_sum.trace(machine, **static), 1, given)
-    assert (found == wanted).all()
+    interpret(long_sum.trace(machine, **static), 1, arguments)
+    assert (sums == wanted).all()
 
 
 def test_vectors_of_52_bits_add_products_up() -> None:
-    found: list[bool] = []
+    has_sums: list[bool] = []
 
     @kernel
     def asks(k: Builder, out: Pointer[U64], *, modulus: Modulus) -> None:
         """Notes whether there is a way to add up."""
-        found.append(prime_field(k, modulus).running_sum() is not None)
+        has_sums.append(prime_field(k, modulus).running_sum() is not None)
         out[0] = k.constant(0, types.u64)
 
     for features in ({"u64"}, {"u64", "ifma52"}):
         for modulus in (GOLDILOCKS, M61):
             asks.trace(Machine("llvm", 8, frozenset(features)), modulus=modulus)
-    assert found == [False, False, True, False]
+    assert has_sums == [False, False, True, False]

@@ -27,7 +27,7 @@ from tests.field.models import (
 
 
 def expressions(f: Any, x: Any, y: Any) -> dict[str, Any]:
-    """What is tested, for the field of a kernel and for a model alike."""
+    """Return the tested expressions, for the field of a kernel and for a model alike."""
     add, sub, neg, mul = f.add, f.subtract, f.negate, f.multiply
     product = mul(x, y)
     return {
@@ -108,13 +108,13 @@ def test_operations(device: CpuDevice, spec: FieldSpec) -> None:
     out = np.zeros((len(pairs) * len(wanted[0]), a.shape[1]), np.uint64)
     compiled = device.compile(operations, spec=spec)
     device.launch(compiled, -(-len(pairs) // device.lanes), len(pairs), a, b, out)
-    found = unpacked(spec, out)
+    results = unpacked(spec, out)
     names = list(expressions(model, pairs[0][0], pairs[0][1]))
     count = len(wanted[0])
     for index, (x, y) in enumerate(pairs):
         for j in range(count):
             name = names[j] if j < len(names) else f"result {j}"
-            assert found[index * count + j] == wanted[index][j], (name, x, y)
+            assert results[index * count + j] == wanted[index][j], (name, x, y)
 
 
 def test_elements_say_what_they_are() -> None:

@@ -30,8 +30,8 @@ DEVICES = present(
 
 @pytest.fixture(scope="module", params=DEVICES)
 def some_device(request: pytest.FixtureRequest) -> Iterator[AnyDevice]:
-    with open_for_test(request.param) as found:
-        yield found
+    with open_for_test(request.param) as opened:
+        yield opened
 
 
 @kernel
@@ -131,14 +131,14 @@ def test_fields_that_are_none() -> None:
 
 @kernel
 def expressions(k: Builder, x: Pointer[U64], y: Pointer[U64], *, spec: FieldSpec) -> None:
-    """What Python's operators of elements and ints give, one after the other."""
+    """Results of Python's operators of elements and ints, one after the other."""
     f = field_arithmetic(k, spec)
     a, b = f.load(x, 0), f.load(x, 1)
-    found = [
+    results = [
         a * 2, 3 * a, a * -16, a * 17, 12345678901234567890 * a, a * 0, a + 1, 1 + a, a - 5, 5 - a,
         a + -7, a / b, 1 / a, 5 / b, a / 7, a / (b - b), 3 / (a - a),
     ]  # fmt: skip
-    for at, value in enumerate(found):
+    for at, value in enumerate(results):
         f.store(y, at, value)
 
 
@@ -189,8 +189,8 @@ def test_ints_beside_elements_of_an_extension() -> None:
     with open_device("cpu") as device:
         compiled = device.compile(expressions, lanes=1, spec=Q2)
         device.launch(compiled, 1, from_integers(BN254_FQ, [*a, *b]), out)
-    found = to_integers(BN254_FQ, out)
-    assert list(zip(found[::2], found[1::2], strict=True)) == expected
+    results = to_integers(BN254_FQ, out)
+    assert list(zip(results[::2], results[1::2], strict=True)) == expected
 
 
 def test_what_does_not_stand_beside_an_element() -> None:

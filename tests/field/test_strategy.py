@@ -1,4 +1,4 @@
-"""What a strategy promises beyond the operations: the choice, linear loads, sums, refusals."""
+"""Promises of a strategy beyond the operations: the choice, linear loads, sums, refusals."""
 
 from __future__ import annotations
 

@@ -140,12 +140,12 @@ def arguments(curve: PairingCurve, x: list[Any], y: list[Any], results: int) -> 
 def check(
     curve: PairingCurve, operations: tuple[str, ...], x: list[Any], y: list[Any], out: Any
 ) -> None:
-    found = to_integers(curve.fq, out.view(np.uint32))
-    for i, (one, other) in enumerate(zip(x, y, strict=True)):
+    coefficients = to_integers(curve.fq, out.view(np.uint32))
+    for i, (first, second) in enumerate(zip(x, y, strict=True)):
         for j, operation in enumerate(operations):
             at = 12 * (i * len(operations) + j)
-            wanted = expected(curve, operation, one, other)
-            assert nested(found[at : at + 12]) == wanted, (operation, one, other)
+            wanted = expected(curve, operation, first, second)
+            assert nested(coefficients[at : at + 12]) == wanted, (operation, first, second)
 
 
 each_curve = pytest.mark.parametrize("curve", CURVES.values(), ids=lambda curve: curve.name)
@@ -162,10 +162,10 @@ def test_operations(device: CpuDevice, curve: PairingCurve, operations: tuple[st
     if operations == CYCLOTOMIC:
         x = [cyclotomic(curve, a) for a in x]
     y = [*x[1:], x[0]]
-    given = arguments(curve, x, y, len(operations))
+    buffers = arguments(curve, x, y, len(operations))
     compiled = device.compile(tower_operations, curve=curve.name, operations=operations)
-    device.launch(compiled, -(-len(x) // device.lanes), *given)
-    check(curve, operations, x, y, given[-1])
+    device.launch(compiled, -(-len(x) // device.lanes), *buffers)
+    check(curve, operations, x, y, buffers[-1])
 
 
 @pytest.mark.thorough
@@ -174,8 +174,8 @@ def test_interpreter_agrees() -> None:
     operations = ("multiply", "frobenius1", "cyclotomic_square")
     x = operands(curve)[:8]
     y = [*x[1:], x[0]]
-    given = arguments(curve, x, y, len(operations))
-    out = run_everywhere(tower_operations, 1, given, curve=curve.name, operations=operations)[-1]
+    buffers = arguments(curve, x, y, len(operations))
+    out = run_everywhere(tower_operations, 1, buffers, curve=curve.name, operations=operations)[-1]
     indices = [j for j, name in enumerate(operations) if name != "cyclotomic_square"]
     rows = out.reshape(len(x), len(operations), 12, -1)[:, indices]
     check(curve, operations[:2], x, y, np.ascontiguousarray(rows))

@@ -55,16 +55,16 @@ def test_operations(name: str, operations: tuple[str, ...]) -> None:
     if operations == CYCLOTOMIC:
         x = [cyclotomic(curve, a) for a in x]
     y = [*x[1:], x[0]]
-    given = arguments(curve, x, y, len(operations))
+    buffers = arguments(curve, x, y, len(operations))
     compiled = device.compile(lane_operations, curve=curve.name, operations=operations)
-    device.launch(compiled, len(x), *given)
-    check(curve, operations, x, y, given[-1])
+    device.launch(compiled, len(x), *buffers)
+    check(curve, operations, x, y, buffers[-1])
 
 
 def machines() -> list[Machine]:
     """Those with eight lanes: with and without IFMA, and a part of a GPU's subgroup."""
-    found = [executor.machine for executor in (*executors(), ptx_executor(1))]
-    return [machine for machine in found if machine.workgroup_size == LANES]
+    candidates = [executor.machine for executor in (*executors(), ptx_executor(1))]
+    return [machine for machine in candidates if machine.workgroup_size == LANES]
 
 
 @pytest.mark.parametrize("machine", machines(), ids=lambda machine: machine.target)
@@ -73,10 +73,10 @@ def test_interpreter_agrees(machine: Machine) -> None:
     operations = ("multiply", "conjugate", "cyclotomic_square")
     x = [cyclotomic(curve, a) for a in operands(curve)[-3:]]
     y = [*x[1:], x[0]]
-    given = arguments(curve, x, y, len(operations))
+    buffers = arguments(curve, x, y, len(operations))
     traced = lane_operations.trace(machine, curve=curve.name, operations=operations)
-    interpret(traced, len(x), given)
-    check(curve, operations, x, y, given[-1])
+    interpret(traced, len(x), buffers)
+    check(curve, operations, x, y, buffers[-1])
 
 
 @pytest.mark.parametrize("lanes", [1, 16])
