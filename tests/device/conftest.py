@@ -11,7 +11,7 @@ from quod.errors import DeviceError
 
 @pytest.fixture
 def processor(device: AnyDevice) -> CpuDevice:
-    """What only the CPU does; tests/device/test_cuda.py has what only a GPU does."""
+    """The CPU device, for tests of what only the CPU does; test_cuda.py has those of a GPU."""
     if not isinstance(device, CpuDevice):
         pytest.skip("is about the CPU's way to run recorded work")
     return device

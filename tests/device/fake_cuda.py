@@ -69,7 +69,7 @@ class FakeCuda(FakeExecution):
                 raise Refusal(self.sticky)
             if name not in _WITHOUT_CONTEXT and getattr(self._current, "context", 0) != CONTEXT:
                 raise Refusal("CUDA_ERROR_INVALID_CONTEXT")
-            found = implementation(self, *arguments)
+            answer = implementation(self, *arguments)
         except Refusal as refusal:
             code = getattr(real.CUresult, refusal.code)
             if int(code) in _STICKY_CODES:
@@ -77,7 +77,7 @@ class FakeCuda(FakeExecution):
             return (code,) + (None,) * _RESULTS.get(name, 0)
         if _RESULTS.get(name, 0) == 0:
             return (real.CUresult.CUDA_SUCCESS,)
-        results = found if isinstance(found, tuple) else (found,)
+        results = answer if isinstance(answer, tuple) else (answer,)
         return real.CUresult.CUDA_SUCCESS, *results
 
     # --- the driver and its GPUs
@@ -106,7 +106,7 @@ class FakeCuda(FakeExecution):
         return self.memory
 
     def _cuDeviceGetAttribute(self, attribute: Any, device: Any) -> int:
-        known = {
+        attributes = {
             "COMPUTE_CAPABILITY_MAJOR": self.capability[0],
             "COMPUTE_CAPABILITY_MINOR": self.capability[1],
             "MULTIPROCESSOR_COUNT": 4,
@@ -117,7 +117,7 @@ class FakeCuda(FakeExecution):
             "MEMORY_CLOCK_RATE": 2000000,
             "GLOBAL_MEMORY_BUS_WIDTH": 256,
         }
-        return known[attribute.name.removeprefix("CU_DEVICE_ATTRIBUTE_")]
+        return attributes[attribute.name.removeprefix("CU_DEVICE_ATTRIBUTE_")]
 
     def _cuDevicePrimaryCtxRetain(self, device: Any) -> Any:
         self.contexts += 1
@@ -137,8 +137,8 @@ class FakeCuda(FakeExecution):
     def _cuCtxGetCurrent(self) -> Any:
         return self.CUcontext(self._current.context)
 
-    def _cuDeviceCanAccessPeer(self, own: Any, other: Any) -> int:
-        return int(self.reaches and int(own) != int(other))
+    def _cuDeviceCanAccessPeer(self, device: Any, other: Any) -> int:
+        return int(self.reaches and int(device) != int(other))
 
     def _cuCtxEnablePeerAccess(self, context: Any, flags: int) -> None:
         if int(context) != CONTEXT or flags != 0:

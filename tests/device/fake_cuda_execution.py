@@ -59,7 +59,7 @@ class FakeFunction:
 
 @dataclass(eq=False)
 class FakeNode:
-    """What runs it takes what is to be run where it waits for the launches before it."""
+    """A node whose `run` takes a callback, to call at the wait for the launches before it."""
 
     run: Callable[[Callable[[], None]], None]
     after: list[FakeNode]
@@ -109,8 +109,8 @@ class FakeExecution(FakeMemory):
     def _cuStreamQuery(self, stream: Any) -> None:
         if stream == LEGACY_STREAM:
             return
-        found = self._of(stream)
-        if found.queue:
+        queried = self._of(stream)
+        if queried.queue:
             for each in self._streams:
                 self._advance(each)
             raise Refusal("CUDA_ERROR_NOT_READY")
@@ -123,11 +123,11 @@ class FakeExecution(FakeMemory):
         self._drop(event)
 
     def _cuEventRecord(self, event: Any, stream: Any) -> None:
-        found = self._of(event)
-        found.recorded = True
+        recorded_event = self._of(event)
+        recorded_event.recorded = True
 
         def passed() -> None:
-            found.milliseconds = self.now
+            recorded_event.milliseconds = self.now
 
         self._later(stream, passed)
 
@@ -145,8 +145,8 @@ class FakeExecution(FakeMemory):
 
     def _cuStreamWaitEvent(self, stream: Any, event: Any, flags: int) -> None:
         assert flags == 0
-        found = self._of(event)
-        self._later(stream, lambda: found.is_done)
+        awaited = self._of(event)
+        self._later(stream, lambda: awaited.is_done)
 
     def _cuMemcpyHtoDAsync(self, target: Any, source: int, size: int, stream: Any) -> None:
         self._later(stream, lambda: self._move(target, self._host(source, size), size))
@@ -188,9 +188,9 @@ class FakeExecution(FakeMemory):
     @staticmethod
     def _log_of(count: int, options: Sequence[Any], values: Sequence[Any]) -> Any:
         assert count == len(options) == len(values)
-        given = {option.name: value for option, value in zip(options, values, strict=True)}
-        log = given["CU_JIT_ERROR_LOG_BUFFER"]
-        assert given["CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES"] == len(log)
+        by_option = {option.name: value for option, value in zip(options, values, strict=True)}
+        log = by_option["CU_JIT_ERROR_LOG_BUFFER"]
+        assert by_option["CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES"] == len(log)
         return log
 
     def _cuLinkAddData(
@@ -273,8 +273,8 @@ class FakeExecution(FakeMemory):
 
         def run(waiting: Callable[[], None]) -> None:
             values: list[Any] = []
-            for (kind, rest), data in zip(declared, raw, strict=True):
-                if ".ptr" in rest:
+            for (kind, qualifiers), data in zip(declared, raw, strict=True):
+                if ".ptr" in qualifiers:
                     values.append(self._memory(int.from_bytes(data, "little"), 0))
                 else:
                     values.append(np.frombuffer(data, _DTYPES[kind], 1)[0].item())
@@ -317,21 +317,26 @@ class FakeExecution(FakeMemory):
         """A programmatic edge, which kernels alone have."""
         (earlier,), (node,), (edge,) = before, nodes, edges
         first, second = self._of(earlier), self._of(node)
-        known = self._of(graph)
+        graph_nodes = self._of(graph)
         assert (count, edge.from_port, edge.to_port, edge.type) == (1, 1, 0, 1)
-        assert known.index(first) < known.index(second)
+        assert graph_nodes.index(first) < graph_nodes.index(second)
         assert {first, second} <= self._kernel_nodes
         assert first not in (*second.after, *second.overlapped)
         second.overlapped.append(first)
 
     def _cuGraphAddKernelNode(
-        self, graph: Any, after: Sequence[Any], count: int, given: Any
+        self, graph: Any, after: Sequence[Any], count: int, parameters: Any
     ) -> Any:
-        assert isinstance(given, real.CUDA_KERNEL_NODE_PARAMS)
-        assert (given.gridDimY, given.gridDimZ, given.blockDimY, given.blockDimZ) == (1, 1, 1, 1)
+        assert isinstance(parameters, real.CUDA_KERNEL_NODE_PARAMS)
+        assert (
+            parameters.gridDimY,
+            parameters.gridDimZ,
+            parameters.blockDimY,
+            parameters.blockDimZ,
+        ) == (1, 1, 1, 1)
         run = self._kernel(
-            self._of(given.func), given.gridDimX, given.blockDimX, given.sharedMemBytes,
-            int(given.kernelParams),
+            self._of(parameters.func), parameters.gridDimX, parameters.blockDimX,
+            parameters.sharedMemBytes, int(parameters.kernelParams),
         )  # fmt: skip
         node = self._node(graph, after, count, run)
         self._kernel_nodes.add(self._of(node))
@@ -381,7 +386,7 @@ class FakeExecution(FakeMemory):
         nodes = self._of(graph)
 
         def run() -> None:
-            left, done = dict.fromkeys(nodes), set()
+            pending, done = dict.fromkeys(nodes), set()
 
             def may_begin(node: FakeNode, depth: int = 6) -> bool:
                 ended = depth and all(each in done for each in node.after)
@@ -390,13 +395,13 @@ class FakeExecution(FakeMemory):
                 )
 
             def end(node: FakeNode) -> None:
-                if node in left:
-                    del left[node]
+                if node in pending:
+                    del pending[node]
                     node.run(lambda: [end(each) for each in node.overlapped] and None)
                     done.add(node)
 
-            while left:
-                end(self._random.choice([node for node in left if may_begin(node)]))
+            while pending:
+                end(self._random.choice([node for node in pending if may_begin(node)]))
 
         self._later(stream, run)
 

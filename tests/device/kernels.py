@@ -33,11 +33,11 @@ def raise_to(k: Builder, n: U32, a: Pointer[U32], *, amount: int) -> None:
 def in_roles(k: Builder, out: Pointer[U32]) -> None:
     """A warpgroup with few registers tells two others, which have the rest, what to store."""
     room, local = k.shared(u32, 128), k.local_id()
-    with k.if_(k.subgroup_id() < 4) as one:
+    with k.if_(k.subgroup_id() < 4) as producer:
         k.registers(24)
         room[local] = local * 3
         k.named_barrier_arrive(1, 384)
-    with one.otherwise():
+    with producer.otherwise():
         k.registers(240)
         k.named_barrier(1, 384)
         out[local - 128] = room[local & 127] + local

@@ -97,7 +97,7 @@ class LayoutDevice:
         self._kernels: KernelTable[Any] = KernelTable()
 
     def machine(self, lanes: int) -> Machine:
-        """What kernels of so many lanes are traced for."""
+        """Return the machine that kernels of so many lanes are traced for."""
         if not 1 <= lanes <= self.profile.largest_workgroup:
             raise DeviceError(f"{self.name} has no workgroups of {lanes} instances")
         return (
@@ -155,7 +155,7 @@ class LayoutDevice:
         return target
 
     def download(self, buffer: Buffer, array: Array) -> None:
-        """The same byte everywhere, and ones in a few words."""
+        """Fill with the same byte everywhere, and ones in a few words."""
         check_same_size(buffer, Buffer.wrap(array))
         if array.nbytes == _FEW_BYTES:
             array.view(np.uint32).fill(1)
@@ -216,8 +216,8 @@ class _Recording(RecordingStream):
     def _copy(self, direction: Any, source: Any, target: Any, label: str) -> None:
         # WebGPU copies words.
         super()._copy(direction, source, target, label)
-        places = (own for own in (source, target) if isinstance(own, Buffer))
-        if target.nbytes % 4 or any(own.address % 4 for own in places):
+        places = (buffer for buffer in (source, target) if isinstance(buffer, Buffer))
+        if target.nbytes % 4 or any(buffer.address % 4 for buffer in places):
             raise DeviceError(f"{label} copies {target.nbytes} bytes, which are no whole words")
 
 

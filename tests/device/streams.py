@@ -19,6 +19,6 @@ def words(device: AnyDevice, count: int = COUNT) -> Buffer:
 
 
 def values(device: AnyDevice, buffer: Buffer) -> list[int]:
-    found = np.zeros(buffer.nbytes // 4, np.uint32)
-    device.download(buffer, found)
-    return found.tolist()
+    words = np.zeros(buffer.nbytes // 4, np.uint32)
+    device.download(buffer, words)
+    return words.tolist()

@@ -1,4 +1,4 @@
-"""What devices are given, whatever it is: numbers made exact, or errors that name it."""
+"""Arguments of devices, of any kind: numbers made exact, or errors that name them."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def opened(name: str, folder: Path) -> Any:
 
 @pytest.fixture(params=DEVICES)
 def device(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
-    with opened(request.param, tmp_path) as found:
-        yield found
+    with opened(request.param, tmp_path) as opened_device:
+        yield opened_device
 
 
 NO_COUNTS: list[Any] = [1.0, 1.5, "1", None, True, np.True_, Fraction(1), np.array([1]), [1], -1]
@@ -77,9 +77,9 @@ def test_kernels_of_other_devices(device: Any, tmp_path: Path) -> None:
 def test_what_is_no_kernel(device: Any) -> None:
     recording = device.stream().record()
     for launch in (device.launch, recording.launch):
-        for given in (None, 5, "increment", np.zeros(4), object):
+        for argument in (None, 5, "increment", np.zeros(4), object):
             with pytest.raises(DeviceError, match="launches what its compile gives, not"):
-                launch(given, 1, 8)
+                launch(argument, 1, 8)
         with pytest.raises(KernelError, match="is not compiled"):
             launch(kernels.increment, 1, 8)
 
@@ -132,17 +132,22 @@ def test_slices_and_views(device: Any) -> None:
 def test_what_is_no_buffer(device: Any) -> None:
     array = np.zeros(4, np.uint32)
     recording = device.stream().record()
-    for given in (5, "x", array, [0] * 4, object()):
+    for argument in (5, "x", array, [0] * 4, object()):
         with pytest.raises(DeviceError, match="must be of the type Buffer"):
-            device.download(given, array)
+            device.download(argument, array)
         with pytest.raises(DeviceError, match="must be of the type Buffer"):
-            device.upload(array, into=given)
+            device.upload(array, into=argument)
     buffer = device.upload(array)
-    for given in (5, None, "x", [0] * 4):
+    for argument in (5, None, "x", [0] * 4):
         with pytest.raises(DeviceError):
-            recording.fill(given)
+            recording.fill(argument)
         for copy in (recording.copy, recording.upload, recording.download):
-            for pair in ((given, buffer), (buffer, given), (given, array), (array, given)):
+            for pair in (
+                (argument, buffer),
+                (buffer, argument),
+                (argument, array),
+                (array, argument),
+            ):
                 with pytest.raises(DeviceError):
                     copy(*pair)
     recording.finish().submit().wait()
@@ -152,8 +157,8 @@ def test_lanes_and_static_arguments(device: Any) -> None:
     for lanes in (1.5, 8.0, "8", True, 0, -1, 1 << 40, (8,)):
         with pytest.raises((KernelError, DeviceError)):
             device.compile(kernels.increment, lanes=lanes)
-    found = device.compile(kernels.increment, lanes=np.uint8(8))
-    assert found is device.compile(kernels.increment, lanes=8)
+    compiled = device.compile(kernels.increment, lanes=np.uint8(8))
+    assert compiled is device.compile(kernels.increment, lanes=8)
     with pytest.raises(KernelError, match="takes no static arguments; unknown: foo"):
         device.compile(kernels.increment, lanes=8, foo=1)
     with pytest.raises(KernelError, match="takes no static arguments; unknown: n"):

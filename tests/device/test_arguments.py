@@ -1,4 +1,4 @@
-"""What a kernel's parameters take, and the errors for what they do not."""
+"""Parameters of a kernel: the arguments they take, and the errors for others."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ ROW = DeviceInfo("abacus:0", "abacus", "ten rods", ("wooden",), 10, 0)
 
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Options]]:
-    """What devices of one more kind are opened with."""
+    """The names and options that devices of one more kind are opened with."""
     calls: list[tuple[str, Options]] = []
 
     def open_one(name: str, options: Options) -> Any:
@@ -65,9 +65,9 @@ def test_rows(name: str) -> None:
     assert name in row.examples
     for example in row.examples:
         assert backend_of(example) is row
-    found, why_not = row.list()
-    assert {info.kind for info in found} <= {name}
-    assert all(backend_of(info.name) is row for info in found)
+    infos, why_not = row.list()
+    assert {info.kind for info in infos} <= {name}
+    assert all(backend_of(info.name) is row for info in infos)
     assert why_not == row.why_not()
 
 

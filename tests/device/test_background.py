@@ -17,10 +17,10 @@ from quod.device.runtime.future import Dropped
 
 def test_results_and_errors_belong_to_their_tasks() -> None:
     background = Background("test", 3)
-    begun = [background.begin(lambda n=n: 10 // n) for n in range(20)]  # type: ignore[misc]
-    assert [each.result() for each in begun[1:]] == [10 // n for n in range(1, 20)]
+    tasks = [background.begin(lambda n=n: 10 // n) for n in range(20)]  # type: ignore[misc]
+    assert [each.result() for each in tasks[1:]] == [10 // n for n in range(1, 20)]
     with pytest.raises(ZeroDivisionError):
-        begun[0].result()
+        tasks[0].result()
     background.close()
     # Threads that have ended come back.
     assert background.begin(lambda: "again").result() == "again"
@@ -28,8 +28,8 @@ def test_results_and_errors_belong_to_their_tasks() -> None:
 
 def test_as_many_tasks_as_threads_run_beside_one_another() -> None:
     background, together = Background("test", 2), threading.Barrier(2, timeout=60)
-    begun = [background.begin(together.wait) for _ in range(4)]
-    assert sorted(each.result() for each in begun) == [0, 0, 1, 1]
+    tasks = [background.begin(together.wait) for _ in range(4)]
+    assert sorted(each.result() for each in tasks) == [0, 0, 1, 1]
     alone = Background("test", 1)
     running, most = [0], [0]
 
@@ -44,15 +44,15 @@ def test_as_many_tasks_as_threads_run_beside_one_another() -> None:
 
 
 def test_closing_waits_for_what_was_begun_and_drops_the_rest() -> None:
-    background, begun, go = Background("test", 1), threading.Event(), threading.Event()
+    background, started, go = Background("test", 1), threading.Event(), threading.Event()
 
     def slow() -> str:
-        begun.set()
+        started.set()
         go.wait(60)
         return "done"
 
     first, second = background.begin(slow), background.begin(lambda: "never")
-    assert begun.wait(60)
+    assert started.wait(60)
     closing = threading.Thread(target=background.close)
     closing.start()
     closing.join(0.05)
@@ -85,15 +85,15 @@ def test_a_process_that_ends_drops_tasks_that_were_not_begun() -> None:
 
 
 def test_a_forked_process_does_its_own_tasks() -> None:
-    background, begun, go = Background("test", 1), threading.Event(), threading.Event()
+    background, started, go = Background("test", 1), threading.Event(), threading.Event()
 
     def hold() -> bool:
-        begun.set()
+        started.set()
         return go.wait(60)
 
     held = background.begin(hold)
     waiting = background.begin(os.getpid)
-    assert begun.wait(60)
+    assert started.wait(60)
     child = os.fork()
     if child == 0:
         signal.alarm(60)

@@ -17,16 +17,16 @@ POINTER = {"a": types.pointer(types.u32)}
 
 def test_a_slice_keeps_space_owner_and_address() -> None:
     space, owner = Space("far"), object()
-    whole = Buffer(owner, 4096, 64, space=space)
-    part = whole.slice(16, 48)
+    buffer = Buffer(owner, 4096, 64, space=space)
+    part = buffer.slice(16, 48)
     assert (part.address, part.nbytes, part.space, part.writeable) == (4112, 32, space, True)
     with pytest.raises(DeviceError, match="64 bytes has no bytes 16 to 65"):
-        whole.slice(16, 65)
+        buffer.slice(16, 65)
     with pytest.raises(DeviceError, match="memory of far, which the host does not reach"):
         part.view()
     check_same_size(part, part)
     with pytest.raises(DeviceError, match="32 bytes do not fit memory of 64 bytes"):
-        check_same_size(part, whole)
+        check_same_size(part, buffer)
 
 
 def test_host_memory_is_in_the_host_space() -> None:

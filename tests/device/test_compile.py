@@ -189,19 +189,19 @@ def test_threads_compile_a_kernel_once_and_do_not_wait_for_others(
 ) -> None:
     device = device_with(tmp_path)
     quick = device.compile(kernels.scale)
-    held, begun = threading.Event(), threading.Event()
+    held, started = threading.Event(), threading.Event()
     build, built = cpu_compiler.build, []
 
     def slow(definition: KernelDefinition, *arguments: Any) -> Any:
         built.append(definition.name)
-        begun.set()
+        started.set()
         held.wait(60)
         return build(definition, *arguments)
 
     monkeypatch.setattr(cpu_compiler, "build", slow)
     with ThreadPoolExecutor(4) as pool:
         waiting = [pool.submit(device.compile, kernels.halve) for _ in range(4)]
-        assert begun.wait(60)
+        assert started.wait(60)
         assert device.compile(kernels.scale) is quick
         held.set()
         assert len({id(future.result()) for future in waiting}) == 1
@@ -210,16 +210,16 @@ def test_threads_compile_a_kernel_once_and_do_not_wait_for_others(
 
 def test_a_forked_process_does_not_wait_for_threads_that_it_has_not(tmp_path: Path) -> None:
     table: KernelTable[str] = KernelTable()
-    begun, go = threading.Event(), threading.Event()
+    started, go = threading.Event(), threading.Event()
 
     def slow() -> str:
-        begun.set()
+        started.set()
         go.wait(60)
         return "parent's"
 
     with ThreadPoolExecutor(1) as pool:
         building = pool.submit(table.get, kernels.scale, 1, {}, slow)
-        assert begun.wait(60)
+        assert started.wait(60)
         child = os.fork()
         if child == 0:
             signal.alarm(60)
@@ -245,7 +245,7 @@ def key(
 
 
 def test_trace_keys_tell_kernels_machines_and_options_apart() -> None:
-    found = {
+    keys = {
         key(spec=SPEC),
         key(lanes=8, spec=SPEC),
         key(field_kernels.field_subtract, spec=SPEC),
@@ -254,8 +254,8 @@ def test_trace_keys_tell_kernels_machines_and_options_apart() -> None:
         key(spec=SPEC, other="1"),
         key(),
     }
-    assert None not in found
-    assert len(found) == 7
+    assert None not in keys
+    assert len(keys) == 7
     assert key(spec=SPEC) == key(spec=BN254_FR)
 
 
@@ -283,9 +283,9 @@ def test_there_is_no_trace_key_where_the_text_is_not_determined() -> None:
     def body(k: Builder, a: Pointer[U32]) -> None:
         a[0] = amount
 
-    own = field_kernels.field_add.location
+    location = field_kernels.field_add.location
     captured = kernel(body)
-    assert key(KernelDefinition("body", captured.function, captured.parameters, own)) is None
+    assert key(KernelDefinition("body", captured.function, captured.parameters, location)) is None
 
 
 def test_the_toolchain_and_the_processor_are_part_of_the_keys(
@@ -350,10 +350,10 @@ def test_edits_change_the_digest(package: Path) -> None:
 
 def test_files_cannot_trade_content(package: Path) -> None:
     before = sources.digest_of(package, WITHOUT)
-    one, two = package / "kernel" / "one.py", package / "kernel" / "two.py"
-    a, b = one.read_text(), two.read_text()
-    one.write_text(b)
-    two.write_text(a)
+    first, second = package / "kernel" / "one.py", package / "kernel" / "two.py"
+    a, b = first.read_text(), second.read_text()
+    first.write_text(b)
+    second.write_text(a)
     assert sources.digest_of(package, WITHOUT) != before
 
 
@@ -389,11 +389,12 @@ def test_links_within_the_package_lead_out_of_it(
 def test_parameters_are_part_of_the_keys() -> None:
     """One function and one name, with memory more or less, or of another type."""
     function = field_kernels.field_add
-    given = dict(function.parameters)
-    last = next(reversed(given))
+    declared = dict(function.parameters)
+    last = next(reversed(declared))
     others = [
-        given | {"more": pointer(u32)}, {name: given[name] for name in given if name != last},
-        given | {last: pointer(u32)}, dict(reversed(given.items())),
+        declared | {"more": pointer(u32)},
+        {name: declared[name] for name in declared if name != last},
+        declared | {last: pointer(u32)}, dict(reversed(declared.items())),
     ]  # fmt: skip
     keys = {key(function, spec=SPEC)}
     for parameters in others:
@@ -420,13 +421,13 @@ def test_a_cache_gives_no_kernel_of_other_parameters(tmp_path: Path) -> None:
 def test_every_field_of_a_machine_is_part_of_the_keys() -> None:
     machine = CpuDevice(strategy="scalar").machine(1)
     definition, tools = field_kernels.field_add, toolchain()
-    found = {trace_key(definition, machine, {"spec": SPEC}, tools)}
+    keys = {trace_key(definition, machine, {"spec": SPEC}, tools)}
     for name, value in fields_of(machine).items():
-        more = {"watched_loops"} if isinstance(value, frozenset) else type(value)("1")
-        other = value | more if isinstance(value, frozenset) else value + more
+        addition = {"watched_loops"} if isinstance(value, frozenset) else type(value)("1")
+        other = value | addition if isinstance(value, frozenset) else value + addition
         changed = replace(machine, **{name: other})
-        found.add(trace_key(definition, changed, {"spec": SPEC}, tools))
-    assert len(found) == len(fields_of(machine)) + 1
+        keys.add(trace_key(definition, changed, {"spec": SPEC}, tools))
+    assert len(keys) == len(fields_of(machine)) + 1
 
 
 def test_trace_keys_are_the_same_in_every_process() -> None:

@@ -35,10 +35,10 @@ NAMES = ("field_add", "field_subtract", "field_multiply", "field_square", "field
 @pytest.fixture(autouse=True)
 def places(monkeypatch: pytest.MonkeyPatch) -> Iterator[compile_pool._CompilerPool]:
     """No helpers yet, and none afterwards."""
-    found = compile_pool._CompilerPool()
-    monkeypatch.setattr(compile_pool, "_process_pool", found)
-    yield found
-    found.close()
+    compiler_pool = compile_pool._CompilerPool()
+    monkeypatch.setattr(compile_pool, "_process_pool", compiler_pool)
+    yield compiler_pool
+    compiler_pool.close()
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def traced_here(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def busy(places: compile_pool._CompilerPool, action: Callable[[], Any], most: int = 2) -> Any:
-    """What an action gives while this process compiles something else."""
+    """Return the result of an action while this process compiles something else."""
     with places.acquire(most) as helper:
         assert helper is None
         return action()
@@ -119,10 +119,10 @@ def test_threads_compile_beside_one_another(
 ) -> None:
     device = CpuDevice(cache=CompileCache(tmp_path), threads=2)
     with ThreadPoolExecutor(4) as pool:
-        made = [
+        compiling = [
             pool.submit(device.compile, getattr(field_kernels, name), spec=SPEC) for name in NAMES
         ]
-        assert [each.result().name for each in made] == list(NAMES)
+        assert [each.result().name for each in compiling] == list(NAMES)
     assert 0 < len(traced_here) < len(NAMES)
     assert len(places._helpers) == 1
 
@@ -275,7 +275,7 @@ def test_helpers_end_with_their_parent(tmp_path: Path) -> None:
 
 
 def is_running(process: int) -> bool:
-    """Whether there is such a process that has not ended, waited for or not."""
+    """Return whether there is such a process that has not ended, waited for or not."""
     try:
         state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:

@@ -34,20 +34,20 @@ def test_so_many_at_a_time() -> None:
 
 
 def test_the_first_error_stops_the_others() -> None:
-    stopped, begun = threading.Event(), []
+    stopped, started = threading.Event(), []
 
     def fails() -> None:
         raise ZeroDivisionError
 
     def waits() -> None:
         assert stopped.wait(60)
-        begun.append("ended")
+        started.append("ended")
         raise ValueError
 
-    tasks = {"waits": waits, "fails": fails, "late": lambda: begun.append("late")}
+    tasks = {"waits": waits, "fails": fails, "late": lambda: started.append("late")}
     with pytest.raises(ZeroDivisionError):
         run_concurrently(tasks, 2, "test", stopped.set)
-    assert begun == ["ended"]
+    assert started == ["ended"]
 
 
 def test_an_interrupt_stops_all(monkeypatch: pytest.MonkeyPatch) -> None:

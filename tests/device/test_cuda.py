@@ -80,14 +80,14 @@ def test_arrays_are_staged_and_brought_back(gpu: CudaDevice) -> None:
 
 
 def test_arrays_that_share_memory_share_it_there(gpu: CudaDevice) -> None:
-    whole = words()
-    expected = whole.copy()
+    array = words()
+    expected = array.copy()
     expected[4:] *= 7
-    gpu.launch(gpu.compile(kernels.scale), groups_of(gpu), COUNT - 4, 7, whole[4:], whole[4:])
-    assert (whole == expected).all()
+    gpu.launch(gpu.compile(kernels.scale), groups_of(gpu), COUNT - 4, 7, array[4:], array[4:])
+    assert (array == expected).all()
     expected[:500] = 2 * expected[:500]
-    gpu.launch(gpu.compile(kernels.scale), groups_of(gpu), 500, 2, whole[:500], whole)
-    assert (whole == expected).all()
+    gpu.launch(gpu.compile(kernels.scale), groups_of(gpu), 500, 2, array[:500], array)
+    assert (array == expected).all()
 
 
 def test_buffers_are_used_in_place(gpu: CudaDevice) -> None:
@@ -118,16 +118,16 @@ def reversed_in_shared(k: Builder, out: Pointer[U32], *, words: int) -> None:
 
 @pytest.mark.parametrize("size", [1000, 12 << 10, 12289, 56 << 10])
 def test_shared_memory_of_any_size(gpu: CudaDevice, size: int) -> None:
-    found = gpu.compile(reversed_in_shared, lanes=64, words=size)
-    assert found.shared_bytes == 4 * size
-    assert (found.dynamic_shared_bytes > 0) == (4 * size > 48 << 10)
+    compiled = gpu.compile(reversed_in_shared, lanes=64, words=size)
+    assert compiled.shared_bytes == 4 * size
+    assert (compiled.dynamic_shared_bytes > 0) == (4 * size > 48 << 10)
     out = np.zeros(128, np.uint32)
-    gpu.launch(found, 2, out)
+    gpu.launch(compiled, 2, out)
     expected = [*range(63, -1, -1), *range(64, 0, -1)]
     assert out.tolist() == expected
     recording = gpu.stream().record()
     there = gpu.allocate(512)
-    recording.launch(found, 2, there)
+    recording.launch(compiled, 2, there)
     recording.finish().submit().wait()
     assert content(gpu, there).tolist() == expected
 
@@ -314,10 +314,10 @@ def test_a_recording_keeps_its_memory(gpu: CudaDevice) -> None:
     submitted = gpu.stream().replay(recording).submit()
     del recording
     gc.collect()
-    rest = [gpu.allocate(4 * COUNT) for _ in range(8)]
+    buffers = [gpu.allocate(4 * COUNT) for _ in range(8)]
     submitted.wait()
     assert (out == 3 * words() + 1).all()
-    assert not any(content(gpu, buffer).any() for buffer in rest)
+    assert not any(content(gpu, buffer).any() for buffer in buffers)
 
 
 def test_work_that_nobody_waits_for_is_done_and_let_go(gpu: CudaDevice) -> None:
@@ -377,9 +377,9 @@ def test_a_timeline_has_a_stage_a_step(gpu: CudaDevice) -> None:
     out = np.zeros(COUNT, np.uint32)
     recording = pipeline(gpu, words(), out)
     begin = time.perf_counter_ns()
-    with timeline.stage("whole") as whole:
-        gpu.stream("work").replay(recording).submit(timeline, parent=whole).wait()
-    rows = [stage for stage in timeline.rows() if stage.parent is whole]
+    with timeline.stage("whole") as work:
+        gpu.stream("work").replay(recording).submit(timeline, parent=work).wait()
+    rows = [stage for stage in timeline.rows() if stage.parent is work]
     names = ["upload", "triple", "increment", "copy", "fill", "download"]
     assert [row.name for row in rows] == names
     assert {row.track for row in rows} == {"work"}
@@ -393,10 +393,10 @@ def test_a_timeline_has_a_stage_a_step(gpu: CudaDevice) -> None:
 
 def test_streams_take_memory_of_their_own_device(gpu: CudaDevice) -> None:
     recording = gpu.stream().record()
-    own, host = gpu.allocate(16), Buffer.zeros(16)
+    buffer, host = gpu.allocate(16), Buffer.zeros(16)
     for refused in (
-        lambda: recording.copy(host, own),
-        lambda: recording.copy(own, host),
+        lambda: recording.copy(host, buffer),
+        lambda: recording.copy(buffer, host),
         lambda: recording.fill(host),
         lambda: recording.upload(np.zeros(2), host),
         lambda: recording.download(host, np.zeros(2)),
@@ -503,10 +503,12 @@ def test_compiling_from_several_threads(gpu: CudaDevice) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(4) as threads:
-        found = list(threads.map(lambda n: gpu.compile(kernels.raise_to, amount=n % 8), range(32)))
-    assert len(set(found)) == 8
+        compiled = list(
+            threads.map(lambda n: gpu.compile(kernels.raise_to, amount=n % 8), range(32))
+        )
+    assert len(set(compiled)) == 8
     out = np.zeros(8, np.uint32)
-    for each in found[:8]:
+    for each in compiled[:8]:
         gpu.launch(each, 1, 8, out)
     assert set(out.tolist()) == {28}
 

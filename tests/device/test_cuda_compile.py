@@ -65,9 +65,9 @@ def test_compile_does_not_wait_for_the_assembler(tmp_path: Path) -> None:
     assert driver.calls["cuModuleLoadData"] == 0
     threading.Timer(0.1, driver.go.set).start()
     recorded.submit().wait()
-    found = np.zeros(COUNT, np.uint32)
-    device.download(buffer, found)
-    assert found.tolist() == [1] * COUNT
+    values = np.zeros(COUNT, np.uint32)
+    device.download(buffer, values)
+    assert values.tolist() == [1] * COUNT
     assert driver.calls["cuModuleLoadData"] == 1
     assert increment.registers == 24
 
@@ -78,13 +78,13 @@ def test_kernels_are_assembled_side_by_side(
     monkeypatch.setattr(host, "usable_threads", lambda: 3)
     driver = SlowAssembler()
     device = gpu_of(driver, tmp_path)
-    found = [device.compile(kernels.raise_to, amount=amount) for amount in range(5)]
+    compiled = [device.compile(kernels.raise_to, amount=amount) for amount in range(5)]
     for _ in range(3):
         assert driver.begun.acquire(timeout=60)
     assert not driver.begun.acquire(timeout=0.05)
     driver.go.set()
     out = np.zeros(1, np.uint32)
-    for kernel in found:
+    for kernel in compiled:
         device.launch(kernel, 1, 1, out)
     assert out.tolist() == [10]
 
@@ -106,9 +106,9 @@ def test_a_refusal_is_told_by_whoever_needs_the_code(tmp_path: Path, synchronous
     another = device.compile(kernels.increment)
     assert another is not refused
     device.launch(another, 1, COUNT, buffer)
-    found = np.zeros(COUNT, np.uint32)
-    device.download(buffer, found)
-    assert found.tolist() == [1] * COUNT
+    values = np.zeros(COUNT, np.uint32)
+    device.download(buffer, values)
+    assert values.tolist() == [1] * COUNT
 
 
 def test_no_memory_for_code_is_no_refusal(tmp_path: Path) -> None:
@@ -149,12 +149,12 @@ def test_closing_drops_what_is_not_assembled_yet(
     monkeypatch.setattr(host, "usable_threads", lambda: 1)
     driver = SlowAssembler()
     device = gpu_of(driver, tmp_path)
-    found = [device.compile(kernels.raise_to, amount=amount) for amount in range(3)]
+    compiled = [device.compile(kernels.raise_to, amount=amount) for amount in range(3)]
     waiting: list[BaseException] = []
 
     def wait() -> None:
         try:
-            found[2].load()
+            compiled[2].load()
         except DeviceError as error:
             waiting.append(error)
 
@@ -168,7 +168,7 @@ def test_closing_drops_what_is_not_assembled_yet(
     assert driver.contexts == 0
     (told,) = waiting
     assert "closed" in str(told)
-    for kernel in found:
+    for kernel in compiled:
         with pytest.raises(DeviceError, match="the device was closed; open it again"):
             kernel.load()
 

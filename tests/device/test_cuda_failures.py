@@ -208,7 +208,7 @@ def test_a_refused_kernel_tells_the_python_line_and_keeps_the_ptx(tmp_path: Path
 def test_the_log_names_the_python_line(tmp_path: Path) -> None:
     driver = FakeCuda()
 
-    def refusing(self: Any, state: Any, kind: Any, data: bytes, *rest: Any) -> None:
+    def refusing(self: Any, state: Any, kind: Any, data: bytes, *arguments: Any) -> None:
         lines = data.decode().splitlines()
         number = next(i for i, line in enumerate(lines, 1) if "st.global" in line)
         said = f"ptxas application ptx input, line {number}; error   : Bad things\n"
@@ -410,9 +410,9 @@ def test_a_closed_device(tmp_path: Path) -> None:
     device.close()
     assert driver.contexts == 0
     assert driver.used == 0
-    left = {type(each).__name__ for each in driver._objects.values()}
+    remaining = {type(each).__name__ for each in driver._objects.values()}
     # Nodes go with their graph, and functions with their module.
-    assert left <= {"FakeNode", "FakeFunction"}
+    assert remaining <= {"FakeNode", "FakeFunction"}
     for late in (
         recorded.submit,
         lambda: device.launch(increment, 1, COUNT, buffer),
@@ -438,7 +438,7 @@ def test_a_device_that_is_closed_at_work(tmp_path: Path) -> None:
 
 def test_another_thread_may_clear_the_last_handle_away(tmp_path: Path) -> None:
     class Taken(deque[tuple[str, Any]]):
-        """What another thread takes as soon as it has been seen."""
+        """A handle that another thread takes as soon as it has been seen."""
 
         def __bool__(self) -> bool:
             return True

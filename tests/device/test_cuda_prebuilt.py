@@ -43,7 +43,7 @@ def opened(folder: Path | None, cache: Path, **options: Any) -> tuple[CudaDevice
 
 
 def assembled(device: CudaDevice, driver: FakeCuda) -> int:
-    """How often the driver assembled for a kernel that was then run, and gave what it should."""
+    """Count the driver's assemblies for a kernel that was then run with the right results."""
     a = np.arange(5, dtype=np.uint32)
     out = np.zeros(5, np.uint32)
     device.launch(device.compile(vector_add), 1, 5, a, a, out)
@@ -57,12 +57,12 @@ def manifest_of(folder: Path) -> Path:
 
 
 def cubin_of(folder: Path) -> Path:
-    (found,) = (folder / ARCH).glob("*.cubin")
-    return found
+    (cubin,) = (folder / ARCH).glob("*.cubin")
+    return cubin
 
 
-def change(path: Path, **more: Any) -> None:
-    path.write_text(json.dumps(json.loads(path.read_text()) | more))
+def change(path: Path, **fields: Any) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | fields))
 
 
 def never(*_: Any) -> Any:
@@ -186,7 +186,7 @@ def test_each_field_of_an_entry_is_sealed(folder: Path) -> None:
                 with pytest.raises(ValueError):
                     Entry.parse(good | {key: other})
         with pytest.raises(ValueError):
-            Entry.parse({name: one for name, one in good.items() if name != key})
+            Entry.parse({name: content for name, content in good.items() if name != key})
 
 
 def test_code_that_the_driver_refuses_is_compiled_once(folder: Path, tmp_path: Path) -> None:

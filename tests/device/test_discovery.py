@@ -165,8 +165,8 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_threads_open_a_device_once(opened: list[str]) -> None:
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(discovery.resolve_device, ["cuda", "cuda:0"] * 4))
-    assert len({id(device) for device in found}) == 1
+        devices = list(pool.map(discovery.resolve_device, ["cuda", "cuda:0"] * 4))
+    assert len({id(device) for device in devices}) == 1
     assert opened == ["cuda:0"]
 
 
@@ -184,9 +184,9 @@ def test_a_forked_process_opens_its_own(opened: list[str]) -> None:
         signal.alarm(60)
         status = 1
         try:
-            own = discovery.resolve_device("cuda")
+            child_gpu = discovery.resolve_device("cuda")
             kept = discovery.resolve_device("cpu") is processor
-            status = 0 if kept and own is not gpu and opened.count("cuda:0") == 2 else 2
+            status = 0 if kept and child_gpu is not gpu and opened.count("cuda:0") == 2 else 2
         finally:
             os._exit(status)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -52,8 +52,8 @@ def words(count: int, seed: int = 3) -> np.ndarray:  # type: ignore[type-arg]
 def downloaded(device: EmulatedDevice, buffer: Buffer) -> list[int]:
     array = np.zeros(buffer.nbytes // 4, np.uint32)
     device.download(buffer, array)
-    found: list[int] = array.tolist()
-    return found
+    words: list[int] = array.tolist()
+    return words
 
 
 # --- memory
@@ -159,9 +159,9 @@ def test_the_text_is_run() -> None:
 
 
 def test_a_kernel_that_leaves_its_buffer(gpu: EmulatedDevice) -> None:
-    whole = gpu.allocate(64)
+    buffer = gpu.allocate(64)
     with pytest.raises(InterpreterError, match="element 4 of x, which has 4 of type u32"):
-        gpu.launch(gpu.compile(scale), 1, 5, 2, whole.slice(0, 16))
+        gpu.launch(gpu.compile(scale), 1, 5, 2, buffer.slice(0, 16))
 
 
 def test_what_a_launch_refuses(gpu: EmulatedDevice) -> None:

@@ -46,12 +46,12 @@ class WithDlpack:
 class OnGpu:
     """An array of another library in the memory of a GPU, which a buffer stands for."""
 
-    def __init__(self, buffer: Buffer, typestr: str = "<u4", **more: Any) -> None:
+    def __init__(self, buffer: Buffer, typestr: str = "<u4", **fields: Any) -> None:
         self.buffer = buffer
         size = max(1, int(typestr[2:])) if typestr[2:].isdigit() else 4
         self.__cuda_array_interface__: Any = {
             "shape": (buffer.nbytes // size,), "typestr": typestr, "data": (buffer.address, False),
-            "version": 2, **more,
+            "version": 2, **fields,
         }  # fmt: skip
 
 
@@ -83,22 +83,22 @@ WRITEABLE = {
 
 @pytest.mark.parametrize("kind", WRITEABLE)
 def test_what_a_kernel_stores_arrives(device: Any, kind: str) -> None:
-    given: Any = WRITEABLE[kind](floats(20))
-    saxpy.on(device)(20, 2.0, floats(20), given)
-    kept = given.data if isinstance(given, (WithInterface, WithDlpack)) else given
+    foreign: Any = WRITEABLE[kind](floats(20))
+    saxpy.on(device)(20, 2.0, floats(20), foreign)
+    kept = foreign.data if isinstance(foreign, (WithInterface, WithDlpack)) else foreign
     assert np.asarray(kept).tolist() == [3.0 * i for i in range(20)]
 
 
 @pytest.mark.parametrize("kind", WRITEABLE)
 def test_copies_to_and_from(device: Any, kind: str) -> None:
-    given: Any = WRITEABLE[kind](floats(6))
+    foreign: Any = WRITEABLE[kind](floats(6))
     target = floats(6) * 0
-    buffer = device.upload(given)
+    buffer = device.upload(foreign)
     device.download(buffer, target)
     assert target.tolist() == [0, 1, 2, 3, 4, 5]
     assert (buffer.dtype, buffer.shape) == (np.dtype(np.float32), (6,))
-    device.download(device.upload(floats(6) + 1), given)
-    device.download(device.upload(given), target)
+    device.download(device.upload(floats(6) + 1), foreign)
+    device.download(device.upload(foreign), target)
     assert target.tolist() == [1, 2, 3, 4, 5, 6]
 
 
@@ -106,15 +106,15 @@ def test_recordings_take_them(device: Any) -> None:
     y = floats(20)
     compiled = device.compile(saxpy, lanes=4)
     if device.host_memory:
-        given: Any = WithDlpack(y)
+        foreign: Any = WithDlpack(y)
         recording = device.stream().record()
-        recording.launch(compiled, 5, 20, 2.0, memoryview(floats(20)), given)
+        recording.launch(compiled, 5, 20, 2.0, memoryview(floats(20)), foreign)
     else:
-        given = device.allocate(80)
+        foreign = device.allocate(80)
         recording = device.stream().record()
-        recording.upload(WithInterface(floats(20)), given)
-        recording.launch(compiled, 5, 20, 2.0, given, given)
-        recording.download(given, memoryview(y))
+        recording.upload(WithInterface(floats(20)), foreign)
+        recording.launch(compiled, 5, 20, 2.0, foreign, foreign)
+        recording.download(foreign, memoryview(y))
     recording.finish().submit().wait()
     assert y.tolist() == [3.0 * i for i in range(20)]
 
@@ -195,16 +195,16 @@ def test_a_gpus_array_is_used_in_place(gpu: CudaDevice) -> None:
     held = gpu.memory_statistics().requests
     run(8, OnGpu(memory), OnGpu(memory, strides=(4,)), OnGpu(out))
     assert gpu.memory_statistics().requests == held
-    found = np.zeros(8, np.uint32)
-    gpu.download(out, found)
-    assert found.tolist() == [0, 2, 4, 6, 8, 10, 12, 14]
+    values = np.zeros(8, np.uint32)
+    gpu.download(out, values)
+    assert values.tolist() == [0, 2, 4, 6, 8, 10, 12, 14]
 
     theirs = OnGpu(memory, shape=(2, 4), strides=None)
     same = gpu.upload(theirs)  # type: ignore[arg-type]
     assert (same.address, same.owner, same.shape) == (memory.address, theirs, (2, 4))
     assert gpu.upload(theirs, into=out) is out  # type: ignore[arg-type]
-    gpu.download(out, found)
-    assert found.tolist() == list(range(8))
+    gpu.download(out, values)
+    assert values.tolist() == list(range(8))
 
 
 def test_the_stream_of_a_gpus_array_is_waited_for(gpu: CudaDevice) -> None:
@@ -244,7 +244,7 @@ def test_arrays_of_gpus_that_a_kernel_cannot_take(gpu: CudaDevice) -> None:
 
 
 @pytest.mark.parametrize(
-    "more",
+    "fields",
     [
         {"typestr": "|O"}, {"typestr": "what"}, {"shape": (-1,)}, {"shape": (1.5,)},
         {"shape": None}, {"data": (1,)}, {"data": ("1", False)}, {"strides": (4, 4)},
@@ -253,26 +253,26 @@ def test_arrays_of_gpus_that_a_kernel_cannot_take(gpu: CudaDevice) -> None:
     ],
     ids=str,
 )  # fmt: skip
-def test_a_description_that_is_none(gpu: CudaDevice, more: dict[str, Any]) -> None:
-    given = OnGpu(gpu.allocate(64), **more)
+def test_a_description_that_is_none(gpu: CudaDevice, fields: dict[str, Any]) -> None:
+    foreign = OnGpu(gpu.allocate(64), **fields)
     with pytest.raises(DeviceError, match=r"__cuda_array_interface__ of OnGpu is none: \w+Error"):
-        saxpy.on(gpu)(16, 2.0, given, given)
-    given.__cuda_array_interface__ = 1
+        saxpy.on(gpu)(16, 2.0, foreign, foreign)
+    foreign.__cuda_array_interface__ = 1
     with pytest.raises(DeviceError, match="is none"):
-        saxpy.on(gpu)(16, 2.0, given, given)
+        saxpy.on(gpu)(16, 2.0, foreign, foreign)
 
 
 @pytest.mark.parametrize(
-    "more",
+    "fields",
     [
         {"shape": (1 << 40,)}, {"shape": (3 << 20,)}, {"shape": (1 << 20, 1 << 20, 1 << 20)},
         {"data": (-4, False)}, {"data": (1 << 64, False)}, {"data": ((1 << 64) - 4, False)},
     ],
     ids=str,
 )  # fmt: skip
-def test_more_than_an_allocation_of_a_gpu_has(gpu: CudaDevice, more: dict[str, Any]) -> None:
-    given = OnGpu(gpu.allocate(64), **more)
-    for use in (lambda: saxpy.on(gpu)(16, 2.0, given, given), lambda: gpu.upload(given)):  # type: ignore[arg-type]
+def test_more_than_an_allocation_of_a_gpu_has(gpu: CudaDevice, fields: dict[str, Any]) -> None:
+    foreign = OnGpu(gpu.allocate(64), **fields)
+    for use in (lambda: saxpy.on(gpu)(16, 2.0, foreign, foreign), lambda: gpu.upload(foreign)):  # type: ignore[arg-type]
         with pytest.raises(DeviceError, match=r"where no GPU has|and its memory ends after"):
             use()
 
@@ -284,12 +284,12 @@ class Described:
         self.__array_interface__ = description
 
 
-def described(data: Any, **more: Any) -> Described:
-    return Described({"data": data, "shape": (16,), "typestr": "<f4", "version": 3, **more})
+def described(data: Any, **fields: Any) -> Described:
+    return Described({"data": data, "shape": (16,), "typestr": "<f4", "version": 3, **fields})
 
 
 @pytest.mark.parametrize(
-    "given",
+    "foreign",
     [
         described(bytearray(4)), described(bytearray(4), shape=(1 << 20,)),
         described(bytearray(64), offset=4), described(bytearray(64), offset=-4),
@@ -302,12 +302,12 @@ def described(data: Any, **more: Any) -> Described:
     ],
     ids=itertools.count(),
 )  # fmt: skip
-def test_descriptions_that_lead_outside(given: Any) -> None:
+def test_descriptions_that_lead_outside(foreign: Any) -> None:
     with open_device("cpu") as device:
         for use in (
-            lambda: saxpy.on(device)(16, 2.0, floats(16), given),
-            lambda: device.upload(given),
-            lambda: device.download(device.allocate(64), given),
+            lambda: saxpy.on(device)(16, 2.0, floats(16), foreign),
+            lambda: device.upload(foreign),
+            lambda: device.download(device.allocate(64), foreign),
         ):
             with pytest.raises(DeviceError):
                 use()
@@ -346,26 +346,26 @@ class OddDlpack(WithDlpack):
 
 
 @pytest.mark.parametrize(
-    "given",
+    "foreign",
     [
         Raising(KeyError("no")), Raising(ZeroDivisionError()), Raising(RecursionError()),
         *map(OddDlpack, ((), {}, None, 5, "x", (None, 0), (float("inf"), 0), (float("nan"), 0))),
         OddDlpack((1 << 70, 0)),
     ],
-    ids=lambda given: type(given).__name__,
+    ids=lambda foreign: type(foreign).__name__,
 )  # fmt: skip
-def test_attributes_that_raise(device: Any, gpu: CudaDevice, given: Any) -> None:
-    for own in (device, gpu):
+def test_attributes_that_raise(device: Any, gpu: CudaDevice, foreign: Any) -> None:
+    for target in (device, gpu):
         for use in (
-            lambda own=own: saxpy.on(own)(16, 2.0, floats(16), given),
-            lambda own=own: own.upload(given),
-            lambda own=own: own.download(own.allocate(64), given),
+            lambda target=target: saxpy.on(target)(16, 2.0, floats(16), foreign),
+            lambda target=target: target.upload(foreign),
+            lambda target=target: target.download(target.allocate(64), foreign),
         ):
             with pytest.raises(DeviceError):
                 use()
 
 
-@pytest.mark.parametrize("given", [5, 1.5, [1, 2], "text", np.array(["a"]), np.zeros(2, "M8[s]")])
-def test_what_is_no_array_of_numbers_is_not_uploaded(device: Any, given: Any) -> None:
+@pytest.mark.parametrize("foreign", [5, 1.5, [1, 2], "text", np.array(["a"]), np.zeros(2, "M8[s]")])
+def test_what_is_no_array_of_numbers_is_not_uploaded(device: Any, foreign: Any) -> None:
     with pytest.raises(DeviceError, match="is the memory of a NumPy array of numbers, not"):
-        device.upload(given)
+        device.upload(foreign)

@@ -22,8 +22,8 @@ DEVICES = present("scalar", "cpu:checked", "emulated:ptx", "emulated:wgsl", "cud
 
 @pytest.fixture(scope="module", params=DEVICES)
 def some_device(request: pytest.FixtureRequest) -> Iterator[AnyDevice]:
-    with open_for_test(request.param) as found:
-        yield found
+    with open_for_test(request.param) as opened:
+        yield opened
 
 
 @kernel(workgroup=(4, 2), instances=("width", "height"))
@@ -34,20 +34,20 @@ def transpose(
     room = k.shared(u32, 8)
     column, row = k.global_id(0), k.global_id(1)
     inside = (column < width) & (row < height)
-    own = k.local_id(1) * 4 + k.local_id(0)
+    index = k.local_id(1) * 4 + k.local_id(0)
     with k.if_(inside) as branch:
         branch.give(x[row * width + column])
     with branch.otherwise():
         branch.give(k.constant(0, u32))
-    room[own] = branch.results + grid_0
+    room[index] = branch.results + grid_0
     k.barrier()
     with k.if_(inside):
-        y[column * height + row] = room[own]
+        y[column * height + row] = room[index]
 
 
 @kernel(axes=3)
 def places(k: Builder, y: Pointer[U32]) -> None:
-    """Where each instance is, and how many workgroups there are along each axis."""
+    """Store the position of each instance, and the number of workgroups along each axis."""
     at = k.global_id()
     parts = [k.workgroup_id(axis) for axis in range(3)]
     counts = [k.num_workgroups(axis) for axis in range(3)]
@@ -92,7 +92,7 @@ def test_one_axis_is_as_ever() -> None:
     def same(k: Builder, y: Pointer[U32]) -> None:
         y[k.global_id()] = k.workgroup_id() + k.num_workgroups() + k.local_id()
 
-    ops = [[op.name for op in one.trace(EIGHT).block.ops] for one in (plain, same)]
+    ops = [[op.name for op in definition.trace(EIGHT).block.ops] for definition in (plain, same)]
     assert ops[0] == ops[1]
     y = np.zeros(16, np.uint32)
     interpret(plain.trace(EIGHT), 2, [y])
@@ -127,7 +127,7 @@ def test_launches_that_are_refused(some_device: AnyDevice) -> None:
 
 
 def test_kernels_of_other_devices(some_device: AnyDevice) -> None:
-    own = some_device.compile(places, lanes=4)
+    compiled = some_device.compile(places, lanes=4)
     y = np.zeros(44, np.uint32)
     for name in ("cpu", "cpu:checked", "emulated"):
         with open_device(name) as other:
@@ -135,11 +135,11 @@ def test_kernels_of_other_devices(some_device: AnyDevice) -> None:
                 continue
             shown = "kernel places was compiled by another device"
             with pytest.raises(DeviceError, match=shown):
-                other.launch(own, (1, 1, 1), y)
+                other.launch(compiled, (1, 1, 1), y)
             with pytest.raises(DeviceError, match=shown):
                 some_device.launch(other.compile(places, lanes=4), (1, 1, 1), y)
             with pytest.raises(DeviceError, match=shown):
-                other.stream().record().launch(own, (1, 1, 1), y)
+                other.stream().record().launch(compiled, (1, 1, 1), y)
 
 
 def test_what_is_refused() -> None:

@@ -291,7 +291,7 @@ except KeyboardInterrupt:
 
 
 def interrupt(mode: str, threads: int, rounds: int, groups: int) -> list[str]:
-    """What a process printed that was interrupted half a second into a launch, or less."""
+    """Return the output of a process interrupted half a second into a launch, or less."""
     arguments = [mode, *map(str, (threads, rounds, groups))]
     process = subprocess.Popen(
         [sys.executable, "-c", INTERRUPTED, *arguments], stdout=subprocess.PIPE, text=True
@@ -408,11 +408,11 @@ def test_a_worker_that_cannot_take_its_share_is_told(monkeypatch: pytest.MonkeyP
 def test_one_thread_stops_the_launches_of_others() -> None:
     device = CpuDevice(threads=2)
     kernel = device.compile(kernels.spin)
-    cancellation, begun, messages = Cancellation(), threading.Semaphore(0), []
+    cancellation, started, messages = Cancellation(), threading.Semaphore(0), []
 
     def work() -> None:
         with cancellation:
-            begun.release()
+            started.release()
             try:
                 while True:
                     device.launch(kernel, 100_000, 1_000_000, np.zeros(100_000, np.uint32))
@@ -424,7 +424,7 @@ def test_one_thread_stops_the_launches_of_others() -> None:
     threads = [threading.Thread(target=work) for _ in range(3)]
     for thread in threads:
         thread.start()
-        begun.acquire()
+        started.acquire()
     time.sleep(0.1)
     cancellation.cancel()
     # Each of their launches takes minutes.

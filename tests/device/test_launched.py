@@ -20,11 +20,11 @@ from tests.device import kernels
 
 def raise_to(device: AnyDevice, *amounts: int) -> str:
     """Launches a kernel of each amount; the digest of what was collected."""
-    with LaunchedKernels() as found:
+    with LaunchedKernels() as launched:
         for amount in amounts:
             compiled = device.compile(kernels.raise_to, amount=amount)
             device.launch(compiled, 1, 1, np.zeros(4, np.uint32))
-    return found.digest()
+    return launched.digest()
 
 
 def recorded(device: AnyDevice) -> Any:

@@ -59,13 +59,13 @@ def test_a_call_computes_everything(device: Any) -> None:
 
 
 def test_the_kernels_own_workgroups(device: Any) -> None:
-    found = np.zeros(1, np.uint32)
+    total = np.zeros(1, np.uint32)
     assert device.compile(count_groups).lanes == 16
     assert device.compile(saxpy).lanes == device.lanes
-    count_groups.on(device)(33, found)
-    assert found[0] == 3
-    count_groups.on(device, lanes=8, step=10)(33, found)
-    assert found[0] == 3 + 50
+    count_groups.on(device)(33, total)
+    assert total[0] == 3
+    count_groups.on(device, lanes=8, step=10)(33, total)
+    assert total[0] == 3 + 50
 
 
 def test_the_text_is_for_the_kernels_own_workgroups() -> None:

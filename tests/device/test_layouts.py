@@ -36,7 +36,7 @@ from tests.device.layouts import H200, PORTABLE, PROFILES, LayoutDevice, Profile
 SEED = int(os.environ.get("QUOD_TEST_LAYOUTS_SEED", "1"))
 CASES = int(os.environ.get("QUOD_TEST_LAYOUTS", "100"))
 _SIZES = 8
-"""How many sizes of MSMs are tried over the same bases."""
+"""The number of MSM sizes tried over the same bases."""
 
 _ORDERINGS: tuple[Ordering, ...] = ("NN", "NR", "RN", "RR")
 
@@ -80,10 +80,10 @@ def lay_out_session(rng: random.Random, device: LayoutDevice, group: Group) -> s
         count = min(count, 1 << 18)
         options = MsmOptions(streamed=True, window_bits=options.window_bits)
     bases = GpuEngine(device, group, points_of(group, count), options)
-    own = count if rng.random() < 0.5 else rng.randint(1, count)
-    vectors = bases.batch(own, batch, None)
-    bases.session(own, vectors, None)
-    return f"{own} of {count} x {vectors}, {options}"
+    length = count if rng.random() < 0.5 else rng.randint(1, count)
+    vectors = bases.batch(length, batch, None)
+    bases.session(length, vectors, None)
+    return f"{length} of {count} x {vectors}, {options}"
 
 
 def lay_out_resident(rng: random.Random, device: LayoutDevice, group: Group) -> str:
@@ -92,20 +92,20 @@ def lay_out_resident(rng: random.Random, device: LayoutDevice, group: Group) -> 
     options = any_options(rng)
     bases = ResidentMsm(device, group, points_of(group, count), options)
     sizes = {count, *(rng.randint(1, count) for _ in range(_SIZES))}
-    for own in sizes:
-        lay_out_over(rng, device, bases, own)
+    for length in sizes:
+        lay_out_over(rng, device, bases, length)
     return f"{sizes} of {count}, {options}"
 
 
-def lay_out_over(rng: random.Random, device: LayoutDevice, bases: ResidentMsm, own: int) -> None:
+def lay_out_over(rng: random.Random, device: LayoutDevice, bases: ResidentMsm, length: int) -> None:
     """An MSM that begins anywhere, perhaps of gathered scalars, perhaps with an end on the device.
 
     More scalars may follow than it takes.
     """
-    plan = bases.plan(own, rng.choice((1, 1, rng.randint(1, 8))))
-    indices = device.allocate(4 * own) if rng.random() < 0.5 else None
+    plan = bases.plan(length, rng.choice((1, 1, rng.randint(1, 8))))
+    indices = device.allocate(4 * length) if rng.random() < 0.5 else None
     skipped, behind = (SCALAR_BYTES * rng.randint(0, 9) for _ in range(2))
-    taken = SCALAR_BYTES * plan.batch * own
+    taken = SCALAR_BYTES * plan.batch * length
     scalars = device.allocate(skipped + taken + behind)
     words = scalars.slice(skipped, scalars.nbytes)
     if indices is not None:
@@ -179,9 +179,9 @@ def any_key(rng: random.Random, curve: str, most: float) -> Zkey:
     coefficients["signal"] = numbers.integers(0, variables, nonzeros)
 
     def points(group: Group, count: int, finite: float) -> Any:
-        made = np.zeros((count, *group.shape), np.uint32)
-        made[numbers.random(count) < finite, 0] = 1
-        return made
+        words = np.zeros((count, *group.shape), np.uint32)
+        words[numbers.random(count) < finite, 0] = 1
+        return words
 
     b = rng.choice((0.0, 0.3, 0.95, 1.0))
     single = {"alpha_g1": g1, "beta_g1": g1, "delta_g1": g1, "beta_g2": g2, "gamma_g2": g2,
@@ -279,10 +279,10 @@ def test_every_array_of_a_workspace_is_whole_words(profile: Profile) -> None:
             base_budget=1 << 62,
         )
         for _ in range(2 * CASES):
-            own = with_batch(plan.largest_block, any_count(rng, log2), 1)
-            memory = Workspace(device, workspace_bytes(device, own))
-            arrays = MsmBuffers.of(device, own, Arena(device, memory))
+            block_plan = with_batch(plan.largest_block, any_count(rng, log2), 1)
+            memory = Workspace(device, workspace_bytes(device, block_plan))
+            arrays = MsmBuffers.of(device, block_plan, Arena(device, memory))
             every = {**vars(arrays), **vars(arrays.chunks)}
             del every["chunks"]
             odd = {field: array.nbytes for field, array in every.items() if array.nbytes % 4}
-            assert not odd, f"{own.count} scalars over {name}"
+            assert not odd, f"{block_plan.count} scalars over {name}"

@@ -22,18 +22,18 @@ def gpu(name: str, multiprocessors: int, mhz: int, memory_mhz: int, bits: int) -
 
 
 def test_the_h200_as_measured() -> None:
-    found = limits_of(gpu("NVIDIA H200", 132, 1980, 3201, 6144))
-    assert found is not None
+    limits = limits_of(gpu("NVIDIA H200", 132, 1980, 3201, 6144))
+    assert limits is not None
     # Products of 300 and 136 multiply-adds were measured at 27.3 and 60.4 thousand millions.
     for rate in (27.3e9 * 300, 60.4e9 * 136):
-        assert 0.95 < rate / found.multiply_adds_per_second < 1
-    assert 4.0e12 <= found.bytes_per_second <= 4.3e12
-    assert "measured" in found.source
-    assert "132" in found.source
-    assert "1980 MHz" in found.source
+        assert 0.95 < rate / limits.multiply_adds_per_second < 1
+    assert 4.0e12 <= limits.bytes_per_second <= 4.3e12
+    assert "measured" in limits.source
+    assert "132" in limits.source
+    assert "1980 MHz" in limits.source
     # NVIDIA gives 67 and 989 TFLOP/s, these at a lower clock than the highest.
-    assert found.flop_per_second["f32"] == pytest.approx(67e12, rel=0.01)
-    assert found.flop_per_second["bf16"] == pytest.approx(989e12 * 1980 / 1830, rel=0.01)
+    assert limits.flop_per_second["f32"] == pytest.approx(67e12, rel=0.01)
+    assert limits.flop_per_second["bf16"] == pytest.approx(989e12 * 1980 / 1830, rel=0.01)
 
 
 def test_the_derivation_finds_what_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,10 +50,10 @@ def test_the_derivation_finds_what_was_measured(monkeypatch: pytest.MonkeyPatch)
 
 def test_another_gpu_by_its_clocks() -> None:
     # NVIDIA gives 1008 GB/s.
-    found = limits_of(gpu("NVIDIA GeForce RTX 4090", 128, 2520, 10501, 384))
-    assert found is not None
-    assert found.bytes_per_second == pytest.approx(0.88 * 1008e9, rel=0.001)
-    assert found.multiply_adds_per_second == 32 * 128 * 2.52e9
+    limits = limits_of(gpu("NVIDIA GeForce RTX 4090", 128, 2520, 10501, 384))
+    assert limits is not None
+    assert limits.bytes_per_second == pytest.approx(0.88 * 1008e9, rel=0.001)
+    assert limits.multiply_adds_per_second == 32 * 128 * 2.52e9
 
 
 @pytest.mark.parametrize(("memory_mhz", "bits"), [(0, 384), (10501, 0)])
@@ -62,14 +62,14 @@ def test_no_limits_where_the_driver_does_not_tell(memory_mhz: int, bits: int) ->
 
 
 def test_work_meets_the_nearer_limit() -> None:
-    known = Limits(bytes_per_second=100.0, multiply_adds_per_second=400.0, source="")
-    assert known.ridge == 4
-    assert known.least_seconds(bytes=200, multiply_adds=400) == 2
-    assert known.least_seconds(bytes=100, multiply_adds=1200) == 3
-    assert known.limited_by(bytes=200, multiply_adds=400) == "memory"
-    assert known.limited_by(bytes=100, multiply_adds=1200) == "multiplier"
-    assert known.limited_by(bytes=0, multiply_adds=1) == "multiplier"
-    assert known.limited_by(bytes=1, multiply_adds=0) == "memory"
+    limits = Limits(bytes_per_second=100.0, multiply_adds_per_second=400.0, source="")
+    assert limits.ridge == 4
+    assert limits.least_seconds(bytes=200, multiply_adds=400) == 2
+    assert limits.least_seconds(bytes=100, multiply_adds=1200) == 3
+    assert limits.limited_by(bytes=200, multiply_adds=400) == "memory"
+    assert limits.limited_by(bytes=100, multiply_adds=1200) == "multiplier"
+    assert limits.limited_by(bytes=0, multiply_adds=1) == "multiplier"
+    assert limits.limited_by(bytes=1, multiply_adds=0) == "memory"
 
 
 def test_devices_without_known_limits() -> None:

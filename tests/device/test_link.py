@@ -19,13 +19,13 @@ from tests.support.submissions import are_under_way
 
 
 def copied(link: Link, words: int) -> bool:
-    """Whether random words come over whole."""
-    given = np.random.default_rng(words).integers(0, 1 << 32, words, np.uint32)
-    into = link.target.allocate(given.nbytes)
-    link.copy(link.source.upload(given), into)
-    found = np.zeros_like(given)
-    link.target.download(into, found)
-    return bool((found == given).all())
+    """Return whether random words arrive unchanged."""
+    words_sent = np.random.default_rng(words).integers(0, 1 << 32, words, np.uint32)
+    into = link.target.allocate(words_sent.nbytes)
+    link.copy(link.source.upload(words_sent), into)
+    received = np.zeros_like(words_sent)
+    link.target.download(into, received)
+    return bool((received == words_sent).all())
 
 
 @pytest.mark.parametrize("words", [1, 250, 251, 1000, 3333])
@@ -53,7 +53,7 @@ def test_nothing_is_on_its_way_after_an_error(
     assert copied(link, 1000)
     upload: Any = link.target.upload
 
-    def fails(*given: Any, **named: Any) -> None:
+    def fails(*arguments: Any, **named: Any) -> None:
         raise DeviceError("no memory")
 
     monkeypatch.setattr(link.target, "upload", fails)
@@ -74,13 +74,13 @@ def test_gpus_that_reach_each_other(tmp_path: Path, reaches: bool, enabled: bool
 
     driver, cache = FakeCuda(gpus=2), CompileCache(tmp_path)
     driver.reaches, driver.peer_access = reaches, enabled
-    first, second = (CudaDevice(own, cache=cache, bindings=driver) for own in (0, 1))
+    first, second = (CudaDevice(number, cache=cache, bindings=driver) for number in (0, 1))
     link = Link(first, second)
     assert link.is_peer == reaches
     assert copied(link, 3000)
     assert driver.calls["cuMemcpyPeerAsync"] == int(reaches)
-    own: list[AnyDevice] = [first, second]
-    for device in own:
+    devices: list[AnyDevice] = [first, second]
+    for device in devices:
         device.close()
 
 

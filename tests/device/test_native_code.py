@@ -184,10 +184,10 @@ def test_damaged_files_are_not_placed_or_placed_as_they_say() -> None:
         damaged = bytearray(code)
         start, end = choice.choice([(0, 64), (sections, len(code))])
         damaged[choice.randrange(start, end)] = choice.randrange(256)
-        found = arrange(bytes(damaged), "field_inverse")
-        if found is not None:
+        image = arrange(bytes(damaged), "field_inverse")
+        if image is not None:
             placed += 1
-            assert 0 <= found.entry < len(found.image) < 2 * len(code)
+            assert 0 <= image.entry < len(image.image) < 2 * len(code)
     assert placed
 
 

@@ -1,4 +1,4 @@
-"""What other threads give."""
+"""Outcomes that other threads set."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from quod.device.runtime.future import Dropped, Outcome
 
 def test_all_who_wait_have_the_result() -> None:
     outcome: Outcome[int] = Outcome()
-    found: list[int] = []
-    waiting = [threading.Thread(target=lambda: found.append(outcome.result())) for _ in range(3)]
+    results: list[int] = []
+    waiting = [threading.Thread(target=lambda: results.append(outcome.result())) for _ in range(3)]
     for thread in waiting:
         thread.start()
     assert not outcome.done()
@@ -25,7 +25,7 @@ def test_all_who_wait_have_the_result() -> None:
     outcome.set(7)
     for thread in waiting:
         thread.join(60)
-    assert found == [7] * 3
+    assert results == [7] * 3
     assert outcome.done()
     assert Outcome.of(8).result(0) == 8
 
@@ -46,11 +46,11 @@ def test_an_error_is_raised_each_time_and_keeps_nothing_alive() -> None:
 
 
 def test_what_is_begun_is_not_dropped_and_what_is_dropped_is_not_begun() -> None:
-    begun: Outcome[int] = Outcome()
-    assert begun.begin()
-    assert not begun.drop()
-    begun.set(1)
-    assert (begun.result(0), begun.drop()) == (1, False)
+    outcome: Outcome[int] = Outcome()
+    assert outcome.begin()
+    assert not outcome.drop()
+    outcome.set(1)
+    assert (outcome.result(0), outcome.drop()) == (1, False)
     dropped: Outcome[int] = Outcome()
     assert dropped.drop()
     assert not dropped.begin()
@@ -86,9 +86,9 @@ def test_a_wait_that_was_interrupted_does_not_keep_others_waiting(
     monkeypatch.setattr(outcome_module, "_LOOK_SECONDS", 0.01)
     outcome = Outcome.of(3)
     outcome._undone.acquire()
-    found: list[int] = []
-    waiting = threading.Thread(target=lambda: found.append(outcome.result()), daemon=True)
+    results: list[int] = []
+    waiting = threading.Thread(target=lambda: results.append(outcome.result()), daemon=True)
     waiting.start()
     waiting.join(60)
-    assert found == [3]
+    assert results == [3]
     assert outcome.wait(0.01)

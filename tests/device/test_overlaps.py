@@ -119,7 +119,7 @@ def random_steps(
 
 @pytest.mark.parametrize("timed", [False, True])
 def test_recordings_give_what_their_steps_give_in_order(device: AnyDevice, timed: bool) -> None:
-    """Of random steps; constant arrays, too, are what earlier steps stored."""
+    """Results of random steps; constant arrays, too, are what earlier steps stored."""
     chosen = random.Random(7)
     for _ in range(2 if timed else 12):
         arrays = [np.random.default_rng(at).integers(0, 1 << 32, 40, np.uint32) for at in range(5)]
@@ -209,11 +209,11 @@ def test_steps_overlap_but_for_what_is_needed_at_once(kind: str, tmp_path: Path)
     stream.wait_for(event)
     stream.launch(waiting, 1, LANES, 0, 0, w, y, z)  # 7: behind the event
     stream.launch(waiting, 1, LANES, 0, 0, w, z, y)  # 8: behind 7
-    found = stream.finish().recording
-    assert [step.after for step in found.steps] == [
+    recorded = stream.finish().recording
+    assert [step.after for step in recorded.steps] == [
         (), (0,), (0, 1), (1, 2), (0, 1, 2, 3), (0, 2, 3, 4), (5,), (6,), (7,),
     ]  # fmt: skip
-    assert overlapped(found) == [(), (1,), (1,), (), (2, 3, 4), (), (7,)]
+    assert overlapped(recorded) == [(), (1,), (1,), (), (2, 3, 4), (), (7,)]
 
 
 def test_what_follows_from_other_edges_has_none(tmp_path: Path) -> None:

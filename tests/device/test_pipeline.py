@@ -36,10 +36,10 @@ def test_the_next_is_begun_before_the_last_is_given() -> None:
 
 @pytest.mark.parametrize("late", [False, True])
 def test_an_error_comes_after_the_results_before_it(late: bool) -> None:
-    begun = []
+    started = []
 
     def begin(number: int) -> Callable[[], int]:
-        begun.append(number)
+        started.append(number)
 
         def finish() -> int:
             return number // (number - 2)
@@ -52,7 +52,7 @@ def test_an_error_comes_after_the_results_before_it(late: bool) -> None:
     assert next(results) == -1
     with pytest.raises(ZeroDivisionError):
         next(results)
-    assert begun == ([1, 2, 3] if late else [1, 2])
+    assert started == ([1, 2, 3] if late else [1, 2])
     with pytest.raises(StopIteration):
         next(results)
 
@@ -65,10 +65,10 @@ def test_inputs_that_raise(before: int) -> None:
         yield from range(before)
         raise ZeroDivisionError
 
-    found = []
+    results = []
     with pytest.raises(ZeroDivisionError):
-        found.extend(overlapped(inputs(), lambda n: lambda: n, name="test-pipeline"))
-    assert found == list(range(before))
+        results.extend(overlapped(inputs(), lambda n: lambda: n, name="test-pipeline"))
+    assert results == list(range(before))
 
 
 def test_two_inputs_ahead() -> None:
@@ -107,7 +107,7 @@ def test_a_result_that_is_there_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_results_that_are_not_asked_for_are_finished() -> None:
-    """What they hold is given back."""
+    """Their resources are released."""
     finished = []
     results = overlapped([1, 2, 3], lambda n: lambda: finished.append(n), name="test-pipeline")
     next(results)
@@ -124,7 +124,7 @@ def test_a_thread_that_ends_without_a_word(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_without_a_thread_what_was_begun_is_finished(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it holds would not be given back otherwise."""
+    """Its resources would not be released otherwise."""
 
     def none(waiting: Background, task: Callable[[], int]) -> None:
         raise RuntimeError("can't start new thread")

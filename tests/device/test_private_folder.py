@@ -21,7 +21,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Where a cache is that holds an entry."""
+    """A cache folder that holds an entry."""
     place = tmp_path / "above" / "cache"
     CompileCache(place).put(KEY, CONTENT)
     assert CompileCache(place).get(KEY) == CONTENT
@@ -112,11 +112,11 @@ def _read_as_somebody(folder: Path) -> None:
             with warnings.catch_warnings(record=True) as seen:
                 warnings.simplefilter("always")
                 cache = CompileCache(folder)
-                found = cache.get(KEY) == CONTENT
+                hit = cache.get(KEY) == CONTENT
                 before = len(seen)
                 for part in ("one", "two"):
                     cache.put(key_of(part), CONTENT)
-                if found and before == 0 and len(seen) == 1:
+                if hit and before == 0 and len(seen) == 1:
                     status = 0 if "Permission denied" in str(seen[0].message) else 2
         finally:
             os._exit(status)
@@ -152,7 +152,7 @@ def test_an_entry_that_is_a_link_is_replaced(folder: Path, tmp_path: Path) -> No
 
 
 def test_a_folder_within_that_others_could_write_is_emptied(folder: Path) -> None:
-    """What it held may be theirs; older versions made such folders where the umask let them."""
+    """Its entries may be others'; older versions made such folders where the umask let them."""
     shard = entry(folder).parent
     (shard / "notes").write_bytes(b"")
     shard.chmod(0o775)

@@ -1,4 +1,4 @@
-"""What is known of the processor without asking LLVM."""
+"""Facts about the processor that need no LLVM."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SAID = HostProcessor("znver3", frozenset({"avx2", "adx"}), "+avx2,+adx", "x86_64
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """How often LLVM was asked."""
+    """A list with an entry for each question to LLVM."""
     seen: list[str] = []
 
     def ask() -> HostProcessor:

@@ -1,4 +1,4 @@
-"""What `tests.support.races` takes for in order, and what not."""
+"""Orders that `tests.support.races` accepts, and those it reports."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.races import Race, Races
 MEMORY = np.zeros(64, np.uint32)
 
 
-def recorded(*, into: Any = None, given: Any = None, after: Event | None = None) -> Any:
+def recorded(*, into: Any = None, uploaded: Any = None, after: Event | None = None) -> Any:
     """A recording that fills or downloads memory of the host, and an event behind that."""
     stream = open_device("cpu").stream().record()
     if after is not None:
@@ -23,15 +23,15 @@ def recorded(*, into: Any = None, given: Any = None, after: Event | None = None)
     device = open_device("cpu")
     if into is not None:
         stream.download(device.allocate(into.nbytes), into)
-    if given is not None:
-        stream.upload(given, device.allocate(given.nbytes))
+    if uploaded is not None:
+        stream.upload(uploaded, device.allocate(uploaded.nbytes))
     event = stream.event("done")
     return stream.finish().recording, event
 
 
 def test_two_uses_of_which_one_writes() -> None:
     writes: Recording = recorded(into=MEMORY[:32])[0]
-    reads, others = recorded(given=MEMORY[16:48])[0], recorded(given=MEMORY[32:])[0]
+    reads, others = recorded(uploaded=MEMORY[16:48])[0], recorded(uploaded=MEMORY[32:])[0]
     races = Races()
     races.submitted(writes)
     races.submitted(others)
@@ -50,7 +50,7 @@ def test_two_uses_of_which_one_writes() -> None:
 
 def test_who_has_been_waited_for() -> None:
     races, (writes, done) = Races(), recorded(into=MEMORY)
-    reads = recorded(given=MEMORY)[0]
+    reads = recorded(uploaded=MEMORY)[0]
     run = races.submitted(writes)
     races.waited(run)
     races.submitted(reads)
@@ -64,7 +64,7 @@ def test_who_has_been_waited_for() -> None:
 def test_events_put_in_order_what_is_before_and_behind_them() -> None:
     first, done = recorded(into=MEMORY)
     second, passed_on = recorded(after=done)
-    third = recorded(given=MEMORY, after=passed_on)[0]
+    third = recorded(uploaded=MEMORY, after=passed_on)[0]
     races = Races()
     for recording in (first, second, third):
         races.submitted(recording)
@@ -72,7 +72,7 @@ def test_events_put_in_order_what_is_before_and_behind_them() -> None:
     races = Races()
     races.submitted(first)
     with pytest.raises(Race):
-        races.submitted(recorded(given=MEMORY)[0])
+        races.submitted(recorded(uploaded=MEMORY)[0])
 
 
 def test_what_is_written_before_anybody_uses_it() -> None:

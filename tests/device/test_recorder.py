@@ -24,9 +24,9 @@ Array = np.ndarray[Any, Any]
 
 
 def down(device: AnyDevice, buffer: Any) -> Array:
-    found = np.empty(buffer.shape, buffer.dtype)
-    device.download(buffer, found)
-    return found
+    array = np.empty(buffer.shape, buffer.dtype)
+    device.download(buffer, array)
+    return array
 
 
 def test_replays_compute_what_is_there_then(device: AnyDevice) -> None:
@@ -37,8 +37,8 @@ def test_replays_compute_what_is_there_then(device: AnyDevice) -> None:
     softmax(recorder_of(device, stream), gemm(recorder_of(device, stream), x, x), out=y)
     recording = stream.finish().recording
     assert (down(device, y) == 7).all()
-    for given in (a, b):
-        device.upload(given, into=x)
+    for array in (a, b):
+        device.upload(array, into=x)
         device.stream().replay(recording).run()
         at_once = softmax(device, gemm(device, x, x))
         assert down(device, y).tobytes() == down(device, at_once).tobytes()

@@ -96,9 +96,9 @@ def test_a_recording_can_be_described(device: AnyDevice) -> None:
     assert json.loads(json.dumps(described)) == described
     assert described["schema"] == "quod-recording-1"
     assert described["memory"] == [{"bytes": 64}, {"bytes": 64}, {"bytes": 64}]
-    whole = {"memory": 0, "offset": 0, "bytes": 64}
+    first_buffer = {"memory": 0, "offset": 0, "bytes": 64}
     assert described["steps"] == [
-        {"label": "fill", "after": [], "op": "fill", "target": whole, "word": 3},
+        {"label": "fill", "after": [], "op": "fill", "target": first_buffer, "word": 3},
         {
             "label": "raise",
             "after": [0],
@@ -124,7 +124,7 @@ def test_a_recording_can_be_described(device: AnyDevice) -> None:
             "label": "copy",
             "after": [3],
             "op": "copy",
-            "source": whole,
+            "source": first_buffer,
             "target": {"memory": 2, "offset": 0, "bytes": 64},
         },
     ]

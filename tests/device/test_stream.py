@@ -173,8 +173,8 @@ def test_a_wrong_order_is_a_type_error(tmp_path: Path) -> None:
     errors = [line for line in done.stdout.splitlines() if ": error: " in line]
     assert len(errors) == len(wrong) - 1, done.stdout
     for number, message in enumerate(wrong.values()):
-        found = [line for line in errors if f"order{number}.py" in line]
-        assert [message in line for line in found] == ([True] if message else [])
+        reported = [line for line in errors if f"order{number}.py" in line]
+        assert [message in line for line in reported] == ([True] if message else [])
 
 
 def test_recordings_belong_to_a_device(device: AnyDevice) -> None:
@@ -186,23 +186,23 @@ def test_recordings_belong_to_a_device(device: AnyDevice) -> None:
 
 def test_recordings_belong_to_a_memory() -> None:
     """Not to all devices of a name; processors have theirs in common."""
-    with open_device("emulated") as one, open_device("emulated") as other:
-        recording = one.stream().record()
-        recording.fill(words(one), 7)
+    with open_device("emulated") as first, open_device("emulated") as second:
+        recording = first.stream().record()
+        recording.fill(words(first), 7)
         recorded = recording.finish().recording
-        stream = other.stream()
+        stream = second.stream()
         with pytest.raises(DeviceError, match="is for another device than this emulated"):
             stream.replay(recorded)
         stream.record()
-        one.close()
+        first.close()
         with pytest.raises(DeviceError, match="the memory of the device emulated is gone"):
-            other.stream().replay(recorded)
-    with open_device("cpu") as one, open_device("cpu:scalar") as other:
-        memory = words(one)
-        recording = one.stream().record()
+            second.stream().replay(recorded)
+    with open_device("cpu") as first, open_device("cpu:scalar") as second:
+        memory = words(first)
+        recording = first.stream().record()
         recording.fill(memory, 7)
-        other.stream().replay(recording.finish().recording).run()
-        assert set(values(one, memory)) == {7}
+        second.stream().replay(recording.finish().recording).run()
+        assert set(values(first, memory)) == {7}
 
 
 # --- arguments

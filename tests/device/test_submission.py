@@ -24,7 +24,7 @@ from tests.device.streams import COUNT, groups_of, values, words
 def test_a_processor_runs_in_the_callers_thread(
     processor: CpuDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where its stack has room for kernels: that of others, which may be small, waits."""
+    """The caller's stack has room for kernels; work waits for threads whose stack may not."""
     threads, execute = [], processor.execute
 
     def watched(*arguments: Any) -> None:
@@ -79,10 +79,10 @@ def test_streams_run_beside_one_another(device: AnyDevice) -> None:
 
 def test_cancelling(monkeypatch: pytest.MonkeyPatch) -> None:
     device = CpuDevice(threads=1)
-    begun, execute = threading.Event(), device.execute
+    started, execute = threading.Event(), device.execute
 
     def watched(*arguments: Any) -> None:
-        begun.set()
+        started.set()
         execute(*arguments)
 
     monkeypatch.setattr(device, "execute", watched)
@@ -92,7 +92,7 @@ def test_cancelling(monkeypatch: pytest.MonkeyPatch) -> None:
         recording.launch(device.compile(kernels.spin), 1_000_000, 1_000_000, out, label=label)
     event = recording.event("end")
     submitted = recording.finish().submit()
-    assert begun.wait(60)
+    assert started.wait(60)
     assert not event.wait(0.05)
     submitted.cancel()
     # They would take hours.
@@ -123,18 +123,18 @@ def test_an_error_in_the_work_is_raised_by_run(faulty: CpuDevice) -> None:
 
 def test_threads_are_taken_again() -> None:
     """One task after the other leaves few threads; those side by side have one each."""
-    found: list[tuple[str, int]] = []
+    threads: list[tuple[str, int]] = []
     for number in range(100):
         done = threading.Event()
 
         def task(done: threading.Event = done) -> None:
-            found.append((threading.current_thread().name, threading.get_ident()))
+            threads.append((threading.current_thread().name, threading.get_ident()))
             done.set()
 
         run_in_thread(task, f"task {number}")
         assert done.wait(30)
-    assert [name for name, _ in found] == [f"task {number}" for number in range(100)]
-    assert len({ident for _, ident in found}) < 50
+    assert [name for name, _ in threads] == [f"task {number}" for number in range(100)]
+    assert len({ident for _, ident in threads}) < 50
     together = threading.Barrier(13)
     for number in range(12):
         run_in_thread(lambda: (together.wait(30), None)[1], f"beside {number}")
@@ -235,12 +235,12 @@ def test_what_stops_launches_stops_who_waits_for_work(processor: CpuDevice, how:
     recording = processor.stream().record()
     recording.wait_for(event)
     recorded = recording.finish().recording
-    begun = threading.Event()
+    started = threading.Event()
 
     def work() -> None:
         stream = processor.stream().replay(recorded)
         with stop:
-            begun.set()
+            started.set()
             try:
                 if how == "submit and wait":
                     stream.submit().wait()
@@ -250,11 +250,11 @@ def test_what_stops_launches_stops_who_waits_for_work(processor: CpuDevice, how:
                 messages.append(str(error))
 
     for _ in range(2):
-        begun.clear()
+        started.clear()
         # Its stack has room for kernels, so that it runs what it may run itself.
         thread = LargeStackThread(target=work, daemon=True)
         thread.start()
-        assert begun.wait(30)
+        assert started.wait(30)
         time.sleep(0.02)
         stop.cancel()
         thread.join(30)

@@ -34,11 +34,11 @@ def test_the_driver_is_told_of_arrays_once(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(tensor_map, "_encoder", lambda: encoder)
     with open_gpu("simulated", tmp_path) as device:
         other = TiledMemory(8192, 1, 8, 64, 8)
-        made = device.tensor_maps((ARRAY, other))
-        assert made.nbytes == 2 * MAP_BYTES
-        assert device.tensor_maps((ARRAY, other)) is made
+        maps = device.tensor_maps((ARRAY, other))
+        assert maps.nbytes == 2 * MAP_BYTES
+        assert device.tensor_maps((ARRAY, other)) is maps
         assert len(encoder.asked) == 2
-        assert device.tensor_maps((other,)) is not made
+        assert device.tensor_maps((other,)) is not maps
     kind, rank, address, sizes, strides, box, steps, *modes = encoder.asked[0]
     assert (kind, rank.value, address.value) == (1, 3, 4096)
     assert [list(each) for each in (sizes, strides, box, steps)] == [

@@ -50,10 +50,12 @@ def test_stages_nest_and_lie_inside_their_parent() -> None:
 def test_table_puts_equal_names_under_one_parent_together() -> None:
     timeline = Timeline()
     begin = time.perf_counter_ns()
-    whole = timeline.record("whole", begin, begin + 1000, track="t")
-    timeline.record("part", begin, begin + 100, track="t", parent=whole, bytes=10, modmuls=1)
-    timeline.record("part", begin + 300, begin + 400, track="t", parent=whole, bytes=30, modmuls=2)
-    timeline.record("rest", begin + 400, begin + 900, track="t", parent=whole)
+    parent_stage = timeline.record("whole", begin, begin + 1000, track="t")
+    timeline.record("part", begin, begin + 100, track="t", parent=parent_stage, bytes=10, modmuls=1)
+    timeline.record(
+        "part", begin + 300, begin + 400, track="t", parent=parent_stage, bytes=30, modmuls=2
+    )
+    timeline.record("rest", begin + 400, begin + 900, track="t", parent=parent_stage)
     rows = timeline.table()
     assert [(row.name, row.depth, row.count) for row in rows] == [
         ("whole", 0, 1),
@@ -125,7 +127,7 @@ def test_chrome_trace_has_one_event_a_stage_and_one_track_a_thread() -> None:
         {"modmuls": 5, "failed": True},
         {},
     ]
-    assert all(one["ts"] <= other["ts"] for one, other in pairwise(events))
+    assert all(earlier["ts"] <= later["ts"] for earlier, later in pairwise(events))
     tracks = {
         event["tid"]: event["args"]["name"] for event in trace["traceEvents"] if event["ph"] == "M"
     }

@@ -32,12 +32,12 @@ def fake() -> Any:
 
 
 def seen_by(transform: Any, x: Any) -> Any:
-    """What a function is given by a transform."""
+    """Return the argument that a transform gives to a function."""
     held = []
 
-    def function(given: Any) -> Any:
-        held.append(given)
-        return given * 1
+    def function(argument: Any) -> Any:
+        held.append(argument)
+        return argument * 1
 
     transform(function)(x)
     return held[0]
@@ -58,17 +58,17 @@ DISGUISED = {
 @pytest.mark.parametrize("name", DISGUISED)
 def test_what_is_not_in_memory_is_refused(name: str) -> None:
     make, why = DISGUISED[name]
-    given = make()
-    found = disguise(given)
-    assert found is not None
-    assert found.startswith(why)
+    tensor = make()
+    reason = disguise(tensor)
+    assert reason is not None
+    assert reason.startswith(why)
     with open_device("cpu") as device:
         with pytest.raises(InputError, match=rf"^x: \w+ gives no memory of the host away: {why}"):
-            transpose(device, given)
+            transpose(device, tensor)
         with pytest.raises(DeviceError, match=why):
-            device.upload(given)
+            device.upload(tensor)
         with pytest.raises(DeviceError, match=rf"^argument x of kernel saxpy.*{why}"):
-            saxpy.on(device)(3, 2.0, given, np.zeros(3, np.float32))
+            saxpy.on(device)(3, 2.0, tensor, np.zeros(3, np.float32))
 
 
 def test_a_result_is_not_stored_beside_its_sign() -> None:
@@ -77,7 +77,7 @@ def test_a_result_is_not_stored_beside_its_sign() -> None:
 
 
 @pytest.mark.parametrize(
-    "given",
+    "tensor",
     [
         X, torch.nn.Parameter(X, requires_grad=False), torch._neg_view(X).resolve_neg(),
         torch.inference_mode()(lambda: X.clone())(), torch._efficientzerotensor((1, 3)).clone(),
@@ -85,10 +85,10 @@ def test_a_result_is_not_stored_beside_its_sign() -> None:
     ],
     ids=lambda value: type(value).__name__,
 )  # fmt: skip
-def test_what_is_in_memory(given: Any) -> None:
-    assert disguise(given) is None
-    if given is not None:
-        assert np.array_equal(silu("cpu", given), silu("cpu", np.asarray(given)))
+def test_what_is_in_memory(tensor: Any) -> None:
+    assert disguise(tensor) is None
+    if tensor is not None:
+        assert np.array_equal(silu("cpu", tensor), silu("cpu", np.asarray(tensor)))
 
 
 class OnGpu(torch.Tensor):

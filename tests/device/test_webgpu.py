@@ -46,21 +46,21 @@ def sum_of_ten(
     """More pointers than there are bindings."""
     at = k.local_id()
     total = a[at]
-    for more in (b, c, d, e, f, g, h, i):
-        total = total + more[at]
+    for pointer in (b, c, d, e, f, g, h, i):
+        total = total + pointer[at]
     out[at] = total
 
 
 @kernel
 def store_numbers(
-    k: Builder, a: U32, b: U64, c: I64, d: F32, e: Bool, whole: Pointer[U64], real: Pointer[F32]
+    k: Builder, a: U32, b: U64, c: I64, d: F32, e: Bool, integers: Pointer[U64], real: Pointer[F32]
 ) -> None:
     """Stores each of its numbers."""
     from quod.kernel import u64
 
     with k.if_(k.global_id() == 0):
-        whole[0], whole[1], whole[2] = a.cast(u64), b, c.cast(u64)
-        whole[3] = e.cast(u64)
+        integers[0], integers[1], integers[2] = a.cast(u64), b, c.cast(u64)
+        integers[3] = e.cast(u64)
         real[0] = d
 
 
@@ -72,17 +72,17 @@ def run_words(device: WebGpuDevice, definition: KernelDefinition, *arguments: ob
 
 
 def test_numbers_arrive(webgpu_device: WebGpuDevice) -> None:
-    whole, real = np.zeros(4, np.uint64), np.zeros(1, np.float32)
+    integers, real = np.zeros(4, np.uint64), np.zeros(1, np.float32)
     for row in [
         (2**32 - 1, 2**64 - 1, -(2**63), 1.5, True),
         (np.uint8(7), np.uint64(1 << 32), np.int64(-1), np.float32(0.25), np.False_),
         (0, 0, 2**63 - 1, -3, False),
     ]:
-        run_words(webgpu_device, store_numbers, *row, whole, real)
-        assert whole.tolist() == [int(row[0]), int(row[1]), int(row[2]) % 2**64, int(row[4])]
+        run_words(webgpu_device, store_numbers, *row, integers, real)
+        assert integers.tolist() == [int(row[0]), int(row[1]), int(row[2]) % 2**64, int(row[4])]
         assert real[0] == row[3]
     with pytest.raises(DeviceError, match="which u32 cannot hold"):
-        run_words(webgpu_device, store_numbers, 1 << 32, 0, 0, 0.0, False, whole, real)
+        run_words(webgpu_device, store_numbers, 1 << 32, 0, 0, 0.0, False, integers, real)
 
 
 @pytest.mark.parametrize("count", [1, 65_535, 65_536, 131_071, 200_003])
@@ -344,18 +344,18 @@ def test_steps_have_times(
     monkeypatch.setattr(webgpu_device.session, "synchronous", way == "synchronous")
     recorded, out = long_recording(webgpu_device, 40)
     timeline = Timeline()
-    with timeline.stage("whole") as whole:
+    with timeline.stage("whole") as work:
         recorded.submit(timeline).wait()  # type: ignore[attr-defined]
     assert (out == 40).all()
-    stages = [stage for stage in timeline.rows() if stage is not whole]
+    stages = [stage for stage in timeline.rows() if stage is not work]
     assert [stage.name for stage in stages] == [
         "fill", *(f"round {number}" for number in range(40)), "download",
     ]  # fmt: skip
     slack = 50_000_000
     for stage in stages:
         assert stage.end_ns is not None
-        assert whole.begin_ns - slack <= stage.begin_ns <= stage.end_ns
-        assert stage.parent is whole
+        assert work.begin_ns - slack <= stage.begin_ns <= stage.end_ns
+        assert stage.parent is work
     assert sum(stage.modmuls for stage in stages) == 40 * 64
     begins = [stage.begin_ns for stage in stages]
     assert begins == sorted(begins)
@@ -418,7 +418,7 @@ def test_texts_come_from_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     from quod.kernel import examples
 
     definition = next(
-        found for found in vars(examples).values() if isinstance(found, KernelDefinition)
+        value for value in vars(examples).values() if isinstance(value, KernelDefinition)
     )
     cache = CompileCache(tmp_path)
     device = WebGpuDevice(strength="portable", cache=cache)
@@ -475,10 +475,10 @@ def test_swiftshader(strength: str) -> None:
 @kernel
 def count_rounds(k: Builder, outer: U32, inner: U32, x: Pointer[U32]) -> None:
     """x[0] = outer * inner, in two loops."""
-    one = x[1]
+    step = x[1]
     with k.range(0, outer, carry=k.constant(0, types.u32)) as outer_loop:
         with k.range(0, inner, carry=outer_loop.carried) as inner_loop:
-            inner_loop.next(inner_loop.carried + one)
+            inner_loop.next(inner_loop.carried + step)
         outer_loop.next(inner_loop.results)
     x[0] = outer_loop.results
 
@@ -519,7 +519,7 @@ def count_in_memory(k: Builder, rounds: U32, x: Pointer[U32]) -> None:
 
 
 @pytest.mark.parametrize(
-    "definition", [count_rounds, count_while, count_by_calls], ids=lambda own: own.name
+    "definition", [count_rounds, count_while, count_by_calls], ids=lambda kernel: kernel.name
 )
 def test_no_loop_ends_early_without_an_error(
     webgpu_device: WebGpuDevice, definition: KernelDefinition
@@ -593,6 +593,6 @@ def test_an_upload_that_is_interrupted_leaves_the_ring_as_it_was(
                 webgpu_device.upload(data, into=buffer)
     assert webgpu_device.session.uploads.nbytes <= before
     webgpu_device.upload(data[::-1].copy(), into=buffer)
-    found = np.zeros_like(data)
-    webgpu_device.download(buffer, found)
-    assert np.array_equal(found, data[::-1])
+    downloaded = np.zeros_like(data)
+    webgpu_device.download(buffer, downloaded)
+    assert np.array_equal(downloaded, data[::-1])

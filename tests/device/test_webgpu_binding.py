@@ -1,4 +1,4 @@
-"""How the memory of a launch is bound: ranges that begin where they may and do not overlap."""
+"""Bindings of a launch's memory: ranges that begin where they may and do not overlap."""
 
 from __future__ import annotations
 
@@ -19,30 +19,32 @@ def plan(*places: PointerRange, limits: WgslLimits = PORTABLE) -> BindingPlan:
 
 
 def test_aligned_memory_needs_no_offsets() -> None:
-    found = plan(PointerRange(1, 0, 64), PointerRange(1, 256, 300), PointerRange(2, 512, 516))
-    assert found.bindings is None
-    assert found.offsets == (0, 0, 0)
-    assert found.ranges == (Range(1, 0, 64), Range(1, 256, 44), Range(2, 512, 4))
+    binding_plan = plan(
+        PointerRange(1, 0, 64), PointerRange(1, 256, 300), PointerRange(2, 512, 516)
+    )
+    assert binding_plan.bindings is None
+    assert binding_plan.offsets == (0, 0, 0)
+    assert binding_plan.ranges == (Range(1, 0, 64), Range(1, 256, 44), Range(2, 512, 4))
 
 
 def test_memory_that_begins_elsewhere_has_an_offset() -> None:
-    found = plan(PointerRange(1, 260, 300), PointerRange(2, 0, 8))
-    assert found.bindings == (Binding(0, True), Binding(1, True))
-    assert found.offsets == (1, 0)
-    assert found.ranges == (Range(1, 256, 44), Range(2, 0, 8))
+    binding_plan = plan(PointerRange(1, 260, 300), PointerRange(2, 0, 8))
+    assert binding_plan.bindings == (Binding(0, True), Binding(1, True))
+    assert binding_plan.offsets == (1, 0)
+    assert binding_plan.ranges == (Range(1, 256, 44), Range(2, 0, 8))
 
 
 def test_one_buffer_twice_shares_a_binding() -> None:
-    found = plan(PointerRange(1, 0, 64), PointerRange(2, 0, 4), PointerRange(1, 0, 64))
-    assert found.bindings == (Binding(0, True), Binding(1, True), Binding(0, True))
-    assert found.ranges == (Range(1, 0, 64), Range(2, 0, 4))
+    binding_plan = plan(PointerRange(1, 0, 64), PointerRange(2, 0, 4), PointerRange(1, 0, 64))
+    assert binding_plan.bindings == (Binding(0, True), Binding(1, True), Binding(0, True))
+    assert binding_plan.ranges == (Range(1, 0, 64), Range(2, 0, 4))
 
 
 def test_neighbours_within_256_bytes_share_a_binding() -> None:
-    found = plan(PointerRange(1, 0, 128), PointerRange(1, 128, 1024))
-    assert found.bindings == (Binding(0, True), Binding(0, True))
-    assert found.offsets == (0, 32)
-    assert found.ranges == (Range(1, 0, 1024),)
+    binding_plan = plan(PointerRange(1, 0, 128), PointerRange(1, 128, 1024))
+    assert binding_plan.bindings == (Binding(0, True), Binding(0, True))
+    assert binding_plan.offsets == (0, 32)
+    assert binding_plan.ranges == (Range(1, 0, 1024),)
 
 
 def test_a_last_word_that_is_not_whole_is_bound_whole() -> None:
@@ -56,16 +58,18 @@ def test_more_pointers_than_bindings_share_within_a_buffer() -> None:
         PointerRange(9, 1 << 20, (1 << 20) + 4),
         PointerRange(9, 512, 768),
     ]
-    found = plan(*places)
-    assert len(found.ranges) == 8
-    assert found.ranges[7] == Range(9, 0, (1 << 20) + 4)
-    assert found.offsets[7:] == (0, 1 << 18, 128)
+    binding_plan = plan(*places)
+    assert len(binding_plan.ranges) == 8
+    assert binding_plan.ranges[7] == Range(9, 0, (1 << 20) + 4)
+    assert binding_plan.offsets[7:] == (0, 1 << 18, 128)
 
 
 def test_empty_memory_gives_its_binding_away_first() -> None:
-    found = plan(*[PointerRange(number, 0, 4) for number in range(8)], PointerRange(None, 0, 0))
-    assert found.bindings is not None
-    assert len(found.ranges) == 8
+    binding_plan = plan(
+        *[PointerRange(number, 0, 4) for number in range(8)], PointerRange(None, 0, 0)
+    )
+    assert binding_plan.bindings is not None
+    assert len(binding_plan.ranges) == 8
     only = plan(*[PointerRange(None, 0, 0)] * 9)
     assert len(only.ranges) == 8
 
@@ -92,19 +96,21 @@ places = st.builds(
 def test_every_byte_is_reached_and_no_two_bindings_overlap(
     given_places: list[PointerRange],
 ) -> None:
-    found = plan(*given_places)
-    assert len(found.ranges) <= PORTABLE.storage_buffers
-    numbers = [row.number for row in found.bindings or map(Binding, range(len(given_places)))]
-    for place, number, offset in zip(given_places, numbers, found.offsets, strict=True):
-        row = found.ranges[number]
+    binding_plan = plan(*given_places)
+    assert len(binding_plan.ranges) <= PORTABLE.storage_buffers
+    numbers = [
+        row.number for row in binding_plan.bindings or map(Binding, range(len(given_places)))
+    ]
+    for place, number, offset in zip(given_places, numbers, binding_plan.offsets, strict=True):
+        row = binding_plan.ranges[number]
         if place.buffer is not None:
             assert row.buffer == place.buffer
             assert row.start + 4 * offset == place.start
             assert place.stop <= row.start + row.size
-    for index, row in enumerate(found.ranges):
+    for index, row in enumerate(binding_plan.ranges):
         assert row.start % 256 == 0
         assert row.size % 4 == 0
-        for other in found.ranges[:index]:
+        for other in binding_plan.ranges[:index]:
             if row.buffer is not None and row.buffer == other.buffer:
                 apart = row.start + row.size, other.start + other.size
                 assert row.start >= apart[1] or other.start >= apart[0]

@@ -121,13 +121,13 @@ def test_limits_that_are_too_small_are_told(changed: dict[str, int], message: st
 
 
 def test_adapters_by_number_and_name() -> None:
-    found = [(properties(0, "Big GPU"), "a"), (properties(1, "Small Thing"), "b")]
-    assert select(found, "")[1] == "a"
-    assert select(found, "1")[1] == "b"
-    assert select(found, "THING")[1] == "b"
+    adapters = [(properties(0, "Big GPU"), "a"), (properties(1, "Small Thing"), "b")]
+    assert select(adapters, "")[1] == "a"
+    assert select(adapters, "1")[1] == "b"
+    assert select(adapters, "THING")[1] == "b"
     with pytest.raises(DeviceError, match=r"'2'; there are webgpu:0 \(Big GPU\), webgpu:1 \(Small"):
-        select(found, "2")
-    assert found[0][0].notable_features()[-1] == "subgroups"
+        select(adapters, "2")
+    assert adapters[0][0].notable_features()[-1] == "subgroups"
 
 
 def test_names_are_taken_apart() -> None:
@@ -245,11 +245,11 @@ def test_a_kernel_that_the_driver_refuses(
     real = KernelSource.text
 
     def broken(self: KernelSource, bindings: Any = None) -> KernelText:
-        found = real(self, bindings)
-        module = found.module
+        kernel_text = real(self, bindings)
+        module = kernel_text.module
         text = module.text.replace("@compute", "let nonsense = ;\n@compute")
         return KernelText(
-            found.uses,
+            kernel_text.uses,
             WgslModule(
                 text, module.entry, module.workgroup_size, module.bindings, module.storage,
                 module.parameter_words, module.fields, module.dialect, module.lines,

@@ -77,21 +77,21 @@ def test_recordings_that_fail_keep_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     """Neither what was not yet given back, nor twice what was."""
-    found = getattr(webgpu_device.session, ring)
-    works = getattr(found, method)
+    buffer_ring = getattr(webgpu_device.session, ring)
+    works = getattr(buffer_ring, method)
     for _ in range(6):
         stream = webgpu_device.stream().record()
         stream.upload(WORDS, buffer)
         stream.download(buffer, np.zeros_like(WORDS))
         recorded = stream.finish()
         with monkeypatch.context() as patch:
-            patch.setattr(found, method, Failing(works, DeviceError("it fails"), at))
+            patch.setattr(buffer_ring, method, Failing(works, DeviceError("it fails"), at))
             submitted = recorded.submit()
             with pytest.raises(DeviceError, match="it fails"):
                 submitted.wait()
-    idle = found._idle
+    idle = buffer_ring._idle
     assert len(idle) == len({id(each) for each in idle})
-    assert all(each in found._all for each in idle)
+    assert all(each in buffer_ring._all for each in idle)
     check_download(webgpu_device, buffer)
 
 
