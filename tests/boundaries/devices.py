@@ -29,7 +29,7 @@ MSM: dict[str, Any] = {"device": DEVICE, "group": G1}
 
 
 def rows() -> Iterator[tuple[str, Row]]:
-    """Of all that takes pointers and lengths."""
+    """Yield the rows of all calls that take pointers and lengths."""
     yield from _memory()
     yield from _recordings()
     yield from _transforms()

@@ -20,7 +20,7 @@ NOWHERE = os.devnull
 
 
 def rows() -> Iterator[tuple[str, Row]]:
-    """Of all files."""
+    """Yield the rows of all files."""
     yield from _binary()
     yield from _texts()
     yield from _output()

@@ -18,7 +18,7 @@ SEED = bytes(32)
 
 
 def rows() -> Iterator[tuple[str, Row]]:
-    """Of keys, proofs, signatures and encoded points."""
+    """Yield the rows of keys, proofs, signatures and encoded points."""
     yield from _proving()
     yield from _verifying()
     yield from _encoded()

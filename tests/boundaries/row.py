@@ -41,7 +41,7 @@ WRONG: dict[str, Any] = {
 
 
 def is_foreign(value: object) -> bool:
-    """Whether foreign data or memory can stand in the place of a value: not for Quod's classes."""
+    """Return whether foreign data or memory may replace a value: not for Quod's classes."""
     return isinstance(value, Buffer) or not type(value).__module__.startswith("quod.")
 
 

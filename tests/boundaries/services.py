@@ -18,7 +18,7 @@ WASM = EXAMPLE / "circuit.wasm"
 
 
 def rows() -> Iterator[tuple[str, Row]]:
-    """Of the queue, keys, witnesses, workers and clients."""
+    """Yield the rows of the queue, keys, witnesses, workers and clients."""
     repository = keys.KeyRepository(KEYS, create=True)
     repository.add(EXAMPLE / "circuit.zkey", wasm=WASM, names=["known"])
     yield from _queue()
@@ -78,7 +78,7 @@ def _queue() -> Iterator[tuple[str, Row]]:
 
 
 def _keys(repository: keys.KeyRepository) -> Iterator[tuple[str, Row]]:
-    known: dict[str, Any] = {"key": "known"}
+    key_name: dict[str, Any] = {"key": "known"}
     bytes_of = {"host_bytes": "huge", "device_bytes": "huge"}
     yield "KeyRepository", row(keys.KeyRepository, {"folder": "text"}, folder=KEYS, create=True)
     # The arguments of files are looked at in the order of the signature, and reading a key is slow.
@@ -92,20 +92,20 @@ def _keys(repository: keys.KeyRepository) -> Iterator[tuple[str, Row]]:
         lambda zkey, verification_key: repository.add(zkey, verification_key=verification_key),
         zkey=EXAMPLE / "circuit.zkey", verification_key=EXAMPLE / "verification_key.json",
     )  # fmt: skip
-    yield "point", row(repository.point, name="other", **known, move=True)
+    yield "point", row(repository.point, name="other", **key_name, move=True)
     for call in (repository.resolve, repository.record, repository.remove):
-        yield call.__name__, row(call, **known)
-    yield "check", row(repository.check, **known, deep=False)
-    yield "read", row(repository.read, **known, name="circuit.wasm")
-    yield "read_zkey", row(repository.read_zkey, **known)
+        yield call.__name__, row(call, **key_name)
+    yield "check", row(repository.check, **key_name, deep=False)
+    yield "read", row(repository.read, **key_name, name="circuit.wasm")
+    yield "read_zkey", row(repository.read_zkey, **key_name)
     yield "ResidentKeys", row(
         keys.ResidentKeys, bytes_of, repository=repository, device=DEVICE, host_bytes=None,
         device_bytes=None,
     )  # fmt: skip
     resident = keys.ResidentKeys(repository, DEVICE)
     for call in (resident.lease, resident.preload):
-        yield f"resident {call.__name__}", row(call, **known, timeout=60)
-    yield "resident evict", row(resident.evict, **known)
+        yield f"resident {call.__name__}", row(call, **key_name, timeout=60)
+    yield "resident evict", row(resident.evict, **key_name)
     yield "resident warm", row(resident.warm, keys=["known"])
 
 

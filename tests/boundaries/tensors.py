@@ -39,7 +39,7 @@ NUMBER, POSITIVE = "negative huge", "huge"
 
 
 def rows() -> Iterator[tuple[str, Row]]:
-    """Of rows, products, attention, indices, training and quantised weights."""
+    """Yield the rows of rows, products, attention, indices, training and quantised weights."""
     yield from _rows()
     yield from _products()
     yield from _attention()

@@ -19,7 +19,7 @@ HASH, LABEL = transcript.Hash.SHA_256, transcript.Label.CLAIM
 
 
 def rows() -> Iterator[tuple[str, Row]]:
-    """Of every protocol."""
+    """Yield the rows of every protocol."""
     yield from _transcripts()
     yield from _commitments()
     yield from _sumchecks()
