@@ -1,4 +1,4 @@
-"""What deploy/ has: it names what there is, and the health check tells ready from not."""
+"""The files of deploy/ name what exists, and the health check tells ready from not."""
 
 from __future__ import annotations
 
@@ -128,17 +128,17 @@ def test_the_configuration_is_one() -> None:
     assert {"keep_seconds", "lease_seconds", "witness_bytes"} <= {name for name, _ in spare}
     for name, value in spare:
         sections = (config.queue, config.requests, config.workers, config.listen)
-        [section] = [one for one in sections if hasattr(one, name)]
+        [section] = [candidate for candidate in sections if hasattr(candidate, name)]
         assert getattr(section, name) in (None, int(value)), name
 
 
 def test_metrics_of_the_alerts_exist() -> None:
     metrics = (REPOSITORY / "src" / "quod" / "service" / "server" / "metrics.py").read_text()
     of_queue = re.findall(r'\("(\w+)", "[A-Z]', metrics)
-    known = {*re.findall(r'"(quod_\w+)"', metrics), *(f"quod_queue_{name}" for name in of_queue)}
+    exported = {*re.findall(r'"(quod_\w+)"', metrics), *(f"quod_queue_{name}" for name in of_queue)}
     used = re.findall(r"\b(quod_\w+)", (DEPLOY / "alerts.yaml").read_text())
     assert len(used) > 8
-    assert {name.removesuffix("_total") for name in used} <= known
+    assert {name.removesuffix("_total") for name in used} <= exported
 
 
 def test_alerts_are_those_of_the_page() -> None:
