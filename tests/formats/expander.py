@@ -71,8 +71,8 @@ def witness_bytes(
 ) -> bytes:
     size = ELEMENT_BYTES[prime]
     parts = [u64(len(private), len(private[0]), len(public[0])), prime.to_bytes(32, "little")]
-    for own, shared in zip(private, public, strict=True):
-        parts += [value.to_bytes(size, "little") for value in (*own, *shared)]
+    for secret, shared in zip(private, public, strict=True):
+        parts += [value.to_bytes(size, "little") for value in (*secret, *shared)]
     return b"".join(parts)
 
 
@@ -80,30 +80,30 @@ def values(
     prime: int, segments: Sequence[Segment], number: int, inputs: Sequence[int],
     public: Sequence[int],
 ) -> list[int]:  # fmt: skip
-    """What a segment without random coefficients gives."""
+    """Return the outputs of a segment without random coefficients."""
     segment = segments[number]
-    found = [0] * segment.outputs
+    outputs = [0] * segment.outputs
     for child, copies in segment.children:
-        own = segments[child]
+        callee = segments[child]
         for into, out in copies:
             # A segment's padding may lie beyond its parent's.
-            given = [*inputs[into : into + own.inputs], *[0] * own.inputs][: own.inputs]
-            for place, value in enumerate(values(prime, segments, child, given, public)):
+            passed = [*inputs[into : into + callee.inputs], *[0] * callee.inputs][: callee.inputs]
+            for place, value in enumerate(values(prime, segments, child, passed, public)):
                 if value:
-                    found[out + place] += value
+                    outputs[out + place] += value
 
     def factor(value: Coefficient) -> int:
         return public[value[1]] if isinstance(value, tuple) else value
 
     for x, y, output, value in segment.mul:
-        found[output] += factor(value) * inputs[x] * inputs[y]
+        outputs[output] += factor(value) * inputs[x] * inputs[y]
     for x, output, value in segment.add:
-        found[output] += factor(value) * inputs[x]
+        outputs[output] += factor(value) * inputs[x]
     for output, value in segment.const:
-        found[output] += factor(value)
+        outputs[output] += factor(value)
     for kind, x, output, value in segment.uni:
-        found[output] += factor(value) * inputs[x] ** {12345: 5, 12346: 1}[kind]
-    return [value % prime for value in found]
+        outputs[output] += factor(value) * inputs[x] ** {12345: 5, 12346: 1}[kind]
+    return [value % prime for value in outputs]
 
 
 SMALL = [

@@ -66,7 +66,7 @@ TENSORS: list[Tensor] = [
     (b"scalar", (), 24, 448),
 ]
 DATA = bytes(range(256)) * 2
-"""Of which the last tensor takes one byte, the 449th."""
+"""The data of the tensors, of which the last one takes one byte, the 449th."""
 
 
 def sound() -> bytes:

@@ -30,8 +30,8 @@ KEY_BYTES = 96 * 3 + 192 * 3 + 4 + 96 * COUNTS["ic"]
 
 def multiples(degree: int, first: int, count: int) -> list[tuple[object, object]]:
     law = affine_group(GROUPS[f"bls12_381.g{degree}"])
-    found = [law.multiply(first + at, law.generator) for at in range(count)]
-    return [point for point in found if point is not None]
+    law_multiples = [law.multiply(first + at, law.generator) for at in range(count)]
+    return [point for point in law_multiples if point is not None]
 
 
 def words(degree: int, points: list[tuple[object, object]]) -> Words:
@@ -45,12 +45,12 @@ def words(degree: int, points: list[tuple[object, object]]) -> Words:
 @pytest.fixture(scope="module")
 def points() -> dict[str, Words]:
     """Points of the right kinds for a small key."""
-    found: dict[str, Words] = {}
+    by_name: dict[str, Words] = {}
     for start, (name, degree) in enumerate(VERIFYING_KEY.items()):
-        found[name] = words(degree, multiples(degree, 2 + start, 1))[0]
+        by_name[name] = words(degree, multiples(degree, 2 + start, 1))[0]
     for start, (name, degree) in enumerate({"ic": 1, **LISTS}.items()):
-        found[name] = words(degree, multiples(degree, 20 + 5 * start, COUNTS[name]))
-    return found
+        by_name[name] = words(degree, multiples(degree, 20 + 5 * start, COUNTS[name]))
+    return by_name
 
 
 @pytest.fixture

@@ -70,8 +70,8 @@ def test_commands_take_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     )
     out = tmp_path / "own.json"
     assert entry.run(["r1cs", "export", "json", system, str(out), "--quiet"]) == 0
-    found = json.loads(out.read_text())
-    assert (found["n8"], found["prime"]) == (8, str(2**64 - 2**32 + 1))
+    report = json.loads(out.read_text())
+    assert (report["n8"], report["prime"]) == (8, str(2**64 - 2**32 + 1))
     for name in ("goldilocks.r1cs", "goldilocks.wtns"):
         row = describe(FOLDER / name)
         assert (row["curve"], row["prime"]) == (None, "goldilocks")

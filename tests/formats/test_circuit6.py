@@ -171,8 +171,8 @@ def test_witnesses_and_back(prime: int, tmp_path: Path) -> None:
     witness = Circuit6Witness.parse(memoryview(data), "w")
     assert len(witness) == 2
     values = [
-        [int.from_bytes(row.astype("<u4").tobytes(), "little") for row in own]
-        for own in witness.private
+        [int.from_bytes(row.astype("<u4").tobytes(), "little") for row in rows]
+        for rows in witness.private
     ]
     assert values == private
     if witness.field.modulus is not None:

@@ -51,9 +51,9 @@ def test_first_at_or_above_takes_any_strides() -> None:
     ],
 )
 def test_names_of_curves(name: str, curve: str) -> None:
-    found = curve_of_json_name(name)
-    assert found is not None
-    assert found.name == curve
+    parameters = curve_of_json_name(name)
+    assert parameters is not None
+    assert parameters.name == curve
 
 
 @pytest.mark.parametrize("name", ["", "bn", "secp256k1", "bls12", "bn2540", "ｂｎ254"])

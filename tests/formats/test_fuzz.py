@@ -80,7 +80,7 @@ def mutated(data: bytes, draw: st.DataObject) -> bytes:
 
 
 def opens_or_refuses(path: Path, data: bytes, read: Callable[[Path], object]) -> bool:
-    """Whether `data` was accepted; anything but a QuodError fails the test."""
+    """Return whether `data` was accepted; anything but a QuodError fails the test."""
     path.write_bytes(data)
     message = None
     try:

@@ -24,8 +24,8 @@ def parsed(data: bytes) -> Gguf:
 
 
 def test_every_type_of_value() -> None:
-    found = parsed(sound())
-    assert [key.encode() for key in found.metadata] == [key for key, _, _ in PAIRS]
+    model = parsed(sound())
+    assert [key.encode() for key in model.metadata] == [key for key, _, _ in PAIRS]
     expected = {
         "general.architecture": "tiny",
         "general.alignment": np.uint32(64),
@@ -41,47 +41,47 @@ def test_every_type_of_value() -> None:
         "a.f64": np.float64(np.inf),
     }
     for key, value in expected.items():
-        assert found.metadata[key] == value
-        assert type(found.metadata[key]) is type(value)
-    tokens: Any = found.metadata["b.tokens"]
+        assert model.metadata[key] == value
+        assert type(model.metadata[key]) is type(value)
+    tokens: Any = model.metadata["b.tokens"]
     assert (len(tokens), list(tokens), tokens[-1], tokens[:2]) == (
         3, ["é", "", "end"], "end", ["é", ""],
     )  # fmt: skip
     with pytest.raises(IndexError):
         tokens[3]
-    scores: Any = found.metadata["b.scores"]
+    scores: Any = model.metadata["b.scores"]
     assert (scores.dtype, scores.tolist()) == (np.float32, [0, -1, 2.5, 3, 4])
     assert not scores.flags.writeable
-    flags: Any = found.metadata["b.flags"]
+    flags: Any = model.metadata["b.flags"]
     assert (flags.dtype, flags.tolist()) == (np.bool_, [True, False, True])
-    assert len(found.metadata["b.none"]) == 0  # type: ignore[arg-type]
+    assert len(model.metadata["b.none"]) == 0  # type: ignore[arg-type]
     with pytest.raises(TypeError):
-        found.metadata["a.u8"] = np.uint8(1)  # type: ignore[index]
+        model.metadata["a.u8"] = np.uint8(1)  # type: ignore[index]
 
 
 def test_tensors_are_views_of_the_map(tmp_path: Path) -> None:
     (tmp_path / "m.gguf").write_bytes(sound())
     for owned in (False, True):
-        found = Gguf.open(tmp_path / "m.gguf", owned=owned)
-        assert (found.identity is None) == owned
-        assert [name.encode() for name in found.tensors] == [name for name, *_ in TENSORS]
-        begin = found.data_offset
+        model = Gguf.open(tmp_path / "m.gguf", owned=owned)
+        assert (model.identity is None) == owned
+        assert [name.encode() for name in model.tensors] == [name for name, *_ in TENSORS]
+        begin = model.data_offset
         assert begin % 64 == 0
         assert begin == len(sound()) - len(DATA)
-        weights = found.tensors["weights"]
+        weights = model.tensors["weights"]
         assert (weights.shape, weights.type.name, weights.offset) == (
             (2, 256), "Q4_K", begin + 128,
         )  # fmt: skip
         assert weights.array().shape == (2, 144)
         assert weights.array().tobytes() == DATA[128:416]
         assert not weights.array().flags.writeable
-        bias = found.tensors["bias"].array()
+        bias = model.tensors["bias"].array()
         assert (bias.dtype, bias.tobytes()) == (np.float32, DATA[:12])
-        halves = found.tensors["halves"].array()
+        halves = model.tensors["halves"].array()
         assert (halves.dtype, halves.shape) == (np.uint16, (3, 2))
         assert halves.tobytes() == DATA[64:76]
-        assert found.tensors["scalar"].array().shape == ()
-        assert int(found.tensors["scalar"].array()) == DATA[448] - 256 * (DATA[448] > 127)
+        assert model.tensors["scalar"].array().shape == ()
+        assert int(model.tensors["scalar"].array()) == DATA[448] - 256 * (DATA[448] > 127)
 
 
 def test_opening_reads_no_tensor(tmp_path: Path) -> None:
@@ -125,9 +125,9 @@ def test_round_trip_and_the_other_reader(tmp_path: Path) -> None:
     reader = peer.GGUFReader(path)
     assert reader.fields["b.tokens"].contents() == ["é", "", "end"]
     assert reader.fields["a.i64"].contents() == -(2**62)
-    found = {tensor.name: tensor for tensor in reader.tensors}
-    assert found["weights"].shape.tolist() == [256, 2]
-    assert found["weights"].data.tobytes() == bytes(first.tensors["weights"].data)
+    tensors = {tensor.name: tensor for tensor in reader.tensors}
+    assert tensors["weights"].shape.tolist() == [256, 2]
+    assert tensors["weights"].data.tobytes() == bytes(first.tensors["weights"].data)
 
 
 def test_a_file_of_the_other_writer(tmp_path: Path) -> None:
@@ -143,13 +143,13 @@ def test_a_file_of_the_other_writer(tmp_path: Path) -> None:
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
-    found = Gguf.open(tmp_path / "p.gguf")
-    assert found.metadata["general.architecture"] == "llama"
-    assert found.metadata["llama.block_count"] == 7
-    assert list(found.metadata["tokenizer.ggml.tokens"]) == ["<s>", "ä", "b"]  # type: ignore[arg-type]
-    assert np.array_equal(found.tensors["plain"].array(), values)
-    assert found.tensors["blocks"].shape == (4, 64)
-    assert np.array_equal(found.tensors["blocks"].array(), blocks)
+    model = Gguf.open(tmp_path / "p.gguf")
+    assert model.metadata["general.architecture"] == "llama"
+    assert model.metadata["llama.block_count"] == 7
+    assert list(model.metadata["tokenizer.ggml.tokens"]) == ["<s>", "ä", "b"]  # type: ignore[arg-type]
+    assert np.array_equal(model.tensors["plain"].array(), values)
+    assert model.tensors["blocks"].shape == (4, 64)
+    assert np.array_equal(model.tensors["blocks"].array(), blocks)
 
 
 def tensor(
@@ -286,11 +286,11 @@ def test_damage_is_refused_or_harmless(tmp_path: Path) -> None:
                 (0, 1, 2, 0x7F, 0x80, 0xFF)
             )
         try:
-            found = parsed(bytes(changed))
-            for tensor_ in found.tensors.values():
+            model = parsed(bytes(changed))
+            for tensor_ in model.tensors.values():
                 if tensor_.type.is_known:
                     assert tensor_.array().nbytes == len(tensor_.data)
-            for value in found.metadata.values():
+            for value in model.metadata.values():
                 assert np.asarray(value).dtype != object
         except InputError:
             refusals += 1
@@ -307,17 +307,17 @@ def test_most_strings_are_found_in_time() -> None:
 
 def test_inspect(tmp_path: Path) -> None:
     (tmp_path / "m.gguf").write_bytes(sound())
-    found: Any = describe(tmp_path / "m.gguf")
-    assert list(found)[:3] == ["file", "kind", "bytes"]
-    assert (found["kind"], found["version"], found["alignment"]) == ("model (gguf)", 3, 64)
-    assert found["parameters"] == 512 + 3 + 6 + 1
-    assert found["bytes_by_type"] == {"Q4_K": 288, "F32": 12, "BF16": 12, "I8": 1}
-    assert found["metadata"]["a.f64"] == "inf"
-    assert found["metadata"]["a.i8"] == -1
-    assert found["metadata"]["b.tokens"] == "3 of text: 'é', '', 'end'"
-    assert found["metadata"]["b.scores"] == "5 of float32: 0.0, -1.0, 2.5, 3.0, ..."
-    assert found["tensors"]["weights"] == {
-        "type": "Q4_K", "shape": "2 x 256", "bytes": 288, "offset": found["data_offset"] + 128,
+    report: Any = describe(tmp_path / "m.gguf")
+    assert list(report)[:3] == ["file", "kind", "bytes"]
+    assert (report["kind"], report["version"], report["alignment"]) == ("model (gguf)", 3, 64)
+    assert report["parameters"] == 512 + 3 + 6 + 1
+    assert report["bytes_by_type"] == {"Q4_K": 288, "F32": 12, "BF16": 12, "I8": 1}
+    assert report["metadata"]["a.f64"] == "inf"
+    assert report["metadata"]["a.i8"] == -1
+    assert report["metadata"]["b.tokens"] == "3 of text: 'é', '', 'end'"
+    assert report["metadata"]["b.scores"] == "5 of float32: 0.0, -1.0, 2.5, 3.0, ..."
+    assert report["tensors"]["weights"] == {
+        "type": "Q4_K", "shape": "2 x 256", "bytes": 288, "offset": report["data_offset"] + 128,
     }  # fmt: skip
 
 
@@ -339,9 +339,9 @@ def test_a_tensor_of_an_unknown_type_is_listed(kind: int, tmp_path: Path) -> Non
     path.write_bytes(
         gguf_file([], [tensor(b"new", (48, 2), kind, 0), tensor(b"old", (4,), 0, 96)], ROOM)
     )
-    found = Gguf.open(path)
-    assert np.array_equal(found.tensors["old"].array(), np.zeros(4, np.float32))
-    new = found.tensors["new"]
+    model = Gguf.open(path)
+    assert np.array_equal(model.tensors["old"].array(), np.zeros(4, np.float32))
+    new = model.tensors["new"]
     assert (new.type.name, new.type.is_known, new.shape) == (f"type {kind}", False, (2, 48))
     with pytest.raises(InputError, match=f"tensor 'new' has type {kind} of GGUF, which Quod"):
         new.array()
@@ -415,15 +415,15 @@ def test_where_it_cannot_be_written(tmp_path: Path) -> None:
 def test_big_endian_and_strided_arrays_are_written_as_they_are_meant(tmp_path: Path) -> None:
     values = np.arange(12, dtype=">f4").reshape(3, 4).T
     write_gguf(tmp_path / "m.gguf", {"k": np.arange(3, dtype=">u2")}, {"w": ("F32", values)})
-    found = Gguf.open(tmp_path / "m.gguf")
-    assert np.array_equal(found.tensors["w"].array(), values)
-    assert found.metadata["k"].tolist() == [0, 1, 2]  # type: ignore[union-attr]
+    model = Gguf.open(tmp_path / "m.gguf")
+    assert np.array_equal(model.tensors["w"].array(), values)
+    assert model.metadata["k"].tolist() == [0, 1, 2]  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(
     ("dimensions", "kind"), [((0, 2**60), 0), ((0, 2**60), 15), ((2**56, 0), 8)]
 )
 def test_whatever_is_read_has_an_array(dimensions: tuple[int, ...], kind: int) -> None:
-    """Of no values too, however long an axis is."""
-    found = parsed(gguf_file([], [(b"w", dimensions, kind, 0)]))
-    assert found.tensors["w"].array().size == 0
+    """A tensor of no values too, however long an axis is."""
+    model = parsed(gguf_file([], [(b"w", dimensions, kind, 0)]))
+    assert model.tensors["w"].array().size == 0

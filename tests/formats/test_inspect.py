@@ -16,12 +16,12 @@ FOLDER = DATA / "bn254"
 
 def test_groth16_key() -> None:
     path = FOLDER / "circuit.zkey"
-    found = describe(path)
-    assert list(found)[:3] == ["file", "kind", "bytes"]
-    circuit_hash = found.pop("circuit_hash")
+    report = describe(path)
+    assert list(report)[:3] == ["file", "kind", "bytes"]
+    circuit_hash = report.pop("circuit_hash")
     assert isinstance(circuit_hash, str)
     assert len(bytes.fromhex(circuit_hash)) == 64
-    assert found.pop("sections") == {
+    assert report.pop("sections") == {
         "1": 4,
         "2": 660,
         "3": 192,
@@ -33,7 +33,7 @@ def test_groth16_key() -> None:
         "9": 512,
         "10": 68 + 434,
     }
-    assert found == {
+    assert report == {
         "file": str(path),
         "kind": "groth16 proving key (zkey)",
         "bytes": path.stat().st_size,
@@ -50,10 +50,10 @@ def test_groth16_key() -> None:
 
 
 def test_plonk_key_is_described_though_not_proved_with() -> None:
-    found = describe(FOLDER / "plonk.zkey")
-    assert found["kind"] == "plonk proving key (zkey)"
-    assert (found["curve"], found["constraints"], found["public"]) == ("bn254", 4, 2)
-    assert "Groth16 only" in str(found["note"])
+    report = describe(FOLDER / "plonk.zkey")
+    assert report["kind"] == "plonk proving key (zkey)"
+    assert (report["curve"], report["constraints"], report["public"]) == ("bn254", 4, 2)
+    assert "Groth16 only" in str(report["note"])
 
 
 def test_json_of_other_protocols_is_named(tmp_path: Path) -> None:
@@ -62,43 +62,43 @@ def test_json_of_other_protocols_is_named(tmp_path: Path) -> None:
         ({"protocol": "fflonk", "nPublic": 1, "power": 3}, "fflonk verifying key (JSON)"),
     ):
         (tmp_path / "file").write_text(json.dumps(document))
-        found = describe(tmp_path / "file")
-        assert found["kind"] == kind
-        assert "Groth16 only" in str(found["note"])
+        report = describe(tmp_path / "file")
+        assert report["kind"] == kind
+        assert "Groth16 only" in str(report["note"])
 
 
 def test_pipes_are_read_once(tmp_path: Path) -> None:
     for name in ("verification_key.json", "public.json", "proof.json", "circuit.zkey"):
         with piped((FOLDER / name).read_bytes()) as pipe:
-            found = describe(pipe)
+            report = describe(pipe)
         expected = describe(FOLDER / name)
-        assert found == expected | {"file": pipe}
+        assert report == expected | {"file": pipe}
 
 
 def test_witness_and_constraint_system() -> None:
-    found = describe(FOLDER / "witness.wtns")
-    assert (found["kind"], found["curve"], found["values"]) == ("witness (wtns)", "bn254", 5)
-    assert (found["zeros_and_ones"], found["below_2**32"]) == (1, 2)
-    found = describe(DATA / "bls12_381" / "circuit.r1cs")
-    assert (found["kind"], found["curve"]) == ("constraint system (r1cs)", "bls12_381")
-    assert (found["constraints"], found["wires"], found["public_inputs"]) == (2, 5, 1)
-    assert found["nonzeros"] == {"a": 3, "b": 2, "c": 2}
+    report = describe(FOLDER / "witness.wtns")
+    assert (report["kind"], report["curve"], report["values"]) == ("witness (wtns)", "bn254", 5)
+    assert (report["zeros_and_ones"], report["below_2**32"]) == (1, 2)
+    report = describe(DATA / "bls12_381" / "circuit.r1cs")
+    assert (report["kind"], report["curve"]) == ("constraint system (r1cs)", "bls12_381")
+    assert (report["constraints"], report["wires"], report["public_inputs"]) == (2, 5, 1)
+    assert report["nonzeros"] == {"a": 3, "b": 2, "c": 2}
 
 
 def test_json_files(tmp_path: Path) -> None:
-    found = describe(FOLDER / "proof.json")
-    assert (found["kind"], found["curve"]) == ("proof (proof.json)", "bn254")
-    found = describe(FOLDER / "verification_key.json")
-    assert (found["curve"], found["public"]) == ("bn254", 2)
-    found = describe(FOLDER / "public.json")
+    report = describe(FOLDER / "proof.json")
+    assert (report["kind"], report["curve"]) == ("proof (proof.json)", "bn254")
+    report = describe(FOLDER / "verification_key.json")
+    assert (report["curve"], report["public"]) == ("bn254", 2)
+    report = describe(FOLDER / "public.json")
     # Its first value, -95 modulo the BN254 prime, is above the BLS12-377 one.
-    assert (found["public"], found["fits"]) == (2, ["bn254", "bls12_381"])
+    assert (report["public"], report["fits"]) == (2, ["bn254", "bls12_381"])
     document = json.loads((FOLDER / "proof.json").read_text())
     del document["curve"]
     (tmp_path / "p.json").write_text(json.dumps(document))
-    found = describe(tmp_path / "p.json")
-    assert found["curve"] is None
-    assert "bn254" in found["fits"]  # type: ignore[operator]
+    report = describe(tmp_path / "p.json")
+    assert report["curve"] is None
+    assert "bn254" in report["fits"]  # type: ignore[operator]
 
 
 def test_powers_of_tau(tmp_path: Path) -> None:
@@ -107,10 +107,10 @@ def test_powers_of_tau(tmp_path: Path) -> None:
         (tmp_path / "p.ptau").write_bytes(container(b"ptau", 1, [(1, header), (12, b"")]))
         return tmp_path / "p.ptau"
 
-    found = describe(stored(CURVES["bn254"].fq.value))
-    assert (found["kind"], found["curve"]) == ("powers of tau (ptau)", "bn254")
-    assert (found["log2_powers"], found["log2_ceremony_powers"]) == (12, 28)
-    assert found["prepared"] is True
+    report = describe(stored(CURVES["bn254"].fq.value))
+    assert (report["kind"], report["curve"]) == ("powers of tau (ptau)", "bn254")
+    assert (report["log2_powers"], report["log2_ceremony_powers"]) == (12, 28)
+    assert report["prepared"] is True
     with pytest.raises(InputError, match="no curve that Quod knows"):
         describe(stored(101))
 

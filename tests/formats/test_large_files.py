@@ -171,12 +171,12 @@ def test_inspect_looks_at_a_witness_in_parts(tmp_path: Path) -> None:
     describe(path)
     tracemalloc.start()
     try:
-        found = describe(path)
+        report = describe(path)
         # All values together are 32 MiB, and their comparisons 7.
         assert tracemalloc.get_traced_memory()[1] < 4 << 20
     finally:
         tracemalloc.stop()
-    assert (found["values"], found["zeros_and_ones"]) == (1 << 20, 1 << 20)
+    assert (report["values"], report["zeros_and_ones"]) == (1 << 20, 1 << 20)
 
 
 def test_proofs_have_a_longest_length(tmp_path: Path) -> None:

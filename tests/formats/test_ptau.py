@@ -33,7 +33,7 @@ def header(power: int, ceremony: int, q: int = Q, length: int = 32) -> bytes:
 
 @pytest.mark.parametrize("curve", TINY_CURVES)
 def test_the_points_are_powers(curve: str) -> None:
-    """Of one tau in both groups, alpha and beta times them, by a pairing on plain integers."""
+    """The points are powers of one tau in both groups; a pairing on plain integers checks it."""
     path = DATA / curve / "powers.ptau"
     powers = PowersOfTau.open(path)
     parameters = CURVES[curve]
@@ -108,7 +108,7 @@ def test_a_bad_point_is_named_with_its_place(tmp_path: Path) -> None:
 
 
 def test_what_inspect_says() -> None:
-    found = describe(DATA / "bn254" / "powers.ptau")
-    assert found["kind"] == "powers of tau (ptau)"
-    assert (found["log2_powers"], found["log2_ceremony_powers"]) == (4, 4)
-    assert found["prepared"] is False
+    report = describe(DATA / "bn254" / "powers.ptau")
+    assert report["kind"] == "powers of tau (ptau)"
+    assert (report["log2_powers"], report["log2_ceremony_powers"]) == (4, 4)
+    assert report["prepared"] is False

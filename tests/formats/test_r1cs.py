@@ -76,8 +76,8 @@ def test_tiny_set_is_what_our_writers_write(tmp_path: Path, curve: str) -> None:
     system = R1cs.open(tmp_path / "c.r1cs")
     assert (system.curve, system.wires, system.public, system.private_inputs) == (curve, 5, 2, 1)
     assert (system.constraints, system.labels) == (2, 5)
-    for found, rows in ((system.a, ROWS_A), (system.b, ROWS_B), (system.c, ROWS_C)):
-        assert rows_of(found) == [list(row.items()) for row in rows]
+    for parsed, rows in ((system.a, ROWS_A), (system.b, ROWS_B), (system.c, ROWS_C)):
+        assert rows_of(parsed) == [list(row.items()) for row in rows]
     assert system.wire_labels.tolist() == [0, 1, 2, 3, 4]
 
 
@@ -91,7 +91,7 @@ def test_shared_fixtures_round_trip(tmp_path: Path, shared_fixtures: Path) -> No
 
 def plain_parse(stream: bytes, constraints: int, size: int) -> list[list[list[tuple[int, int]]]]:
     """Section 2 read one term at a time: [matrix][constraint] -> terms."""
-    found: list[list[list[tuple[int, int]]]] = [[], [], []]
+    matrices: list[list[list[tuple[int, int]]]] = [[], [], []]
     position = 0
     for combination in range(3 * constraints):
         (count,) = struct.unpack_from("<I", stream, position)
@@ -102,9 +102,9 @@ def plain_parse(stream: bytes, constraints: int, size: int) -> list[list[list[tu
             value = int.from_bytes(stream[position + 4 : position + 4 + size], "little")
             terms.append((wire, value))
             position += 4 + size
-        found[combination % 3].append(terms)
+        matrices[combination % 3].append(terms)
     assert position == len(stream)
-    return found
+    return matrices
 
 
 terms = st.lists(st.tuples(st.integers(0, 6), st.integers(0, FR.value - 1)), max_size=4)
@@ -120,10 +120,10 @@ def test_any_system_round_trips(
     path = tmp_path_factory.mktemp("r1cs") / "c.r1cs"
     columns = [[row[m] for row in rows] for m in range(3)]
 
-    def sparse(own: list[list[tuple[int, int]]]) -> SparseMatrix:
-        flat = [term for row in own for term in row]
+    def sparse(combinations: list[list[tuple[int, int]]]) -> SparseMatrix:
+        flat = [term for row in combinations for term in row]
         return SparseMatrix(
-            np.cumsum([0] + [len(row) for row in own]).astype(np.int64),
+            np.cumsum([0] + [len(row) for row in combinations]).astype(np.int64),
             np.array([wire for wire, _ in flat], dtype=np.uint32),
             np.frombuffer(
                 b"".join(value.to_bytes(32, "little") for _, value in flat), dtype="<u4"
@@ -144,7 +144,7 @@ def test_any_system_round_trips(
     )
     assert plain_parse(dict(split(path.read_bytes())[2])[2], len(rows), 32) == columns
     system = R1cs.open(path)
-    assert [rows_of(found) for found in system.matrices] == columns
+    assert [rows_of(matrix) for matrix in system.matrices] == columns
 
 
 def header(**changes: int) -> bytes:
@@ -197,9 +197,9 @@ def test_a_system_without_labels(tmp_path: Path, labels: bytes | None) -> None:
     system = opened(tmp_path, replaced(BN254, {3: labels}))
     assert not system.has_labels
     assert system.wire_labels.shape == (0,)
-    whole = opened(tmp_path, BN254)
-    assert whole.has_labels
-    for bare, same in zip(system.matrices, whole.matrices, strict=True):
+    labelled = opened(tmp_path, BN254)
+    assert labelled.has_labels
+    for bare, same in zip(system.matrices, labelled.matrices, strict=True):
         assert (bare.value == same.value).all()
     # Without labels a wire has the name of the first signal that the file has for it.
     symbols = tmp_path / "c.sym"
@@ -336,10 +336,10 @@ def test_a_quarter_of_a_million_constraints_parse_in_about_a_second(tmp_path: Pa
         c=c,
     )
     start = time.process_time()
-    found = R1cs.open(path).matrices
+    matrices = R1cs.open(path).matrices
     # Measured 0.2 to 0.3 s; the margin is for a busy machine.
     assert time.process_time() - start < 10
-    for own, expected in zip(found, (a, b, c)):
-        assert np.array_equal(own.row_ptr, expected.row_ptr)
-        assert np.array_equal(own.column, expected.column)
-        assert np.array_equal(own.value, expected.value)
+    for parsed, expected in zip(matrices, (a, b, c)):
+        assert np.array_equal(parsed.row_ptr, expected.row_ptr)
+        assert np.array_equal(parsed.column, expected.column)
+        assert np.array_equal(parsed.value, expected.value)

@@ -32,7 +32,7 @@ def _run(
     resume: bool = True, check: Callable[[], None] = lambda: None, replace: bool = True,
 ) -> tuple[list[int], list[str]]:  # fmt: skip
     """Writes parts; which were made, and what was said."""
-    made: list[int] = []
+    numbers: list[int] = []
     said: list[str] = []
 
     def write(parts: Parts) -> None:
@@ -44,7 +44,7 @@ def _run(
                     raise error
                 parts.file.seek(at)
                 parts.file.write(bytes([number + 1]) * size)
-                made.append(number)
+                numbers.append(number)
                 parts.finish(at, size)
             at += size
         parts.file.seek(at)
@@ -55,7 +55,7 @@ def _run(
     except BaseException as raised:
         if error is None or error not in (raised, raised.__cause__):
             raise
-    return made, said
+    return numbers, said
 
 
 WHOLE = b"".join(bytes([number + 1]) * size for number, size in enumerate(SIZES))
@@ -75,8 +75,8 @@ def test_goes_on_after_an_interruption(error: BaseException, tmp_path: Path) -> 
     assert (tmp_path / ".out.quod-part").stat().st_mode & 0o777 == 0o640
     assert path.read_bytes() == b"old"
     assert resumable.kept == [str(path)]
-    made, said = _run(path)
-    assert made == [2, 3]
+    numbers, said = _run(path)
+    assert numbers == [2, 3]
     assert said == [f"{path}: going on after an interruption; 2 parts are there"]
     assert path.read_bytes() == WHOLE
     assert path.stat().st_mode & 0o777 == 0o440
@@ -108,8 +108,8 @@ def test_wrong_arguments_touch_nothing(wrong: dict[str, Any], tmp_path: Path) ->
 def test_other_inputs_begin_anew(tmp_path: Path) -> None:
     path = tmp_path / "out"
     _run(path, stop=3, error=KeyboardInterrupt())
-    made, said = _run(path, identity="b")
-    assert made == [0, 1, 2, 3]
+    numbers, said = _run(path, identity="b")
+    assert numbers == [0, 1, 2, 3]
     assert said == [f"{path}: what an earlier run left is of other inputs; begun anew"]
     _run(path, stop=3, error=KeyboardInterrupt())
     assert _run(path, resume=False) == ([0, 1, 2, 3], [])
@@ -133,8 +133,8 @@ def test_a_file_that_exists_is_kept(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="exists already"):
         _run(path, check=check, replace=False)
     assert path.read_bytes() == b"theirs"
-    made, said = _run(path)
-    assert made == []
+    numbers, said = _run(path)
+    assert numbers == []
     assert said == [f"{path}: going on after an interruption; 4 parts are there"]
     assert (os.listdir(tmp_path), path.read_bytes()) == (["out"], WHOLE)
     path.unlink()
@@ -166,7 +166,7 @@ def test_damaged_parts_are_made_again(tmp_path: Path, request: pytest.FixtureReq
 
 
 def test_inputs_that_changed_leave_nothing(tmp_path: Path) -> None:
-    """What was made since cannot be told from what was made before."""
+    """Parts from before and after the change cannot be told apart."""
     path, error = tmp_path / "out", InputError("has changed")
     changed: list[int] = []
 

@@ -57,13 +57,13 @@ def check_rewriting(folder: Path, proof: str) -> None:
     public = read_public(folder / "public.json", curve=key.curve)
     assert public_to_json(public) == (folder / "public.json").read_bytes()
     assert len(public) == key.public
-    found = read_proof(folder / proof, curve=key.curve)
-    assert found == read_proof(folder / proof)
+    parsed = read_proof(folder / proof, curve=key.curve)
+    assert parsed == read_proof(folder / proof)
     text = (folder / proof).read_bytes()
     if text.startswith(b"{\n  "):  # this one was written by another program, with other spaces
-        assert json.loads(proof_to_json(found)) == json.loads(text)
+        assert json.loads(proof_to_json(parsed)) == json.loads(text)
     else:
-        assert proof_to_json(found) == text
+        assert proof_to_json(parsed) == text
 
 
 @pytest.mark.parametrize("curve", TINY_CURVES)
@@ -359,9 +359,15 @@ def test_writers_refuse_what_the_reader_would(kind: str) -> None:
 
 
 def test_bls12_377_round_trips(tmp_path: Path) -> None:
-    one = ((1, 2), (3, 4), (5, CURVES["bls12_377"].fq.value - 1))
+    point = ((1, 2), (3, 4), (5, CURVES["bls12_377"].fq.value - 1))
     key = VerifyingKeyJson(
-        "bls12_377", (1, 2), ((1, 2), (3, 4)), None, ((5, 6), (7, 8)), ((9, 8), None), (one, one)
+        "bls12_377",
+        (1, 2),
+        ((1, 2), (3, 4)),
+        None,
+        ((5, 6), (7, 8)),
+        ((9, 8), None),
+        (point, point),
     )
     text = verification_key_to_json(key)
     assert json.loads(text)["curve"] == "bls12377"

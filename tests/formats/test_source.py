@@ -1,4 +1,4 @@
-"""Where small inputs may come from, and how much of them is read."""
+"""Sources that small inputs may come from, and the limit of what is read."""
 
 from __future__ import annotations
 

@@ -77,16 +77,16 @@ def check_set(folder: Path, proof: str) -> None:
     # Section 4 is A and B of the r1cs, and a row for each public variable and the constant.
     r, radix = key.fr.value, key.fr.montgomery_radix
     unit = pow(radix, -2, r)
-    found: dict[int, list[list[tuple[int, int]]]] = {
+    matrices: dict[int, list[list[tuple[int, int]]]] = {
         m: [[] for _ in range(key.constraints + key.public + 1)] for m in (0, 1)
     }
     values = integers(key.coefficients["value"])
     for entry, value in zip(key.coefficients, values):
-        row = found[int(entry["matrix"])][int(entry["constraint"])]
+        row = matrices[int(entry["matrix"])][int(entry["constraint"])]
         row.append((int(entry["signal"]), value * unit % r))
     extra = [[(signal, 1)] for signal in range(key.public + 1)]
-    assert found[0] == rows_of(system.a) + extra
-    assert found[1] == rows_of(system.b) + [[] for _ in extra]
+    assert matrices[0] == rows_of(system.a) + extra
+    assert matrices[1] == rows_of(system.b) + [[] for _ in extra]
 
 
 @pytest.mark.parametrize("curve", TINY_CURVES)
@@ -153,12 +153,12 @@ def test_bls12_377_which_snarkjs_does_not_know(tmp_path: Path) -> None:
     write_zkey(
         tmp_path / "k", curve="bls12_377", public=2, domain_size=8, coefficients=entries, **arrays
     )
-    found = Zkey.open(tmp_path / "k")
-    assert (found.curve, found.constraints, found.variables) == ("bls12_377", 5, 5)
-    assert np.array_equal(found.c, arrays["c"])
-    assert np.array_equal(found.coefficients, entries)
-    found.check_points()
-    first = found.circuit_hash
+    reopened = Zkey.open(tmp_path / "k")
+    assert (reopened.curve, reopened.constraints, reopened.variables) == ("bls12_377", 5, 5)
+    assert np.array_equal(reopened.c, arrays["c"])
+    assert np.array_equal(reopened.coefficients, entries)
+    reopened.check_points()
+    first = reopened.circuit_hash
     arrays["c"][1, 0, 0] += 1  # q itself
     write_zkey(
         tmp_path / "k", curve="bls12_377", public=2, domain_size=8, coefficients=entries, **arrays
@@ -198,7 +198,7 @@ def test_points_at_infinity_of_wires_that_nothing_uses(tmp_path: Path) -> None:
     assert not key.b_g1[4].any()
     key.check_points()
     entries = np.array(key.coefficients)
-    own = np.flatnonzero((entries["matrix"] == 1) & (entries["signal"] == 3))
+    indices = np.flatnonzero((entries["matrix"] == 1) & (entries["signal"] == 3))
     data, _ = _zeroed(BN254, "b_g1", 3)
     data, _ = _zeroed(data, "b_g2", 3)
     with pytest.raises(InputError, match=r"point 3 of b_g1 .* though the circuit uses its wire"):
@@ -213,10 +213,10 @@ def test_points_at_infinity_of_wires_that_nothing_uses(tmp_path: Path) -> None:
         Zkey.open(tmp_path / "k").check_points()
 
     zero = entries.copy()
-    zero["value"][own] = 0
+    zero["value"][indices] = 0
     check(zero)
-    opposite = entries[own].copy()
-    for entry, value in zip(opposite, integers(entries["value"][own]), strict=True):
+    opposite = entries[indices].copy()
+    for entry, value in zip(opposite, integers(entries["value"][indices]), strict=True):
         words = (key.fr.value - value).to_bytes(key.fr.bytes, "little")
         entry["value"] = np.frombuffer(words, "<u4")
     check(np.concatenate([entries, opposite]))

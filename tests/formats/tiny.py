@@ -53,11 +53,11 @@ def matrix(rows: list[dict[int, int]], words: int) -> SparseMatrix:
     )
 
 
-def rows_of(found: SparseMatrix) -> list[list[tuple[int, int]]]:
+def rows_of(matrix: SparseMatrix) -> list[list[tuple[int, int]]]:
     """The entries of each row as (column, value)."""
-    values = integers(found.value) if found.nonzeros else []
-    entries = list(zip(found.column.tolist(), values))
-    ends = found.row_ptr.tolist()
+    values = integers(matrix.value) if matrix.nonzeros else []
+    entries = list(zip(matrix.column.tolist(), values))
+    ends = matrix.row_ptr.tolist()
     return [entries[begin:end] for begin, end in pairwise(ends)]
 
 
