@@ -38,7 +38,7 @@ class LyingProver(ModelProver):
         self._lies, self._both = lies, both
         self._random = random.Random(repr((inputs, statement.public)))
         self._error = 0
-        """What the verifier's claim is above the true one."""
+        """The verifier's claim minus the true one."""
 
     def _sumcheck(
         self, phase: tuple[int, str], terms: sumcheck.Terms, tables: Level,
@@ -56,15 +56,16 @@ class LyingProver(ModelProver):
             if self._error and self._lies((*phase, number)):
                 lie = self._polynomial(degree, weight)
             sent = [
-                add(field, c, embed(field, more)) for c, more in zip(message, lie[1:], strict=True)
+                add(field, c, embed(field, lie_part))
+                for c, lie_part in zip(message, lie[1:], strict=True)
             ]
             self.writer.elements(Label.ROUND, field, sent)
             rounds.append(self.writer.transcript.challenge(field))
             self._error = _value(lie, rounds[-1][0], p)
             return rounds[-1]
 
-        _, found, values = sumcheck.prove(field, terms, tables, point, challenge)
-        return found, values
+        _, challenges, values = sumcheck.prove(field, terms, tables, point, challenge)
+        return challenges, values
 
     def _polynomial(self, degree: int, weight: int | None) -> list[int]:
         """Coefficients of a polynomial with `degree` zeros that claims what is wrong."""
@@ -112,29 +113,29 @@ class CheatingProver(LyingProver):
             self._error = self._error * pow(half, self.circuit.log_below(phase[0]), p) % p
         return super()._sumcheck(phase, terms, tables, point)
 
-    def _first_values(self, found: list[Plain], *, has_products: bool) -> list[Plain]:
+    def _first_values(self, messages: list[Plain], *, has_products: bool) -> list[Plain]:
         """V and h, or V alone, that agree with the rounds; powers are left as they are."""
         p = self.field.modulus.value
-        (value,), (slope,) = found[:2]
+        (value,), (slope,) = messages[:2]
         if not self._error:
-            return super()._first_values(found, has_products=has_products)
+            return super()._first_values(messages, has_products=has_products)
         if not has_products:
             # What multiplies V is known: nothing agrees where it is 0.
             wrong = value + self._error * pow(slope, -1, p) if slope else value
             return [embed(self.field, wrong)]
-        left = value * slope + self._error
-        if len(found) == 2 and (self._both or not value):
+        target = value * slope + self._error
+        if len(messages) == 2 and (self._both or not value):
             value = value + 1 if (value + 1) % p else value + 2
         if not value % p:
-            return super()._first_values(found, has_products=has_products)
-        wrong = left * pow(value, -1, p)
+            return super()._first_values(messages, has_products=has_products)
+        wrong = target * pow(value, -1, p)
         self._error = (wrong - slope) % p
         return [embed(self.field, value), embed(self.field, wrong)]
 
-    def _second_value(self, found: list[Plain]) -> list[Plain]:
+    def _second_value(self, messages: list[Plain]) -> list[Plain]:
         p = self.field.modulus.value
-        (value,), (known,) = found
-        wrong = value + self._error * pow(known, -1, p) if known else value
+        (value,), (factor,) = messages
+        wrong = value + self._error * pow(factor, -1, p) if factor else value
         return [embed(self.field, wrong)]
 
 
@@ -174,7 +175,7 @@ class CheatingByColumns(LyingProver, ModelByColumns):
         return values
 
     def _gate_sum(self, values: list[int]) -> int:
-        """What the gates of the layer give of values below it, without its constants."""
+        """Return the gates' sum of the layer over values below it, without its constants."""
         total, p = 0, self.field.modulus.value
         for kind in self.circuit.layers[self._number].gates:
             for z, place, *taken in self._gates(self._number, kind) if kind != "constant" else ():
@@ -193,10 +194,10 @@ def accepted(
     key: VerifyingKey, circuit: LayeredCircuit, inputs: list[list[int]], public: list[list[int]],
     lies: Callable[[Place], bool], *, both: bool = False,
 ) -> bool:  # fmt: skip
-    """Whether the verifier takes what a cheating prover says of a false statement."""
+    """Return whether the verifier takes a cheating prover's proof of a false statement."""
     statement = Statement(key, circuit, public, len(inputs), allow_bits=0)
-    by = CheatingByColumns if key.reduction is Reduction.COLUMNS else CheatingProver
-    proof = by(statement, inputs, lies, both=both).prove()
+    cheater = CheatingByColumns if key.reduction is Reduction.COLUMNS else CheatingProver
+    proof = cheater(statement, inputs, lies, both=both).prove()
     try:
         verify(key, circuit, public, proof, instances=len(inputs), allow_bits=0)
     except VerificationError:

@@ -29,8 +29,8 @@ def satisfied(
     zeros = generator.randrange(1, outputs + 1)
     circuit = CircuitBuilder(field, log_inputs, public=2 + zeros)
     below = log_inputs
-    for at, own in enumerate(sizes):
-        layer = circuit.layer(own)
+    for at, size in enumerate(sizes):
+        layer = circuit.layer(size)
 
         def place(log_size: int) -> int:
             # Half of the gates share places.
@@ -41,19 +41,19 @@ def satisfied(
             return generator.choice(some)
 
         for _ in range(gates):
-            layer.add(place(own), place(below), coefficient())
+            layer.add(place(size), place(below), coefficient())
             if at != 1:
-                layer.multiply(place(own), place(below), place(below), coefficient())
+                layer.multiply(place(size), place(below), place(below), coefficient())
         if powers and at % 2 == 0:
             for _ in range(3):
-                layer.power(place(own), place(below), generator.randrange(2, 6), coefficient())
-        layer.constant(place(own), number())
-        layer.constant(place(own), Public(1))
-        below = own
+                layer.power(place(size), place(below), generator.randrange(2, 6), coefficient())
+        layer.constant(place(size), number())
+        layer.constant(place(size), Public(1))
+        below = size
     factors = [number(), number()]
-    whole = [*factors, *[0] * zeros]
+    public_row = [*factors, *[0] * zeros]
     finished = circuit.finished()
-    expected = [finished.evaluate(row, whole)[-1][:zeros] for row in inputs]
+    expected = [finished.evaluate(row, public_row)[-1][:zeros] for row in inputs]
     last = circuit.layer(below)
     for at in range(outputs):
         last.add(at, at, -1)

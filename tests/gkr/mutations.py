@@ -16,12 +16,12 @@ def mutated(field: FieldSpec, proof: bytes, seed: int) -> Iterator[bytes]:
         changed = bytearray(proof)
         for _ in range(generator.choice([1, 1, 1, 2, 5])):
             start = generator.randrange(len(proof) // size) * size
-            own = slice(start, start + size)
-            number = int.from_bytes(changed[own], "little")
+            span = slice(start, start + size)
+            number = int.from_bytes(changed[span], "little")
             other = generator.choice([0, 1, p - 1, p, number + 1, number - 1, number + p,
                                       number ^ 1 << generator.randrange(8 * size),
                                       generator.randrange(p)])  # fmt: skip
-            changed[own] = (other % (1 << 8 * size)).to_bytes(size, "little")
+            changed[span] = (other % (1 << 8 * size)).to_bytes(size, "little")
         if generator.randrange(8) == 0:
             # Parts of it change places.
             first, second = (generator.randrange(len(proof) // size) * size for _ in range(2))

@@ -1,4 +1,4 @@
-"""What comes to a device before a proof, and what the device says of the outputs."""
+"""Inputs that come to a device before a proof, and its verdict on the outputs."""
 
 from __future__ import annotations
 
@@ -31,27 +31,27 @@ def boundary(device: AnyDevice, field: str, log_inputs: int, instances: int) -> 
 
 
 def check(device: AnyDevice, field: str, log_inputs: int, instances: int) -> None:
-    own = boundary(device, field, log_inputs, instances)
+    statement_boundary = boundary(device, field, log_inputs, instances)
     modulus = EXTENSIONS[field].modulus
     shape = (instances, 1 << log_inputs, modulus.words)
     tables = [
         random_elements(modulus, instances << log_inputs, seed=seed).reshape(shape)
         for seed in (1, 2)
     ]
-    assert own.bring(tables)
+    assert statement_boundary.bring(tables)
     padded = 1 << (instances - 1).bit_length()
-    found = np.zeros((2, 1 << log_inputs, padded, modulus.words), np.uint32)
-    device.download(own._values, found)
-    for table, placed in zip(tables, found, strict=True):
+    downloaded = np.zeros((2, 1 << log_inputs, padded, modulus.words), np.uint32)
+    device.download(statement_boundary._values, downloaded)
+    for table, placed in zip(tables, downloaded, strict=True):
         rows = np.concatenate([table, np.repeat(table[-1:], padded - instances, 0)])
         assert (placed == rows.swapaxes(0, 1)).all()
     # The largest integer that is none, in the last place of all.
     words = [modulus.value >> (32 * at) & 0xFFFFFFFF for at in range(modulus.words)]
     tables[1][-1, -1] = words
-    assert not own.bring(tables)
+    assert not statement_boundary.bring(tables)
     words[0] -= 1
     tables[1][-1, -1] = words
-    assert own.bring(tables)
+    assert statement_boundary.bring(tables)
 
 
 @pytest.mark.parametrize(
@@ -67,16 +67,16 @@ def test_inputs_by_place_on_gpus(gpu_device: AnyDevice) -> None:
 
 
 def test_outputs_of_every_place_and_instance_are_looked_at(device: AnyDevice) -> None:
-    own = boundary(device, "m31.4", 3, 5)
-    plan = own._plan
+    statement_boundary = boundary(device, "m31.4", 3, 5)
+    plan = statement_boundary._plan
     outputs = np.zeros((2, 8, 8, 1), np.uint32)
     for proof, output, instance in ((0, 0, 0), (1, 7, 4), (0, 3, 7)):
         device.upload(outputs, into=plan.values[-1])
-        assert own.outputs_are_zero()
+        assert statement_boundary.outputs_are_zero()
         outputs[proof, output, instance] = 1
         device.upload(outputs, into=plan.values[-1])
-        assert not own.outputs_are_zero()
-        assert (own.outputs() == outputs).all()
+        assert not statement_boundary.outputs_are_zero()
+        assert (statement_boundary.outputs() == outputs).all()
         outputs[:] = 0
 
 

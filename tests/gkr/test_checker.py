@@ -44,10 +44,10 @@ class Proven:
         instances: int = 1, allow_bits: int = 100, hash: Hash | None = None,
         recursive: bool = False, reduction: Reduction = Reduction.PLACES, **form: Any,
     ) -> None:  # fmt: skip
-        made = satisfied(field.modulus, seed, instances=instances, **form)
-        self.circuit: LayeredCircuit = made[0]
-        self.inputs: Rows = made[1]
-        self.public: Rows = made[2]
+        parts = satisfied(field.modulus, seed, instances=instances, **form)
+        self.circuit: LayeredCircuit = parts[0]
+        self.inputs: Rows = parts[1]
+        self.public: Rows = parts[2]
         self.instances, self.allow_bits = instances, allow_bits
         self.key = VerifyingKey.of(
             self.circuit, field, commitment=commitment, allow_bits=allow_bits, hash=hash,
@@ -63,11 +63,11 @@ class Proven:
         )  # fmt: skip
 
     def expected(self, proof: bytes, public: Rows | None = None) -> QuodError | None:
-        """What the plain verifier says."""
+        """Return the error of the plain verifier."""
         try:
-            own = self.public if public is None else public
+            public_rows = self.public if public is None else public
             verify(
-                self.key, self.circuit, own, proof, instances=self.instances,
+                self.key, self.circuit, public_rows, proof, instances=self.instances,
                 allow_bits=self.allow_bits,
             )  # fmt: skip
         except (VerificationError, InputError) as error:
@@ -75,9 +75,9 @@ class Proven:
         return None
 
 
-def same(found: QuodError | None, expected: QuodError | None) -> bool:
-    places = [getattr(error, "offset", None) for error in (found, expected)]
-    return (type(found), str(found), places[0]) == (type(expected), str(expected), places[1])
+def same(actual: QuodError | None, expected: QuodError | None) -> bool:
+    places = [getattr(error, "offset", None) for error in (actual, expected)]
+    return (type(actual), str(actual), places[0]) == (type(expected), str(expected), places[1])
 
 
 BOTH = pytest.mark.parametrize("reduction", Reduction)
@@ -102,10 +102,10 @@ def test_honest_proofs_and_wrong_ones(
     )  # fmt: skip
     wrong = list(itertools.islice(mutated(FIELDS[name], proven.proof, 1), 6))
     proofs = [proven.proof, *wrong, proven.proof]
-    found = proven.verifier(device, 4).errors([proven.public] * 8, proofs)
-    assert found[0] is found[-1] is None
-    assert None not in found[1:-1]
-    assert all(map(same, found, map(proven.expected, proofs)))
+    refusals = proven.verifier(device, 4).errors([proven.public] * 8, proofs)
+    assert refusals[0] is refusals[-1] is None
+    assert None not in refusals[1:-1]
+    assert all(map(same, refusals, map(proven.expected, proofs)))
 
 
 @pytest.mark.parametrize(("instances", "name"), one_and_others([(3, "m31.4"), (1, "goldilocks.2")]))
@@ -115,10 +115,10 @@ def test_recursive_proofs_and_wrong_ones(device: AnyDevice, instances: int, name
     )
     wrong = list(itertools.islice(mutated(FIELDS[name], proven.proof, 1), 4))
     proofs = [proven.proof, *wrong, proven.proof]
-    found = proven.verifier(device, 4).errors([proven.public] * 6, proofs)
-    assert found[0] is found[-1] is None
-    assert None not in found[1:-1]
-    assert all(map(same, found, map(proven.expected, proofs)))
+    refusals = proven.verifier(device, 4).errors([proven.public] * 6, proofs)
+    assert refusals[0] is refusals[-1] is None
+    assert None not in refusals[1:-1]
+    assert all(map(same, refusals, map(proven.expected, proofs)))
 
 
 def test_the_code_of_gpus_for_recursive_proofs(gpu_device: AnyDevice) -> None:
@@ -167,9 +167,9 @@ def test_more_circuits(seed: int, reduction: Reduction, monkeypatch: pytest.Monk
     )  # fmt: skip
     wrong = itertools.islice(mutated(M31_4, proven.proof, seed), 6)
     proofs = [proven.proof, *wrong]
-    found = proven.verifier(batch=3).errors([proven.public] * 7, proofs)
-    assert [error is None for error in found] == [True] + [False] * 6
-    assert all(map(same, found, map(proven.expected, proofs)))
+    refusals = proven.verifier(batch=3).errors([proven.public] * 7, proofs)
+    assert [error is None for error in refusals] == [True] + [False] * 6
+    assert all(map(same, refusals, map(proven.expected, proofs)))
 
 
 @BOTH
@@ -194,10 +194,10 @@ def test_ten_thousand_mutated_proofs_are_refused(reduction: Reduction, randoms: 
     changed = mutated(M31_4, proven.proof, 7)
     for _ in range(10):
         proofs = list(itertools.islice(changed, batch))
-        found = verifier.errors([proven.public] * batch, proofs)
-        assert None not in found
+        refusals = verifier.errors([proven.public] * batch, proofs)
+        assert None not in refusals
         for place in range(0, batch, 100):
-            assert same(found[place], proven.expected(proofs[place]))
+            assert same(refusals[place], proven.expected(proofs[place]))
     verifier.verify(proven.public, proven.proof)
 
 
@@ -211,9 +211,9 @@ def test_lengths_and_other_integers(reduction: Reduction) -> None:
         number = int.from_bytes(proof[place : place + 4], "little") + p
         if number < 1 << 32:
             proofs.append(proof[:place] + number.to_bytes(4, "little") + proof[place + 4 :])
-    found = proven.verifier(batch=32).errors([proven.public] * len(proofs), proofs)
-    assert all(isinstance(error, InputError) for error in found)
-    assert all(map(same, found, map(proven.expected, proofs)))
+    refusals = proven.verifier(batch=32).errors([proven.public] * len(proofs), proofs)
+    assert all(isinstance(error, InputError) for error in refusals)
+    assert all(map(same, refusals, map(proven.expected, proofs)))
     assert None not in proven.verifier().errors(
         [proven.public] * 2, [proof[4:], proof[4:] + b"1234"]
     )
@@ -230,9 +230,9 @@ def test_other_statements_are_refused(instances: int, reduction: Reduction) -> N
         for row in changed:
             row[place] = (row[place] + 1) % proven.circuit.field.value
         publics.append(changed)
-    found = verifier.errors(publics, [proven.proof] * len(publics))
-    assert all(isinstance(error, VerificationError) for error in found)
-    for error, changed in zip(found, publics, strict=True):
+    refusals = verifier.errors(publics, [proven.proof] * len(publics))
+    assert all(isinstance(error, VerificationError) for error in refusals)
+    for error, changed in zip(refusals, publics, strict=True):
         assert same(error, proven.expected(proven.proof, changed))
     other, *_ = satisfied(proven.circuit.field, 6, layers=2, gates=5)
     with pytest.raises(MismatchError):
@@ -254,7 +254,7 @@ def test_the_first_proof_that_is_refused_is_named() -> None:
 
 @BOTH
 def test_outputs_that_are_not_zero_are_refused(reduction: Reduction) -> None:
-    """What the model proves of them, on a toy field: as often as by the plain verifier."""
+    """The toy-field proofs of the model pass as often as by the plain verifier."""
     toy = Modulus("toy.127", 127)
     proven = Proven(
         toy, 2, log_inputs=1, layers=1, gates=3, powers=False, allow_bits=0, reduction=reduction
@@ -266,9 +266,9 @@ def test_outputs_that_are_not_zero_are_refused(reduction: Reduction) -> None:
         ]
         publics.append(public)
         proofs.append(reference.prove(proven.key, proven.circuit, proven.inputs, public))
-    found = proven.verifier(batch=64).errors(publics, proofs)
-    assert 0 < found.count(None) < 30
-    assert all(map(same, found, map(proven.expected, proofs, publics)))
+    refusals = proven.verifier(batch=64).errors(publics, proofs)
+    assert 0 < refusals.count(None) < 30
+    assert all(map(same, refusals, map(proven.expected, proofs, publics)))
 
 
 @BOTH
@@ -289,10 +289,10 @@ def test_other_commitments_are_checked_by_their_own_verifier(
     proof = proven.proof
     wrong = list(itertools.islice(mutated(field, proof, 3), 20 if field is M31_4 else 5))
     proofs = [proof, proof + b"\0", proof[:-1], *wrong]
-    found = proven.verifier(batch=4).errors([proven.public] * len(proofs), proofs)
-    assert found[0] is None
-    assert None not in found[1:]
-    assert all(map(same, found, map(proven.expected, proofs)))
+    refusals = proven.verifier(batch=4).errors([proven.public] * len(proofs), proofs)
+    assert refusals[0] is None
+    assert None not in refusals[1:]
+    assert all(map(same, refusals, map(proven.expected, proofs)))
 
 
 class OtherInputs(reference.ModelByColumns):
@@ -302,8 +302,8 @@ class OtherInputs(reference.ModelByColumns):
 
     def _layer(self, number: int, below: reference.Level) -> None:
         is_by_columns = self.statement.key.reduction is Reduction.COLUMNS
-        by = reference.ModelByColumns if is_by_columns else reference.ModelProver
-        by._layer(self, number, below)
+        model = reference.ModelByColumns if is_by_columns else reference.ModelProver
+        model._layer(self, number, below)
 
     def _committed(self, table: list[Plain]) -> list[Plain]:
         (value,) = table[self.place]
@@ -350,11 +350,13 @@ def test_no_kernel_that_is_left_out_makes_a_proof_pass(reduction: Reduction) -> 
     assert len(set(names)) == (9 if reduction is Reduction.COLUMNS else 7)
     for name in set(names):
         for count in (1, 1 << 20):
-            device.leaves = lambda own, left=name, many=count: many if own == left else 0
+            device.leaves = lambda kernel, skipped=name, many=count: (
+                many if kernel == skipped else 0
+            )
             # On memory that has a proof that passed, and on that of a new one.
-            for own in (verifier, proven.verifier(device)):
+            for checker in (verifier, proven.verifier(device)):
                 with pytest.raises(DeviceError, match="has not computed the check"):
-                    own.verify(proven.public, proven.proof)
+                    checker.verify(proven.public, proven.proof)
     device.leaves = lambda _: 0
     verifier.verify(proven.public, proven.proof)
 
@@ -399,10 +401,10 @@ def test_wrong_arguments_are_refused() -> None:
 
 def test_nothing_is_shared_with_provers() -> None:
     """Nor with the reference verifier: but for statements, keys and the steps of the protocol."""
-    found = set()
+    modules = set()
     for path in Path(checker_schedule.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom) and node.module is not None:
                 package, _, name = node.module.partition("quod.gkr.")
-                found |= {name.split(".")[0]} if not package and name else set()
-    assert found == {"key", "protocol", "reduction", "statement", "checker"}
+                modules |= {name.split(".")[0]} if not package and name else set()
+    assert modules == {"key", "protocol", "reduction", "statement", "checker"}

@@ -111,10 +111,10 @@ def test_several_proofs_side_by_side(device: AnyDevice, randoms: bool) -> None:
     key = VerifyingKey.of(circuit, field, reduction=Reduction.COLUMNS)
     pairs = [slice(at, at + 2) for at in (0, 2, 4)]
     proofs = Prover(device, key, circuit, instances=2, batch=2).prove_many(
-        [inputs[own] for own in pairs], [public[own] for own in pairs]
+        [inputs[pair] for pair in pairs], [public[pair] for pair in pairs]
     )
-    for proof, own in zip(proofs, pairs, strict=True):
-        assert proof == reference.prove(key, circuit, inputs[own], public[own])
+    for proof, pair in zip(proofs, pairs, strict=True):
+        assert proof == reference.prove(key, circuit, inputs[pair], public[pair])
 
 
 def test_a_commitment_opens_one_claim() -> None:
@@ -146,7 +146,7 @@ def test_recursive_proofs_agree_with_the_model(device: AnyDevice) -> None:
 
 @pytest.mark.parametrize(("seed", "instances"), [(1, 5), (3, 1)])
 def test_a_verifier_made_from_the_text_agrees(seed: int, instances: int) -> None:
-    """Of proofs, and of proofs with another bit."""
+    """It agrees on proofs, and on proofs with another bit."""
     field = EXTENSIONS["m31.4"]
     circuit, inputs, public = satisfied(field.modulus, seed, instances=instances)
     key = VerifyingKey.of(circuit, field, reduction=Reduction.COLUMNS)

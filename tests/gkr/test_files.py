@@ -77,12 +77,12 @@ KEY = VerifyingKey.of(CIRCUIT, EXTENSIONS["m31.4"])
 
 def document(**changes: Any) -> bytes:
     """The file of the key, with some of its values changed, or left out if they are None."""
-    found = {
+    fields = {
         "format": "quod gkr verifying key 1", "circuit": CIRCUIT.digest.hex(), "field": "m31.4",
         "commitment": {"scheme": "raw"}, "chain": 64, "bits": 100, "public": 1, "zeros": 1,
         "hash": "sha3-256", "reduction": "places",
     }  # fmt: skip
-    return json.dumps({k: v for k, v in (found | changes).items() if v is not None}).encode()
+    return json.dumps({k: v for k, v in (fields | changes).items() if v is not None}).encode()
 
 
 def test_a_key_and_back(tmp_path: Path) -> None:
@@ -144,9 +144,9 @@ def test_a_key_by_columns_and_back(tmp_path: Path) -> None:
     data = (tmp_path / "key.json").read_bytes()
     assert json.loads(data) == json.loads(document(reduction="columns"))
     assert read_verifying_key(tmp_path / "key.json", CIRCUIT) == key != KEY
-    found = describe_file(memoryview(data), "key.json")
-    assert found is not None
-    assert found["reduction"] == "columns"
+    description = describe_file(memoryview(data), "key.json")
+    assert description is not None
+    assert description["reduction"] == "columns"
 
 
 @pytest.mark.parametrize("reduction", Reduction)
@@ -202,9 +202,9 @@ def test_a_key_without_a_name_is_not_written(tmp_path: Path) -> None:
         def name(self) -> str:
             return "own"
 
-    own = VerifyingKey.of(CIRCUIT, EXTENSIONS["m31.4"], commitment=Own())
+    unnamed = VerifyingKey.of(CIRCUIT, EXTENSIONS["m31.4"], commitment=Own())
     with pytest.raises(InputError, match="files name no commitment like raw"):
-        write_verifying_key(tmp_path / "key.json", own, CIRCUIT)
+        write_verifying_key(tmp_path / "key.json", unnamed, CIRCUIT)
     assert not list(tmp_path.iterdir())
 
 
@@ -237,9 +237,9 @@ def test_schemes_by_name(name: str) -> None:
 )
 def test_powers_of_keys_are_points(changes: dict[str, Any], said: str) -> None:
     sound = parameters_of(scheme_with_powers(POWERS))
-    given = {key: value for key, value in (sound | changes).items() if value is not None}
+    parameters = {key: value for key, value in (sound | changes).items() if value is not None}
     with pytest.raises(InputError, match=said):
-        scheme_named("hyperkzg", given)
+        scheme_named("hyperkzg", parameters)
 
 
 @pytest.mark.parametrize(
@@ -265,15 +265,15 @@ def inputs(data: object, circuit: LayeredCircuit = CIRCUIT) -> Any:
 
 
 def test_inputs_of_one_and_of_many_instances() -> None:
-    for given in ([3, 0], ["3", 0], [["3", "0"]]):
+    for rows in ([3, 0], ["3", 0], [["3", "0"]]):
         for public in ([9], ["9"], [["9"]]):
-            found = inputs({"inputs": given, "public": public})
-            assert (found.inputs, found.public, len(found)) == ([[3, 0]], [[9]], 1)
-    found = inputs({"inputs": [[3, 0], ["2147483646", 1]], "public": [[9], [1]]})
-    assert found.inputs == [[3, 0], [M31.value - 1, 1]]
-    assert (found.first(1).inputs, found.first(1).public) == ([[3, 0]], [[9]])
+            parsed = inputs({"inputs": rows, "public": public})
+            assert (parsed.inputs, parsed.public, len(parsed)) == ([[3, 0]], [[9]], 1)
+    parsed = inputs({"inputs": [[3, 0], ["2147483646", 1]], "public": [[9], [1]]})
+    assert parsed.inputs == [[3, 0], [M31.value - 1, 1]]
+    assert (parsed.first(1).inputs, parsed.first(1).public) == ([[3, 0]], [[9]])
     with pytest.raises(InputError, match="inputs of 2 instances, not of 3"):
-        found.first(3)
+        parsed.first(3)
     builder = CircuitBuilder(M31, 1)
     builder.layer(1).add(0, 0)
     alone = builder.finished()
@@ -282,7 +282,7 @@ def test_inputs_of_one_and_of_many_instances() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "kind", "said"),
+    ("document", "kind", "said"),
     [
         ([1, 2], InputError, 'must be an object with "inputs"'),
         ({"public": [1]}, InputError, 'must be an object with "inputs"'),
@@ -305,9 +305,9 @@ def test_inputs_of_one_and_of_many_instances() -> None:
         ({"inputs": [0, 0.5], "public": [4]}, InputError, "a fraction"),
     ],
 )  # fmt: skip
-def test_what_are_no_inputs_is_refused(given: object, kind: type[Exception], said: str) -> None:
+def test_what_are_no_inputs_is_refused(document: object, kind: type[Exception], said: str) -> None:
     with pytest.raises(kind) as error:
-        inputs(given)
+        inputs(document)
     refused(error, "inputs.json", said)
 
 
@@ -318,8 +318,8 @@ def test_public_inputs_and_back(tmp_path: Path) -> None:
     assert read_public_inputs(path, CIRCUIT) == [[9], [M31.value - 1]]
     with piped(path.read_bytes()) as pipe:
         assert read_public_inputs(pipe, CIRCUIT) == [[9], [M31.value - 1]]
-    own = json.dumps({"inputs": [[1]], "public": 9 * [[1]]}).encode()
-    assert parse_public_inputs(own, "p", CIRCUIT) == [[1]] * 9
+    data = json.dumps({"inputs": [[1]], "public": 9 * [[1]]}).encode()
+    assert parse_public_inputs(data, "p", CIRCUIT) == [[1]] * 9
     for wrong in (b"{}", b"7", b"[[1, 2]]", b"[]", b'[["x"]]'):
         with pytest.raises(InputError, match=r"^p"):
             parse_public_inputs(wrong, "p", CIRCUIT)
@@ -332,14 +332,14 @@ def test_inputs_and_back(name: str, tmp_path: Path) -> None:
     circuit, path = squares(field), tmp_path / "inputs.json"
     rows, public = [[3, 0], [field.value - 2, 1]], [[9], [4]]
     array = from_integers(field, [value for row in rows for value in row])
-    for given in (rows, array.reshape(2, 2, field.words)):
-        write_inputs(path, circuit, given, public)
-        found = read_inputs(path, circuit)
-        assert (found.inputs, found.public) == (rows, public)
+    for form in (rows, array.reshape(2, 2, field.words)):
+        write_inputs(path, circuit, form, public)
+        reread = read_inputs(path, circuit)
+        assert (reread.inputs, reread.public) == (rows, public)
     for single in (rows[1], array[2:]):
         write_inputs(path, circuit, single, public[1])
-        found = read_inputs(path, circuit)
-        assert (found.inputs, found.public) == (rows[1:], public[1:])
+        reread = read_inputs(path, circuit)
+        assert (reread.inputs, reread.public) == (rows[1:], public[1:])
     builder = CircuitBuilder(field, 1)
     builder.layer(1).add(0, 0)
     write_inputs(path, builder.finished(), rows)
@@ -378,15 +378,15 @@ def test_inputs_of_witnesses(name: str, tmp_path: Path) -> None:
     public = [[9], [4], [49]]
     path = tmp_path / "witness"
     path.write_bytes(expander.witness_bytes(field.value, rows, public))
-    found = read_inputs(path, circuit)
-    assert found.public == public
+    reread = read_inputs(path, circuit)
+    assert reread.public == public
     device = open_device("cpu")
-    array = found.for_prover(device)
+    array = reread.for_prover(device)
     assert isinstance(array, np.ndarray)
     assert array.shape == (3, 2, field.words)
     wanted = from_integers(field, [value for row in rows for value in row])
     assert (array.reshape(-1, field.words) == wanted).all()
-    assert (found.first(2).for_prover(device) == array[:2]).all()
+    assert (reread.first(2).for_prover(device) == array[:2]).all()
     for other, said in (
         (squares(NAMED["koala_bear"]), "the witness is over"),
         (CircuitBuilder(field, 2, public=1), "the witness has 2 inputs, and the circuit 4"),
@@ -402,16 +402,16 @@ def test_inputs_of_witnesses(name: str, tmp_path: Path) -> None:
 def test_a_proof_and_back(tmp_path: Path) -> None:
     path = tmp_path / "proof.qgkp"
     write_proof(path, KEY, 3, b"a proof")
-    found = read_proof(path)
-    assert (found.circuit, found.instances, found.proof) == (CIRCUIT.digest, 3, b"a proof")
-    found.check(KEY, 3)
+    reread = read_proof(path)
+    assert (reread.circuit, reread.instances, reread.proof) == (CIRCUIT.digest, 3, b"a proof")
+    reread.check(KEY, 3)
     with pytest.raises(MismatchError, match=r"qgkp: the proof is of 3 instances, and 2 are to be"):
-        found.check(KEY, 2)
+        reread.check(KEY, 2)
     other = squares(NAMED["baby_bear"])
     with pytest.raises(MismatchError, match="of another circuit than the key"):
-        found.check(VerifyingKey.of(other, EXTENSIONS["baby_bear.4"]), 3)
+        reread.check(VerifyingKey.of(other, EXTENSIONS["baby_bear.4"]), 3)
     with pytest.raises(InputError, match="the instances"):
-        found.check(KEY, "3")  # type: ignore[arg-type]
+        reread.check(KEY, "3")  # type: ignore[arg-type]
     data = path.read_bytes()
     for length in range(len(data)):
         with pytest.raises(InputError):
@@ -466,17 +466,17 @@ def test_what_was_written_is_proved_and_verified(tmp_path: Path) -> None:
     write_verifying_key(tmp_path / "key.json", key, circuit)
     rows = np.array([[[3], [0]], [[4], [1]], [[5], [2]]], np.uint32)
     write_circuit6_witness(tmp_path / "witness", M31, rows, rows[:, :1] * rows[:, :1])
-    given = read_inputs(tmp_path / "witness", circuit)
+    witness_inputs = read_inputs(tmp_path / "witness", circuit)
     prover = Prover("cpu", key, circuit, instances=3)
-    proof = prover.prove(given.for_prover(prover.device), given.public)
+    proof = prover.prove(witness_inputs.for_prover(prover.device), witness_inputs.public)
     write_proof(tmp_path / "proof", key, 3, proof)
-    write_public_inputs(tmp_path / "public.json", given.public)
+    write_public_inputs(tmp_path / "public.json", witness_inputs.public)
 
-    known = read_verifying_key(tmp_path / "key.json", circuit)
+    key_read = read_verifying_key(tmp_path / "key.json", circuit)
     public = read_public_inputs(tmp_path / "public.json", circuit)
-    found = read_proof(tmp_path / "proof")
-    found.check(known, len(public))
-    verify(known, circuit, public, found.proof, instances=3)
+    proof_read = read_proof(tmp_path / "proof")
+    proof_read.check(key_read, len(public))
+    verify(key_read, circuit, public, proof_read.proof, instances=3)
 
 
 DESCRIBED: list[tuple[str, Callable[[Path], object], dict[str, object]]] = [
@@ -511,11 +511,11 @@ def test_what_files_are(
     path = tmp_path / "file"
     write(path)
     data = path.read_bytes()
-    found = describe_file(memoryview(data), "file")
-    assert found is not None
-    assert list(found)[:3] == ["file", "kind", "bytes"]
-    assert found["bytes"] == len(data)
-    assert said.items() <= found.items()
+    description = describe_file(memoryview(data), "file")
+    assert description is not None
+    assert list(description)[:3] == ["file", "kind", "bytes"]
+    assert description["bytes"] == len(data)
+    assert said.items() <= description.items()
 
 
 def test_other_files_are_none_of_these() -> None:
@@ -532,7 +532,7 @@ def test_the_memory_of_values() -> None:
     builder.layer(1).add(0, 0, Random(0))
     circuit = builder.finished()
     # Above a random coefficient they are of the extension.
-    one = 4 * 8 + 4 * 4 + 16 * 2
-    assert value_bytes(circuit, EXTENSIONS["m31.4"], 1) == one
-    assert value_bytes(circuit, EXTENSIONS["m31.4"], 5) == 8 * one
+    instance_bytes = 4 * 8 + 4 * 4 + 16 * 2
+    assert value_bytes(circuit, EXTENSIONS["m31.4"], 1) == instance_bytes
+    assert value_bytes(circuit, EXTENSIONS["m31.4"], 5) == 8 * instance_bytes
     assert value_bytes(circuit, EXTENSIONS["m31.3"], 1) == 4 * 8 + 4 * 4 + 12 * 2

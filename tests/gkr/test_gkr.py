@@ -183,8 +183,8 @@ def test_several_proofs_side_by_side(device: AnyDevice) -> None:
     circuit, inputs, public = satisfied(field.modulus, 7, instances=3, log_inputs=2)
     key = VerifyingKey.of(circuit, field)
     proofs = Prover(device, key, circuit, batch=3).prove_many(inputs, public)
-    for proof, row, known in zip(proofs, inputs, public, strict=True):
-        assert proof == reference.prove(key, circuit, [row], [known])
+    for proof, row, public_row in zip(proofs, inputs, public, strict=True):
+        assert proof == reference.prove(key, circuit, [row], [public_row])
 
 
 @pytest.mark.parametrize("name", ["m31.3", pytest.param("bn254.fr", marks=pytest.mark.thorough)])
@@ -221,8 +221,8 @@ def test_batches_in_progress_at_once(
     key = VerifyingKey.of(circuit, field)
     prover = Prover(gpu_device, key, circuit)
     wanted = [
-        reference.prove(key, circuit, [row], [known])
-        for row, known in zip(inputs, public, strict=True)
+        reference.prove(key, circuit, [row], [public_row])
+        for row, public_row in zip(inputs, public, strict=True)
     ]
     assert prover.prove_many(inputs, public, check=False) == wanted
     wrong = [list(row) for row in public]
@@ -231,8 +231,8 @@ def test_batches_in_progress_at_once(
         prover.prove_many(inputs, wrong, check=False)
     assert not are_under_way(submitted)
     assert prover.prove_many(inputs[:1], public[:1], check=False) == wanted[:1]
-    one = Prover(gpu_device, key, circuit, batch=2, in_progress=1)
-    assert one.prove_many(inputs, public, check=False) == wanted
+    single = Prover(gpu_device, key, circuit, batch=2, in_progress=1)
+    assert single.prove_many(inputs, public, check=False) == wanted
 
 
 def with_other(key: VerifyingKey, **parts: Any) -> VerifyingKey:
@@ -304,9 +304,9 @@ def test_other_statements_are_refused(proven: Proven) -> None:
             verify(wrong, circuit, public, proof, instances=count, allow_bits=0)
     with pytest.raises(InputError, match="chain of 63 hashes is too short"):
         verify(with_other(key, chain=63), circuit, public, proof, instances=count)
-    more = [*public, public[-1]]
+    longer = [*public, public[-1]]
     with pytest.raises((VerificationError, InputError)):
-        verify(key, circuit, more, proof, instances=count + 1)
+        verify(key, circuit, longer, proof, instances=count + 1)
 
 
 def test_padding_is_not_told_from_a_statement(proven: Proven) -> None:
@@ -325,14 +325,14 @@ def test_every_part_of_the_statement_changes_the_first_challenge(proven: Proven)
     other = with_other(key, bits=0, field=EXTENSIONS["m31.3"])
     changed = [list(row) for row in public]
     changed[-1][-1] ^= 1
-    for own, rows in (
+    for varied, rows in (
         (key, public), (key, changed), (other, public), (key, [*public, public[0]]),
         (with_other(key, chain=key.chain + 1), public),
         (with_other(key, commitment=Other()), public), (with_other(key, hash=Hash.SHA_256), public),
         (with_other(key, reduction=other_reduction(key)), public),
     ):  # fmt: skip
-        transcript = own.transcript()
-        Statement(own, circuit, rows, len(rows), allow_bits=0).begin(transcript)
+        transcript = varied.transcript()
+        Statement(varied, circuit, rows, len(rows), allow_bits=0).begin(transcript)
         states.add(transcript.state)
     assert len(states) == 8
     digests = {circuit.digest}
@@ -395,9 +395,9 @@ def test_more_instances_than_there_are_variables_for(reduction: str, most: int) 
     builder.layer(1).multiply(0, 0, 1)
     circuit = builder.finished()
     key = VerifyingKey.of(circuit, EXTENSIONS["m31.4"], reduction=Reduction(reduction))
-    for made in (Prover, Verifier):
+    for role in (Prover, Verifier):
         with pytest.raises(InputError, match=f"prove at most {most:,} at a time"):
-            made("cpu", key, circuit, instances=most + 1)
+            role("cpu", key, circuit, instances=most + 1)
 
 
 def test_a_public_input_that_multiplies_is_the_same_everywhere() -> None:
@@ -538,11 +538,11 @@ def test_circuits_that_are_none_are_refused() -> None:
 def test_what_a_digest_is_of_does_not_change() -> None:
     """A verifier's circuit is the one that was compared with its key, whoever made the arrays."""
     none = {kind: gates([], *([[]] * count)) for kind, count in KINDS.items()}
-    own, kinds = gates([0], [1]), dict(none)
-    kinds["add"] = own
+    add_gates, kinds = gates([0], [1]), dict(none)
+    kinds["add"] = add_gates
     circuit = LayeredCircuit(NAMED["m31"], 3, [1, 2], [Layer(2, kinds)])
     digest = circuit.digest
-    own.coefficient[0], kinds["add"] = 1, none["add"]
+    add_gates.coefficient[0], kinds["add"] = 1, none["add"]
     kept: Any = circuit.layers[0].gates
     assert kept["add"].coefficient.tolist() == [0]
     assert circuit.digest == digest
@@ -558,13 +558,13 @@ def test_keys_that_are_none_are_refused() -> None:
     circuit, *_ = satisfied(NAMED["m31"], 1, layers=1)
     key = VerifyingKey.of(circuit, EXTENSIONS["m31.4"])
     wrong: Any
-    for name, given in {
+    for name, wrong_values in {
         "circuit": (None, circuit.digest.hex(), bytearray(circuit.digest), b""),
         "commitment": (None,),
         "chain": (None, "64", 64.5, True, 0, -1, 1 << 40),
         "bits": (None, "100", 1.5, float("nan"), -1), "reduction": (None, "columns", 1, Reduction),
     }.items():  # fmt: skip
-        for wrong in given:
+        for wrong in wrong_values:
             with pytest.raises(InputError):
                 with_other(key, **{name: wrong})
     assert type(with_other(key, chain=np.int64(64)).chain) is int

@@ -104,9 +104,9 @@ class Traced(Transcript):
             self.trace.append((label, message))
 
     def challenge(self, field: FieldSpec) -> Plain:
-        found = super().challenge(field)
-        self.trace.append((field, found))
-        return found
+        drawn = super().challenge(field)
+        self.trace.append((field, drawn))
+        return drawn
 
 
 Verifier = Callable[..., list[tuple[Any, bytes | Plain]]]
@@ -140,7 +140,7 @@ def challenges(trace: list[tuple[Any, bytes | Plain]]) -> list[Plain]:
 def test_each_byte_that_is_absorbed_changes_the_next_challenge(
     case: Case, traced: Verifier
 ) -> None:
-    """Of the statement, of the commitment and of all rounds and values but the last."""
+    """Bytes of the statement, the commitment and all rounds and values but the last."""
     honest = traced(case)
     assert [what for what, _ in honest[: len(STATEMENT)]] == STATEMENT
     last = max(at for at, (_, value) in enumerate(honest) if isinstance(value, tuple))
@@ -168,7 +168,7 @@ def test_each_byte_of_a_statement_changes_the_first_challenge_of_poseidon2(
 
 
 def digest_of_run(data: bytes) -> bytes:
-    """Of what is no longer than a run."""
+    """Return the digest of data no longer than a run."""
     return hashlib.sha3_256(data + b"\0").digest()
 
 
@@ -213,13 +213,13 @@ def test_random_coefficients_are_of_the_field_of_challenges(case: Case, traced: 
 
 
 def test_other_commitments_give_other_random_coefficients(case: Case, traced: Verifier) -> None:
-    """Of inputs that no gate takes, too."""
-    found = set()
+    """Inputs that no gate takes change them, too."""
+    coefficients = set()
     for value in range(8):
         inputs = [[*row[:3], value] for row in case.inputs]
         proof = reference.prove(case.key, CIRCUIT, inputs, case.public)
-        found.add(challenges(traced(case, proof))[0])
-    assert len(found) == 8
+        coefficients.add(challenges(traced(case, proof))[0])
+    assert len(coefficients) == 8
 
 
 def test_claims_are_combined_by_what_is_drawn_behind_them(case: Case, traced: Verifier) -> None:
@@ -242,7 +242,9 @@ def test_claims_are_combined_by_what_is_drawn_behind_them(case: Case, traced: Ve
 def test_fewer_layers_are_no_proof(reduction: Reduction) -> None:
     """One layer's messages left out or doubled, and the proof of a circuit that has not all."""
     tall, short = circuit_of(layers=4), circuit_of(layers=3)
-    key, of_short = (VerifyingKey.of(own, FIELD, reduction=reduction) for own in (tall, short))
+    key, of_short = (
+        VerifyingKey.of(circuit, FIELD, reduction=reduction) for circuit in (tall, short)
+    )
     proof = reference.prove(key, tall, [INPUTS], [PUBLIC])
     verify(key, tall, PUBLIC, proof)
     other = reference.prove(of_short, short, [INPUTS], [PUBLIC])
@@ -297,10 +299,10 @@ def test_a_circuit_is_its_digest() -> None:
     sizes = {"public": CIRCUIT.public, "zeros": CIRCUIT.zeros}
 
     def note(layers: tuple[Layer, ...] = CIRCUIT.layers, **changed: Any) -> None:
-        made = {**parts, **sizes, **changed}
+        merged = {**parts, **sizes, **changed}
         other = LayeredCircuit(
-            made["field"], made["log_inputs"], made["coefficients"], layers,
-            public=made["public"], zeros=made["zeros"],
+            merged["field"], merged["log_inputs"], merged["coefficients"], layers,
+            public=merged["public"], zeros=merged["zeros"],
         )  # fmt: skip
         assert other.digest not in digests
         digests.add(other.digest)

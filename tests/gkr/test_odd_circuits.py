@@ -41,7 +41,7 @@ def random_constants(field: Modulus) -> Made:
 
 
 def gates_that_cancel(field: Modulus) -> Made:
-    """The same gates again and again, and some with the coefficient 0."""
+    """Return a circuit with repeated gates, and some with the coefficient 0."""
     builder = CircuitBuilder(field, 1)
     layer = builder.layer(1)
     for sign in (1, -1):
@@ -83,7 +83,7 @@ def public_factor_of_zero(field: Modulus) -> Made:
 
 
 def sums_alone(field: Modulus) -> Made:
-    """Of layers of which nobody takes most, and one that nobody takes at all."""
+    """Return layers of which most values are not taken, and one that is not taken at all."""
     builder = CircuitBuilder(field, 3)
     builder.layer(3).add(5, 7)
     middle = builder.layer(2)
@@ -118,22 +118,22 @@ FIELDS: list[FieldSpec] = [
 ]  # fmt: skip
 
 
-def check(field: FieldSpec, made: Made, reduction: Reduction, instances: int = 3) -> None:
+def check(field: FieldSpec, made_circuit: Made, reduction: Reduction, instances: int = 3) -> None:
     """Three proofs, two at a time, of so many instances each, by both verifiers."""
-    builder, inputs, public = made
+    builder, inputs, public = made_circuit
     circuit = builder.finished()
     key = VerifyingKey.of(circuit, field, allow_bits=0, reduction=reduction)
     # Inputs that are 0 do for all of them.
     zeros = [0] * len(inputs)
     most = [*[inputs] * (instances - 1), zeros]
     statements = [[inputs] * instances, most, [inputs] * instances]
-    known = [[public] * instances] * 3
+    public_rows = [[public] * instances] * 3
     forms: dict[str, int] = {"instances": instances, "batch": 2, "allow_bits": 0}
-    proofs = Prover("cpu", key, circuit, **forms).prove_many(statements, known, check=False)
+    proofs = Prover("cpu", key, circuit, **forms).prove_many(statements, public_rows, check=False)
     for rows, proof in zip(statements, proofs, strict=True):
-        assert proof == reference.prove(key, circuit, rows, known[0])
-        verify(key, circuit, known[0], proof, instances=instances, allow_bits=0)
-    Verifier("cpu", key, circuit, **forms).verify_many(known, proofs)
+        assert proof == reference.prove(key, circuit, rows, public_rows[0])
+        verify(key, circuit, public_rows[0], proof, instances=instances, allow_bits=0)
+    Verifier("cpu", key, circuit, **forms).verify_many(public_rows, proofs)
 
 
 @pytest.mark.parametrize("reduction", Reduction)

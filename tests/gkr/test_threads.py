@@ -30,16 +30,15 @@ def both(
     monkeypatch: pytest.MonkeyPatch, owner: object, step: str, first: Callable[[], Result],
     second: Callable[[], Result],
 ) -> tuple[Result, Result]:  # fmt: skip
-    """What two threads get of which the second one has all the time to run when the first one is
-    behind a step."""
+    """Return two threads' results; the second may run while the first is held behind a step."""
     plain, waiting, over = getattr(owner, step), Event(), Event()
 
     def held(*arguments: Any) -> Any:
-        found = plain(*arguments)
+        outcome = plain(*arguments)
         if not waiting.is_set():
             waiting.set()
             over.wait(_SECONDS)
-        return found
+        return outcome
 
     def later() -> Result:
         waiting.wait()
@@ -57,11 +56,11 @@ def both(
 def test_threads_take_turns_at_a_prover(monkeypatch: pytest.MonkeyPatch) -> None:
     prover = Prover("cpu", KEY, CIRCUIT)
     alone = prover.prove_many(INPUTS, PUBLIC)
-    found = both(
+    results = both(
         monkeypatch, prover._in_progress[0], "begin",
         lambda: prover.prove(INPUTS[0], PUBLIC[0]), lambda: prover.prove(INPUTS[1], PUBLIC[1]),
     )  # fmt: skip
-    assert list(found) == alone
+    assert list(results) == alone
 
 
 def test_threads_take_turns_at_a_verifier(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""How often false statements pass over fields of a few elements, against the theory.
+"""Rates at which false statements pass over fields of a few elements, against the theory.
 
 A cheating prover gets as far as the theory allows and no further: a term that `error_terms` forgot
 would be seen, and so would a prover that lies too badly for a test of anything.
@@ -51,8 +51,8 @@ def rate(
     circuit: LayeredCircuit, lies: Callable[[Place], bool], trials: int, *, instances: int = 1,
     both: bool = False, reduction: Reduction = Reduction.PLACES,
 ) -> float:  # fmt: skip
-    """How many of so many false statements are accepted, of all."""
-    p, found = circuit.field.value, 0
+    """Return the rate of accepted false statements among the trials."""
+    p, passed = circuit.field.value, 0
     key = VerifyingKey.of(circuit, circuit.field, allow_bits=0, reduction=reduction)
     generator = random.Random(f"{circuit.digest.hex()} {instances}")
     for _ in range(trials):
@@ -63,8 +63,8 @@ def rate(
         public = [[generator.randrange(p)] for _ in range(instances)]
         while not any(map(any, (circuit.evaluate(*row)[-1] for row in zip(inputs, public)))):
             public = [[generator.randrange(p)] for _ in range(instances)]
-        found += accepted(key, circuit, inputs, public, lies, both=both)
-    return found / trials
+        passed += accepted(key, circuit, inputs, public, lies, both=both)
+    return passed / trials
 
 
 def agrees(measured: float, least: float, most: float, trials: int) -> bool:
@@ -76,7 +76,7 @@ def agrees(measured: float, least: float, most: float, trials: int) -> bool:
 
 
 def of_all(terms: list[float]) -> float:
-    """How likely one of several things happens."""
+    """Return the probability that at least one of several events happens."""
     none = 1.0
     for term in terms:
         none *= 1 - term
@@ -116,8 +116,10 @@ def test_a_lie_in_one_round_passes_as_often_as_its_degree_says(name: str) -> Non
     assert rate(circuit, nowhere, 1, instances=instances) == 0
     degrees = {place: degree if place[1] == "x" else 2 for place in seen}
     assert round(terms["rounds of sumchecks"] * p) == sum(degrees.values())
-    for own, zeros in degrees.items():
-        measured = rate(circuit, lambda place, own=own: place == own, trials, instances=instances)
+    for lied, zeros in degrees.items():
+        measured = rate(
+            circuit, lambda place, lied=lied: place == lied, trials, instances=instances
+        )
         # The outputs' point may hide what is wrong.
         most = of_all([zeros / p, float(terms["the outputs' point"])])
         assert agrees(measured, 0.9 * zeros / p, most, trials)
@@ -162,17 +164,17 @@ def test_lies_by_columns_pass_as_often_as_the_bound_says(name: str) -> None:
     assert round(terms["claims combined"] * p) == combined
     rounds = len(circuit.layers) * degree * (instances - 1).bit_length()
     assert round(terms.get("rounds of sumchecks", 0) * p) == rounds
-    found: dict[str, float] = {}
+    rates: dict[str, float] = {}
     for what, lies in {"values": False, "all": True}.items():
-        found[what] = rate(
+        rates[what] = rate(
             circuit, lambda _, lies=lies: lies, trials, instances=instances, both=True,
             reduction=reduction,
         )  # fmt: skip
     point = float(terms["the outputs' point"])
     values = of_all([1 / p] * combined)
-    assert agrees(found["values"], 0.8 * values, of_all([values, point]), trials)
+    assert agrees(rates["values"], 0.8 * values, of_all([values, point]), trials)
     every = of_all([values, *[degree / p] * (rounds // max(1, degree))])
-    assert agrees(found["all"], 0.8 * every, of_all([every, point]), trials)
+    assert agrees(rates["all"], 0.8 * every, of_all([every, point]), trials)
 
 
 @pytest.mark.parametrize("name", [name for name in COLUMNS if COLUMNS[name][2]])
@@ -201,7 +203,7 @@ def test_random_coefficients_cancel_as_often_as_their_degree_says(instances: int
     circuit = builder.finished()
     terms = error_terms(circuit, circuit.field, instances=instances)
     assert round(terms["random coefficients"] * p) == 2
-    key, found = VerifyingKey.of(circuit, circuit.field, allow_bits=0), 0
+    key, passed = VerifyingKey.of(circuit, circuit.field, allow_bits=0), 0
     for trial in range(trials):
         # a and b number the trials, c and d give another zero.
         a, b = 1 + trial // p % (p - 1), trial % p
@@ -210,7 +212,7 @@ def test_random_coefficients_cancel_as_often_as_their_degree_says(instances: int
             public: list[list[int]] = [[] for _ in inputs]
             proof = reference.prove(key, circuit, inputs)
             verify(key, circuit, public, proof, instances=instances, allow_bits=0)
-            found += 1
+            passed += 1
         except VerificationError:
             pass
-    assert agrees(found / trials, 2 / p, 2 / p, trials)
+    assert agrees(passed / trials, 2 / p, 2 / p, trials)
