@@ -1,4 +1,4 @@
-"""What attention is, in NumPy: of float64, and plainly with weights of the elements' type."""
+"""Attention in NumPy: in float64, and plainly with weights of the elements' type."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from quod.kernel.ir.types import Type
 from tests.tensor.numbers import LEAST, UNIT, Array, numbers, stored
 
 NONE = np.float32(-3.4028234663852886e38)
-"""What stands for the logarithm of no keys."""
+"""Stands for the logarithm of the sum over no keys."""
 
 
 class Case(NamedTuple):
@@ -27,7 +27,7 @@ class Case(NamedTuple):
     lengths: Array | None = None
 
     def as_numbers(self, element: Type) -> Case:
-        """The same of float64, each head of queries with its own keys."""
+        """Convert the case to float64, each head of queries with its own keys."""
         q, k, v = (numbers(x, element) for x in self[:3])
         times = q.shape[-3] // k.shape[-3]
         return self._replace(q=q, k=np.repeat(k, times, -3), v=np.repeat(v, times, -3))
@@ -55,12 +55,12 @@ def made(
         stored(random.normal(0, 1, (batch, count, lines, size)), element)
         for count, lines in ((heads[0], queries), (heads[1], keys), (heads[1], keys))
     )
-    given = None if lengths is None else np.array(lengths, np.int32)
-    return Case(q, k, v, 1 / math.sqrt(size), causal, given)
+    key_lengths = None if lengths is None else np.array(lengths, np.int32)
+    return Case(q, k, v, 1 / math.sqrt(size), causal, key_lengths)
 
 
 def weights(case: Case, dtype: type = np.float64) -> tuple[Array, Array]:
-    """Of numbers: the weights of all keys, and the logarithms of sums."""
+    """Compute the weights of all keys, and the logarithms of the sums."""
     q, k, seen = case.q.astype(dtype), case.k.astype(dtype), case.seen
     if not case.k.shape[-2]:
         return np.zeros(seen.shape), np.full(case.q.shape[:-1], NONE, np.float64)
@@ -76,22 +76,22 @@ def weights(case: Case, dtype: type = np.float64) -> tuple[Array, Array]:
 def exact(case: Case, element: Type) -> tuple[Array, Array]:
     """The result and the logarithms of sums, of float64."""
     as_numbers = case.as_numbers(element)
-    found, logs = weights(as_numbers)
-    return found @ as_numbers.v, logs
+    attention_weights, logs = weights(as_numbers)
+    return attention_weights @ as_numbers.v, logs
 
 
 def bound(case: Case, element: Type) -> Array:
-    """How far the result may be off: products as those of matrices, powers, weights of 16 bits."""
+    """Bound the error of the result: products as those of matrices, powers, weights of 16 bits."""
     of = case.as_numbers(element)
-    found, _ = weights(of)
+    attention_weights, _ = weights(of)
     size, keys = of.q.shape[-1], of.k.shape[-2]
     logits = case.scale * (np.abs(of.q) @ np.swapaxes(np.abs(of.k), -1, -2))
     off = (size + 3) * 2.0**-22 * logits.max(-1, initial=0)[..., None]
     spread = 2 * off + (keys + 16) * 2.0**-23
     if element is not f32:
         spread = spread + UNIT[element] * 0.51
-    rounded = UNIT[element] * 0.51 * np.abs(found @ of.v)
-    return spread * (found @ np.abs(of.v)) + rounded + 2 * LEAST[element]
+    rounded = UNIT[element] * 0.51 * np.abs(attention_weights @ of.v)
+    return spread * (attention_weights @ np.abs(of.v)) + rounded + 2 * LEAST[element]
 
 
 def check_what_is_no_number(run: Callable[[Case], Array], size: int, *, causal: bool) -> None:
@@ -105,17 +105,17 @@ def check_what_is_no_number(run: Callable[[Case], Array], size: int, *, causal: 
         ):  # fmt: skip
             before = tensor[0, 0, line, 3]
             tensor[0, 0, line, 3] = np.nan
-            found = run(case)[0, 0]
+            output = run(case)[0, 0]
             tensor[0, 0, line, 3] = before
-            assert np.isnan(found[lost]).all(), (keys, line)
-            assert np.array_equal(found[~lost], plain[0, 0][~lost]), (keys, line)
+            assert np.isnan(output[lost]).all(), (keys, line)
+            assert np.array_equal(output[~lost], plain[0, 0][~lost]), (keys, line)
 
 
 def plain_error(case: Case, element: Type) -> float:
-    """How far off attention is that rounds its weights to the elements' type."""
+    """Error of attention that rounds its weights to the elements' type."""
     of = case.as_numbers(element)
-    found, _ = weights(of, np.float32)
-    short = numbers(stored(found, element), element).astype(np.float32)
+    attention_weights, _ = weights(of, np.float32)
+    short = numbers(stored(attention_weights, element), element).astype(np.float32)
     result = numbers(stored(short @ of.v.astype(np.float32), element), element)
     return float(np.abs(result - exact(case, element)[0]).max(initial=0))
 
@@ -128,21 +128,25 @@ def _by_keys(case: Case, x: Array) -> Array:
 
 
 def gradients(case: Case, element: Type, slopes: Array) -> tuple[Array, Array, Array]:
-    """Of float64: those of q, k and v, where the result's is `slopes`."""
+    """Gradients in float64 of q, k and v, where the result's gradient is `slopes`."""
     of = case.as_numbers(element)
-    found, _ = weights(of)
+    attention_weights, _ = weights(of)
     products = slopes @ np.swapaxes(of.v, -1, -2)
-    change = case.scale * found * (products - (products * found).sum(-1, keepdims=True))
-    turned = np.swapaxes(change, -1, -2), np.swapaxes(found, -1, -2)
+    change = (
+        case.scale
+        * attention_weights
+        * (products - (products * attention_weights).sum(-1, keepdims=True))
+    )
+    turned = np.swapaxes(change, -1, -2), np.swapaxes(attention_weights, -1, -2)
     dk, dv = turned[0] @ of.q, turned[1] @ slopes
     return change @ of.k, _by_keys(case, dk), _by_keys(case, dv)
 
 
 def gradient_bounds(case: Case, element: Type, slopes: Array) -> tuple[Array, ...]:
-    """How far they may be off, by the sizes of the terms that are added."""
+    """Bounds on the errors of the gradients, by the sizes of the terms that are added."""
     of = case.as_numbers(element)
     sizes = of._replace(q=np.abs(of.q), k=np.abs(of.k), v=np.abs(of.v))
-    found, _ = weights(of)
+    attention_weights, _ = weights(of)
     size, keys = of.q.shape[-1], of.k.shape[-2]
     logits = case.scale * (sizes.q @ np.swapaxes(sizes.k, -1, -2))
     off = (size + 3) * 2.0**-22 * logits.max(-1, initial=0)[..., None]
@@ -151,7 +155,12 @@ def gradient_bounds(case: Case, element: Type, slopes: Array) -> tuple[Array, ..
     spread = 2 * off + (keys + size + case.q.shape[-2] + 32) * 2.0**-23
     spread = spread + (0 if element is f32 else UNIT[element])
     products = np.abs(slopes) @ np.swapaxes(sizes.v, -1, -2)
-    change = case.scale * found * (products + (products * found).sum(-1, keepdims=True)) * spread
-    turned = np.swapaxes(change, -1, -2), np.swapaxes(found * spread, -1, -2)
+    change = (
+        case.scale
+        * attention_weights
+        * (products + (products * attention_weights).sum(-1, keepdims=True))
+        * spread
+    )
+    turned = np.swapaxes(change, -1, -2), np.swapaxes(attention_weights * spread, -1, -2)
     dk, dv = turned[0] @ sizes.q, turned[1] @ np.abs(slopes)
     return change @ sizes.k, _by_keys(case, dk), _by_keys(case, dv)

@@ -34,15 +34,16 @@ def numbers(values: Array, element: Type) -> Array:
 
 
 def same_bits(
-    device: AnyDevice, found: Array, expected: Array, element: Type, fused: Array | float
+    device: AnyDevice, actual: Array, expected: Array, element: Type, fused: Array | float
 ) -> bool:
-    """Whether elements are the expected ones to the bit; through WebGPU, whose drivers may fuse a
-    product with a sum, whether they are within `fused` and a rounding of them."""
+    """Return whether elements equal the expected ones to the bit; through WebGPU, whose drivers may
+    fuse a product with a sum, whether they are within `fused` and a rounding of them.
+    """
     if device.kind != "webgpu":
-        return np.array_equal(found.view(np.uint8), expected.view(np.uint8))
+        return np.array_equal(actual.view(np.uint8), expected.view(np.uint8))
     wanted = numbers(expected, element)
     bound = fused + UNIT[element] * np.abs(wanted) if element is not f32 else fused
-    return bool((np.abs(numbers(found, element) - wanted) <= bound + LEAST[element]).all())
+    return bool((np.abs(numbers(actual, element) - wanted) <= bound + LEAST[element]).all())
 
 
 def amid_poison(device: AnyDevice, array: Array) -> Any:
@@ -69,7 +70,7 @@ class Guarded:
         self.memory = self._room.slice(begin, begin + like.nbytes).like(device.upload(like))
 
     def array(self) -> Array:
-        """What is in it; AssertionError if a guard was overwritten."""
+        """The contents of the guarded memory; AssertionError if a guard was overwritten."""
         self._device.download(self._room, self._host)
         assert (self._host[:16] == 99).all()
         assert (self._host[-16:] == 99).all()

@@ -71,12 +71,12 @@ def inputs(count: int, seed: int) -> Array:
     return np.random.default_rng(seed).normal(0, 4, count).clip(-12, 12)
 
 
-def is_near(found: Array, exact: Array, arithmetic: Array | float, element: Type) -> None:
+def is_near(actual: Array, exact: Array, arithmetic: Array | float, element: Type) -> None:
     """Within what f32 may make wrong, and one rounding to the element."""
     rounding = UNIT[element] / 2 * np.abs(exact) * 1.01 + LEAST[element]
-    error, bound = np.abs(found - exact), arithmetic + rounding + 2.0**-100
+    error, bound = np.abs(actual - exact), arithmetic + rounding + 2.0**-100
     worst = int(np.argmax(error - bound))
-    assert (error <= bound).all(), (worst, found[worst], exact[worst])
+    assert (error <= bound).all(), (worst, actual[worst], exact[worst])
 
 
 @pytest.mark.crossed("device", "element", "name")
@@ -85,17 +85,17 @@ def is_near(found: Array, exact: Array, arithmetic: Array | float, element: Type
 def test_every_edge(device: AnyDevice, name: str, element: Type) -> None:
     function, backward, exact64, units = FORWARD[name]
     for count in [7, 129] if device.kind == "webgpu" else COUNTS:
-        given = stored(inputs(count, 1), element)
+        stored_x = stored(inputs(count, 1), element)
         gradient = stored(inputs(count, 2), element)
-        x, dy = numbers(given, element), numbers(gradient, element)
-        room = Guarded(device, given)
-        memory = amid_poison(device, given)
+        x, dy = numbers(stored_x, element), numbers(gradient, element)
+        room = Guarded(device, stored_x)
+        memory = amid_poison(device, stored_x)
         assert function(device, memory, out=room.memory) is room.memory
         exact = exact64(x)
         is_near(
             numbers(room.array(), element), exact, units(x) * UNIT[f32] * np.abs(exact), element
         )
-        room = Guarded(device, given)
+        room = Guarded(device, stored_x)
         backward(device, amid_poison(device, gradient), memory, out=room.memory)
         largest = np.abs(dy) * (16 + 2 * np.abs(x)) * (1 + np.abs(x))
         exact = dy * slope64(exact64, x)
@@ -108,14 +108,14 @@ def test_every_edge(device: AnyDevice, name: str, element: Type) -> None:
 @pytest.mark.parametrize("element", TYPES, ids=str)
 def test_swiglu(device: AnyDevice, element: Type) -> None:
     for count in [129] if device.kind == "webgpu" else COUNTS:
-        given = [stored(inputs(count, seed), element) for seed in range(3)]
-        dy, gate, up = (numbers(each, element) for each in given)
-        memory = [amid_poison(device, each) for each in given]
-        room = Guarded(device, given[0])
+        operands = [stored(inputs(count, seed), element) for seed in range(3)]
+        dy, gate, up = (numbers(each, element) for each in operands)
+        memory = [amid_poison(device, each) for each in operands]
+        room = Guarded(device, operands[0])
         swiglu(device, *memory[1:], out=room.memory)
         exact, units = silu64(gate) * up, 16 + 2 * np.abs(gate)
         is_near(numbers(room.array(), element), exact, units * UNIT[f32] * np.abs(exact), element)
-        rooms = [Guarded(device, given[0]) for _ in range(2)]
+        rooms = [Guarded(device, operands[0]) for _ in range(2)]
         out = (rooms[0].memory, rooms[1].memory)
         assert swiglu_backward(device, *memory, out=out) == out
         largest = np.abs(dy) * np.maximum(1, np.abs(up)) * units * (1 + np.abs(gate))
@@ -132,10 +132,10 @@ def test_on_an_emulated_gpu(name: str) -> None:
     with open_device("emulated:ptx") as device:
         for count in (1, 7, 127, 516, 4100):
             x = inputs(count, 3).astype(np.float32)
-            found = [function(device, x) for _ in range(2)]
+            runs = [function(device, x) for _ in range(2)]
             exact = exact64(x.astype(np.float64))
-            is_near(found[0], exact, units(x) * UNIT[f32] * np.abs(exact), f32)
-            assert np.array_equal(found[0].view(np.uint32), found[1].view(np.uint32))
+            is_near(runs[0], exact, units(x) * UNIT[f32] * np.abs(exact), f32)
+            assert np.array_equal(runs[0].view(np.uint32), runs[1].view(np.uint32))
             slope = backward(device, np.ones_like(x), x)
             assert np.abs(slope - slope64(exact64, x.astype(np.float64))).max() < 1e-5
 
@@ -145,11 +145,11 @@ def test_on_an_emulated_gpu(name: str) -> None:
 def test_ends_of_the_range(device: AnyDevice, name: str) -> None:
     function, backward, *_ = FORWARD[name]
     x = np.array([0, -0.0, 3e38, -3e38, 100, -100, 30, 1e-30], np.float32)
-    found, slope = np.empty_like(x), np.empty_like(x)
+    y, slope = np.empty_like(x), np.empty_like(x)
     memory = device.upload(x)
-    device.download(function(device, memory), found)
+    device.download(function(device, memory), y)
     device.download(backward(device, device.upload(np.ones_like(x)), memory), slope)
-    assert np.allclose(found, [0, 0, 3e38, 0, 100, 0, 30, 5e-31], rtol=1e-6, atol=1e-37)
+    assert np.allclose(y, [0, 0, 3e38, 0, 100, 0, 30, 5e-31], rtol=1e-6, atol=1e-37)
     assert np.allclose(slope, [0.5, 0.5, 1, 0, 1, 0, 1, 0.5], rtol=1e-6, atol=1e-37)
 
 
@@ -162,11 +162,11 @@ def test_what_is_no_number_stays_where_it_is(where: str, name: str) -> None:
     with open_device(where) as device:
         usual = function(device, x)
         x[3], x[7] = np.nan, np.inf
-        found = function(device, x, out=x)
-    assert found is x
-    assert np.isnan(found[3])
-    assert found[7] == np.inf
-    assert np.array_equal(np.delete(found, [3, 7]), np.delete(usual, [3, 7]))
+        y = function(device, x, out=x)
+    assert y is x
+    assert np.isnan(y[3])
+    assert y[7] == np.inf
+    assert np.array_equal(np.delete(y, [3, 7]), np.delete(usual, [3, 7]))
 
 
 X = np.zeros((4, 6), np.float32)

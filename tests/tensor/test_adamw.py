@@ -20,7 +20,7 @@ from tests.tensor.numbers import LEAST, UNIT, Array, Guarded, amid_poison, numbe
 
 COUNTS = [1, 7, 8, 63, 64, 65, 127, 128, 129, 2047, 2048, 2049, 5000]
 TYPES = [(f32, f32), (f16, f16), (f16, f32), (bf16, bf16), (bf16, f32)]
-"""Of parameters and gradients."""
+"""Types of parameters and gradients."""
 SETTINGS = {"learning_rate": 0.01, "beta1": 0.8, "beta2": 0.95, "epsilon": 1e-6,
             "weight_decay": 0.1}  # fmt: skip
 
@@ -48,21 +48,21 @@ def case(count: int, parameter: Type, gradient: Type) -> list[Array]:
 
 def check(device: AnyDevice, parameter: Type, gradient: Type, count: int) -> None:
     """One step of memory between guards."""
-    given = case(count, parameter, gradient)
-    rooms = [Guarded(device, each, holds=True) for each in given]
+    tensors = case(count, parameter, gradient)
+    rooms = [Guarded(device, each, holds=True) for each in tensors]
     adamw(device, *[room.memory for room in rooms], step=3, **SETTINGS)
     kinds = (parameter, gradient, f32, f32)
-    p, g, m, v = (numbers(*pair) for pair in zip(given, kinds, strict=True))
+    p, g, m, v = (numbers(*pair) for pair in zip(tensors, kinds, strict=True))
     wanted = step64(p, g, m, v, 3, **SETTINGS)
-    found = [numbers(room.array(), kind) for room, kind in zip(rooms, kinds, strict=True)]
-    assert np.array_equal(rooms[1].array(), given[1])
+    updated = [numbers(room.array(), kind) for room, kind in zip(rooms, kinds, strict=True)]
+    assert np.array_equal(rooms[1].array(), tensors[1])
     size = np.abs(m) + np.abs(g)
-    assert (np.abs(found[2] - wanted[1]) <= 3 * UNIT[f32] * size).all()
-    assert (np.abs(found[3] - wanted[2]) <= 3 * UNIT[f32] * wanted[2]).all()
+    assert (np.abs(updated[2] - wanted[1]) <= 3 * UNIT[f32] * size).all()
+    assert (np.abs(updated[3] - wanted[2]) <= 3 * UNIT[f32] * wanted[2]).all()
     change = 0.01 * size / np.sqrt(wanted[2])
     arithmetic = UNIT[f32] * (np.abs(p) + 40 * change)
     rounding = UNIT[parameter] / 2 * np.abs(wanted[0]) * 1.01 + LEAST[parameter]
-    assert (np.abs(found[0] - wanted[0]) <= arithmetic + rounding).all()
+    assert (np.abs(updated[0] - wanted[0]) <= arithmetic + rounding).all()
 
 
 @pytest.mark.crossed("device", "parameter")
@@ -84,9 +84,9 @@ def test_the_first_step_is_the_sign(device: AnyDevice) -> None:
     g = np.array([3, -3, 1e-3, -1e4, 1e8, 0], np.float32)
     memory = [device.upload(each) for each in (np.ones_like(g), g, 0 * g, 0 * g)]
     adamw(device, *memory, step=1, learning_rate=0.25, weight_decay=0, epsilon=1e-12)
-    found = np.empty_like(g)
-    device.download(memory[0], found)
-    assert np.allclose(found, 1 - 0.25 * np.sign(g), rtol=1e-6)
+    updated = np.empty_like(g)
+    device.download(memory[0], updated)
+    assert np.allclose(updated, 1 - 0.25 * np.sign(g), rtol=1e-6)
 
 
 def test_decay_is_apart_from_the_gradient(device: AnyDevice) -> None:
@@ -95,9 +95,9 @@ def test_decay_is_apart_from_the_gradient(device: AnyDevice) -> None:
     memory = [device.upload(each) for each in (p.copy(), 0 * p, 0 * p, 0 * p)]
     for step in (1, 2):
         adamw(device, *memory, step=step, learning_rate=0.5, weight_decay=0.5)
-    found, moments = np.empty_like(p), np.empty_like(p)
-    device.download(memory[0], found)
-    assert np.allclose(found, p * 0.75**2, rtol=1e-6)
+    updated, moments = np.empty_like(p), np.empty_like(p)
+    device.download(memory[0], updated)
+    assert np.allclose(updated, p * 0.75**2, rtol=1e-6)
     for each in memory[2:]:
         device.download(each, moments)
         assert not moments.any()
@@ -109,42 +109,42 @@ def test_many_steps(device: AnyDevice) -> None:
     a, wanted = random.normal(0, 1, (40, 9)), random.normal(0, 1, 9)
     p, m, v = np.zeros(9), np.zeros(9), np.zeros(9)
     memory = [device.upload(np.zeros(9, np.float32)) for _ in range(4)]
-    found = np.zeros(9, np.float32)
+    parameters = np.zeros(9, np.float32)
     for step in range(1, 301):
-        device.upload((a.T @ (a @ (found - wanted)) / 40).astype(np.float32), into=memory[1])
+        device.upload((a.T @ (a @ (parameters - wanted)) / 40).astype(np.float32), into=memory[1])
         adamw(device, *memory, step=step, learning_rate=0.03, weight_decay=0.0)
-        device.download(memory[0], found)
+        device.download(memory[0], parameters)
         p, m, v = step64(
             p, a.T @ (a @ (p - wanted)) / 40, m, v, step, learning_rate=0.03, weight_decay=0.0
         )
-        assert np.abs(found - p).max() < 1e-4
-    assert np.abs(found - wanted).max() < 0.02
+        assert np.abs(parameters - p).max() < 1e-4
+    assert np.abs(parameters - wanted).max() < 0.02
 
 
 @pytest.mark.parametrize("most", [0.5, 1e4])
 def test_clipped_and_scaled(device: AnyDevice, most: float) -> None:
     """As a step of gradients that were scaled and clipped before."""
-    given = case(70, f32, f32)
-    memory = [device.upload(each.copy()) for each in given]
+    tensors = case(70, f32, f32)
+    memory = [device.upload(each.copy()) for each in tensors]
     norm = gradient_norm(device, [memory[1]])
     adamw(device, *memory, step=2, gradient_scale=0.125, max_norm=most, norm=norm)
-    p, g, m, v = (each.astype(np.float64) for each in given)
+    p, g, m, v = (each.astype(np.float64) for each in tensors)
     g = g * 0.125
     g = g * min(1, most / (np.sqrt((g * g).sum()) + 1e-6))
-    found = np.empty_like(given[0])
+    updated = np.empty_like(tensors[0])
     for at, wanted in zip((0, 2, 3), step64(p, g, m, v, 2), strict=True):
-        device.download(memory[at], found)
-        assert np.allclose(found, wanted, rtol=1e-5, atol=1e-7)
+        device.download(memory[at], updated)
+        assert np.allclose(updated, wanted, rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize("clipped", [False, True])
 def test_rates_in_memory_are_the_same_to_the_bit(device: AnyDevice, clipped: bool) -> None:
     """Memory of whatever step's rates, amid NaN."""
     settings = {"learning_rate": 0.01, "beta1": 0.8, "beta2": 0.95, "weight_decay": 0.1}
-    found = []
+    runs = []
     for held in (False, True):
-        given = case(70, f32, f32)
-        memory = [device.upload(each.copy()) for each in given]
+        tensors = case(70, f32, f32)
+        memory = [device.upload(each.copy()) for each in tensors]
         extra: dict[str, Any] = {"epsilon": 1e-6}
         if clipped:
             extra |= {"max_norm": 0.5, "norm": gradient_norm(device, [memory[1]])}
@@ -154,10 +154,10 @@ def test_rates_in_memory_are_the_same_to_the_bit(device: AnyDevice, clipped: boo
                 adamw(device, *memory, rates=rates, beta1=0.8, beta2=0.95, **extra)
             else:
                 adamw(device, *memory, step=step, **settings, **extra)
-        for each, array in zip(memory, given, strict=True):
+        for each, array in zip(memory, tensors, strict=True):
             device.download(each, array)
-        found.append([each.tobytes() for each in given])
-    assert found[0] == found[1]
+        runs.append([each.tobytes() for each in tensors])
+    assert runs[0] == runs[1]
 
 
 def test_rates_on_an_emulated_gpu() -> None:
@@ -166,20 +166,20 @@ def test_rates_on_an_emulated_gpu() -> None:
 
 
 def test_rates() -> None:
-    found = adamw_rates(2, learning_rate=0.5, beta1=0.5, beta2=0.75, weight_decay=0.25)
-    assert found.dtype == np.float32
-    assert found.tolist() == [0.125, np.float32(0.5 / 0.75), np.float32((1 - 0.75**2) ** -0.5)]
+    rates = adamw_rates(2, learning_rate=0.5, beta1=0.5, beta2=0.75, weight_decay=0.25)
+    assert rates.dtype == np.float32
+    assert rates.tolist() == [0.125, np.float32(0.5 / 0.75), np.float32((1 - 0.75**2) ** -0.5)]
 
 
 def test_two_runs_are_equal(device: AnyDevice) -> None:
     runs = []
     for _ in range(2):
-        given = case(513, bf16, f32)
-        memory = [device.upload(each) for each in given]
+        tensors = case(513, bf16, f32)
+        memory = [device.upload(each) for each in tensors]
         adamw(device, *memory, step=7)
         for at in (0, 2, 3):
-            device.download(memory[at], given[at])
-        runs.append([given[at].tobytes() for at in (0, 2, 3)])
+            device.download(memory[at], tensors[at])
+        runs.append([tensors[at].tobytes() for at in (0, 2, 3)])
     assert runs[0] == runs[1]
 
 
@@ -188,13 +188,13 @@ def test_what_is_no_number_stays_where_it_is(where: str) -> None:
     from tests.conftest import open_for_test
 
     with open_for_test(where) as device:
-        usual, given = case(20, f32, f32), case(20, f32, f32)
+        usual, poisoned = case(20, f32, f32), case(20, f32, f32)
         adamw(device, *usual, step=1)
-        given[1][3] = np.nan
-        adamw(device, *given, step=1)
+        poisoned[1][3] = np.nan
+        adamw(device, *poisoned, step=1)
     for at in (0, 2, 3):
-        assert np.isnan(given[at][3])
-        assert np.array_equal(np.delete(given[at], 3), np.delete(usual[at], 3))
+        assert np.isnan(poisoned[at][3])
+        assert np.array_equal(np.delete(poisoned[at], 3), np.delete(usual[at], 3))
 
 
 def test_empty() -> None:
@@ -207,9 +207,9 @@ ROW = np.ones(3, np.float32)
 
 
 def _step(device: AnyDevice, *tensors: Any, **settings: Any) -> None:
-    given: list[Any] = [X, X, X.copy(), X.copy()]
-    given[: len(tensors)] = tensors
-    adamw(device, *given, **{"step": 1, **settings})
+    arguments: list[Any] = [X, X, X.copy(), X.copy()]
+    arguments[: len(tensors)] = tensors
+    adamw(device, *arguments, **{"step": 1, **settings})
 
 
 @pytest.mark.parametrize(

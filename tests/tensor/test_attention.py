@@ -30,20 +30,20 @@ def run(device: AnyDevice, case: Case, call: Callable[..., Any] = attention) -> 
     out = Guarded(device, np.zeros_like(case.q))
     logs = Guarded(device, np.zeros(case.q.shape[:-1], np.float32))
     lengths = None if case.lengths is None else amid_poison(device, case.lengths)
-    given = call(
+    output = call(
         device, q, k, v, scale=case.scale, causal=case.causal, lengths=lengths,
         log_sums=logs.memory, out=out.memory,
     )  # fmt: skip
-    assert given is out.memory
+    assert output is out.memory
     return out.array(), logs.array()
 
 
 def check(
     device: AnyDevice, case: Case, element: Type, call: Callable[..., Any] = attention
 ) -> None:
-    found, logs = run(device, case, call)
+    output, logs = run(device, case, call)
     wanted, wanted_logs = exact(case, element)
-    error = np.abs(numbers(found, element) - wanted)
+    error = np.abs(numbers(output, element) - wanted)
     allowed = bound(case, element)
     assert (error <= allowed).all(), np.unravel_index(np.argmax(error - allowed), error.shape)
     assert error.max(initial=0) <= 2 * plain_error(case, element) + 2e-6
@@ -63,7 +63,7 @@ def test_every_edge(device: AnyDevice, element: Type, causal: bool) -> None:
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
 @pytest.mark.parametrize("name", ["emulated:ptx", "emulated"])
 def test_every_edge_of_emulated_gpus(name: str, causal: bool) -> None:
-    """Of f32; tests/tensor/test_attention_cores.py has the others."""
+    """Tests f32; tests/tensor/test_attention_cores.py has the other types."""
     with open_device(name) as device:
         for queries, keys, size, heads in ((65, 40, 33, (2, 1)), (7, 9, 130, (1, 1)), *FEW):
             check(device, made(f32, queries, keys, size, heads, 1, causal=causal), f32)
@@ -81,28 +81,28 @@ def test_lengths(device: AnyDevice, causal: bool) -> None:
     for tensor in (case.k, case.v):
         tensor[0, :, 21:] = np.nan
         tensor[1] = np.nan
-    found, logs = run(device, case)
-    assert (found[1] == 0).all()
+    output, logs = run(device, case)
+    assert (output[1] == 0).all()
     assert (logs[1] == NONE).all()
     case.k[:2], case.v[:2] = np.nan_to_num(case.k[:2]), np.nan_to_num(case.v[:2])
     wanted = exact(case._replace(lengths=np.array([21, 0, 37, 37])), f32)
-    assert np.allclose(found, wanted[0], atol=2e-6)
+    assert np.allclose(output, wanted[0], atol=2e-6)
     assert np.allclose(logs, wanted[1], rtol=2e-6, atol=2e-6)
 
 
 def test_queries_before_all_keys_see_none(device: AnyDevice) -> None:
-    found, logs = run(device, made(f32, 9, 4, 8, causal=True))
-    assert (found[..., :5, :] == 0).all()
+    output, logs = run(device, made(f32, 9, 4, 8, causal=True))
+    assert (output[..., :5, :] == 0).all()
     assert (logs[..., :5] == NONE).all()
-    assert (found[..., 5:, :] != 0).all()
+    assert (output[..., 5:, :] != 0).all()
 
 
 def test_equal_weights_are_means(device: AnyDevice) -> None:
     """Sixteen keys that are alike, each with a value of its own: each weight is 1/16 exactly."""
     values = np.eye(16, dtype=np.float32)[None]
     zeros = np.zeros((1, 3, 16), np.float32)
-    found, _ = run(device, Case(zeros, np.ones_like(values), values, 1.0))
-    assert (found == 1 / 16).all()
+    output, _ = run(device, Case(zeros, np.ones_like(values), values, 1.0))
+    assert (output == 1 / 16).all()
     counts = np.minimum(np.arange(16) + 1, 16)[:, None]
     causal, _ = run(device, Case(np.zeros_like(values), values, values, 1.0, causal=True))
     assert np.allclose(causal[0], np.tri(16) / counts, rtol=2e-7)
@@ -117,8 +117,8 @@ def test_the_largest_of_large_logits(device: AnyDevice) -> None:
     queries = np.zeros((1, 40, 40), np.float32)
     queries[0, np.arange(40), chosen] = 100
     values = random.normal(0, 1, (1, 40, 40)).astype(np.float32)
-    found, logs = run(device, Case(queries, keys, values, 1.0))
-    assert np.array_equal(found[0], values[0, chosen])
+    output, logs = run(device, Case(queries, keys, values, 1.0))
+    assert np.array_equal(output[0], values[0, chosen])
     assert np.allclose(logs, 1e4)
 
 
@@ -126,11 +126,11 @@ def test_what_is_no_number_stays_in_its_row() -> None:
     with open_device("cpu") as device:
         case = made(f32, 20, 33, 12)
         case.q[0, 0, 3, 5] = np.nan
-        found, logs = run(device, case)
-        assert np.isnan(found[0, 0, 3]).all()
+        output, logs = run(device, case)
+        assert np.isnan(output[0, 0, 3]).all()
         assert np.argwhere(np.isnan(logs)).tolist() == [[0, 0, 3]]
-        assert np.isfinite(np.delete(found[0, 0], 3, 0)).all()
-        assert np.isfinite(found[1]).all()
+        assert np.isfinite(np.delete(output[0, 0], 3, 0)).all()
+        assert np.isfinite(output[1]).all()
 
 
 def test_two_runs(device: AnyDevice) -> None:

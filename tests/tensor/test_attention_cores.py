@@ -65,9 +65,9 @@ def run(device: AnyDevice, plan: CoreTilePlan, case: Case, element: Type) -> tup
 
 
 def check(device: AnyDevice, plan: CoreTilePlan, case: Case, element: Type) -> None:
-    found, logs = run(device, plan, case, element)
+    output, logs = run(device, plan, case, element)
     wanted, wanted_logs = exact(case, element)
-    error = np.abs(numbers(found, element) - wanted)
+    error = np.abs(numbers(output, element) - wanted)
     allowed = bound(case, element)
     assert (error <= allowed).all(), np.unravel_index(np.argmax(error - allowed), error.shape)
     assert error.max(initial=0) <= 2 * plain_error(case, element) + 2e-6
@@ -93,17 +93,17 @@ def test_every_edge(cores: AnyDevice, element: Type) -> None:
 
 
 def test_lengths(cores: AnyDevice) -> None:
-    """What is beyond a sequence's keys is not looked at."""
+    """Keys beyond a sequence's length are not read."""
     case = made(f16, 20, 150, 64, (2, 1), 3, causal=True, lengths=[70, 0, -1])
     for tensor in (case.k, case.v):
         tensor[0, :, 70:] = np.nan
         tensor[1] = np.nan
-    found, logs = run(cores, CORE_PLANS[64][0], case, f16)
-    assert (found[1] == 0).all()
+    output, logs = run(cores, CORE_PLANS[64][0], case, f16)
+    assert (output[1] == 0).all()
     assert (logs[1] == NONE).all()
     case.k[:2], case.v[:2] = np.nan_to_num(case.k[:2]), np.nan_to_num(case.v[:2])
     case = case._replace(lengths=np.array([70, 0, 150]))
-    assert (np.abs(found - exact(case, f16)[0]) <= bound(case, f16)).all()
+    assert (np.abs(output - exact(case, f16)[0]) <= bound(case, f16)).all()
 
 
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
@@ -118,14 +118,14 @@ def test_exact_cases(cores: AnyDevice) -> None:
     plan = CORE_PLANS[64][-1]
     values = np.eye(64, dtype=np.float16)[None, None]
     nothing = np.zeros((1, 1, 70, 64), np.float16)
-    found, _ = run(cores, plan, Case(nothing, values, values, 1.0), f16)
-    assert (found == 1 / 64).all()
+    output, _ = run(cores, plan, Case(nothing, values, values, 1.0), f16)
+    assert (output == 1 / 64).all()
     chosen = random.permutation(64)
     queries = np.where(values[:, :, chosen] > 0, np.float16(100), np.float16(0))
     keys = np.where(values > 0, np.float16(100), np.float16(-100))
     values = random.normal(0, 1, values.shape).astype(np.float16)
-    found, logs = run(cores, plan, Case(queries, keys, values, 1.0), f16)
-    assert np.array_equal(found[0, 0], values[0, 0, chosen])
+    output, logs = run(cores, plan, Case(queries, keys, values, 1.0), f16)
+    assert np.array_equal(output[0, 0], values[0, 0, chosen])
     assert np.allclose(logs, 1e4)
 
 
@@ -141,7 +141,7 @@ def test_logits_that_rise_and_fall(cores: AnyDevice, slope: float) -> None:
 
 
 def test_the_smallest_scale(cores: AnyDevice) -> None:
-    """What is not seen has no weight even where all logits are alike."""
+    """Masked keys have no weight even where all logits are equal."""
     case = made(f16, 9, 9, 64, batch=1, causal=True)._replace(scale=1e-37)
     check(cores, CORE_PLANS[64][-1], case, f16)
 
@@ -171,7 +171,7 @@ def test_what_suits_tensor_cores() -> None:
 def test_banks_have_no_more_turns_than_they_must(plan: CoreTilePlan) -> None:
     kernel = ATTENTION[bf16, False, False]
     traced = kernel.trace(ptx_machine(plan.lanes), element=bf16, plan=plan, form=FORMS[0])
-    banks = [found for found in analyze(traced).findings if found.topic == "banks"]
+    banks = [finding for finding in analyze(traced).findings if finding.topic == "banks"]
     assert banks
     assert all(finding.good for finding in banks)
 

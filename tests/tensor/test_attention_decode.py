@@ -91,11 +91,11 @@ def _check_lengths(device: AnyDevice, element: Type, causal: bool, parts: int) -
     for tensor in (dirty.k, dirty.v):
         for sequence, length in ((0, 41), (1, 0)):
             tensor[sequence, :, length:].view(np.uint8)[:] = 0xFF
-    found, logs = run(device, dirty, decode(parts))
+    output, logs = run(device, dirty, decode(parts))
     wanted, wanted_logs = run(device, clean, decode(parts))
-    assert found.tobytes() == wanted.tobytes()
+    assert output.tobytes() == wanted.tobytes()
     assert logs.tobytes() == wanted_logs.tobytes()
-    assert (found[1] == 0).all()
+    assert (output[1] == 0).all()
     assert (logs[1] == NONE).all()
     check(device, clean, element, decode(parts))
 
@@ -109,10 +109,10 @@ def test_any_number_of_parts(device: AnyDevice) -> None:
 
 def test_queries_before_all_keys_see_none(device: AnyDevice) -> None:
     for parts in (1, 2):
-        found, logs = run(device, made(f32, 9, 4, 8, causal=True), decode(parts))
-        assert (found[..., :5, :] == 0).all()
+        output, logs = run(device, made(f32, 9, 4, 8, causal=True), decode(parts))
+        assert (output[..., :5, :] == 0).all()
         assert (logs[..., :5] == NONE).all()
-        assert (found[..., 5:, :] != 0).all()
+        assert (output[..., 5:, :] != 0).all()
 
 
 def test_the_largest_of_large_logits(device: AnyDevice) -> None:
@@ -121,11 +121,11 @@ def test_the_largest_of_large_logits(device: AnyDevice) -> None:
     keys = np.full((1, 90, 16), -100, np.float32)
     values = random.normal(0, 1, (1, 90, 16)).astype(np.float32)
     for chosen, parts in ((0, 1), (50, 3), (89, 3)):
-        own = keys.copy()
-        own[0, chosen] = 100
+        chosen_keys = keys.copy()
+        chosen_keys[0, chosen] = 100
         queries = np.full((1, 1, 16), 6.25, np.float32)
-        found, logs = run(device, Case(queries, own, values, 1.0), decode(parts))
-        assert np.array_equal(found[0, 0], values[0, chosen])
+        output, logs = run(device, Case(queries, chosen_keys, values, 1.0), decode(parts))
+        assert np.array_equal(output[0, 0], values[0, chosen])
         assert np.allclose(logs, 1e4)
 
 
@@ -134,8 +134,8 @@ def test_equal_weights_are_means(device: AnyDevice) -> None:
     values = np.eye(64, dtype=np.float32)[None]
     for parts in (1, 2):
         case = Case(np.zeros((1, 1, 64), np.float32), np.ones_like(values), values, 1.0)
-        found, _ = run(device, case, decode(parts))
-        assert (found == 1 / 64).all()
+        output, _ = run(device, case, decode(parts))
+        assert (output == 1 / 64).all()
 
 
 def test_small_scales_do_not_show_what_is_not_seen(device: AnyDevice) -> None:
@@ -156,11 +156,11 @@ def test_what_is_no_number_stays_in_its_row() -> None:
     with open_device("cpu") as device:
         case = made(f32, 4, 70, 12)
         case.q[0, 0, 3, 5] = np.nan
-        found, logs = run(device, case, decode(2))
-        assert np.isnan(found[0, 0, 3]).all()
+        output, logs = run(device, case, decode(2))
+        assert np.isnan(output[0, 0, 3]).all()
         assert np.argwhere(np.isnan(logs)).tolist() == [[0, 0, 3]]
-        assert np.isfinite(np.delete(found[0, 0], 3, 0)).all()
-        assert np.isfinite(found[1]).all()
+        assert np.isfinite(np.delete(output[0, 0], 3, 0)).all()
+        assert np.isfinite(output[1]).all()
 
 
 def test_leading_axes_and_what_is_made() -> None:

@@ -49,18 +49,18 @@ def test_every_edge(cores: AnyDevice, element: Type, causal: bool) -> None:
 
 
 def test_lengths(cores: AnyDevice) -> None:
-    """What is beyond a sequence's keys is not looked at, and has the gradient 0."""
+    """Keys beyond a sequence's length are not read, and have the gradient 0."""
     case = made(f16, 20, 80, 64, (2, 1), 3, causal=True, lengths=[70, 0, 80])
     slopes = slopes_of(case, f16)
     wanted = gradients(case, f16, slopes.astype(np.float64))
     for tensor in (case.k, case.v):
         tensor[0, :, 70:] = np.nan
         tensor[1] = np.nan
-    found = run(cores, case, slopes)
-    for own, best in zip(found, wanted, strict=True):
-        assert np.allclose(own, best, atol=0.01)
-        assert (own[1] == 0).all()
-    assert (found[1][0, :, 70:] == 0).all()
+    computed_gradients = run(cores, case, slopes)
+    for gradient, best in zip(computed_gradients, wanted, strict=True):
+        assert np.allclose(gradient, best, atol=0.01)
+        assert (gradient[1] == 0).all()
+    assert (computed_gradients[1][0, :, 70:] == 0).all()
 
 
 def test_what_suits_tensor_cores() -> None:
@@ -81,6 +81,6 @@ def test_sums_stay_in_registers(plan: CoreTilePlan, kernel: str) -> None:
         definition = KERNELS[kernel][bf16, form.lengths]
         traced = definition.trace(machine, element=bf16, plan=plan, form=form)
         assert not usage(assemble(ptx.emit(traced, machine), arch)[1]).spill_store_bytes
-    banks = [found for found in analyze(traced).findings if found.topic == "banks"]
+    banks = [finding for finding in analyze(traced).findings if finding.topic == "banks"]
     assert banks
     assert all(finding.good for finding in banks)

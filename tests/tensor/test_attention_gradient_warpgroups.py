@@ -42,10 +42,10 @@ def by_warpgroups(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Few rows take warpgroups too, where plans may; counts the launches."""
     calls: list[int] = []
 
-    def planned(device: Any, element: Type, head: int, sums: int, **more: Any) -> Any:
+    def planned(device: Any, element: Type, head: int, sums: int, **options: Any) -> Any:
         calls.append(sums)
         usual = WARPGROUP_GRADIENT_PLANS[head]
-        return CAUSAL_QUERY_PLANS.get(head, usual) if more["causal"] and sums == 1 else usual
+        return CAUSAL_QUERY_PLANS.get(head, usual) if options["causal"] and sums == 1 else usual
 
     monkeypatch.setattr("quod.tensor.flash_attention.backward.call.plan_gradients", planned)
     return calls
@@ -61,9 +61,9 @@ def test_every_plan(
 ) -> None:
     """More than a tile of rows, more steps than stages, heads that share keys."""
     rows, lines = plan.tile
-    more = plan.stages * lines + 9
+    many_lines = plan.stages * lines + 9
     for queries, keys, heads in (
-        (rows + 7, more, (1, 1)), (more, rows + 7, (1, 1)), (lines, lines, (4, 2)),
+        (rows + 7, many_lines, (1, 1)), (many_lines, rows + 7, (1, 1)), (lines, lines, (4, 2)),
     ):  # fmt: skip
         check(tiling, made(bf16, queries, keys, plan.size, heads, 1, causal=causal), bf16)
     assert by_warpgroups == [1, 2] * 3
@@ -83,8 +83,8 @@ def test_weights_that_are_too_large_elsewhere(tiling: Any, by_warpgroups: list[i
     case.q[...], case.k[...] = np.abs(case.q), -64 * np.abs(case.k)
     logits = case.q.astype(np.float32) @ np.swapaxes(case.k, -1, -2).astype(np.float32)
     assert logits.max() * case.scale < -128 * np.log(2)
-    for found in run(tiling, case, slopes_of(case, f16)):
-        assert np.isfinite(found).all()
+    for gradient in run(tiling, case, slopes_of(case, f16)):
+        assert np.isfinite(gradient).all()
     check(tiling, case, f16)
     assert by_warpgroups
 
@@ -112,18 +112,18 @@ def test_what_suits_warpgroups() -> None:
     with EmulatedDevice(multiprocessors=132) as device:
         for element in (f16, bf16):
             for size, plan in WARPGROUP_GRADIENT_PLANS.items():
-                found = plan_gradients(device, element, size, 2, rows=1 << 17, uniform=True)
-                assert found == plan
+                gradient_plan = plan_gradients(device, element, size, 2, rows=1 << 17, uniform=True)
+                assert gradient_plan == plan
                 causal = plan_gradients(
                     device, element, size, 1, rows=1 << 17, uniform=True, causal=True
                 )
                 assert causal == CAUSAL_QUERY_PLANS.get(size, plan)
-        for element, size, rows, whole in (
+        for element, size, rows, uniform in (
             (f16, 80, 1 << 17, True), (f32, 64, 1 << 17, True), (f16, 64, 1 << 12, True),
             (f16, 64, 1 << 17, False),
         ):  # fmt: skip
-            found = plan_gradients(device, element, size, 2, rows=rows, uniform=whole)
-            assert not isinstance(found, WarpgroupGradientPlan)
+            gradient_plan = plan_gradients(device, element, size, 2, rows=rows, uniform=uniform)
+            assert not isinstance(gradient_plan, WarpgroupGradientPlan)
 
 
 @pytest.mark.parametrize(

@@ -38,28 +38,28 @@ def slopes_of(case: Case, element: Type) -> Array:
 
 def run(device: AnyDevice, case: Case, slopes: Array) -> list[Array]:
     """The gradients in poisoned memory whose surroundings must stay, after the forward pass."""
-    q, k, v, given = (amid_poison(device, x) for x in (*case[:3], slopes))
+    q, k, v, dy = (amid_poison(device, x) for x in (*case[:3], slopes))
     options: dict[str, Any] = {"scale": case.scale, "causal": case.causal}
     options["lengths"] = None if case.lengths is None else amid_poison(device, case.lengths)
     logs = device.upload(np.zeros(case.q.shape[:-1], np.float32))
     y = attention(device, q, k, v, log_sums=logs, **options)
     out = [Guarded(device, np.zeros_like(x)) for x in case[:3]]
     memory = tuple(each.memory for each in out)
-    found = attention_backward(device, given, q, k, v, y, logs, out=memory, **options)
-    assert found == memory
+    returned = attention_backward(device, dy, q, k, v, y, logs, out=memory, **options)
+    assert returned == memory
     return [each.array() for each in out]
 
 
 def check(device: AnyDevice, case: Case, element: Type) -> None:
     slopes = slopes_of(case, element)
-    found, as_numbers = run(device, case, slopes), numbers(slopes, element)
+    computed_gradients, as_numbers = run(device, case, slopes), numbers(slopes, element)
     wanted, bounds = (
         function(case, element, as_numbers) for function in (gradients, gradient_bounds)
     )
-    for name, *one in zip("qkv", found, wanted, bounds, strict=True):
-        own, best, bound = numbers(one[0], element), one[1], one[2]
+    for name, *tensors in zip("qkv", computed_gradients, wanted, bounds, strict=True):
+        gradient, best, bound = numbers(tensors[0], element), tensors[1], tensors[2]
         allowed = bound + UNIT[element] * 0.51 * np.abs(best) + 2 * LEAST[element]
-        error = np.abs(own - best)
+        error = np.abs(gradient - best)
         worst = np.unravel_index(np.argmax(error - allowed), error.shape) if error.size else ()
         assert (error <= allowed).all(), (name, worst)
 
@@ -86,18 +86,18 @@ def test_accesses_of_the_processor_are_in_bounds(checked_cpu: AnyDevice) -> None
 
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
 def test_lengths(device: AnyDevice, causal: bool) -> None:
-    """What is beyond a sequence's keys is not looked at, and has the gradient 0."""
+    """Keys beyond a sequence's length are not read, and have the gradient 0."""
     case = made(f32, 20, 37, 16, (2, 1), 3, causal=causal, lengths=[21, 0, 37])
     slopes = slopes_of(case, f32)
     wanted = gradients(case, f32, slopes.astype(np.float64))
     for tensor in (case.k, case.v):
         tensor[0, :, 21:] = np.nan
         tensor[1] = np.nan
-    found = run(device, case, slopes)
-    for own, best in zip(found, wanted, strict=True):
-        assert np.allclose(own, best, atol=1e-5)
-        assert (own[1] == 0).all()
-    assert (found[1][0, :, 21:] == 0).all()
+    computed_gradients = run(device, case, slopes)
+    for gradient, best in zip(computed_gradients, wanted, strict=True):
+        assert np.allclose(gradient, best, atol=1e-5)
+        assert (gradient[1] == 0).all()
+    assert (computed_gradients[1][0, :, 21:] == 0).all()
 
 
 def test_two_runs(device: AnyDevice) -> None:
@@ -114,10 +114,10 @@ def test_the_model_agrees_with_differences() -> None:
     slopes = np.random.default_rng(5).normal(0, 1, case.q.shape)
     wanted = gradients(case, f32, slopes)
 
-    def total(place: int, at: tuple[int, ...], by: float) -> float:
-        given = [x.copy() for x in case[:3]]
-        given[place][at] += by
-        changed = Case(given[0], given[1], given[2], case.scale, True)
+    def total(place: int, at: tuple[int, ...], step: float) -> float:
+        tensors = [x.copy() for x in case[:3]]
+        tensors[place][at] += step
+        changed = Case(tensors[0], tensors[1], tensors[2], case.scale, True)
         return float((exact(changed, f32)[0] * slopes).sum())
 
     for place in range(3):
@@ -130,11 +130,11 @@ def test_what_is_made() -> None:
     q, k = np.ones((2, 3, 4, 5, 6), np.float32), np.ones((2, 3, 2, 7, 6), np.float32)
     logs = np.zeros(q.shape[:-1], np.float32)
     y = attention("cpu", q, k, k, log_sums=logs)
-    found = attention_backward("cpu", q, q, k, k, y, logs)
-    assert [one.shape for one in found] == [q.shape, k.shape, k.shape]
+    computed_gradients = attention_backward("cpu", q, q, k, k, y, logs)
+    assert [gradient.shape for gradient in computed_gradients] == [q.shape, k.shape, k.shape]
     # All keys are alike: a weight is 1/7, for each of 2 heads with 5 queries.
-    assert np.allclose(found[2], 10 / 7)
-    assert np.allclose(found[0], 0, atol=1e-6)
+    assert np.allclose(computed_gradients[2], 10 / 7)
+    assert np.allclose(computed_gradients[0], 0, atol=1e-6)
 
 
 # --- machine code

@@ -1,4 +1,4 @@
-"""What a query does not see has no part in anything, even if it is NaN or an infinity.
+"""Masked keys have no effect, even if they are NaN or an infinity.
 
 Against NumPy that sums seen pairs alone, for every plan: of processors, without and with tensor
 cores, by warpgroups and by roles.
@@ -45,7 +45,7 @@ def anywhere(request: pytest.FixtureRequest) -> Iterator[AnyDevice]:
 
 
 def interpreted(device: AnyDevice) -> bool:
-    """Whether a device is an interpreter, which is slow: it has one case of each kind."""
+    """Return whether a device is an interpreter, which is slow: it has one case of each kind."""
     return device.kind == "emulated"
 
 
@@ -90,41 +90,44 @@ def selected_gradients(case: Case, element: Type, slopes: Array) -> list[Array]:
     heads = case.k.shape[-3]
 
     def by_keys(x: Array, lines: Array) -> Array:
-        found = sums(np.swapaxes(x, -1, -2), np.swapaxes(seen, -1, -2), lines)
-        return found.reshape(*found.shape[:-3], heads, -1, *found.shape[-2:]).sum(-3)
+        key_sums = sums(np.swapaxes(x, -1, -2), np.swapaxes(seen, -1, -2), lines)
+        return key_sums.reshape(*key_sums.shape[:-3], heads, -1, *key_sums.shape[-2:]).sum(-3)
 
     return [sums(change, seen, of.k), by_keys(change, of.q), by_keys(weights, slopes)]
 
 
-def agree(found: Array, wanted: Array, element: Type, *, kinds: bool = True) -> None:
-    """The same finite numbers, but for rounding, and others in the same places; with `kinds` these
-    are infinities and NaN where they are to be."""
-    own = numbers(found, element)
+def agree(actual: Array, wanted: Array, element: Type, *, kinds: bool = True) -> None:
+    """Assert equal finite numbers, but for rounding, and others at the same indices; with `kinds`
+    these are infinities and NaN as expected.
+    """
+    actual_numbers = numbers(actual, element)
     there = np.isfinite(wanted)
-    assert np.array_equal(np.isfinite(own), there), np.argwhere(np.isfinite(own) != there)[:4]
+    assert np.array_equal(np.isfinite(actual_numbers), there), np.argwhere(
+        np.isfinite(actual_numbers) != there
+    )[:4]
     spread = 1e-5 if element is f32 else 8 * UNIT[element]
-    assert np.allclose(own[there], wanted[there], rtol=spread, atol=spread)
+    assert np.allclose(actual_numbers[there], wanted[there], rtol=spread, atol=spread)
     if kinds:
-        assert np.array_equal(own[~there], wanted[~there], equal_nan=True)
+        assert np.array_equal(actual_numbers[~there], wanted[~there], equal_nan=True)
 
 
 def check(device: AnyDevice, case: Case, element: Type, run: Run = run) -> None:
-    """Of NaN and of an infinity; of f32, rows that see neither have the bits they have without."""
+    """Poison with NaN and an infinity; in f32, rows that see neither keep their bits."""
     plain, _ = run(device, case)
     for value in (np.nan, np.inf)[: 1 if interpreted(device) else 2]:
-        given = poisoned(case, element, value)
+        poisoned_case = poisoned(case, element, value)
         with np.errstate(invalid="ignore"):
-            wanted, _, wanted_logs = selected(given, element)
-        found, logs = run(device, given)
-        agree(found, wanted, element, kinds=value != value)
+            wanted, _, wanted_logs = selected(poisoned_case, element)
+        output, logs = run(device, poisoned_case)
+        agree(output, wanted, element, kinds=value != value)
         blind = ~case.seen.any(-1)
-        assert not numbers(found, element)[blind].any()
+        assert not numbers(output, element)[blind].any()
         assert np.allclose(logs, wanted_logs, rtol=1e-4, atol=1e-4, equal_nan=True)
         if element is f32:
-            changed = (given.k != case.k).any(-1) | (given.v != case.v).any(-1)
+            changed = (poisoned_case.k != case.k).any(-1) | (poisoned_case.v != case.v).any(-1)
             changed = np.repeat(changed, case.q.shape[-3] // case.k.shape[-3], -2)
             kept = ~(case.seen & changed[..., None, :]).any(-1)
-            assert np.array_equal(found[kept], plain[kept])
+            assert np.array_equal(output[kept], plain[kept])
 
 
 def cases(device: AnyDevice, element: Type, shapes: list[Shape] = SHAPES) -> Iterator[Case]:
@@ -170,7 +173,7 @@ def test_pages(anywhere: AnyDevice, element: Type) -> None:
 
 
 def test_through_webgpu(gpu_device: AnyDevice) -> None:
-    """Where numbers are finite as the language has it, lines that nobody sees may be anything."""
+    """As WGSL assumes finite numbers, rows that no query sees may hold anything."""
     check(gpu_device, made(f32, 9, 4, 8, (1, 1), 1, causal=True), f32)
 
 
@@ -195,24 +198,24 @@ def test_an_infinite_last_value(anywhere: AnyDevice, size: int) -> None:
 def check_gradients(device: AnyDevice, case: Case, element: Type) -> None:
     """With NaN and an infinity in late keys and values; in early queries; and in their slopes."""
     slopes = stored(np.random.default_rng(3).normal(0, 1, case.q.shape), element)
-    for given, own in (
+    for variant, dy in (
         (poisoned(case, element, np.nan), slopes),
         (case._replace(q=_early(case.q, element)), _early(slopes, element)),
         (poisoned(case, element, np.inf), slopes), (case, _early(slopes, element)),
     )[: 2 if interpreted(device) else 4]:  # fmt: skip
         with np.errstate(invalid="ignore"):
-            wanted = selected_gradients(given, element, numbers(own, element))
-        found = test_attention_gradients.run(device, given, own)
-        for each, best in zip(found, wanted, strict=True):
+            wanted = selected_gradients(variant, element, numbers(dy, element))
+        computed_gradients = test_attention_gradients.run(device, variant, dy)
+        for each, best in zip(computed_gradients, wanted, strict=True):
             agree(each, best, element, kinds=False)
-        assert not numbers(found[0], element)[~case.seen.any(-1)].any()
+        assert not numbers(computed_gradients[0], element)[~case.seen.any(-1)].any()
 
 
 def _early(lines: Array, element: Type) -> Array:
     """NaN in the first line, which sees fewest keys."""
-    found = numbers(lines, element)
-    found[..., 0, 1] = np.nan
-    return stored(found, element)
+    values = numbers(lines, element)
+    values[..., 0, 1] = np.nan
+    return stored(values, element)
 
 
 @pytest.mark.parametrize("element", [f32, f16], ids=str)

@@ -41,8 +41,8 @@ def paged(case: Case, page_size: int, dtype: Any = np.int32) -> Paged:
     table = np.full((sequences, columns), -1, np.int32)
     shape = (len(order), heads, page_size, size)
     keys, values = (np.zeros(shape, x.dtype) for x in case[1:3])
-    found = Paged(keys, values, table.view(dtype))
-    for pool, x in zip(found[:2], case[1:3], strict=True):
+    pages = Paged(keys, values, table.view(dtype))
+    for pool, x in zip(pages[:2], case[1:3], strict=True):
         pool.view(np.uint8)[:] = 0xFF
         numbers_ = iter(order)
         for sequence in range(sequences):
@@ -50,34 +50,34 @@ def paged(case: Case, page_size: int, dtype: Any = np.int32) -> Paged:
                 page = table[sequence, column] = next(numbers_)
                 lines = x[sequence, :, column * page_size : counts[sequence]][:, :page_size]
                 pool[page, :, : lines.shape[1]] = lines
-    return found
+    return pages
 
 
 def run(
-    device: AnyDevice, case: Case, given: Paged, parts: int | None = None
+    device: AnyDevice, case: Case, pages: Paged, parts: int | None = None
 ) -> tuple[Array, Array]:
     """The result and the logarithms of sums, in poisoned memory whose surroundings must stay; the
     table is in memory of the device, where the host does not look."""
     assert case.lengths is not None
     out = Guarded(device, np.zeros_like(case.q))
     logs = Guarded(device, np.zeros(case.q.shape[:-1], np.float32))
-    memory = [amid_poison(device, x) for x in (case.q, *given, case.lengths)]
-    found = paged_attention(
+    memory = [amid_poison(device, x) for x in (case.q, *pages, case.lengths)]
+    returned = paged_attention(
         device, *memory, scale=case.scale, causal=case.causal, parts=parts,
         log_sums=logs.memory, out=out.memory,
     )  # fmt: skip
-    assert found is out.memory
+    assert returned is out.memory
     return out.array(), logs.array()
 
 
 def check(device: AnyDevice, case: Case, element: Type, page_size: int, parts: int | None) -> None:
     """Against float64; and where parts are known, the bits of keys that are in no pages."""
-    found, logs = run(device, case, paged(case, page_size), parts)
+    output, logs = run(device, case, paged(case, page_size), parts)
     assert case.lengths is not None
     lengths = np.minimum(case.lengths.view(np.uint32), case.k.shape[-2]).astype(np.int32)
-    known = case._replace(lengths=lengths)
-    wanted, wanted_logs = exact(known, element)
-    assert (np.abs(numbers(found, element) - wanted) <= bound(known, element)).all()
+    bounded_case = case._replace(lengths=lengths)
+    wanted, wanted_logs = exact(bounded_case, element)
+    assert (np.abs(numbers(output, element) - wanted) <= bound(bounded_case, element)).all()
     assert np.allclose(logs, wanted_logs, rtol=2e-6, atol=2e-5)
     if parts is None:
         return
@@ -86,7 +86,7 @@ def check(device: AnyDevice, case: Case, element: Type, page_size: int, parts: i
         device, *case[:3], scale=case.scale, causal=case.causal, parts=parts, lengths=lengths,
         log_sums=sums,
     )  # fmt: skip
-    assert plain.tobytes() == found.tobytes()
+    assert plain.tobytes() == output.tobytes()
     assert sums.tobytes() == logs.tobytes()
 
 
@@ -124,21 +124,21 @@ def test_accesses_of_the_processor_are_in_bounds(checked_cpu: AnyDevice) -> None
 def _without_a_page(device: AnyDevice, element: Type, wrong: int) -> None:
     """Keys 8 to 15 of both sequences are of no page, wherever its number would lead."""
     case = made(element, 1, 40, 16, (2, 1), lengths=[40, 21])
-    given = paged(case, 8)
-    given.table[:, 1] = wrong
+    pages = paged(case, 8)
+    pages.table[:, 1] = wrong
     for parts in (1, 2):
-        found, logs = run(device, case, given, parts)
+        output, logs = run(device, case, pages, parts)
         for sequence, length in enumerate((40, 21)):
             keys = [key for key in range(length) if not 8 <= key < 16]
             part = slice(sequence, sequence + 1)
-            own = Case(case.q[part], case.k[part, :, keys], case.v[part, :, keys], case.scale)
-            wanted, wanted_logs = exact(own, element)
-            error = np.abs(numbers(found[sequence : sequence + 1], element) - wanted)
-            assert (error <= bound(own, element)).all()
+            kept_case = Case(case.q[part], case.k[part, :, keys], case.v[part, :, keys], case.scale)
+            wanted, wanted_logs = exact(kept_case, element)
+            error = np.abs(numbers(output[sequence : sequence + 1], element) - wanted)
+            assert (error <= bound(kept_case, element)).all()
             assert np.allclose(logs[sequence], wanted_logs[0], atol=2e-5)
-    given.table[:] = wrong
-    found, logs = run(device, case, given, 2)
-    assert (found == 0).all()
+    pages.table[:] = wrong
+    output, logs = run(device, case, pages, 2)
+    assert (output == 0).all()
     assert (logs == NONE).all()
 
 
@@ -158,24 +158,24 @@ def test_keys_of_no_page_are_not_seen_by_emulated_gpus(element: Type) -> None:
 def test_the_last_page_is_one() -> None:
     with open_device("cpu") as device:
         case = made(f32, 1, 8, 8, (1, 1), 1, lengths=[8])
-        given = paged(case, 8)
-        last = len(given.keys) - 1
-        for pool in given[:2]:
-            pool[last] = pool[given.table[0, 0]]
-        given.table[0, 0] = last
-        found, _ = run(device, case, given)
-        assert np.allclose(found, exact(case, f32)[0], atol=1e-6)
+        pages = paged(case, 8)
+        last = len(pages.keys) - 1
+        for pool in pages[:2]:
+            pool[last] = pool[pages.table[0, 0]]
+        pages.table[0, 0] = last
+        output, _ = run(device, case, pages)
+        assert np.allclose(output, exact(case, f32)[0], atol=1e-6)
 
 
 def test_unsigned_tables_and_what_is_made() -> None:
     case = made(f32, 1, 20, 8, (2, 1), lengths=[20, 7])
-    given = paged(case, 4, np.uint32)
-    found = paged_attention("cpu", case.q, *given, case.lengths, scale=case.scale)
-    assert np.allclose(found, exact(case, f32)[0], atol=1e-6)
-    none = given.table[:, :0]
-    assert (paged_attention("cpu", case.q, *given[:2], none, case.lengths) == 0).all()
+    pages = paged(case, 4, np.uint32)
+    output = paged_attention("cpu", case.q, *pages, case.lengths, scale=case.scale)
+    assert np.allclose(output, exact(case, f32)[0], atol=1e-6)
+    none = pages.table[:, :0]
+    assert (paged_attention("cpu", case.q, *pages[:2], none, case.lengths) == 0).all()
     q, lengths = case.q[:0], np.zeros(0, np.int32)
-    assert paged_attention("cpu", q, *given[:2], given.table[:0], lengths).shape == q.shape
+    assert paged_attention("cpu", q, *pages[:2], pages.table[:0], lengths).shape == q.shape
 
 
 # --- appending
@@ -193,10 +193,10 @@ def test_appended_keys_are_at_their_places(device: AnyDevice, element: Type, siz
     pool = np.zeros((9, 2, page_size, size), new.q.dtype)
     pool.view(np.uint8)[:] = 0xA5
     keys, values = Guarded(device, pool, holds=True), Guarded(device, pool, holds=True)
-    given = [amid_poison(device, x) for x in (new.k, new.v)]
-    rest = [amid_poison(device, x) for x in (table, np.array(lengths, np.int32))]
-    append_to_pages(device, *[*given, keys.memory, values.memory, *rest])
-    for found, x in ((keys.array(), new.k), (values.array(), new.v)):
+    new_tokens = [amid_poison(device, x) for x in (new.k, new.v)]
+    table_and_lengths = [amid_poison(device, x) for x in (table, np.array(lengths, np.int32))]
+    append_to_pages(device, *[*new_tokens, keys.memory, values.memory, *table_and_lengths])
+    for updated_pool, x in ((keys.array(), new.k), (values.array(), new.v)):
         wanted = pool.copy()
         for sequence, length in enumerate(lengths):
             for token in range(tokens):
@@ -204,8 +204,8 @@ def test_appended_keys_are_at_their_places(device: AnyDevice, element: Type, siz
                 page = table[sequence, place // page_size] if place >= 0 else -1
                 if 0 <= page < len(pool):
                     wanted[page, :, place % page_size] = x[sequence, :, token]
-        assert found.tobytes() == wanted.tobytes()
-        assert found.tobytes() != pool.tobytes()
+        assert updated_pool.tobytes() == wanted.tobytes()
+        assert updated_pool.tobytes() != pool.tobytes()
 
 
 def test_lengths_beyond_the_table_store_nothing(device: AnyDevice) -> None:
@@ -213,13 +213,13 @@ def test_lengths_beyond_the_table_store_nothing(device: AnyDevice) -> None:
     pool = np.zeros((3, 1, 4, 4), np.float32)
     pools = [Guarded(device, pool, holds=True) for _ in range(2)]
     table, lengths = np.array([[0], [1], [2]], np.int32), np.array([5, -1, 1 << 30], np.int32)
-    rest = [device.upload(x) for x in (table, lengths)]
-    append_to_pages(device, *[new, new, *(each.memory for each in pools), *rest])
+    table_and_lengths = [device.upload(x) for x in (table, lengths)]
+    append_to_pages(device, *[new, new, *(each.memory for each in pools), *table_and_lengths])
     assert not any(each.array().any() for each in pools)
 
 
 def test_a_sequence_grows_token_by_token(device: AnyDevice) -> None:
-    """What is appended is seen by the same lengths, and all before it."""
+    """Queries see an appended token and all tokens before it, with the same lengths."""
     case = made(f32, 1, 11, 8, (2, 1))
     pools = [device.upload(np.full((8, 1, 4, 8), np.nan, np.float32)) for _ in range(2)]
     table = device.upload(np.array([[3, 0, 6], [1, 7, 2]], np.int32))
@@ -227,8 +227,8 @@ def test_a_sequence_grows_token_by_token(device: AnyDevice) -> None:
         lengths = np.full(2, count, np.int32)
         new = [np.ascontiguousarray(x[:, :, count - 1 : count]) for x in case[1:3]]
         append_to_pages(device, *[*new, *pools, table, lengths])
-    found = paged_attention(device, case.q, *pools, table, lengths, scale=case.scale)
-    assert np.allclose(found, exact(case, f32)[0], atol=1e-6)
+    output = paged_attention(device, case.q, *pools, table, lengths, scale=case.scale)
+    assert np.allclose(output, exact(case, f32)[0], atol=1e-6)
 
 
 def test_nothing_to_append() -> None:
@@ -238,8 +238,8 @@ def test_nothing_to_append() -> None:
     append_to_pages("cpu", none, none, pools[0], pools[1], table, lengths)
     empty = np.ones((0, 1, 2, 8), np.float32)
     append_to_pages("cpu", empty, empty, pools[0], pools[1], table[:0], lengths[:0])
-    one = np.ones((1, 1, 1, 8), np.float32)
-    append_to_pages("cpu", one, one, pools[0], pools[1], table[:, :0], np.zeros(1, np.int32))
+    token = np.ones((1, 1, 1, 8), np.float32)
+    append_to_pages("cpu", token, token, pools[0], pools[1], table[:, :0], np.zeros(1, np.int32))
     assert not any(each.any() for each in pools)
 
 
@@ -252,16 +252,22 @@ NEW = np.ones((2, 2, 2, 8), np.float32)
 
 
 def call(**other: Any) -> Any:
-    given = {"q": Q, "key_pages": POOL, "value_pages": OTHER, "table": TABLE, "lengths": LENGTHS}
-    return paged_attention("cpu", **(given | other))
+    arguments = {
+        "q": Q,
+        "key_pages": POOL,
+        "value_pages": OTHER,
+        "table": TABLE,
+        "lengths": LENGTHS,
+    }
+    return paged_attention("cpu", **(arguments | other))
 
 
 def append(**other: Any) -> Any:
-    given = {
+    arguments = {
         "k": NEW, "v": NEW, "key_pages": POOL, "value_pages": OTHER, "table": TABLE,
         "lengths": LENGTHS,
     }  # fmt: skip
-    return append_to_pages("cpu", **(given | other))
+    return append_to_pages("cpu", **(arguments | other))
 
 
 @pytest.mark.parametrize(
@@ -323,8 +329,8 @@ def test_pages_that_sequences_share_are_read() -> None:
     case = made(f32, 1, 8, 8, (2, 2), 2)
     case.k[1], case.v[1] = case.k[0], case.v[0]
     pools = [np.ascontiguousarray(x[0].reshape(2, 2, 4, 8).swapaxes(0, 1)) for x in case[1:3]]
-    found = paged_attention(
+    output = paged_attention(
         "cpu", case.q, *pools, np.array([[0, 1]] * 2, np.int32), np.full(2, 8, np.int32),
         scale=case.scale,
     )  # fmt: skip
-    assert np.allclose(found, exact(case, f32)[0], atol=1e-6)
+    assert np.allclose(output, exact(case, f32)[0], atol=1e-6)

@@ -54,12 +54,12 @@ def test_every_edge(tiling: Any, by_roles: None, causal: bool) -> None:
 
 def test_without_turns(tiling: Any, by_roles: None, monkeypatch: pytest.MonkeyPatch) -> None:
     case = made(f16, 70, 130, 64, (2, 1), 1, causal=True)
-    found = run(tiling, case)
+    with_turns = run(tiling, case)
     monkeypatch.setattr(
         "quod.tensor.flash_attention.call.plan_attention",
         lambda *_, **__: replace(SHORT, turns=False),
     )
-    for first, second in zip(found, run(tiling, case), strict=True):
+    for first, second in zip(with_turns, run(tiling, case), strict=True):
         assert first.tobytes() == second.tobytes()
 
 
@@ -109,8 +109,9 @@ def test_mistakes_are_noticed(
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
 @pytest.mark.parametrize("plan", [LONG, FREE], ids=["in turns", "free"])
 def test_nobody_waits_for_sums(plan: RolePlan, causal: bool) -> None:
-    """What linkers leave out is put aside: those that multiply have their registers from the start,
-    and there are enough of them."""
+    """Set aside register limits that linkers drop: threads that multiply have their registers from
+    the start, and there are enough of them.
+    """
     machine = ptx_machine(plan.lanes, "sm_90a")
     traced = ATTENTION_TILES[bf16, True].trace(
         machine, element=bf16, plan=plan, form=AttentionForm(causal=causal, sums=True)

@@ -60,9 +60,9 @@ def run(device: Any, case: Case) -> tuple[Array, Array]:
 
 
 def check(device: Any, case: Case, element: Type) -> None:
-    found, logs = run(device, case)
+    output, logs = run(device, case)
     wanted, wanted_logs = exact(case, element)
-    error = np.abs(numbers(found, element) - wanted)
+    error = np.abs(numbers(output, element) - wanted)
     allowed = bound(case, element)
     assert (error <= allowed).all(), np.unravel_index(np.argmax(error - allowed), error.shape)
     assert error.max(initial=0) <= 2 * plain_error(case, element) + 2e-6
@@ -101,14 +101,14 @@ def test_exact_cases(tiling: Any, by_warpgroups: list[int]) -> None:
     random = np.random.default_rng(2)
     values = np.eye(64, dtype=np.float16)[None, None]
     nothing = np.zeros((1, 1, 70, 64), np.float16)
-    found, _ = run(tiling, Case(nothing, values, values, 1.0))
-    assert (found == 1 / 64).all()
+    output, _ = run(tiling, Case(nothing, values, values, 1.0))
+    assert (output == 1 / 64).all()
     chosen = random.permutation(64)
     queries = np.where(values[:, :, chosen] > 0, np.float16(100), np.float16(0))
     keys = np.where(values > 0, np.float16(100), np.float16(-100))
     values = random.normal(0, 1, values.shape).astype(np.float16)
-    found, logs = run(tiling, Case(queries, keys, values, 1.0))
-    assert np.array_equal(found[0, 0], values[0, 0, chosen])
+    output, logs = run(tiling, Case(queries, keys, values, 1.0))
+    assert np.array_equal(output[0, 0], values[0, 0, chosen])
     assert np.allclose(logs, 1e4)
 
 
@@ -141,10 +141,10 @@ def test_what_suits_warpgroups() -> None:
         assert plan_attention(device, bf16, 1 << 13, 128, 16) == WARPGROUP_PLANS[128]
         assert plan_attention(device, f16, 1 << 13, 64, 16) == WARPGROUP_PLANS[64]
         for element, size, heads in ((f16, 80, 16), (f32, 64, 16), (f16, 64, 1)):
-            found = plan_attention(device, element, 1 << 12, size, heads)
-            assert not isinstance(found, WarpgroupPlan)
-        found = plan_attention(device, f16, 1 << 13, 64, 16, uniform=False)
-        assert not isinstance(found, WarpgroupPlan)
+            attention_plan = plan_attention(device, element, 1 << 12, size, heads)
+            assert not isinstance(attention_plan, WarpgroupPlan)
+        attention_plan = plan_attention(device, f16, 1 << 13, 64, 16, uniform=False)
+        assert not isinstance(attention_plan, WarpgroupPlan)
     assert heads_together(8192, 128, 1) == 4
     assert heads_together(1 << 20, 128, 8) == 8
 

@@ -27,14 +27,16 @@ def check(device: AnyDevice, element: Type, rows: int, size: int, shape: tuple[i
     indices = random.integers(0, rows, shape).astype(np.int32)
     room = Guarded(device, table[indices])
     picks = amid_poison(device, indices)
-    found = embedding(device, amid_poison(device, table), picks, out=room.memory)
-    assert found is room.memory
+    returned = embedding(device, amid_poison(device, table), picks, out=room.memory)
+    assert returned is room.memory
     assert np.array_equal(room.array(), table[indices])
 
     gradient = stored(random.normal(0, 2, (*shape, size)), element)
     room = Guarded(device, table)
-    found = embedding_backward(device, amid_poison(device, gradient), picks, rows, out=room.memory)
-    assert found is room.memory
+    returned = embedding_backward(
+        device, amid_poison(device, gradient), picks, rows, out=room.memory
+    )
+    assert returned is room.memory
     exact, sizes = np.zeros((2, rows, size))
     np.add.at(exact, indices, numbers(gradient, element))
     np.add.at(sizes, indices, np.abs(numbers(gradient, element)))
@@ -68,8 +70,8 @@ def test_lists_of_lists(element: Type) -> None:
     values[indices == 4] *= random.integers(0, 50, (len(indices), 1))[indices == 4] < 1
     exact = np.zeros((6, 5))
     np.add.at(exact, indices, values)
-    found = embedding_backward("cpu", stored(values.astype(np.float32), element), indices, 6)
-    assert np.array_equal(numbers(found, element), exact)
+    gradient = embedding_backward("cpu", stored(values.astype(np.float32), element), indices, 6)
+    assert np.array_equal(numbers(gradient, element), exact)
     with open_device("cpu:checked") as device:
         again = embedding_backward(
             device, stored(values[:70].astype(np.float32), element), np.zeros(70, np.int32), 1
@@ -83,12 +85,12 @@ def test_bits() -> None:
     for table in (words.view(np.float32), words.view(np.float16), words.view(np.uint16)):
         for where in ("cpu", "emulated:ptx"):
             with open_device(where) as device:
-                found = embedding(device, table, np.zeros(2, np.uint32))
-            assert found.tobytes() == 2 * table.tobytes()
+                rows = embedding(device, table, np.zeros(2, np.uint32))
+            assert rows.tobytes() == 2 * table.tobytes()
 
 
 def test_unchecked_indices(device: AnyDevice) -> None:
-    """What is a row picks it; what is none picks the last one, and nothing beyond the table."""
+    """A valid index picks its row; an invalid one picks the last row."""
     table = np.arange(15, dtype=np.float32).reshape(5, 3)
     for indices in (np.array([4, 0, 5, -1, -(1 << 31)], np.int32), np.array([9, 1], np.uint32)):
         within = np.where((indices >= 0) & (indices < 5), indices, 4)
@@ -114,10 +116,12 @@ def test_two_runs(device: AnyDevice) -> None:
     indices = random.integers(0, 3, 500).astype(np.int32)
     runs = []
     for _ in range(2):
-        found = np.empty((3, 6), np.float32)
-        made = embedding_backward(device, device.upload(gradient), device.upload(indices), 3)
-        device.download(made, found)
-        runs.append(found.tobytes())
+        table_gradient = np.empty((3, 6), np.float32)
+        gradient_buffer = embedding_backward(
+            device, device.upload(gradient), device.upload(indices), 3
+        )
+        device.download(gradient_buffer, table_gradient)
+        runs.append(table_gradient.tobytes())
     assert runs[0] == runs[1]
 
 
@@ -134,9 +138,9 @@ def test_gradients_are_the_transpose() -> None:
 def test_what_is_no_number_stays_in_its_row() -> None:
     gradient = np.ones((4, 3), np.float32)
     gradient[1, 2], gradient[2, 0] = np.nan, np.inf
-    found = embedding_backward("cpu", gradient, np.array([0, 1, 2, 2], np.int32), 3)
+    table_gradient = embedding_backward("cpu", gradient, np.array([0, 1, 2, 2], np.int32), 3)
     assert np.array_equal(
-        found, [[1, 1, 1], [1, 1, np.nan], [np.inf, 2, 2]], equal_nan=True
+        table_gradient, [[1, 1, 1], [1, 1, np.nan], [np.inf, 2, 2]], equal_nan=True
     )  # fmt: skip
 
 

@@ -25,12 +25,12 @@ LEAST = np.float32(2.0**-100)
 def drawn(shape: tuple[int, ...], element: Type) -> Array:
     """Elements of rows of very different sizes."""
     random = np.random.default_rng(sum(shape))
-    by = 2.0 ** random.integers(-12, 6, (*shape[:-1], 1))
-    return stored((random.normal(size=shape) * by).astype(np.float32), element)
+    row_sizes = 2.0 ** random.integers(-12, 6, (*shape[:-1], 1))
+    return stored((random.normal(size=shape) * row_sizes).astype(np.float32), element)
 
 
 def quantised(x: Array, element: Type, by_rows: bool) -> tuple[Array, Array]:
-    """What is said to be computed, each step rounded."""
+    """Compute the documented quantisation, each step rounded."""
     wide = np.abs(x)
     largest = wide.max(-1, keepdims=True) if by_rows else wide.max(keepdims=True)
     largest = np.maximum(largest, LEAST)
@@ -47,42 +47,42 @@ def run(
     out = Guarded(device, np.zeros(x.shape, np.uint8)), Guarded(device, np.zeros(count, np.float32))
     how: Any = {"dtype": element.name, "scales": "rows" if by_rows else "tensor"}
     memory = out[0].memory, out[1].memory
-    found = quantise_fp8(device, amid_poison(device, x), **how, out=memory)
-    assert found[0] is memory[0]
-    assert found[1] is memory[1]
+    returned = quantise_fp8(device, amid_poison(device, x), **how, out=memory)
+    assert returned[0] is memory[0]
+    assert returned[1] is memory[1]
     return out[0].array(), out[1].array()
 
 
-def check(device: AnyDevice, x: Array, given: Type, element: Type, *, by_rows: bool) -> None:
-    wide = numbers(x, given).astype(np.float32)
+def check(device: AnyDevice, x: Array, input_type: Type, element: Type, *, by_rows: bool) -> None:
+    wide = numbers(x, input_type).astype(np.float32)
     bits, scales = quantised(wide, element, by_rows)
-    found, factors = run(device, x, element, by_rows=by_rows)
+    fp8_bits, factors = run(device, x, element, by_rows=by_rows)
     if device.kind == "webgpu":  # whose quotients are rounded as drivers like
         assert np.allclose(factors, scales, rtol=2.0**-20, atol=0)
-        back = float8.values_of(element, found) * factors[..., None]
+        back = float8.values_of(element, fp8_bits) * factors[..., None]
         digits, least = (4, 2.0**-10) if element is e4m3 else (3, 2.0**-17)
         bound = (2.0**-digits + 2.0**-19) * np.abs(wide) + least * factors[..., None]
         assert (np.abs(back - wide) <= bound).all()
         return
     assert np.array_equal(factors, scales)
-    assert np.array_equal(found, bits)
+    assert np.array_equal(fp8_bits, bits)
 
 
-@pytest.mark.crossed("device", "by_rows", "given")
+@pytest.mark.crossed("device", "by_rows", "input_type")
 @pytest.mark.parametrize("by_rows", [True, False], ids=["rows", "tensor"])
-@pytest.mark.parametrize("given", [f32, f16, bf16], ids=str)
-def test_every_edge(device: AnyDevice, given: Type, by_rows: bool) -> None:
-    shapes = SHAPES if given is f32 else SHAPES[2:5]
+@pytest.mark.parametrize("input_type", [f32, f16, bf16], ids=str)
+def test_every_edge(device: AnyDevice, input_type: Type, by_rows: bool) -> None:
+    shapes = SHAPES if input_type is f32 else SHAPES[2:5]
     for number, shape in enumerate(shapes):
-        check(device, drawn(shape, given), given, FLOATS8[number % 2], by_rows=by_rows)
+        check(device, drawn(shape, input_type), input_type, FLOATS8[number % 2], by_rows=by_rows)
 
 
 @pytest.mark.parametrize("name", ["emulated", "emulated:ptx"])
 def test_of_emulated_gpus(name: str) -> None:
     with open_for_test(name) as device:
-        for shape, given in (((3, 63), f32), ((5, 64), bf16), ((9,), f32)):
+        for shape, input_type in (((3, 63), f32), ((5, 64), bf16), ((9,), f32)):
             for by_rows in (True, False):
-                check(device, drawn(shape, given), given, e4m3, by_rows=by_rows)
+                check(device, drawn(shape, input_type), input_type, e4m3, by_rows=by_rows)
 
 
 @pytest.mark.crossed("name", "element")
@@ -96,37 +96,37 @@ def test_numbers_that_are_none_and_small_ones(element: Type, name: str) -> None:
     x[4, 6] = -np.inf
     x[5], x[5, 7] = 2.0**-102, -(2.0**-101)
     with open_for_test(name) as device:
-        found, scales = run(device, x, element)
+        fp8_bits, scales = run(device, x, element)
         kept = [0, 1, 5, 6]
         bits, expected = quantised(x[kept], element, by_rows=True)
-        assert np.array_equal(found[kept], bits)
+        assert np.array_equal(fp8_bits[kept], bits)
         assert np.array_equal(scales[kept], expected)
-        assert not found[1:3].any()
+        assert not fp8_bits[1:3].any()
         assert scales[1] == LEAST / np.float32(float8.greatest(element))
         assert np.isnan(scales[3])
-        assert (found[3] == 0x7F).all()
+        assert (fp8_bits[3] == 0x7F).all()
         assert np.isposinf(scales[4])
-        assert found[4, 6] == 0x7F
-        assert not (np.delete(found[4], 6) & 0x7F).any()
+        assert fp8_bits[4, 6] == 0x7F
+        assert not (np.delete(fp8_bits[4], 6) & 0x7F).any()
 
 
 @pytest.mark.crossed("device", "element")
 @pytest.mark.parametrize("element", [f32, f16, bf16], ids=str)
 def test_back(device: AnyDevice, element: Type) -> None:
     random = np.random.default_rng(3)
-    for shape, given in (((3, 64), e4m3), ((2, 3, 33), e5m2), ((2, 130), e4m3)):
+    for shape, fp8_type in (((3, 64), e4m3), ((2, 3, 33), e5m2), ((2, 130), e4m3)):
         size = (np.abs(random.normal(size=shape)) * 8).astype(np.float32)
-        bits = float8.nearest(given, np.where(random.random(shape) < 0.5, -size, size))
-        wide = float8.values_of(given, bits)
+        bits = float8.nearest(fp8_type, np.where(random.random(shape) < 0.5, -size, size))
+        wide = float8.values_of(fp8_type, bits)
         scales = random.normal(1, 0.1, shape[:-1]).astype(np.float32)
         for factors in (scales, scales.reshape(-1)[:1]):
-            by = factors if factors.shape == (1,) else factors[..., None]
+            broadcast_factors = factors if factors.shape == (1,) else factors[..., None]
             out = Guarded(device, stored(np.zeros(shape, np.float32), element))
             dequantise_fp8(
                 device, amid_poison(device, bits), amid_poison(device, factors),
-                dtype="e4m3" if given is e4m3 else "e5m2", out=out.memory,
+                dtype="e4m3" if fp8_type is e4m3 else "e5m2", out=out.memory,
             )  # fmt: skip
-            exact = wide * by
+            exact = wide * broadcast_factors
             assert same_bits(device, out.array(), stored(exact, element), element, UNIT[f32])
 
 
@@ -134,7 +134,7 @@ def test_a_product_of_what_was_quantised() -> None:
     """Within what rounding to 8 bits makes of each element."""
     a, b = drawn((9, 80), f32), drawn((7, 80), f32)
     (x, of_rows), (y, of_columns) = quantise_fp8("cpu", a), quantise_fp8("cpu", b)
-    found = gemm_fp8(
+    product = gemm_fp8(
         "cpu", x, y, transpose_b=True, dtype="e4m3", scale_a=of_rows, scale_b=of_columns
     )
     wide = [
@@ -142,7 +142,7 @@ def test_a_product_of_what_was_quantised() -> None:
         for each in (a, b)
     ]
     bound = (2.0**-3 + 2.0**-7) * wide[0] @ wide[1].T
-    assert (np.abs(found - a.astype(np.float64) @ b.T) <= bound).all()
+    assert (np.abs(product - a.astype(np.float64) @ b.T) <= bound).all()
     assert np.array_equal(
         dequantise_fp8("cpu", x, of_rows, dtype="e4m3"),
         float8.values_of(e4m3, x) * of_rows[:, None],
@@ -177,7 +177,7 @@ ROWS = np.ones(4, np.float32)
 
 
 @pytest.mark.parametrize(
-    ("x", "given", "message"),
+    ("x", "options", "message"),
     [
         (X.astype(np.float64), {}, "x is of float64; tensors are of"),
         (X.T, {}, "x has strides"),
@@ -192,13 +192,13 @@ ROWS = np.ones(4, np.float32)
         (X[:, :0].copy(), {}, "x has no elements that a scale could be of"),
     ],
 )
-def test_what_does_not_fit(x: Array, given: dict[str, Any], message: str) -> None:
+def test_what_does_not_fit(x: Array, options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        quantise_fp8("cpu", x, **given)
+        quantise_fp8("cpu", x, **options)
 
 
 @pytest.mark.parametrize(
-    ("x", "scales", "given", "message"),
+    ("x", "scales", "options", "message"),
     [
         (BITS, ROWS, {}, "x is of uint8; 8-bit floats are"),
         (X, ROWS, {"dtype": "e4m3"}, "x is of float32; 8-bit floats are"),
@@ -210,7 +210,7 @@ def test_what_does_not_fit(x: Array, given: dict[str, Any], message: str) -> Non
     ],
 )
 def test_what_does_not_fit_back(
-    x: Array, scales: Array, given: dict[str, Any], message: str
+    x: Array, scales: Array, options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(InputError, match=message):
-        dequantise_fp8("cpu", x, scales, **given)
+        dequantise_fp8("cpu", x, scales, **options)

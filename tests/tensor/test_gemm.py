@@ -49,11 +49,11 @@ def multiply(device: AnyDevice, a: Array, b: Array, **options: Any) -> Array:
     room = device.upload(guarded)
     like = device.upload(np.zeros(shape, a.dtype))
     out = room.slice(16 * a.itemsize, (16 + size) * a.itemsize).like(like)
-    given = {
+    uploaded = {
         name: amid_poison(device, x) if isinstance(x, np.ndarray) else x
         for name, x in options.items()
     }
-    assert gemm(device, amid_poison(device, a), amid_poison(device, b), out=out, **given) is out
+    assert gemm(device, amid_poison(device, a), amid_poison(device, b), out=out, **uploaded) is out
     device.download(room, guarded)
     for edge in (guarded[:16], guarded[-16:]):
         assert np.array_equal(edge, np.full(16, poison, a.dtype), equal_nan=poison != 99)
@@ -70,22 +70,26 @@ def check(
         stored(random.normal(0, 1, shape), element)
         for shape in ((m, depth), (depth, n), (n,), (m, n))
     )
-    found = multiply(
+    product = multiply(
         device, turned(a, ways[0]), turned(b, ways[1]), transpose_a=ways[0], transpose_b=ways[1],
         bias=bias, residual=residual, scale=0.5, activation=activation,
     )  # fmt: skip
     a64, b64, bias64, residual64 = (numbers(x, element) for x in (a, b, bias, residual))
     exact = 0.5 * (a64 @ b64) + bias64
-    slope, own = 1.0, 0.0
+    slope, activation_error = 1.0, 0.0
     if activation is not None:
         _, _, exact64, units = FORWARD[activation]
         # No slope of these functions is above 1.13.
-        slope, own, exact = 1.13, units(exact) * UNIT[f32] * np.abs(exact64(exact)), exact64(exact)
+        slope, activation_error, exact = (
+            1.13,
+            units(exact) * UNIT[f32] * np.abs(exact64(exact)),
+            exact64(exact),
+        )
     exact = exact + residual64
     size = 0.5 * (np.abs(a64) @ np.abs(b64)) + np.abs(bias64) + np.abs(residual64)
     unit = UNIT[element] / 2 * np.abs(exact) * 1.01 + 2 * LEAST[element]
-    error = np.abs(numbers(found, element) - exact)
-    bound = slope * size * (depth + 3) * 2.0**-22 + own + unit
+    error = np.abs(numbers(product, element) - exact)
+    bound = slope * size * (depth + 3) * 2.0**-22 + activation_error + unit
     worst = np.unravel_index(np.argmax(error - bound), error.shape)
     assert (error <= bound).all(), (sizes, ways, worst)
 
@@ -139,9 +143,9 @@ def test_the_large_tile(element: Type) -> None:
         memory = [device.upload(x) for x in (a, b, a, a, np.zeros((130, 132), np.float32))]
         kernel = device.compile(GEMM[f32], lanes=large.lanes, element=f32, plan=large, form=form)
         device.launch(kernel, large.groups(130, 132), 130, 132, 23, 0, 1.0, *memory)
-        found = np.zeros((130, 132), np.float32)
-        device.download(memory[-1], found)
-        assert np.array_equal(found, a @ b)
+        product = np.zeros((130, 132), np.float32)
+        device.download(memory[-1], product)
+        assert np.array_equal(product, a @ b)
 
 
 # --- activations
@@ -172,8 +176,8 @@ def test_an_activation_is_the_function_of_that_name(where: str, activation: str)
     with open_device(where) as device:
         options = {"transpose_b": True, "bias": bias, "scale": 0.75}
         usual = FORWARD[activation][0](device, gemm(device, a, b, **options))
-        found = gemm(device, a, b, activation=activation, **options)
-        assert np.array_equal(found.view(np.uint32), usual.view(np.uint32))
+        y = gemm(device, a, b, activation=activation, **options)
+        assert np.array_equal(y.view(np.uint32), usual.view(np.uint32))
         both = gemm(device, a, b, activation=activation, residual=usual, **options)
         assert np.array_equal(both, usual + usual, equal_nan=True)
         nothing = gemm(device, a[:, :0].copy(), b[:, :0].copy(), activation=activation, **options)
@@ -198,19 +202,19 @@ def test_one_hot_names_the_element(ways: tuple[bool, bool]) -> None:
         b = np.arange(40 * 70, dtype=np.float32).reshape(40, 70)
         a = np.zeros((40, 40), np.float32)
         a[np.arange(40), (np.arange(40) * 7 + 3) % 40] = 1
-        found = gemm(
+        product = gemm(
             device, turned(a, ways[0]), turned(b, ways[1]), transpose_a=ways[0],
             transpose_b=ways[1],
         )  # fmt: skip
-        assert np.array_equal(found, b[(np.arange(40) * 7 + 3) % 40])
+        assert np.array_equal(product, b[(np.arange(40) * 7 + 3) % 40])
 
 
 def test_batches_and_what_is_empty(device: AnyDevice) -> None:
     random = np.random.default_rng(8)
     a = random.integers(-3, 4, (2, 3, 9, 8)).astype(np.float32)
-    own = random.integers(-3, 4, (2, 3, 8, 12)).astype(np.float32)
-    assert np.array_equal(multiply(device, a, own), a @ own)
-    assert np.array_equal(multiply(device, a, own[0, 1]), a @ own[0, 1])
+    b = random.integers(-3, 4, (2, 3, 8, 12)).astype(np.float32)
+    assert np.array_equal(multiply(device, a, b), a @ b)
+    assert np.array_equal(multiply(device, a, b[0, 1]), a @ b[0, 1])
     bias = np.arange(4, dtype=np.float32)
     nothing = multiply(
         device, np.zeros((2, 5, 0), np.float32), np.zeros((2, 0, 4), np.float32), bias=bias
@@ -223,10 +227,10 @@ def test_what_is_no_number_stays_in_its_row() -> None:
     with open_device("cpu") as device:
         a, b = np.ones((20, 33), np.float32), np.ones((33, 50), np.float32)
         a[3, 32], a[7, 0] = np.nan, np.inf
-        found = gemm(device, a, b)
-        assert np.isnan(found[3]).all()
-        assert np.isposinf(found[7]).all()
-        assert (np.delete(found, [3, 7], 0) == 33).all()
+        product = gemm(device, a, b)
+        assert np.isnan(product[3]).all()
+        assert np.isposinf(product[7]).all()
+        assert (np.delete(product, [3, 7], 0) == 33).all()
 
 
 def test_out_may_be_the_residual() -> None:

@@ -65,11 +65,11 @@ def check(
         random.integers(-2, 3, shape).astype(np.float32)
         for shape in ((batch, m, depth), (batch, depth, n), (n,), (batch, m, n))
     )
-    given = [
+    operands = [
         np.ascontiguousarray(np.swapaxes(x, 1, 2)) if turned else x
         for x, turned in ((a, form.transpose_a), (b, form.transpose_b))
     ]
-    memory = [amid_poison(device, stored(x, element)) for x in (*given, bias, residual)]
+    memory = [amid_poison(device, stored(x, element)) for x in (*operands, bias, residual)]
     out = Guarded(device, np.zeros((batch, m, n), stored(bias, element).dtype))
     tiled = isinstance(plan, TilePlan)
     widest = 8 if tiled and n % 8 == 0 else 2
@@ -91,10 +91,10 @@ def check(
     exact += bias if form.bias else 0
     if form.activation is not None:
         _, _, exact64, units = FORWARD[form.activation]
-        exact, own = exact64(exact.astype(np.float64)), units(exact) * UNIT[f32]
+        exact, activation_error = exact64(exact.astype(np.float64)), units(exact) * UNIT[f32]
         is_near(
             numbers(out.array(), element), exact + (residual if form.residual else 0),
-            own * np.abs(exact), element,
+            activation_error * np.abs(exact), element,
         )  # fmt: skip
         return
     exact += residual if form.residual else 0
@@ -133,11 +133,11 @@ def test_what_is_no_number_stays_in_its_row(cores: AnyDevice) -> None:
     memory = [cores.upload(stored(x, f16)) for x in (a, b, a, a, np.zeros((70, 72)))]
     compiled = cores.compile(GEMM[f16], lanes=SMALL.lanes, element=f16, plan=SMALL, form=GemmForm())
     cores.launch(compiled, SMALL.groups(70, 72), 70, 72, 40, 0, 1.0, *memory)
-    found = np.zeros((70, 72), np.float16)
-    cores.download(memory[-1], found)
-    assert np.isnan(found[3]).all()
-    assert np.isposinf(found[7]).all()
-    assert (np.delete(found, [3, 7], 0) == 40).all()
+    product = np.zeros((70, 72), np.float16)
+    cores.download(memory[-1], product)
+    assert np.isnan(product[3]).all()
+    assert np.isposinf(product[7]).all()
+    assert (np.delete(product, [3, 7], 0) == 40).all()
 
 
 @pytest.mark.parametrize("activation", FUNCTIONS)
@@ -192,7 +192,7 @@ def test_activations_of_warpgroups(tiling: AnyDevice, activation: str) -> None:
 
 
 def cut(x: np.ndarray) -> np.ndarray:
-    """What tensor cores see of f32."""
+    """Cut f32 to the bits that tensor cores read."""
     return (x.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32).astype(np.float64)
 
 
@@ -202,18 +202,18 @@ def test_tf32(cores: AnyDevice, ways: tuple[bool, bool], monkeypatch: pytest.Mon
     """Lines that are not along k are turned if that is worth it, else all digits count."""
     random = np.random.default_rng(7)
     a, b = (random.normal(size=shape).astype(np.float32) for shape in ((2, 70, 36), (2, 36, 65)))
-    given = [
+    operands = [
         amid_poison(cores, np.ascontiguousarray(np.swapaxes(x, 1, 2)) if turned else x)
         for x, turned in zip((a, b), ways, strict=True)
     ]
-    own = ways == (False, True)
+    along_k = ways == (False, True)
     for least in (1 << 20, 32):
         monkeypatch.setattr("quod.tensor.matmul.k_major.LEAST", least)
         out = Guarded(cores, np.zeros((2, 70, 65), np.float32))
         gemm(
-            cores, *given, transpose_a=ways[0], transpose_b=ways[1], tf32=True, out=out.memory
+            cores, *operands, transpose_a=ways[0], transpose_b=ways[1], tf32=True, out=out.memory
         )  # fmt: skip
-        of = [cut(x) if own or least == 32 else x.astype(np.float64) for x in (a, b)]
+        of = [cut(x) if along_k or least == 32 else x.astype(np.float64) for x in (a, b)]
         bound = (np.abs(of[0]) @ np.abs(of[1])) * 40 * 2.0**-22
         assert (np.abs(out.array() - of[0] @ of[1]) <= bound).all()
 
@@ -227,18 +227,18 @@ def test_what_suits_tensor_cores() -> None:
         assert plan_gemm(device, bf16, size, pitches) == replace(CORE_PLANS[0], c_vector=2)
         assert plan_gemm(device, f16, (8, 8, 8), (8, 8, 7)) == SMALL
         # Rows that do not begin at multiples of 16 bytes take the other kernel.
-        for element, given in ((bf16, (4, 8, 8)), (f16, (8, 12, 8))):
-            assert isinstance(plan_gemm(device, element, (64, 64, 64), given), GemmPlan)
+        for element, row_pitches in ((bf16, (4, 8, 8)), (f16, (8, 12, 8))):
+            assert isinstance(plan_gemm(device, element, (64, 64, 64), row_pitches), GemmPlan)
     with EmulatedDevice() as device:
         assert plan_gemm(device, bf16, size, pitches) == replace(TILE_PLANS[0], c_vector=8)
         assert plan_gemm(device, f16, (8, 8, 8), (8, 8, 4)) == replace(TILE_PLANS[-1], c_vector=4)
         # One of two multiprocessors is left without a tile, not without two.
-        found = plan_gemm(device, f16, (128, 64, 64), (64, 64, 64))
-        assert found == TilePlan((128, 64), 8, c_vector=8)
+        gemm_plan = plan_gemm(device, f16, (128, 64, 64), (64, 64, 64))
+        assert gemm_plan == TilePlan((128, 64), 8, c_vector=8)
     with EmulatedDevice(shared_bytes_limit=48 * 1024) as device:
-        found = plan_gemm(device, bf16, size, pitches)
-        assert isinstance(found, CorePlan)
-        assert found.shared_bytes <= 48 * 1024
+        gemm_plan = plan_gemm(device, bf16, size, pitches)
+        assert isinstance(gemm_plan, CorePlan)
+        assert gemm_plan.shared_bytes <= 48 * 1024
     with EmulatedDevice(arch="sm_75") as device:
         assert isinstance(plan_gemm(device, bf16, size, pitches), GemmPlan)
 
@@ -252,8 +252,8 @@ def test_what_suits_tensor_cores() -> None:
 def test_banks_have_no_more_turns_than_they_must(plan: CorePlan, ways: tuple[bool, bool]) -> None:
     machine = ptx_machine(plan.lanes)
     form = GemmForm(*ways)
-    found = analyze(GEMM[bf16].trace(machine, element=bf16, plan=plan, form=form)).findings
-    banks = [finding for finding in found if finding.topic == "banks"]
+    findings = analyze(GEMM[bf16].trace(machine, element=bf16, plan=plan, form=form)).findings
+    banks = [finding for finding in findings if finding.topic == "banks"]
     assert len(banks) == 2  # copies, and loads of matrices
     assert all(finding.good for finding in banks)
 
@@ -268,12 +268,12 @@ def test_sums_stay_in_registers(plan: CorePlan, arch: str) -> None:
         traced = GEMM[bf16].trace(machine, element=bf16, plan=plan, form=form)
         cubin, log = assemble(ptx.emit(traced, machine), arch)
         assert not usage(log).spill_store_bytes
-        found = opcodes(sass(cubin))
+        instructions = opcodes(sass(cubin))
         rows, columns = plan.part
         steps = plan.depth // 16
-        assert found["HMMA"] == rows // 16 * (columns // 8) * steps
+        assert instructions["HMMA"] == rows // 16 * (columns // 8) * steps
         # The first matrices are loaded before the loop.
-        assert found["LDSM"] == (rows + columns) // 16 * (steps + 1)
+        assert instructions["LDSM"] == (rows + columns) // 16 * (steps + 1)
 
 
 @pytest.mark.parametrize("plan", TILE_PLANS[::3], ids=str)
@@ -282,8 +282,8 @@ def test_nobody_waits_for_sums_of_warpgroups(plan: TilePlan) -> None:
     machine = ptx_machine(plan.lanes, "sm_90a")
     for ways in WAYS[::3]:
         form = GemmForm(*ways, bias=True)
-        given = replace(plan, c_vector=8)
-        traced = GEMM_TILES[bf16].trace(machine, element=bf16, plan=given, form=form)
+        vector_plan = replace(plan, c_vector=8)
+        traced = GEMM_TILES[bf16].trace(machine, element=bf16, plan=vector_plan, form=form)
         cubin, log = assemble(ptx.emit(traced, machine), "sm_90a")
         assert "C75" not in log
         assert not usage(log).spill_store_bytes

@@ -37,17 +37,17 @@ def multiply(
     m, n, depth = sizes
     random = np.random.default_rng(sum(sizes))
     a, b = (random.integers(-3, 4, shape).astype(np.float32) for shape in ((m, depth), (depth, n)))
-    given = [np.ascontiguousarray(a.T if form.transpose_a else a)]
-    given.append(np.ascontiguousarray(b.T if form.transpose_b else b))
+    operands = [np.ascontiguousarray(a.T if form.transpose_a else a)]
+    operands.append(np.ascontiguousarray(b.T if form.transpose_b else b))
     used = replace(plan, a_vector=vector, b_vector=vector, c_vector=vector)
     kernel = device.compile(GEMM[f32], lanes=plan.lanes, element=f32, plan=used, form=form)
-    x, y = map(device.upload, given)
+    x, y = map(device.upload, operands)
     c = device.upload(np.full(m * n + 8, np.nan, np.float32))
     device.launch(kernel, plan.groups(m, n), m, n, depth, 0, 1.0, x, y, x, x, c)
-    found = np.empty(m * n + 8, np.float32)
-    device.download(c, found)
-    assert np.array_equal(found[: m * n].reshape(m, n), a @ b)
-    assert np.isnan(found[m * n :]).all()
+    product = np.empty(m * n + 8, np.float32)
+    device.download(c, product)
+    assert np.array_equal(product[: m * n].reshape(m, n), a @ b)
+    assert np.isnan(product[m * n :]).all()
 
 
 @pytest.mark.parametrize(
@@ -71,13 +71,13 @@ def test_several_tiles_and_accesses_of_two() -> None:
 def test_which_plan() -> None:
     with EmulatedDevice(executor="ptx", multiprocessors=132) as device:
         for size, plan in ((8192, PLANS[1]), (4096, PLANS[1]), (1024, PLANS[2]), (512, PLANS[3])):
-            found = plan_gemm(device, f32, (size,) * 3, (size,) * 3)
-            assert found == replace(plan, a_vector=4, b_vector=4, c_vector=4)
-        found = plan_gemm(device, f32, (8192, 8190, 63), (63, 8192, 8190))
-        assert isinstance(found, FmaPlan)
-        assert (found.a_vector, found.b_vector, found.c_vector) == (1, 4, 2)
-        assert found.tile == NARROW[0].tile
-        assert found.resident == 1
+            gemm_plan = plan_gemm(device, f32, (size,) * 3, (size,) * 3)
+            assert gemm_plan == replace(plan, a_vector=4, b_vector=4, c_vector=4)
+        gemm_plan = plan_gemm(device, f32, (8192, 8190, 63), (63, 8192, 8190))
+        assert isinstance(gemm_plan, FmaPlan)
+        assert (gemm_plan.a_vector, gemm_plan.b_vector, gemm_plan.c_vector) == (1, 4, 2)
+        assert gemm_plan.tile == NARROW[0].tile
+        assert gemm_plan.resident == 1
     with EmulatedDevice(executor="ptx", shared_bytes_limit=48 * 1024) as device:
         assert isinstance(plan_gemm(device, f32, (4096,) * 3, (4096,) * 3), GemmPlan)
     # Without asynchronous copies the tiles come through registers.
@@ -94,8 +94,10 @@ def test_which_plan() -> None:
 def test_copies_have_no_more_turns_than_they_must(plan: FmaPlan, ways: tuple[bool, bool]) -> None:
     machine = ptx_machine(plan.lanes)
     used = replace(plan, a_vector=4, b_vector=4, c_vector=4)
-    found = analyze(GEMM[f32].trace(machine, element=f32, plan=used, form=GemmForm(*ways))).findings
-    banks = [finding for finding in found if finding.topic == "banks"]
+    findings = analyze(
+        GEMM[f32].trace(machine, element=f32, plan=used, form=GemmForm(*ways))
+    ).findings
+    banks = [finding for finding in findings if finding.topic == "banks"]
     # Loads of fragments are left out: many instances share what they load.
     copies = [finding for finding in banks if not finding.text.startswith("load")]
     assert copies
@@ -118,5 +120,5 @@ def test_sums_stay_in_registers(plan: FmaPlan, arch: str) -> None:
         most = 32 if (arch, plan.resident) == ("sm_120", 2) else least
         assert usage(log).spill_store_bytes <= most
         assert usage(log).registers <= 65536 // (plan.resident * plan.lanes)
-        found = opcodes(sass(cubin))
-        assert found["FFMA"] >= plan.own[0] * plan.own[1] * plan.depth // plan.slices
+        instructions = opcodes(sass(cubin))
+        assert instructions["FFMA"] >= plan.own[0] * plan.own[1] * plan.depth // plan.slices

@@ -47,8 +47,8 @@ def bits(values: Array, element: Type) -> Array:
     return float8.nearest(element, values.astype(np.float32))
 
 
-def values(given: Array, element: Type) -> Array:
-    return float8.values_of(element, given).astype(np.float64)
+def values(fp8_bits: Array, element: Type) -> Array:
+    return float8.values_of(element, fp8_bits).astype(np.float64)
 
 
 def small(element: Type, *shape: int) -> Array:
@@ -62,18 +62,18 @@ def multiply(
     **beside: Any,
 ) -> Array:  # fmt: skip
     """A product into poisoned memory whose surroundings must stay."""
-    given = [
+    operands = [
         amid_poison(device, np.ascontiguousarray(np.swapaxes(x, -1, -2)) if way else x)
         for x, way in zip((a, b), ways, strict=True)
     ]
     out = Guarded(device, np.zeros((*a.shape[:-1], b.shape[-1]), dtype))
     for name, value in beside.items():
         beside[name] = amid_poison(device, value) if isinstance(value, np.ndarray) else value
-    found = gemm_fp8(
-        device, *given, transpose_a=ways[0], transpose_b=ways[1], out=out.memory,
+    returned = gemm_fp8(
+        device, *operands, transpose_a=ways[0], transpose_b=ways[1], out=out.memory,
         dtype=(pair[0].name, pair[1].name), fast_accumulation=fast, **beside,
     )  # fmt: skip
-    assert found is out.memory
+    assert returned is out.memory
     return out.array()
 
 
@@ -117,45 +117,51 @@ def test_each_pair_of_types(device: AnyDevice, pair: tuple[Type, Type]) -> None:
 @pytest.mark.parametrize("fast", [False, True], ids=["", "fast"])
 @pytest.mark.parametrize("pair", [SAME, (e5m2, e4m3)], ids=str)
 def test_within_bounds(device: AnyDevice, pair: tuple[Type, Type], fast: bool) -> None:
-    """Of normal numbers, and of one large product in each 32, beside which tensor cores may lose
-    the others."""
+    """Normal numbers, and one large product in each 32, beside which tensor cores may lose the
+    others.
+    """
     random = np.random.default_rng(5)
     m, n, depth = 65, 40, 272 if device.kind == "webgpu" else 1040
     a, b = random.normal(size=(m, depth)), random.normal(size=(depth, n))
     a[:, ::32] *= 64
-    given = bits(a, pair[0]), bits(b, pair[1])
-    first, second = (values(*each) for each in zip(given, pair, strict=True))
+    operands = bits(a, pair[0]), bits(b, pair[1])
+    first, second = (values(*each) for each in zip(operands, pair, strict=True))
     sizes = np.abs(first) @ np.abs(second)
     for ways in ((False, True), (False, False))[: 1 if fast else 2]:
-        found = multiply(device, *given, pair, ways, fast=fast)
+        product = multiply(device, *operands, pair, ways, fast=fast)
         cores = device.kind == "cuda" and ways[1]
         part = (depth / 32 * 2.0**-8 if fast else 2.0**-6) if cores else (depth + 3) * 2.0**-22
-        assert (np.abs(found - first @ second) <= part * sizes).all()
+        assert (np.abs(product - first @ second) <= part * sizes).all()
 
 
 @pytest.mark.crossed("device", "element")
 @pytest.mark.parametrize("element", [f32, f16, bf16], ids=str)
 def test_scales_and_bias(device: AnyDevice, element: Type) -> None:
-    """The same bits where nothing is fused, of two products whose B has scales of its own."""
+    """Equal bits without fused operations, for two products whose B has its own scales."""
     random = np.random.default_rng(2)
     a, b = small(e4m3, 2, 37, 48), small(e4m3, 2, 48, 40)
     sums = (values(a, e4m3) @ values(b, e4m3)).astype(np.float32)
     rows, columns, bias = (
         random.normal(0, 0.1, shape).astype(np.float32) for shape in ((2, 37), (2, 40), (40,))
     )
-    one = np.array([0.3], np.float32)
+    single_scale = np.array([0.3], np.float32)
     dtype = stored(bias, element).dtype
-    cases: list[tuple[Any, Any]] = [(rows, columns), (one, columns), (rows, 0.3), (None, one)]
+    cases: list[tuple[Any, Any]] = [
+        (rows, columns),
+        (single_scale, columns),
+        (rows, 0.3),
+        (None, single_scale),
+    ]
     ways = (False, True)
     for scale_a, scale_b in cases if element is f32 else cases[:1]:
         by_row = rows[..., None] if scale_a is rows else np.float32(1 if scale_a is None else 0.3)
         by_column = columns[:, None, :] if scale_b is columns else np.float32(0.3)
         exact = ((sums * by_row) * by_column + bias).astype(np.float32)
-        found = multiply(
+        product = multiply(
             device, a, b, SAME, ways, dtype, scale_a=scale_a, scale_b=scale_b, bias=bias
         )
         fused = 2.0**-23 * (np.abs(exact - bias) + np.abs(exact))
-        assert same_bits(device, found, stored(exact, element), element, fused)
+        assert same_bits(device, product, stored(exact, element), element, fused)
     alone = multiply(device, a, b[0], SAME, (False, True), dtype, bias=bias)
     exact = (values(a, e4m3) @ values(b[0], e4m3)).astype(np.float32) + bias
     assert np.array_equal(alone, stored(exact, element))
@@ -170,12 +176,12 @@ def test_what_is_no_number_spreads(name: str) -> None:
     b[5, 6] = 0
     with open_for_test(name) as device:
         for ways in ((False, True), (False, False)):
-            found = multiply(device, a, b, (e5m2, e5m2), ways)
-            assert np.isnan(found[1]).all()
-            assert np.isposinf(found[2]).all()
-            assert np.isneginf(found[3, :6]).all()
-            assert np.isnan(found[3, 6])
-            assert np.isfinite(found[[0, 4]]).all()
+            product = multiply(device, a, b, (e5m2, e5m2), ways)
+            assert np.isnan(product[1]).all()
+            assert np.isposinf(product[2]).all()
+            assert np.isneginf(product[3, :6]).all()
+            assert np.isnan(product[3, 6])
+            assert np.isfinite(product[[0, 4]]).all()
 
 
 def test_the_greatest_numbers() -> None:
@@ -185,9 +191,9 @@ def test_the_greatest_numbers() -> None:
 
 def test_what_is_made_without_out() -> None:
     a, b = small(e4m3, 5, 16), small(e4m3, 16, 3)
-    found = gemm_fp8("cpu", a, b, dtype="e4m3")
-    assert found.dtype == np.float32
-    assert np.array_equal(gemm_fp8("cpu", a, b, dtype="e4m3", scale_a=0.5), found / 2)
+    product = gemm_fp8("cpu", a, b, dtype="e4m3")
+    assert product.dtype == np.float32
+    assert np.array_equal(gemm_fp8("cpu", a, b, dtype="e4m3", scale_a=0.5), product / 2)
     assert gemm_fp8("cpu", a[:0], b, dtype="e4m3").shape == (0, 3)
     assert not gemm_fp8("cpu", a[:, :0], b[:0], dtype="e4m3").any()
     bias = np.arange(3, dtype=np.float32)
@@ -216,9 +222,9 @@ def test_tensors_of_pytorch() -> None:
     exact = values(a, e4m3) @ values(b, e5m2)
     x = torch.from_numpy(a).view(torch.float8_e4m3fn)
     y = torch.from_numpy(b).view(torch.float8_e5m2)
-    found = gemm_fp8("cpu", x, y)
-    assert found.dtype == torch.float32
-    assert np.array_equal(found.numpy(), exact)
+    product = gemm_fp8("cpu", x, y)
+    assert product.dtype == torch.float32
+    assert np.array_equal(product.numpy(), exact)
     with pytest.raises(InputError, match="b is of e5m2, and dtype says e4m3"):
         gemm_fp8("cpu", x, y, dtype="e4m3")
 
@@ -280,9 +286,9 @@ def test_large_operands_are_turned(
     monkeypatch.setattr("quod.tensor.matmul.k_major.LEAST", 32)
     planned: list[object] = []
 
-    def plan(*given: Any, along_k: bool, promoted: bool) -> Any:
+    def plan(*arguments: Any, along_k: bool, promoted: bool) -> Any:
         planned.append(along_k)
-        return plan_gemm_float8(*given, along_k=along_k, promoted=promoted)
+        return plan_gemm_float8(*arguments, along_k=along_k, promoted=promoted)
 
     monkeypatch.setattr("quod.tensor.matmul.float8_call.plan_gemm_float8", plan)
     a, b = small(e4m3, 2, 33, 48), small(e4m3, 2, 48, 40)
@@ -323,7 +329,7 @@ E4M3: dict[str, Any] = {"dtype": "e4m3"}
 
 
 @pytest.mark.parametrize(
-    ("a", "b", "given", "message"),
+    ("a", "b", "options", "message"),
     [
         (A, B, {}, r"a is of uint8; 8-bit floats are float8_e4m3fn or .*uint8"),
         (A.astype(np.int8), B, E4M3, "a is of int8; 8-bit floats"),
@@ -342,16 +348,16 @@ E4M3: dict[str, Any] = {"dtype": "e4m3"}
         (A.T, B, E4M3, "a has strides"),
     ],
 )
-def test_what_does_not_fit(a: Array, b: Array, given: dict[str, Any], message: str) -> None:
+def test_what_does_not_fit(a: Array, b: Array, options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        gemm_fp8("cpu", a, b, **given)
+        gemm_fp8("cpu", a, b, **options)
 
 
 def test_a_result_is_in_no_operand() -> None:
     room = np.zeros(64, np.float32)
     a = room.view(np.uint8)[:16].reshape(4, 4)
-    for given, beside, name in ((a, {}, "a"), (a.copy(), {"scale_a": room[:4]}, "scale_a")):
+    for operand, beside, name in ((a, {}, "a"), (a.copy(), {"scale_a": room[:4]}, "scale_a")):
         with pytest.raises(InputError, match=f"out is in the memory of {name}"):
             gemm_fp8(
-                "cpu", given, a.copy(), dtype="e4m3", out=room[:16].reshape(4, 4), **beside
+                "cpu", operand, a.copy(), dtype="e4m3", out=room[:16].reshape(4, 4), **beside
             )  # fmt: skip

@@ -49,11 +49,11 @@ def multiply(
         for x, way in zip((a, b), ways, strict=True)
     ]
     out = Guarded(device, np.zeros((*a.shape[:-1], b.shape[-1]), dtype))
-    found = gemm_int8(
+    returned = gemm_int8(
         device, *(amid_poison(device, x) for x in turned), transpose_a=ways[0], transpose_b=ways[1],
         out=out.memory, **{name: amid_poison(device, x) for name, x in beside.items()},
     )  # fmt: skip
-    assert found is out.memory
+    assert returned is out.memory
     return out.array()
 
 
@@ -62,9 +62,9 @@ def integers(*shape: int) -> Array:
 
 
 def scaled(sums: Array, rows: Array, columns: Array, bias: Array) -> Array:
-    """What is said to be made of sums, each step rounded."""
-    made: Array = (sums.astype(np.float32) * rows[..., None]) * columns[..., None, :] + bias
-    return made
+    """Compute the documented result from sums, each step rounded."""
+    scaled_sums: Array = (sums.astype(np.float32) * rows[..., None]) * columns[..., None, :] + bias
+    return scaled_sums
 
 
 @pytest.fixture(scope="module", params=["emulated", "emulated:ptx"])
@@ -97,7 +97,7 @@ def test_every_edge_of_emulated_gpus(emulated: AnyDevice, ways: tuple[bool, bool
 @pytest.mark.crossed("device", "element")
 @pytest.mark.parametrize("element", [f32, f16, bf16], ids=str)
 def test_scales_and_bias(device: AnyDevice, element: Type) -> None:
-    """The same bits where nothing is fused, of two products whose B has scales of its own."""
+    """Equal bits without fused operations, for two products whose B has its own scales."""
     random = np.random.default_rng(2)
     a, b = integers(2, 37, 48), integers(2, 48, 40)
     rows, columns, bias = (
@@ -105,11 +105,11 @@ def test_scales_and_bias(device: AnyDevice, element: Type) -> None:
     )
     exact = scaled(a.astype(np.int32) @ b.astype(np.int32), rows, columns, bias)
     dtype = stored(bias, element).dtype
-    given = {"row_scales": rows, "column_scales": columns, "bias": bias}
+    epilogue = {"row_scales": rows, "column_scales": columns, "bias": bias}
     for ways in ((False, True), (False, False)):
-        found = multiply(device, a, b, ways, dtype, **given)
+        product = multiply(device, a, b, ways, dtype, **epilogue)
         fused = 2.0**-23 * (np.abs(exact - bias) + np.abs(exact))
-        assert same_bits(device, found, stored(exact, element), element, fused)
+        assert same_bits(device, product, stored(exact, element), element, fused)
     alone = multiply(device, a, b[0], (False, True), dtype, bias=bias)
     sums = a.astype(np.int32) @ b[0].astype(np.int32)
     assert np.array_equal(alone, stored(sums.astype(np.float32) + bias, element))
@@ -124,10 +124,10 @@ def test_the_largest_sums() -> None:
 
 def test_what_is_made_without_out() -> None:
     a, b = integers(5, 16), integers(16, 3)
-    found = gemm_int8("cpu", a, b)
-    assert found.dtype == np.int32
+    product = gemm_int8("cpu", a, b)
+    assert product.dtype == np.int32
     scales = np.full(5, 0.5, np.float32)
-    assert np.array_equal(gemm_int8("cpu", a, b, row_scales=scales), found.astype(np.float32) / 2)
+    assert np.array_equal(gemm_int8("cpu", a, b, row_scales=scales), product.astype(np.float32) / 2)
     assert gemm_int8("cpu", a[:0], b).shape == (0, 3)
     assert not gemm_int8("cpu", a[:, :0], b[:0]).any()
 
@@ -192,9 +192,9 @@ def test_large_operands_are_turned(
     monkeypatch.setattr("quod.tensor.matmul.k_major.LEAST", 32)
     planned: list[object] = []
 
-    def plan(*given: Any, along_k: bool) -> Any:
+    def plan(*arguments: Any, along_k: bool) -> Any:
         planned.append(along_k)
-        return plan_gemm_int8(*given, along_k=along_k)
+        return plan_gemm_int8(*arguments, along_k=along_k)
 
     monkeypatch.setattr("quod.tensor.matmul.int8_call.plan_gemm_int8", plan)
     a, b = integers(2, 33, 48), integers(2, 48, 40)

@@ -26,7 +26,7 @@ from tests.tensor.numbers import Array
 from tests.tensor.test_gemm import multiply, turned
 
 BEYOND = np.float32(1 + 2.0**-12)
-"""What whole numbers are times this, they are times 1 where 10 bits behind the point count."""
+"""Integers times this equal the integers where 10 bits behind the point count."""
 EDGES = [(1, 1, 4), (65, 30, 68), (64, 64, 32), (70, 9, 100)]
 
 
@@ -45,11 +45,11 @@ def check(device: AnyDevice, sizes: tuple[int, int, int], batch: tuple[int, ...]
     m, n, depth = sizes
     a, bias, residual = whole(*batch, m, depth), whole(n), whole(*batch, m, n)
     for b in (whole(depth, n), whole(*batch, depth, n)):
-        found = multiply(
+        product = multiply(
             device, a * BEYOND, turned(b * BEYOND, True), transpose_b=True, tf32=True, scale=0.5,
             bias=bias, residual=residual,
         )  # fmt: skip
-        assert np.array_equal(found, 0.5 * (a @ b) + bias + residual), (sizes, b.shape)
+        assert np.array_equal(product, 0.5 * (a @ b) + bias + residual), (sizes, b.shape)
 
 
 def test_every_edge(cores: AnyDevice) -> None:
@@ -61,8 +61,8 @@ def test_every_edge(cores: AnyDevice) -> None:
 def planned(patch: pytest.MonkeyPatch, plan: CorePlan | TilePlan) -> None:
     """A plan that few rows would not have."""
 
-    def plan_of(*given: Any, **_: object) -> CorePlan | TilePlan:
-        return replace(plan, c_vector=widest(f32, given[3][2], 2))
+    def plan_of(*arguments: Any, **_: object) -> CorePlan | TilePlan:
+        return replace(plan, c_vector=widest(f32, arguments[3][2], 2))
 
     patch.setattr("quod.tensor.matmul.call.plan_gemm", plan_of)
 
@@ -88,41 +88,41 @@ def test_every_plan_of_warpgroups(
 def test_what_is_no_number_stays_in_its_row(cores: AnyDevice) -> None:
     a, b = np.ones((70, 36), np.float32), np.ones((20, 36), np.float32)
     a[3, 35], a[7, 0] = np.nan, np.inf
-    found = multiply(cores, a, b, transpose_b=True, tf32=True)
-    assert np.isnan(found[3]).all()
-    assert np.isposinf(found[7]).all()
-    assert (np.delete(found, [3, 7], 0) == 36).all()
+    product = multiply(cores, a, b, transpose_b=True, tf32=True)
+    assert np.isnan(product[3]).all()
+    assert np.isposinf(product[7]).all()
+    assert (np.delete(product, [3, 7], 0) == 36).all()
 
 
 def test_all_digits_count_elsewhere(device: AnyDevice, cores: AnyDevice) -> None:
-    """Where lines are not along k or no multiples of 16 bytes, and where nobody allows less."""
+    """Lines not along k or no multiples of 16 bytes, and products without `tf32`."""
     for ways, depth, tf32 in (
         ((False, False), 36, True), ((True, True), 36, True), ((False, True), 37, True),
         ((False, True), 36, False),
     ):  # fmt: skip
         a, b = whole(20, depth), whole(depth, 12)
         options = {"transpose_a": ways[0], "transpose_b": ways[1], "tf32": tf32}
-        given = turned(a * BEYOND, ways[0]), turned(b, ways[1])
-        for one in (device, cores):
-            assert np.array_equal(multiply(one, *given, **options), (a @ b) * BEYOND)
+        operands = turned(a * BEYOND, ways[0]), turned(b, ways[1])
+        for target in (device, cores):
+            assert np.array_equal(multiply(target, *operands, **options), (a @ b) * BEYOND)
 
 
 def test_halves_are_what_they_are(device: AnyDevice) -> None:
     a = whole(20, 24).astype(np.float16)
-    found = [multiply(device, a, a, transpose_b=True, tf32=tf32) for tf32 in (False, True)]
-    assert found[0].tobytes() == found[1].tobytes()
+    products = [multiply(device, a, a, transpose_b=True, tf32=tf32) for tf32 in (False, True)]
+    assert products[0].tobytes() == products[1].tobytes()
 
 
 def test_what_suits_tensor_cores() -> None:
     size, pitches = (4096, 4096, 4096), (4096, 4096, 4096)
     with EmulatedDevice(executor="ptx") as device:
-        found = plan_gemm(device, f32, size, pitches, tf32=True)
-        assert found == replace(CORE_PLANS[0], c_vector=2)
+        gemm_plan = plan_gemm(device, f32, size, pitches, tf32=True)
+        assert gemm_plan == replace(CORE_PLANS[0], c_vector=2)
         assert isinstance(plan_gemm(device, f32, size, pitches), FmaPlan)
         assert isinstance(plan_gemm(device, f32, size, (4098, 4096, 4096), tf32=True), FmaPlan)
     with EmulatedDevice() as device:
-        found = plan_gemm(device, f32, size, pitches, tf32=True)
-        assert found == replace(TILE_PLANS[0], c_vector=4)
+        gemm_plan = plan_gemm(device, f32, size, pitches, tf32=True)
+        assert gemm_plan == replace(TILE_PLANS[0], c_vector=4)
 
 
 @pytest.mark.parametrize("plan", [TILE_PLANS[0], CORE_PLANS[0]], ids=str)
@@ -130,8 +130,8 @@ def test_sums_stay_in_registers(plan: CorePlan | TilePlan) -> None:
     tiles = isinstance(plan, TilePlan)
     arch, kernels = ("sm_90a", GEMM_TILES) if tiles else ("sm_80", GEMM)
     machine, form = ptx_machine(plan.lanes, arch), GemmForm(False, True)
-    given = replace(plan, c_vector=2)
-    traced = kernels[f32].trace(machine, element=f32, plan=given, form=form)
+    vector_plan = replace(plan, c_vector=2)
+    traced = kernels[f32].trace(machine, element=f32, plan=vector_plan, form=form)
     cubin, log = assemble(ptx.emit(traced, machine), arch)
     assert "C75" not in log
     assert not usage(log).spill_store_bytes

@@ -21,7 +21,7 @@ from tests.tensor.numbers import TYPES, UNIT, Array, Guarded, numbers, stored
 
 COUNTS = [1, 7, 8, 63, 64, 65, 127, 128, 129, 2047, 2048, 2049, 4096, 4100, 9000]
 FEW = [1, 65, 4100]
-"""Where a driver takes seconds to compile a plan."""
+"""Sizes for drivers that take seconds to compile a plan."""
 
 
 def norm64(arrays: list[Array], elements: list[Type]) -> float:
@@ -38,41 +38,43 @@ def normal(count: int, element: Type, seed: int = 0, scale: float = 1) -> Array:
 
 
 def read(device: AnyDevice, memory: Any) -> float:
-    found = np.empty(1, np.float32)
-    device.download(memory, found)
-    return float(found[0])
+    scalar = np.empty(1, np.float32)
+    device.download(memory, scalar)
+    return float(scalar[0])
 
 
 @pytest.mark.crossed("device", "element")
 @pytest.mark.parametrize("element", TYPES, ids=str)
 def test_every_edge(device: AnyDevice, element: Type) -> None:
     for count in FEW if device.kind == "webgpu" else COUNTS:
-        given = normal(count, element)
+        gradient = normal(count, element)
         room = Guarded(device, np.zeros(1, np.float32))
-        memory = device.upload(given)
+        memory = device.upload(gradient)
         assert gradient_norm(device, [memory], out=room.memory) is room.memory
-        exact = norm64([given], [element])
+        exact = norm64([gradient], [element])
         assert abs(room.array()[0] - exact) <= 24 * UNIT[f32] * exact
 
 
 def test_every_edge_on_gpus(gpu_device: AnyDevice) -> None:
     for count in FEW if gpu_device.kind == "webgpu" else [1, 7, 128, 4100]:
-        given = [normal(count, f32), normal(5, f32)]
-        found = read(gpu_device, gradient_norm(gpu_device, [gpu_device.upload(x) for x in given]))
-        assert math.isclose(found, norm64(given, [f32, f32]), rel_tol=24 * UNIT[f32])
+        gradients = [normal(count, f32), normal(5, f32)]
+        norm = read(
+            gpu_device, gradient_norm(gpu_device, [gpu_device.upload(x) for x in gradients])
+        )
+        assert math.isclose(norm, norm64(gradients, [f32, f32]), rel_tol=24 * UNIT[f32])
 
 
 def test_on_an_emulated_gpu() -> None:
     with open_device("emulated:ptx") as device:
         for element in TYPES:
             for count in (1, 7, 516, 4096, 4100, 9000):
-                given = [normal(count, element), normal(count + 1, f32, 1)]
-                found = gradient_norm(device, given)[0]
-                assert math.isclose(found, norm64(given, [element, f32]), rel_tol=24 * UNIT[f32])
+                gradients = [normal(count, element), normal(count + 1, f32, 1)]
+                norm = gradient_norm(device, gradients)[0]
+                assert math.isclose(norm, norm64(gradients, [element, f32]), rel_tol=24 * UNIT[f32])
 
 
 def test_several_tensors(device: AnyDevice) -> None:
-    """Of all types and shapes; each counts once, whatever its place."""
+    """Tensors of all types and shapes; each counts once, at any position."""
     shapes: list[tuple[int, ...]] = [(3, 5), (0, 4), (130,), (2, 3, 64), (4100,), (1,)]
     elements = [TYPES[at % 3] for at in range(len(shapes))]
     arrays = [
@@ -86,39 +88,39 @@ def test_several_tensors(device: AnyDevice) -> None:
         runs.append(read(device, gradient_norm(device, memory)))
     exact = norm64(arrays, elements)
     assert runs[0] == runs[1]
-    for found in runs:
-        assert abs(found - exact) <= 24 * UNIT[f32] * exact
+    for norm in runs:
+        assert abs(norm - exact) <= 24 * UNIT[f32] * exact
 
 
 def test_integers_are_exact(device: AnyDevice) -> None:
     """A tensor of many parts; a number left out or taken twice is told."""
     count = 3 * 4096 + 5
-    given = np.ones(count, np.float32)
-    given[[0, 4095, 4096, count - 1]] = [5, 7, 11, 13]
-    rest = 10_000_000 - count + 4 - 25 - 49 - 121 - 169
+    gradient = np.ones(count, np.float32)
+    gradient[[0, 4095, 4096, count - 1]] = [5, 7, 11, 13]
+    remainder = 10_000_000 - count + 4 - 25 - 49 - 121 - 169
     other = np.zeros(6, np.float32)
     for at in range(6):
-        other[at] = math.isqrt(rest)
-        rest -= math.isqrt(rest) ** 2
-    total = float((given**2).sum() + (other**2).sum())
-    found = read(device, gradient_norm(device, [device.upload(given), device.upload(other)]))
-    assert found == np.sqrt(np.float32(total))
+        other[at] = math.isqrt(remainder)
+        remainder -= math.isqrt(remainder) ** 2
+    total = float((gradient**2).sum() + (other**2).sum())
+    norm = read(device, gradient_norm(device, [device.upload(gradient), device.upload(other)]))
+    assert norm == np.sqrt(np.float32(total))
 
 
 @pytest.mark.crossed("device", "size")
 @pytest.mark.parametrize("size", [1e-30, 1e-20, 1e-12, 1e-9, 1e-3, 1e9, 1e15, 1e18, 1e19, 1e36])
 def test_squares_beyond_the_range(device: AnyDevice, size: float) -> None:
-    """Of numbers whose squares overflow, or vanish, where the norm does neither."""
+    """Numbers whose squares overflow, or vanish, where the norm does neither."""
     if device.kind == "webgpu" and size not in (1e-20, 1e36):
         pytest.skip("two of them, where a driver is slow")
-    given = normal(500, f32, 3, size)
-    exact = norm64([given], [f32])
-    found = read(device, gradient_norm(device, [device.upload(given)]))
-    assert abs(found - exact) <= 24 * UNIT[f32] * exact
-    mixed = np.concatenate([given, normal(500, f32, 4, size * 1e-6), np.zeros(20, np.float32)])
+    gradient = normal(500, f32, 3, size)
+    exact = norm64([gradient], [f32])
+    norm = read(device, gradient_norm(device, [device.upload(gradient)]))
+    assert abs(norm - exact) <= 24 * UNIT[f32] * exact
+    mixed = np.concatenate([gradient, normal(500, f32, 4, size * 1e-6), np.zeros(20, np.float32)])
     exact = norm64([mixed], [f32])
-    found = read(device, gradient_norm(device, [device.upload(mixed)]))
-    assert abs(found - exact) <= 24 * UNIT[f32] * exact
+    norm = read(device, gradient_norm(device, [device.upload(mixed)]))
+    assert abs(norm - exact) <= 24 * UNIT[f32] * exact
 
 
 @pytest.mark.parametrize("where", present("cpu", "emulated:ptx", "cuda"))
@@ -126,11 +128,11 @@ def test_what_is_no_number(where: str) -> None:
     from tests.conftest import open_for_test
 
     with open_for_test(where) as device:
-        given = np.ones(300, np.float32)
-        given[77] = np.inf
-        assert gradient_norm(device, [given])[0] == np.inf
-        given[78] = np.nan
-        assert np.isnan(gradient_norm(device, [given, np.ones(3, np.float32)]))[0]
+        gradient = np.ones(300, np.float32)
+        gradient[77] = np.inf
+        assert gradient_norm(device, [gradient])[0] == np.inf
+        gradient[78] = np.nan
+        assert np.isnan(gradient_norm(device, [gradient, np.ones(3, np.float32)]))[0]
 
 
 def test_plans() -> None:
@@ -152,34 +154,34 @@ def test_plans() -> None:
 @pytest.mark.parametrize("element", TYPES, ids=str)
 def test_clipped(device: AnyDevice, element: Type) -> None:
     for count in [65] if device.kind == "webgpu" else [1, 65, 128, 4100]:
-        given = [normal(count, element, 1), normal(7, f32, 2)]
-        exact = norm64(given, [element, f32])
-        memory = [device.upload(each.copy()) for each in given]
+        gradients = [normal(count, element, 1), normal(7, f32, 2)]
+        exact = norm64(gradients, [element, f32])
+        memory = [device.upload(each.copy()) for each in gradients]
         norm = read(device, clip_gradients(device, memory, 0.25))
         assert abs(norm - exact) <= 24 * UNIT[f32] * exact
-        for each, buffer, kind in zip(given, memory, (element, f32), strict=True):
-            found = np.empty_like(each)
-            device.download(buffer, found)
+        for each, buffer, kind in zip(gradients, memory, (element, f32), strict=True):
+            clipped = np.empty_like(each)
+            device.download(buffer, clipped)
             wanted = numbers(each, kind) * min(1, 0.25 / (exact + 1e-6))
             bound = np.abs(wanted) * (40 * UNIT[f32] + UNIT[kind]) + 2.0**-25
-            assert (np.abs(numbers(found, kind) - wanted) <= bound).all()
+            assert (np.abs(numbers(clipped, kind) - wanted) <= bound).all()
 
 
 def test_short_gradients_are_as_they_were(device: AnyDevice) -> None:
-    given = normal(130, f32)
-    room = Guarded(device, given, holds=True)
+    gradient = normal(130, f32)
+    room = Guarded(device, gradient, holds=True)
     norm = read(device, clip_gradients(device, [room.memory], 1e4))
-    assert math.isclose(norm, norm64([given], [f32]), rel_tol=1e-5)
-    assert np.array_equal(room.array(), given)
+    assert math.isclose(norm, norm64([gradient], [f32]), rel_tol=1e-5)
+    assert np.array_equal(room.array(), gradient)
 
 
 def test_no_gradients() -> None:
     with open_device("emulated:ptx") as device:
         assert gradient_norm(device, [])[0] == 0
         assert clip_gradients(device, [np.zeros((0, 3), np.float32)], 1.0)[0] == 0
-        given = np.zeros(5, np.float32)
-        assert clip_gradients(device, iter([given]), 1.0)[0] == 0
-        assert not given.any()
+        gradient = np.zeros(5, np.float32)
+        assert clip_gradients(device, iter([gradient]), 1.0)[0] == 0
+        assert not gradient.any()
 
 
 X = np.zeros((4, 6), np.float32)

@@ -50,8 +50,8 @@ class Near:
         rounding = (UNIT[element] / 2 * 1.01 + UNIT[f32]) * most + 2 * LEAST[element]
         return Near(self.exact, self.bound + rounding)
 
-    def check(self, found: Array) -> None:
-        error = np.abs(found.reshape(self.exact.shape) - self.exact)
+    def check(self, actual: Array) -> None:
+        error = np.abs(actual.reshape(self.exact.shape) - self.exact)
         assert (error <= self.bound).all(), float((error - self.bound).max())
 
 
@@ -71,8 +71,8 @@ def check(device: AnyDevice, element: Type, sizes: tuple[int, int, int, int]) ->
     assert lora(device, *memory[1:], scale=0.75, out=room.memory) is room.memory
     hidden = (x @ a.turned).stored(element)
     base = (x @ weight.turned).stored(element)
-    found = numbers(room.array(), element)
-    ((hidden @ b.turned).times(0.75) + base).stored(element).check(found)
+    output = numbers(room.array(), element)
+    ((hidden @ b.turned).times(0.75) + base).stored(element).check(output)
     rooms = [Guarded(device, arrays[at]) for at in (1, 3, 4)]
     out = (rooms[0].memory, rooms[1].memory, rooms[2].memory)
     assert lora_backward(device, *memory, scale=0.75, out=out) == out
@@ -107,8 +107,8 @@ def test_on_emulated_gpus(where: str, element: Type, sizes: tuple[int, int, int,
 def test_arrays_of_the_host_on_an_emulated_gpu() -> None:
     with open_device("emulated:ptx") as device:
         of_the_host = layer((9, 17, 5, 3), f32)
-        found = lora(device, *of_the_host[1:])
-        assert np.allclose(found, lora("cpu", *of_the_host[1:]), atol=1e-4)
+        output = lora(device, *of_the_host[1:])
+        assert np.allclose(output, lora("cpu", *of_the_host[1:]), atol=1e-4)
         for each, wanted in zip(
             lora_backward(device, *of_the_host), lora_backward("cpu", *of_the_host), strict=True
         ):
@@ -120,12 +120,12 @@ def lora64(x: Array, weight: Array, a: Array, b: Array, scale: float) -> Array:
 
 
 def test_central_differences() -> None:
-    """Of the sum of results times their gradients, into some directions."""
+    """Differences of the sum of results times their gradients, in some directions."""
     dy, x, weight, a, b = (each.astype(np.float64) for each in layer((5, 9, 7, 3), f32))
-    given = [each.astype(np.float32) for each in (dy, x, weight, a, b)]
-    found = lora_backward("cpu", *given, scale=-1.5)
+    tensors = [each.astype(np.float32) for each in (dy, x, weight, a, b)]
+    gradients = lora_backward("cpu", *tensors, scale=-1.5)
     random = np.random.default_rng(5)
-    for number, slope in enumerate(found):
+    for number, slope in enumerate(gradients):
         for _ in range(4):
             parts = [x, a, b]
             way = random.normal(0, 1, slope.shape)
@@ -147,9 +147,9 @@ def test_adapters_that_do_nothing(device: AnyDevice) -> None:
     assert np.array_equal(first.view(np.uint32), second.view(np.uint32))
     assert np.allclose(first, x @ weight.T, atol=1e-5)
     _, da, db = (np.empty_like(each) for each in (x, a, b))
-    found = lora_backward(device, device.upload(dy), *memory)
-    device.download(found[1], da)
-    device.download(found[2], db)
+    gradients = lora_backward(device, device.upload(dy), *memory)
+    device.download(gradients[1], da)
+    device.download(gradients[2], db)
     assert not da.any()
     assert db.any()
 
@@ -163,10 +163,10 @@ def test_shapes() -> None:
     assert np.array_equal(lora("cpu", x[0], weight, a, b), flat[0])
     dx, _, _ = lora_backward("cpu", dy.reshape(2, 3, 5), x.reshape(2, 3, 4), weight, a, b)
     assert dx.shape == (2, 3, 4)
-    found = lora_backward("cpu", dy[:0], x[:0], weight, a, b)
-    assert [each.shape for each in found] == [(0, 4), (2, 4), (5, 2)]
-    assert not found[1].any()
-    assert not found[2].any()
+    gradients = lora_backward("cpu", dy[:0], x[:0], weight, a, b)
+    assert [each.shape for each in gradients] == [(0, 4), (2, 4), (5, 2)]
+    assert not gradients[1].any()
+    assert not gradients[2].any()
     without = lora("cpu", x, weight, a[:0], b[:, :0].copy())
     assert np.allclose(without, x @ weight.T, atol=1e-5)
     other = lora("cpu", *map(WithDlpack, (x, weight, a, b)))

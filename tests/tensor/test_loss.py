@@ -21,7 +21,7 @@ from tests.tensor.numbers import LEAST, TYPES, UNIT, Array, Guarded, numbers, st
 
 COLUMNS = [1, 2, 7, 8, 63, 64, 65, 127, 128, 129, 1000, 4097]
 FEW = [7, 65]
-"""Where a driver takes seconds to compile a plan."""
+"""Sizes for drivers that take seconds to compile a plan."""
 IGNORED = -100
 
 
@@ -29,8 +29,8 @@ def losses64(x: Array, targets: Array, ignored: int = IGNORED) -> Array:
     """The loss of each row, from its definition."""
     top = x.max(-1)
     used = targets != ignored
-    own = x[np.arange(len(x)), np.where(used, targets, 0)]
-    return np.where(used, top - own + np.log(np.exp(x - top[:, None]).sum(-1)), 0)
+    target_logits = x[np.arange(len(x)), np.where(used, targets, 0)]
+    return np.where(used, top - target_logits + np.log(np.exp(x - top[:, None]).sum(-1)), 0)
 
 
 def gradient64(x: Array, targets: Array, ignored: int = IGNORED) -> Array:
@@ -54,39 +54,39 @@ def case(rows: int, columns: int, element: Type, seed: int = 0) -> tuple[Array, 
 
 def check(device: AnyDevice, element: Type, rows: int, columns: int) -> None:
     """Losses and gradient between guards, by row, as sum and as mean, and in place."""
-    given, targets = case(rows, columns, element)
-    x = numbers(given, element)
+    logits, targets = case(rows, columns, element)
+    x = numbers(logits, element)
     losses, slopes = losses64(x, targets), gradient64(x, targets)
     away = np.abs(x - x.max(-1, keepdims=True))
     spread = (np.exp(-away) * away).sum(-1) / np.exp(-away).sum(-1)
     largest = UNIT[f32] * (8 + 2 * spread + 2 * away.max(-1) + 2 * np.abs(losses))
 
-    memory, classes = device.upload(given.copy()), device.upload(targets)
-    own, room = Guarded(device, losses.astype(np.float32)), Guarded(device, given)
+    memory, classes = device.upload(logits.copy()), device.upload(targets)
+    loss_room, room = Guarded(device, losses.astype(np.float32)), Guarded(device, logits)
     result = cross_entropy(
-        device, memory, classes, reduction="none", gradient=room.memory, out=own.memory
+        device, memory, classes, reduction="none", gradient=room.memory, out=loss_room.memory
     )
-    assert result is own.memory
-    assert (np.abs(own.array() - losses) <= largest).all()
-    found = numbers(room.array(), element)
+    assert result is loss_room.memory
+    assert (np.abs(loss_room.array() - losses) <= largest).all()
+    gradient = numbers(room.array(), element)
     arithmetic = UNIT[f32] * (np.abs(slopes) * (16 + 2 * away) + 4 * (slopes < 0))
     rounding = UNIT[element] / 2 * np.abs(slopes) * 1.01 + 2 * LEAST[element] + 2.0**-100
-    error = np.abs(found - slopes)
+    error = np.abs(gradient - slopes)
     worst = np.unravel_index(np.argmax(error - arithmetic - rounding), error.shape)
-    assert (error <= arithmetic + rounding).all(), (columns, worst, found[worst], slopes[worst])
+    assert (error <= arithmetic + rounding).all(), (columns, worst, gradient[worst], slopes[worst])
 
-    total, one = Guarded(device, np.zeros(1, np.float32)), np.zeros(1, np.float32)
+    total, mean_loss = Guarded(device, np.zeros(1, np.float32)), np.zeros(1, np.float32)
     cross_entropy(device, memory, classes, reduction="sum", out=total.memory)
     bound = largest.sum() + UNIT[f32] * 8 * losses.sum()
     assert abs(total.array()[0] - losses.sum()) <= bound
     used = max(1, int((targets != IGNORED).sum()))
     mean = cross_entropy(device, memory, classes, gradient=memory, gradient_scale=used)
-    device.download(mean, one)
-    assert abs(one[0] - losses.sum() / used) <= bound / used
-    in_place = np.empty_like(given)
+    device.download(mean, mean_loss)
+    assert abs(mean_loss[0] - losses.sum() / used) <= bound / used
+    in_place = np.empty_like(logits)
     device.download(memory, in_place)
     unit = UNIT[f32] * (2 * np.abs(slopes) + 2) + UNIT[element] * np.abs(slopes)
-    assert (np.abs(numbers(in_place, element) - found) <= unit + 2 * LEAST[element]).all()
+    assert (np.abs(numbers(in_place, element) - gradient) <= unit + 2 * LEAST[element]).all()
 
 
 @pytest.mark.crossed("device", "element")
@@ -137,27 +137,27 @@ def test_on_an_emulated_gpu(element: Type) -> None:
 
 def test_central_differences() -> None:
     """The gradient is that of what the function gives, of each reduction."""
-    given, targets = case(4, 9, f32)
-    slopes = np.empty_like(given)
+    logits, targets = case(4, 9, f32)
+    slopes = np.empty_like(logits)
     h = 2.0**-6
     for reduction in ("mean", "sum"):
-        cross_entropy("cpu", given, targets, reduction=reduction, gradient=slopes)
-        for row, column in np.ndindex(given.shape):
+        cross_entropy("cpu", logits, targets, reduction=reduction, gradient=slopes)
+        for row, column in np.ndindex(logits.shape):
             ends = []
-            for by in (h, -h):
-                moved = given.copy()
-                moved[row, column] += by
+            for offset in (h, -h):
+                moved = logits.copy()
+                moved[row, column] += offset
                 ends.append(float(cross_entropy("cpu", moved, targets, reduction=reduction)[0]))
             assert abs((ends[0] - ends[1]) / (2 * h) - slopes[row, column]) < 4e-4
 
 
 def test_two_runs_are_equal(device: AnyDevice) -> None:
-    given, targets = case(70, 65, f32)
+    logits, targets = case(70, 65, f32)
     runs = []
     for _ in range(2):
-        memory, total = device.upload(given.copy()), np.empty(1, np.float32)
+        memory, total = device.upload(logits.copy()), np.empty(1, np.float32)
         device.download(cross_entropy(device, memory, targets, gradient=memory), total)
-        slopes = np.empty_like(given)
+        slopes = np.empty_like(logits)
         device.download(memory, slopes)
         runs.append((total.tobytes(), slopes.tobytes()))
     assert runs[0] == runs[1]
@@ -180,30 +180,30 @@ def test_each_row_has_its_own_target() -> None:
 
 @pytest.mark.parametrize("where", ["cpu", "emulated:ptx"])
 def test_ignored(where: str) -> None:
-    given, targets = case(9, 33, f32)
-    slopes = np.full_like(given, 7)
+    logits, targets = case(9, 33, f32)
+    slopes = np.full_like(logits, 7)
     with open_device(where) as device:
         for index, kind in ((IGNORED, np.int32), (0, np.uint32), (2**32 - 1, np.uint32)):
             all_of_them = np.full(9, index, kind)
             slopes[:] = 7
-            given[3] = np.nan
+            logits[3] = np.nan
             for reduction in ("mean", "sum"):
-                found = cross_entropy(
-                    device, given, all_of_them, ignore_index=index, reduction=reduction,
+                losses = cross_entropy(
+                    device, logits, all_of_them, ignore_index=index, reduction=reduction,
                     gradient=slopes,
                 )  # fmt: skip
-                assert found[0] == 0
+                assert losses[0] == 0
                 assert not slopes.any()
-        given, targets = case(9, 33, f32)
+        logits, targets = case(9, 33, f32)
         targets %= 33
-        usual = cross_entropy(device, given, targets, reduction="none")
+        usual = cross_entropy(device, logits, targets, reduction="none")
         targets[[1, 4]] = 12
-        found = cross_entropy(device, given, targets, ignore_index=12, reduction="none")
-        rest = np.flatnonzero(targets != 12)
-        assert not np.delete(found, rest).any()
-        assert np.array_equal(found[rest], usual[rest])
-        mean = cross_entropy(device, given, targets, ignore_index=12)
-        assert np.isclose(mean[0], found.sum() / len(rest), rtol=1e-6)
+        losses = cross_entropy(device, logits, targets, ignore_index=12, reduction="none")
+        counted_rows = np.flatnonzero(targets != 12)
+        assert not np.delete(losses, counted_rows).any()
+        assert np.array_equal(losses[counted_rows], usual[counted_rows])
+        mean = cross_entropy(device, logits, targets, ignore_index=12)
+        assert np.isclose(mean[0], losses.sum() / len(counted_rows), rtol=1e-6)
 
 
 @pytest.mark.crossed("device", "element")
@@ -212,16 +212,16 @@ def test_large_logits(device: AnyDevice, element: Type) -> None:
     largest = {f32: 1.5e38, f16: 65504.0, bf16: 1.5e38}[element]
     x = np.zeros((5, 70))
     x[0, 3], x[1, :], x[2, 10], x[3, 0], x[4] = 1e4, largest, largest, -largest, -largest
-    given, targets = stored(x, element), np.array([3, 5, 11, 0, 69], np.int32)
-    exact = losses64(numbers(given, element), targets)
-    memory, found = device.upload(given.copy()), np.empty(5, np.float32)
+    logits, targets = stored(x, element), np.array([3, 5, 11, 0, 69], np.int32)
+    exact = losses64(numbers(logits, element), targets)
+    memory, losses = device.upload(logits.copy()), np.empty(5, np.float32)
     device.download(
-        cross_entropy(device, memory, targets, reduction="none", gradient=memory), found
+        cross_entropy(device, memory, targets, reduction="none", gradient=memory), losses
     )
-    assert np.allclose(found, exact, rtol=1e-6, atol=1e-6)
-    slopes = np.empty_like(given)
+    assert np.allclose(losses, exact, rtol=1e-6, atol=1e-6)
+    slopes = np.empty_like(logits)
     device.download(memory, slopes)
-    exact = gradient64(numbers(given, element), targets)
+    exact = gradient64(numbers(logits, element), targets)
     assert np.abs(numbers(slopes, element) - exact).max() <= UNIT[element]
 
 
@@ -232,21 +232,21 @@ def test_what_is_no_number_stays_in_its_row(where: str, columns: int) -> None:
     from tests.conftest import open_for_test
 
     with open_for_test(where) as device:
-        given, targets = case(8, columns, f32)
+        logits, targets = case(8, columns, f32)
         targets[:] = 5
-        usual, slopes = cross_entropy(device, given, targets, reduction="none"), given.copy()
-        given[1, 5], given[2, 3], given[3, 2], given[4] = np.nan, np.nan, np.inf, -np.inf
-        given[5, 5] = given[6, 0] = -np.inf
-        found = cross_entropy(device, given, targets, reduction="none", gradient=slopes)
-        total = cross_entropy(device, given, targets)
-    assert np.isnan(found[1:5]).all()
+        usual, slopes = cross_entropy(device, logits, targets, reduction="none"), logits.copy()
+        logits[1, 5], logits[2, 3], logits[3, 2], logits[4] = np.nan, np.nan, np.inf, -np.inf
+        logits[5, 5] = logits[6, 0] = -np.inf
+        losses = cross_entropy(device, logits, targets, reduction="none", gradient=slopes)
+        total = cross_entropy(device, logits, targets)
+    assert np.isnan(losses[1:5]).all()
     assert np.isnan(slopes[1:5]).all()
-    assert np.array_equal(found[[0, 7]], usual[[0, 7]])
+    assert np.array_equal(losses[[0, 7]], usual[[0, 7]])
     assert np.isfinite(slopes[[0, 5, 6, 7]]).all()
     # A target that cannot be: the loss is infinite, and its slope that of any other.
-    assert found[5] == np.inf
+    assert losses[5] == np.inf
     assert slopes[5, 5] == -1
-    assert abs(found[6] - losses64(given[6:7, 1:], targets[6:7] - 1)[0]) < 1e-5
+    assert abs(losses[6] - losses64(logits[6:7, 1:], targets[6:7] - 1)[0]) < 1e-5
     assert slopes[6, 0] == 0
     assert np.isnan(total[0])
 
@@ -256,10 +256,10 @@ def test_first_accesses_of_a_long_row_are_masked() -> None:
     with open_device("cpu") as device:
         x = np.full((1, 200), -np.inf, np.float32)
         x[0, 150:] = 1
-        found = cross_entropy(device, x, np.array([0], np.int32))
-        assert found[0] == np.inf
-        found = cross_entropy(device, x, np.array([160], np.int32))
-        assert np.isclose(found[0], np.log(50), rtol=1e-6)
+        loss = cross_entropy(device, x, np.array([0], np.int32))
+        assert loss[0] == np.inf
+        loss = cross_entropy(device, x, np.array([160], np.int32))
+        assert np.isclose(loss[0], np.log(50), rtol=1e-6)
 
 
 # --- targets that are none, bad input
@@ -267,23 +267,31 @@ def test_first_accesses_of_a_long_row_are_masked() -> None:
 
 @pytest.mark.parametrize("kind", [np.int32, np.uint32])
 def test_targets_that_are_no_classes(device: AnyDevice, kind: Any) -> None:
-    given, targets = case(6, 33, f32)
+    logits, targets = case(6, 33, f32)
     targets[2] = 1
     wrong = targets.astype(kind)
     wrong[3], wrong[5] = 33, np.iinfo(kind).max
-    room = Guarded(device, given)
+    room = Guarded(device, logits)
     with pytest.raises(InputError, match=r"targets\[3\] is 33, and the 33 classes .* 2 such"):
-        cross_entropy(device, given, wrong, gradient=room.memory)
+        cross_entropy(device, logits, wrong, gradient=room.memory)
     assert (room.array() == 99).all()
-    own = Guarded(device, np.zeros(6, np.float32))
+    loss_room = Guarded(device, np.zeros(6, np.float32))
     cross_entropy(
-        device, given, wrong, reduction="none", gradient=room.memory, check=False, out=own.memory
+        device,
+        logits,
+        wrong,
+        reduction="none",
+        gradient=room.memory,
+        check=False,
+        out=loss_room.memory,
     )
-    losses, slopes = own.array(), room.array()
+    losses, slopes = loss_room.array(), room.array()
     assert (losses[[3, 5]] == np.finfo(np.float32).max).all()
     assert not slopes[[3, 5]].any()
-    rest = [0, 1, 2, 4]
-    assert np.allclose(losses[rest], losses64(given.astype(float), targets)[rest], atol=1e-5)
+    valid_rows = [0, 1, 2, 4]
+    assert np.allclose(
+        losses[valid_rows], losses64(logits.astype(float), targets)[valid_rows], atol=1e-5
+    )
 
 
 def test_a_target_below_zero_is_told() -> None:
@@ -291,8 +299,8 @@ def test_a_target_below_zero_is_told() -> None:
     targets = np.array([[0, 1, 2], [3, -1, 3]], np.int32)
     with pytest.raises(InputError, match=r"targets\[1, 1\] is -1"):
         cross_entropy("cpu", x, targets)
-    found = cross_entropy("cpu", x, targets, ignore_index=-1, reduction="none")
-    assert np.allclose(found, np.log(4) * (targets >= 0))
+    losses = cross_entropy("cpu", x, targets, ignore_index=-1, reduction="none")
+    assert np.allclose(losses, np.log(4) * (targets >= 0))
 
 
 def test_shapes_and_memory() -> None:
@@ -304,9 +312,9 @@ def test_shapes_and_memory() -> None:
         empty = cross_entropy(device, none, np.zeros(0, np.int32), reduction="none")
         assert empty.shape == (0,)
         half = stored(np.zeros((3, 4)), f16)
-        made = cross_entropy(device, device.upload(half), np.zeros(3, np.int32))
-        assert made.dtype == np.float32
-        assert np.allclose(np.asarray(made), np.log(4))
+        loss = cross_entropy(device, device.upload(half), np.zeros(3, np.int32))
+        assert loss.dtype == np.float32
+        assert np.allclose(np.asarray(loss), np.log(4))
         # A caller's buffers are as they were.
         logits = device.upload(half)
         cross_entropy(device, logits, np.zeros(3, np.int32), reduction="sum")

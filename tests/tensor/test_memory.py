@@ -55,10 +55,10 @@ def odd(count: int) -> Array:
 def test_buffers_that_say_what_they_have_not(dtype: Any, shape: Any, message: str) -> None:
     """Kernels would read and store beyond the end."""
     with open_device("cpu") as cpu:
-        found = cpu.upload(matrix())
-        found.dtype, found.shape = dtype, shape
+        buffer = cpu.upload(matrix())
+        buffer.dtype, buffer.shape = dtype, shape
         with pytest.raises(InputError, match="^x is a buffer .*" + message):
-            softmax(cpu, found)
+            softmax(cpu, buffer)
 
 
 def test_fields_are_no_bf16() -> None:
@@ -98,10 +98,10 @@ BAD = {
 def test_what_is_refused_stores_nothing(why: str, name: str, like: Array, call: Call) -> None:
     """A step that fails may be taken again: nothing is clipped twice, no logits are lost."""
     x, bad = matrix(), BAD[why](like)
-    with pytest.raises(DeviceError) as found:
+    with pytest.raises(DeviceError) as error:
         call(x, bad)
-    assert str(found.value).startswith(f"{name} ")
-    assert why in str(found.value)
+    assert str(error.value).startswith(f"{name} ")
+    assert why in str(error.value)
     assert np.array_equal(x, matrix())
 
 
@@ -120,7 +120,7 @@ def test_a_place_between_words_of_a_gpu() -> None:
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 def test_results_that_no_memory_holds(dtype: Any) -> None:
-    """Of more bytes than there are addresses, and of as many as NumPy asks for."""
+    """Results of more bytes than there are addresses, and of as many as NumPy allocates."""
     nothing = np.zeros(((1 << 31) - 1, 0), dtype)
     with pytest.raises(DeviceError, match=r"^no memory for a result of float.. of shape \(2147"):
         gemm("cpu", nothing, nothing, transpose_b=True)

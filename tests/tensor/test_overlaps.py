@@ -105,9 +105,9 @@ def test_quantised_products() -> None:
         matrix.multiply(x, x)
     with pytest.raises(InputError, match=r"^y is in memory that is read for it"):
         matrix.launched(x, x)
-    own = matrix.launched(x, device.upload(np.ones(32, np.float32)))[4]
+    block_buffer = matrix.launched(x, device.upload(np.ones(32, np.float32)))[4]
     with pytest.raises(InputError, match=r"^y is in memory that is read for it"):
-        matrix.multiply(x, own.slice(0, 4 * 32))
+        matrix.multiply(x, block_buffer.slice(0, 4 * 32))
     with pytest.raises(InputError, match=r"^out is in memory that is read for it"):
-        QuantisedMatrix(device, "Q8_0", blocks[:1]).dequantise(own.slice(0, 4 * 32))
+        QuantisedMatrix(device, "Q8_0", blocks[:1]).dequantise(block_buffer.slice(0, 4 * 32))
     assert np.allclose(matrix.multiply(np.ones(32, np.float32)), 32, rtol=1e-3)

@@ -41,13 +41,13 @@ def with_targets(random: np.random.Generator) -> list[Array]:
 
 
 def with_lengths(random: np.random.Generator) -> list[Array]:
-    given = of((2, 4, 1, 16), (2, 2, 90, 16), (2, 2, 90, 16))(random)
-    return [*given, random.integers(0, 90, 2).astype(np.int32)]
+    tensors = of((2, 4, 1, 16), (2, 2, 90, 16), (2, 2, 90, 16))(random)
+    return [*tensors, random.integers(0, 90, 2).astype(np.int32)]
 
 
 def with_rates(random: np.random.Generator) -> list[Array]:
-    *given, second = of(*[(9, 17)] * 4)(random)
-    return [*given, abs(second), adamw_rates(int(random.integers(1, 9)))]
+    *tensors, second = of(*[(9, 17)] * 4)(random)
+    return [*tensors, abs(second), adamw_rates(int(random.integers(1, 9)))]
 
 
 def bytes_with_scales(random: np.random.Generator) -> list[Array]:
@@ -60,9 +60,9 @@ def with_bits(random: np.random.Generator) -> list[Array]:
     return [a, b, *of((9,))(random)]
 
 
-def trained(device: AnyDevice, *given: Any) -> Any:
+def trained(device: AnyDevice, *operands: Any) -> Any:
     """A step whose gradients are clipped."""
-    *tensors, rates = given
+    *tensors, rates = operands
     norm = gradient_norm(device, [tensors[1]])
     adamw(device, *tensors, rates=rates, max_norm=1.0, norm=norm)
     return norm, *tensors
@@ -81,10 +81,10 @@ CASES: dict[str, tuple[Given, Callable[..., Any]]] = {
     ),
     "attention_decode": (
         with_lengths,
-        lambda device, *given: attention_decode(device, *given[:3], lengths=given[3], parts=3),
+        lambda device, *inputs: attention_decode(device, *inputs[:3], lengths=inputs[3], parts=3),
     ),
     "cross_entropy": (
-        with_targets, lambda device, *given: cross_entropy(device, *given, check=False)
+        with_targets, lambda device, *operands: cross_entropy(device, *operands, check=False)
     ),
     "gemm of nothing": (
         of((9, 0), (0, 5), (5,)), lambda device, a, b, c: gemm(device, a, b, bias=c)
@@ -109,24 +109,26 @@ CASES: dict[str, tuple[Given, Callable[..., Any]]] = {
 @pytest.mark.parametrize("name", ["cpu", "emulated:ptx"])
 @pytest.mark.parametrize("case", CASES)
 def test_replays_are_calls(name: str, case: str) -> None:
-    given, call = CASES[case]
-    first, *others = (given(np.random.default_rng(seed)) for seed in range(3))
+    draw, call = CASES[case]
+    first, *others = (draw(np.random.default_rng(seed)) for seed in range(3))
     with open_device(name) as device:
 
-        def bits(found: Any) -> list[bytes]:
+        def bits(outputs: Any) -> list[bytes]:
             arrays = []
-            for one in found if isinstance(found, tuple) else (found,):
-                arrays.append(np.empty(one.shape, one.dtype))
-                device.download(one, arrays[-1])
+            for tensor in outputs if isinstance(outputs, tuple) else (outputs,):
+                arrays.append(np.empty(tensor.shape, tensor.dtype))
+                device.download(tensor, arrays[-1])
             return [array.tobytes() for array in arrays]
 
         memory = [device.upload(x) for x in first]
         stream = device.stream().record()
-        found = call(recorder_of(device, stream), *memory)
+        recorded_outputs = call(recorder_of(device, stream), *memory)
         recording = stream.finish().recording
         for other in others:
             for x, room in zip(other, memory, strict=True):
                 device.upload(x, into=room)
             device.stream().replay(recording).run()
             # On a processor memory is that of the arrays.
-            assert bits(found) == bits(call(device, *(device.upload(x.copy()) for x in other)))
+            assert bits(recorded_outputs) == bits(
+                call(device, *(device.upload(x.copy()) for x in other))
+            )

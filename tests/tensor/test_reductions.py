@@ -29,7 +29,7 @@ PICKS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 
 
 def run(function: Callable[..., Any], device: AnyDevice, x: Array, **options: Any) -> Array:
-    """What a function gives, into guarded memory, of input amid NaN."""
+    """Run a function into guarded memory, with input amid NaN, and return its result."""
     shape = np.sum(x, options.get("axis"), keepdims=options.get("keepdims", False)).shape or (1,)
     kind = np.int32 if function in (argmax, argmin) else x.dtype
     room = Guarded(device, np.zeros(shape, kind))
@@ -50,11 +50,11 @@ def test_sums_and_means(device: AnyDevice, element: Type) -> None:
         for axis in axes_of(shape):
             count = x.size if axis is None else shape[axis]
             for function, exact in ((reduce_sum, x64.sum(axis)), (reduce_mean, x64.mean(axis))):
-                found = numbers(run(function, device, x, axis=axis), element)
+                reduced = numbers(run(function, device, x, axis=axis), element)
                 size = np.abs(x64).sum(axis) / (count if function is reduce_mean else 1)
                 bound = (4 * np.log2(count) + 32) * 2.0**-23 * size
                 bound += UNIT[element] / 2 * np.abs(exact) * 1.01 + LEAST[element]
-                assert (np.abs(found - exact) <= bound).all(), (function, shape, axis)
+                assert (np.abs(reduced - exact) <= bound).all(), (function, shape, axis)
 
 
 @pytest.mark.crossed("device", "element", "name")
@@ -67,9 +67,11 @@ def test_extremes_and_where_they_are(device: AnyDevice, name: str, element: Type
         x = stored(np.random.default_rng(7).integers(-9, 10, shape) / 8 * -1.0, element)
         x64 = numbers(x, element)
         for axis in axes_of(shape):
-            found = run(function, device, x, axis=axis)
-            given = found if name.startswith("arg") else numbers(found, element)
-            assert np.array_equal(given, np.reshape(exact(x64, axis), given.shape)), (shape, axis)
+            reduced = run(function, device, x, axis=axis)
+            reduced_numbers = reduced if name.startswith("arg") else numbers(reduced, element)
+            assert np.array_equal(
+                reduced_numbers, np.reshape(exact(x64, axis), reduced_numbers.shape)
+            ), (shape, axis)
 
 
 def test_on_emulated_gpus() -> None:
@@ -133,19 +135,21 @@ def test_hostile_numbers(where: str, element: Type) -> None:
         [least, 0, -least], [-1, -2, -1], [nan, -inf, nan],
     ])  # fmt: skip
     x[-1, 2] *= -1
-    given = stored(x, element)
-    x = numbers(given, element)
+    stored_x = stored(x, element)
+    x = numbers(stored_x, element)
     with open_device(where) as device:
         for name, (function, exact) in PICKS.items():
             for axis in (0, 1):
-                turned = np.ascontiguousarray(given.T) if axis == 0 else given
-                found = run(function, device, turned, axis=axis)
-                values = found if name.startswith("arg") else numbers(found, element)
+                turned = np.ascontiguousarray(stored_x.T) if axis == 0 else stored_x
+                reduced = run(function, device, turned, axis=axis)
+                values = reduced if name.startswith("arg") else numbers(reduced, element)
                 wanted = exact(x, 1)
                 assert np.array_equal(values, wanted, equal_nan=not name.startswith("arg"))
-        assert np.isnan(numbers(run(reduce_sum, device, given, axis=1)[[0, 1, 7]], element)).all()
-        assert np.signbit(numbers(run(reduce_min, device, given, axis=1), element)[4])
-        assert not np.signbit(numbers(run(reduce_max, device, given, axis=1), element)[4])
+        assert np.isnan(
+            numbers(run(reduce_sum, device, stored_x, axis=1)[[0, 1, 7]], element)
+        ).all()
+        assert np.signbit(numbers(run(reduce_min, device, stored_x, axis=1), element)[4])
+        assert not np.signbit(numbers(run(reduce_max, device, stored_x, axis=1), element)[4])
 
 
 def test_sums_are_not_of_their_type() -> None:
@@ -168,8 +172,8 @@ def test_shapes_and_types() -> None:
     assert argmax("cpu", x, axis=1, out=out) is out
     assert (out == 2).all()
     with open_device("cpu") as device:
-        found = argmin(device, device.upload(x), axis=1)
-        assert (found.dtype, found.shape) == (np.int32, (2, 4))
+        indices = argmin(device, device.upload(x), axis=1)
+        assert (indices.dtype, indices.shape) == (np.int32, (2, 4))
 
 
 class WithInt(WithDlpack):

@@ -34,10 +34,10 @@ def rope64(x: Array, positions: Array, turned: int, pairs: str, axis: int) -> Ar
     first, second = (
         (places[:half], places[half:]) if pairs == "halves" else (places[::2], places[1::2])
     )
-    found = x.copy()
-    whole = (x[..., first] + 1j * x[..., second]) * np.exp(1j * angles)
-    found[..., first], found[..., second] = whole.real, whole.imag
-    return found
+    rotated = x.copy()
+    rotated_pairs = (x[..., first] + 1j * x[..., second]) * np.exp(1j * angles)
+    rotated[..., first], rotated[..., second] = rotated_pairs.real, rotated_pairs.imag
+    return rotated
 
 
 def check(device: AnyDevice, element: Type, case: Case, pairs: Any) -> None:
@@ -49,8 +49,8 @@ def check(device: AnyDevice, element: Type, case: Case, pairs: Any) -> None:
     for function, sign in ((rope, 1), (rope_backward, -1)):
         room = Guarded(device, x)
         memory = amid_poison(device, x)
-        found = function(device, memory, table, pairs=pairs, axis=axis, out=room.memory)
-        assert found is room.memory
+        returned = function(device, memory, table, pairs=pairs, axis=axis, out=room.memory)
+        assert returned is room.memory
         exact = rope64(numbers(x, element), sign * positions, turned, pairs, axis)
         # A row is as long as before, so that no element is more than that.
         size = np.abs(numbers(x, element)).max(-1, keepdims=True)
@@ -94,10 +94,10 @@ def test_positions_of_their_own() -> None:
     """A batch whose sequences begin elsewhere, with tokens before heads."""
     x = np.random.default_rng(3).normal(0, 1, (2, 4, 3, 8)).astype(np.float32)
     positions = np.array([[0, 1, 2, 3], [7, 8, 9, 10]])
-    found = rope("cpu", x, rope_table(positions, 8), axis=-3)
+    rotated = rope("cpu", x, rope_table(positions, 8), axis=-3)
     for number in range(2):
         alone = rope("cpu", x[number], rope_table(positions[number], 8), axis=-3)
-        assert np.array_equal(found[number], alone)
+        assert np.array_equal(rotated[number], alone)
 
 
 @pytest.mark.parametrize("pairs", FORMS)
@@ -137,13 +137,13 @@ def test_what_is_no_number_stays_in_its_pair(where: str) -> None:
     with open_device(where) as device:
         usual = rope(device, x, rope_table(2, 8))
         x[1, 1], x[0, 9], x[0, 10] = np.nan, np.inf, np.nan
-        found = rope(device, x, rope_table(2, 8))
+        rotated = rope(device, x, rope_table(2, 8))
     changed = np.zeros((2, 12), bool)
     changed[1, [1, 5]] = changed[0, [9, 10]] = True
-    assert np.isnan(found[1, [1, 5]]).all()
-    assert found[0, 9] == np.inf
-    assert np.isnan(found[0, 10])
-    assert np.array_equal(found[~changed], usual[~changed])
+    assert np.isnan(rotated[1, [1, 5]]).all()
+    assert rotated[0, 9] == np.inf
+    assert np.isnan(rotated[0, 10])
+    assert np.array_equal(rotated[~changed], usual[~changed])
 
 
 X, TABLE = np.zeros((4, 3, 6), np.float32), rope_table(3, 6)

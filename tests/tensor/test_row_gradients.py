@@ -47,7 +47,7 @@ NORMS: dict[str, tuple[Callable[..., Any], Callable[..., list[Array]]]] = {
 
 
 def errors(name: str, gradient: Array, x: Array, weight: Array) -> list[Array]:
-    """What arithmetic in f32 may make wrong, in units."""
+    """Bounds on the errors of arithmetic in f32, in units."""
     depth = np.log2(x.shape[-1]) + 4
     if name == "rms_norm":
         center, scale = 0.0 * x, 1 / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-6)
@@ -64,25 +64,25 @@ def errors(name: str, gradient: Array, x: Array, weight: Array) -> list[Array]:
     return [dx, *sums[: 1 if name == "rms_norm" else 2]]
 
 
-def is_near(found: Array, exact: Array, units: Array, element: Type) -> None:
+def is_near(actual: Array, exact: Array, units: Array, element: Type) -> None:
     bound = units * UNIT[f32] + UNIT[element] / 2 * np.abs(exact) * 1.01 + 2 * LEAST[element]
-    error = np.abs(found - exact)
+    error = np.abs(actual - exact)
     worst = np.unravel_index(np.argmax(error - bound), error.shape)
-    assert (error <= bound + 2.0**-100).all(), (worst, found[worst], exact[worst], bound[worst])
+    assert (error <= bound + 2.0**-100).all(), (worst, actual[worst], exact[worst], bound[worst])
 
 
 def check_norm(device: AnyDevice, name: str, element: Type, rows: int, columns: int) -> None:
     function, exact64 = NORMS[name]
     random = np.random.default_rng(columns + rows)
-    given = [
+    tensors = [
         stored(random.normal(middle, 2, shape), element)
         for middle, shape in ((0, (rows, columns)), (1, (rows, columns)), (1, columns))
     ]
-    rooms = [Guarded(device, given[1])]
-    rooms += [Guarded(device, given[2]) for _ in range(1 + (name == "layer_norm"))]
+    rooms = [Guarded(device, tensors[1])]
+    rooms += [Guarded(device, tensors[2]) for _ in range(1 + (name == "layer_norm"))]
     out = tuple(room.memory for room in rooms)
-    assert function(device, *(amid_poison(device, x) for x in given), out=out) == out
-    values = [numbers(each, element) for each in given]
+    assert function(device, *(amid_poison(device, x) for x in tensors), out=out) == out
+    values = [numbers(each, element) for each in tensors]
     for room, exact, units in zip(rooms, exact64(*values), errors(name, *values), strict=True):
         is_near(numbers(room.array(), element), exact, units, element)
 
@@ -94,10 +94,10 @@ def check_softmax(device: AnyDevice, element: Type, rows: int, columns: int) -> 
     room = Guarded(device, y)
     memory = amid_poison(device, gradient), amid_poison(device, y)
     assert softmax_backward(device, *memory, out=room.memory) is room.memory
-    slope, own = numbers(gradient, element), numbers(y, element)
-    total = (np.abs(slope) * own).sum(-1, keepdims=True) * (np.log2(columns) + 4)
-    (exact,) = softmax_slope64(slope, own)
-    units = own * (2 * np.abs(slope) + 4 * total)
+    slope, probabilities = numbers(gradient, element), numbers(y, element)
+    total = (np.abs(slope) * probabilities).sum(-1, keepdims=True) * (np.log2(columns) + 4)
+    (exact,) = softmax_slope64(slope, probabilities)
+    units = probabilities * (2 * np.abs(slope) + 4 * total)
     is_near(numbers(room.array(), element), exact, units, element)
 
 
@@ -153,7 +153,7 @@ def test_slabs_of_slabs() -> None:
 
 @pytest.mark.parametrize("name", ["softmax", *NORMS])
 def test_central_differences(name: str) -> None:
-    """Of the functions themselves in float64."""
+    """Differences of the functions themselves in float64."""
     random = np.random.default_rng(5)
     x, seed = random.normal(0, 1, (2, 6)), random.normal(0, 1, (2, 6))
     vectors = [random.normal(1, 0.3, 6) for _ in range(2)]
@@ -161,25 +161,25 @@ def test_central_differences(name: str) -> None:
         "softmax": lambda x: softmax64(x), "rms_norm": lambda x, w: rms64(x, w),
         "layer_norm": lambda x, w, b: layer64(x, w, b),
     }[name]  # fmt: skip
-    given = [x, *vectors[: {"softmax": 0, "rms_norm": 1, "layer_norm": 2}[name]]]
+    tensors = [x, *vectors[: {"softmax": 0, "rms_norm": 1, "layer_norm": 2}[name]]]
     slopes = []
-    for one in given:
-        slope = np.zeros_like(one)
-        for at in np.ndindex(one.shape):
-            kept, h = one[at], 1e-5
-            one[at] = kept + h
-            above = (forward(*given) * seed).sum()
-            one[at] = kept - h
-            slope[at] = (above - (forward(*given) * seed).sum()) / (2 * h)
-            one[at] = kept
+    for array in tensors:
+        slope = np.zeros_like(array)
+        for at in np.ndindex(array.shape):
+            kept, h = array[at], 1e-5
+            array[at] = kept + h
+            above = (forward(*tensors) * seed).sum()
+            array[at] = kept - h
+            slope[at] = (above - (forward(*tensors) * seed).sum()) / (2 * h)
+            array[at] = kept
         slopes.append(slope)
     small = [each.astype(np.float32) for each in (seed, x, vectors[0])]
     if name == "softmax":
-        found = [softmax_backward("cpu", small[0], softmax64(x).astype(np.float32))]
+        gradients = [softmax_backward("cpu", small[0], softmax64(x).astype(np.float32))]
     else:
-        found = list(NORMS[name][0]("cpu", *small))
-    for one, slope in zip(found, slopes, strict=True):
-        assert np.abs(one - slope).max() < 2e-5
+        gradients = list(NORMS[name][0]("cpu", *small))
+    for array, slope in zip(gradients, slopes, strict=True):
+        assert np.abs(array - slope).max() < 2e-5
 
 
 def test_two_runs_and_in_place(device: AnyDevice) -> None:
@@ -195,11 +195,11 @@ def test_two_runs_and_in_place(device: AnyDevice) -> None:
         runs.append(b"".join(array.tobytes() for array in host))
     assert runs[0] == runs[1]
     memory, y = device.upload(gradient), device.upload(softmax64(x).astype(np.float32))
-    usual, found = np.empty_like(x), np.empty_like(x)
+    usual, in_place = np.empty_like(x), np.empty_like(x)
     device.download(softmax_backward(device, memory, y), usual)
     assert softmax_backward(device, memory, y, out=memory) is memory
-    device.download(memory, found)
-    assert np.array_equal(usual, found)
+    device.download(memory, in_place)
+    assert np.array_equal(usual, in_place)
 
 
 @pytest.mark.parametrize("where", ["cpu", "emulated:ptx"])
@@ -227,15 +227,15 @@ def test_a_variance_far_from_zero() -> None:
     random = np.random.default_rng(6)
     x = (1e4 + random.normal(0, 1, (2, 1024))).astype(np.float32)
     gradient, weight = x - np.float32(1e4), np.ones(1024, np.float32)
-    found = layer_norm_backward("cpu", gradient[::-1].copy(), x, weight)[0]
+    dx = layer_norm_backward("cpu", gradient[::-1].copy(), x, weight)[0]
     exact = layer_slope64(gradient[::-1].astype(float), x.astype(float), weight.astype(float))[0]
-    assert np.abs(found - exact).max() < 0.01
+    assert np.abs(dx - exact).max() < 0.01
 
 
 def test_empty() -> None:
     none, weight = np.zeros((0, 3), np.float32), np.ones(3, np.float32)
-    found = layer_norm_backward("cpu", none, none, weight)
-    assert [each.tolist() for each in found] == [[], [0, 0, 0], [0, 0, 0]]
+    gradients = layer_norm_backward("cpu", none, none, weight)
+    assert [each.tolist() for each in gradients] == [[], [0, 0, 0], [0, 0, 0]]
     assert softmax_backward("cpu", none, none).shape == (0, 3)
     thin = np.zeros((3, 0), np.float16)
     assert rms_norm_backward("cpu", thin, thin, np.zeros(0, np.float16))[0].shape == (3, 0)

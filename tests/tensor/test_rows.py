@@ -21,7 +21,7 @@ from tests.tensor.numbers import LEAST, TYPES, UNIT, Array, Guarded, amid_poison
 
 COLUMNS = [1, 7, 8, 63, 64, 65, 127, 128, 129, 1000, 4095, 4096, 4097]
 FEW = [7, 65, 512]
-"""Where a driver takes seconds to compile a plan."""
+"""Sizes for drivers that take seconds to compile a plan."""
 
 
 def softmax64(x: Array) -> Array:
@@ -73,13 +73,13 @@ def check(device: AnyDevice, name: str, element: Type, rows: int, columns: int) 
     memory = [amid_poison(device, array) for array in (x, *vectors)]
     room = Guarded(device, x)
     assert function(device, *memory, out=room.memory) is room.memory
-    found = numbers(room.array(), element)
-    given = [numbers(vector, element) for vector in vectors]
-    wanted = exact64(numbers(x, element), *given)
-    error = np.abs(found - wanted)
-    bound = allowed(name, numbers(x, element), wanted, given, element)
+    output = numbers(room.array(), element)
+    vector_values = [numbers(vector, element) for vector in vectors]
+    wanted = exact64(numbers(x, element), *vector_values)
+    error = np.abs(output - wanted)
+    bound = allowed(name, numbers(x, element), wanted, vector_values, element)
     worst = np.unravel_index(np.argmax(error - bound), error.shape)
-    assert (error <= bound).all(), (columns, worst, found[worst], wanted[worst])
+    assert (error <= bound).all(), (columns, worst, output[worst], wanted[worst])
 
 
 @pytest.mark.crossed("device", "element", "name")
@@ -181,9 +181,9 @@ def test_one_hot(exact_device: AnyDevice) -> None:
     for at in (0, 40, 76):
         only = np.zeros(columns, np.float32)
         only[at] = 8
-        found = layer_norm(exact_device, x, only, bias)[3]
-        assert np.array_equal(np.delete(found, at), np.delete(bias, at))
-        assert found[at] != bias[at]
+        row = layer_norm(exact_device, x, only, bias)[3]
+        assert np.array_equal(np.delete(row, at), np.delete(bias, at))
+        assert row[at] != bias[at]
 
 
 def test_two_runs_and_in_place(device: AnyDevice) -> None:
@@ -219,11 +219,11 @@ def test_what_is_no_number_stays_in_its_row(ieee_device: AnyDevice, columns: int
     usual = softmax(ieee_device, x)
     x[1, 5], x[2, 3], x[4] = np.nan, np.inf, -np.inf
     x[5, 0] = -np.inf
-    found = softmax(ieee_device, x)
-    assert np.isnan(found[[1, 2, 4]]).all()
-    assert np.array_equal(found[[0, 3, 6]], usual[[0, 3, 6]])
-    assert found[5, 0] == 0
-    assert np.allclose(found[5].sum(), 1, atol=1e-5)
+    probabilities = softmax(ieee_device, x)
+    assert np.isnan(probabilities[[1, 2, 4]]).all()
+    assert np.array_equal(probabilities[[0, 3, 6]], usual[[0, 3, 6]])
+    assert probabilities[5, 0] == 0
+    assert np.allclose(probabilities[5].sum(), 1, atol=1e-5)
     ones = np.ones(columns, np.float32)
     for norm in (rms_norm(ieee_device, x, ones), layer_norm(ieee_device, x, ones, ones)):
         assert np.isnan(norm[1]).all()
@@ -236,11 +236,11 @@ def test_large_logits(device: AnyDevice, element: Type) -> None:
     largest = {f32: 3e38, f16: 65504.0, bf16: 3e38}[element]
     x = np.zeros((3, 70))
     x[0, 3], x[1, :], x[2, 10], x[2, 11] = 1e4, largest, -1e4, 1.0
-    given = stored(x, element)
-    found = np.empty_like(given)
-    device.download(softmax(device, device.upload(given)), found)
-    wanted = softmax64(numbers(given, element))
-    assert np.abs(numbers(found, element) - wanted).max() <= UNIT[element]
+    logits = stored(x, element)
+    probabilities = np.empty_like(logits)
+    device.download(softmax(device, device.upload(logits)), probabilities)
+    wanted = softmax64(numbers(logits, element))
+    assert np.abs(numbers(probabilities, element) - wanted).max() <= UNIT[element]
 
 
 def test_a_variance_far_from_zero(device: AnyDevice) -> None:
@@ -249,11 +249,11 @@ def test_a_variance_far_from_zero(device: AnyDevice) -> None:
     x = (1e4 + noise).astype(np.float32)
     ones, zeros = np.ones(1024, np.float32), np.zeros(1024, np.float32)
     out = layer_norm(device, *map(device.upload, (x, ones, zeros)))
-    found = np.empty_like(x)
-    device.download(out, found)
+    normalised = np.empty_like(x)
+    device.download(out, normalised)
     exact = layer64(x.astype(np.float64), ones, zeros)
     # The mean is off by units of 1e4 at most; E[x*x] - E[x]**2 is off by 8.
-    assert np.abs(found - exact).max() < 0.004
+    assert np.abs(normalised - exact).max() < 0.004
 
 
 # --- arrays and bad input
@@ -286,10 +286,10 @@ def test_arrays_of_others() -> None:
         out = np.empty_like(x)
         assert softmax(device, x, out=out) is out
         assert np.array_equal(out, usual)
-        made = softmax(device, device.upload(x))
-        assert isinstance(made, Buffer)
-        assert made.shape == x.shape
-        assert np.array_equal(np.asarray(made), usual)
+        probabilities = softmax(device, device.upload(x))
+        assert isinstance(probabilities, Buffer)
+        assert probabilities.shape == x.shape
+        assert np.array_equal(np.asarray(probabilities), usual)
         assert np.array_equal(softmax(device, x[1]), usual[1])  # memory that begins elsewhere
         empty = softmax(device, np.zeros((0, 4), np.float32))
         assert empty.shape == (0, 4)

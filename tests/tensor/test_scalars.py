@@ -27,9 +27,9 @@ class Index:
     [np.float16(0.5), np.float32(0.5), np.longdouble(0.5), np.int8(-128), np.uint64(1), 10**38],
 )
 def test_numbers(value: Any) -> None:
-    found = real("scale", value)
-    assert type(found) is float
-    assert found == float(value)
+    number = real("scale", value)
+    assert type(number) is float
+    assert number == float(value)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_what_is_none(value: Any) -> None:
 
 
 def test_metadata_of_a_model() -> None:
-    """Of a GGUF file all numbers are NumPy's."""
+    """All numbers in the metadata of a GGUF file are NumPy scalars."""
     epsilon, base, size, count = np.float32(1e-5), np.float32(1e4), np.uint32(4), np.uint32(3)
     assert np.array_equal(
         rms_norm("cpu", X, ROW, epsilon=epsilon),  # type: ignore[arg-type]

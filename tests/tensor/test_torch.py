@@ -36,12 +36,12 @@ def table(tokens: int, turned: int) -> Any:
 def turned(x: Any, turns: Any, *, interleaved: bool = False) -> Any:
     """Pairs as complex numbers, which are multiplied."""
     half = turns.shape[-1] // 2
-    part, rest = x[..., : 2 * half], x[..., 2 * half :]
+    part, unrotated = x[..., : 2 * half], x[..., 2 * half :]
     pairs = part.unflatten(-1, (half, 2) if interleaved else (2, half))
     a, b = pairs.unbind(-1 if interleaved else -2)
     cos, sin = turns[:, :half], turns[:, half:]
-    made = torch.stack((a * cos - b * sin, b * cos + a * sin), -1 if interleaved else -2)
-    return torch.cat((made.flatten(-2), rest), -1)
+    rotated = torch.stack((a * cos - b * sin, b * cos + a * sin), -1 if interleaved else -2)
+    return torch.cat((rotated.flatten(-2), unrotated), -1)
 
 
 def attended(q: Any, k: Any, v: Any, *, scale: float, causal: bool = False, lengths: Any = None):  # type: ignore[no-untyped-def]
@@ -83,8 +83,8 @@ HEADS = ((3, 4, 5, 8), (3, 2, 7, 8), (3, 2, 7, 8))
 
 def loss(reduction: str) -> Case:
     def exact(x: Any) -> Any:
-        found = F.cross_entropy(x.flatten(0, 1), TARGETS.flatten(), reduction=reduction)
-        return found.view(TARGETS.shape) if reduction == "none" else found
+        losses = F.cross_entropy(x.flatten(0, 1), TARGETS.flatten(), reduction=reduction)
+        return losses.view(TARGETS.shape) if reduction == "none" else losses
 
     call: Any = lambda x: ops.cross_entropy(x, TARGETS, reduction=reduction)  # noqa: E731
     return Case(call, exact, ((2, 3, 7),))
@@ -114,16 +114,16 @@ CASES = {
         ((2, 5, 3, 8),),
     ),
     **{
-        f"gemm {'nt'[turn_a]}{'nt'[turn_b]}{' shared' * shared}{' with more' * more}": Case(
+        f"gemm {'nt'[turn_a]}{'nt'[turn_b]}{' shared' * shared}{' with more' * extras}": Case(
             multiplied(turn_a, turn_b), product(turn_a, turn_b),
             (
                 (2, *((5, 3) if turn_a else (3, 5))),
                 (*(() if shared else (2,)), *((4, 5) if turn_b else (5, 4))),
-                *(((4,), (2, 3, 4)) if more else ()),
+                *(((4,), (2, 3, 4)) if extras else ()),
             ),
         )
         for turn_a in (False, True) for turn_b in (False, True)
-        for shared, more in ((False, False), (True, True))
+        for shared, extras in ((False, False), (True, True))
     },
     "linear": Case(ops.linear, F.linear, ((2, 3, 5), (4, 5), (4,))),
     "linear of a vector": Case(ops.linear, F.linear, ((5,), (4, 5))),
@@ -150,23 +150,23 @@ cases = pytest.mark.parametrize("name", CASES)
 def tensors(name: str, dtype: Any = torch.float32, *, differentiated: bool = True) -> list[Any]:
     draw = torch.Generator().manual_seed(len(name))
     shapes = CASES[name].shapes
-    made = [torch.randn(shape, generator=draw).to(dtype) for shape in shapes]
-    return [each.requires_grad_(differentiated) for each in made]
+    samples = [torch.randn(shape, generator=draw).to(dtype) for shape in shapes]
+    return [each.requires_grad_(differentiated) for each in samples]
 
 
 def slopes_like(y: Any) -> Any:
     return torch.randn(y.shape, generator=torch.Generator().manual_seed(1)).to(y.dtype)
 
 
-def differentiated(call: Callable[..., Any], given: list[Any], slopes: Any = None) -> list[Any]:
+def differentiated(call: Callable[..., Any], arguments: list[Any], slopes: Any = None) -> list[Any]:
     """The result, and the gradients of what has one."""
-    y = call(*given)
+    y = call(*arguments)
     slopes = slopes_like(y) if slopes is None else slopes
-    return [y, *torch.autograd.grad(y, [each for each in given if each.requires_grad], slopes)]
+    return [y, *torch.autograd.grad(y, [each for each in arguments if each.requires_grad], slopes)]
 
 
-def same(found: list[Any], wanted: list[Any]) -> None:
-    for each, other in zip(found, wanted, strict=True):
+def same(actual: list[Any], wanted: list[Any]) -> None:
+    for each, other in zip(actual, wanted, strict=True):
         assert torch.equal(each, other)
 
 
@@ -187,40 +187,42 @@ OF_16_BITS = (
 )
 def test_results_and_gradients(name: str, dtype: Any) -> None:
     """A unit or two of the type, of the largest element; f32 has some more for its sums."""
-    given = tensors(name, dtype)
-    found = differentiated(CASES[name].call, given)
+    arguments = tensors(name, dtype)
+    results = differentiated(CASES[name].call, arguments)
     exact = differentiated(
-        CASES[name].exact, [each.detach().double().requires_grad_() for each in given],
-        slopes_like(found[0]).double(),
+        CASES[name].exact, [each.detach().double().requires_grad_() for each in arguments],
+        slopes_like(results[0]).double(),
     )  # fmt: skip
-    for each, wanted in zip(found, exact, strict=True):
+    for each, wanted in zip(results, exact, strict=True):
         assert each.shape == wanted.shape
         unit = UNIT[each.dtype] * (16 if each.dtype is torch.float32 else 2)
         assert (each.double() - wanted).abs().max() <= unit * wanted.abs().max()
     result = torch.float32 if name.startswith("loss") else dtype
-    assert [each.dtype for each in found] == [result, *(dtype for _ in given)]
+    assert [each.dtype for each in results] == [result, *(dtype for _ in arguments)]
 
 
 @cases
 def test_tensors_that_are_not_contiguous(name: str) -> None:
     """Every other element of larger memory, and slopes that are one number."""
-    given = tensors(name)
-    wanted = differentiated(CASES[name].call, given)
+    arguments = tensors(name)
+    wanted = differentiated(CASES[name].call, arguments)
     strided = []
-    for each in given:
+    for each in arguments:
         room = torch.zeros([2 * size + 1 for size in each.shape])
         other = room[tuple(slice(1, None, 2) for _ in each.shape)]
         strided.append(other.copy_(each.detach()).requires_grad_())
     assert not any(each.is_contiguous() for each in strided)
     same(differentiated(CASES[name].call, strided), wanted)
-    wanted = differentiated(CASES[name].call, given, torch.ones_like(wanted[0]))
-    same(differentiated(CASES[name].call, given, torch.ones(()).expand(wanted[0].shape)), wanted)
+    wanted = differentiated(CASES[name].call, arguments, torch.ones_like(wanted[0]))
+    same(
+        differentiated(CASES[name].call, arguments, torch.ones(()).expand(wanted[0].shape)), wanted
+    )
 
 
 def test_a_transposed_operand_is_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     taken: dict[str, Any] = {}
     monkeypatch.setattr(
-        products, "call", lambda _function, out, **given: taken.update(given) or out
+        products, "call", lambda _function, out, **arguments: taken.update(arguments) or out
     )
     a, b = torch.ones(3, 4), torch.ones(4, 5)
     ops.gemm(a.mT.contiguous().mT, b.mT, transpose_b=True)
@@ -231,10 +233,10 @@ def test_a_transposed_operand_is_not_copied(monkeypatch: pytest.MonkeyPatch) -> 
 
 @cases
 def test_gradients_of_some_arguments(name: str) -> None:
-    given = tensors(name)
-    y, *wanted = differentiated(CASES[name].call, given)
+    arguments = tensors(name)
+    y, *wanted = differentiated(CASES[name].call, arguments)
     for number, slopes in enumerate(wanted):
-        some = [each.detach() for each in given]
+        some = [each.detach() for each in arguments]
         some[number].requires_grad_()
         same(differentiated(CASES[name].call, some), [y, slopes])
 
@@ -242,7 +244,9 @@ def test_gradients_of_some_arguments(name: str) -> None:
 def test_a_product_that_nothing_needs_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[Any] = []
     monkeypatch.setattr(
-        products, "call", lambda *given, **named: calls.append(named) or call(*given, **named)
+        products,
+        "call",
+        lambda *arguments, **named: calls.append(named) or call(*arguments, **named),
     )
     x, weight = torch.ones(3, 4), torch.ones(2, 4, requires_grad=True)
     ops.linear(x, weight).sum().backward()
@@ -252,7 +256,7 @@ def test_a_product_that_nothing_needs_is_not_taken(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
 def test_losses_that_are_scaled(reduction: Any, dtype: Any) -> None:
-    """What a small gradient is multiplied by comes before it is rounded to f16: 2^-26 is none."""
+    """A small gradient is scaled before it is rounded to f16, which has no 2^-26."""
     x = torch.tensor([[17.0, 0, 0], [0, 17, 0]], dtype=dtype, requires_grad=True)
     y = ops.cross_entropy(x, torch.tensor([0, 1]), reduction=reduction)
     (y.sum() * 2.0**15).backward()
@@ -289,12 +293,12 @@ EMPTY: dict[str, tuple[Any, list[tuple[int, ...]]]] = {
 
 @pytest.mark.parametrize("name", EMPTY)
 def test_empty_tensors(name: str) -> None:
-    """What is not empty is 0, and so are all gradients."""
+    """Results that are not empty are 0, and so are all gradients."""
     call, shapes = EMPTY[name]
-    given = [torch.ones(shape, requires_grad=True) for shape in shapes]
-    for found, like in zip(differentiated(call, given), [None, *given], strict=True):
-        assert like is None or found.shape == like.shape
-        assert not found.any()
+    arguments = [torch.ones(shape, requires_grad=True) for shape in shapes]
+    for tensor, like in zip(differentiated(call, arguments), [None, *arguments], strict=True):
+        assert like is None or tensor.shape == like.shape
+        assert not tensor.any()
 
 
 @pytest.mark.parametrize("dtype", [torch.int32, torch.uint32, torch.int64], ids=str)
@@ -321,12 +325,13 @@ def test_zeros_without_memory() -> None:
 @cases
 def test_several_slopes_at_once(name: str) -> None:
     """PyTorch gives gradients a tensor that stands for all of them."""
-    given = tensors(name)
-    y = CASES[name].call(*given)
+    arguments = tensors(name)
+    y = CASES[name].call(*arguments)
     slopes = torch.stack([slopes_like(y), torch.ones_like(y)])
-    found = torch.autograd.grad(y, given, slopes, retain_graph=True, is_grads_batched=True)
+    gradients = torch.autograd.grad(y, arguments, slopes, retain_graph=True, is_grads_batched=True)
     same(
-        list(found[0]), [torch.autograd.grad(y, given, one, retain_graph=True)[0] for one in slopes]
+        list(gradients[0]),
+        [torch.autograd.grad(y, arguments, slope, retain_graph=True)[0] for slope in slopes],
     )
 
 
@@ -357,24 +362,24 @@ def test_calls_that_nothing_differentiates_are_direct(direct: None) -> None:
 
 def test_threads() -> None:
     """Devices of the processor are used from any thread, and so are graphs."""
-    given = tensors("attention causal")
+    arguments = tensors("attention causal")
     call = CASES["attention causal"].call
-    wanted = differentiated(call, given)
-    y = call(*given)
-    found: list[Any] = []
+    wanted = differentiated(call, arguments)
+    y = call(*arguments)
+    results: list[Any] = []
 
     def work() -> None:
-        found.append(differentiated(call, given))
+        results.append(differentiated(call, arguments))
         slopes = slopes_like(y)
-        found.append([y, *torch.autograd.grad(y, given, slopes, retain_graph=True)])
+        results.append([y, *torch.autograd.grad(y, arguments, slopes, retain_graph=True)])
 
     threads = [threading.Thread(target=work) for _ in range(3)]
     for each in threads:
         each.start()
     for each in threads:
         each.join()
-    assert len(found) == 6
-    for each in found:
+    assert len(results) == 6
+    for each in results:
         same(each, wanted)
 
 

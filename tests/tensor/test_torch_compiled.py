@@ -63,18 +63,18 @@ def op_of(name: str) -> Any:
 
 
 def test_all_ops_are_looked_at() -> None:
-    found = {
+    registered = {
         name.removeprefix("quod::")
         for name in torch._C._dispatch_get_all_op_names()
         if name.startswith("quod::")
     }
-    assert found == {*OPS, *GRADIENTS}
+    assert registered == {*OPS, *GRADIENTS}
 
 
 @pytest.mark.parametrize("name", OPS)
 def test_what_pytorch_asks_of_ops(name: str) -> None:
     """Schemas, registrations, shapes without memory, and compilation with its gradient."""
-    given = [
+    arguments = [
         each.clone().requires_grad_()
         if isinstance(each, torch.Tensor)
         and each.is_floating_point()
@@ -85,15 +85,15 @@ def test_what_pytorch_asks_of_ops(name: str) -> None:
     ]
     # PyTorch compares no 8-bit floats before and after, for its look at schemas.
     tests = ASKED[1:] if any(each is X8 for each in OPS[name]) else ASKED
-    found = torch.library.opcheck(op_of(name), tuple(given), test_utils=tests)
-    assert set(found.values()) == {"SUCCESS"}
+    outcomes = torch.library.opcheck(op_of(name), tuple(arguments), test_utils=tests)
+    assert set(outcomes.values()) == {"SUCCESS"}
 
 
 @pytest.mark.parametrize("name", GRADIENTS)
 def test_what_pytorch_asks_of_gradients(name: str) -> None:
     tests = ASKED[:-1]
-    found = torch.library.opcheck(op_of(name), GRADIENTS[name], test_utils=tests)
-    assert set(found.values()) == {"SUCCESS"}
+    outcomes = torch.library.opcheck(op_of(name), GRADIENTS[name], test_utils=tests)
+    assert set(outcomes.values()) == {"SUCCESS"}
 
 
 def test_shapes_are_known_without_memory() -> None:
@@ -103,8 +103,8 @@ def test_shapes_are_known_without_memory() -> None:
     with pytest.raises(InputError, match=r"^b has 3 elements along the axis .* and a 8$"):
         ops.gemm(x, x)
     with FakeTensorMode() as mode:
-        given = mode.from_tensor(HEADS)
-        assert ops.attention(given, given, given).shape == HEADS.shape
+        fake_heads = mode.from_tensor(HEADS)
+        assert ops.attention(fake_heads, fake_heads, fake_heads).shape == HEADS.shape
 
 
 class Block(torch.nn.Module):  # type: ignore[misc]
@@ -149,15 +149,15 @@ def test_a_compiled_model_of_dynamic_length() -> None:
         turns = torch.from_numpy(rope_table(length, 4))
         torch._dynamo.mark_dynamic(tokens, 1)
         torch._dynamo.mark_dynamic(turns, 0)
-        found = []
+        runs = []
         for call in (model, compiled):
             model.zero_grad()
             loss = call(tokens, turns)
             loss.backward()
-            found.append([loss, *(each.grad.clone() for each in model.parameters())])
-        assert all(map(torch.equal, *found))
+            runs.append([loss, *(each.grad.clone() for each in model.parameters())])
+        assert all(map(torch.equal, *runs))
         with torch.no_grad():
-            assert torch.equal(compiled(tokens, turns), found[0][0])
+            assert torch.equal(compiled(tokens, turns), runs[0][0])
     assert counter.frame_count == 2  # with gradients, and without
 
 

@@ -23,8 +23,8 @@ RESULTS = (torch.float32, torch.float16, torch.bfloat16)
 
 
 def drawn(*shape: int, dtype: Any = torch.float32) -> Any:
-    found = torch.randn(shape, generator=torch.Generator().manual_seed(sum(shape)))
-    return found.to(dtype)
+    samples = torch.randn(shape, generator=torch.Generator().manual_seed(sum(shape)))
+    return samples.to(dtype)
 
 
 def values(x: Any) -> Any:
@@ -40,20 +40,20 @@ OF_ROWS, OF_COLUMNS, BIAS = drawn(2, 3).exp(), drawn(4).exp(), drawn(4)
 
 @pytest.mark.parametrize("dtype", ["e4m3", "e5m2"])
 @pytest.mark.parametrize("scales", ["rows", "tensor"])
-@pytest.mark.parametrize("given", RESULTS, ids=str)
-def test_quantised_and_back(given: Any, scales: Any, dtype: Any) -> None:
+@pytest.mark.parametrize("input_type", RESULTS, ids=str)
+def test_quantised_and_back(input_type: Any, scales: Any, dtype: Any) -> None:
     for shape in ((3, 9), (2, 3, 65), (7,)):
-        x = drawn(*shape, dtype=given)
-        held = x.view(torch.uint16).numpy() if given is torch.bfloat16 else x.numpy()
+        x = drawn(*shape, dtype=input_type)
+        held = x.view(torch.uint16).numpy() if input_type is torch.bfloat16 else x.numpy()
         bits, factors = tensor.quantise_fp8("cpu", held, dtype=dtype, scales=scales)
-        found, of_rows = ops.quantise_fp8(x, dtype=dtype, scales=scales)
-        assert found.dtype is floats8._NAMED[dtype]
-        assert np.array_equal(found.view(torch.uint8).numpy(), bits)
+        elements, of_rows = ops.quantise_fp8(x, dtype=dtype, scales=scales)
+        assert elements.dtype is floats8._NAMED[dtype]
+        assert np.array_equal(elements.view(torch.uint8).numpy(), bits)
         assert np.array_equal(of_rows.numpy(), factors)
-        back = ops.dequantise_fp8(found, of_rows, out_dtype=given)
-        assert back.dtype is given
-        by = of_rows if scales == "tensor" or len(shape) == 1 else of_rows[..., None]
-        assert torch.equal(back, (values(found).float() * by).to(given))
+        back = ops.dequantise_fp8(elements, of_rows, out_dtype=input_type)
+        assert back.dtype is input_type
+        broadcast_scales = of_rows if scales == "tensor" or len(shape) == 1 else of_rows[..., None]
+        assert torch.equal(back, (values(elements).float() * broadcast_scales).to(input_type))
 
 
 @pytest.mark.parametrize("result", RESULTS, ids=str)
@@ -72,7 +72,9 @@ def test_products(a: Any, result: Any) -> None:
 def test_operands_as_they_lie(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = ops.gemm_fp8(A[0], B, transpose_b=True)
     taken: dict[str, Any] = {}
-    monkeypatch.setattr(floats8, "call", lambda _function, out, **given: taken.update(given) or out)
+    monkeypatch.setattr(
+        floats8, "call", lambda _function, out, **arguments: taken.update(arguments) or out
+    )
     ops.gemm_fp8(A[0], B.mT)
     assert taken["transpose_b"]
     assert taken["b"].data_ptr() == B.data_ptr()
@@ -89,8 +91,8 @@ def test_operands_as_they_lie(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_scales_that_are_numbers() -> None:
     wanted = ops.gemm_fp8(A, B, transpose_b=True)
     for scale in (0.5, torch.tensor([0.5])):
-        found = ops.gemm_fp8(A, B, scale_a=scale, scale_b=4, transpose_b=True)
-        assert torch.equal(found, 2 * wanted)
+        product = ops.gemm_fp8(A, B, scale_a=scale, scale_b=4, transpose_b=True)
+        assert torch.equal(product, 2 * wanted)
 
 
 def test_a_bias_has_a_gradient() -> None:
@@ -98,8 +100,8 @@ def test_a_bias_has_a_gradient() -> None:
         bias = BIAS.clone().requires_grad_()
         y = ops.gemm_fp8(A, B, bias=bias, transpose_b=True, out_dtype=result)
         slopes = torch.ones_like(y)
-        (found,) = torch.autograd.grad(y, bias, slopes)
-        assert torch.equal(found, torch.full((4,), 6.0))
+        (gradient,) = torch.autograd.grad(y, bias, slopes)
+        assert torch.equal(gradient, torch.full((4,), 6.0))
 
 
 @pytest.mark.parametrize(
@@ -153,9 +155,9 @@ def test_empty_tensors() -> None:
         ops.gemm_fp8(nothing, torch.empty(4, 0, dtype=nothing.dtype), bias=BIAS, transpose_b=True),
         BIAS.expand(3, 4),
     )
-    found, scales = ops.quantise_fp8(torch.empty(0, 5))
-    assert (found.shape, scales.shape) == ((0, 5), (0,))
-    assert ops.dequantise_fp8(found, scales).shape == (0, 5)
+    elements, scales = ops.quantise_fp8(torch.empty(0, 5))
+    assert (elements.shape, scales.shape) == ((0, 5), (0,))
+    assert ops.dequantise_fp8(elements, scales).shape == (0, 5)
 
 
 @pytest.mark.parametrize(

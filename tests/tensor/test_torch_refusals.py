@@ -1,4 +1,4 @@
-"""What ops of PyTorch refuse: at the door, by the caller's names; and the order of streams."""
+"""Arguments that PyTorch ops refuse, by the caller's names; and the order of streams."""
 
 from __future__ import annotations
 
@@ -169,15 +169,15 @@ def test_products_are_differentiated_twice() -> None:
     a, b = torch.arange(6.0).view(2, 3).requires_grad_(), torch.ones(3, 2, requires_grad=True)
     for first, second in ((ops.gemm(a, b), ops.gemm), (a @ b, torch.matmul)):
         assert torch.equal(first, second(a, b))
-    found = []
+    second_gradients = []
     for call in (ops.gemm, torch.matmul):
         (slopes,) = torch.autograd.grad(call(a, b).square().sum(), a, create_graph=True)
-        found.append(torch.autograd.grad(slopes.square().sum(), (a, b)))
-    assert all(map(torch.equal, *found))
+        second_gradients.append(torch.autograd.grad(slopes.square().sum(), (a, b)))
+    assert all(map(torch.equal, *second_gradients))
 
 
 class Gpu:
-    """What is asked of PyTorch about a GPU, in order."""
+    """Records the requests to PyTorch about a GPU, in order."""
 
     def __init__(self, capturing: bool) -> None:
         self.asked: list[Any] = []

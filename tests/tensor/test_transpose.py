@@ -87,38 +87,38 @@ def test_accesses_of_the_processor_are_in_bounds(checked_cpu: AnyDevice) -> None
 
 
 def test_types_and_shapes() -> None:
-    """What is no number of ours, too; NumPy's axes, counted from either end."""
+    """Element types beyond Quod's, too; NumPy's axes, counted from either end."""
     x = np.arange(24).reshape(2, 3, 4)
     for given_type in (bool, np.int8, np.int16, np.int32, np.int64, np.complex64, ">i4", "V2"):
         given_x = x.astype(np.uint16).view("V2") if given_type == "V2" else x.astype(given_type)
-        found = transpose("cpu", given_x)
-        assert found.dtype == given_x.dtype
-        assert found.tobytes() == given_x.transpose().tobytes()
+        transposed = transpose("cpu", given_x)
+        assert transposed.dtype == given_x.dtype
+        assert transposed.tobytes() == given_x.transpose().tobytes()
     assert np.array_equal(transpose("cpu", x, (-1, 0, 1)), x.transpose(-1, 0, 1))
     assert np.array_equal(transpose("cpu", x, np.array([0, 1, 2])), x)
     assert transpose("cpu", x[:, :0].copy()).shape == (4, 0, 2)
     assert np.array_equal(transpose("cpu", WithDlpack(x.astype(np.float32))).data, x.transpose())
     with open_device("cpu") as device:
-        found = transpose(device, device.upload(x), (1, 0, 2))
-        assert (found.shape, found.dtype) == ((3, 2, 4), x.dtype)
+        transposed = transpose(device, device.upload(x), (1, 0, 2))
+        assert (transposed.shape, transposed.dtype) == ((3, 2, 4), x.dtype)
 
 
 @given(st.data())
 @settings(max_examples=60)
 def test_merged_axes(data: st.DataObject) -> None:
-    """The same transposition, of which no two axes stay beside each other."""
+    """Merging keeps the transposition, and leaves no two axes adjacent in both orders."""
     shape = tuple(data.draw(st.lists(st.integers(1, 3), min_size=1, max_size=6)))
     order = tuple(data.draw(st.permutations(range(len(shape)))))
     x = np.arange(np.prod(shape))
-    found = Permutation(shape, order).merged
-    assert found.merged == found
-    turned = x.reshape(found.shape).transpose(found.order)
+    merged = Permutation(shape, order).merged
+    assert merged.merged == merged
+    turned = x.reshape(merged.shape).transpose(merged.order)
     assert np.array_equal(turned.ravel(), x.reshape(shape).transpose(order).ravel())
-    assert turned.shape == found.result
-    assert all(b != a + 1 for a, b in zip(found.order, found.order[1:], strict=False))
-    assert found.strides == tuple(each // x.itemsize for each in x.reshape(found.shape).strides)
-    copied = np.ascontiguousarray(turned).transpose(np.argsort(found.order))
-    assert found.result_strides == tuple(each // x.itemsize for each in copied.strides)
+    assert turned.shape == merged.result
+    assert all(b != a + 1 for a, b in zip(merged.order, merged.order[1:], strict=False))
+    assert merged.strides == tuple(each // x.itemsize for each in x.reshape(merged.shape).strides)
+    copied = np.ascontiguousarray(turned).transpose(np.argsort(merged.order))
+    assert merged.result_strides == tuple(each // x.itemsize for each in copied.strides)
 
 
 @pytest.mark.parametrize(("size", "vector", "side"), [(1, 4, 16), (2, 2, 32), (4, 1, 32)])

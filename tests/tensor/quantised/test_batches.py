@@ -50,14 +50,14 @@ def check(
     out = Guarded(device, np.zeros((m, n), x.dtype))
     matrix = QuantisedMatrix(device, name, data)
     assert matrix.multiply(amid_poison(device, x), out.memory, **how) is out.memory
-    found, exact = numbers(out.array(), element), numbers(x, element) @ w.T
+    product, exact = numbers(out.array(), element), numbers(x, element) @ w.T
     size = np.abs(numbers(x, element)) @ np.abs(w.T)
     bound = size * (depth + 3) * 2.0**-22 + UNIT[element] / 2 * np.abs(exact) * 1.01
     rounded = device.machine(32).has("tensor_cores") or how.get("plan") == "dequantised"
     if rounded and element is not f32:
         # Weights are rounded to the type.
         bound += UNIT[element] / 2 * size + LEAST[element] * np.abs(x).sum(axis=1, keepdims=True)
-    assert (np.abs(found - exact) <= bound + 2 * LEAST[element]).all(), (name, element, m, n)
+    assert (np.abs(product - exact) <= bound + 2 * LEAST[element]).all(), (name, element, m, n)
 
 
 @pytest.mark.crossed("device", "element", "name")
@@ -103,12 +103,12 @@ def test_every_plan_of_cores(cores: AnyDevice, plan: CorePlan, name: str) -> Non
     depth = w.shape[1]
     x = np.zeros((m, depth), np.float32)
     x[np.arange(m), np.arange(m) * 37 % depth] = 2
-    given = [cores.upload(each) for each in (stored(x, bf16), data.reshape(-1))]
+    operands = [cores.upload(each) for each in (stored(x, bf16), data.reshape(-1))]
     out = Guarded(cores, np.zeros((m, n), np.uint16))
     kernel = cores.compile(
         MULTIPLY_ROWS[bf16], lanes=plan.lanes, element=bf16, form=name, plan=plan
     )
-    cores.launch(kernel, plan.groups(m, n), m, n, depth, *given, out.memory)
+    cores.launch(kernel, plan.groups(m, n), m, n, depth, *operands, out.memory)
     assert np.array_equal(numbers(out.array(), bf16), x @ w.T)
 
 
@@ -129,11 +129,11 @@ def test_the_large_tile() -> None:
             plan=replace(plan, c_vector=1),
         )  # fmt: skip
         out = device.upload(np.zeros((3, 130), np.float32))
-        given = [device.upload(each) for each in (x, data.reshape(-1))]
-        device.launch(kernel, plan.groups(3, 130), 3, 130, 32, *given, out)
-        found = np.zeros((3, 130), np.float32)
-        device.download(out, found)
-        assert np.array_equal(found, dequantise("Q4_0", data)[:, :3].T)
+        operands = [device.upload(each) for each in (x, data.reshape(-1))]
+        device.launch(kernel, plan.groups(3, 130), 3, 130, 32, *operands, out)
+        product = np.zeros((3, 130), np.float32)
+        device.download(out, product)
+        assert np.array_equal(product, dequantise("Q4_0", data)[:, :3].T)
 
 
 # --- exact results
@@ -145,10 +145,10 @@ def test_a_product_of_small_integers_is_exact(device: AnyDevice) -> None:
     data[:, ::32] = 127
     matrix = QuantisedMatrix(device, "Q8_0", quantise("Q8_0", data))
     x = generator.integers(-3, 4, (2, 3, 96)).astype(np.float32)
-    found = matrix.multiply(x)
-    assert found.dtype == np.float32
-    assert np.array_equal(found, x @ data.T)
-    assert np.array_equal(bits(matrix.multiply(x)), bits(found))
+    product = matrix.multiply(x)
+    assert product.dtype == np.float32
+    assert np.array_equal(product, x @ data.T)
+    assert np.array_equal(bits(matrix.multiply(x)), bits(product))
     for shape in ((0, 96), (2, 0, 96)):
         assert matrix.multiply(np.zeros(shape, np.float16)).shape == (*shape[:-1], 70)
 
@@ -158,10 +158,10 @@ def test_what_is_no_number_stays_in_its_row(cores: AnyDevice, plan: Any) -> None
     matrix = QuantisedMatrix(cores, "Q8_0", quantise("Q8_0", np.ones((5, 96), np.float32)))
     x = np.ones((9, 96), np.float16)
     x[3, 95], x[7, 0] = np.nan, np.inf
-    found = matrix.multiply(x, plan=plan)
-    assert np.isnan(found[3]).all()
-    assert np.isposinf(found[7]).all()
-    assert np.isfinite(np.delete(found, [3, 7], 0)).all()
+    product = matrix.multiply(x, plan=plan)
+    assert np.isnan(product[3]).all()
+    assert np.isposinf(product[7]).all()
+    assert np.isfinite(np.delete(product, [3, 7], 0)).all()
 
 
 def test_weights_beyond_f16_are_infinite_on_cores() -> None:
@@ -228,7 +228,7 @@ def test_memory_that_is_read_is_not_stored_to() -> None:
     x.flags.writeable = False
     with pytest.raises(DeviceError, match="read-only"):
         matrix.multiply(np.ones((4, 32), np.float32), x)
-    own = np.zeros((4, 34), np.uint8)
-    matrix = QuantisedMatrix("cpu", "Q8_0", own)
+    block_bytes = np.zeros((4, 34), np.uint8)
+    matrix = QuantisedMatrix("cpu", "Q8_0", block_bytes)
     with pytest.raises(InputError, match="y is in memory that is read"):
-        matrix.multiply(x, own.reshape(-1)[:64].view(np.float32).reshape(4, 4))
+        matrix.multiply(x, block_bytes.reshape(-1)[:64].view(np.float32).reshape(4, 4))

@@ -48,11 +48,13 @@ def check(device: AnyDevice, name: str, m: int, n: int, blocks: int, element: Ty
         if element is f32
         else np.random.default_rng(m).normal(0, 1, (m, depth))
     )
-    given = stored(x, element)
-    x = numbers(given, element).astype(np.float32)
-    out = Guarded(device, np.zeros((m, n), given.dtype))
+    stored_x = stored(x, element)
+    x = numbers(stored_x, element).astype(np.float32)
+    out = Guarded(device, np.zeros((m, n), stored_x.dtype))
     matrix = QuantisedMatrix(device, name, data)
-    assert matrix.multiply(amid_poison(device, given), out.memory, activations="int8") is out.memory
+    assert (
+        matrix.multiply(amid_poison(device, stored_x), out.memory, activations="int8") is out.memory
+    )
     expected = stored(product(name, data, x), element)
     assert same_bits(device, out.array(), expected, element, fused_bound(name, data, x))
 
@@ -89,10 +91,10 @@ def cores(request: pytest.FixtureRequest) -> Iterator[AnyDevice]:
 @pytest.mark.crossed("cores", "name")
 @pytest.mark.parametrize("name", PACKED)
 def test_tensor_cores_give_the_same_bits(cores: AnyDevice, name: str) -> None:
-    """Of many rows: groups for all sums of a row and more, and tiles with rows that are none."""
-    one = QUANTISED_TYPES[name].elements == 32
-    check(cores, name, 17, 33, 35 if one else 9)
-    check(cores, name, 33, 5, 3 if one else 1, f16)
+    """Many rows: groups for all sums of a row and more, and tiles with rows beyond the matrix."""
+    small_blocks = QUANTISED_TYPES[name].elements == 32
+    check(cores, name, 17, 33, 35 if small_blocks else 9)
+    check(cores, name, 33, 5, 3 if small_blocks else 1, f16)
 
 
 @pytest.mark.crossed("cores", "m")
@@ -115,12 +117,12 @@ def test_scales_that_are_no_numbers_stay_in_their_columns(cores: AnyDevice) -> N
     data.view(np.float16)[4, 0], data.view(np.float16)[6, 1] = np.inf, np.nan
     x[11, 255] = np.inf
     few = QuantisedMatrix("cpu", "Q4_K", data).multiply(x, activations="int8")
-    found = QuantisedMatrix(cores, "Q4_K", data).multiply(x, activations="int8")
-    assert np.array_equal(found, few, equal_nan=True)
+    y = QuantisedMatrix(cores, "Q4_K", data).multiply(x, activations="int8")
+    assert np.array_equal(y, few, equal_nan=True)
     kept = np.ix_(np.delete(np.arange(20), 11), np.delete(np.arange(9), [4, 6]))
-    assert np.array_equal(bits(found[kept].copy()), bits(plain[kept].copy()))
-    assert np.isnan(found[11]).all()
-    assert not np.isfinite(found[:, [4, 6]]).any()
+    assert np.array_equal(bits(y[kept].copy()), bits(plain[kept].copy()))
+    assert np.isnan(y[11]).all()
+    assert not np.isfinite(y[:, [4, 6]]).any()
 
 
 @pytest.mark.parametrize("m", [1, 2, 3, 4, 63, 64, 65])
@@ -132,9 +134,9 @@ def test_any_number_of_rows(m: int) -> None:
 def test_a_vector_is_a_row(device: AnyDevice) -> None:
     matrix = QuantisedMatrix(device, "Q4_K", weights("Q4_K", 7, 1))
     x = activations(1, 256)
-    found = matrix.multiply(x[0], activations="int8")
-    assert found.shape == (7,)
-    assert np.array_equal(bits(found), bits(matrix.multiply(x, activations="int8")[0]))
+    y = matrix.multiply(x[0], activations="int8")
+    assert y.shape == (7,)
+    assert np.array_equal(bits(y), bits(matrix.multiply(x, activations="int8")[0]))
     assert matrix.multiply(x[:0], activations="int8").shape == (0, 7)
     assert matrix.launches(x[:0], np.zeros((0, 7), np.float32), activations="int8") == ()
 
@@ -145,21 +147,21 @@ def test_how_far_they_are_off(name: str) -> None:
     data = weights(name, 9, 4)
     w = dequantise(name, data).astype(np.float64)
     x = np.random.default_rng(3).standard_normal((4, w.shape[1])).astype(np.float32)
-    found = QuantisedMatrix("cpu", name, data).multiply(x, activations="int8")
+    y = QuantisedMatrix("cpu", name, data).multiply(x, activations="int8")
     step = np.abs(x).reshape(4, -1, 32).max(axis=2) / 127
     of_bytes = np.repeat(step / 2, 32, axis=1) @ np.abs(w.T)
     # What a minimum takes off is as large as what it is taken from.
     large = np.abs(w).max() * 2 * np.abs(x).sum(axis=1, keepdims=True)
-    error = np.abs(found - x.astype(np.float64) @ w.T)
+    error = np.abs(y - x.astype(np.float64) @ w.T)
     assert (error <= 1.001 * of_bytes + w.shape[1] * 2.0**-22 * large).all()
     assert error.max() > 2.0**-20 * large.max()
 
 
 def test_bytes_are_the_nearest() -> None:
     x = activations(9, 256)
-    found, scale = quantised(x)
-    assert np.abs(found).max() == 127
-    near = found * scale[..., None].astype(np.float64)
+    integers, scale = quantised(x)
+    assert np.abs(integers).max() == 127
+    near = integers * scale[..., None].astype(np.float64)
     size = np.abs(x).reshape(9, -1, 32).max(axis=2)[..., None]
     assert (np.abs(near - x.reshape(9, -1, 32)) <= size / 127 * 0.5001 + 2.0**-111).all()
 
@@ -169,9 +171,9 @@ def test_what_is_no_number_stays_in_its_row() -> None:
     x[1, 40], x[3, 0], x[4] = np.nan, -np.inf, np.float32(3e38)
     for name in ("cpu", "emulated:ptx"):
         with open_device(name) as device:
-            found = QuantisedMatrix(device, "Q8_0", data).multiply(x, activations="int8")
-            assert np.isnan(found[[1, 3]]).all()
-            assert np.isfinite(found[[0, 2]]).all()
+            y = QuantisedMatrix(device, "Q8_0", data).multiply(x, activations="int8")
+            assert np.isnan(y[[1, 3]]).all()
+            assert np.isfinite(y[[0, 2]]).all()
 
 
 def test_accesses_of_the_processor_are_in_bounds(checked_cpu: AnyDevice) -> None:

@@ -41,13 +41,15 @@ def product(device: AnyDevice, data: Array, x: Array, layout: CoreLayout) -> Arr
 
 
 def bound(values: Array, x: Array) -> Array:
-    """Of sums in f32, and of elements that are whole numbers of 2^-29 of the largest of 512."""
+    """Bound the error of sums in f32, and of elements rounded to 2^-29 of the largest of 512."""
     size, places = np.abs(values).astype(np.float64), np.abs(x).astype(np.float64)
     # Where a minimum is taken off a sum of products, these are as large as what is taken off.
     most = size.max()
     steps = np.array([part.max() for part in np.split(places, range(512, len(x), 512))])
-    found: Array = 2.0**-22 * (size @ places + most * places.sum()) + 2.0**-18 * most * steps.sum()
-    return found
+    error_bound: Array = (
+        2.0**-22 * (size @ places + most * places.sum()) + 2.0**-18 * most * steps.sum()
+    )
+    return error_bound
 
 
 @pytest.mark.crossed("cores", "rows")
@@ -64,9 +66,9 @@ def test_products(cores: AnyDevice, rows: int, blocks: int, layout: tuple[Any, .
     data = weights("Q4_K", rows, blocks, seed=rows)
     x = np.random.default_rng(blocks).standard_normal(256 * blocks).astype(np.float32)
     values = dequantise("Q4_K", data).astype(np.float64)
-    found = product(cores, data, x, CoreLayout(*layout))
-    assert (np.abs(found - values @ x) <= bound(values, x)).all()
-    assert np.array_equal(bits(product(cores, data, x, CoreLayout(*layout))), bits(found))
+    y = product(cores, data, x, CoreLayout(*layout))
+    assert (np.abs(y - values @ x) <= bound(values, x)).all()
+    assert np.array_equal(bits(product(cores, data, x, CoreLayout(*layout))), bits(y))
 
 
 def test_whole_numbers_are_exact() -> None:
@@ -78,13 +80,13 @@ def test_whole_numbers_are_exact() -> None:
     with open_device("emulated:ptx") as device:
         for most in (1, 3):
             x = generator.integers(-most, most + 1, 768).astype(np.float32)
-            found = product(device, data, x, CoreLayout(2, 2, 1, 1, True))
-            assert np.array_equal(found, values @ x)
+            y = product(device, data, x, CoreLayout(2, 2, 1, 1, True))
+            assert np.array_equal(y, values @ x)
         for column in (0, 15, 16, 31, 32, 63, 64, 255, 256, 500, 511, 512, 767):
             x = np.zeros(768, np.float32)
             x[column] = 2.0**20
-            found = product(device, data, x, CoreLayout(1, 1, 1, 2, True))
-            assert np.array_equal(found, values @ x), column
+            y = product(device, data, x, CoreLayout(1, 1, 1, 2, True))
+            assert np.array_equal(y, values @ x), column
 
 
 @pytest.mark.crossed("cores", "size")
@@ -94,10 +96,10 @@ def test_vectors_of_any_size(cores: AnyDevice, size: float) -> None:
     data = weights("Q4_K", 18, 2, size=2.0**-6)
     values = dequantise("Q4_K", data).astype(np.float64)
     x = (np.random.default_rng(3).uniform(-4, 4, 512) * size).astype(np.float32)
-    found = product(cores, data, x, CoreLayout(1, 2, 1, 1, True))
+    y = product(cores, data, x, CoreLayout(1, 2, 1, 1, True))
     # Sums that minima take off are whole numbers of 32 of the smallest.
     least = 2.0**-144 * (1 + 16 * np.abs(values).max())
-    assert (np.abs(found - values @ x) <= bound(values, x) + least).all()
+    assert (np.abs(y - values @ x) <= bound(values, x) + least).all()
 
 
 def test_elements_far_below_the_largest_are_dropped() -> None:
@@ -109,9 +111,11 @@ def test_elements_far_below_the_largest_are_dropped() -> None:
     values = dequantise("Q4_K", data).astype(np.float64)
     with open_device("emulated:ptx") as device:
         layout = CoreLayout(2, 1, 1, 1, True)
-        given = x.copy()
-        given[0] = 0
-        assert np.array_equal(product(device, data, given, layout), values @ given)
+        without_largest = x.copy()
+        without_largest[0] = 0
+        assert np.array_equal(
+            product(device, data, without_largest, layout), values @ without_largest
+        )
         kept = x.copy()
         kept[1] = 2.0**-29
         assert np.array_equal(product(device, data, x, layout), product(device, data, kept, layout))
@@ -134,8 +138,8 @@ def test_blocks_whose_scales_are_no_numbers_are_of_their_rows() -> None:
     data[18, 2:4] = np.array([np.nan], np.float16).view(np.uint8)
     x = np.random.default_rng(2).standard_normal(256).astype(np.float32)
     with open_device("emulated:ptx") as device:
-        found = product(device, data, x, CoreLayout(1, 2, 1, 1, True))
-    assert np.flatnonzero(~np.isfinite(found)).tolist() == [3, 18]
+        y = product(device, data, x, CoreLayout(1, 2, 1, 1, True))
+    assert np.flatnonzero(~np.isfinite(y)).tolist() == [3, 18]
 
 
 def test_two_workgroups_fit_a_multiprocessor() -> None:
@@ -169,13 +173,13 @@ def test_a_chain_whose_launches_overlap(cores: AnyDevice) -> None:
     ]
     x = np.random.default_rng(4).standard_normal(256).astype(np.float32)
     wanted, between = x, [cores.upload(x) for _ in range(3)]
-    recording, given = cores.stream().record(), between[2]
+    recording, vector = cores.stream().record(), between[2]
     for number, matrix in enumerate(matrices):
         wanted = matrix.multiply(wanted)
-        for launch in matrix.launches(given, between[number % 2]):
+        for launch in matrix.launches(vector, between[number % 2]):
             recording.launch(*launch)
-        given = between[number % 2]
+        vector = between[number % 2]
     recording.finish().run()
-    found = np.empty_like(x)
-    cores.download(given, found)
-    assert np.array_equal(bits(found), bits(wanted))
+    y = np.empty_like(x)
+    cores.download(vector, y)
+    assert np.array_equal(bits(y), bits(wanted))

@@ -41,8 +41,8 @@ def test_levels_are_the_published_ones() -> None:
     offset = 0.9677083
     above = [NormalDist().inv_cdf(p) for p in np.linspace(offset, 0.5, 9)[:-1]]
     below = [-NormalDist().inv_cdf(p) for p in np.linspace(offset, 0.5, 8)[:-1]]
-    made = np.sort([*above, 0, *below])
-    assert np.allclose(NF4_LEVELS, made / made.max(), atol=1e-6)
+    quantiles = np.sort([*above, 0, *below])
+    assert np.allclose(NF4_LEVELS, quantiles / quantiles.max(), atol=1e-6)
 
 
 def test_each_value_gets_its_level() -> None:
@@ -50,9 +50,9 @@ def test_each_value_gets_its_level() -> None:
     at = np.array(THRESHOLDS, np.float32)
     values = np.zeros((2, 64), np.float32)
     values[:, :15], values[:, 63] = (at, np.nextafter(at, np.float32(2))), -1
-    found = dequantise("NF4", quantise("NF4", values))
-    assert np.array_equal(found[0, :15], NF4_LEVELS[:15])
-    assert np.array_equal(found[1, :15], NF4_LEVELS[1:])
+    levels = dequantise("NF4", quantise("NF4", values))
+    assert np.array_equal(levels[0, :15], NF4_LEVELS[:15])
+    assert np.array_equal(levels[1, :15], NF4_LEVELS[1:])
 
 
 @pytest.mark.parametrize("size", [2.0**-149, 1e-42, 2.0**-128, 2.0**-127])
@@ -65,19 +65,19 @@ def test_numbers_whose_inverse_is_none(size: float) -> None:
 def test_quantised_values_are_near() -> None:
     random = np.random.default_rng(1)
     values = random.standard_normal((300, 256)) * 10.0 ** random.integers(-30, 30, (300, 1))
-    given = values.astype(np.float32)
-    given[7] = 0
-    blocks = quantise("NF4", given)
+    x = values.astype(np.float32)
+    x[7] = 0
+    blocks = quantise("NF4", x)
     assert blocks.shape == (300, 4 * 36)
-    found = dequantise("NF4", blocks).reshape(-1, 64)
-    largest = np.abs(given).reshape(-1, 64).max(axis=1, keepdims=True)
+    dequantised = dequantise("NF4", blocks).reshape(-1, 64)
+    largest = np.abs(x).reshape(-1, 64).max(axis=1, keepdims=True)
     # Half of the widest gap between levels.
-    assert (np.abs(found - given.reshape(-1, 64)) <= largest * 0.152).all()
-    at = np.abs(given).reshape(-1, 64).argmax(axis=1)
-    assert np.array_equal(found[np.arange(1200), at], given.reshape(-1, 64)[np.arange(1200), at])
+    assert (np.abs(dequantised - x.reshape(-1, 64)) <= largest * 0.152).all()
+    at = np.abs(x).reshape(-1, 64).argmax(axis=1)
+    assert np.array_equal(dequantised[np.arange(1200), at], x.reshape(-1, 64)[np.arange(1200), at])
     # What has been quantised stays as it is.
-    assert np.array_equal(quantise("NF4", found.reshape(300, 256)), blocks)
-    assert not found.reshape(300, 256)[7].any()
+    assert np.array_equal(quantise("NF4", dequantised.reshape(300, 256)), blocks)
+    assert not dequantised.reshape(300, 256)[7].any()
 
 
 def test_blocks_of_bitsandbytes() -> None:

@@ -42,9 +42,9 @@ def test_values_are_those_of_the_gguf_package(name: str) -> None:
     blocks = np.random.default_rng(2).integers(0, 256, (300, GGUF_TYPES[name].bytes), np.uint8)
     with np.errstate(all="ignore"):
         expected = peer.quants.dequantize(blocks, kind)
-    found = dequantise(name, blocks)
+    dequantised = dequantise(name, blocks)
     assert np.isnan(expected).any()
-    assert np.array_equal(found, expected, equal_nan=True)
+    assert np.array_equal(dequantised, expected, equal_nan=True)
 
 
 @pytest.mark.parametrize("name", OF_GGUF)
@@ -56,9 +56,9 @@ def test_values_are_those_of_ggml(name: str) -> None:
     if name not in types:
         pytest.skip(f"there are no shared fixtures of {name}")
     stored = np.fromfile(FIXTURES / f"{name.lower()}.bin", np.uint8).reshape(8, -1)
-    found = dequantise(name, stored)
-    assert hashlib.sha256(found.tobytes()).hexdigest() == types[name]["sha256_of_dequantised"]
-    assert found.tobytes() == (FIXTURES / f"{name.lower()}.f32").read_bytes()
+    dequantised = dequantise(name, stored)
+    assert hashlib.sha256(dequantised.tobytes()).hexdigest() == types[name]["sha256_of_dequantised"]
+    assert dequantised.tobytes() == (FIXTURES / f"{name.lower()}.f32").read_bytes()
     if name in ("Q4_0", "Q8_0"):
         data = np.fromfile(FIXTURES / "data.f32", np.float32).reshape(8, 1024)
         assert np.array_equal(quantise(name, data), stored)
@@ -93,9 +93,9 @@ def test_quantising_is_that_of_the_gguf_package(name: str) -> None:
     # Halves between two integers, on both sides.
     data[8] = np.arange(-64, 64) * 0.5
     data[8, ::32] = 127
-    found = quantise(name, data)
-    assert np.array_equal(found, peer.quants.quantize(data, peer.GGMLQuantizationType[name]))
-    error = np.abs(dequantise(name, found) - data).reshape(600, -1, 32).max(axis=2)
+    blocks = quantise(name, data)
+    assert np.array_equal(blocks, peer.quants.quantize(data, peer.GGMLQuantizationType[name]))
+    error = np.abs(dequantise(name, blocks) - data).reshape(600, -1, 32).max(axis=2)
     step = np.abs(data).reshape(600, -1, 32).max(axis=2) / (8 if name == "Q4_0" else 127)
     # An f16 scale below its normal numbers has fewer bits.
     assert (error <= 1.01 * step + 2.0**-24 * 130).all()
@@ -114,9 +114,9 @@ def test_blocks_whose_scale_has_no_inverse(name: str, size: float) -> None:
         wanted = peer.quants.quantize(data, peer.GGMLQuantizationType[name])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = quantise(name, data)
-    assert not dequantise(name, found).any()
-    assert np.array_equal(found, wanted) or platform.machine() != "x86_64"
+        blocks = quantise(name, data)
+    assert not dequantise(name, blocks).any()
+    assert np.array_equal(blocks, wanted) or platform.machine() != "x86_64"
 
 
 @pytest.mark.parametrize(
@@ -145,9 +145,9 @@ def test_what_does_not_fit_is_told(call: Any, part: str) -> None:
 def test_kernels_give_the_values_to_the_bit(device: AnyDevice, name: str) -> None:
     # A number of blocks that fills no workgroup.
     blocks = random_blocks(name, 3, 5)
-    found = QuantisedMatrix(device, name, blocks).dequantise()
-    assert found.shape == (3, 5 * QUANTISED_TYPES[name].elements)
-    assert np.array_equal(bits(found), bits(dequantise(name, blocks)))
+    values = QuantisedMatrix(device, name, blocks).dequantise()
+    assert values.shape == (3, 5 * QUANTISED_TYPES[name].elements)
+    assert np.array_equal(bits(values), bits(dequantise(name, blocks)))
 
 
 @pytest.mark.crossed("gpu_device", "name")
@@ -157,28 +157,28 @@ def test_kernels_of_gpus_give_the_values_to_the_bit(gpu_device: AnyDevice, name:
     matrix = QuantisedMatrix(gpu_device, name, blocks)
     out = gpu_device.upload(np.full(matrix.columns, 7, np.float32))
     assert matrix.dequantise(out) is out
-    found = np.zeros(matrix.columns, np.float32)
-    gpu_device.download(out, found)
-    assert np.array_equal(bits(found), bits(dequantise(name, blocks)[0]))
+    values = np.zeros(matrix.columns, np.float32)
+    gpu_device.download(out, values)
+    assert np.array_equal(bits(values), bits(dequantise(name, blocks)[0]))
 
 
 def check_product(device: AnyDevice, name: str, rows: int, blocks: int, **layout: int) -> None:
     """Within the bound of sums in f32; twice the same; and one column at a time."""
     data = weights(name, rows, blocks)
-    given: Any = {"layout": ProductLayout(**layout)} if layout else {}
-    matrix, values = QuantisedMatrix(device, name, data, **given), dequantise(name, data)
+    layout_option: Any = {"layout": ProductLayout(**layout)} if layout else {}
+    matrix, values = QuantisedMatrix(device, name, data, **layout_option), dequantise(name, data)
     x = np.random.default_rng(5).standard_normal(matrix.columns).astype(np.float32)
-    found = matrix.multiply(x)
+    y = matrix.multiply(x)
     exact, size = values.astype(np.float64), np.abs(values).astype(np.float64)
     # Where a minimum is taken off a sum of products, these are as large as what is taken off.
     least = size.max()
     bound = (matrix.columns * 2.0**-23) * (size @ np.abs(x) + least * np.abs(x).sum())
-    assert (np.abs(found - exact @ x) <= bound).all()
-    assert np.array_equal(bits(matrix.multiply(x)), bits(found))
+    assert (np.abs(y - exact @ x) <= bound).all()
+    assert np.array_equal(bits(matrix.multiply(x)), bits(y))
     for column in {0, 1, 16, matrix.columns // 2 + 5, matrix.columns - 1}:
-        one = np.zeros(matrix.columns, np.float32)
-        one[column] = 1
-        close = np.abs(matrix.multiply(one) - values[:, column])
+        unit_vector = np.zeros(matrix.columns, np.float32)
+        unit_vector[column] = 1
+        close = np.abs(matrix.multiply(unit_vector) - values[:, column])
         assert (close <= 2.0**-20 * least).all(), column
 
 
@@ -248,30 +248,30 @@ def test_a_matrix_of_a_mapped_file_and_buffers(device: AnyDevice, tmp_path: Path
     # More room than rows would be an error: what lies behind stays.
     y = device.upload(np.full(33, 7, np.float32))
     assert matrix.multiply(device.upload(x), y) is y
-    found = np.zeros(33, np.float32)
-    device.download(y, found)
-    assert np.array_equal(found, matrix.multiply(x))
+    product = np.zeros(33, np.float32)
+    device.download(y, product)
+    assert np.array_equal(product, matrix.multiply(x))
     # One that begins at an odd address.
     room = np.zeros(blocks.size + 1, np.uint8)
     room[1:] = blocks.reshape(-1)
     moved = QuantisedMatrix(device, "Q8_0", room[1:].reshape(blocks.shape))
-    assert np.array_equal(moved.multiply(x), found)
+    assert np.array_equal(moved.multiply(x), product)
 
 
 def test_blocks_of_no_rows() -> None:
     for shape, blocks in (((0, 32), (0, 34)), ((3, 0), (3, 0)), ((2, 0, 64), (2, 0, 68))):
-        found = quantise("Q8_0", np.zeros(shape, np.float32))
-        assert found.shape == blocks
-        assert dequantise("Q8_0", found).shape == shape
+        quantised = quantise("Q8_0", np.zeros(shape, np.float32))
+        assert quantised.shape == blocks
+        assert dequantise("Q8_0", quantised).shape == shape
 
 
 @pytest.mark.parametrize("name", BLOCK_TYPES)
 def test_no_blocks_have_no_values(name: str) -> None:
     kind = QUANTISED_TYPES[name]
     for shape in ((0,), (3, 0), (0, kind.bytes), (2, 0, 2 * kind.bytes)):
-        found = dequantise(name, np.zeros(shape, np.uint8))
-        assert found.dtype == np.float32
-        assert found.shape == (*shape[:-1], shape[-1] // kind.bytes * kind.elements)
+        values = dequantise(name, np.zeros(shape, np.uint8))
+        assert values.dtype == np.float32
+        assert values.shape == (*shape[:-1], shape[-1] // kind.bytes * kind.elements)
 
 
 def test_launches_read_what_they_are_given() -> None:

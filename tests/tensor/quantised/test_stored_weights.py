@@ -61,7 +61,7 @@ def blocks_of(name: str) -> int:
 @pytest.mark.parametrize("element", TYPES, ids=str)
 @pytest.mark.parametrize("name", BLOCK_TYPES)
 def test_values_rounded_once(any_device: AnyDevice, name: str, element: Type) -> None:
-    """Of a number of blocks that fills no workgroup; f16 of numbers beyond it are infinite."""
+    """Blocks that do not fill a workgroup; numbers beyond f16 become infinite."""
     data = random_blocks(name, 3, 5)
     wanted = dequantise(name, data)
     out = Guarded(any_device, stored(np.zeros(wanted.shape, np.float32), element))
@@ -79,11 +79,11 @@ def test_scales_that_are_no_numbers(any_device: AnyDevice) -> None:
     out = any_device.upload(np.zeros((1, 96), np.float16))
     blocks = any_device.upload(data.reshape(-1))
     any_device.launch(*dequantise_launch(any_device, "Q8_0", data.size, blocks, out, f16))
-    found = np.zeros((1, 96), np.float16)
-    any_device.download(out, found)
+    weights = np.zeros((1, 96), np.float16)
+    any_device.download(out, weights)
     with np.errstate(invalid="ignore"):
         wanted = dequantise("Q8_0", data).astype(np.float16)
-    assert np.array_equal(found, wanted, equal_nan=True)
+    assert np.array_equal(weights, wanted, equal_nan=True)
 
 
 @pytest.mark.crossed("any_device", "name")
@@ -113,22 +113,22 @@ def test_both_plans_multiply_the_same_weights(
         x = np.zeros((11, matrix.columns), np.float32)
         x[np.arange(11), np.arange(11) * 37 % matrix.columns] = 2
         x = stored(x, element)
-        fused, found = (matrix.multiply(x, plan=plan) for plan in ("fused", "dequantised"))
-        assert np.array_equal(fused, found)
+        fused, dequantised = (matrix.multiply(x, plan=plan) for plan in ("fused", "dequantised"))
+        assert np.array_equal(fused, dequantised)
         wanted = numbers(stored(dequantise(name, data), element), element)
-        assert np.array_equal(numbers(found, element), numbers(x, element) @ wanted.T)
+        assert np.array_equal(numbers(dequantised, element), numbers(x, element) @ wanted.T)
 
 
 def test_arrays_and_buffers_give_the_same(warpgroups: AnyDevice) -> None:
     matrix = QuantisedMatrix(warpgroups, "Q4_0", scaled("Q4_0", 7, 2))
     x = stored(np.random.default_rng(0).normal(size=(2, 3, 64)), f16)
-    found = matrix.multiply(x, **DEQUANTISED)
-    assert found.shape == (2, 3, 7)
+    y = matrix.multiply(x, **DEQUANTISED)
+    assert y.shape == (2, 3, 7)
     out = warpgroups.upload(np.zeros((2, 3, 7), np.float16))
     matrix.multiply(warpgroups.upload(x), out, **DEQUANTISED)
-    other = np.zeros_like(found)
+    other = np.zeros_like(y)
     warpgroups.download(out, other)
-    assert np.array_equal(found, other)
+    assert np.array_equal(y, other)
     assert matrix.multiply(x[:0], **DEQUANTISED).shape == (0, 3, 7)
 
 
@@ -159,13 +159,13 @@ def test_which_plan_is_taken(warpgroups: AnyDevice) -> None:
 
 
 def test_how_many_rows_are_few() -> None:
-    found = {
+    most_rows = {
         (name, on_cores): [
             most_vectors(name, element, on_cores=on_cores) for element in (f32, f16, bf16)
         ]
         for name, on_cores in (("Q4_K", True), ("Q4_K", False), ("Q6_K", False), ("NF4", False))
     }
-    assert found == {
+    assert most_rows == {
         ("Q4_K", True): [38, 13, 13], ("Q4_K", False): [10, 5, 5], ("Q6_K", False): [15, 6, 6],
         ("NF4", False): [10, 5, 5],
     }  # fmt: skip
@@ -182,17 +182,17 @@ def test_few_rows_are_multiplied_as_vectors(device_name: str, name: str, element
         blocks = 1 if QUANTISED_TYPES[name].elements == 256 else 2
         for rows, n in ((1, 3), (most, 8), (most + 1, 8), (2, 3)):
             matrix = QuantisedMatrix(device, name, scaled(name, n, blocks))
-            given, out = (
+            zeros_x, out = (
                 device.upload(stored(np.zeros((rows, size), np.float32), element))
                 for size in (matrix.columns, n)
             )
             # Memory begins at multiples of 16 bytes.
             few = rows <= most and (rows, n) != (2, 3)
-            assert len(matrix.launches(given, out)) == (rows if few else 2)
-            assert len(matrix.launches(given, out, plan="fused")) == 1
+            assert len(matrix.launches(zeros_x, out)) == (rows if few else 2)
+            assert len(matrix.launches(zeros_x, out, plan="fused")) == 1
             size = n * matrix.columns * element.bytes
-            assert matrix.workspace_bytes(given) == (0 if few else size)
-            assert matrix.workspace_bytes(given, **DEQUANTISED) == size
+            assert matrix.workspace_bytes(zeros_x) == (0 if few else size)
+            assert matrix.workspace_bytes(zeros_x, **DEQUANTISED) == size
         x = stored(np.random.default_rng(4).normal(size=(2, matrix.columns)), element)
         matrix = QuantisedMatrix(device, name, scaled(name, 8, blocks))
         guarded = Guarded(device, stored(np.zeros((2, 8), np.float32), element))
@@ -226,7 +226,7 @@ def test_fused_where_there_is_no_memory_for_weights(monkeypatch: pytest.MonkeyPa
     with open_device("emulated") as device:
         matrix = QuantisedMatrix(device, "Q8_0", scaled("Q8_0", 7, 2))
         room = device.allocate(matrix.workspace_bytes(x))
-        fused, found = matrix.multiply(x, plan="fused"), matrix.multiply(x)
+        fused, default = matrix.multiply(x, plan="fused"), matrix.multiply(x)
         allocate = device.allocate
 
         def limited(nbytes: int, **how: Any) -> Any:
@@ -236,7 +236,7 @@ def test_fused_where_there_is_no_memory_for_weights(monkeypatch: pytest.MonkeyPa
 
         monkeypatch.setattr(device, "allocate", limited)
         assert np.array_equal(matrix.multiply(x), fused)
-        assert np.array_equal(matrix.multiply(x, workspace=room), found)
+        assert np.array_equal(matrix.multiply(x, workspace=room), default)
         with pytest.raises(DeviceError, match="there is too little memory"):
             matrix.multiply(x, **DEQUANTISED)
 
@@ -274,10 +274,10 @@ def test_recorded_products(name: str, shared: bool) -> None:
             expected = QuantisedMatrix(device, "Q8_0", each).multiply(expected, **DEQUANTISED)
         for _ in range(3):
             device.stream("rows").replay(recorded).run()
-            found = np.zeros_like(rows)
-            device.download(last, found)
-            assert np.isfinite(found).all()
-            assert np.array_equal(found, expected)
+            y = np.zeros_like(rows)
+            device.download(last, y)
+            assert np.isfinite(y).all()
+            assert np.array_equal(y, expected)
         if shared:
             assert np.array_equal(room.array(), dequantise("Q8_0", data[2]).astype(np.float16))
 
@@ -291,12 +291,12 @@ def test_a_recorder_records_both_launches(warpgroups: AnyDevice) -> None:
     recorded = stream.finish().recording
     assert len(recorded.steps) == 2
     warpgroups.stream("recorder").replay(recorded).run()
-    found = np.zeros((4, 5), np.float16)
-    warpgroups.download(y, found)
+    product = np.zeros((4, 5), np.float16)
+    warpgroups.download(y, product)
     wanted = QuantisedMatrix(warpgroups, "Q4_0", data).multiply(
         np.ones((4, 64), np.float16), **DEQUANTISED
     )
-    assert np.array_equal(found, wanted)
+    assert np.array_equal(product, wanted)
 
 
 def test_blocks_are_loaded_before_the_launch_before_has_ended() -> None:
