@@ -39,7 +39,7 @@ def test_a_client_loads_next_to_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("fields", "message"),
     [
         ({}, "give one of wtns, path and inputs, not 0"),
         ({"wtns": b"x", "path": "y"}, "not 2 of them"),
@@ -50,9 +50,9 @@ def test_a_client_loads_next_to_nothing() -> None:
         ({"wtns": b"x", "deadline": "now"}, "the deadline must be seconds"),
     ],
 )
-def test_requests_that_are_none(given: dict[str, object], message: str) -> None:
+def test_requests_that_are_none(fields: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        ProofRequest("k", **given)  # type: ignore[arg-type]
+        ProofRequest("k", **fields)  # type: ignore[arg-type]
 
 
 def test_inputs_that_are_no_json() -> None:

@@ -70,8 +70,8 @@ def test_lines_of_other_processes(caplog: pytest.LogCaptureFixture) -> None:
     log_line(b"terminate called without an active exception\xff\n", {"worker": "gpu 0"})
     log_line(b"[1]\n", {"worker": "gpu 0"})
     log_line(b"\n", {"worker": "gpu 0"})
-    own, raw, listed = [json.loads(formatter.format(one)) for one in caplog.records]
-    assert own == json.loads(written) | {"worker": "gpu 0"}
+    structured, raw, listed = [json.loads(formatter.format(entry)) for entry in caplog.records]
+    assert structured == json.loads(written) | {"worker": "gpu 0"}
     assert caplog.records[0].levelno == logging.WARNING
     assert raw["text"] == "terminate called without an active exception\ufffd"
     assert (raw["message"], raw["worker"]) == ("a line on standard error", "gpu 0")

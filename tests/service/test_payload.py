@@ -37,12 +37,12 @@ def put(folder: Path, kind: PayloadKind, *bodies: bytes) -> Path:
 
 
 def witness(folder: Path, body: bytes) -> bytes:
-    """What a worker reads of a path."""
+    """Read a witness as a worker does from a path."""
     with (
         put(folder, PayloadKind.PATH, body).open("rb") as file,
-        open_witness(file, read_header(file, 1), 0) as (found, section),
+        open_witness(file, read_header(file, 1), 0) as (source, section),
     ):
-        return read_body(found, section)
+        return read_body(source, section)
 
 
 @given(st.sampled_from(PayloadKind), st.lists(st.binary(min_size=1, max_size=99), min_size=1))
@@ -63,8 +63,8 @@ def test_the_layout_is_what_is_documented(tmp_path: Path) -> None:
 def test_a_witness_within_the_payload(tmp_path: Path) -> None:
     with put(tmp_path, PayloadKind.WTNS, b"one", b"three").open("rb") as file:
         header = read_header(file, 2)
-        with open_witness(file, header, 1) as (found, section):
-            assert found is file
+        with open_witness(file, header, 1) as (source, section):
+            assert source is file
             assert section == Section(8 + 8 + 16 + 3, 5)
         with (
             pytest.raises(InputError, match="partition must be a whole number from 0 to 1"),

@@ -38,18 +38,18 @@ def test_states() -> None:
 
 @pytest.mark.parametrize("seconds", [0.0, 1.5, 1795453288.585061, 1e9 + 0.999999])
 def test_times(seconds: float) -> None:
-    found, length = timestamp(seconds), duration(seconds)
-    assert found is not None
+    stamp, length = timestamp(seconds), duration(seconds)
+    assert stamp is not None
     assert length is not None
-    assert seconds_of(found) == seconds_of(length) == pytest.approx(seconds, abs=1e-6)
+    assert seconds_of(stamp) == seconds_of(length) == pytest.approx(seconds, abs=1e-6)
     assert timestamp(None) is duration(None) is None
 
 
-@pytest.mark.parametrize("given", [{"seconds": -1}, {"nanos": -1}, {"nanos": 10**9},
+@pytest.mark.parametrize("fields", [{"seconds": -1}, {"nanos": -1}, {"nanos": 10**9},
                                    {"seconds": 1 << 41}])  # fmt: skip
-def test_times_that_are_none(given: dict[str, int]) -> None:
+def test_times_that_are_none(fields: dict[str, int]) -> None:
     with pytest.raises(InputError, match="time or duration"):
-        seconds_of(Timestamp(**given))
+        seconds_of(Timestamp(**fields))
 
 
 def test_refusals_are_the_same_error_again() -> None:
@@ -64,10 +64,10 @@ def test_refusals_are_the_same_error_again() -> None:
         error = kind("why", retry_seconds=2.5) if again else kind("why")
         refusal = refusals.refusal_of(error)
         assert refusal.status in refusals.HTTP_STATUS
-        found = refusals.error_of(refusal)
-        assert (type(found), str(found)) == (kind, "why")
+        restored = refusals.error_of(refusal)
+        assert (type(restored), str(restored)) == (kind, "why")
         if again:
-            assert found.retry_seconds == 2.5  # type: ignore[attr-defined]
+            assert restored.retry_seconds == 2.5  # type: ignore[attr-defined]
 
 
 def test_what_nobody_expected_is_not_told() -> None:

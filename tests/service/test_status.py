@@ -51,15 +51,15 @@ def test_stages_are_kept_for_a_minute_and_counted_for_streams() -> None:
     activity = Activity(clock)
     for end in (995.0, 998.0, 1000.0):
         activity.record(stage(end, f"{end:.0f}"))
-    found, last = activity.stages()
-    assert [one.job for one in found] == ["995", "998", "1000"]
+    stages, last = activity.stages()
+    assert [record.job for record in stages] == ["995", "998", "1000"]
     assert last == 3
-    assert activity.stages(after=2)[0] == found[2:]
+    assert activity.stages(after=2)[0] == stages[2:]
     assert activity.stages(after=3) == ([], 3)
     clock.now = 997.0 + WINDOW
     # One has gone: who had heard of none gets those that are left.
-    assert [one.job for one in activity.stages()[0]] == ["998", "1000"]
-    assert [one.job for one in activity.stages(after=2)[0]] == ["1000"]
+    assert [record.job for record in activity.stages()[0]] == ["998", "1000"]
+    assert [record.job for record in activity.stages(after=2)[0]] == ["1000"]
     # Of a server that was started again numbers begin anew.
     assert activity.stages(after=99) == ([], 3)
 
@@ -113,18 +113,18 @@ def test_the_document_of_a_queue_with_jobs(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert document["rate"]["wait_p50"] is not None
     [key] = document["keys"]
-    assert (key["names"], [one["worker"] for one in key["workers"]]) == (
+    assert (key["names"], [worker["worker"] for worker in key["workers"]]) == (
         ["membership"], ["gpu 0", "gpu 1"]
     )  # fmt: skip
     assert key["copies"] == 2
-    assert [one["replications"] for one in document["workers"]] == [0, 3]
+    assert [worker["replications"] for worker in document["workers"]] == [0, 3]
     assert document["stages_after"] == 1
     assert encode_answer(activity.stages()[0][0]) == {
         "worker": "gpu 0", "job": "j", "partition": 0, "stage": "prove", "begin": 998.5,
         "end": 999.0, "bytes": 64,
     }  # fmt: skip
     assert told["state"] == "failed"
-    assert [one["outcome"] for one in told["attempts"]] == ["failed"]
+    assert [attempt["outcome"] for attempt in told["attempts"]] == ["failed"]
     assert told["events"][-1]["kind"] == "ended"
 
 

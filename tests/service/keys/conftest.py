@@ -13,17 +13,17 @@ from tests.witness.circuits import circuit
 DATA = Path(__file__).parents[2] / "data" / "formats"
 BN254, BLS = DATA / "bn254", DATA / "bls12_381"
 WASM = circuit(wires=Zkey.open(BN254 / "circuit.zkey").variables)
-"""Of another circuit in truth, of as many variables."""
+"""A witness calculator of another circuit, with as many variables."""
 
 
 @pytest.fixture
 def repository(tmp_path: Path) -> KeyRepository:
     """A repository with the key of bn254, called small."""
-    found = KeyRepository(tmp_path / "keys", create=True)
-    found.add(BN254 / "circuit.zkey", names=["small"])
-    return found
+    keys = KeyRepository(tmp_path / "keys", create=True)
+    keys.add(BN254 / "circuit.zkey", names=["small"])
+    return keys
 
 
 def folder_of(repository: KeyRepository, key: str = "small") -> Path:
-    """Where the files of a key are."""
+    """Return the folder with the files of a key."""
     return Path(repository.path) / "keys" / repository.resolve(key)

@@ -12,7 +12,7 @@ from quod.service.keys import Needs, Tier
 
 @dataclass
 class FakeReady:
-    """What is leased."""
+    """A fake ready key, whose leases are tracked."""
 
     key: str
     closed: bool = False

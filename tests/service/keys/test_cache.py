@@ -30,8 +30,8 @@ def made(host: int = 100, device: int = 100, tier: Tier = Tier.DEVICE) -> tuple[
 
 
 def use_of(cache: Cache, key: str) -> KeyUse:
-    [found] = [one for one in cache.status().keys if one.key == key]
-    return found
+    [key_use] = [use for use in cache.status().keys if use.key == key]
+    return key_use
 
 
 def until(condition: Callable[[], bool]) -> None:
@@ -51,17 +51,17 @@ def test_one_load_for_many_who_wait() -> None:
         with pytest.raises(KeyInUseError, match="being loaded"):
             cache.evict("a")
         loader.gate.set()
-        found = [lease.result() for lease in leases]
-        assert len({id(lease.value) for lease in found}) == 1
+        loaded_leases = [lease.result() for lease in leases]
+        assert len({id(lease.value) for lease in loaded_leases}) == 1
         assert loader.log == [("read", "a"), ("prepare", "a")]
         assert use_of(cache, "a").leases == 12
         with pytest.raises(KeyInUseError):
             cache.evict("a")
-        for lease in found:
+        for lease in loaded_leases:
             lease.release()
             lease.release()
         with cache.lease("a") as again:
-            assert again.value is found[0].value
+            assert again.value is loaded_leases[0].value
         use = use_of(cache, "a")
         assert (use.leases, use.hits, use.misses, use.loads, use.tier) == (0, 1, 12, 1, Tier.DEVICE)
         assert (use.host_bytes, use.device_bytes) == (10, 40)
@@ -69,7 +69,7 @@ def test_one_load_for_many_who_wait() -> None:
         assert not cache.evict("a")
         assert not cache.evict("never")
         assert set(cache.status().used.values()) == {0}
-        assert found[0].value.closed
+        assert loaded_leases[0].value.closed
 
 
 def test_a_failure_is_told_to_all_and_not_kept() -> None:

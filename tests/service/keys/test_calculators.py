@@ -23,33 +23,33 @@ INPUT = (EXAMPLE / "input.json").read_bytes()
 
 @pytest.fixture
 def repository(tmp_path: Path) -> KeyRepository:
-    found = KeyRepository(tmp_path / "keys", create=True)
-    found.add(EXAMPLE / "circuit.zkey", wasm=EXAMPLE / "circuit.wasm", names=["membership"])
-    found.add(BN254 / "circuit.zkey", names=["small"])
-    return found
+    keys = KeyRepository(tmp_path / "keys", create=True)
+    keys.add(EXAMPLE / "circuit.zkey", wasm=EXAMPLE / "circuit.wasm", names=["membership"])
+    keys.add(BN254 / "circuit.zkey", names=["small"])
+    return keys
 
 
 def test_witnesses_of_keys(repository: KeyRepository, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = []
+    starts = []
     start = WitnessCalculator.__init__
     monkeypatch.setattr(
         WitnessCalculator,
         "__init__",
-        lambda *given, **more: made.append(1) or start(*given, **more),
+        lambda *arguments, **options: starts.append(1) or start(*arguments, **options),
     )
     calculators = RegisteredCalculators(repository, most=1)
     expected = (EXAMPLE / "witness.wtns").read_bytes()
     with ThreadPoolExecutor(4) as pool:
-        given = [(key, INPUT) for key in ("membership", repository.resolve("membership")) * 4]
-        assert set(pool.map(calculators, *zip(*given))) == {expected}
-    assert len(made) == 1
+        requests = [(key, INPUT) for key in ("membership", repository.resolve("membership")) * 4]
+        assert set(pool.map(calculators, *zip(*requests))) == {expected}
+    assert len(starts) == 1
     calculators.prepare("membership")
-    assert len(made) == 1
+    assert len(starts) == 1
     # Another key takes its place, though it has no calculator.
     with pytest.raises(InputError, match="takes no inputs"):
         calculators.prepare("small")
     calculators.prepare("membership")
-    assert len(made) == 2
+    assert len(starts) == 2
     with pytest.raises(CircuitError):
         calculators("membership", json.dumps(json.loads(INPUT) | {"root": 1}).encode())
     with pytest.raises(NotFoundError):
@@ -66,17 +66,17 @@ def test_a_calculator_that_is_another_file_now(repository: KeyRepository) -> Non
 def test_keys_of_the_start_are_prepared_beside(
     repository: KeyRepository, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    made = threading.Semaphore(0)
+    prepared = threading.Semaphore(0)
     start = WitnessCalculator.__init__
 
-    def slow(*given: Any, **more: Any) -> None:
-        start(*given, **more)
-        made.release()
+    def slow(*arguments: Any, **options: Any) -> None:
+        start(*arguments, **options)
+        prepared.release()
 
     monkeypatch.setattr(WitnessCalculator, "__init__", slow)
     # One has no calculator, one is none, and the last is made all the same.
     calculators = RegisteredCalculators(repository, warm=["small", "none", "membership"])
-    assert made.acquire(timeout=60)
+    assert prepared.acquire(timeout=60)
     assert calculators("membership", INPUT) == (EXAMPLE / "witness.wtns").read_bytes()
-    assert not made.acquire(blocking=False)
+    assert not prepared.acquire(blocking=False)
     assert [record.args[0] for record in caplog.records if record.args] == ["none"]

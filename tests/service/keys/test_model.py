@@ -30,7 +30,7 @@ class Entry:
 
 
 class Model:
-    """What the cache is to do, with sums taken anew each time."""
+    """Model of the cache, with sums taken anew each time."""
 
     def __init__(self, ready_in: Tier) -> None:
         self.ready_in = ready_in
@@ -38,14 +38,14 @@ class Model:
         self.tick = 0
 
     def takes(self, key: str, tier: Tier) -> dict[Tier, int]:
-        """What a key takes of host and device in a tier."""
+        """Return the bytes that a key takes of host and device in a tier."""
         held, ready = SIZES[key]
         if tier is Tier.DISK:
             return {Tier.HOST: 0, Tier.DEVICE: 0}
-        found = {Tier.HOST: held, Tier.DEVICE: 0}
+        usage = {Tier.HOST: held, Tier.DEVICE: 0}
         if tier is self.ready_in:
-            found[self.ready_in] += ready
-        return found
+            usage[self.ready_in] += ready
+        return usage
 
     def total(self, place: Tier) -> int:
         return sum(self.takes(key, entry.tier)[place] for key, entry in self.entries.items())
@@ -93,11 +93,11 @@ class Machine(RuleBasedStateMachine):
     @rule(key=KEYS, fails=st.sampled_from([False, False, False, True]))
     def lease(self, key: str, fails: bool) -> None:
         entry = self.model.entries[key]
-        whole = self.model.takes(key, self.tier)
+        usage = self.model.takes(key, self.tier)
         self.loader.failing = {key: DeviceError("no")} if fails else {}
         if entry.tier is self.tier:
             entry.hits += 1
-        elif whole[Tier.HOST] > HOST or whole[Tier.DEVICE] > DEVICE:
+        elif usage[Tier.HOST] > HOST or usage[Tier.DEVICE] > DEVICE:
             self.expect(key, KeyTooLargeError)
             return
         elif not self.model.room(key):
@@ -150,9 +150,9 @@ class Machine(RuleBasedStateMachine):
             assert status.used[place] == self.model.total(place) <= status.budgets[place]
         for use in status.keys:
             entry = self.model.entries[use.key]
-            own = self.model.takes(use.key, entry.tier)
+            usage = self.model.takes(use.key, entry.tier)
             assert (use.tier, use.ready) == (entry.tier, entry.tier is self.tier)
-            assert (use.host_bytes, use.device_bytes) == (own[Tier.HOST], own[Tier.DEVICE])
+            assert (use.host_bytes, use.device_bytes) == (usage[Tier.HOST], usage[Tier.DEVICE])
             assert (use.leases, use.hits, use.loads) == (entry.leases, entry.hits, entry.loads)
         ready = sum(entry.tier is self.tier for entry in self.model.entries.values())
         assert self.loader.alive == ready

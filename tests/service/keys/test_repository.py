@@ -250,11 +250,11 @@ def test_what_a_crash_leaves_is_told_and_cleaned(repository: KeyRepository) -> N
     )
     words = [sys.executable, "-c", script, repository.path, str(BLS / "circuit.zkey")]
     assert subprocess.run(words, check=False).returncode == 9
-    [left] = os.listdir(Path(repository.path) / "incoming")
+    [remnant] = os.listdir(Path(repository.path) / "incoming")
     half = Path(repository.path) / "names" / ".half:latest"
     half.write_text("0")
     told = "\n".join(repository.problems())
-    assert (told.count("\n"), left in told, half.name in told) == (1, True, True)
+    assert (told.count("\n"), remnant in told, half.name in told) == (1, True, True)
     assert len(repository.listing()) == 1
     # One that is under way is left alone, and the others have gone when it begins.
     with repository._incoming() as folder:

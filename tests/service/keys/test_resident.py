@@ -87,11 +87,11 @@ def test_what_was_reckoned_is_enough(tmp_path: Path) -> None:
 def test_a_device_with_memory_of_its_own(repository: KeyRepository) -> None:
     record = repository.add(MEMBERSHIP / "circuit.zkey", names=["membership"])
     device, share = Idle(), 14 << 20
-    more = Groth16Loader(repository, device, 1 << 30).needs(record.identity)
+    larger_needs = Groth16Loader(repository, device, 1 << 30).needs(record.identity)
     needs = Groth16Loader(repository, device, share).needs(record.identity)
     assert needs.parts(Tier.HOST) == {"file": record.files[ZKEY].bytes}
     assert set(needs.ready) == {"matrices", "transforms", "witnesses", "bases and sums"}
-    assert needs.bytes(Tier.DEVICE) <= share < more.bytes(Tier.DEVICE) <= 1 << 29
+    assert needs.bytes(Tier.DEVICE) <= share < larger_needs.bytes(Tier.DEVICE) <= 1 << 29
     with ResidentKeys(repository, device, device_bytes=share) as keys:
         with keys.lease("membership") as lease:
             assert lease.value.device is device
@@ -108,9 +108,9 @@ def test_a_device_with_memory_of_its_own(repository: KeyRepository) -> None:
         assert keys.status().budgets[Tier.DEVICE] == 100
     # What is not told is shared with others of the device, and of the machine.
     with ResidentKeys(repository, device, of_device=4, of_host=2) as keys:
-        found, machine = keys.status().budgets, ResidentKeys(repository).status().budgets
-        assert found[Tier.DEVICE] == device.memory_budget // 4
-        assert found[Tier.HOST] == machine[Tier.HOST] // 2
+        budgets, machine = keys.status().budgets, ResidentKeys(repository).status().budgets
+        assert budgets[Tier.DEVICE] == device.memory_budget // 4
+        assert budgets[Tier.HOST] == machine[Tier.HOST] // 2
     # The key takes no more of the device than it is told.
     zkey = Zkey.open(BN254 / "circuit.zkey")
     with pytest.raises(DeviceError, match="left for them"):

@@ -107,7 +107,7 @@ class FakeService:
         memory = {"keys": 41 * _GB, "workspace": 27 * _GB, "free": 71 * _GB}
         passed = self.clock() - self.started
         newest = self.jobs[-1].id
-        found = [
+        statuses = [
             WorkerStatus(
                 f"gpu {gpu}", "NVIDIA H200, cuda:" + str(gpu), WorkerState.BUSY, self.started - 90,
                 0, {newest: Stage.PROVE} if gpu == 0 else {}, self._proofs, gpu,
@@ -116,14 +116,14 @@ class FakeService:
             for gpu in range(2)
         ]  # fmt: skip
         if self.quarantined:
-            found.append(
+            statuses.append(
                 WorkerStatus(
                     "gpu 2", "NVIDIA H200, cuda:2", WorkerState.QUARANTINED, self.started - 90, 1,
                     {}, 812, 2, 0.0, {}, CacheStatus(True, {}, {}, 0, ()),
                     "a proof did not verify, and the same witness did on gpu 0",
                 )
             )  # fmt: skip
-        return found
+        return statuses
 
     def document(self) -> dict[str, Any]:
         self._until(self.clock())
@@ -142,7 +142,7 @@ class FakeService:
         )  # fmt: skip
 
     def job(self, number: str) -> dict[str, Any] | None:
-        job = next((one for one in self.jobs if one.id == number), None)
+        job = next((job for job in self.jobs if job.id == number), None)
         if job is None:
             return None
         assert job.started is not None
@@ -161,9 +161,9 @@ class FakeService:
     def stages(self, after: int) -> Iterator[tuple[int, list[dict[str, Any]]]]:
         while True:
             self._until(self.clock())
-            found, last = self.activity.stages(after)
+            stages, last = self.activity.stages(after)
             if last != after:
-                yield last, encode_answer(found)
+                yield last, encode_answer(stages)
             after = last
 
 
@@ -214,10 +214,8 @@ class _Handler(SimpleHTTPRequestHandler):
         elif path == "/status/stages":
             self._stream(int(query.partition("=")[2] or 0))
         else:
-            found = self.fake.service.job(path.rpartition("/")[2])
-            self._json(
-                found or {"error": {"message": "there is no such job"}}, 200 if found else 404
-            )
+            job = self.fake.service.job(path.rpartition("/")[2])
+            self._json(job or {"error": {"message": "there is no such job"}}, 200 if job else 404)
 
     def _json(self, document: dict[str, Any], status: int = 200) -> None:
         data = json.dumps(document).encode()

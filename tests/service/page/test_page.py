@@ -37,8 +37,8 @@ ROWS = "document.querySelectorAll('#jobs tr').length"
 
 @pytest.fixture
 def server() -> Iterator[FakeServer]:
-    with FakeServer(FakeService()) as found:
-        yield found
+    with FakeServer(FakeService()) as fake_server:
+        yield fake_server
 
 
 def opened(page: Page, server: FakeServer) -> None:
@@ -167,8 +167,8 @@ def test_names_are_text(browser: Browser, server: FakeServer, monkeypatch: Any) 
     evil = "<img src=x onerror=document.title='evil'>"
     monkeypatch.setattr("tests.service.page.fake_server._CLIENTS", (evil,) * 3)
     monkeypatch.setitem(NAMES, "ab" * 32, [evil])
-    with FakeServer(FakeService()) as own, browser.page() as page:
-        opened(page, own)
+    with FakeServer(FakeService()) as evil_server, browser.page() as page:
+        opened(page, evil_server)
         assert evil in page.text("#jobs")
         assert evil in page.text("#keys")
         assert page.evaluate("document.title") == "Quod"
@@ -183,8 +183,8 @@ def test_ten_thousand_jobs_a_minute(browser: Browser) -> None:
         opened(page, server)
 
         def measured() -> dict[str, float]:
-            found = page.send("Performance.getMetrics")["metrics"]
-            return {one["name"]: one["value"] for one in found}
+            metrics = page.send("Performance.getMetrics")["metrics"]
+            return {metric["name"]: metric["value"] for metric in metrics}
 
         before = measured()
         page.evaluate("new Promise((done) => setTimeout(done, 3000))")
@@ -198,7 +198,7 @@ def test_ten_thousand_jobs_a_minute(browser: Browser) -> None:
 
 @pytest.mark.thorough
 def test_the_server_itself(browser: Browser, start: Any) -> None:  # noqa: F811
-    """What the page asks for is what the server of the package has, with its headers."""
+    """The package's server has the routes that the page requests, with its headers."""
     server: RunningServer = start(listen={"http": ["127.0.0.1:0"], "insecure_no_auth": True})
     with server.client() as client, browser.page() as page:
         jobs = [client.prove(ProofRequest("membership", wtns=b"w")) for _ in range(3)]
@@ -259,8 +259,8 @@ def test_types(tmp_path: Path) -> None:
         "include": [f"{PAGE}/*.js"],
     }  # fmt: skip
     (tmp_path / "tsconfig.json").write_text(json.dumps(config))
-    found = subprocess.run(
+    completed = subprocess.run(
         [program("tsc"), "-p", str(tmp_path)], capture_output=True, text=True, timeout=300,
         check=False,
     )  # fmt: skip
-    assert found.returncode == 0, found.stdout
+    assert completed.returncode == 0, completed.stdout

@@ -22,8 +22,8 @@ on_both_stores = pytest.mark.parametrize("store", STORES, indirect=True)
 def cluster() -> Iterator[Cluster]:
     """A server of Postgres."""
     need(why_no_postgres(), "QUOD_TEST_POSTGRES")
-    with Cluster() as found:
-        yield found
+    with Cluster() as postgres:
+        yield postgres
 
 
 @pytest.fixture(params=one_and_others(STORES))
@@ -34,32 +34,32 @@ def store(request: pytest.FixtureRequest) -> str | None:
     """
     if request.param == "sqlite":
         return None
-    found: Cluster = request.getfixturevalue("cluster")
-    return found.url
+    postgres: Cluster = request.getfixturevalue("cluster")
+    return postgres.url
 
 
 @pytest.fixture
 def place(store: str | None) -> Iterator[Place]:
-    """Where a test keeps a queue, on either store."""
-    found = Place(store)
-    yield found
-    found.remove()
+    """Folder or database for a test's queue, on either store."""
+    queue_place = Place(store)
+    yield queue_place
+    queue_place.remove()
 
 
 @pytest.fixture
 def on_sqlite() -> Iterator[Place]:
-    """The same for tests about files of SQLite."""
-    found = Place(None)
-    yield found
-    found.remove()
+    """Folder for a queue on SQLite."""
+    queue_place = Place(None)
+    yield queue_place
+    queue_place.remove()
 
 
 @pytest.fixture
 def on_postgres(cluster: Cluster) -> Iterator[Place]:
-    """The same for tests about servers of Postgres."""
-    found = Place(cluster.url)
-    yield found
-    found.remove()
+    """Schema for a queue on Postgres."""
+    queue_place = Place(cluster.url)
+    yield queue_place
+    queue_place.remove()
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 LIMITS = Limits(max_attempts=1000, suspend_after=1000, lease_seconds=0.5, ballast_bytes=4096)
 KILLS = 1 / 250
-"""How likely a transaction is the last, at each of three points."""
+"""Probability that a transaction is the last, at each of three points."""
 
 
 def payload_of(key: str) -> bytes:
@@ -63,9 +63,9 @@ def dies(store: Store, chance: random.Random) -> None:
 
     def write(work: Callable[[Transaction], T], *, durable: bool = True) -> tuple[T, Changes]:
         def inside(tx: Transaction) -> T:
-            found = work(tx)
+            result = work(tx)
             perhaps()
-            return found
+            return result
 
         perhaps()
         outcome: tuple[T, Changes] = commit(inside, durable=durable)
@@ -78,14 +78,14 @@ def dies(store: Store, chance: random.Random) -> None:
 def submit(queue: JobQueue, log: Log, name: str) -> None:
     for count in range(1 << 30):
         keys = [f"{name}-{count}-{number}" for number in range(1 + count % 3)]
-        given = [
+        submissions = [
             Submission(
                 "ann", "k", hashlib.sha256(key.encode()).digest(), idempotency_key=key,
                 partitions=1 + count % 2, **stored(queue, payload_of(key), as_row=bool(count % 3)),
             )
             for key in keys
         ]  # fmt: skip
-        for key, job in zip(keys, queue.submit_many(given), strict=True):
+        for key, job in zip(keys, queue.submit_many(submissions), strict=True):
             assert not isinstance(job, Exception), job
             log.write("submitted", key, job.id)
 

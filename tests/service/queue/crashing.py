@@ -22,7 +22,7 @@ REPOSITORY = Path(__file__).parents[3]
 
 @dataclass
 class Known:
-    """What clients and workers were told: the id of each key, results by job and partition."""
+    """Acknowledgements to clients and workers: the id of each key, results by job and partition."""
 
     submitted: dict[str, str] = field(default_factory=dict)
     finished: dict[tuple[str, int], str] = field(default_factory=dict)
@@ -32,7 +32,7 @@ class Known:
 def crash(
     arguments: dict[str, Any], log: Path, seconds: float, seed: int, *, processes: int = 1,
     between: Callable[[], None] = lambda: None,
-    enough: Callable[[Known], bool] = lambda known: True,
+    enough: Callable[[Known], bool] = lambda acknowledged: True,
 ) -> Known:  # fmt: skip
     """Start and kill processes, then finish the remaining jobs and check all of them.
 
@@ -52,10 +52,10 @@ def crash(
             child.stdout.close()  # type: ignore[union-attr]
             kills += 1
         between()
-    known = read(log)
-    known.kills = kills
-    check(arguments, known)
-    return known
+    acknowledged = read(log)
+    acknowledged.kills = kills
+    check(arguments, acknowledged)
+    return acknowledged
 
 
 def _child(arguments: dict[str, Any], log: Path, seed: float) -> subprocess.Popen[bytes]:
@@ -68,20 +68,20 @@ def _child(arguments: dict[str, Any], log: Path, seed: float) -> subprocess.Pope
 
 def read(log: Path) -> Known:
     """The log. No partition may be in it twice: two workers would have finished it."""
-    known = Known()
+    acknowledged = Known()
     for line in log.read_text().splitlines():
         kind, *words = json.loads(line)
         if kind == "submitted":
             key, job = words
-            assert known.submitted.setdefault(key, job) == job
+            assert acknowledged.submitted.setdefault(key, job) == job
         else:
             job, partition, result = words
-            assert (job, partition) not in known.finished, "finished twice"
-            known.finished[job, partition] = result
-    return known
+            assert (job, partition) not in acknowledged.finished, "finished twice"
+            acknowledged.finished[job, partition] = result
+    return acknowledged
 
 
-def check(arguments: dict[str, Any], known: Known) -> None:
+def check(arguments: dict[str, Any], acknowledged: Known) -> None:
     """Nothing that was acknowledged is lost, and nothing has two results."""
     with open_queue(**arguments, limits=LIMITS, sweep_seconds=0.1) as queue:
         deadline = time.monotonic() + 60
@@ -92,19 +92,21 @@ def check(arguments: dict[str, Any], known: Known) -> None:
                     queue.finish(lease, file.read() + f" {lease.partition} last".encode())
         assert queue.status().jobs == {}
         results: dict[str, list[bytes]] = {}
-        for key, job_id in known.submitted.items():
+        for key, job_id in acknowledged.submitted.items():
             job = queue.find("ann", key)
             assert (job.id, job.state) == (job_id, JobState.SUCCEEDED)
             results[job_id] = queue.results(job_id)
             for partition, result in enumerate(results[job_id]):
                 assert result.startswith(payload_of(key) + f" {partition} ".encode())
             attempts = queue.attempts(job_id)
-            done = [one.partition for one in attempts if one.outcome is Outcome.SUCCEEDED]
+            done = [
+                attempt.partition for attempt in attempts if attempt.outcome is Outcome.SUCCEEDED
+            ]
             assert done == list(range(job.partitions))
-        for (job_id, partition), wanted in known.finished.items():
+        for (job_id, partition), wanted in acknowledged.finished.items():
             # A job may have been taken whose client was killed before it knew.
-            found = results.get(job_id) or queue.results(job_id)
-            assert found[partition] == wanted.encode()
+            job_results = results.get(job_id) or queue.results(job_id)
+            assert job_results[partition] == wanted.encode()
         queue.spool.drain()
         if not queue._store.shared:
             assert list((Path(arguments["folder"]) / "spool").iterdir()) == []

@@ -72,7 +72,7 @@ class Waiting:
 
 
 class Model:
-    """What a queue would be without crashes, disks and threads."""
+    """Model of a queue without crashes, disks and threads."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
@@ -82,27 +82,31 @@ class Model:
         self.now = 0.0
         self.seen: dict[tuple[int, int, int, int], float] = {}
 
-    def submit(self, given: Submission) -> int:
+    def submit(self, submission: Submission) -> int:
         """The place of the job; raises what the queue is to raise."""
         for at, job in enumerate(self.jobs):
             same = (job.given.client, job.given.idempotency_key)
-            if not job.collected and given.idempotency_key and same == (
-                given.client, given.idempotency_key
+            if not job.collected and submission.idempotency_key and same == (
+                submission.client, submission.idempotency_key
             ):  # fmt: skip
-                if job.given.digest != given.digest:
+                if job.given.digest != submission.digest:
                     raise AlreadyExistsError("")
                 return at
-        if given.deadline is not None and given.deadline <= self.now:
+        if submission.deadline is not None and submission.deadline <= self.now:
             raise DeadlinePassedError("")
-        if self.keys.get(given.key, Key()).suspended:
+        if self.keys.get(submission.key, Key()).suspended:
             raise KeySuspendedError("")
         open_jobs = [job for job in self.jobs if not job.state.ended]
-        own = sum(job.given.client == given.client for job in open_jobs)
+        client_jobs = sum(job.given.client == submission.client for job in open_jobs)
         limits = self.limits
         free = min(limits.jobs, limits.kept_jobs) - len(open_jobs)
-        if own >= limits.quota_of(given.client).jobs or free < 1 or (own and own + 1 > free):
+        if (
+            client_jobs >= limits.quota_of(submission.client).jobs
+            or free < 1
+            or (client_jobs and client_jobs + 1 > free)
+        ):
             raise QueueFullError("", retry_seconds=1)
-        self.jobs.append(ModelJob(given, [Part() for _ in range(given.partitions)]))
+        self.jobs.append(ModelJob(submission, [Part() for _ in range(submission.partitions)]))
         return len(self.jobs) - 1
 
     def make_room(self) -> None:
@@ -113,18 +117,20 @@ class Model:
             if len(kept) <= self.limits.kept_jobs or not ended:
                 return
             jobs = Counter(job.given.client for job in kept)
-            victim = min({job.given.client for job in ended}, key=lambda one: (-jobs[one], one))
+            victim = min(
+                {job.given.client for job in ended}, key=lambda client: (-jobs[client], client)
+            )
             next(job for job in ended if job.given.client == victim).collected = True
 
     def claim(self, keys: list[str] | None, most: int) -> list[Held]:
-        found: list[Held] = []
-        while len(found) < most:
+        claimed: list[Held] = []
+        while len(claimed) < most:
             waiting = sorted(
                 (-job.given.priority, at, number)
                 for at, job in enumerate(self.jobs)
                 for number, part in enumerate(job.parts)
                 if part.state == "queued" and (keys is None or job.given.key in keys)
-            )[: most - len(found)]
+            )[: most - len(claimed)]
             if not waiting:
                 break
             for _, at, number in waiting:
@@ -139,8 +145,8 @@ class Model:
                 part.renewals, part.stage = 0, ""
                 job.state, job.started = JobState.RUNNING, True
                 job.events.append("started")
-                found.append((at, number, part.token))
-        return found
+                claimed.append((at, number, part.token))
+        return claimed
 
     def serve(self) -> None:
         """Gives claims that wait what there is, in the order of their coming."""
@@ -254,7 +260,9 @@ class Model:
     def sweep(self) -> None:
         self.seen = {lease: self.seen.get(lease, self.now) for lease in self.running()}
         limits = self.limits
-        old = [one for one, since in self.seen.items() if self.now - since >= limits.lease_seconds]
+        old = [
+            lease for lease, since in self.seen.items() if self.now - since >= limits.lease_seconds
+        ]
         self.lose_all(old, blamed=True)
         self.serve()
         for job in self.jobs:
@@ -271,10 +279,10 @@ class Model:
             self.lose_all(self.running(), blamed=False)
 
     def waiting(self) -> dict[str, int]:
-        return dict(Counter(given.key for given in self._queued()))
+        return dict(Counter(submission.key for submission in self._queued()))
 
     def priorities(self) -> dict[int, int]:
-        return dict(Counter(given.priority for given in self._queued()))
+        return dict(Counter(submission.priority for submission in self._queued()))
 
     def _queued(self) -> list[Submission]:
         return [job.given for job in self.jobs for part in job.parts if part.state == "queued"]

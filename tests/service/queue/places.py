@@ -1,4 +1,4 @@
-"""Where tests keep queues: a folder, and for Postgres a schema of its own."""
+"""Homes of queues in tests: a folder, and for Postgres a schema of its own."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Place:
 
     @property
     def shared(self) -> bool:
-        """Whether several processes may have the queue open."""
+        """Return whether several processes may have the queue open."""
         return self.database is not None
 
     @property
@@ -61,8 +61,10 @@ class Place:
 
     def open(self, **limits: Any) -> JobQueue:
         """The queue with a clock of the test's, swept only when the test does."""
-        given = Limits(**({"ballast_bytes": 4096} | limits))
-        queue = open_queue(**self.arguments, limits=given, clock=self.clock, sweep_seconds=None)
+        queue_limits = Limits(**({"ballast_bytes": 4096} | limits))
+        queue = open_queue(
+            **self.arguments, limits=queue_limits, clock=self.clock, sweep_seconds=None
+        )
         self._opened.append(queue)
         return queue
 
@@ -81,20 +83,20 @@ class Place:
                 connection.execute(f"DROP SCHEMA IF EXISTS {self.schema} CASCADE")
 
     def files(self) -> list[str]:
-        """What the spool holds, once what is to go has gone."""
+        """Names in the spool, after it has deleted discarded payloads."""
         for queue in self._opened:
             if not queue._closed:
                 queue.spool.drain()
         return sorted(os.listdir(self.folder / "spool"))
 
 
-def request(key: str = "k", **given: Any) -> Submission:
+def request(key: str = "k", **fields: Any) -> Submission:
     """A submission of Ann's."""
-    return Submission(**({"client": "ann", "key": key, "digest": DIGESTS[0]} | given))
+    return Submission(**({"client": "ann", "key": key, "digest": DIGESTS[0]} | fields))
 
 
-def submitted(queue: JobQueue, payload: bytes | None = None, **given: Any) -> Job:
+def submitted(queue: JobQueue, payload: bytes | None = None, **fields: Any) -> Job:
     """A job, with a payload if one is given."""
     if payload is not None:
-        given["payload"] = queue.spool.write(payload)
-    return queue.submit(request(**given))
+        fields["payload"] = queue.spool.write(payload)
+    return queue.submit(request(**fields))

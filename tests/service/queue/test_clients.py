@@ -1,4 +1,4 @@
-"""What clients see: the same job for the same request, quotas, results, events, waiting."""
+"""Guarantees to clients: the same job for the same request, quotas, results, events, waiting."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_the_same_request_is_the_same_job(place: Place) -> None:
 
 def test_of_many_at_once_each_is_taken_for_itself(place: Place) -> None:
     queue = place.open(quota=Quota(jobs=2))
-    found = queue.submit_many(
+    outcomes = queue.submit_many(
         [
             request(idempotency_key="1"),
             request(idempotency_key="1"),
@@ -54,34 +54,34 @@ def test_of_many_at_once_each_is_taken_for_itself(place: Place) -> None:
             request(),
         ]
     )
-    kinds = [type(one) for one in found]
+    kinds = [type(outcome) for outcome in outcomes]
     assert kinds[2:4] + kinds[5:] == [AlreadyExistsError, DeadlinePassedError, QueueFullError]
-    assert found[0] == found[1]
-    assert [lease.job for lease in queue.claim("w", most=9)] == [found[0].id, found[4].id]  # type: ignore[union-attr]
+    assert outcomes[0] == outcomes[1]
+    assert [lease.job for lease in queue.claim("w", most=9)] == [outcomes[0].id, outcomes[4].id]  # type: ignore[union-attr]
     assert queue.submit_many([]) == []
 
 
 def test_threads_that_submit_the_same_get_the_same(place: Place) -> None:
     with (
-        open_queue(**place.arguments) as one,
-        open_queue(**place.arguments) if place.shared else one as other,
+        open_queue(**place.arguments) as first,
+        open_queue(**place.arguments) if place.shared else first as other,
     ):
 
         def submit(number: int) -> str:
-            queue = one if number % 2 else other
+            queue = first if number % 2 else other
             return submitted(queue, b"w", idempotency_key=f"{number % 10}").id
 
         with ThreadPoolExecutor(16) as pool:
             ids = list(pool.map(submit, range(100)))
         assert [len({*ids[number::10]}) for number in range(10)] == [1] * 10
-        assert len(set(ids)) == one.status().kept == 10
-        one.spool.drain()
+        assert len(set(ids)) == first.status().kept == 10
+        first.spool.drain()
         other.spool.drain()
         assert len(place.files()) == 10
 
 
 def test_submissions_of_a_client_wait_for_each_other(on_postgres: Place) -> None:
-    """Of those that several servers take at the same time, one must see the other."""
+    """One of a client's submissions to two servers at the same time must see the other."""
     import psycopg
 
     from quod.service.queue.stores.postgres import PostgresTransaction
@@ -99,7 +99,7 @@ def test_submissions_of_a_client_wait_for_each_other(on_postgres: Place) -> None
 
 
 @pytest.mark.parametrize(
-    ("limits", "given", "what"),
+    ("limits", "fields", "what"),
     [
         ({"quota": Quota(jobs=3)}, {}, "the client's quota of jobs is 3, and 3 are in use"),
         ({"quota": Quota(payload_bytes=10)}, {}, "the client's quota of bytes is 10, and 9"),
@@ -112,14 +112,14 @@ def test_submissions_of_a_client_wait_for_each_other(on_postgres: Place) -> None
     ],
 )
 def test_a_full_queue_says_what_is_full(
-    limits: dict[str, Any], given: dict[str, Any], what: str, on_sqlite: Place
+    limits: dict[str, Any], fields: dict[str, Any], what: str, on_sqlite: Place
 ) -> None:
     queue = on_sqlite.open(**limits)
     of_one = "quota" in limits or "clients" in limits
     for client in ("ann", "bob", "cid"):
         submitted(queue, b"abc", client="ann" if of_one else client)
     with pytest.raises(QueueFullError, match=what) as refused:
-        submitted(queue, b"abc", **given)
+        submitted(queue, b"abc", **fields)
     assert (refused.value.status, refused.value.exit_code) == ("RESOURCE_EXHAUSTED", 11)
     assert refused.value.retry_seconds == queue.limits.lease_seconds  # nothing has ended yet
     assert len(on_sqlite.files()) == 3
@@ -153,9 +153,9 @@ def test_when_to_ask_again_follows_from_how_fast_jobs_end(place: Place) -> None:
 def test_when_to_ask_again_follows_from_the_jobs_that_hold_the_place(place: Place) -> None:
     queue = place.open(jobs=40, quota=Quota(jobs=10, payload_bytes=1000))
 
-    def refused(witness: bytes = b"", **given: Any) -> float:
+    def refused(witness: bytes = b"", **fields: Any) -> float:
         with pytest.raises(QueueFullError) as error:
-            submitted(queue, witness, **given)
+            submitted(queue, witness, **fields)
         return error.value.retry_seconds
 
     # 60 jobs of bob's end in a minute, and none of ann's.
@@ -180,7 +180,7 @@ def test_jobs_of_one_client_leave_room_for_those_of_others(place: Place, ended: 
         outcomes += queue.submit_many([request()] * 50)
         for lease in queue.claim("w", most=50) if ended else ():
             queue.finish(lease, b"proof")
-    taken = [one for one in outcomes if isinstance(one, Job)]
+    taken = [outcome for outcome in outcomes if isinstance(outcome, Job)]
     # Half of what waits, and all of what has ended: that gives way.
     assert len(taken) == (300 if ended else 150)
     first = submitted(queue, client="bob")
@@ -292,24 +292,24 @@ def test_a_stream_goes_on_where_it_broke_off(place: Place) -> None:
     [lease] = queue.claim("w")
     for stage in ("ntt", "ntt", "msm", "check"):
         queue.renew([lease], stage=stage)
-    found, events = queue.wait(job.id, after=1, timeout=5)
+    current, events = queue.wait(job.id, after=1, timeout=5)
     # A stage is told once, and only as many as the limit says.
     assert [event.data.get("stage") for event in events] == [None, "ntt", "msm"]
-    assert queue.events(job.id, after=found.last_event) == []
+    assert queue.events(job.id, after=current.last_event) == []
     assert [event.number for event in queue.events(job.id, after=1, most=2)] == [2, 3]
 
 
 def test_waiting_ends_with_the_job_or_in_time(place: Place) -> None:
     with open_queue(**place.arguments) as queue:
         job = submitted(queue)
-        found, _ = queue.wait(job.id, timeout=0.05)
-        assert found.state is JobState.QUEUED
+        current, _ = queue.wait(job.id, timeout=0.05)
+        assert current.state is JobState.QUEUED
         woken, ends = threading.Event(), threading.Event()
         unsubscribe = queue.watch(job.id, woken.set)
         told: list[Any] = []
         queue.watch_end(job.id, told.append)
         at_end = queue.watch(job.id, ends.set, end=True)
-        assert queue.outcome(job.id) == (found, [])
+        assert queue.outcome(job.id) == (current, [])
 
         def work() -> None:
             [lease] = queue.claim("w", wait=60)
@@ -318,11 +318,11 @@ def test_waiting_ends_with_the_job_or_in_time(place: Place) -> None:
 
         worker = threading.Thread(target=work)
         worker.start()
-        found, events = queue.wait(job.id, timeout=60)
+        current, events = queue.wait(job.id, timeout=60)
         worker.join()
-        assert found.state is JobState.SUCCEEDED
+        assert current.state is JobState.SUCCEEDED
         assert events[-1].kind == "ended"
-        assert queue.outcome(job.id) == (found, [b"proof"])
+        assert queue.outcome(job.id) == (current, [b"proof"])
         # Who looks by himself may see the end before it is told.
         assert ends.wait(60)
         assert woken.wait(60)

@@ -24,7 +24,7 @@ def test_nothing_is_lost_or_done_twice(place: Place, tmp_path: Path) -> None:
     processes = 2 if place.shared else 1
     crash(
         place.arguments, tmp_path / "log", _SECONDS, seed=7, processes=processes,
-        enough=lambda known: len(known.submitted) > 20 and len(known.finished) > 5,
+        enough=lambda log: len(log.submitted) > 20 and len(log.finished) > 5,
     )  # fmt: skip
 
 
@@ -119,7 +119,7 @@ def test_a_lost_notification_costs_some_time_only(
         begin = time.monotonic()
         [lease] = queue.claim("w", wait=300)
         other.cancel(job.id)
-        found, _ = queue.wait(job.id, timeout=300)
-        assert found.state is JobState.CANCELLED
+        current, _ = queue.wait(job.id, timeout=300)
+        assert current.state is JobState.CANCELLED
         assert time.monotonic() - begin < 200
         assert lease.job == job.id

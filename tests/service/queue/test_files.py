@@ -1,4 +1,4 @@
-"""What is on the disk: files that are none of ours, versions, a second process, a full disk."""
+"""Files on the disk: foreign files, versions, a second process, a full disk."""
 
 from __future__ import annotations
 
@@ -128,13 +128,13 @@ def test_a_schema_that_is_not_ours_is_left_alone(on_postgres: Place) -> None:
 def test_tables_are_brought_up_to_date(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     job = submitted(place.open())
     place.close()
-    known = schema.MIGRATIONS
+    migrations = schema.MIGRATIONS
     steps = [
         ("ALTER TABLE job ADD COLUMN note BIGINT", "UPDATE job SET note = 7"),
         ("NO SUCH WORD",),
     ]
     for module in (schema, sqlite):
-        monkeypatch.setattr(module, "MIGRATIONS", (*known, *steps))
+        monkeypatch.setattr(module, "MIGRATIONS", (*migrations, *steps))
     if place.database is not None:
         from quod.service.queue.stores import postgres
 
@@ -142,7 +142,7 @@ def test_tables_are_brought_up_to_date(place: Place, monkeypatch: pytest.MonkeyP
     with pytest.raises((UnavailableError, StorageFullError)):
         place.open()  # the last step fails, and is undone
     for module in (sqlite, *([postgres] if place.database is not None else [])):
-        monkeypatch.setattr(module, "MIGRATIONS", schema.MIGRATIONS[: len(known) + 1])
+        monkeypatch.setattr(module, "MIGRATIONS", schema.MIGRATIONS[: len(migrations) + 1])
     queue = place.open()
     assert queue._store.read(lambda tx: tx.rows("SELECT note FROM job")) == [(7,)]
     assert queue.job(job.id).state is JobState.QUEUED
@@ -194,7 +194,7 @@ def test_a_full_database_takes_no_jobs_and_finishes_the_others(on_sqlite: Place)
 
 
 def test_a_failed_write_of_the_disk_closes_the_queue(on_sqlite: Place) -> None:
-    """What a disk holds after it could not be synced, nobody knows."""
+    """After a failed sync the contents of a disk are unknown."""
     queue = on_sqlite.open()
 
     def fails(_: object) -> None:

@@ -1,4 +1,4 @@
-"""What a queue loads: neither arrays nor compilers, and a database's library only for that one."""
+"""Imports of a queue: neither arrays nor compilers, and a database's library only for that one."""
 
 from __future__ import annotations
 

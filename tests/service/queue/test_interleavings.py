@@ -81,50 +81,52 @@ class Interleaving(RuleBasedStateMachine):
         if refusal is None:
             asked()
         else:
-            with pytest.raises(refusal) as found:
+            with pytest.raises(refusal) as raised:
                 asked()
-            assert type(found.value) is refusal
+            assert type(raised.value) is refusal
 
     @rule(requests=st.lists(REQUESTS, min_size=1, max_size=3))
     def submit(self, requests: list[dict[str, Any]]) -> None:
-        given = []
+        submissions = []
         for request in requests:
             deadline = request["deadline"]
             absolute = None if deadline is None else self.model.now + deadline
             if request.pop("as_row") and self.queue.most_body:
-                own: dict[str, Any] = {"body": b"secret"}
+                payload_fields: dict[str, Any] = {"body": b"secret"}
             else:
-                own = {"payload": self.queue.spool.write(b"secret")}
-            given.append(Submission(**request | {"deadline": absolute} | own))
-        for one, found in zip(given, self.queue.submit_many(given), strict=True):
+                payload_fields = {"payload": self.queue.spool.write(b"secret")}
+            submissions.append(Submission(**request | {"deadline": absolute} | payload_fields))
+        for submission, outcome in zip(
+            submissions, self.queue.submit_many(submissions), strict=True
+        ):
             refusal, at = None, -1
             try:
-                at = self.model.submit(one)
+                at = self.model.submit(submission)
             except ServiceError as error:
                 refusal = error
-            assert (type(found) if isinstance(found, ServiceError) else None) is (
+            assert (type(outcome) if isinstance(outcome, ServiceError) else None) is (
                 type(refusal) if refusal else None
             )
-            if isinstance(found, ServiceError):
+            if isinstance(outcome, ServiceError):
                 continue
             if at == len(self.ids):
-                self.ids.append(found.id)
-            assert found.id == self.ids[at]
+                self.ids.append(outcome.id)
+            assert outcome.id == self.ids[at]
         self.model.make_room()
 
     @rule(keys=st.none() | st.lists(KEYS, max_size=2, unique=True), most=st.integers(1, 3))
     def claim(self, keys: list[str] | None, most: int) -> None:
         wanted = self.model.claim(keys, most)
-        found = self.queue.claim("w", keys=keys, most=most)
-        assert [(one.job, one.partition, one.token) for one in found] == [
+        leases = self.queue.claim("w", keys=keys, most=most)
+        assert [(lease.job, lease.partition, lease.token) for lease in leases] == [
             (self.ids[at], number, token) for at, number, token in wanted
         ]
-        self.leases += zip(wanted, found, strict=True)
+        self.leases += zip(wanted, leases, strict=True)
 
     @precondition(lambda self: not self.place.shared)
     @rule(keys=st.none() | st.lists(KEYS, max_size=2, unique=True), most=st.integers(1, 3))
     def wait_for_work(self, keys: list[str] | None, most: int) -> None:
-        """Of several processes it cannot be said who comes first."""
+        """A wait in one process only: among several processes the order is not defined."""
         claim = Waiting(keys, most)
         call = Call("claim", Request("w", keys and tuple(keys), most), waits=True)
         self.model.claims.append(claim)
@@ -135,28 +137,28 @@ class Interleaving(RuleBasedStateMachine):
     @rule(at=ANY)
     def withdraw(self, at: int) -> None:
         claim = self.model.claims.pop(at % len(self.model.claims))
-        [own] = [one for one in self.waiting if one[0] is claim]
-        self.waiting.remove(own)
-        assert self.queue._writer.withdraw(own[1]).leases == []
+        [waiter] = [waiter for waiter in self.waiting if waiter[0] is claim]
+        self.waiting.remove(waiter)
+        assert self.queue._writer.withdraw(waiter[1]).leases == []
 
     def serve(self) -> None:
         """Claims that wait have what came; the others wait on, or end with the queue."""
         self.model.serve()
-        for own in tuple(self.waiting):
-            claim, call = own
+        for waiter in tuple(self.waiting):
+            claim, call = waiter
             if claim.found:
-                found = call.future.result(60).leases
-                assert [(one.job, one.partition, one.token) for one in found] == [
+                leases = call.future.result(60).leases
+                assert [(lease.job, lease.partition, lease.token) for lease in leases] == [
                     (self.ids[at], number, token) for at, number, token in claim.found
                 ]
-                assert all(one.body in (b"", b"secret") for one in found)
-                self.leases += zip(claim.found, found, strict=True)
+                assert all(lease.body in (b"", b"secret") for lease in leases)
+                self.leases += zip(claim.found, leases, strict=True)
             elif claim in self.model.claims:
                 assert not call.future.done()
                 continue
             else:
                 assert isinstance(call.future.exception(60), UnavailableError)
-            self.waiting.remove(own)
+            self.waiting.remove(waiter)
 
     @precondition(lambda self: self.leases)
     @rule(at=ANY, stage=st.sampled_from(["", "msm", "ntt"]))
@@ -240,11 +242,11 @@ class Interleaving(RuleBasedStateMachine):
                 with pytest.raises(NotFoundError):
                     self.queue.job(job_id)
                 continue
-            found, events = self.queue.wait(job_id, after=0, timeout=0)
-            assert (found.state, found.remaining, found.code, found.started is not None) == (
+            seen, events = self.queue.wait(job_id, after=0, timeout=0)
+            assert (seen.state, seen.remaining, seen.code, seen.started is not None) == (
                 job.state, job.remaining, job.code, job.started
             )  # fmt: skip
-            assert [event.number for event in events] == list(range(1, found.last_event + 1))
+            assert [event.number for event in events] == list(range(1, seen.last_event + 1))
             assert [event.kind for event in events] == job.events
             attempts = self.queue.attempts(job_id)
             ended = [(a.partition, a.token, a.outcome) for a in attempts if a.outcome is not None]

@@ -170,8 +170,8 @@ def test_rows_on_a_full_disk(small_disk: Path) -> None:
             queue.submit(request(body=_SECRET))
         while leases := queue.claim("w", most=5):
             for lease in leases:
-                with queue.open_payload(lease) as found:
-                    assert found.read() == _SECRET[:20_000]
+                with queue.open_payload(lease) as payload:
+                    assert payload.read() == _SECRET[:20_000]
                 queue.finish(lease, bytes(2_000))
         assert {queue.job(job.id).state for job in jobs} == {JobState.SUCCEEDED}
         filler.unlink()
@@ -232,18 +232,18 @@ def test_a_loss_of_power_after_a_claim(on_sqlite: Place, tmp_path: Path) -> None
 
 
 def _commits(queue: JobQueue, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Whether each commit from now on was synced."""
-    store, found = queue._store, list[bool]()
+    """Record whether each commit from now on was synced."""
+    store, synced = queue._store, list[bool]()
     assert isinstance(store, SqliteStore)
     commit = store._commit
 
     def noted(work: Any) -> Any:
         [(level,)] = store._writer.execute("PRAGMA synchronous")
-        found.append(level == 2)
+        synced.append(level == 2)
         return commit(work)
 
     monkeypatch.setattr(store, "_commit", noted)
-    return found
+    return synced
 
 
 def test_what_is_synced(on_sqlite: Place, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -268,14 +268,14 @@ def test_claims_are_synced_once_the_machine_went_down(
     boot: str, careful: bool, on_sqlite: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A job that brings it down must not be tried for ever."""
-    own = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    (on_sqlite.folder / "queue.lock").write_text(own if boot == "own" else boot)
+    boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    (on_sqlite.folder / "queue.lock").write_text(boot_id if boot == "own" else boot)
     queue = on_sqlite.open()
     commits = _commits(queue, monkeypatch)
     queue.submit(request())
     assert len(queue.claim("w")) == 1
     assert commits == [True, careful]
-    assert (on_sqlite.folder / "queue.lock").read_text() == (boot if careful else own)
+    assert (on_sqlite.folder / "queue.lock").read_text() == (boot if careful else boot_id)
     on_sqlite.close()
     assert (on_sqlite.folder / "queue.lock").read_text() == ""
 

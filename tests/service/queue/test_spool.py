@@ -24,52 +24,52 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_pieces_are_one_payload(folder: Path) -> None:
-    own = BlobStore(folder)
-    name = own.write([b"ab", bytearray(b"cd"), memoryview(b"ef")])
-    with own.open(name) as file:
+    blobs = BlobStore(folder)
+    name = blobs.write([b"ab", bytearray(b"cd"), memoryview(b"ef")])
+    with blobs.open(name) as file:
         assert file.read() == b"abcdef"
-    assert own.offer(name) == 6
-    with own.writing() as writer:
+    assert blobs.offer(name) == 6
+    with blobs.writing() as writer:
         writer.write(b"abc")
         # Until it is whole nobody can read it.
         with pytest.raises(NotFoundError):
-            own.open(writer.name)
-    assert own.offer(writer.name) == writer.bytes == 3
+            blobs.open(writer.name)
+    assert blobs.offer(writer.name) == writer.bytes == 3
 
 
 def test_what_breaks_off_leaves_nothing(folder: Path) -> None:
-    own = BlobStore(folder)
+    blobs = BlobStore(folder)
 
     def pieces():  # type: ignore[no-untyped-def]
         yield SECRET
         raise KeyError("the client has gone")
 
     with pytest.raises(KeyError):
-        own.write(pieces())
+        blobs.write(pieces())
     for wrong in ([b"a", "b"], [1], "text", 5, None, {b"a": 1}):
         with pytest.raises(InputError):
-            own.write(wrong)  # type: ignore[arg-type]
+            blobs.write(wrong)  # type: ignore[arg-type]
     assert list(folder.iterdir()) == []
 
 
 def test_the_order_of_what_reaches_the_disk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
-    own = BlobStore(folder)
+    blobs = BlobStore(folder)
 
     def fsync(descriptor: int) -> None:
         calls.append(f"fsync {os.readlink(f'/proc/self/fd/{descriptor}')}")
 
     rename = os.rename
 
-    def renamed(before: str, after: str, **given: int) -> None:
+    def renamed(before: str, after: str, **dir_fds: int) -> None:
         calls.append(f"rename {after}")
-        rename(before, after, **given)
+        rename(before, after, **dir_fds)
 
     monkeypatch.setattr(os, "fsync", fsync)
     monkeypatch.setattr(os, "rename", renamed)
-    name = own.write(b"w")
-    own.sync()
-    own.sync()  # there is nothing new
+    name = blobs.write(b"w")
+    blobs.sync()
+    blobs.sync()  # there is nothing new
     assert calls == [f"fsync {folder}/.{name}", f"rename {name}", f"fsync {folder}"]
 
 
@@ -88,22 +88,22 @@ def test_the_folder_is_synced_before_the_commit(
 
 
 def test_names_are_none_of_a_client(folder: Path) -> None:
-    own = BlobStore(folder)
+    blobs = BlobStore(folder)
     (folder.parent / "secret").write_bytes(b"x")
     (folder / ("a" * 32)).symlink_to(folder.parent / "secret")
     for wrong in ("../secret", "/etc/passwd", "", ".", "A" * 32, "0" * 31, None, 5, b"0" * 32):
         with pytest.raises(InputError):
-            own.open(wrong)  # type: ignore[arg-type]
+            blobs.open(wrong)  # type: ignore[arg-type]
     with pytest.raises(NotFoundError):
-        own.open("a" * 32)  # a link is not followed
-    own.discard(["../secret", "secret"])
+        blobs.open("a" * 32)  # a link is not followed
+    blobs.discard(["../secret", "secret"])
     assert (folder.parent / "secret").exists()
 
 
 def test_a_full_disk_is_told_without_what_was_written(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own = BlobStore(folder)
+    blobs = BlobStore(folder)
     for number, kind in ((28, StorageFullError), (27, StorageFullError), (5, OutputError)):
 
         def fails(descriptor: int, data: bytes, number: int = number) -> int:
@@ -112,7 +112,7 @@ def test_a_full_disk_is_told_without_what_was_written(
         with monkeypatch.context() as patched:
             patched.setattr(os, "write", fails)
             with pytest.raises(kind) as refused:
-                own.write(SECRET)
+                blobs.write(SECRET)
         assert str(folder) not in str(refused.value)
         assert list(folder.iterdir()) == []
 
@@ -136,7 +136,7 @@ def test_orphans_go_at_the_start(on_sqlite: Place) -> None:
 
 def test_orphans_of_others_go_when_they_have_been_there_for_long(place: Place) -> None:
     queue = place.open()
-    own = queue.spool.write(SECRET)
+    blob = queue.spool.write(SECRET)
     job = submitted(queue, SECRET)
     stray, growing = place.folder / "spool" / "stray", place.folder / "spool" / "growing"
     stray.write_bytes(b"x")
@@ -146,7 +146,7 @@ def test_orphans_of_others_go_when_they_have_been_there_for_long(place: Place) -
         queue.sweep()
     assert not stray.exists()
     assert growing.exists()  # somebody is writing it
-    assert queue.spool.offer(own) == len(SECRET)
+    assert queue.spool.offer(blob) == len(SECRET)
     assert queue.job(job.id).payload_bytes == len(SECRET)
     assert len(place.files()) == 3
 

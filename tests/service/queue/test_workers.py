@@ -1,4 +1,4 @@
-"""What workers see: order, fencing, attempts, keys that kill, clocks that jump."""
+"""Guarantees to workers: order, fencing, attempts, keys that kill, clocks that jump."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ def test_order_is_priority_then_age_and_partitions_of_the_oldest_first(place: Pl
     order = [(lease.job, lease.partition) for lease in queue.claim("w", most=2)]
     assert order == [(old.id, 0), (old.id, 1)]
     assert [lease.job for lease in queue.claim("w", most=2, keys=["k"])] == [new.id, newest.id]
-    rest = [(lease.job, lease.partition) for lease in queue.claim("w", most=9)]
-    assert rest == [(old.id, 2), (low.id, 0), (low.id, 1)]
+    remaining = [(lease.job, lease.partition) for lease in queue.claim("w", most=9)]
+    assert remaining == [(old.id, 2), (low.id, 0), (low.id, 1)]
     assert queue.claim("w", keys=[]) == []
 
 
 class Chooser:
     """Leaves some keys to others, and remembers what it is told."""
 
-    def __init__(self, *left: str) -> None:
-        self.left = left
+    def __init__(self, *skipped_keys: str) -> None:
+        self.left = skipped_keys
         self.told: list[tuple[list[str], dict[str, float]]] = []
         self.taken: list[set[str]] = []
 
@@ -88,11 +88,11 @@ def test_what_is_known_to_be_in_vain_is_not_asked_for(
     with open_queue(**on_sqlite.arguments) as queue:
         asked = counted(queue, monkeypatch)
 
-        def looks(**given: Any) -> tuple[int, int]:
-            """How often the queue was asked before the time was over, and what it gave."""
+        def looks(**options: Any) -> tuple[int, int]:
+            """Count the queries to the queue within the time, and the leases it returned."""
             asked.clear()
-            found = queue.claim("w", wait=0.02, **given)
-            return len(asked), len(found)
+            leases = queue.claim("w", wait=0.02, **options)
+            return len(asked), len(leases)
 
         job = submitted(queue)
         submitted(queue)
@@ -201,11 +201,11 @@ def test_who_watches_a_job_since_it_was_taken_hears_of_its_end_in_that_transacti
         on_sqlite.clock.now += 2.0
         return look(tx, requests)
 
-    def submitted(**given: Any) -> Any:
+    def submitted(**fields: Any) -> Any:
         def watch(job: Job) -> None:
             queue.watch_end(job.id, told.append)
 
-        return queue.begin_submit([request(**given)], watch)
+        return queue.begin_submit([request(**fields)], watch)
 
     with ThreadPoolExecutor(1) as pool:
         waits = pool.submit(queue.claim, "w", wait=60)
@@ -221,10 +221,10 @@ def test_who_watches_a_job_since_it_was_taken_hears_of_its_end_in_that_transacti
     told.clear()
     entered, leave = threading.Event(), threading.Event()
 
-    def held(tx: Any, given: Any) -> Any:
+    def held(tx: Any, requests: Any) -> Any:
         entered.set()
         assert leave.wait(60)
-        return [None] * len(given)
+        return [None] * len(requests)
 
     monkeypatch.setitem(operations, "hold", held)
     queue._writer.put(Call("hold", None))
@@ -272,13 +272,13 @@ def test_a_chooser_says_which_keys_a_worker_takes(place: Place) -> None:
 @on_both_stores
 def test_two_workers_never_get_the_same(place: Place) -> None:
     with (
-        open_queue(**place.arguments) as one,
-        open_queue(**place.arguments) if place.shared else one as other,
+        open_queue(**place.arguments) as first,
+        open_queue(**place.arguments) if place.shared else first as other,
     ):
-        one.submit_many([request(partitions=4)] * 25)
+        first.submit_many([request(partitions=4)] * 25)
 
         def work(number: int) -> list[tuple[str, int]]:
-            queue, mine = (one, other)[number % 2], []
+            queue, mine = (first, other)[number % 2], []
             while leases := queue.claim(f"w{number}", most=3):
                 for lease in leases:
                     queue.finish(lease, b"proof")
@@ -286,9 +286,9 @@ def test_two_workers_never_get_the_same(place: Place) -> None:
             return mine
 
         with ThreadPoolExecutor(6) as pool:
-            found = [pair for mine in pool.map(work, range(6)) for pair in mine]
-        assert len(found) == len(set(found)) == 100
-        assert {job.state for job in one.jobs()} == {JobState.SUCCEEDED}
+            claimed_parts = [pair for mine in pool.map(work, range(6)) for pair in mine]
+        assert len(claimed_parts) == len(set(claimed_parts)) == 100
+        assert {job.state for job in first.jobs()} == {JobState.SUCCEEDED}
 
 
 def test_progress_keeps_a_lease(place: Place) -> None:
@@ -306,7 +306,7 @@ def test_progress_keeps_a_lease(place: Place) -> None:
 def test_results_that_are_handed_in_together(place: Place) -> None:
     """Each is taken or refused by itself; the last of a job's ends it."""
     queue = place.open()
-    one, two = submitted(queue, partitions=2), submitted(queue)
+    first_job, second_job = submitted(queue, partitions=2), submitted(queue)
     first, second, other = queue.claim("w", most=3)
     queue.release(other)
     outcomes = queue.finish_many(
@@ -315,11 +315,11 @@ def test_results_that_are_handed_in_together(place: Place) -> None:
     assert outcomes[0] is None
     assert isinstance(outcomes[1], LeaseLostError)
     assert isinstance(outcomes[2], InputError)
-    assert queue.job(one.id).remaining == 1
+    assert queue.job(first_job.id).remaining == 1
     assert queue.finish_many([(second, b"2"), (claimed(queue), b"3")]) == [None, None]
-    assert queue.results(one.id) == [b"1", b"2"]
-    assert queue.results(two.id) == [b"3"]
-    assert [event.kind for event in queue.events(two.id)][-1] == "ended"
+    assert queue.results(first_job.id) == [b"1", b"2"]
+    assert queue.results(second_job.id) == [b"3"]
+    assert [event.kind for event in queue.events(second_job.id)][-1] == "ended"
     assert queue.finish_many([]) == []
     for bad in ((first,), b"12", None):
         [error] = queue.finish_many([bad])  # type: ignore[list-item]
@@ -363,7 +363,9 @@ def test_what_a_lost_lease_was_for_is_refused(place: Place) -> None:
     with pytest.raises(LeaseLostError, match="succeeded"):
         queue.finish(new, b"wrong")
     assert queue.results(job.id) == [b"right"]
-    outcomes = [(one.token, one.outcome, one.code) for one in queue.attempts(job.id)]
+    outcomes = [
+        (attempt.token, attempt.outcome, attempt.code) for attempt in queue.attempts(job.id)
+    ]
     assert outcomes == [(1, Outcome.LOST, "WORKER_LOST"), (2, Outcome.SUCCEEDED, "")]
 
 
@@ -399,8 +401,8 @@ def test_attempts_are_counted_and_told(place: Place) -> None:
     assert queue.claim("w") == []
     assert place.files() == []
     wanted = [Outcome.RELEASED, Outcome.FAILED] * 3
-    assert [one.outcome for one in queue.attempts(job.id)] == wanted
-    assert [one.message for one in queue.attempts(job.id)][1::2] == ["no 0", "no 1", "no 2"]
+    assert [attempt.outcome for attempt in queue.attempts(job.id)] == wanted
+    assert [attempt.message for attempt in queue.attempts(job.id)][1::2] == ["no 0", "no 1", "no 2"]
 
 
 def test_an_error_of_the_client_is_final(place: Place) -> None:
@@ -410,9 +412,9 @@ def test_an_error_of_the_client_is_final(place: Place) -> None:
     queue.fail(first, "INVALID_ARGUMENT", "the witness does not satisfy the circuit", retry=False)
     with pytest.raises(LeaseLostError, match="failed"):
         queue.finish(second, b"proof")
-    found = queue.job(job.id)
-    assert (found.state, found.code) == (JobState.FAILED, "INVALID_ARGUMENT")
-    outcomes = [one.outcome for one in queue.attempts(job.id)]
+    ended = queue.job(job.id)
+    assert (ended.state, ended.code) == (JobState.FAILED, "INVALID_ARGUMENT")
+    outcomes = [attempt.outcome for attempt in queue.attempts(job.id)]
     assert outcomes == [Outcome.FAILED, Outcome.ENDED]
 
 
@@ -423,11 +425,11 @@ def test_cancel_at_every_stage(stage: str, place: Place) -> None:
     leases = [] if stage == "queued" else queue.claim("w", most=2)
     for lease in leases[: {"half done": 1, "ended": 2}.get(stage, 0)]:
         queue.finish(lease, b"proof")
-    found = queue.cancel(job.id, client="ann")
+    cancelled = queue.cancel(job.id, client="ann")
     ended = JobState.SUCCEEDED if stage == "ended" else JobState.CANCELLED
-    assert found.state is ended
-    assert (found.started is None) == (stage == "queued")
-    assert queue.cancel(job.id) == found
+    assert cancelled.state is ended
+    assert (cancelled.started is None) == (stage == "queued")
+    assert queue.cancel(job.id) == cancelled
     assert queue.claim("w") == []
     assert place.files() == []
     for lease in leases:
@@ -448,8 +450,8 @@ def test_deadlines_end_what_waits_and_what_runs(place: Place) -> None:
     assert [queue.job(job.id).state for job in jobs[1:]] == [JobState.EXPIRED] * 2
     assert queue.job(jobs[0].id).state is JobState.RUNNING
     queue.sweep()
-    found = queue.job(jobs[0].id)
-    assert (found.state, found.code) == (JobState.EXPIRED, "DEADLINE_EXCEEDED")
+    expired = queue.job(jobs[0].id)
+    assert (expired.state, expired.code) == (JobState.EXPIRED, "DEADLINE_EXCEEDED")
     with pytest.raises(LeaseLostError, match="expired"):
         queue.finish(lease, b"proof")
     assert place.files() == []
@@ -509,12 +511,12 @@ def test_failures_and_recoveries_are_in_the_log(
     on_sqlite.open()
     on_sqlite.close()
     fields = ("message", "job", "outcome", "attempt", "key", "partitions")
-    found = [
-        {name: vars(one)[name] for name in fields if name in vars(one)}
-        for one in caplog.records if vars(one).setdefault("message", one.getMessage())
+    logged = [
+        {name: vars(record)[name] for name in fields if name in vars(record)}
+        for record in caplog.records if vars(record).setdefault("message", record.getMessage())
     ]  # fmt: skip
     again = "an attempt has failed and is retried"
-    assert found == [
+    assert logged == [
         {"message": again, "job": job.id, "outcome": "failed", "attempt": 1, "key": "k"},
         {"message": "a key was suspended", "key": "k"},
         {"message": again, "job": job.id, "outcome": "lost", "attempt": 2, "key": "k"},
@@ -537,12 +539,12 @@ def test_old_jobs_are_forgotten_and_their_keys_free(place: Place) -> None:
     place.clock.now += 1
     queue.sweep()
     assert (queue.jobs(), queue.status().kept) == ([], 0)
-    left = queue._store.read(
+    remaining_rows = queue._store.read(
         lambda tx: [
             tx.rows(f"SELECT count(*) FROM {name}") for name in ("part", "event", "attempt")
         ]
     )
-    assert left == [[(0,)]] * 3
+    assert remaining_rows == [[(0,)]] * 3
     again = submitted(queue, idempotency_key="1")
     assert int(again.id.split("-")[0]) > int(job.id.split("-")[0])  # numbers are not used again
 

@@ -19,7 +19,7 @@ from tests.service.queue.places import Place, request
 
 
 class Written(list[int]):
-    """What a transaction has written."""
+    """Writes of a fake transaction."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,11 +44,11 @@ class FakeStore:
         self.entered.set()
         self.open.wait()
         written = Written()
-        found = work(written)
+        result = work(written)
         if self.errors and (error := self.errors.pop(0)) is not None:
             raise error
         self.committed.append(written)
-        return found, written.changes
+        return result, written.changes
 
     def notify(self, changes: Changes) -> None: ...
 
@@ -69,10 +69,10 @@ def fake() -> FakeStore:
 
 @pytest.fixture
 def writer(fake: FakeStore, tmp_path: Any) -> Any:
-    own = Writer(fake, BlobStore(tmp_path / "spool"), {"add": add, "other": add})  # type: ignore[arg-type]
-    yield own
+    queue_writer = Writer(fake, BlobStore(tmp_path / "spool"), {"add": add, "other": add})  # type: ignore[arg-type]
+    yield queue_writer
     fake.open.set()
-    own.close()
+    queue_writer.close()
 
 
 def together(fake: FakeStore, writer: Writer, *calls: Call) -> list[Future[Any]]:

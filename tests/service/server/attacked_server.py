@@ -52,7 +52,7 @@ class AttackedServer:
         return self.resident("VmHWM") - self.idle
 
     def files(self) -> int:
-        """How many files the process has open."""
+        """Number of files that the process has open."""
         return len(os.listdir(f"/proc/{self.pid}/fd"))
 
     def connected(self) -> socket.socket:
@@ -60,7 +60,7 @@ class AttackedServer:
         return socket.create_connection(self.http, timeout=SECONDS)
 
     def is_live(self, at: socket.socket | None = None) -> bool:
-        """Whether the server says that it lives, on a new connection or on this one."""
+        """Return whether the server answers the liveness check, on a new or on this connection."""
         connection = self.connected() if at is None else at
         try:
             connection.sendall(b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")

@@ -103,11 +103,11 @@ class Hostile:
         elif kind == _PING and not flags & 1:
             self._send(_frame(_PING, 1, 0, body))
         elif kind == _UPDATE:
-            more = int.from_bytes(body, "big")
+            increment = int.from_bytes(body, "big")
             if number:
-                self._windows[number] += more
+                self._windows[number] += increment
             else:
-                self._connection += more
+                self._connection += increment
         elif kind == _RESET:
             self.ended.add(number)
         elif kind == _HEADERS:

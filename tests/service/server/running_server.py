@@ -41,22 +41,22 @@ class RunningServer:
     def client(self, address: str | None = None, token: str | None = None) -> Client:
         return Client(address or self.listeners.grpc[0], token=token)
 
-    def http(self, at: int = 0, **given: Any) -> httpx.Client:
+    def http(self, at: int = 0, **options: Any) -> httpx.Client:
         """A client of the listener of that number."""
         address = self.listeners.http[at]
         if address.startswith("unix:"):
             transport = httpx.HTTPTransport(uds=address.removeprefix("unix:"))
             return httpx.Client(
-                transport=transport, base_url="http://localhost", timeout=SECONDS, **given
+                transport=transport, base_url="http://localhost", timeout=SECONDS, **options
             )
-        return httpx.Client(base_url=address, timeout=SECONDS, **given)
+        return httpx.Client(base_url=address, timeout=SECONDS, **options)
 
     def is_loop(self, thread: threading.Thread) -> bool:
-        """Whether a thread is that of the server's loop."""
+        """Return whether a thread is that of the server's loop."""
         return thread is self._thread
 
     def end(self) -> None:
-        """What SIGTERM does; a second call is a second signal."""
+        """Act as SIGTERM does; a second call is a second signal."""
         self._loop.call_soon_threadsafe((self._hurried if self._told else self._ending).set)
         self._told = True
 

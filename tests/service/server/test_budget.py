@@ -134,8 +134,8 @@ def test_addresses(peer: str, address: str) -> None:
 
 
 def test_owners() -> None:
-    own = Client("ann", frozenset(Role))
-    assert owner_of(own, "192.0.2.1") == owner_of(own, "192.0.2.2") == ANN
+    ann = Client("ann", frozenset(Role))
+    assert owner_of(ann, "192.0.2.1") == owner_of(ann, "192.0.2.2") == ANN
     nobody = Client(ANONYMOUS, frozenset(Role))
     assert owner_of(nobody, "192.0.2.1") != owner_of(nobody, "192.0.2.2")
     with pytest.raises(
@@ -260,11 +260,11 @@ def test_nothing_else_reads_bodies() -> None:
 
 
 def test_no_route_has_its_body_read_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[FastAPI] = []
+    apps: list[FastAPI] = []
     init = FastAPI.__init__
 
     def kept(self: FastAPI, **fields: Any) -> None:
-        made.append(self)
+        apps.append(self)
         init(self, **fields)
 
     monkeypatch.setattr(FastAPI, "__init__", kept)
@@ -276,7 +276,7 @@ def test_no_route_has_its_body_read_for_it(monkeypatch: pytest.MonkeyPatch) -> N
         observer = None
 
     http_app(Service(), None, frozenset(), is_local=True)  # type: ignore[arg-type]
-    [app] = made
+    [app] = apps
     # FastAPI may keep included routers apart from the application's own routes.
     both = [route for routed in (app, *ROUTERS) for route in routed.routes]
     routes = [route for route in both if isinstance(route, APIRoute)]

@@ -1,4 +1,4 @@
-"""What clients do over gRPC, by the Python client: each call does what it says."""
+"""Calls over gRPC by the Python client: each does as documented."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ WITNESS = b"wtns of a witness"
 KEY = "membership"
 
 
-def wanted(**given: object) -> ProofRequest:
-    return ProofRequest(**({"key": KEY, "wtns": WITNESS} | given))  # type: ignore[arg-type]
+def wanted(**fields: object) -> ProofRequest:
+    return ProofRequest(**({"key": KEY, "wtns": WITNESS} | fields))  # type: ignore[arg-type]
 
 
 class TestProving:
@@ -53,7 +53,7 @@ class TestProving:
             assert job.results == (json.loads(RESULT),)
             assert job.created <= (job.started or 0) <= (job.ended or 0)
             assert client.wait(job.id) == job
-            assert [one.id for one in client.jobs()] == [job.id]
+            assert [listed.id for listed in client.jobs()] == [job.id]
 
     def test_a_job_that_fails(self, server: RunningServer) -> None:
         server.pool.fail_with = "the witness is of another circuit"
@@ -72,16 +72,16 @@ class TestProving:
             client.submit(wanted(wtns=None, path="w.wtns"))
             client.submit(wanted(wtns=None, inputs={"a": [1 << 300, "5"]}))
         leases = server.queue.claim("test", most=9)
-        found = []
+        witnesses = []
         for lease in leases:
             with server.queue.open_payload(lease) as file:
                 header = read_header(file, lease.partitions)
                 if header.kind is PayloadKind.INPUTS:
-                    found.append(json.loads(read_body(file, header.sections[lease.partition])))
+                    witnesses.append(json.loads(read_body(file, header.sections[lease.partition])))
                     continue
                 with open_witness(file, header, lease.partition) as (source, section):
-                    found.append(read_body(source, section))
-        assert found == [b"one", b"two", b"of a file", {"a": [1 << 300, "5"]}]
+                    witnesses.append(read_body(source, section))
+        assert witnesses == [b"one", b"two", b"of a file", {"a": [1 << 300, "5"]}]
         assert len({lease.key for lease in leases}) == 1
         assert len(leases[0].key) == 64
 
@@ -91,8 +91,8 @@ class TestProving:
             job = client.prove(wanted(wtns=[large, large[:7]]))
             assert job.partitions == 2
             assert len(job.results) == 2
-            found = server.queue.job(job.id)
-            assert found.payload_bytes == len(large) + 7 + 16 + 16
+            stored_job = server.queue.job(job.id)
+            assert stored_job.payload_bytes == len(large) + 7 + 16 + 16
 
     def test_an_upload_and_a_message_are_the_same_request(self, server: RunningServer) -> None:
         large = bytes((1 << 20) + 1)
@@ -115,7 +115,7 @@ class TestProving:
             assert isinstance(outcomes[3], NotFoundError)
             assert isinstance(outcomes[5], ServiceError)
             assert "highest priority of local is 4" in str(outcomes[5])
-            ids = [one.id for one in outcomes if not isinstance(one, Exception)]
+            ids = [outcome.id for outcome in outcomes if not isinstance(outcome, Exception)]
             assert len(ids) == 98
             assert len({*ids}) == 97
             for job in ids:
@@ -125,7 +125,7 @@ class TestProving:
 
 
 class TestPromises:
-    """What a known service declares and does not do (service.md, 1.3)."""
+    """Promises that a well-known service declares and breaks (service.md, 1.3)."""
 
     def test_cancel_of_waiting_and_of_running_work(self, start: Start) -> None:
         server = start(go=False)
@@ -164,7 +164,7 @@ class TestPromises:
                 # Threads of the server's are a fixed number.
                 assert threading.active_count() - before < 40
                 server.pool.leave.set()
-                assert {one.result().state for one in waits} == {pb.JobState.SUCCEEDED}
+                assert {future.result().state for future in waits} == {pb.JobState.SUCCEEDED}
 
     def test_the_same_request_once(self, start: Start) -> None:
         server = start(go=False)
@@ -301,8 +301,8 @@ class TestEvents:
         with server.client() as client:
             job = client.submit(wanted())
             open_ones = [client.watch(job.id) for _ in range(2)]
-            for one in open_ones:
-                next(one)
+            for stream in open_ones:
+                next(stream)
             with pytest.raises(QueueFullError, match="2 streams at a time") as told:
                 next(client.watch(job.id))
             assert told.value.retry_seconds == 1
@@ -319,7 +319,7 @@ class TestEvents:
 
 
 class TestRefusals:
-    """What is refused, and in which words."""
+    """Refused requests, and the messages of the errors."""
 
     @pytest.mark.parametrize(
         ("request_", "error", "message"),
@@ -354,8 +354,10 @@ class TestRefusals:
                 raw_call(quiet, "SubmitProof", request)
             assert told.value.code() is grpc.StatusCode.INVALID_ARGUMENT
             details = rpc_status.from_call(told.value).details
-            found = error_details_pb2.BadRequest()
-            assert [found.field_violations[0].field for d in details if d.Unpack(found)] == [field]
+            bad_request = error_details_pb2.BadRequest()
+            assert [
+                bad_request.field_violations[0].field for d in details if d.Unpack(bad_request)
+            ] == [field]
         late = pb.SubmitProofRequest(key=KEY, witnesses=both[:1])
         late.deadline.seconds = -1
         with pytest.raises(grpc.RpcError, match="time or duration must be from 0 on"):
@@ -383,10 +385,10 @@ class TestRefusals:
             job = client.submit(wanted())
 
             def wait() -> None:
-                with server.client() as own:
+                with server.client() as waiting_client:
                     while True:
                         try:
-                            own.wait(job.id, timeout=60)
+                            waiting_client.wait(job.id, timeout=60)
                         except QueueFullError:
                             continue
                         return
@@ -399,7 +401,7 @@ class TestRefusals:
                     pass
             with pytest.raises(QueueFullError, match="calls that wait"):
                 client.prove(wanted())
-            assert [one.id for one in client.jobs()] == [job.id]
+            assert [listed.id for listed in client.jobs()] == [job.id]
             server.pool.leave.set()
             waiting.join(60)
 
@@ -412,9 +414,9 @@ class TestRefusals:
         with server.client() as client:
             outcomes = client.submit_many(requests)
             assert isinstance(outcomes.pop(5), NotFoundError)
-            for one in outcomes:
-                assert not isinstance(one, Exception)
-                assert client.wait(one.id).state is JobState.SUCCEEDED
+            for outcome in outcomes:
+                assert not isinstance(outcome, Exception)
+                assert client.wait(outcome.id).state is JobState.SUCCEEDED
 
     def test_messages_that_are_too_long(self, start: Start) -> None:
         server = start(requests={"message_bytes": 8192, "witness_bytes": 3 << 20})
@@ -432,8 +434,8 @@ class TestUploads:
         begin = pb.UploadProofRequest.Begin(key=KEY, lengths=lengths)
         parts = [pb.UploadProofRequest(begin=begin)]
         parts += [pb.UploadProofRequest(piece=piece) for piece in pieces]
-        found: pb.Job = raw_call(server, "UploadProof", iter(parts))
-        return found
+        job: pb.Job = raw_call(server, "UploadProof", iter(parts))
+        return job
 
     def test_those_that_are(self, server: RunningServer) -> None:
         assert self.upload(server, [3, 2], b"ab", b"", b"cde").partitions == 2

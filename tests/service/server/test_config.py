@@ -208,7 +208,7 @@ def test_tokens() -> None:
 def test_what_cannot_be_listened_at(start: Start, tmp_path: Path, keys: Path) -> None:
     first = start(listen={"http": ["unix:http.sock", "127.0.0.1:0"], "insecure_no_auth": True})
     port = first.listeners.http[1].rpartition(":")[2]
-    own = {"data": tmp_path / "b", "keys": keys}
+    settings = {"data": tmp_path / "b", "keys": keys}
     (tmp_path / "file").write_text("x")
     data = Path(first.config.data)
     for listen, message in (
@@ -220,7 +220,7 @@ def test_what_cannot_be_listened_at(start: Start, tmp_path: Path, keys: Path) ->
         ({"http": ["unix:" + "x" * 200]}, "has 107 bytes at most"),
     ):
         with pytest.raises(AssertionError) as told:
-            start(**own, listen=listen | {"insecure_no_auth": True})
+            start(**settings, listen=listen | {"insecure_no_auth": True})
         assert isinstance(told.value.__cause__, (StoreInUseError, InputError))
         assert message in str(told.value.__cause__)
     with first.http() as http:

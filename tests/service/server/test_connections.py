@@ -25,16 +25,16 @@ def connected(server: RunningServer) -> socket.socket:
     return socket.create_connection(("127.0.0.1", port), timeout=SECONDS)
 
 
-def is_ended(one: socket.socket) -> bool:
+def is_ended(connection: socket.socket) -> bool:
     try:
-        return one.recv(1) == b""
+        return connection.recv(1) == b""
     except ConnectionError:
         return True
 
 
-def answer(one: socket.socket, rest: bytes = b"\r\n") -> bytes:
-    one.sendall(rest)
-    return one.recv(4096).partition(b"\r\n")[0]
+def answer(connection: socket.socket, data: bytes = b"\r\n") -> bytes:
+    connection.sendall(data)
+    return connection.recv(4096).partition(b"\r\n")[0]
 
 
 BODY = (
@@ -46,17 +46,17 @@ BODY = (
 def test_so_many_at_a_time(start: Start) -> None:
     server = start(listen=LISTEN | {"connections": 3})
     held = [connected(server) for _ in range(3)]
-    for one in held:
+    for connection in held:
         # Its handler waits for the body.
-        assert answer(one, BODY).startswith(b"HTTP/1.1 100")
+        assert answer(connection, BODY).startswith(b"HTTP/1.1 100")
     for _ in range(5):
         with connected(server) as other:
             assert is_ended(other)
     with server.http(1) as http:
         assert http.get("/health/live").status_code == 200
-    for one in held:
-        assert answer(one, b"{}") == b"HTTP/1.1 400 Bad Request"
-        one.close()
+    for connection in held:
+        assert answer(connection, b"{}") == b"HTTP/1.1 400 Bad Request"
+        connection.close()
 
 
 def test_the_oldest_that_waits_makes_room(start: Start) -> None:
@@ -64,14 +64,14 @@ def test_the_oldest_that_waits_makes_room(start: Start) -> None:
     busy = connected(server)
     assert answer(busy, BODY).startswith(b"HTTP/1.1 100")
     silent = [connected(server) for _ in range(5)]
-    for one in silent[:3]:
-        assert is_ended(one)
-    for one in silent[3:]:
-        one.sendall(HEAD)
-        assert answer(one) == b"HTTP/1.1 200 OK"
+    for connection in silent[:3]:
+        assert is_ended(connection)
+    for connection in silent[3:]:
+        connection.sendall(HEAD)
+        assert answer(connection) == b"HTTP/1.1 200 OK"
     assert answer(busy, b"{}") == b"HTTP/1.1 400 Bad Request"
-    for one in (busy, *silent):
-        one.close()
+    for connection in (busy, *silent):
+        connection.close()
 
 
 def test_an_answer_that_nobody_takes(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,13 +90,13 @@ def test_an_answer_that_nobody_takes(start: Start, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(("pieces", "is_parsed"), [(900, True), (1100, False)])
 def test_bodies_in_tiny_chunks(start: Start, pieces: int, is_parsed: bool) -> None:
     server = start(listen=LISTEN)
-    with connected(server) as one:
-        one.sendall(
+    with connected(server) as connection:
+        connection.sendall(
             b"POST /v1/proofs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
             b"Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
             + b"2\r\n{}\r\n" + b"1\r\n \r\n" * pieces + b"0\r\n\r\n"
         )  # fmt: skip
-        with one.makefile("rb") as answer:
+        with connection.makefile("rb") as answer:
             document = answer.read()
     assert document.startswith(b"HTTP/1.1 400 ")
     # A body that is parsed lacks a key.
@@ -114,37 +114,37 @@ def test_so_many_of_grpc(start: Start) -> None:
     [address] = [each for each in server.listeners.grpc if "unix" not in each]
     port = int(address.rpartition(":")[2])
     held = [socket.create_connection(("127.0.0.1", port), timeout=SECONDS) for _ in range(3)]
-    for one in held:
+    for connection in held:
         # Its settings: the connection is counted.
-        assert one.recv(1)
+        assert connection.recv(1)
     for _ in range(5):
         with socket.create_connection(("127.0.0.1", port), timeout=SECONDS) as other:
             assert is_ended(other)
     with server.client(next(each for each in server.listeners.grpc if "unix" in each)) as client:
         assert client.status().state == "ready"
-    for one in held:
-        one.close()
+    for connection in held:
+        connection.close()
 
 
 def test_a_head_that_does_not_come(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listeners, "limited_protocol", lambda held: limited_protocol(held, 2.0))
     server = start(listen=LISTEN)
-    body, silent, begun, again = (connected(server) for _ in range(4))
+    body, silent, started, again = (connected(server) for _ in range(4))
     body.sendall(
         b"POST /v1/proofs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         b"Content-Length: 2\r\n\r\n"
     )
-    begun.sendall(HEAD)
+    started.sendall(HEAD)
     again.sendall(HEAD)
     assert answer(again, b"\r\n" + HEAD) == b"HTTP/1.1 200 OK"
     assert is_ended(silent)
-    assert is_ended(begun)
+    assert is_ended(started)
     while not is_ended(again):
         pass
     # A body has a time of its own.
     assert answer(body, b"{}") == b"HTTP/1.1 400 Bad Request"
-    for one in (body, silent, begun, again):
-        one.close()
+    for connection in (body, silent, started, again):
+        connection.close()
 
 
 @pytest.mark.parametrize("name", list(CALLS))

@@ -43,7 +43,7 @@ class TestProving:
             assert job["results"] == [json.loads(RESULT)]
             assert http.get(f"/v1/proofs/{job['id']}").json() == job
             listed = http.get("/v1/proofs").json()["jobs"]
-            assert [one["id"] for one in listed] == [job["id"]]
+            assert [entry["id"] for entry in listed] == [job["id"]]
             assert "results" not in listed[0]
 
     def test_prove_from_bytes(self, server: RunningServer) -> None:
@@ -90,11 +90,11 @@ class TestProving:
                 {"key": KEY, "inputs": {"a": (1 << 300) + 1}},
             ):
                 assert http.post("/v1/proofs", json=body).status_code == 202
-        found = []
+        bodies = []
         for lease in server.queue.claim("test", most=9):
             with server.queue.open_payload(lease) as file:
-                found.append(file.read().split(b"\0")[-1])
-        assert found == [str(tmp_path / "w.wtns").encode()[1:], b"\0abc"[1:], b"\0abc"[1:],
+                bodies.append(file.read().split(b"\0")[-1])
+        assert bodies == [str(tmp_path / "w.wtns").encode()[1:], b"\0abc"[1:], b"\0abc"[1:],
                          b'{"a":%d}' % ((1 << 300) + 1)]  # fmt: skip
 
     def test_cancel(self, start: Start) -> None:
@@ -141,14 +141,18 @@ class TestEvents:
     def test_resumption(self, server: RunningServer) -> None:
         with server.http() as http:
             job = http.post("/v1/prove", json=INPUTS).json()["id"]
-            whole = http.get(f"/v1/proofs/{job}/events")
-            assert whole.headers["content-type"].startswith("text/event-stream")
-            events = [one for one in whole.text.split("\n\n") if one.startswith("id:")]
-            assert [one.split("\n")[0] for one in events] == [f"id: {n}" for n in (1, 2, 3, 4)]
+            stream = http.get(f"/v1/proofs/{job}/events")
+            assert stream.headers["content-type"].startswith("text/event-stream")
+            events = [event for event in stream.text.split("\n\n") if event.startswith("id:")]
+            assert [event.split("\n")[0] for event in events] == [f"id: {n}" for n in (1, 2, 3, 4)]
             assert json.loads(events[3].split("data: ")[1])["data"] == {"state": "succeeded"}
             for after, header in (("2", {}), ("0", {"Last-Event-ID": "2"})):
-                rest = http.get(f"/v1/proofs/{job}/events", params={"after": after}, headers=header)
-                assert [one for one in rest.text.split("\n\n") if one[:3] == "id:"] == events[2:]
+                resumed = http.get(
+                    f"/v1/proofs/{job}/events", params={"after": after}, headers=header
+                )
+                assert [
+                    event for event in resumed.text.split("\n\n") if event[:3] == "id:"
+                ] == events[2:]
             assert not http.get(f"/v1/proofs/{job}/events?after=4").text.strip(":\n")
 
     def test_a_stream_that_broke_off_goes_on(self, start: Start) -> None:
@@ -163,8 +167,8 @@ class TestEvents:
                     if last == "2":
                         break
             server.pool.leave.set()
-            rest = http.get(f"/v1/proofs/{job}/events", headers={"Last-Event-ID": last})
-            assert [line for line in rest.text.split("\n") if line.startswith("event:")] == [
+            resumed = http.get(f"/v1/proofs/{job}/events", headers={"Last-Event-ID": last})
+            assert [line for line in resumed.text.split("\n") if line.startswith("event:")] == [
                 "event: stage", "event: ended",
             ]  # fmt: skip
 
@@ -237,8 +241,8 @@ class TestOtherSites:
 
     def test_its_own_origin(self, server: RunningServer) -> None:
         with server.http() as http:
-            own = {"Origin": "http://localhost", "Sec-Fetch-Site": "same-origin"}
-            assert http.post("/v1/proofs", json=INPUTS, headers=own).status_code == 202
+            same_origin = {"Origin": "http://localhost", "Sec-Fetch-Site": "same-origin"}
+            assert http.post("/v1/proofs", json=INPUTS, headers=same_origin).status_code == 202
 
     @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", None])
     def test_content_types_that_browsers_send_unasked(
@@ -261,7 +265,7 @@ class TestOtherSites:
 
 
 class TestBodies:
-    """What is no request."""
+    """Bodies that are no valid request."""
 
     @pytest.mark.parametrize(
         ("body", "message"),
@@ -392,27 +396,27 @@ class TestSeenFromOutside:
             while server.pool.proofs < 1:
                 pass
             text = http.get("/metrics").text
-        found = {
+        samples = {
             (sample.name, *sorted(sample.labels.items())): sample.value
             for family in text_string_to_metric_families(text)
             for sample in family.samples
         }
-        assert found["quod_jobs_submitted_total", ("priority", "4")] == 1
-        assert found["quod_queue_jobs",] == 0
-        assert found["quod_queue_kept",] == 1
+        assert samples["quod_jobs_submitted_total", ("priority", "4")] == 1
+        assert samples["quod_queue_jobs",] == 0
+        assert samples["quod_queue_kept",] == 1
         call = ("call", "GET /v1/proofs/{job}")
-        assert found["quod_requests_total", call, ("outcome", "NOT_FOUND")] == 1
+        assert samples["quod_requests_total", call, ("outcome", "NOT_FOUND")] == 1
         # A processor is no GPU.
-        assert not [name for name in found if name[0] == "quod_gpu_busy_seconds_total"]
+        assert not [name for name in samples if name[0] == "quod_gpu_busy_seconds_total"]
         assert job["id"] not in text
         assert "local" not in text
-        assert {name for name, *_ in found if not str(name).startswith("quod_")} == set()
+        assert {name for name, *_ in samples if not str(name).startswith("quod_")} == set()
 
     def test_a_job_for_operators(self, server: RunningServer) -> None:
         with server.http() as http:
             job = http.post("/v1/prove", json=INPUTS).json()
             page = http.get(f"/status/jobs/{job['id']}").json()
-            assert [one["kind"] for one in page["events"]][-1] == "ended"
+            assert [event["kind"] for event in page["events"]][-1] == "ended"
             assert page["attempts"][0]["worker"] == "fake"
             assert "results" not in page
 
@@ -495,12 +499,12 @@ class TestWho:
             "ops": {"/status", "/v1/keys"},
             "prom": {"/metrics"},
         }
-        for name, own in allowed.items():
+        for name, permitted in allowed.items():
             with self.http(shared, name) as http:
                 for path in ("/v1/proofs", "/v1/keys", "/status", "/metrics", "/status/stages"):
                     if name == "ops" and path == "/status/stages":
                         continue
-                    expected = 200 if path in own else 403
+                    expected = 200 if path in permitted else 403
                     assert http.get(path).status_code == expected, (name, path)
                 answer = http.post("/v1/keys/membership/preload", json={})
                 assert answer.status_code == (200 if name == "ops" else 403)
@@ -555,8 +559,8 @@ def test_many_streams_end_with_the_server(start: Start) -> None:
 
         def follow() -> None:
             with (
-                server.http() as own,
-                own.stream("GET", f"/v1/proofs/{job}/events") as stream,
+                server.http() as session,
+                session.stream("GET", f"/v1/proofs/{job}/events") as stream,
             ):
                 lines = stream.iter_lines()
                 next(lines)
@@ -566,11 +570,11 @@ def test_many_streams_end_with_the_server(start: Start) -> None:
                         next(lines)
 
         threads = [threading.Thread(target=follow) for _ in range(3)]
-        for one in threads:
-            one.start()
+        for thread in threads:
+            thread.start()
         opened.wait(60)
         server.pool.leave.set()
         server.stop()
-        for one in threads:
-            one.join(60)
-            assert not one.is_alive()
+        for thread in threads:
+            thread.join(60)
+            assert not thread.is_alive()

@@ -21,14 +21,14 @@ TRACE = "0af7651916cd43dd8448eb211c80319c"
 
 
 def record(error: BaseException | None = None, **extra: object) -> logging.LogRecord:
-    found = logging.makeLogRecord({"name": "quod", "levelname": "INFO", "msg": "submitted"})
-    vars(found).update(extra)
+    log_record = logging.makeLogRecord({"name": "quod", "levelname": "INFO", "msg": "submitted"})
+    vars(log_record).update(extra)
     if error is not None:
         try:
             raise error
         except BaseException as caught:
-            found.exc_info = (type(caught), caught, caught.__traceback__)
-    return found
+            log_record.exc_info = (type(caught), caught, caught.__traceback__)
+    return log_record
 
 
 def test_lines_of_json() -> None:
@@ -41,12 +41,12 @@ def test_lines_of_json() -> None:
 
 def test_errors_without_what_they_say() -> None:
     formatter = LineFormatter(as_json=True)
-    found = json.loads(formatter.format(record(ValueError("the witness is 7"))))["error"]
-    assert found["kind"] == "ValueError"
-    assert found["places"][0].startswith("test_observing.py:")
-    assert "witness" not in json.dumps(found)
-    own = json.loads(formatter.format(record(InputError("is no key"))))["error"]
-    assert own["message"] == "is no key"
+    error_fields = json.loads(formatter.format(record(ValueError("the witness is 7"))))["error"]
+    assert error_fields["kind"] == "ValueError"
+    assert error_fields["places"][0].startswith("test_observing.py:")
+    assert "witness" not in json.dumps(error_fields)
+    refusal_fields = json.loads(formatter.format(record(InputError("is no key"))))["error"]
+    assert refusal_fields["message"] == "is no key"
 
 
 def test_no_witness_is_in_the_log(
@@ -57,40 +57,43 @@ def test_no_witness_is_in_the_log(
     secret = "314159265358979"
     (tmp_path / secret).write_bytes(secret.encode())
     with server.client() as client:
-        for given in (
+        for witness_source in (
             {"wtns": secret.encode()}, {"inputs": {secret: secret}},
             {"path": str(tmp_path / secret)},
         ):  # fmt: skip
-            assert client.prove(ProofRequest("membership", **given)).state is JobState.SUCCEEDED  # type: ignore[arg-type]
+            assert (
+                client.prove(ProofRequest("membership", **witness_source)).state
+                is JobState.SUCCEEDED
+            )  # type: ignore[arg-type]
         with pytest.raises(InputError):
             client.submit(ProofRequest("membership", path=f"/none/{secret}"))
-    lines = [LineFormatter(as_json=True).format(one) for one in caplog.records]
+    lines = [LineFormatter(as_json=True).format(entry) for entry in caplog.records]
     assert len([line for line in lines if '"submitted"' in line]) == 3
     assert not [line for line in lines if secret in line]
 
 
-def job(**given: object) -> Job:
+def job(**overrides: object) -> Job:
     fields = {
         "id": "1-a", "client": "ann", "key": "k", "digest": b"", "idempotency_key": "",
         "priority": 0, "deadline": None, "partitions": 2, "remaining": 2, "payload_bytes": 0,
         "state": JobState.QUEUED, "created": 10.0, "started": None, "ended": None, "code": "",
         "message": "", "last_event": 1,
     }  # fmt: skip
-    return Job(**(fields | given))  # type: ignore[arg-type]
+    return Job(**(fields | overrides))  # type: ignore[arg-type]
 
 
 def test_traces() -> None:
     memory = pytest.importorskip("opentelemetry.sdk.trace.export.in_memory_span_exporter")
     exporter = memory.InMemorySpanExporter()
-    found = OtelTracer(exporter)
-    found.submitted(job(), f"00-{TRACE}-b7ad6b7169203331-01")
-    found.submitted(job(), "")
-    found.stage(StageRecord("w", "2-b", 0, "k", Stage.PROVE, 1.0, 2.0))
+    tracer = OtelTracer(exporter)
+    tracer.submitted(job(), f"00-{TRACE}-b7ad6b7169203331-01")
+    tracer.submitted(job(), "")
+    tracer.stage(StageRecord("w", "2-b", 0, "k", Stage.PROVE, 1.0, 2.0))
     for partition in (0, 1):
-        found.stage(StageRecord("w", "1-a", partition, "k", Stage.PROVE, 11.0, 12.0))
-        found.stage(StageRecord("w", "1-a", partition, "k", Stage.CHECK, 12.0, 13.0 + partition))
-    found.submitted(job(id="3-c"), "no traceparent")
-    found.close()
+        tracer.stage(StageRecord("w", "1-a", partition, "k", Stage.PROVE, 11.0, 12.0))
+        tracer.stage(StageRecord("w", "1-a", partition, "k", Stage.CHECK, 12.0, 13.0 + partition))
+    tracer.submitted(job(id="3-c"), "no traceparent")
+    tracer.close()
     spans = exporter.get_finished_spans()
     assert [span.name for span in spans] == ["prove", "check"] * 2 + ["proof"] * 2
     proof = spans[4]
@@ -116,7 +119,7 @@ def test_the_end_of_each_job_is_in_the_log(start: Start, caplog: pytest.LogCaptu
         server.pool.fail_with = "the witness is 314159"
         failed = client.wait(client.submit(ProofRequest("membership", wtns=b"x")).id)
     server.stop()
-    lines = [json.loads(LineFormatter(as_json=True).format(one)) for one in caplog.records]
+    lines = [json.loads(LineFormatter(as_json=True).format(entry)) for entry in caplog.records]
     ended = {line["job"]: line for line in lines if line["message"] == "a job has ended"}
     assert set(ended) == {done.id, failed.id}
     assert (ended[done.id]["state"], ended[done.id]["level"]) == ("succeeded", "info")

@@ -18,16 +18,16 @@ def test_two_servers(start: Start, cluster: Cluster, tmp_path: Path) -> None:  #
     shared = {"data": tmp_path, "database": cluster.url, "database_schema": "two_servers"}
     first = start(go=False, **shared, listen={"grpc": ["unix:a"], "http": ["unix:b"]})
     second = start(go=False, **shared, listen={"grpc": ["unix:c"], "http": ["unix:d"]})
-    with first.client() as one, second.client() as other:
+    with first.client() as first_client, second.client() as second_client:
         request = ProofRequest("membership", wtns=b"x", idempotency_key="7")
-        job = one.submit(request)
-        assert other.submit(request).id == job.id
+        job = first_client.submit(request)
+        assert second_client.submit(request).id == job.id
         with pytest.raises(AlreadyExistsError):
-            other.submit(ProofRequest("membership", wtns=b"y", idempotency_key="7"))
-        events = other.watch(job.id)
+            second_client.submit(ProofRequest("membership", wtns=b"y", idempotency_key="7"))
+        events = second_client.watch(job.id)
         assert next(events).kind == "queued"
         ended: list[JobState] = []
-        waiting = threading.Thread(target=lambda: ended.append(other.wait(job.id).state))
+        waiting = threading.Thread(target=lambda: ended.append(second_client.wait(job.id).state))
         waiting.start()
         for server in (first, second):
             server.pool.leave.set()
@@ -35,4 +35,4 @@ def test_two_servers(start: Start, cluster: Cluster, tmp_path: Path) -> None:  #
         assert ended == [JobState.SUCCEEDED]
         assert [event.kind for event in events][-1] == "ended"
         assert first.pool.proofs + second.pool.proofs == 1
-        assert one.wait(job.id) == other.wait(job.id)
+        assert first_client.wait(job.id) == second_client.wait(job.id)

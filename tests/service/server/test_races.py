@@ -19,7 +19,7 @@ _CLIENTS = 16
 
 
 def _at_once(count: int, work: Callable[[int], object]) -> list[object]:
-    """What each of so many threads gives, or its error; they begin together."""
+    """Run threads that begin together, and return the result or error of each."""
     barrier = threading.Barrier(count)
 
     def run(number: int) -> object:
@@ -33,8 +33,8 @@ def _at_once(count: int, work: Callable[[int], object]) -> list[object]:
         return list(threads.map(run, range(count)))
 
 
-def _wanted(size: int, **given: str) -> ProofRequest:
-    return ProofRequest("membership", wtns=bytes([size % 251]) * size, **given)
+def _wanted(size: int, **fields: str) -> ProofRequest:
+    return ProofRequest("membership", wtns=bytes([size % 251]) * size, **fields)
 
 
 @pytest.mark.parametrize("size", [100, 300_000], ids=["rows", "files"])
@@ -49,10 +49,10 @@ def test_one_idempotency_key_many_times_at_once(start: Start, size: int) -> None
 
         told = _at_once(_CLIENTS, submit)
         [kept] = client.jobs()
-    ids = {one for one in told if isinstance(one, str)}
+    ids = {answer for answer in told if isinstance(answer, str)}
     assert ids == {kept.id}
-    refused = [one for one in told if not isinstance(one, str)]
-    assert all(isinstance(one, AlreadyExistsError) for one in refused)
+    refused = [answer for answer in told if not isinstance(answer, str)]
+    assert all(isinstance(answer, AlreadyExistsError) for answer in refused)
     assert len(refused) in (4, 12)
     server.queue.spool.drain()
     files = list((Path(server.config.data) / "spool").iterdir())
@@ -63,14 +63,14 @@ def test_one_idempotency_key_many_times_at_once(start: Start, size: int) -> None
 def test_the_end_of_a_job_is_told_to_its_own_client(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who names a job that is not his learns nothing, though it ends while he asks."""
+    """A client that names another client's job learns nothing, even if it ends during the call."""
     server = start()
     with server.client() as client:
         job = client.prove(_wanted(100), timeout=60)
-        found = server.queue.outcome(job.id)
+        outcome = server.queue.outcome(job.id)
 
         def ends(_: str, callback: Callable[[object], None]) -> Callable[[], None]:
-            callback(found)
+            callback(outcome)
             return lambda: None
 
         monkeypatch.setattr(server.queue, "watch_end", ends)
@@ -100,13 +100,13 @@ def test_what_was_taken_while_the_server_ended_is_there(start: Start, tmp_path: 
         server.pool.leave.set()
 
     told = _at_once(_CLIENTS + 1, lambda number: (submit if number < _CLIENTS else end)(number))
-    assert all(isinstance(one, UnavailableError) for one in told[:-1])
+    assert all(isinstance(answer, UnavailableError) for answer in told[:-1])
     server.join()
     acknowledged = set[str]().union(*taken)
     with open_queue(tmp_path / "kept", sweep_seconds=None) as queue:
         there = {job.id: job for job in queue.jobs(most=1000)}
         assert acknowledged <= there.keys()
-        waiting = {one for one, job in there.items() if job.state is JobState.QUEUED}
+        waiting = {job_id for job_id, job in there.items() if job.state is JobState.QUEUED}
         leases = queue.claim("w", most=1000)
         assert {lease.job for lease in leases} == waiting
         for lease in leases:

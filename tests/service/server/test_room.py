@@ -55,19 +55,19 @@ def test_a_call_that_may_not_wait_leaves_no_job(start: Start, raw: bool) -> None
         job = http.post("/v1/proofs", json=INPUTS).json()["id"]
 
         def wait() -> None:
-            with server.http() as own:
-                while own.get(f"/v1/proofs/{job}?timeout=60").status_code == 429:
+            with server.http() as session:
+                while session.get(f"/v1/proofs/{job}?timeout=60").status_code == 429:
                     pass
 
         waiting = threading.Thread(target=wait)
         waiting.start()
-        given: dict[str, Any] = {"content": b"w", "headers": BYTES} if raw else {"json": INPUTS}
-        given |= {"params": {"key": KEY, "timeout": 0}}
+        options: dict[str, Any] = {"content": b"w", "headers": BYTES} if raw else {"json": INPUTS}
+        options |= {"params": {"key": KEY, "timeout": 0}}
         # Until the other one waits this call may.
-        while (answer := http.post("/v1/prove", **given)).status_code != 429:
+        while (answer := http.post("/v1/prove", **options)).status_code != 429:
             assert answer.status_code == 202
             http.delete(f"/v1/proofs/{answer.json()['id']}")
-        states = [one["state"] for one in http.get("/v1/proofs").json()["jobs"]]
+        states = [listed["state"] for listed in http.get("/v1/proofs").json()["jobs"]]
         assert [state for state in states if state != "cancelled"] == ["running"]
         server.pool.leave.set()
         waiting.join(60)

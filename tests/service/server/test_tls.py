@@ -124,10 +124,10 @@ def test_clients_with_certificates(start: Start, certificate: Path) -> None:
         pytest.raises(UnavailableError),
     ):
         client.status()
-    own = grpc.ssl_channel_credentials(
+    credentials = grpc.ssl_channel_credentials(
         *((certificate / name).read_bytes() for name in ("cert.pem", "key.pem", "cert.pem"))
     )
-    with grpc.secure_channel(address, own) as channel:
+    with grpc.secure_channel(address, credentials) as channel:
         check = channel.unary_unary("/grpc.health.v1.Health/Check")
         assert check(b"", timeout=30) == b"\x08\x01"
 

@@ -40,24 +40,24 @@ class LateClock(Clock):
 
 
 class Bench:
-    """What tests do with a queue and its workers."""
+    """A queue with its keys and workers, for tests."""
 
     def __init__(self, folder: Path, **limits: Any) -> None:
         self.repository = KeyRepository(folder / "keys", create=True)
         self.key = self.repository.add(BN254 / "circuit.zkey", names=["small"]).identity
         self.other = self.repository.add(BLS / "circuit.zkey", names=["other"]).identity
-        given = Limits(**({"ballast_bytes": 4096} | limits))
+        queue_limits = Limits(**({"ballast_bytes": 4096} | limits))
         self.clock = LateClock()
         self.queue: JobQueue = open_queue(
-            folder / "queue", limits=given, sweep_seconds=0.05, clock=self.clock
+            folder / "queue", limits=queue_limits, sweep_seconds=0.05, clock=self.clock
         )
         self.verifying = VerifyingKey.from_json(BN254 / "verification_key.json")
         self.records: list[StageRecord] = []
         self._pools: list[WorkerPool] = []
 
-    def pool(self, *workers: WorkerSettings, **given: Any) -> LocalPool:
+    def pool(self, *workers: WorkerSettings, **options: Any) -> LocalPool:
         """Workers, which are started and watched."""
-        pool = LocalPool(self.queue, self.repository, workers or (WorkerSettings(),), **given)
+        pool = LocalPool(self.queue, self.repository, workers or (WorkerSettings(),), **options)
         return self.started(pool)
 
     def started(self, pool: P) -> P:
@@ -69,7 +69,7 @@ class Bench:
 
     def submit(
         self, *bodies: bytes, key: str | None = None, kind: PayloadKind = PayloadKind.WTNS,
-        **given: Any,
+        **fields: Any,
     ) -> Job:  # fmt: skip
         """A job with a partition for each body."""
         bodies = bodies or (WITNESS,)
@@ -78,14 +78,14 @@ class Bench:
         payload = stored(self.queue, b"".join([header, *bodies]), as_row=len(bodies) == 1)
         digest = hashlib.sha256(b"").digest()
         return self.queue.submit(
-            Submission("ann", key or self.key, digest, partitions=len(bodies), **payload, **given)
+            Submission("ann", key or self.key, digest, partitions=len(bodies), **payload, **fields)
         )
 
     def ended(self, job: Job) -> Job:
         """The job once it has ended."""
-        found, _ = self.queue.wait(job.id, timeout=SECONDS)
-        assert found.state.ended, f"{found.state.name} after {SECONDS} s"
-        return found
+        ended_job, _ = self.queue.wait(job.id, timeout=SECONDS)
+        assert ended_job.state.ended, f"{ended_job.state.name} after {SECONDS} s"
+        return ended_job
 
     def check_results(self, job: Job) -> None:
         """Each partition has a result that verifies."""
@@ -103,9 +103,9 @@ class Bench:
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
-    found = Bench(tmp_path)
-    yield found
-    found.close()
+    harness = Bench(tmp_path)
+    yield harness
+    harness.close()
 
 
 def eventually(what: Callable[[], object]) -> None:

@@ -56,9 +56,9 @@ def main() -> None:
         header = payload_header(PayloadKind.WTNS, [len(part) for part in parts])
         while True:
             try:
-                whole = b"".join([header, *parts])
-                given = submission(number, **stored(queue, whole, as_row=bool(number % 4)))
-                log.write(str(number), queue.submit(given).id)
+                body = b"".join([header, *parts])
+                job_request = submission(number, **stored(queue, body, as_row=bool(number % 4)))
+                log.write(str(number), queue.submit(job_request).id)
                 break
             except TryAgainError:
                 pause.wait(0.05)

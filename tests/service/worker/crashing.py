@@ -28,7 +28,7 @@ _REST_SECONDS = 300.0
 
 @dataclass
 class Toll:
-    """How many died, and what they were told before."""
+    """Counts of processes that died, and of acknowledgements before that."""
 
     servers: int = 0
     workers: int = 0
@@ -105,14 +105,14 @@ def _end(server: subprocess.Popen[bytes]) -> None:
 
 def _children(process: int) -> list[int]:
     """Those that a process has started."""
-    found = []
+    children = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
             # The name, in brackets, may hold anything.
             parent = stat.read_text().rpartition(")")[2].split()[1]
             if int(parent) == process:
-                found.append(int(stat.parent.name))
-    return found
+                children.append(int(stat.parent.name))
+    return children
 
 
 def _send(processes: list[int], number: int) -> None:
@@ -122,11 +122,13 @@ def _send(processes: list[int], number: int) -> None:
 
 
 def _lines(log: Path) -> list[list[str]]:
-    found = log.read_text().splitlines() if log.exists() else []
-    return [json.loads(line) for line in found]
+    lines = log.read_text().splitlines() if log.exists() else []
+    return [json.loads(line) for line in lines]
 
 
-def _check(place: Place, repository: KeyRepository, known: list[list[str]], toll: Toll) -> None:
+def _check(
+    place: Place, repository: KeyRepository, acknowledged: list[list[str]], toll: Toll
+) -> None:
     """All that was acknowledged succeeds, once, with proofs that verify."""
     verifying = VerifyingKey.from_json(BN254 / "verification_key.json")
     with open_queue(**place.arguments, limits=LIMITS, sweep_seconds=0.1) as queue:
@@ -134,7 +136,7 @@ def _check(place: Place, repository: KeyRepository, known: list[list[str]], toll
         pool.start()
         try:
             limit = time.monotonic() + _REST_SECONDS
-            for number, job_id in known:
+            for number, job_id in acknowledged:
                 job, _ = queue.wait(job_id, timeout=max(0.0, limit - time.monotonic()))
                 assert job.state is JobState.SUCCEEDED, (number, job.state, job.message)
                 assert queue.find("ann", number).id == job_id
@@ -145,11 +147,15 @@ def _check(place: Place, repository: KeyRepository, known: list[list[str]], toll
                     proof, public = read_result(result)
                     assert verifying.verify(public, proof)
                 attempts = queue.attempts(job_id)
-                done = [one.partition for one in attempts if one.outcome is Outcome.SUCCEEDED]
+                done = [
+                    attempt.partition
+                    for attempt in attempts
+                    if attempt.outcome is Outcome.SUCCEEDED
+                ]
                 assert sorted(done) == list(range(job.partitions))
                 toll.attempts += len(attempts)
-            assert len({job_id for _, job_id in known}) == len(known)
-            toll.jobs = len(known)
+            assert len({job_id for _, job_id in acknowledged}) == len(acknowledged)
+            toll.jobs = len(acknowledged)
             # A job may have been taken whose client was killed before it knew; it is done, too.
             while queue.status().jobs and time.monotonic() < limit:
                 time.sleep(0.01)

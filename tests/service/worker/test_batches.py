@@ -42,28 +42,28 @@ _OTHER = (BLS / "witness.wtns").read_bytes()
 
 def batch_all(loader: type[Groth16Loader]) -> list[Batches]:
     """Has each key that is loaded prove up to `_MOST` together, with sums of the processor."""
-    found: list[Batches] = []
+    all_batches: list[Batches] = []
     prepare = loader.prepare
 
-    def prepared(self: Groth16Loader, *given: Any) -> Any:
-        key, needs = prepare(self, *given)
+    def prepared(self: Groth16Loader, *arguments: Any) -> Any:
+        key, needs = prepare(self, *arguments)
         batches = Batches(key)
         batches.most = _MOST
         key.resident.batches = batches  # type: ignore[misc]
-        found.append(batches)
+        all_batches.append(batches)
         return key, needs
 
     loader.prepare = prepared  # type: ignore[method-assign]
-    return found
+    return all_batches
 
 
 @pytest.fixture
-def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Batches]]:
+def loaded_batches(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Batches]]:
     """Batches of the keys that are loaded; none is left open."""
     monkeypatch.setattr(Groth16Loader, "prepare", Groth16Loader.prepare)
-    found = batch_all(Groth16Loader)
-    yield found
-    assert not any(one.open for one in found)
+    all_batches = batch_all(Groth16Loader)
+    yield all_batches
+    assert not any(batches.open for batches in all_batches)
 
 
 _ERRORS: dict[str, Exception] = {
@@ -77,12 +77,12 @@ _ERRORS: dict[str, Exception] = {
 class Held:
     """A worker whose first proof stands still where it is begun, so that others wait behind it."""
 
-    def __init__(self, bench: Bench, patch: pytest.MonkeyPatch, **given: Any) -> None:
+    def __init__(self, bench: Bench, patch: pytest.MonkeyPatch, **settings: Any) -> None:
         # A queue is told at once of what has moved on.
         patch.setattr(keeper, "_LEAST_SECONDS", 0.005)
         self._bench = bench
         self.gate = Gate(patch, Stages, "begin_group")
-        self.pool = bench.pool(WorkerSettings(warm=("small",), **given))
+        self.pool = bench.pool(WorkerSettings(warm=("small",), **settings))
         self.worker = self.pool._workers["cpu"]
         eventually(lambda: self.pool.ready)
         self.first = bench.submit()
@@ -95,9 +95,11 @@ class Held:
 
     def renew(self) -> None:
         """Looks which leases go on: here the test is the clock."""
-        own = keeper.LeaseHeartbeat(self.worker._jobs, self.worker._works, SECONDS, lambda _: None)
-        own.renew(time.monotonic() + SECONDS / 4)
-        own.close()
+        heartbeat = keeper.LeaseHeartbeat(
+            self.worker._jobs, self.worker._works, SECONDS, lambda _: None
+        )
+        heartbeat.renew(time.monotonic() + SECONDS / 4)
+        heartbeat.close()
 
     def succeeded(self, *jobs: Job) -> None:
         for job in jobs:
@@ -114,7 +116,7 @@ class Held:
 
 
 def test_what_waits_is_proved_together(
-    bench: Bench, made: list[Batches], monkeypatch: pytest.MonkeyPatch
+    bench: Bench, loaded_batches: list[Batches], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = Held(bench, monkeypatch)
     jobs = [bench.submit() for _ in range(_MOST + 3)]
@@ -128,16 +130,16 @@ def test_what_waits_is_proved_together(
 
     monkeypatch.setattr(OwnJobs, "finish", counted)
     # The rehearsal was of as many as it can.
-    assert made[0].sizes == [_MOST]
+    assert loaded_batches[0].sizes == [_MOST]
     held.gate.open.set()
     held.succeeded(held.first, *jobs)
     # The rest comes behind, as it finds room.
-    assert made[0].sizes[:2] == [_MOST, _MOST]
+    assert loaded_batches[0].sizes[:2] == [_MOST, _MOST]
     assert max(finished) == _MOST
     assert sum(finished) == _MOST + 4
     # Each has its own records and events, as if it had been alone.
     for job in jobs:
-        passed = [one.stage for one in bench.records if one.job == job.id]
+        passed = [record.stage for record in bench.records if record.job == job.id]
         assert passed == list(Stage)
         [attempt] = bench.queue.attempts(job.id)
         assert attempt.outcome is Outcome.SUCCEEDED
@@ -148,7 +150,7 @@ def test_what_waits_is_proved_together(
 
 
 def test_one_job_waits_for_no_other(
-    bench: Bench, made: list[Batches], monkeypatch: pytest.MonkeyPatch
+    bench: Bench, loaded_batches: list[Batches], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits: list[int] = []
     monkeypatch.setattr(Batches, "wait", lambda _, waiting: waits.append(waiting()))
@@ -158,12 +160,12 @@ def test_one_job_waits_for_no_other(
         assert bench.ended(job).state is JobState.SUCCEEDED
         bench.check_results(job)
     assert waits == [1] * 3
-    assert made[0].sizes == [_MOST]
+    assert loaded_batches[0].sizes == [_MOST]
     eventually(lambda: pool.status()[0].proofs == 3)
 
 
 def test_each_has_its_own_end(
-    bench: Bench, made: list[Batches], monkeypatch: pytest.MonkeyPatch
+    bench: Bench, loaded_batches: list[Batches], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those that are wrong fail, each as it would alone; their payloads go with them."""
     held = Held(bench, monkeypatch)
@@ -172,23 +174,23 @@ def test_each_has_its_own_end(
     held.wait(4)
     held.gate.open.set()
     held.succeeded(held.first, jobs[0], jobs[3])
-    found = [bench.ended(job) for job in (jobs[1], jobs[2], other)]
+    ended_jobs = [bench.ended(job) for job in (jobs[1], jobs[2], other)]
     for job, text in zip(
-        found,
+        ended_jobs,
         ("value 4 is not below the prime", "does not satisfy the circuit", "over bls12_381"),
         strict=True,
     ):
         assert (job.state, job.code) == (JobState.FAILED, "INVALID_ARGUMENT")
         assert text in job.message
         assert len(bench.queue.attempts(job.id)) == 1
-    assert made[0].sizes == [_MOST, 3]
+    assert loaded_batches[0].sizes == [_MOST, 3]
     assert held.pool.status()[0].state is not WorkerState.QUARANTINED
     assert _payloads(bench) == 0
     held.ended()
 
 
 def test_who_verifies_does_not_wait_for_who_does_not(
-    bench: Bench, made: list[Batches], monkeypatch: pytest.MonkeyPatch
+    bench: Bench, loaded_batches: list[Batches], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Proofs are made again, which takes long, behind the results of the others."""
     again = Gate(monkeypatch, stages, "proved_again")
@@ -204,12 +206,14 @@ def test_who_verifies_does_not_wait_for_who_does_not(
     again.open.set()
     assert bench.ended(jobs[0]).code == "INVALID_ARGUMENT"
     held.ended()
-    assert made[0].sizes == [_MOST, _MOST]
-    assert not any(one.job == jobs[2].id for one in bench.records if one.stage is Stage.CHECK)
+    assert loaded_batches[0].sizes == [_MOST, _MOST]
+    assert not any(
+        record.job == jobs[2].id for record in bench.records if record.stage is Stage.CHECK
+    )
 
 
 def test_an_end_that_cannot_be_told_is_not_that_of_others(
-    bench: Bench, made: list[Batches], monkeypatch: pytest.MonkeyPatch
+    bench: Bench, loaded_batches: list[Batches], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither of those in its group, nor of the worker that claimed it."""
     monkeypatch.setattr(OwnJobs, "fail", failing(OSError("nobody foresaw")))
@@ -227,7 +231,7 @@ def test_an_end_that_cannot_be_told_is_not_that_of_others(
     # Their leases run out.
     assert {bench.queue.job(job.id).state for job in (other, large)} == {JobState.RUNNING}
     held.ended()
-    assert made[0].sizes == [_MOST, 2]
+    assert loaded_batches[0].sizes == [_MOST, 2]
 
 
 def _payloads(bench: Bench) -> int:
@@ -239,7 +243,7 @@ def _payloads(bench: Bench) -> int:
 
 @pytest.mark.parametrize("stage", ["waiting", "computing"])
 def test_what_is_not_wanted_any_more_leaves_the_others(
-    bench: Bench, made: list[Batches], monkeypatch: pytest.MonkeyPatch, stage: str
+    bench: Bench, loaded_batches: list[Batches], monkeypatch: pytest.MonkeyPatch, stage: str
 ) -> None:
     """One is cancelled and one late, before they are begun or while they are computed."""
     compute = Gate(monkeypatch, BatchedProof, "compute")
@@ -264,14 +268,14 @@ def test_what_is_not_wanted_any_more_leaves_the_others(
     assert bench.queue.job(late.id).state is JobState.EXPIRED
     assert bench.queue.job(cancelled.id).state is JobState.CANCELLED
     # They were computed with the others, if at all, and not checked.
-    assert made[0].sizes == [_MOST, _MOST if stage == "computing" else 2]
-    checked = {one.job for one in bench.records if one.stage is Stage.CHECK}
+    assert loaded_batches[0].sizes == [_MOST, _MOST if stage == "computing" else 2]
+    checked = {record.job for record in bench.records if record.stage is Stage.CHECK}
     assert checked == {held.first.id, good.id, last.id}
     assert held.worker.status().failures == 0
 
 
 def test_all_that_nobody_wants_are_stopped(
-    bench: Bench, made: list[Batches], monkeypatch: pytest.MonkeyPatch
+    bench: Bench, loaded_batches: list[Batches], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = Held(bench, monkeypatch)
     compute = Gate(monkeypatch, BatchedProof, "compute")
@@ -294,7 +298,7 @@ def test_all_that_nobody_wants_are_stopped(
 
 @pytest.mark.parametrize("where", ["start", *_ERRORS])
 def test_what_fails_together_is_made_again_one_by_one(
-    tmp_path: Path, made: list[Batches], monkeypatch: pytest.MonkeyPatch, where: str
+    tmp_path: Path, loaded_batches: list[Batches], monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
     """Whichever is to blame: none has lost an attempt, of which each has but one here."""
     bench = Bench(tmp_path, max_attempts=1)
@@ -303,16 +307,16 @@ def test_what_fails_together_is_made_again_one_by_one(
         jobs = [bench.submit() for _ in range(3)]
         held.wait(3)
         if where == "start":
-            made[0].error = ValueError("nobody foresaw")
+            loaded_batches[0].error = ValueError("nobody foresaw")
         else:
             monkeypatch.setattr(BatchedProof, "compute", failing(_ERRORS[where]))
         held.gate.open.set()
         held.succeeded(held.first, *jobs)
         for job in jobs:
-            outcomes = [one.outcome for one in bench.queue.attempts(job.id)]
+            outcomes = [attempt.outcome for attempt in bench.queue.attempts(job.id)]
             assert outcomes == [Outcome.RELEASED, Outcome.SUCCEEDED]
         held.ended()
-        assert made[0].sizes == [_MOST] + [3] * (where != "start")
+        assert loaded_batches[0].sizes == [_MOST] + [3] * (where != "start")
         # Three were short of memory at one time.
         assert held.worker._permits.limit == (2 if where == "no room" else 4)
     finally:
@@ -320,9 +324,9 @@ def test_what_fails_together_is_made_again_one_by_one(
 
 
 def test_a_key_that_is_suspended_or_not_wanted_any_more(
-    bench: Bench, made: list[Batches], monkeypatch: pytest.MonkeyPatch
+    bench: Bench, loaded_batches: list[Batches], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is in hand has its key, and is finished."""
+    """Work that has begun keeps its key, and is finished."""
     held = Held(bench, monkeypatch)
     jobs = [bench.submit() for _ in range(3)]
     held.wait(3)
@@ -331,17 +335,17 @@ def test_a_key_that_is_suspended_or_not_wanted_any_more(
         held.pool.evict("small")
     held.gate.open.set()
     held.succeeded(held.first, *jobs)
-    assert made[0].sizes == [_MOST, 3]
+    assert loaded_batches[0].sizes == [_MOST, 3]
     eventually(lambda: not held.worker._works())
     bench.queue.resume(bench.key)
     held.pool.evict("small")
     held.succeeded(bench.submit())
-    assert len(made) == 2
+    assert len(loaded_batches) == 2
     held.ended()
 
 
 def test_a_lost_device_blames_one(
-    bench: Bench, made: list[Batches], monkeypatch: pytest.MonkeyPatch
+    bench: Bench, loaded_batches: list[Batches], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[Any] = []
 
@@ -385,10 +389,12 @@ def test_a_lost_device_blames_one(
         for job in jobs:
             assert bench.ended(job).state is JobState.SUCCEEDED
             bench.check_results(job)
-        found = [[one.outcome for one in bench.queue.attempts(job.id)] for job in jobs]
-        assert sum(Outcome.LOST in outcomes for outcomes in found) == 1
+        job_outcomes = [
+            [attempt.outcome for attempt in bench.queue.attempts(job.id)] for job in jobs
+        ]
+        assert sum(Outcome.LOST in outcomes for outcomes in job_outcomes) == 1
         # What was at the lost device is alone with the next one.
-        assert made[1].sizes == []
+        assert loaded_batches[1].sizes == []
     finally:
         gate.open.set()
         worker.close()
@@ -431,9 +437,9 @@ main()
 @pytest.fixture
 def twice(tmp_path: Path) -> Iterator[Bench]:
     """A queue of which each job is tried twice at most."""
-    found = Bench(tmp_path, max_attempts=2)
-    yield found
-    found.close()
+    harness = Bench(tmp_path, max_attempts=2)
+    yield harness
+    harness.close()
 
 
 @pytest.mark.thorough
@@ -456,13 +462,14 @@ def test_a_job_that_kills_workers_has_no_company_twice(twice: Bench, tmp_path: P
             bench.check_results(job)
     failed = bench.queue.job(jobs[2].id)
     assert (failed.state, failed.code) == (JobState.FAILED, "WORKER_LOST")
-    assert not any(one.suspended for one in bench.queue.key_status())
+    assert not any(status.suspended for status in bench.queue.key_status())
     groups = log.read_text().splitlines()
     assert groups
     assert set(" ".join(groups).split()) == {"1"}
     # What was beside it when a worker died may be blamed, but once: then it is alone.
     lost = [
-        sum(one.outcome is Outcome.LOST for one in bench.queue.attempts(job.id)) for job in jobs
+        sum(attempt.outcome is Outcome.LOST for attempt in bench.queue.attempts(job.id))
+        for job in jobs
     ]
     assert lost.pop(2) == 2
     assert max(lost) <= 1

@@ -28,17 +28,17 @@ def test_who_finds_none_waits_for_one() -> None:
     device = open_device("emulated")
     pool = WitnessBuffers(device, 1000, 2, 1 << 20)
     taken = [pool.take(1000, given_up=lambda: False) for _ in range(2)]
-    assert all(one is not None and len(one) >= 1000 for one in taken)
-    found: list[Any] = []
+    assert all(buffer is not None and len(buffer) >= 1000 for buffer in taken)
+    received: list[Any] = []
     waiting = threading.Thread(
-        target=lambda: found.append(pool.take(10, given_up=lambda: False))
+        target=lambda: received.append(pool.take(10, given_up=lambda: False))
     )  # fmt: skip
     waiting.start()
-    assert found == []
+    assert received == []
     assert taken[0] is not None
     pool.give_back(taken[0])
     waiting.join()
-    assert found[0] is taken[0]
+    assert received[0] is taken[0]
     # Who is not wanted any more does not wait.
     assert pool.take(10, given_up=lambda: True) is None
     # Nor who would find none that is long enough.
@@ -61,21 +61,21 @@ def test_witnesses_are_copied_from_where_they_were_read(
     # Multiples take an interpreter long, and batches, which are copied once more.
     monkeypatch.setattr(bases, "_MULTIPLES", (1,))
     monkeypatch.setattr(batches, "MOST", 1)
-    made: list[WitnessBuffers] = []
+    buffer_pools: list[WitnessBuffers] = []
     make, fill = WitnessBuffers.__init__, UploadBuffer.fill
     seen: list[tuple[bool, bool]] = []
 
-    def making(self: WitnessBuffers, *given: Any) -> None:
-        make(self, *given)
+    def making(self: WitnessBuffers, *arguments: Any) -> None:
+        make(self, *arguments)
         assert self._free
-        made.append(self)
-        own.extend(self._free)
+        buffer_pools.append(self)
+        buffers.extend(self._free)
 
     def filling(self: UploadBuffer, words: Any, *, pinned: bool = False) -> None:
-        seen.append((pinned, any(np.may_share_memory(words, one) for one in own)))
+        seen.append((pinned, any(np.may_share_memory(words, buffer) for buffer in buffers)))
         fill(self, words, pinned=pinned)
 
-    own: list[Any] = []
+    buffers: list[Any] = []
     monkeypatch.setattr(WitnessBuffers, "__init__", making)
     monkeypatch.setattr(UploadBuffer, "fill", filling)
     pool = bench.pool(WorkerSettings("emulated", warm=("small",), ahead=1))
@@ -95,7 +95,7 @@ def test_witnesses_are_copied_from_where_they_were_read(
     assert pool.drain(60)
     # The warm-up proof, two proofs of witnesses in buffers, and the wrong witness once more.
     assert sorted(seen) == [(False, False)] * 2 + [(True, True)] * 2
-    assert len(made[0]._free) == made[0].count == 4
+    assert len(buffer_pools[0]._free) == buffer_pools[0].count == 4
 
 
 def of_ordinary_memory(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,16 +54,16 @@ def machines() -> Iterator[Any]:
 def fleet(tmp_path: Path, machines: Any) -> Iterator[Bench]:
     """A queue on Postgres, as `bench` is one on SQLite."""
     with Postgres() as postgres:
-        found = Bench(tmp_path)
-        found.queue.close()
-        found.url = postgres.url  # type: ignore[attr-defined]
-        found.data = tmp_path / "data"  # type: ignore[attr-defined]
-        found.queue = open_queue(
+        harness = Bench(tmp_path)
+        harness.queue.close()
+        harness.url = postgres.url  # type: ignore[attr-defined]
+        harness.data = tmp_path / "data"  # type: ignore[attr-defined]
+        harness.queue = open_queue(
             tmp_path / "data", database=postgres.url, sweep_seconds=0.1,
             limits=Limits(ballast_bytes=4096, lease_seconds=3.0),
         )  # fmt: skip
-        yield found
-        found.close()
+        yield harness
+        harness.close()
 
 
 def pool_of(fleet: Any, count: int) -> Any:
@@ -79,10 +79,10 @@ def pool_of(fleet: Any, count: int) -> Any:
 def test_a_lost_machine_costs_time_and_no_job(fleet: Bench, machines: Any) -> None:
     pool = pool_of(fleet, 2)
     # Without a machine there is a place for none.
-    assert {one.state for one in pool.status()} == {WorkerState.STARTING}
+    assert {status.state for status in pool.status()} == {WorkerState.STARTING}
     assert not pool.ready
     early = fleet.submit()
-    one, other = machines.add(), machines.add()
+    lost_node, other = machines.add(), machines.add()
     eventually(lambda: pool.ready)
     assert fleet.ended(early).state is JobState.SUCCEEDED
     pool.preload("small", worker="cpu#1", timeout=SECONDS)
@@ -93,7 +93,7 @@ def test_a_lost_machine_costs_time_and_no_job(fleet: Bench, machines: Any) -> No
 
     jobs = [fleet.submit() for _ in range(40)]
     fleet.ended(jobs[5])
-    machines.remove_node(one, allow_graceful=False)
+    machines.remove_node(lost_node, allow_graceful=False)
     for job in jobs:
         assert fleet.ended(job).state is JobState.SUCCEEDED
         fleet.check_results(job)

@@ -53,7 +53,7 @@ def check(bench: Bench, pool: LocalPool | ProcessPool, count: int) -> None:
     assert use.tier is Tier.DEVICE
     assert status.memory["keys"] == use.device_bytes > 0
     assert status.busy_seconds > 0
-    uploads = [one for one in bench.records if one.stage is Stage.UPLOAD]
+    uploads = [record for record in bench.records if record.stage is Stage.UPLOAD]
     # All of a file but its headers.
-    assert {one.payload for one in uploads} == {len(WITNESS) - 76}
+    assert {record.payload for record in uploads} == {len(WITNESS) - 76}
     assert pool.drain(SECONDS)

@@ -45,11 +45,11 @@ class Gate:
         self.reached, self.open = threading.Event(), threading.Event()
         original, first = getattr(owner, name), threading.Lock()
 
-        def gated(*given: Any, **named: Any) -> Any:
+        def gated(*arguments: Any, **named: Any) -> Any:
             if first.acquire(blocking=False):
                 self.reached.set()
                 assert self.open.wait(SECONDS)
-            return original(*given, **named)
+            return original(*arguments, **named)
 
         patch.setattr(owner, name, gated)
 
@@ -61,8 +61,8 @@ def first_time(
     original, first = getattr(PendingProof, name), threading.Lock()
 
     def changed(self: PendingProof) -> Proof:
-        found: Proof = original(self)
-        return instead(self, found) if first.acquire(blocking=False) else found
+        proof: Proof = original(self)
+        return instead(self, proof) if first.acquire(blocking=False) else proof
 
     patch.setattr(PendingProof, name, changed)
 
@@ -99,7 +99,7 @@ def test_work_ends_at_the_next_stage(
     eventually(lambda: not worker._works())
     expected = JobState.CANCELLED if how == "cancel" else JobState.EXPIRED
     assert bench.queue.job(job.id).state is expected
-    assert [one.stage for one in bench.records] == list(Stage)[: list(Stage).index(stage)]
+    assert [record.stage for record in bench.records] == list(Stage)[: list(Stage).index(stage)]
     assert worker.status().memory["workspace"] == 0
     assert worker.status().failures == 0
     # The line goes on, and has lost no permit.
@@ -163,8 +163,8 @@ def test_short_memory_is_tried_again_with_less(
     permits = pool._workers["cpu"]._permits
     assert permits.limit == 2
     # What goes well makes it more again.
-    for one in [bench.submit() for _ in range(40)]:
-        bench.ended(one)
+    for next_job in [bench.submit() for _ in range(40)]:
+        bench.ended(next_job)
     eventually(lambda: permits.limit == 4)
 
 
@@ -208,11 +208,11 @@ def test_a_lost_device_is_opened_again(bench: Bench, monkeypatch: pytest.MonkeyP
             bench.check_results(job)
         assert len(opened) == 2
         assert worker.status().restarts == 1
-        found = [one for job in jobs for one in bench.queue.attempts(job.id)]
+        attempts = [attempt for job in jobs for attempt in bench.queue.attempts(job.id)]
         # What was computed is blamed; what only waited was given back.
-        [blamed] = [one for one in found if one.outcome is Outcome.LOST]
+        [blamed] = [attempt for attempt in attempts if attempt.outcome is Outcome.LOST]
         assert (blamed.code, blamed.message.split(":")[0]) == ("DEVICE_LOST", "the device was lost")
-        outcomes = {one.outcome for one in found}
+        outcomes = {attempt.outcome for attempt in attempts}
         assert outcomes <= {Outcome.LOST, Outcome.RELEASED, Outcome.SUCCEEDED}
     finally:
         worker.close()
@@ -245,19 +245,19 @@ def test_a_stage_that_hangs_loses_its_lease(
 def test_a_queue_that_does_not_answer_is_told_again(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original, left = OwnJobs.finish, [3]
+    original, refusals_left = OwnJobs.finish, [3]
 
-    def finish(self: OwnJobs, *given: Any) -> Any:
-        if left[0]:
-            left[0] -= 1
+    def finish(self: OwnJobs, *arguments: Any) -> Any:
+        if refusals_left[0]:
+            refusals_left[0] -= 1
             raise UnavailableError("not now", retry_seconds=1)
-        return original(self, *given)
+        return original(self, *arguments)
 
     monkeypatch.setattr(OwnJobs, "finish", finish)
     bench.pool()
     job = bench.submit()
     assert bench.ended(job).state is JobState.SUCCEEDED
-    assert left == [0]
+    assert refusals_left == [0]
     assert len(bench.queue.attempts(job.id)) == 1
 
 

@@ -1,4 +1,4 @@
-"""How works come together on the line, what waits for what, and what must not."""
+"""Batching on the pipeline: works that join a batch, the order of waits, and forbidden waits."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _LEASE: dict[str, Any] = {"attempt": 1, "token": 1, "body": b""}
 
 def work(name: str, key: str = "k", part: int = WHOLE, **lease: int) -> Any:
     """A work with its key, as far as the line looks at one."""
-    own: Any = Work(SimpleNamespace(job=name, **(_LEASE | lease)), part)  # type: ignore[arg-type]
-    own.key = SimpleNamespace(value=_KEYS[key])
-    return own
+    new_work: Any = Work(SimpleNamespace(job=name, **(_LEASE | lease)), part)  # type: ignore[arg-type]
+    new_work.key = SimpleNamespace(value=_KEYS[key])
+    return new_work
 
 
 _KEYS = {name: object() for name in "kl"}
 
 
 def names(group: Sequence[Work] | None) -> str:
-    return "".join(own.lease.job for own in group or ())
+    return "".join(member.lease.job for member in group or ())
 
 
 # --- what waits
@@ -39,11 +39,11 @@ def names(group: Sequence[Work] | None) -> str:
 
 def test_those_of_one_key_are_taken_and_others_keep_their_places() -> None:
     waiting = Waiting(9)
-    for own in (
+    for member in (
         work("a"), work("b", "l"), work("c"), work("d", token=2), work("e", attempt=2, token=2),
         work("f"), work("g"),
     ):  # fmt: skip
-        waiting.put([own])
+        waiting.put([member])
     first = waiting.get()
     assert names(first) == "a"
     assert first is not None
@@ -117,9 +117,9 @@ def line(*steps: Step) -> tuple[Pipeline, list[tuple[str, str]]]:
     """With what has failed, and the kind of its error."""
     failed: list[tuple[str, str]] = []
 
-    def fail(own: Work, error: BaseException) -> None:
-        own.ended = True
-        failed.append((own.lease.job, type(error).__name__))
+    def fail(failed_work: Work, error: BaseException) -> None:
+        failed_work.ended = True
+        failed.append((failed_work.lease.job, type(error).__name__))
 
     return Pipeline(steps, fail), failed
 
@@ -127,7 +127,7 @@ def line(*steps: Step) -> tuple[Pipeline, list[tuple[str, str]]]:
 def test_a_group_is_what_waits_when_the_device_can_take_it() -> None:
     turn, gate = threading.Event(), threading.Event()
     counts: list[tuple[int, int]] = []
-    begun: list[str] = []
+    started: list[str] = []
     done: list[str] = []
 
     def together(_: Work, waiting: Callable[[], int]) -> int:
@@ -138,24 +138,24 @@ def test_a_group_is_what_waits_when_the_device_can_take_it() -> None:
         return 3
 
     def begin(group: Group) -> None:
-        begun.append(names(group))
+        started.append(names(group))
         if "x" in names(group):
             group[0].ended = True
         if "y" in names(group):
             raise ValueError
 
-    own, failed = line(
+    pipeline, failed = line(
         Step("begin", begin, 1, 9, together),
-        Step("done", lambda one: done.append(names(one)), 1, 1),
+        Step("done", lambda group: done.append(names(group)), 1, 1),
     )
-    own.put(work("a"))
+    pipeline.put(work("a"))
     assert gate.wait(SECONDS)
     for name in "bcdx":
-        own.put(work(name))
-    own.put(work("y", "l"))
+        pipeline.put(work(name))
+    pipeline.put(work("y", "l"))
     turn.set()
-    own.close()
-    assert begun == ["abc", "dx", "y"]
+    pipeline.close()
+    assert started == ["abc", "dx", "y"]
     # The first was alone when it came, and others came while it waited for its turn.
     assert counts == [(1, 5), (2, 2), (1, 1)]
     assert done == ["abc", "x"]
@@ -180,22 +180,26 @@ def test_work_that_is_alone_is_carried_by_one_thread() -> None:
             assert gate.wait(SECONDS)
         at_once.append(-1)
 
-    own, failed = line(
+    pipeline, failed = line(
         Step("read", do, 2, 9), Step("begin", do, 1, 1), Step("prove", prove, 1, 1),
         Step("check", do, 1, 1),
     )  # fmt: skip
-    own.put(work("a"))
+    pipeline.put(work("a"))
     eventually(lambda: len(threads.get("a", ())) == 4)
     assert len({*threads["a"]}) == 1
-    own.put(work("b"))
+    pipeline.put(work("b"))
     assert inside.wait(SECONDS)
     for name in "cdefg":
-        own.put(work(name))
+        pipeline.put(work(name))
     # One waits before the step that does not get on, one at the step before it holds that up.
-    eventually(lambda: sum(len(own) for own in threads.values()) == 4 + 3 + 2 + 2 + 1 + 1 + 1)
+    eventually(
+        lambda: sum(len(carriers) for carriers in threads.values()) == 4 + 3 + 2 + 2 + 1 + 1 + 1
+    )
     gate.set()
-    own.close()
-    assert {name: len(own) for name, own in threads.items()} == dict.fromkeys("abcdefg", 4)
+    pipeline.close()
+    assert {name: len(carriers) for name, carriers in threads.items()} == dict.fromkeys(
+        "abcdefg", 4
+    )
     assert failed == []
 
 
@@ -210,17 +214,17 @@ def test_what_cannot_be_ended_keeps_no_place(caplog: pytest.LogCaptureFixture) -
     def failed(*_: object) -> None:
         raise OSError
 
-    own = Pipeline([Step("read", do, 1, 1)], failed)
+    pipeline = Pipeline([Step("read", do, 1, 1)], failed)
     for name in "abc":
-        own.put(work(name))
-    own.close()
+        pipeline.put(work(name))
+    pipeline.close()
     assert done == ["c"]
     assert caplog.text.count("a work could not be ended") == 2
 
 
 @pytest.mark.parametrize("lease", [{"token": 2}, {"attempt": 2, "token": 2}])
 def test_what_goes_with_none_waits_for_no_company(lease: dict[str, int]) -> None:
-    """What the device computes may hang, and be given up."""
+    """Work on the device may hang, and be given up."""
     asked: list[str] = []
     done: list[str] = []
 
@@ -228,13 +232,13 @@ def test_what_goes_with_none_waits_for_no_company(lease: dict[str, int]) -> None
         asked.append(first.lease.job)
         return 9
 
-    own, failed = line(
+    pipeline, failed = line(
         Step("begin", lambda _: None, 1, 9, together),
         Step("done", lambda group: done.append(names(group)), 1, 1),
     )
-    for one in (work("a", **lease), work("b")):
-        own.put(one)
-    own.close()
+    for member in (work("a", **lease), work("b")):
+        pipeline.put(member)
+    pipeline.close()
     assert (asked, done, failed) == (["b"], ["a", "b"], [])
 
 
@@ -249,14 +253,14 @@ def test_a_turn_is_not_waited_for_longer_than_the_work_is_wanted() -> None:
 
     first.key = SimpleNamespace(value=SimpleNamespace(wait_for_turn=wait_for_turn, most_together=3))
     stages: Any = Stages.__new__(Stages)
-    own, failed = line(
+    pipeline, failed = line(
         Step("begin", lambda _: None, 1, 9, stages._turn), Step("done", lambda _: None, 1, 1)
     )
-    own.put(first)
+    pipeline.put(first)
     for _ in range(2):
         assert looked.acquire(timeout=SECONDS)
     first.give_up()
-    own.close()
+    pipeline.close()
     assert failed == [("a", "GoneError")]
 
 
@@ -274,16 +278,16 @@ def test_what_was_tried_before_is_alone() -> None:
         assert leave[names(group)].wait(SECONDS)
         inside.discard(names(group))
 
-    own, failed = line(Step("begin", begin, 1, 9, lambda *_: 1), Step("prove", prove, 3, 3))
-    for one in (work("a"), work("b", token=2), work("c", attempt=2, token=2), work("d")):
-        own.put(one)
+    pipeline, failed = line(Step("begin", begin, 1, 9, lambda *_: 1), Step("prove", prove, 3, 3))
+    for member in (work("a"), work("b", token=2), work("c", attempt=2, token=2), work("d")):
+        pipeline.put(member)
     eventually(lambda: len(seen) == 2)
     leave["a"].set()
     leave["b"].set()
     eventually(lambda: len(seen) == 3)
     leave["c"].set()
     leave["d"].set()
-    own.close()
+    pipeline.close()
     assert seen == [{"a"}, {"a", "b"}, {"c"}, {"d"}]
     assert failed == []
 
@@ -297,15 +301,17 @@ def test_what_hangs_is_not_waited_for() -> None:
         assert names(group) != "a" or gate.wait(SECONDS)
         done.append(names(group))
 
-    own, _ = line(Step("begin", lambda _: None, 1, 9, lambda *_: 1), Step("prove", prove, 2, 2))
+    pipeline, _ = line(
+        Step("begin", lambda _: None, 1, 9, lambda *_: 1), Step("prove", prove, 2, 2)
+    )
     hangs = work("a")
-    own.put(hangs)
-    own.put(work("b", attempt=2, token=2))
+    pipeline.put(hangs)
+    pipeline.put(work("b", attempt=2, token=2))
     assert not done
     hangs.gone = True
     eventually(lambda: done == ["b"])
     gate.set()
-    own.close()
+    pipeline.close()
     assert done == ["b", "a"]
 
 
@@ -332,18 +338,18 @@ def test_checks_that_need_the_device_get_it(slots: int) -> None:
         free.release()
         passed.append(names(group))
 
-    begun: list[int] = []
-    own, failed = line(
-        Step("begin", _counting(begun, begin), 1, 1, lambda *_: 1),
+    started: list[int] = []
+    pipeline, failed = line(
+        Step("begin", _counting(started, begin), 1, 1, lambda *_: 1),
         Step("prove", prove, slots, slots), Step("check", check, 2, 2),
     )  # fmt: skip
-    putting = threading.Thread(target=lambda: [own.put(work(f"{at},")) for at in range(count)])
+    putting = threading.Thread(target=lambda: [pipeline.put(work(f"{at},")) for at in range(count)])
     putting.start()
     # Two at each thread of the check, two before it, and one in each of the others' hands.
-    eventually(lambda: len(begun) == 4 + slots)
+    eventually(lambda: len(started) == 4 + slots)
     all_wait.set()
     putting.join(SECONDS)
-    own.close()
+    pipeline.close()
     assert len(passed) == count
     assert failed == []
 

@@ -55,12 +55,16 @@ def test_jobs_are_proved(bench: Bench, tmp_path: Path) -> None:
     assert len(bench.records) == 5 * 10
     for job in jobs:
         for partition in range(job.partitions):
-            own = [one for one in bench.records if (one.job, one.partition) == (job.id, partition)]
-            assert [one.stage for one in own] == list(Stage)
-            assert all(one.begin <= one.end for one in own)
-            assert job.created <= own[0].begin
-            assert own[-1].end <= time.time() + 1
-            assert {one.payload for one in own if one.stage is Stage.UPLOAD} != {0}
+            records = [
+                record
+                for record in bench.records
+                if (record.job, record.partition) == (job.id, partition)
+            ]
+            assert [record.stage for record in records] == list(Stage)
+            assert all(record.begin <= record.end for record in records)
+            assert job.created <= records[0].begin
+            assert records[-1].end <= time.time() + 1
+            assert {record.payload for record in records if record.stage is Stage.UPLOAD} != {0}
     bench.queue.spool.drain()
     assert list((tmp_path / "queue" / "spool").iterdir()) == []
 
@@ -129,9 +133,9 @@ def test_a_file_that_grows_after_its_memory_was_taken(
     path.write_bytes(WITNESS)
     take = MemoryBudget.take
 
-    def grow(self: MemoryBudget, nbytes: int, **given: Any) -> bool:
+    def grow(self: MemoryBudget, nbytes: int, **options: Any) -> bool:
         os.truncate(path, 64 << 20)
-        return take(self, nbytes, **given)
+        return take(self, nbytes, **options)
 
     monkeypatch.setattr(MemoryBudget, "take", grow)
     bench.pool(WorkerSettings(memory_bytes=1 << 20))
@@ -149,27 +153,27 @@ def test_work_waits_for_memory(bench: Bench) -> None:
 
 def test_workers_of_one_device_share_its_memory(bench: Bench) -> None:
     names = ("cuda", "cuda:0", "cuda:1", "emulated", "cpu")
-    given = [WorkerSettings(name, ahead=3) for name in names]
-    assert [one.of_device for one in sharing(given)] == [2, 2, 1, 1, 1]
-    assert {one.of_host for one in sharing(given)} == {5}
-    assert [replace(one, of_device=1, of_host=1) for one in sharing(given)] == given
+    settings = [WorkerSettings(name, ahead=3) for name in names]
+    assert [worker.of_device for worker in sharing(settings)] == [2, 2, 1, 1, 1]
+    assert {worker.of_host for worker in sharing(settings)} == {5}
+    assert [replace(worker, of_device=1, of_host=1) for worker in sharing(settings)] == settings
     alone, half = WorkerSettings(), WorkerSettings(of_host=2)
     assert half.work_bytes == alone.work_bytes // 2
     assert WorkerSettings(memory_bytes=7, of_host=2).work_bytes == 7
     pool = bench.pool(WorkerSettings("emulated"), WorkerSettings("emulated", device_bytes=1 << 20))
     eventually(lambda: pool.ready)
-    first, second = (one.keys.budgets[Tier.DEVICE] for one in pool.status())
+    first, second = (status.keys.budgets[Tier.DEVICE] for status in pool.status())
     assert (first, second) == (EmulatedDevice().memory_budget // 2, 1 << 20)
 
 
 def test_operators_load_evict_and_drain(bench: Bench) -> None:
     pool = bench.pool(WorkerSettings(), WorkerSettings())
     eventually(lambda: pool.ready)
-    assert [one.name for one in pool.status()] == ["cpu#0", "cpu#1"]
+    assert [status.name for status in pool.status()] == ["cpu#0", "cpu#1"]
     pool.preload("other", timeout=SECONDS)
-    assert all([use.key for use in one.keys.keys] == [bench.other] for one in pool.status())
+    assert all([use.key for use in status.keys.keys] == [bench.other] for status in pool.status())
     pool.evict("other", worker="cpu#1")
-    tiers = [one.keys.keys[0].ready for one in pool.status()]
+    tiers = [status.keys.keys[0].ready for status in pool.status()]
     assert tiers == [True, False]
     with pytest.raises(NotFoundError, match=r"the workers are cpu#0, cpu#1"):
         pool.preload("other", worker="cuda")
@@ -192,11 +196,11 @@ def test_keys_of_the_start_are_tried_before_ready(
     tried: list[tuple[str, bool]] = []
     begin = ProvingKey.begin
 
-    def spied(key: ProvingKey, witness: Witness, **given: Any) -> Any:
+    def spied(key: ProvingKey, witness: Witness, **options: Any) -> Any:
         tried.append((key.curve, pool.ready))
         if key.curve == "bls12_381":
             raise DeviceError("no memory")
-        return begin(key, witness, **given)
+        return begin(key, witness, **options)
 
     monkeypatch.setattr(ProvingKey, "begin", spied)
     pool = LocalPool(bench.queue, bench.repository, [WorkerSettings(warm=("small", "other"))])

@@ -24,14 +24,14 @@ def record(stage: Stage, begin: float, end: float, payload: int = 0) -> StageRec
 def test_the_union_of_intervals_is_that_of_points() -> None:
     chance = random.Random(1)
     for _ in range(200):
-        given = []
+        intervals = []
         for _ in range(chance.randrange(6)):
             begin = chance.randrange(20)
-            given.append((begin, begin + chance.randrange(1, 6)))
-        found = union(given)
-        points = {point for begin, end in given for point in range(begin, end)}
-        assert {point for begin, end in found for point in range(int(begin), int(end))} == points
-        assert all(one[1] < other[0] for one, other in pairwise(found))
+            intervals.append((begin, begin + chance.randrange(1, 6)))
+        merged = union(intervals)
+        points = {point for begin, end in intervals for point in range(begin, end)}
+        assert {point for begin, end in merged for point in range(int(begin), int(end))} == points
+        assert all(interval[1] < other[0] for interval, other in pairwise(merged))
 
 
 def test_what_a_device_was_used_for() -> None:

@@ -56,7 +56,7 @@ class Fleet:
         self.waits = waits
 
     def asks(self, worker: str) -> list[str] | None:
-        """What a worker is told to take; it is looked at anew each time."""
+        """Return the keys that a worker is told to take, computed anew each time."""
         self.now += 0.1
         return self.placement.choose(worker, lambda: sorted(self.waits), self.waits.__getitem__)
 
@@ -166,8 +166,8 @@ def test_workers_share_out_keys(bench: Bench, device: str, monkeypatch: pytest.M
         # Multiples take an interpreter long.
         monkeypatch.setattr(bases, "_MULTIPLES", (1,))
         pool = bench.pool(*two)
-    eventually(lambda: all(one.state is WorkerState.READY for one in pool.status()))
-    first, second = (one.name for one in pool.status())
+    eventually(lambda: all(status.state is WorkerState.READY for status in pool.status()))
+    first, second = (status.name for status in pool.status())
     # One at a time nobody waits: a key stays on one device.
     pool.preload("small", worker=first)
     shared = pool._placement
@@ -175,21 +175,25 @@ def test_workers_share_out_keys(bench: Bench, device: str, monkeypatch: pytest.M
     eventually(lambda: shared.elsewhere(second) == {bench.key})
     for _ in range(2):
         assert bench.ended(bench.submit()).state is JobState.SUCCEEDED
-    eventually(lambda: {one.worker for one in bench.records} == {first})
+    eventually(lambda: {record.worker for record in bench.records} == {first})
     # The other is the emptier one, so that it gets a key that nobody has.
     other = bench.submit(key=bench.other)
     assert bench.ended(other).state is JobState.FAILED
-    eventually(lambda: [one.job for one in bench.records if one.worker == second] == [other.id] * 2)
-    assert [one.replications for one in pool.status()] == [0, 0]
+    eventually(
+        lambda: (
+            [record.job for record in bench.records if record.worker == second] == [other.id] * 2
+        )
+    )
+    assert [status.replications for status in pool.status()] == [0, 0]
 
 
 def test_a_hot_key_is_replicated(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(placement, "LEAST_COST_SECONDS", 0.05)
     two = [WorkerSettings("cpu", ahead=1)] * 2
     pool = bench.started(ProcessPool(bench.queue, bench.repository, two))
-    eventually(lambda: all(one.state is WorkerState.READY for one in pool.status()))
+    eventually(lambda: all(status.state is WorkerState.READY for status in pool.status()))
     # Loaded by one alone: on a busy machine both may take a key that nobody has.
-    first, second = (one.name for one in pool.status())
+    first, second = (status.name for status in pool.status())
     pool.preload("small", worker=first)
     shared = pool._placement
     assert shared is not None
@@ -197,13 +201,15 @@ def test_a_hot_key_is_replicated(bench: Bench, monkeypatch: pytest.MonkeyPatch) 
     # What waits grows until it waits longer than the key took to load, however long that was.
     jobs = [bench.submit() for _ in range(20)]
     oldest = iter(jobs)
-    while not sum(one.replications for one in pool.status()):
+    while not sum(status.replications for status in pool.status()):
         jobs += [bench.submit() for _ in range(3)]
         bench.ended(next(oldest))
     for job in jobs:
         assert bench.ended(job).state is JobState.SUCCEEDED
         bench.check_results(job)
-    eventually(lambda: all(one.keys.keys and one.keys.keys[0].ready for one in pool.status()))
+    eventually(
+        lambda: all(status.keys.keys and status.keys.keys[0].ready for status in pool.status())
+    )
     metrics = Metrics()
     metrics.watch(bench.queue, pool)
     text = metrics.text().decode()

@@ -31,9 +31,9 @@ from tests.service.worker.conftest import SECONDS, WITNESS, Bench, eventually
 @pytest.fixture
 def quick(tmp_path: Path) -> Iterator[Bench]:
     """A queue whose leases are short, and whose jobs may be tried often."""
-    found = Bench(tmp_path, lease_seconds=3.0, max_attempts=100, suspend_after=100)
-    yield found
-    found.close()
+    harness = Bench(tmp_path, lease_seconds=3.0, max_attempts=100, suspend_after=100)
+    yield harness
+    harness.close()
 
 
 def started(bench: Bench, *workers: WorkerSettings) -> ProcessPool:
@@ -59,7 +59,11 @@ def test_jobs_are_proved_by_another_process(bench: Bench) -> None:
     assert status.busy_seconds > 0
     assert [use.key for use in status.keys.keys] == [bench.key]
     # They may be told after the result.
-    eventually(lambda: [one.stage for one in bench.records if one.job == jobs[0].id] == list(Stage))
+    eventually(
+        lambda: (
+            [record.stage for record in bench.records if record.job == jobs[0].id] == list(Stage)
+        )
+    )
     pool.preload("other", timeout=SECONDS)
     pool.evict("other")
     with pytest.raises(NotFoundError, match="nothing"):
@@ -91,7 +95,11 @@ def test_a_worker_that_is_killed_is_started_again(quick: Bench) -> None:
     for job in jobs:
         assert quick.ended(job).state is JobState.SUCCEEDED
         quick.check_results(job)
-        done = [one for one in quick.queue.attempts(job.id) if one.outcome is Outcome.SUCCEEDED]
+        done = [
+            attempt
+            for attempt in quick.queue.attempts(job.id)
+            if attempt.outcome is Outcome.SUCCEEDED
+        ]
         assert len(done) == 1
     [status] = pool.status()
     assert status.restarts == 2
@@ -122,7 +130,7 @@ def test_a_worker_that_is_stopped_loses_its_leases(quick: Bench) -> None:
     eventually(lambda: pool.ready)
     # Else the second alone has the key, and all of its work.
     pool.preload("small", timeout=SECONDS)
-    eventually(lambda: all(one.status().keys.keys for one in (first, second)))
+    eventually(lambda: all(worker.status().keys.keys for worker in (first, second)))
     jobs: list[Job] = []
     process = first.process_id
     assert process is not None
@@ -140,10 +148,13 @@ def test_a_worker_that_is_stopped_loses_its_leases(quick: Bench) -> None:
     finally:
         os.kill(process, signal.SIGCONT)
     lost = [
-        one for job in jobs for one in quick.queue.attempts(job.id) if one.outcome is Outcome.LOST
+        attempt
+        for job in jobs
+        for attempt in quick.queue.attempts(job.id)
+        if attempt.outcome is Outcome.LOST
     ]
     assert lost
-    assert {one.worker for one in lost} == {"cpu#0"}
+    assert {attempt.worker for attempt in lost} == {"cpu#0"}
     assert second.status().restarts == 0
     # Nothing of it is kept, by whichever way it went.
     eventually(lambda: not first._leases)
@@ -158,10 +169,10 @@ def test_what_a_dead_worker_has_not_seen_is_not_blamed(
     supervisor = pool._workers["cpu"]
     claim, entered, leave = supervisor._jobs.claim, threading.Event(), threading.Event()
 
-    def late(**given: Any) -> list[Lease]:
+    def late(**options: Any) -> list[Lease]:
         entered.set()
         assert leave.wait(SECONDS)
-        return claim(**given)
+        return claim(**options)
 
     eventually(lambda: pool.ready)
     monkeypatch.setattr(supervisor._jobs, "claim", late)
@@ -173,7 +184,7 @@ def test_what_a_dead_worker_has_not_seen_is_not_blamed(
     job = quick.submit()
     leave.set()
     assert quick.ended(job).state is JobState.SUCCEEDED
-    outcomes = [one.outcome for one in quick.queue.attempts(job.id)]
+    outcomes = [attempt.outcome for attempt in quick.queue.attempts(job.id)]
     assert outcomes == [Outcome.RELEASED, Outcome.SUCCEEDED]
 
 
@@ -235,13 +246,15 @@ def test_what_a_process_writes_is_in_the_log(
     assert quick.ended(quick.submit()).state is JobState.SUCCEEDED
     pool.close()
     formatter = LineFormatter(as_json=True)
-    lines = [json.loads(formatter.format(one)) for one in caplog.records]
-    found = [line for line in lines if line.get("worker") == "cpu"]
-    assert {"a library warns", "a line on standard error"} <= {line["message"] for line in found}
+    lines = [json.loads(formatter.format(record)) for record in caplog.records]
+    worker_lines = [line for line in lines if line.get("worker") == "cpu"]
+    assert {"a library warns", "a line on standard error"} <= {
+        line["message"] for line in worker_lines
+    }
     assert "314159" not in json.dumps(lines)
     if sys.platform == "linux":
         # The memory of a worker that crashes is not dumped.
-        assert "a driver says 0" in [line.get("text") for line in found]
+        assert "a driver says 0" in [line.get("text") for line in worker_lines]
 
 
 def test_a_process_that_cannot_start(bench: Bench) -> None:
@@ -259,7 +272,7 @@ def test_a_process_that_cannot_start(bench: Bench) -> None:
 
 
 def test_a_worker_ends_with_the_server(tmp_path: Path) -> None:
-    own, its = socket.socketpair()
+    server_end, its = socket.socketpair()
     import subprocess
 
     child = subprocess.Popen(
@@ -267,12 +280,12 @@ def test_a_worker_ends_with_the_server(tmp_path: Path) -> None:
         pass_fds=(its.fileno(),),
     )
     its.close()
-    own.close()
+    server_end.close()
     assert child.wait(SECONDS) == 1
 
 
 class Told:
-    """What is told over a channel, and the names of all that is said; `held` is waited for."""
+    """A fake channel that records messages and their names; `held` is waited for."""
 
     def __init__(self) -> None:
         self.stages: list[list[Stage]] = []
@@ -284,7 +297,7 @@ class Told:
         if self.held is not None:
             assert self.held.wait(SECONDS)
         if name == "records":
-            self.stages.append([one.stage for one in arguments["records"]])
+            self.stages.append([record.stage for record in arguments["records"]])
 
     def call(self, name: str, _: object) -> None:
         self.names.append(name)
@@ -296,12 +309,12 @@ def test_stages_of_several_are_told_at_once() -> None:
     records = Records(channel, lambda: in_hand[0])  # type: ignore[arg-type]
     first, second = ([StageRecord("w", job, 0, "k", stage, 0.0, 1.0) for stage in Stage]
                      for job in ("a", "b"))  # fmt: skip
-    for one in first[:3]:
-        records.add(one)
+    for record in first[:3]:
+        records.add(record)
     assert channel.stages == []
     in_hand[0] = 2
-    for one in second[:3]:
-        records.add(one)
+    for record in second[:3]:
+        records.add(record)
     upload = list(Stage)[: list(Stage).index(Stage.KEY) + 1]
     assert channel.stages == [[*list(Stage)[:3], *upload], [Stage.UPLOAD]]
     # What has been computed is not to blame, though it has not ended.
@@ -329,7 +342,7 @@ def test_stages_are_told_before_a_work_is_given_back(end: str, tmp_path: Path) -
 
 def test_stages_are_told_in_their_order() -> None:
     """Whoever tells them: another thread may be about to tell what came before."""
-    channel, begun = Told(), threading.Event()
+    channel, started = Told(), threading.Event()
     records = Records(channel, lambda: 2)  # type: ignore[arg-type]
     channel.held = threading.Event()
     key, upload = (StageRecord("w", "a", 0, "k", stage, 0.0, 1.0)
@@ -337,8 +350,8 @@ def test_stages_are_told_in_their_order() -> None:
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(records.add, key)
         eventually(lambda: channel.names)
-        second = pool.submit(lambda: (begun.set(), records.add(upload)))
-        assert begun.wait(SECONDS)
+        second = pool.submit(lambda: (started.set(), records.add(upload)))
+        assert started.wait(SECONDS)
         eventually(lambda: second.running() and records._untold)
         channel.held.set()
         first.result(SECONDS)
@@ -347,17 +360,17 @@ def test_stages_are_told_in_their_order() -> None:
 
 
 def test_handlers_that_are_prompt_begin_in_the_order_of_the_messages() -> None:
-    begun: list[int] = []
+    started: list[int] = []
 
-    def begin(given: dict[str, Any], body: bytes) -> Callable[[], Answer]:
-        begun.append(given["number"])
-        if given["number"] == 3:
+    def begin(arguments: dict[str, Any], body: bytes) -> Callable[[], Answer]:
+        started.append(arguments["number"])
+        if arguments["number"] == 3:
             raise InputError("a number is wrong")
-        return lambda: Answer(given["number"], body)
+        return lambda: Answer(arguments["number"], body)
 
-    one, other = socket.socketpair()
+    handler_end, other = socket.socketpair()
     ends = [
-        Channel(one, {"begin": begin}, lambda: None, prompt=("begin",)),
+        Channel(handler_end, {"begin": begin}, lambda: None, prompt=("begin",)),
         Channel(other, {}, lambda: None),
     ]
     for end in ends:
@@ -366,7 +379,7 @@ def test_handlers_that_are_prompt_begin_in_the_order_of_the_messages() -> None:
         assert ends[1].call("begin", {"number": 1}, b"body") == Answer(1, b"body")
         with pytest.raises(InputError, match="a number is wrong"):
             ends[1].call("begin", {"number": 3})
-        assert begun == [1, 3]
+        assert started == [1, 3]
     finally:
         for end in ends:
             end.close()
@@ -377,9 +390,9 @@ def test_handlers_that_are_prompt_begin_in_the_order_of_the_messages() -> None:
 
 def test_errors_and_records_are_read_back() -> None:
     error = KeyTooLargeError("too large", parts={"file": 3}, budget=2)
-    found = decode_error(encode_error(error))
-    assert isinstance(found, KeyTooLargeError)
-    assert (str(found), found.parts, found.budget) == ("too large", {"file": 3}, 2)
+    restored = decode_error(encode_error(error))
+    assert isinstance(restored, KeyTooLargeError)
+    assert (str(restored), restored.parts, restored.budget) == ("too large", {"file": 3}, 2)
     busy = decode_error(encode_error(UnavailableError("gone", retry_seconds=2.5)))
     assert isinstance(busy, UnavailableError)
     assert busy.retry_seconds == 2.5
@@ -396,9 +409,9 @@ def test_errors_and_records_are_read_back() -> None:
 def test_what_is_no_message_ends_the_channel(sent: bytes) -> None:
     import threading
 
-    own, its = socket.socketpair()
+    local_end, its = socket.socketpair()
     gone = threading.Event()
-    channel = Channel(own, {}, gone.set)
+    channel = Channel(local_end, {}, gone.set)
     channel.start()
     its.sendall(sent)
     its.shutdown(socket.SHUT_WR)
