@@ -13,6 +13,6 @@ from tests.support.devices import present
 @pytest.fixture(scope="session", params=present("ifma", "scalar"))
 def cpu_device(request: pytest.FixtureRequest) -> Iterator[CpuDevice]:
     """The processor, with each way of holding field elements in turn."""
-    found = CpuDevice(strategy=request.param)
-    yield found
-    found.close()
+    processor = CpuDevice(strategy=request.param)
+    yield processor
+    processor.close()

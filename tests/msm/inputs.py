@@ -37,10 +37,10 @@ def points(group: PairingGroup, count: int) -> tuple[Point, ...]:
     """Distinct points of the subgroup."""
     law, generator = reference(group), group.parameters.generator
     step = law.mul(_STEP, generator)
-    made = [law.mul(_FIRST, generator)]
-    while len(made) < count:
-        made.append(law.add(made[-1], step))
-    return tuple(made[:count])
+    multiples = [law.mul(_FIRST, generator)]
+    while len(multiples) < count:
+        multiples.append(law.add(multiples[-1], step))
+    return tuple(multiples[:count])
 
 
 @cache

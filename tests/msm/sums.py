@@ -39,7 +39,7 @@ def traced(definition: KernelDefinition, machine: Machine, **static: Any) -> Ker
 
 
 def wide(array: Any) -> NDArray[np.uint64]:
-    """The same memory as 64-bit words, which is what the kernels read."""
+    """Return the same memory as 64-bit words, which the kernels read."""
     return np.ascontiguousarray(array).reshape(-1).view(np.uint64)
 
 
@@ -83,8 +83,10 @@ def points_of(group: PairingGroup, sums: Array) -> list[Point]:
     flat = to_integers(group.coordinates, words)
     points: list[Point] = []
     for at in range(0, len(flat), 4 * degree):
-        own = flat[at : at + 4 * degree]
-        x, y, zz, zzz = own if degree == 1 else [tuple(own[i : i + 2]) for i in range(0, 8, 2)]
+        coordinates = flat[at : at + 4 * degree]
+        x, y, zz, zzz = (
+            coordinates if degree == 1 else [tuple(coordinates[i : i + 2]) for i in range(0, 8, 2)]
+        )
         if zz == field.zero:
             points.append(None)
             continue

@@ -29,11 +29,11 @@ def check(device: AnyDevice, options: MsmOptions) -> None:
     cpu = open_device("cpu")
     points = multiply_generator(cpu, G1, scalars()[0])
     bases = MsmBases(device, G1, points, options)
-    own = scalars((1 << (options.scalar_bits or 253)) - 1)
-    expected = msm_words(MsmBases(cpu, G1, points), own)
-    assert (msm_buffer(bases, device.upload(own), VECTORS) == expected).all()
-    one = msm_buffer(bases, device.upload(own[1, :2]))
-    assert (one == msm_words(MsmBases(cpu, G1, points), own[1, :2])).all()
+    vectors = scalars((1 << (options.scalar_bits or 253)) - 1)
+    expected = msm_words(MsmBases(cpu, G1, points), vectors)
+    assert (msm_buffer(bases, device.upload(vectors), VECTORS) == expected).all()
+    single_result = msm_buffer(bases, device.upload(vectors[1, :2]))
+    assert (single_result == msm_words(MsmBases(cpu, G1, points), vectors[1, :2])).all()
 
 
 def test_on_every_device(device: AnyDevice) -> None:

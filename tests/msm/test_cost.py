@@ -1,4 +1,4 @@
-"""What an MSM costs, counted in additions and bytes: skewed scalars must not cost more."""
+"""Cost of an MSM, counted in additions and bytes: skewed scalars must not cost more."""
 
 from __future__ import annotations
 
@@ -85,14 +85,14 @@ def test_skewed_scalars_cost_no_more_than_uniform_ones(cpu_device: CpuDevice, ki
 def test_uniform_scalars_cost_what_the_plan_says(cpu_device: CpuDevice) -> None:
     group = GROUPS["bn254.g1"]
     plan = plan_msm(group, COUNT, MsmOptions())
-    found = cost(cpu_device, uniform(group, COUNT))
+    msm_cost = cost(cpu_device, uniform(group, COUNT))
     # An entry is an addition but for the first of each bucket, and a bucket is added twice.
     buckets = plan.windows * plan.buckets
-    assert found.additions <= plan.entries + buckets
-    assert found.additions >= 0.9 * plan.entries
+    assert msm_cost.additions <= plan.entries + buckets
+    assert msm_cost.additions >= 0.9 * plan.entries
     # Sorting by length keeps the eight slices of a vector almost equally long.
-    assert found.room <= 1.05 * found.additions + 8 * found.inversions
-    assert found.additions >= 100 * found.inversions
+    assert msm_cost.room <= 1.05 * msm_cost.additions + 8 * msm_cost.inversions
+    assert msm_cost.additions >= 100 * msm_cost.inversions
 
 
 def test_zeros_cost_nothing(cpu_device: CpuDevice) -> None:
@@ -105,9 +105,9 @@ def test_precomputed_multiples_spare_additions() -> None:
         plans = [
             plan_msm(group, count, MsmOptions(precompute_factor=factor)) for factor in (1, 2, 4, 8)
         ]
-        for fewer, more in zip(plans[1:], plans):
-            assert fewer.entries <= more.entries
-            assert fewer.windows < more.windows
+        for fewer, unmultiplied in zip(plans[1:], plans):
+            assert fewer.entries <= unmultiplied.entries
+            assert fewer.windows < unmultiplied.windows
             assert fewer.windows * fewer.buckets <= 8 * count
 
 
@@ -121,14 +121,14 @@ def test_peak_bytes(cpu_device: CpuDevice, kind: str, options: dict[str, Any]) -
     group = GROUPS["bn254.g1"]
     r = group.scalars.value
     scalars = uniform(group, COUNT) if kind == "uniform" else SKEWED[kind](r)
-    given = MsmOptions(**options)
+    msm_options = MsmOptions(**options)
     resident, words = MsmBases(cpu_device, group, bases(group, COUNT)), scalar_words(scalars)
-    msm_words(resident, words, given)  # compiles
+    msm_words(resident, words, msm_options)  # compiles
     tracemalloc.start()
-    msm_words(resident, words, given)
+    msm_words(resident, words, msm_options)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    bound = plan_msm(group, COUNT, given).peak_bytes(cpu_device.threads)
+    bound = plan_msm(group, COUNT, msm_options).peak_bytes(cpu_device.threads)
     assert peak <= bound
     if kind == "uniform":
         assert peak >= bound / 3
@@ -136,10 +136,13 @@ def test_peak_bytes(cpu_device: CpuDevice, kind: str, options: dict[str, Any]) -
 
 def test_memory_is_asked_for_first() -> None:
     group = GROUPS["bn254.g1"]
-    own = CpuDevice(threads=1)
-    resident, words = MsmBases(own, group, bases(group, 100)), scalar_words(uniform(group, 100))
-    own.memory_budget = plan_msm(group, 100, MsmOptions()).peak_bytes(1)
+    single_threaded = CpuDevice(threads=1)
+    resident, words = (
+        MsmBases(single_threaded, group, bases(group, 100)),
+        scalar_words(uniform(group, 100)),
+    )
+    single_threaded.memory_budget = plan_msm(group, 100, MsmOptions()).peak_bytes(1)
     msm_words(resident, words)
-    own.memory_budget -= 1
+    single_threaded.memory_budget -= 1
     with pytest.raises(DeviceError, match=r"an MSM of 100 scalars over bn254\.g1 needs .* memory"):
         msm_words(resident, words)

@@ -1,4 +1,4 @@
-"""What an MSM is given: one vector, the group's bases, exact numbers."""
+"""Validation of an MSM's arguments: one vector, the group's bases, exact numbers."""
 
 from __future__ import annotations
 

@@ -29,20 +29,24 @@ def points(count: int) -> tuple[tuple[int, int], ...]:
     """Distinct points; every fifth has a component of order four, and so is not in the subgroup."""
     root = LAW.field.sqrt(Q - 1)
     assert root is not None
-    found = [LAW.mul(0x1F2E3D4C5B6A, CURVE.generator)]
+    points_so_far = [LAW.mul(0x1F2E3D4C5B6A, CURVE.generator)]
     for i in range(1, count):
-        found.append(LAW.add(found[-1], (root, 0) if i % 5 == 0 else CURVE.generator))
-    return tuple(found)
+        points_so_far.append(
+            LAW.add(points_so_far[-1], (root, 0) if i % 5 == 0 else CURVE.generator)
+        )
+    return tuple(points_so_far)
 
 
 def test_the_published_msm(device: CpuDevice, shared_fixtures: Path) -> None:
     """128 points of ZPrize 2023."""
     published = json.loads((shared_fixtures / "msm" / "edwards_128.json").read_text())
-    own = [(int(x, 16), int(y, 16)) for x, y in published["points"]]
+    base_points = [(int(x, 16), int(y, 16)) for x, y in published["points"]]
     scalars = [int(scalar, 16) for scalar in published["scalars"]]
     x, y = published["expected"]
-    found = edwards_msm(device, CURVE, from_edwards_points(CURVE, own), scalar_words(scalars))
-    assert found == (int(x, 16), int(y, 16))
+    result = edwards_msm(
+        device, CURVE, from_edwards_points(CURVE, base_points), scalar_words(scalars)
+    )
+    assert result == (int(x, 16), int(y, 16))
 
 
 @pytest.mark.parametrize(
@@ -52,10 +56,10 @@ def test_points_in_and_outside_the_subgroup(
     device: CpuDevice, count: int, window_bits: int | None
 ) -> None:
     scalars = [(R - 1) // (i + 1) for i in range(count)]
-    given = from_edwards_points(CURVE, points(count or 1)[:count])
+    base_words = from_edwards_points(CURVE, points(count or 1)[:count])
     expected = msm_edwards(LAW, scalars, points(count or 1)[:count])
     options = MsmOptions(window_bits=window_bits)
-    assert edwards_msm(device, CURVE, given, scalar_words(scalars), options) == expected
+    assert edwards_msm(device, CURVE, base_words, scalar_words(scalars), options) == expected
 
 
 @pytest.mark.parametrize("scalar", [1, 2, R - 1])
@@ -64,34 +68,34 @@ def test_low_orders_doubles_and_opposites(device: CpuDevice, scalar: int) -> Non
     assert root is not None
     p = points(1)[0]
     low = [(0, 1), (0, Q - 1), (root, 0), (Q - root, 0)]
-    own = [
+    base_points = [
         *low, p, p, LAW.neg(p), LAW.neg(p), (0, 1), p, (root, 0), (root, 0), (root, 0),
         LAW.add(p, (0, Q - 1)), (0, Q - 1), (0, Q - 1), p, p, p, p, LAW.add(p, (root, 0)),
     ]  # fmt: skip
-    for length in range(1, len(own) + 1):
+    for length in range(1, len(base_points) + 1):
         scalars = [scalar] * length
-        expected = msm_edwards(LAW, scalars, own[:length])
-        given = from_edwards_points(CURVE, own[:length])
-        assert edwards_msm(device, CURVE, given, scalar_words(scalars)) == expected, length
+        expected = msm_edwards(LAW, scalars, base_points[:length])
+        base_words = from_edwards_points(CURVE, base_points[:length])
+        assert edwards_msm(device, CURVE, base_words, scalar_words(scalars)) == expected, length
 
 
 def test_resident_bases_with_multiples(device: CpuDevice) -> None:
-    own = points(30)
+    base_points = points(30)
     resident = edwards_bases(
-        device, CURVE, from_edwards_points(CURVE, own), MsmOptions(precompute_factor=4)
+        device, CURVE, from_edwards_points(CURVE, base_points), MsmOptions(precompute_factor=4)
     )
     for count in (30, 12):
         scalars = [(R - 1) // (3 * i + 1) for i in range(count)]
-        expected = msm_edwards(LAW, scalars, own[:count])
+        expected = msm_edwards(LAW, scalars, base_points[:count])
         assert edwards_msm(device, CURVE, resident, scalar_words(scalars)) == expected
 
 
 def test_refusals(device: CpuDevice) -> None:
-    given = from_edwards_points(CURVE, points(2))
+    base_words = from_edwards_points(CURVE, points(2))
     with pytest.raises(
         InputError, match=r"scalar 1 is not below the order of edwards_bls12\.weierstrass"
     ):
-        edwards_msm(device, CURVE, given, scalar_words([1, R]))
+        edwards_msm(device, CURVE, base_words, scalar_words([1, R]))
     group = GROUPS["bn254.g1"]
     other = MsmBases(device, group, bases(group, 2))
     with pytest.raises(InputError, match=r"bases of bn254\.g1 are none of edwards_bls12"):

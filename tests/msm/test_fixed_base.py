@@ -20,13 +20,13 @@ from tests.msm.inputs import points, reference
 def hostile_scalars(group: Group) -> list[int]:
     """Each digit the smallest, the largest, with and without carry, for every width."""
     r = group.scalars.value
-    found = [0, 1, 2, 3, r - 1, r - 2, r // 2, r // 2 + 1]
+    scalars = [0, 1, 2, 3, r - 1, r - 2, r // 2, r // 2 + 1]
     for bits in range(3, 14):
         half = 1 << (bits - 1)
         for digit in (half - 1, half, half + 1):
-            found.append(sum(digit << shift for shift in range(0, 256, bits)) % r)
+            scalars.append(sum(digit << shift for shift in range(0, 256, bits)) % r)
     rng = random.Random(group.name)
-    return found + [rng.randrange(r) for _ in range(20)]
+    return scalars + [rng.randrange(r) for _ in range(20)]
 
 
 @pytest.mark.parametrize("name", ["bn254.g1", "bls12_381.g2"])
@@ -34,8 +34,8 @@ def test_base_multiples_of_the_generator(device: CpuDevice, name: str) -> None:
     group = GROUPS[name]
     scalars = hostile_scalars(group)
     law, generator = reference(group), group.parameters.generator
-    found = multiply_generator(device, group, integers_to_words(group.scalars, scalars))
-    assert to_points(group, found) == [law.mul(scalar, generator) for scalar in scalars]
+    multiples = multiply_generator(device, group, integers_to_words(group.scalars, scalars))
+    assert to_points(group, multiples) == [law.mul(scalar, generator) for scalar in scalars]
 
 
 @pytest.mark.parametrize("count", [1, 10**3, 10**7])
@@ -44,8 +44,8 @@ def test_every_size_of_table(device: CpuDevice, count: int) -> None:
     scalars = hostile_scalars(group)
     law, (point,) = reference(group), points(group, 1)
     table = FixedBase(device, group, point, count)
-    found = table.multiply(integers_to_words(group.scalars, scalars))
-    assert to_points(group, found) == [law.mul(scalar, point) for scalar in scalars]
+    multiples = table.multiply(integers_to_words(group.scalars, scalars))
+    assert to_points(group, multiples) == [law.mul(scalar, point) for scalar in scalars]
 
 
 def test_base_multiples_of_infinity(device: CpuDevice) -> None:
@@ -70,19 +70,19 @@ def test_many_scalars_in_chunks(device: CpuDevice, monkeypatch: pytest.MonkeyPat
     scalars = [(first + step * i) % group.scalars.value for i in range(count)]
     scalars[64:128] = [0] * 64  # a chunk of zeros only
     law, generator = reference(group), group.parameters.generator
-    found = multiply_generator(device, group, integers_to_words(group.scalars, scalars))
+    multiples = multiply_generator(device, group, integers_to_words(group.scalars, scalars))
     difference = law.mul(step, generator)
     expected = [law.mul(first, generator)]
     for _ in range(count - 1):
         expected.append(law.add(expected[-1], difference))
     expected[64:128] = [None] * 64
-    assert np.array_equal(found, from_points(group, expected))
+    assert np.array_equal(multiples, from_points(group, expected))
 
 
 def test_no_scalars(device: CpuDevice) -> None:
     group = GROUPS["bn254.g2"]
-    found = multiply_generator(device, group, integers_to_words(group.scalars, []))
-    assert found.shape == (0, *group.shape)
+    multiples = multiply_generator(device, group, integers_to_words(group.scalars, []))
+    assert multiples.shape == (0, *group.shape)
 
 
 def test_refused_scalars(device: CpuDevice) -> None:

@@ -67,7 +67,7 @@ def test_a_slice_of_every_kind_of_scalars(device: CpuDevice, name: str) -> None:
 def signs_and_logarithms(group: Group, kind: str) -> tuple[list[Point], list[int]]:
     """Bases of one kind, with their logarithms."""
     law = reference(group)
-    own, logs = list(points(group, COUNT)), logarithms(COUNT)
+    base_points, logs = list(points(group, COUNT)), logarithms(COUNT)
     infinities: dict[str, Callable[[int], bool]] = {
         "infinity among them": lambda i: i % 4 == 1,
         "infinity first": lambda i: i < 20,
@@ -75,24 +75,29 @@ def signs_and_logarithms(group: Group, kind: str) -> tuple[list[Point], list[int
     }
     for i in range(COUNT):
         if kind == "all equal":
-            own[i], logs[i] = own[0], logs[0]
+            base_points[i], logs[i] = base_points[0], logs[0]
         elif kind == "pairs of opposites" and i % 2:
-            own[i], logs[i] = law.neg(own[i - 1]), -logs[i - 1]
+            base_points[i], logs[i] = law.neg(base_points[i - 1]), -logs[i - 1]
         elif kind == "two opposites" and i:
             sign = 1 if i % 3 == 0 else -1
-            own[i], logs[i] = (own[0] if sign == 1 else law.neg(own[0])), sign * logs[0]
+            base_points[i], logs[i] = (
+                (base_points[0] if sign == 1 else law.neg(base_points[0])),
+                sign * logs[0],
+            )
         elif infinities.get(kind, lambda _: False)(i):
-            own[i], logs[i] = None, 0
+            base_points[i], logs[i] = None, 0
     if kind == "multiples that meet":
         # P, 2P, -3P, 3P, ...: the sums of a bucket meet the points that are added to them.
         small = [sign * k for k in range(1, COUNT // 2 + 1) for sign in (1, -1)]
-        made = [law.mul(1, group.parameters.generator)]
-        while len(made) < COUNT // 2:
-            made.append(law.add(made[-1], group.parameters.generator))
+        multiples = [law.mul(1, group.parameters.generator)]
+        while len(multiples) < COUNT // 2:
+            multiples.append(law.add(multiples[-1], group.parameters.generator))
         small.sort(key=lambda k: (k * k + 7 * k) % 31)
-        own = [made[abs(k) - 1] if k > 0 else law.neg(made[abs(k) - 1]) for k in small]
+        base_points = [
+            multiples[abs(k) - 1] if k > 0 else law.neg(multiples[abs(k) - 1]) for k in small
+        ]
         logs = small
-    return own, logs
+    return base_points, logs
 
 
 BASES = (
@@ -101,10 +106,15 @@ BASES = (
 )  # fmt: skip
 
 
-def check_bases(device: CpuDevice, group: Group, own: Sequence[Point], logs: list[int]) -> None:
+def check_bases(
+    device: CpuDevice, group: Group, base_points: Sequence[Point], logs: list[int]
+) -> None:
     """Sum bases times equal scalars, and times uniform ones."""
-    words = from_points(group, own)
-    for scalars in ([group.scalars.value // 5] * len(own), uniform(group, len(own))):
+    words = from_points(group, base_points)
+    for scalars in (
+        [group.scalars.value // 5] * len(base_points),
+        uniform(group, len(base_points)),
+    ):
         expected = by_logarithms(group, scalars, logs)
         assert msm(device, group, words, scalar_words(scalars)) == expected
 
@@ -118,13 +128,13 @@ def test_bases(device: CpuDevice, kind: str) -> None:
 @pytest.mark.parametrize("name", OTHER_GROUPS)
 def test_a_slice_of_every_kind_of_bases(device: CpuDevice, name: str) -> None:
     group = GROUPS[name]
-    own: list[Point] = []
+    base_points: list[Point] = []
     logs: list[int] = []
     for kind in BASES:
         points_of_kind, logarithms_of_kind = signs_and_logarithms(group, kind)
-        own += points_of_kind[:40]
+        base_points += points_of_kind[:40]
         logs += logarithms_of_kind[:40]
-    check_bases(device, group, own, logs)
+    check_bases(device, group, base_points, logs)
 
 
 def test_sums_that_cancel_and_go_on(device: CpuDevice) -> None:
@@ -134,79 +144,85 @@ def test_sums_that_cancel_and_go_on(device: CpuDevice) -> None:
     p, q = points(group, 2)
     twice = law.add(p, p)
     run = [p, law.neg(p), q, p, p, law.neg(twice), law.neg(q), None, law.neg(q), q, p, p, twice]
-    own = run * 30
+    terms = run * 30
     for scalar in (1, 2, 3, group.scalars.value - 1):
-        scalars = [scalar] * len(own)
-        for length in (2, 3, 6, 7, 9, 10, len(run), len(own)):
+        scalars = [scalar] * len(terms)
+        for length in (2, 3, 6, 7, 9, 10, len(run), len(terms)):
             expected = None
-            for point in own[:length]:
+            for point in terms[:length]:
                 expected = law.add(expected, point)
             expected = law.mul(scalar, expected)
-            found = msm(
-                device, group, from_points(group, own[:length]), scalar_words(scalars[:length]),
+            result = msm(
+                device, group, from_points(group, terms[:length]), scalar_words(scalars[:length]),
                 MsmOptions(window_bits=4),
             )  # fmt: skip
-            assert found == expected, (scalar, length)
+            assert result == expected, (scalar, length)
 
 
 def odd_ones() -> tuple[list[Any], list[int]]:
     """Points outside the subgroup of BLS12-377's G1, of order 2 and 3 among them, and others."""
     group = GROUPS["bls12_377.g1"]
     law, p = reference(group), group.coordinates.value
-    own: list[Any] = []
+    base_points: list[Any] = []
     x = 0
-    while len(own) < 12:
+    while len(base_points) < 12:
         # x = 0 is a point of order three.
         lifted = law.lift_x(x)
         if lifted is not None:
-            own += [lifted, law.neg(lifted), law.add(lifted, lifted)]
+            base_points += [lifted, law.neg(lifted), law.add(lifted, lifted)]
         x += 1
     two = (p - 1, 0)
     assert law.contains(two)
     assert law.add(two, two) is None
-    own += [two, two, two, law.add(two, own[0])]
-    own += points(group, 4)
-    own += own[::3]
-    scalars = uniform(group, len(own))
-    scalars[: len(own) // 2] = [scalars[0]] * (len(own) // 2)
-    return own, scalars
+    base_points += [two, two, two, law.add(two, base_points[0])]
+    base_points += points(group, 4)
+    base_points += base_points[::3]
+    scalars = uniform(group, len(base_points))
+    scalars[: len(base_points) // 2] = [scalars[0]] * (len(base_points) // 2)
+    return base_points, scalars
 
 
 def test_points_outside_the_subgroup(device: CpuDevice) -> None:
     group = GROUPS["bls12_377.g1"]
-    own, scalars = odd_ones()
-    expected = msm_by_buckets(reference(group), scalars, own)
+    base_points, scalars = odd_ones()
+    expected = msm_by_buckets(reference(group), scalars, base_points)
     for window_bits in (None, 2, 3, 8):
         options = MsmOptions(window_bits=window_bits)
-        found = msm(device, group, from_points(group, own), scalar_words(scalars), options)
-        assert found == expected, window_bits
+        result = msm(device, group, from_points(group, base_points), scalar_words(scalars), options)
+        assert result == expected, window_bits
 
 
 def test_points_and_their_images_under_the_endomorphism(device: CpuDevice) -> None:
     """P and -phi(P) have opposite y and different x, P and phi(P) the same y."""
     group = GROUPS["bn254.g1"]
     law, eigenvalue = reference(group), group.curve.phi.eigenvalue
-    own: list[Any] = []
+    base_points: list[Any] = []
     logs: list[int] = []
     for point, log in zip(points(group, 40), logarithms(40)):
         image = phi(group.curve, point)  # type: ignore[arg-type]
         again = phi(group.curve, image)
-        own += [point, law.neg(image), image, law.neg(again), again]
+        base_points += [point, law.neg(image), image, law.neg(again), again]
         once, twice = log * eigenvalue, log * eigenvalue**2
         logs += [log, -once, once, -twice, twice]
-    for scalars in ([1] * len(own), [12345] * len(own), uniform(group, len(own))):
+    for scalars in (
+        [1] * len(base_points),
+        [12345] * len(base_points),
+        uniform(group, len(base_points)),
+    ):
         expected = by_logarithms(group, scalars, logs)
-        assert msm(device, group, from_points(group, own), scalar_words(scalars)) == expected
+        assert (
+            msm(device, group, from_points(group, base_points), scalar_words(scalars)) == expected
+        )
 
 
 # --- what is refused
 
 
-def refused(device: CpuDevice, scalars: Any, own: Any = None, **options: Any) -> str:
+def refused(device: CpuDevice, scalars: Any, base_words: Any = None, **options: Any) -> str:
     group = GROUPS["bn254.g1"]
-    given = bases(group, 4) if own is None else own
+    passed_bases = bases(group, 4) if base_words is None else base_words
     with pytest.raises(InputError) as caught:
-        msm(device, group, given, scalars, MsmOptions(**options))
+        msm(device, group, passed_bases, scalars, MsmOptions(**options))
     return str(caught.value)
 
 
@@ -224,8 +240,8 @@ def test_a_scalar_that_is_not_below_the_order(device: CpuDevice) -> None:
 
 def test_a_bad_scalar_at_a_base_that_is_infinity(device: CpuDevice) -> None:
     group = GROUPS["bn254.g1"]
-    own = from_points(group, [None] * 4)
-    assert "scalar 2" in refused(device, scalar_words([1, 2, group.scalars.value]), own)
+    base_words = from_points(group, [None] * 4)
+    assert "scalar 2" in refused(device, scalar_words([1, 2, group.scalars.value]), base_words)
 
 
 @pytest.mark.parametrize("scalar_bits", [1, 31, 63, 64, 65, 253])
@@ -250,8 +266,8 @@ def test_arrays_of_another_kind(device: CpuDevice) -> None:
         "not uint32 of (32,)"
     )
     assert refused(device, scalar_words([1] * 5)) == "5 scalars have only 4 bases"
-    own = bases(GROUPS["bn254.g1"], 4)
-    assert refused(device, good, own.astype(np.uint64)) == (
+    base_words = bases(GROUPS["bn254.g1"], 4)
+    assert refused(device, good, base_words.astype(np.uint64)) == (
         "bases of bn254.g1 are uint32 words of shape (n, 2, 8), not uint64 of (4, 2, 8)"
     )
     assert refused(device, good, bases(GROUPS["bn254.g2"], 4)) == (
@@ -281,7 +297,7 @@ def test_options_out_of_range(options: dict[str, Any], message: str) -> None:
 def test_nothing_at_all(device: CpuDevice) -> None:
     for group in GROUPS.values():
         none = MsmBases(device, group, bases(group, 4)[:0])
-        found = msm_words(none, scalar_words([]))
-        assert found.tolist() == [0] * group.point_words
+        result = msm_words(none, scalar_words([]))
+        assert result.tolist() == [0] * group.point_words
         assert msm(device, group, none, scalar_words([])) is None
         assert msm(device, group, bases(group, 4), scalar_words([])) is None

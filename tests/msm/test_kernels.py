@@ -35,7 +35,7 @@ run_everywhere = functools.partial(executors.run_everywhere, on_gpu=False)
 
 
 def wide(array: Any) -> NDArray[np.uint64]:
-    """The same memory as 64-bit words, which is what the kernels read."""
+    """Return the same memory as 64-bit words, which the kernels read."""
     return np.ascontiguousarray(array).reshape(-1).view(np.uint64)
 
 
@@ -59,13 +59,13 @@ def test_digits(name: str, window_bits: int) -> None:
     infinite = np.zeros(count, np.uint8)
     infinite[7] = 1
     for masked in (False, True):
-        found = run_everywhere(
+        buffers = run_everywhere(
             counting.digits, 2,
             (count, wide(scalar_words(scalars)), infinite,
              np.zeros(windows * count, np.uint16), u32(0)),
             window_bits=window_bits, windows=windows, maximum=order - 1, masked=masked,
         )  # fmt: skip
-        stored, overflow = found[2].view(np.int16).reshape(windows, count), found[3]
+        stored, overflow = buffers[2].view(np.int16).reshape(windows, count), buffers[3]
         assert not overflow[0]
         assert (np.abs(stored.astype(int)) <= half).all()
         for i, scalar in enumerate(scalars):
@@ -76,13 +76,13 @@ def test_digits(name: str, window_bits: int) -> None:
 @pytest.mark.parametrize("excess", [1, 1 << 64, 1 << 128, 1 << 192])
 def test_digits_of_too_large_a_scalar(excess: int) -> None:
     order = GROUPS["bn254.g1"].scalars.value
-    found = run_everywhere(
+    buffers = run_everywhere(
         counting.digits, 1,
         (3, wide(scalar_words([5, order - 1 + excess, 6])), np.zeros(3, np.uint8),
          np.zeros(3 * 20, np.uint16), u32(0)),
         window_bits=13, windows=20, maximum=order - 1, masked=False,
     )  # fmt: skip
-    assert found[3][0] == 1
+    assert buffers[3][0] == 1
 
 
 def test_sorting() -> None:
@@ -115,14 +115,14 @@ def test_sorting() -> None:
         counting.scatter_digits, groups, (*shape, stride, padded, moved, entries)
     )[2]
     for window in range(vectors * windows):
-        vector, own = divmod(window, windows)
+        vector, scalar_window = divmod(window, windows)
         for bucket in range(buckets):
             segment = window * buckets + bucket
             run = entries[starts[segment] : starts[segment] + lengths[segment]]
             expected = sorted(
                 (copy * stride + i) | (SIGN if digit < 0 else 0)
                 for copy in range(copies)
-                for i, digit in enumerate(stored[vector, copy, own].tolist())
+                for i, digit in enumerate(stored[vector, copy, scalar_window].tolist())
                 if abs(digit) == bucket + 1
             )
             assert sorted(run.tolist()) == expected
@@ -137,8 +137,8 @@ def test_cutting(longest: int) -> None:
     chunk_length, first, room = longest // 2, 1000, 30 + sum(lengths) // (longest // 2)
     out = [np.zeros(size, np.uint32) for size in (longest + 1, room, room, room, 30, 30, 30, 30, 2)]
     buffers = (u32(*starts), u32(*lengths), u32(*owners), *out)
-    found = run_alone(cut_segments, (30, longest, chunk_length, first, *buffers))
-    chunk_starts, chunk_lengths, targets, numbers, *longs_found, totals = found[4:]
+    outputs = run_alone(cut_segments, (30, longest, chunk_length, first, *buffers))
+    chunk_starts, chunk_lengths, targets, numbers, *longs_found, totals = outputs[4:]
     long_starts, long_lengths, long_owners = longs_found
     total, long_count = totals.tolist()
     assert chunk_lengths[:total].tolist() == sorted(chunk_lengths[:total].tolist(), reverse=True)
@@ -159,10 +159,10 @@ def test_cutting(longest: int) -> None:
             assert owner not in longs
         at = start
         for number in range(int(numbers[owner]), int(numbers[owner]) + chunks):
-            one = by_target[number]
-            assert chunk_starts[one] == at
-            assert 0 < chunk_lengths[one] <= longest
-            at += int(chunk_lengths[one])
+            chunk = by_target[number]
+            assert chunk_starts[chunk] == at
+            assert 0 < chunk_lengths[chunk] <= longest
+            at += int(chunk_lengths[chunk])
         assert at == start + length
 
 
@@ -171,13 +171,13 @@ def run_alone(definition: Any, arguments: Any) -> list[Array]:
     results = []
     device = CpuDevice(threads=1)
     for compiled in (False, True):
-        given = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
+        copies = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
         if compiled:
             kernel = device.compile(definition, lanes=1)
-            device.launch(kernel, 1, *with_structs(kernel.parameters, iter(given)))
+            device.launch(kernel, 1, *with_structs(kernel.parameters, iter(copies)))
         else:
-            interpret(definition.trace(device.machine(1)), 1, given)
-        results.append([a for a in given if isinstance(a, np.ndarray)])
+            interpret(definition.trace(device.machine(1)), 1, copies)
+        results.append([a for a in copies if isinstance(a, np.ndarray)])
     for interpreted, executed in zip(*results):
         assert np.array_equal(interpreted, executed)
     return results[0]
@@ -205,12 +205,12 @@ def test_accumulation(name: str) -> None:
     """Slices of ordinary sums, of doublings, of cancellations and of infinity, side by side."""
     group: Group
     if name == "edwards":
-        group, own = model_of(EDWARDS_BLS12), model_points(8)
+        group, base_points = model_of(EDWARDS_BLS12), model_points(8)
     else:
         group = GROUPS[name]
         p, q, s = points(group, 3)
         double = reference(group).add(p, p)
-        own = [p, q, s, None, double, reference(group).neg(q), p, s]
+        base_points = [p, q, s, None, double, reference(group).neg(q), p, s]
     rng = random.Random(name)
     # Two workgroups of eight lanes and four rows, or sixteen of one lane; one has room left.
     count, rows = 61, 4
@@ -218,19 +218,19 @@ def test_accumulation(name: str) -> None:
     entries = [rng.randrange(8) | rng.choice([0, SIGN]) for _ in range(sum(lengths))]
     starts = [sum(lengths[:i]) for i in range(len(lengths))]
     targets = rng.sample(range(count), count)
-    found = run_everywhere(
+    buffers = run_everywhere(
         accumulate, 2,
         (count, rows, u32(*starts), u32(*lengths), u32(*targets), u32(*entries),
-         wide(from_points(group, own)), np.zeros(count * group.point_words, np.uint64)),
+         wide(from_points(group, base_points)), np.zeros(count * group.point_words, np.uint64)),
         per_workgroup=True, group=group, max_rows=8,
     )  # fmt: skip
     if name != "edwards":
         law = reference(group)
-        results = found[5].view(np.uint32).reshape(count, *group.shape)
+        results = buffers[5].view(np.uint32).reshape(count, *group.shape)
         expected: list[Any] = [None] * count
         for start, length, target in zip(starts, lengths, targets):
             for entry in entries[start : start + length]:
-                point = own[entry & 7]
+                point = base_points[entry & 7]
                 signed = law.neg(point) if entry & SIGN else point
                 expected[target] = law.add(expected[target], signed)
         assert np.array_equal(results, from_points(group, expected))
@@ -241,14 +241,17 @@ def test_reduction() -> None:
     group = GROUPS["bn254.g1"]
     rows, columns, windows = 4, 2, 2
     numbers = u32(0, NO_POINT, 1, 2, 3, 0, 1, 1, NO_POINT, 4, 2, NO_POINT)
-    own = wide(from_points(group, [*points(group, 4), None]))
+    base_words = wide(from_points(group, [*points(group, 4), None]))
     sums = np.zeros(8 * 4 * group.coordinate_words, np.uint64)
-    found = run_everywhere(
-        rows_and_columns.weigh, 1, (2 * windows, rows, columns, numbers, own, sums), group=group
+    buffers = run_everywhere(
+        rows_and_columns.weigh,
+        1,
+        (2 * windows, rows, columns, numbers, base_words, sums),
+        group=group,
     )
     out = np.zeros(8 * group.point_words, np.uint64)
     # Eight instances of combine want eight results' worth of sums.
-    many = np.tile(found[2][: 4 * 4 * group.coordinate_words], 8)
+    many = np.tile(buffers[2][: 4 * 4 * group.coordinate_words], 8)
     results = run_everywhere(rows_and_columns.combine, 1, (windows, 4, 1, many, out), group=group)[
         1
     ]
@@ -261,13 +264,13 @@ def test_listing_rows_and_columns() -> None:
     numbers[[1, 4, 5, 20, 63]] = NO_POINT
     segments = windows * (rows + columns)
     room = 2 * windows * rows * columns
-    found = run_everywhere(
+    buffers = run_everywhere(
         rows_and_columns.list_rows_and_columns, 1,
         (rows, columns, numbers, np.zeros(room + 1, np.uint32), np.zeros(segments, np.uint32),
          np.zeros(segments, np.uint32)),
         per_workgroup=True,
     )  # fmt: skip
-    _, entries, starts, lengths = found
+    _, entries, starts, lengths = buffers
     runs = [
         entries[start : start + length].tolist() for start, length in zip(starts, lengths)
     ]  # fmt: skip
@@ -281,9 +284,9 @@ def test_listing_rows_and_columns() -> None:
 def test_precomputation() -> None:
     group = GROUPS["bls12_377.g1"]
     count, copies = 10, 3
-    own = [*points(group, 7), None, (group.coordinates.value - 1, 0), (0, 1)]
+    base_points = [*points(group, 7), None, (group.coordinates.value - 1, 0), (0, 1)]
     memory = np.zeros(copies * count * group.point_words, np.uint64)
-    memory[: count * group.point_words] = wide(from_points(group, own))
+    memory[: count * group.point_words] = wide(from_points(group, base_points))
     run_everywhere(double_repeatedly, 2, (count, copies, 5, memory), group=group)
 
 
@@ -291,15 +294,15 @@ def test_entries_of_a_table() -> None:
     count, windows, half = 8, 3, 8
     stored = np.random.default_rng(2).integers(-8, 8, windows * count).astype(np.int16)
     stored[::3] = 0
-    found = run_everywhere(
+    buffers = run_everywhere(
         list_table_entries, 1,
         (count, windows, half, stored.view(np.uint16), np.zeros(windows * count, np.uint32),
          np.zeros(count, np.uint32), np.zeros(count, np.uint32)),
     )  # fmt: skip
-    _, entries, starts, lengths = found
+    _, entries, starts, lengths = buffers
     for i in range(count):
-        own = stored.reshape(windows, count)[:, i]
+        column = stored.reshape(windows, count)[:, i]
         expected = [
-            (w * half + abs(int(d)) - 1) | (SIGN if d < 0 else 0) for w, d in enumerate(own) if d
+            (w * half + abs(int(d)) - 1) | (SIGN if d < 0 else 0) for w, d in enumerate(column) if d
         ]
         assert entries[starts[i] : starts[i] + lengths[i]].tolist() == expected

@@ -45,8 +45,8 @@ def test_every_small_length(device: CpuDevice) -> None:
     resident = MsmBases(device, group, bases(group, LONGEST))
     scalars = uniform(group, LONGEST)
     for count, expected in enumerate(prefix_sums(group)):
-        found = msm_words(resident, scalar_words(scalars[:count]))
-        assert np.array_equal(found.view(np.uint32), from_points(group, [expected]).ravel()), count
+        result = msm_words(resident, scalar_words(scalars[:count]))
+        assert np.array_equal(result.view(np.uint32), from_points(group, [expected]).ravel()), count
 
 
 @pytest.mark.parametrize("count", [63, 333, 1000])
@@ -59,9 +59,9 @@ def test_other_lengths(device: CpuDevice, count: int) -> None:
 
 def test_the_references_agree_with_each_other_and_with_us(device: CpuDevice) -> None:
     group, count = GROUPS["bn254.g1"], 9
-    scalars, own = uniform(group, count), points(group, count)
-    expected = msm_naive(reference(group), scalars, own)
-    assert expected == msm_by_buckets(reference(group), scalars, own)
+    scalars, base_points = uniform(group, count), points(group, count)
+    expected = msm_naive(reference(group), scalars, base_points)
+    assert expected == msm_by_buckets(reference(group), scalars, base_points)
     assert expected == by_logarithms(group, scalars, logarithms(count))
     assert expected == msm(device, group, bases(group, count), scalar_words(scalars))
 
@@ -103,10 +103,10 @@ def test_threads_make_no_difference(cpu_device: CpuDevice) -> None:
     scalars = uniform(group, count)
     expected = from_points(group, [by_logarithms(group, scalars, logarithms(count))])
     for threads in (1, 2, 5):
-        own = CpuDevice(strategy=cpu_device.strategy, threads=threads)
-        found = msm_words(MsmBases(own, group, bases(group, count)), scalar_words(scalars))
-        assert np.array_equal(found.view(np.uint32), expected.ravel()), threads
-        own.close()
+        processor = CpuDevice(strategy=cpu_device.strategy, threads=threads)
+        result = msm_words(MsmBases(processor, group, bases(group, count)), scalar_words(scalars))
+        assert np.array_equal(result.view(np.uint32), expected.ravel()), threads
+        processor.close()
 
 
 def test_fewer_scalars_than_bases_use_the_first(device: CpuDevice) -> None:
@@ -139,8 +139,8 @@ def test_arrays_at_odd_addresses(device: CpuDevice, shift: int) -> None:
     group, count = GROUPS["bn254.g1"], 20
     scalars = uniform(group, count)
     expected = by_logarithms(group, scalars, logarithms(count))
-    given = moved(bases(group, count)), moved(scalar_words(scalars))
-    assert msm(device, group, *given) == expected
+    unaligned = moved(bases(group, count)), moved(scalar_words(scalars))
+    assert msm(device, group, *unaligned) == expected
 
 
 def test_arkworks_agrees(device: CpuDevice) -> None:
@@ -162,8 +162,8 @@ def test_the_published_msm_of_bls12_377(device: CpuDevice, shared_fixtures: Path
     """128 points of ZPrize 2023."""
     group = GROUPS["bls12_377.g1"]
     published = json.loads((shared_fixtures / "msm" / "bls12_377_128.json").read_text())
-    own = [(int(x, 16), int(y, 16)) for x, y in published["points"]]
+    base_points = [(int(x, 16), int(y, 16)) for x, y in published["points"]]
     scalars = [int(scalar, 16) for scalar in published["scalars"]]
     x, y = published["expected"]
-    found = msm(device, group, from_points(group, own), scalar_words(scalars))
-    assert found == (int(x, 16), int(y, 16))
+    result = msm(device, group, from_points(group, base_points), scalar_words(scalars))
+    assert result == (int(x, 16), int(y, 16))

@@ -28,9 +28,9 @@ def check(device: AnyDevice, group: Group) -> None:
     mixed = [0, 1, 2, r - 1, *((r // 7) * i % r for i in range(40))]
     for scalars in ([r - 1] * len(points), mixed):
         scalars = scalars[: len(points)]
-        own = points[: len(scalars)]
-        found = msm(device, group, from_points(group, own), scalar_words(scalars))
-        assert found == plain_msm(law, scalars, own)
+        base_points = points[: len(scalars)]
+        result = msm(device, group, from_points(group, base_points), scalar_words(scalars))
+        assert result == plain_msm(law, scalars, base_points)
 
 
 @EVERY
@@ -51,25 +51,28 @@ def test_edwards_points(device: AnyDevice, group: EdwardsModel) -> None:
     law, r = law_of(group), group.scalars.value
     points = hostile(group)
     scalars = [(r // 3) * i % r for i in range(len(points))]
-    own = from_edwards_points(group.edwards, [group.to_edwards(point) for point in points])
-    found = edwards_msm(device, group.edwards, own, scalar_words(scalars))
-    assert found == group.to_edwards(plain_msm(law, scalars, points))
+    base_words = from_edwards_points(group.edwards, [group.to_edwards(point) for point in points])
+    result = edwards_msm(device, group.edwards, base_words, scalar_words(scalars))
+    assert result == group.to_edwards(plain_msm(law, scalars, points))
 
 
 def test_scalars_in_as_many_words_as_the_order_has(device: AnyDevice) -> None:
     law, r = law_of(OWN_41), OWN_41.scalars.value
     points, scalars = hostile(OWN_41), [r - 1, 1, r // 3, r // 7, 5, r - 2]
-    own, words = from_points(OWN_41, points), integers_to_words(OWN_41.fr, scalars)
+    base_words, words = from_points(OWN_41, points), integers_to_words(OWN_41.fr, scalars)
     assert words.shape == (6, 2)
     expected = plain_msm(law, scalars, points)
-    assert msm(device, OWN_41, own, words) == expected
-    assert msm_many(device, OWN_41, own, [words, scalar_words(scalars)[:, :2]]) == [expected] * 2
+    assert msm(device, OWN_41, base_words, words) == expected
+    assert (
+        msm_many(device, OWN_41, base_words, [words, scalar_words(scalars)[:, :2]])
+        == [expected] * 2
+    )
     with pytest.raises(InputError, match="scalar 1 is not below the order of own41"):
-        msm(device, OWN_41, own, scalar_words([1, r])[:, :2])
+        msm(device, OWN_41, base_words, scalar_words([1, r])[:, :2])
     with pytest.raises(InputError, match=r"own41 are uint32 words of shape \(n, 2 or 8\), or"):
-        msm(device, OWN_41, own, scalar_words(scalars)[:, :4])
+        msm(device, OWN_41, base_words, scalar_words(scalars)[:, :4])
     with pytest.raises(InputError, match=r"8 words each, with zeros above, .* shape \(6, 2\)"):
-        msm_buffer(MsmBases(device, OWN_41, own), device.upload(words))
+        msm_buffer(MsmBases(device, OWN_41, base_words), device.upload(words))
 
 
 def test_orders_beyond_256_bits_are_refused(cpu_device: AnyDevice) -> None:

@@ -53,17 +53,17 @@ def test_the_multiples_themselves(cpu_device: CpuDevice) -> None:
     """Also of infinity, of a point of order two and of one of order three."""
     group = GROUPS["bls12_377.g1"]
     law = reference(group)
-    own = [*points(group, 3), None, (group.coordinates.value - 1, 0), (0, 1)]
+    base_points = [*points(group, 3), None, (group.coordinates.value - 1, 0), (0, 1)]
     options = MsmOptions(precompute_factor=4, window_bits=10)
-    resident = MsmBases(cpu_device, group, from_points(group, own), options)
+    resident = MsmBases(cpu_device, group, from_points(group, base_points), options)
     assert isinstance(resident.engine, HostEngine)
     shift = 10 * resident.engine.plan(6, None).windows
     multiples = to_points(group, resident.engine.points)
     assert len(multiples) == 6 * 4
     for copy in range(4):
-        expected = [law.mul(1 << (copy * shift), point) for point in own]
+        expected = [law.mul(1 << (copy * shift), point) for point in base_points]
         assert multiples[6 * copy : 6 * copy + 6] == expected
-    assert resident.nbytes == 4 * from_points(group, own).nbytes
+    assert resident.nbytes == 4 * from_points(group, base_points).nbytes
 
 
 def test_plans_with_multiples() -> None:
@@ -81,12 +81,12 @@ def test_plans_with_multiples() -> None:
 
 def test_options_that_do_not_fit_the_multiples(device: CpuDevice) -> None:
     group = GROUPS["bn254.g1"]
-    own = bases(group, 4)
+    base_words = bases(group, 4)
     scalars = scalar_words([1, 2, 3, 4])
     factor = MsmOptions(precompute_factor=2)
     with pytest.raises(InputError, match="a matter of MsmBases"):
-        msm(device, group, own, scalars, factor)
-    resident = MsmBases(device, group, own, factor)
+        msm(device, group, base_words, scalars, factor)
+    resident = MsmBases(device, group, base_words, factor)
     assert msm(device, group, resident, scalars, factor) is not None
     with pytest.raises(InputError, match="keep the options that they were made with"):
         msm(device, group, resident, scalars, MsmOptions())
@@ -117,8 +117,8 @@ def test_batches(device: CpuDevice, factor: int, batch_size: int | None) -> None
         uniform(group, count, seed=1), [1] * count, [0] * count, uniform(group, count, seed=2),
         [r - 1] * count, [i % 2 for i in range(count)], [0] * (count - 1) + [5],
     ]  # fmt: skip
-    found = msm_many(device, group, resident, [scalar_words(vector) for vector in vectors])
-    assert found == [by_logarithms(group, vector, logarithms(count)) for vector in vectors]
+    results = msm_many(device, group, resident, [scalar_words(vector) for vector in vectors])
+    assert results == [by_logarithms(group, vector, logarithms(count)) for vector in vectors]
 
 
 def test_a_large_batch_is_cut(device: CpuDevice) -> None:
@@ -134,31 +134,31 @@ def test_a_large_batch_is_cut(device: CpuDevice) -> None:
 
 def test_batches_of_nothing(device: CpuDevice) -> None:
     group = GROUPS["bn254.g1"]
-    own = bases(group, 4)
-    assert msm_many(device, group, own, []) == []
+    base_words = bases(group, 4)
+    assert msm_many(device, group, base_words, []) == []
     empty = scalar_words([])
-    assert msm_many(device, group, own, [empty, empty]) == [None, None]
+    assert msm_many(device, group, base_words, [empty, empty]) == [None, None]
 
 
 def test_refused_batches(device: CpuDevice) -> None:
     group = GROUPS["bn254.g1"]
-    own = bases(group, 4)
+    base_words = bases(group, 4)
     with pytest.raises(InputError, match="equally long, not of 2 and 3 scalars"):
-        msm_many(device, group, own, [scalar_words([1, 2]), scalar_words([1, 2, 3])])
+        msm_many(device, group, base_words, [scalar_words([1, 2]), scalar_words([1, 2, 3])])
     with pytest.raises(InputError, match="scalar 1 is not below the order"):
         bad = scalar_words([1, group.scalars.value])
-        msm_many(device, group, own, [scalar_words([1, 2]), bad])
+        msm_many(device, group, base_words, [scalar_words([1, 2]), bad])
     with pytest.raises(InputError, match=r"not uint32 of \(1, 1, 4, 8\)"):
-        msm(device, group, own, np.zeros((1, 1, 4, 8), np.uint32))
+        msm(device, group, base_words, np.zeros((1, 1, 4, 8), np.uint32))
 
 
 def test_base_multiples_that_do_not_fit() -> None:
     group, count = GROUPS["bn254.g1"], 40
-    own = bases(group, count)
-    device = CpuDevice(threads=1, memory_budget=3 * own.nbytes)
+    base_words = bases(group, count)
+    device = CpuDevice(threads=1, memory_budget=3 * base_words.nbytes)
     message = (
         r"precompute_factor 8 for 40 bases of bn254.g1 needs .* of memory; the budget is .*, "
         "in which 3 of 8 multiples of each fit; give the device a larger memory_budget"
     )
     with pytest.raises(DeviceError, match=message):
-        MsmBases(device, group, own, MsmOptions(precompute_factor=8, window_bits=8))
+        MsmBases(device, group, base_words, MsmOptions(precompute_factor=8, window_bits=8))

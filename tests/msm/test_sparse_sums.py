@@ -35,13 +35,13 @@ def test_sums(device: AnyDevice) -> None:
     # One owner with many, some with none, in no order.
     owners = [0] * 100 + [RANDOM.randrange(owners_count - 5) for _ in range(count - 100)]
     points = _points(name, numbers)
-    for own in (values, [1] * count, [RANDOM.choice((1, r - 1)) for _ in range(count)]):
-        coefficients = Coefficients.of(group.scalars, integers_to_words(group.scalars, own))
-        found = sparse_sums(device, group, points, np.array(owners), coefficients, owners_count)
+    for scalars in (values, [1] * count, [RANDOM.choice((1, r - 1)) for _ in range(count)]):
+        coefficients = Coefficients.of(group.scalars, integers_to_words(group.scalars, scalars))
+        sums = sparse_sums(device, group, points, np.array(owners), coefficients, owners_count)
         expected = [0] * owners_count
-        for owner, number, value in zip(owners, numbers, own, strict=True):
+        for owner, number, value in zip(owners, numbers, scalars, strict=True):
             expected[owner] += number * value
-        assert (found == _points(name, expected)).all()
+        assert (sums == _points(name, expected)).all()
 
 
 def test_sums_on_gpus(gpu_device: AnyDevice) -> None:
@@ -49,10 +49,10 @@ def test_sums_on_gpus(gpu_device: AnyDevice) -> None:
     values = [1, group.scalars.value - 1, 3, 1 << 30]
     coefficients = Coefficients.of(group.scalars, integers_to_words(group.scalars, values))
     owners = np.array([0, 1, 1, 1])
-    found = sparse_sums(
+    sums = sparse_sums(
         gpu_device, group, _points("bn254.g1", [9, 7, 5, 2]), owners, coefficients, 2
     )
-    assert (found == _points("bn254.g1", [9, 15 - 7 + (2 << 30)])).all()
+    assert (sums == _points("bn254.g1", [9, 15 - 7 + (2 << 30)])).all()
 
 
 def test_a_long_segment_in_pieces(gpu_device: AnyDevice) -> None:
@@ -64,10 +64,10 @@ def test_a_long_segment_in_pieces(gpu_device: AnyDevice) -> None:
         [n % 2 | (SIGN_BIT if sign else 0) for n, sign in enumerate(signs)], np.uint32
     )
     starts, lengths = np.array([0, 1050, 1090]), np.array([1050, 40, 1])
-    found = segment_sums(gpu_device, group, points, entries, starts, lengths)
+    sums = segment_sums(gpu_device, group, points, entries, starts, lengths)
     weights = [(1, 10)[n % 2] * (-1 if sign else 1) for n, sign in enumerate(signs)]
     expected = [sum(weights[a : a + n]) for a, n in zip(starts, lengths, strict=True)]
-    assert (found == _points("bn254.g1", expected)).all()
+    assert (sums == _points("bn254.g1", expected)).all()
 
 
 def test_coefficients() -> None:
@@ -75,17 +75,17 @@ def test_coefficients() -> None:
     fr = GROUPS["bls12_381.g1"].scalars
     r = fr.value
     values = [0, 1, r - 1, 2, r - 2, r // 2, r // 2 + 1, 1 << 64, r - (1 << 64), (1 << 192) - 1]
-    whole = Coefficients.of(fr, integers_to_words(fr, values))
+    coefficients = Coefficients.of(fr, integers_to_words(fr, values))
     order = np.array([9, 1, 0, 5, 6, 6, 2])
-    taken = whole.gathered(order)
-    joined = Coefficients.joined([taken.part(0, 3), taken.part(3, 7), whole.part(2, 2)])
-    for found, own in (
-        (whole, values), (taken, [values[place] for place in order]),
+    taken = coefficients.gathered(order)
+    joined = Coefficients.joined([taken.part(0, 3), taken.part(3, 7), coefficients.part(2, 2)])
+    for actual, expected in (
+        (coefficients, values), (taken, [values[place] for place in order]),
         (joined, [values[place] for place in order]),
     ):  # fmt: skip
-        magnitudes = [1] * len(own)
-        for place, words in zip(found.hard, found.magnitudes, strict=True):
+        magnitudes = [1] * len(expected)
+        for place, words in zip(actual.hard, actual.magnitudes, strict=True):
             magnitudes[place] = int.from_bytes(words.astype("<u4").tobytes(), "little")
         assert max(magnitudes) <= r // 2
-        signed = [-m if sign else m for m, sign in zip(magnitudes, found.negative, strict=True)]
-        assert [number % r for number in signed] == own
+        signed = [-m if sign else m for m, sign in zip(magnitudes, actual.negative, strict=True)]
+        assert [number % r for number in signed] == expected

@@ -35,7 +35,7 @@ def test_accumulation(name: str, ahead: bool, inlined: bool, words: int) -> None
     group, rng = GROUPS[name], random.Random(name)
     law = reference(group)
     p, q, s, t = points(group, 4)
-    own = [p, q, s, t, law.add(p, q), law.neg(q), p]
+    bases = [p, q, s, t, law.add(p, q), law.neg(q), p]
     special = [
         [0, 0], [0, 6], [0, 0 | SIGN], [1, 5], [1, 5, 2], [0, 1, 4], [0, 1, 4 | SIGN],
         [0, 1, 4 | SIGN, 3], [0, 0, 0 | SIGN], [1 | SIGN, 5], [2, 2 | SIGN, 2, 2 | SIGN, 2],
@@ -53,7 +53,7 @@ def test_accumulation(name: str, ahead: bool, inlined: bool, words: int) -> None
     sums = np.full(room * 4 * group.coordinate_words, 7, np.uint64)
     retries = np.full(room + 1, 99, np.uint32)
     retries[0] = 0
-    arrays = (u32(*starts), u32(*lengths), u32(*numbers), entries, bases_of(group, own), sums,
+    arrays = (u32(*starts), u32(*lengths), u32(*numbers), entries, bases_of(group, bases), sums,
               retries)  # fmt: skip
     static: dict[str, Any] = {"group": group, "form": "weierstrass"}
     traced = accumulate.trace(own_machine, **static, resident=3, ahead=ahead, inlined=inlined)
@@ -64,14 +64,14 @@ def test_accumulation(name: str, ahead: bool, inlined: bool, words: int) -> None
     for chunk in chunks:
         total = None
         for entry in chunk:
-            point = own[entry & ~SIGN]
+            point = bases[entry & ~SIGN]
             total = law.add(total, law.neg(point) if entry & SIGN else point)
         expected.append(total)
     # Those that cannot be summed in haste are noted, all others are right.
     assert noted == {i for i, chunk in enumerate(chunks) if chunk in special}
     words = sums.reshape(room, -1)
-    found = points_of(group, words[numbers])
-    assert all(found[i] == expected[i] for i in range(count) if i not in noted)
+    sums_read = points_of(group, words[numbers])
+    assert all(sums_read[i] == expected[i] for i in range(count) if i not in noted)
     # One workgroup goes over the list more than once.
     interpret(accumulate_again.trace(own_machine, **static), 1, list(arrays))
     assert points_of(group, words[numbers]) == expected

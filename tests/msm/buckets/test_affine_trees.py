@@ -44,10 +44,10 @@ def own_bases(name: str) -> list[Any]:
     """Bases of which 4 is the sum of 0 and 1, 5 is -1, and 6 is 0; none of the others is a sum."""
     law, rng = reference(GROUPS[name]), random.Random(name)
     generator = GROUPS[name].parameters.generator
-    made = [law.mul(rng.randrange(1 << 60), generator) for _ in range(INDEPENDENT)]
-    p, q = made[:2]
-    made[4:7] = [law.add(p, q), law.neg(q), p]
-    return made
+    bases = [law.mul(rng.randrange(1 << 60), generator) for _ in range(INDEPENDENT)]
+    p, q = bases[:2]
+    bases[4:7] = [law.add(p, q), law.neg(q), p]
+    return bases
 
 
 class Case:
@@ -89,9 +89,9 @@ class Case:
         assert len(set(noted)) == len(noted)
         words_of = self.sums.reshape(self.room, -1)
         expected = [self.expected(chunk) for chunk in self.chunks]
-        found = points_of(self.group, words_of[self.numbers])
+        sums_read = points_of(self.group, words_of[self.numbers])
         assert all(
-            found[i] == point for i, point in enumerate(expected) if i not in noted
+            sums_read[i] == point for i, point in enumerate(expected) if i not in noted
         )  # fmt: skip
         again = traced(
             accumulate_again, machine(LANES, 4), group=self.group, form="weierstrass"
@@ -180,7 +180,7 @@ def test_fewer_chunks_than_instances() -> None:
 def test_whole_msm(
     gpu_device: AnyDevice, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:  # fmt: skip
-    """Where an MSM's tuning says so, its chunks are summed this way."""
+    """Chunks are summed by affine trees if an MSM's tuning says so."""
     if gpu_device.kind == "webgpu":
         pytest.skip("kernels for WebGPU are not long (DeviceLimits), and have no affine sums")
     group, count = GROUPS["bn254.g1"], 90
@@ -192,8 +192,8 @@ def test_whole_msm(
     options = MsmOptions(scalar_bits=24, window_bits=5, precompute_factor=2)
     kept = MsmBases(gpu_device, group, bases(group, count), options)
     timeline = Timeline()
-    found = affine_ints(group, msm_words(kept, scalar_words(scalars), timeline=timeline))
-    assert found == by_logarithms(group, scalars, logarithms(count))
+    result = affine_ints(group, msm_words(kept, scalar_words(scalars), timeline=timeline))
+    assert result == by_logarithms(group, scalars, logarithms(count))
     stage = next(stage for stage in timeline.rows() if stage.name == "accumulate")
     assert stage.modmuls % 6 == 0
 
@@ -201,11 +201,11 @@ def test_whole_msm(
 def test_registers() -> None:
     """Three workgroups fit a multiprocessor; only calls of the inversion keep values in memory."""
     arch = "sm_90a"
-    own = ptx_machine(128, arch)
+    machine = ptx_machine(128, arch)
     kernel = accumulate_affine.trace(
-        own, group=GROUPS["bls12_381.g1"], slots=256, resident=3, ahead=True, inlined=True
+        machine, group=GROUPS["bls12_381.g1"], slots=256, resident=3, ahead=True, inlined=True
     )
-    _, log = assemble(emit(kernel, own), arch)
+    _, log = assemble(emit(kernel, machine), arch)
     used = usage(log)
     assert used.registers <= 65536 // (3 * 128)
     assert used.spill_store_bytes < 256

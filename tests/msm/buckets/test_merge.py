@@ -25,9 +25,9 @@ def choices(rng: random.Random, count: int) -> list[Any]:
     return rng.choices([p, q, law.neg(p), law.add(p, q), None], k=count)
 
 
-def total_of(own: Any) -> Any:
+def total_of(points: Any) -> Any:
     law, total = reference(STATIC["group"]), None
-    for point in own:
+    for point in points:
         total = law.add(total, point)
     return total
 
@@ -39,9 +39,9 @@ def test_merging_buckets(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(merge, "_RUN", 8)
     sizes = [0, 1, 2, 3, 0, 4, 5, 6, 7, 12, 13, 16, 17, 0, 1, 40, 0]
     first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.uint32)
-    own = choices(random.Random(lanes), int(first[-1]))
-    sums = sums_of(STATIC["group"], own)
-    before = sums.copy().reshape(len(own), -1)
+    chunk_sums = choices(random.Random(lanes), int(first[-1]))
+    sums = sums_of(STATIC["group"], chunk_sums)
+    before = sums.copy().reshape(len(chunk_sums), -1)
     counters, runs, run_sums = (
         np.zeros(2, np.uint32),
         np.zeros(64, np.uint32),
@@ -50,7 +50,7 @@ def test_merging_buckets(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     traced = merge.merge_buckets.trace(machine(8, 4), **STATIC, lanes_per_bucket=lanes)
     groups = -(-len(sizes) * lanes // 8)
     interpret(traced, groups, [len(sizes), first, sums, counters, runs, run_sums])
-    words = sums.reshape(len(own), -1)
+    words = sums.reshape(len(chunk_sums), -1)
     found_runs, found_sums = [], []
     for begin, size in zip(first.tolist(), sizes):
         if size > 3 * lanes:
@@ -60,7 +60,9 @@ def test_merging_buckets(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
                 found_sums.append((begin, len(pieces)))
             assert np.array_equal(words[begin : begin + size], before[begin : begin + size])
         elif size:
-            assert points_of(STATIC["group"], words[begin]) == [total_of(own[begin : begin + size])]
+            assert points_of(STATIC["group"], words[begin]) == [
+                total_of(chunk_sums[begin : begin + size])
+            ]
     assert sorted(map(tuple, runs.reshape(-1, 2)[: counters[0]].tolist())) == found_runs
     assert sorted(map(tuple, run_sums.reshape(-1, 2)[: counters[1]].tolist())) == found_sums
     assert found_runs
@@ -70,19 +72,21 @@ def test_merging_buckets(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     interpret(traced, 2, [counters, 1, 8, run_sums, sums])
     for begin, size in zip(first.tolist(), sizes):
         if size:
-            assert points_of(STATIC["group"], words[begin]) == [total_of(own[begin : begin + size])]
+            assert points_of(STATIC["group"], words[begin]) == [
+                total_of(chunk_sums[begin : begin + size])
+            ]
 
 
 @pytest.mark.parametrize(("lanes", "subgroup"), [(16, 4), (4, 4), (4, 32)])
 def test_merging_one_run(lanes: int, subgroup: int) -> None:
     traced = merge.merge_runs.trace(machine(lanes, subgroup), **STATIC)
     for count in (2, 3, 7, 8, 9, 21):
-        own = choices(random.Random(count), 3 * count)
-        sums = sums_of(STATIC["group"], own)
+        chunk_sums = choices(random.Random(count), 3 * count)
+        sums = sums_of(STATIC["group"], chunk_sums)
         runs = np.array([1, count], np.uint32)
         interpret(traced, 3, [np.array([9, 1], np.uint32), 1, 3, runs, sums])
-        found = points_of(STATIC["group"], sums.reshape(3 * count, -1)[1])
-        assert found == [total_of(own[1::3])], count
+        run_sums = points_of(STATIC["group"], sums.reshape(3 * count, -1)[1])
+        assert run_sums == [total_of(chunk_sums[1::3])], count
 
 
 def test_carrying_sums() -> None:
@@ -91,8 +95,8 @@ def test_carrying_sums() -> None:
     p, q = points(STATIC["group"], 2)
     law = reference(STATIC["group"])
     carried = [None, q, p, None, law.neg(q)]
-    own = [p, p, q, q]
-    sums, totals = sums_of(STATIC["group"], own), sums_of(STATIC["group"], carried, 2)
+    chunk_sums = [p, p, q, q]
+    sums, totals = sums_of(STATIC["group"], chunk_sums), sums_of(STATIC["group"], carried, 2)
     totals[:16] = 0  # what a buffer has at first
     traced = merge.carry_sums.trace(machine(8, 4), **STATIC)
     interpret(traced, 1, [len(sizes), first, sums, totals])

@@ -43,15 +43,15 @@ SHAPES = [
 def line_of(number: int, shape: tuple[int, int, int, int, int]) -> int:
     """The line that point `number` belongs to, by the definition."""
     bits, width, kept, parts, low = shape
-    vector, own = divmod(number, 1 << bits)
-    weighted = own % (1 << width)
+    vector, index = divmod(number, 1 << bits)
+    weighted = index % (1 << width)
     line = weighted % (1 << kept) if low else weighted >> (width - kept)
     # The other bits in their order, of which the highest say the part.
     if low:
-        others = own >> kept
+        others = index >> kept
     else:
-        rest = weighted % (1 << (width - kept))
-        others = (own >> width) << (width - kept) | rest
+        low_bits = weighted % (1 << (width - kept))
+        others = (index >> width) << (width - kept) | low_bits
     part = others >> (bits - kept - parts)
     return (vector << (kept + parts)) + (part << kept) + line
 
@@ -60,22 +60,24 @@ def line_of(number: int, shape: tuple[int, int, int, int, int]) -> int:
 def test_summing_lines(shape: tuple[int, int, int, int, int]) -> None:
     group, law = GROUPS["bn254.g1"], reference(GROUPS["bn254.g1"])
     vectors, (bits, _, kept, parts, _) = 3, shape
-    own = choices(group.name, vectors << bits)
+    vector_points = choices(group.name, vectors << bits)
     lines = vectors << (kept + parts)
     out = np.zeros(lines * 16, np.uint64)
     expected: list[Any] = [None] * lines
-    for i, point in enumerate(own):
+    for i, point in enumerate(vector_points):
         line = line_of(i, shape)
         expected[line] = law.add(expected[line], point)
     static: dict[str, Any] = {"group": group, "form": "weierstrass"}
     first = np.zeros(1, np.uint32)
     groups = -(-lines // 8)
     all_points = traced(weighted_sums.sum_lines, machine(8, 4), **static, gathered=False)
-    interpret(all_points, groups, [lines, *shape, sums_of(group, own), first, out])
+    interpret(all_points, groups, [lines, *shape, sums_of(group, vector_points), first, out])
     assert points_of(group, out) == expected
     # The same with the finite ones only, gathered.
-    finite = [point for point in own if point is not None]
-    first = np.concatenate([[0], np.cumsum([point is not None for point in own])]).astype(np.uint32)
+    finite = [point for point in vector_points if point is not None]
+    first = np.concatenate([[0], np.cumsum([point is not None for point in vector_points])]).astype(
+        np.uint32
+    )
     finite_points = traced(weighted_sums.sum_lines, machine(8, 4), **static, gathered=True)
     out[:] = 0
     interpret(finite_points, groups, [lines, *shape, sums_of(group, finite), first, out])
@@ -95,11 +97,11 @@ def test_summing_short_lines(name: str, form: Form, quads: int) -> None:
     if form == "weierstrass":
         make, read = functools.partial(sums_of, group), functools.partial(points_of, group)
     shape = (4, 3, 1, 1, 1)
-    own = choices(name, 3 << 4)
-    own[0:8:2] = [own[0] or points(group, 1)[0]] * 4  # doubles of doubles
+    vector_points = choices(name, 3 << 4)
+    vector_points[0:8:2] = [vector_points[0] or points(group, 1)[0]] * 4  # doubles of doubles
     lines = 12
     expected: list[Any] = [None] * lines
-    for i, point in enumerate(own):
+    for i, point in enumerate(vector_points):
         line = line_of(i, shape)
         expected[line] = law.add(expected[line], point)
     if form == "edwards":
@@ -110,10 +112,12 @@ def test_summing_short_lines(name: str, form: Form, quads: int) -> None:
     first = np.zeros(1, np.uint32)
     small = machine(16, 32)
     kernel = weighted_sums.sum_short_lines.trace(small, **static, gathered=False)
-    interpret(kernel, groups, [lines, *shape, make(own), first, out])
+    interpret(kernel, groups, [lines, *shape, make(vector_points), first, out])
     assert read(out) == expected
-    finite = [point for point in own if point is not None]
-    first = np.concatenate([[0], np.cumsum([point is not None for point in own])]).astype(np.uint32)
+    finite = [point for point in vector_points if point is not None]
+    first = np.concatenate([[0], np.cumsum([point is not None for point in vector_points])]).astype(
+        np.uint32
+    )
     kernel = weighted_sums.sum_short_lines.trace(small, **static, gathered=True)
     out[:] = 0
     interpret(kernel, groups, [lines, *shape, make(finite), first, out])
@@ -126,12 +130,14 @@ def test_quads_of_points_of_order_two() -> None:
     law, (p, _) = reference(group), points(group, 2)
     two = (group.coordinates.value - 1, 0)
     pairs = [(two, two), (p, p), (p, law.neg(p)), (p, two)]
-    own = [point for pair in pairs for point in pair]
+    pair_points = [point for pair in pairs for point in pair]
     out = np.zeros(4 * 24, np.uint64)
     kernel = weighted_sums.sum_short_lines.trace(
         machine(32, 32), group=group, form="weierstrass", gathered=False, groups_per_line=2
     )
-    interpret(kernel, 1, [4, 1, 1, 0, 0, 0, sums_of(group, own), np.zeros(1, np.uint32), out])
+    interpret(
+        kernel, 1, [4, 1, 1, 0, 0, 0, sums_of(group, pair_points), np.zeros(1, np.uint32), out]
+    )
     assert points_of(group, out) == [law.add(*pair) for pair in pairs]
 
 
@@ -143,43 +149,43 @@ def test_cuts(resident: int) -> None:
     for window_bits, windows in ((2, 1), (6, 3), (7, 1), (8, 2), (11, 1), (13, 5), (16, 1)):
         plan = GpuMsmPlan(GROUPS["bn254.g1"], 10, window_bits, windows, 1, 1, 4)
         buckets = rng.integers(0, 1 << 20, plan.all_buckets)
-        made: dict[weighted_sums.Vector, Any] = {}
+        vectors: dict[weighted_sums.Vector, Any] = {}
         for cut in weighted_sums.cuts_of(plan, resident):
             source, target = cut.source, cut.target
             bits = source.bits + source.parts
             shape = (bits, source.bits, target.bits, target.parts, int(cut.is_low))
-            points = made.get(source, buckets)
+            points = vectors.get(source, buckets)
             lines = np.zeros(cut.lines, np.int64)
             np.add.at(lines, [line_of(i, shape) for i in range(len(points))], points)
             assert len(points) == cut.lines * cut.length
-            made[target] = lines
+            vectors[target] = lines
             shared += target.parts > 0
-        left = weighted_sums.vectors_of(plan)
+        host_vectors = weighted_sums.vectors_of(plan)
         assert [
-            vector for vector in made if vector.is_short(weighted_sums.short_bits(plan))
-        ] == list(left)
-        assert left[-1].place == 0
+            vector for vector in vectors if vector.is_short(weighted_sums.short_bits(plan))
+        ] == list(host_vectors)
+        assert host_vectors[-1].place == 0
         totals = np.zeros(windows, np.int64)
-        for vector in left:
+        for vector in host_vectors:
             # The lowest vector adds the weight 1 that every bucket has besides.
-            weights = (np.arange(1 << vector.bits) << vector.place) + (vector is left[-1])
-            totals += made[vector].reshape(windows, -1) @ weights
+            weights = (np.arange(1 << vector.bits) << vector.place) + (vector is host_vectors[-1])
+            totals += vectors[vector].reshape(windows, -1) @ weights
         expected = buckets.reshape(windows, -1) @ np.arange(1, plan.buckets + 1)
         assert np.array_equal(totals, expected)
     assert shared or resident < 270336
 
 
 def lines_of(plan: GpuMsmPlan, buckets: dict[int, Any]) -> list[Any]:
-    """What is left for the host where all other buckets are empty."""
+    """Return the lines that the host weighs, where all other buckets are empty."""
     law = reference(plan.group)
     lines: list[Any] = []
     for vector in weighted_sums.vectors_of(plan):
-        own: list[Any] = [None] * (plan.all_windows << vector.bits)
+        vector_points: list[Any] = [None] * (plan.all_windows << vector.bits)
         for number, point in buckets.items():
             window, b = divmod(number, plan.buckets)
             place = (window << vector.bits) + (b >> vector.place & ((1 << vector.bits) - 1))
-            own[place] = law.add(own[place], point)
-        lines += own
+            vector_points[place] = law.add(vector_points[place], point)
+        lines += vector_points
     return lines
 
 
@@ -199,24 +205,24 @@ def test_finishing(name: str) -> None:
     """Three results of three windows of 2**6 buckets; one of 2**10; both beside each other."""
     group, law = GROUPS[name], reference(GROUPS[name])
     p, q = points(group, 2)
-    own = [
+    plans_and_buckets = [
         (GpuMsmPlan(group, 10, 7, 3, 1, 1, 4, batch=3),
          {0: p, 63: q, 64: q, 65: law.neg(p), 100: p, 127: p, 191: q, 192: p, 300: law.neg(q),
           301: q, 383: p, 385: q, 386: q, 388: law.neg(q)}),
         (GpuMsmPlan(group, 10, 11, 1, 24, 1, 4), {0: p, 31: q, 32: p, 700: q, 1023: law.neg(p)}),
     ]  # fmt: skip
-    lines = [sums_of(group, lines_of(plan, buckets)) for plan, buckets in own]
+    lines = [sums_of(group, lines_of(plan, buckets)) for plan, buckets in plans_and_buckets]
     assert [memory.nbytes for memory in lines] == [
-        weighted_sums.line_bytes(plan) for plan, _ in own
+        weighted_sums.line_bytes(plan) for plan, _ in plans_and_buckets
     ]
-    expected = [bases_of(group, results_of(plan, buckets)) for plan, buckets in own]
-    plans = [plan for plan, _ in own]
-    assert results_of(*own[0])[2] is None
+    expected = [bases_of(group, results_of(plan, buckets)) for plan, buckets in plans_and_buckets]
+    plans = [plan for plan, _ in plans_and_buckets]
+    assert results_of(*plans_and_buckets[0])[2] is None
     together = Finisher(plans)
     for _ in range(2):
-        found = together.finish(lines)
-        assert [words.shape[0] for words in found] == [3, 1]
-        for words, right in zip(found, expected, strict=True):
+        results = together.finish(lines)
+        assert [words.shape[0] for words in results] == [3, 1]
+        for words, right in zip(results, expected, strict=True):
             assert np.array_equal(words.reshape(-1), right)
     (alone,) = Finisher(plans[1:]).finish(lines[1:])
     assert np.array_equal(alone.reshape(-1), expected[1])
@@ -239,9 +245,9 @@ def test_quads_assemble(arch: str) -> None:
     static: dict[str, Any] = {"group": GROUPS["bls12_377.g1"], "form": "edwards"}
     kernel = weighted_sums.sum_short_lines.trace(small, **static, gathered=True, groups_per_line=8)
     _, log = assemble(emit(kernel, small), arch)
-    found = usage(log)
-    assert found.spill_load_bytes == 0
-    assert found.registers <= 192
+    resources = usage(log)
+    assert resources.spill_load_bytes == 0
+    assert resources.registers <= 192
     with pytest.raises(TraceError, match="sums of four lanes need a workgroup"):
         weighted_sums.sum_short_lines.trace(
             ptx_machine(64, arch), **static, gathered=True, groups_per_line=8

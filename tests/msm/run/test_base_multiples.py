@@ -27,20 +27,20 @@ def test_base_multiples(
     """In slices that are no whole number of workgroups, several points to an inversion."""
     group, law = GROUPS[name], reference(GROUPS[name])
     device = EmulatedDevice(executor=executor, workgroup=32, resident_lanes=8)
-    own: list[Any] = [*points(group, 3), None, *points(group, 36), None]
+    base_points: list[Any] = [*points(group, 3), None, *points(group, 36), None]
     if name == "bls12_377.g1":
-        own[5] = (group.coordinates.value - 1, 0)  # of order two
+        base_points[5] = (group.coordinates.value - 1, 0)  # of order two
     monkeypatch.setattr(base_multiples, "_SCRATCH_BYTES", 17 * 5 * 8 * group.coordinate_words)
     monkeypatch.setattr(base_multiples, "_SHARING", 3)
-    plan = GpuMsmPlan(group, len(own), 3, 2, copies, 1, 4)
-    buffer = base_multiples.multiples(device, group, from_points(group, own), plan)
-    found = np.zeros((copies * len(own), *group.shape), np.uint32)
-    device.download(buffer, found)
+    plan = GpuMsmPlan(group, len(base_points), 3, 2, copies, 1, 4)
+    buffer = base_multiples.multiples(device, group, from_points(group, base_points), plan)
+    multiples = np.zeros((copies * len(base_points), *group.shape), np.uint32)
+    device.download(buffer, multiples)
     expected: list[Any] = []
     for copy in range(copies):
-        expected += [law.mul(1 << (6 * copy), point) for point in own]
-    assert to_points(group, found) == expected
-    scratch = base_multiples.scratch_bytes(plan, len(own))
+        expected += [law.mul(1 << (6 * copy), point) for point in base_points]
+    assert to_points(group, multiples) == expected
+    scratch = base_multiples.scratch_bytes(plan, len(base_points))
     # One copy is the points as they are.
     assert scratch == (0 if copies == 1 else 17 * 5 * 8 * group.coordinate_words)
 

@@ -16,7 +16,7 @@ from tests.reference.msm import msm_edwards
 
 
 def low_and_equal_points() -> list[tuple[int, int]]:
-    """Of order 1, 2 and 4, doubles, opposites, and sums with those."""
+    """Points of order 1, 2 and 4, doubles, opposites, and sums with those."""
     root = LAW.field.sqrt(Q - 1)
     assert root is not None
     p = points(1)[0]
@@ -28,19 +28,23 @@ def low_and_equal_points() -> list[tuple[int, int]]:
 
 def test_low_orders_doubles_and_opposites(gpu_device: AnyDevice) -> None:
     """All of them in one bucket, and once more with other scalars."""
-    own = low_and_equal_points()
-    scalars = [1] * len(own) + [(3, 0, 1, R - 1, R - 2)[i % 5] for i in range(len(own))]
-    given = edwards_bases(gpu_device, CURVE, from_edwards_points(CURVE, own * 2))
-    expected = msm_edwards(LAW, scalars, own * 2)
-    assert edwards_msm(gpu_device, CURVE, given, scalar_words(scalars)) == expected
+    base_points = low_and_equal_points()
+    scalars = [1] * len(base_points) + [
+        (3, 0, 1, R - 1, R - 2)[i % 5] for i in range(len(base_points))
+    ]
+    edwards_words = edwards_bases(gpu_device, CURVE, from_edwards_points(CURVE, base_points * 2))
+    expected = msm_edwards(LAW, scalars, base_points * 2)
+    assert edwards_msm(gpu_device, CURVE, edwards_words, scalar_words(scalars)) == expected
 
 
 @pytest.mark.thorough
 def test_the_published_msm(gpu_device: AnyDevice, shared_fixtures: Path) -> None:
     """128 points of ZPrize 2023."""
     published = json.loads((shared_fixtures / "msm" / "edwards_128.json").read_text())
-    own = [(int(x, 16), int(y, 16)) for x, y in published["points"]]
+    base_points = [(int(x, 16), int(y, 16)) for x, y in published["points"]]
     scalars = [int(scalar, 16) for scalar in published["scalars"]]
     x, y = published["expected"]
-    found = edwards_msm(gpu_device, CURVE, from_edwards_points(CURVE, own), scalar_words(scalars))
-    assert found == (int(x, 16), int(y, 16))
+    result = edwards_msm(
+        gpu_device, CURVE, from_edwards_points(CURVE, base_points), scalar_words(scalars)
+    )
+    assert result == (int(x, 16), int(y, 16))

@@ -32,7 +32,7 @@ def test_base_multiples(gpu_device: AnyDevice, monkeypatch: pytest.MonkeyPatch, 
     # Several chunks, the last of them smaller.
     monkeypatch.setattr(fixed_base, "_CHUNK", 40)
     table = FixedBase(gpu_device, group, generator, len(scalars))
-    found = to_points(group, table.multiply(integers_to_words(group.scalars, scalars)))
+    products = to_points(group, table.multiply(integers_to_words(group.scalars, scalars)))
     law: AffineGroup[Any] = g1_group(group.curve) if group.degree == 1 else g2_group(group.curve)
-    assert found == [law.multiply(scalar, generator) for scalar in scalars]
+    assert products == [law.multiply(scalar, generator) for scalar in scalars]
     assert table.multiply(integers_to_words(group.scalars, [])).shape == (0, *group.shape)

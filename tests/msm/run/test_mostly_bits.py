@@ -83,16 +83,16 @@ def test_the_sum_is_that_of_the_definition(gpu_device: AnyDevice, name: str, ind
         recording, split, scalars, bases, Workspace(device, shape.workspace_bytes)
     )
     recording.finish().submit().wait()
-    law, found = affine_group(group), None
-    for one in recorded:
-        (point,) = to_points(group, one.finish().view(np.uint32).reshape(-1, *group.shape))
-        found = law.add(found, point)
+    law, msm_sum = affine_group(group), None
+    for recorded_msm in recorded:
+        (point,) = to_points(group, recorded_msm.finish().view(np.uint32).reshape(-1, *group.shape))
+        msm_sum = law.add(msm_sum, point)
     total = sum(value * log for value, log in zip(values, logarithms, strict=True)) % r
     expected: list[Point] = to_points(
         group, multiply_generator(device, group, integers_to_words(group.scalars, [total]))
     )
-    assert found == expected[0]
-    assert from_points(group, [found]).shape == (1, *group.shape)
+    assert msm_sum == expected[0]
+    assert from_points(group, [msm_sum]).shape == (1, *group.shape)
 
 
 def test_rooms_are_few() -> None:

@@ -52,29 +52,29 @@ def resident(gpu_device: AnyDevice) -> MsmBases:
 
 
 def kinds(count: int) -> dict[str, Sequence[int]]:
-    own, most = short(count), (1 << BITS) - 1
+    scalars, most = short(count), (1 << BITS) - 1
     return {
-        "uniform": own,
+        "uniform": scalars,
         "zeros": [0] * count,
         "ones": [1] * count,
         "greatest": [most] * count,
-        "equal": [own[0]] * count,
-        "giant": [own[0] if i % 16 else own[i] for i in range(count)],
+        "equal": [scalars[0]] * count,
+        "giant": [scalars[0] if i % 16 else scalars[i] for i in range(count)],
     }
 
 
 @pytest.mark.parametrize("kind", ["uniform", "zeros", "greatest", "giant"])
 def test_kinds_of_scalars(resident: MsmBases, kind: str) -> None:
     scalars = kinds(COUNT)[kind]
-    found = affine_ints(GROUP, msm_words(resident, scalar_words(scalars)))
-    assert found == by_logarithms(GROUP, scalars, logarithms(COUNT))
+    result = affine_ints(GROUP, msm_words(resident, scalar_words(scalars)))
+    assert result == by_logarithms(GROUP, scalars, logarithms(COUNT))
 
 
 @pytest.mark.parametrize("count", [0, 1, 33])
 def test_fewer_scalars_than_bases(resident: MsmBases, count: int) -> None:
     scalars = short(count)
-    found = affine_ints(GROUP, msm_words(resident, scalar_words(scalars)))
-    assert found == by_logarithms(GROUP, scalars, logarithms(count))
+    result = affine_ints(GROUP, msm_words(resident, scalar_words(scalars)))
+    assert result == by_logarithms(GROUP, scalars, logarithms(count))
 
 
 def test_no_bases_at_all(gpu_device: AnyDevice) -> None:
@@ -92,16 +92,16 @@ def test_groups(gpu_device: AnyDevice, name: str) -> None:
     group, options = GROUPS[name], MsmOptions(scalar_bits=12, precompute_factor=2, window_bits=5)
     scalars = [scalar & 0xFFF for scalar in short(7)]
     kept = MsmBases(gpu_device, group, bases(group, 7), options)
-    found = affine_ints(group, msm_words(kept, scalar_words(scalars)))
-    assert found == by_logarithms(group, scalars, logarithms(7))
+    result = affine_ints(group, msm_words(kept, scalar_words(scalars)))
+    assert result == by_logarithms(group, scalars, logarithms(7))
 
 
 def test_full_scalars_and_the_plan_s_choice(gpu_device: AnyDevice) -> None:
     order = GROUP.scalars.value
     scalars = [order - 1, 0, 1, order - 2, *uniform(GROUP, 5)]
     count = len(scalars)
-    found = msm(gpu_device, GROUP, bases(GROUP, count), scalar_words(scalars))
-    assert found == by_logarithms(GROUP, scalars, logarithms(count))
+    result = msm(gpu_device, GROUP, bases(GROUP, count), scalar_words(scalars))
+    assert result == by_logarithms(GROUP, scalars, logarithms(count))
 
 
 def hostile(group: Group) -> list[Point]:
@@ -144,28 +144,31 @@ def hostile(group: Group) -> list[Point]:
 def test_hostile_bases(gpu_device: AnyDevice, name: str, factor: int) -> None:
     """With scalars that bring unsuitable pairs into one bucket."""
     group = GROUPS[name]
-    own = hostile(group)
+    base_points = hostile(group)
     options = MsmOptions(scalar_bits=9, window_bits=4, precompute_factor=factor)
-    kept = MsmBases(gpu_device, group, from_points(group, own), options)
+    kept = MsmBases(gpu_device, group, from_points(group, base_points), options)
     assert isinstance(kept.engine, GpuEngine)
     assert kept.engine.resident is not None
     form = "edwards" if name == "bls12_377.g1" else "weierstrass"
     assert kept.engine.resident.plan().form == form
     source = random.Random(4)
-    vectors: list[list[int]] = [[3] * len(own), [0, *([1] * (len(own) - 1))]]
-    vectors += [[source.randrange(512) for _ in own], [source.choice([1, 511]) for _ in own]]
-    found = msm_words(kept, np.stack([scalar_words(vector) for vector in vectors]))
-    for vector, words in zip(vectors, found, strict=True):
-        assert affine_ints(group, words) == msm_naive(reference(group), vector, own)
+    vectors: list[list[int]] = [[3] * len(base_points), [0, *([1] * (len(base_points) - 1))]]
+    vectors += [
+        [source.randrange(512) for _ in base_points],
+        [source.choice([1, 511]) for _ in base_points],
+    ]
+    results = msm_words(kept, np.stack([scalar_words(vector) for vector in vectors]))
+    for vector, words in zip(vectors, results, strict=True):
+        assert affine_ints(group, words) == msm_naive(reference(group), vector, base_points)
 
 
 def test_points_outside_the_subgroup(gpu_device: AnyDevice) -> None:
     """They keep the Weierstrass form; one of order two has infinite multiples."""
     group = GROUPS["bls12_377.g1"]
     two = (group.coordinates.value - 1, 0)
-    own = [*points(group, 2), two, (0, 1), two]
+    base_points = [*points(group, 2), two, (0, 1), two]
     options = MsmOptions(scalar_bits=8, window_bits=4, precompute_factor=2)
-    resident = MsmBases(gpu_device, group, from_points(group, own), options)
+    resident = MsmBases(gpu_device, group, from_points(group, base_points), options)
     assert isinstance(resident.engine, GpuEngine)
     kept = resident.engine.resident
     assert kept is not None
@@ -173,9 +176,9 @@ def test_points_outside_the_subgroup(gpu_device: AnyDevice) -> None:
     assert kept.plan().form == "weierstrass"
     assert kept.blocks[0].infinity_mask is not None
     vectors = [[255, 1, 17, 255, 16], [3] * 5, [0, 0, 1, 0, 1]]
-    found = msm_words(resident, np.stack([scalar_words(vector) for vector in vectors]))
-    for vector, words in zip(vectors, found, strict=True):
-        assert affine_ints(group, words) == msm_naive(reference(group), vector, own)
+    results = msm_words(resident, np.stack([scalar_words(vector) for vector in vectors]))
+    for vector, words in zip(vectors, results, strict=True):
+        assert affine_ints(group, words) == msm_naive(reference(group), vector, base_points)
 
 
 def test_batches(gpu_device: AnyDevice) -> None:
@@ -183,8 +186,8 @@ def test_batches(gpu_device: AnyDevice) -> None:
     options = MsmOptions(scalar_bits=BITS, window_bits=6, batch_size=3)
     kept = MsmBases(gpu_device, GROUP, bases(GROUP, 12), options)
     vectors = [short(11, seed) for seed in range(5)]
-    found = msm_many(gpu_device, GROUP, kept, [scalar_words(vector) for vector in vectors])
-    assert found == [by_logarithms(GROUP, vector, logarithms(11)) for vector in vectors]
+    results = msm_many(gpu_device, GROUP, kept, [scalar_words(vector) for vector in vectors])
+    assert results == [by_logarithms(GROUP, vector, logarithms(11)) for vector in vectors]
 
 
 def test_options_of_one_msm(gpu_device: AnyDevice, resident: MsmBases) -> None:
@@ -213,8 +216,8 @@ def test_a_scalar_that_is_too_large(resident: MsmBases, position: int) -> None:
         msm_words(resident, scalar_words(scalars))
     # It is forgotten afterwards.
     scalars[position] = 5
-    found = affine_ints(GROUP, msm_words(resident, scalar_words(scalars)))
-    assert found == by_logarithms(GROUP, scalars, logarithms(COUNT))
+    result = affine_ints(GROUP, msm_words(resident, scalar_words(scalars)))
+    assert result == by_logarithms(GROUP, scalars, logarithms(COUNT))
 
 
 def test_a_scalar_of_a_batch_that_is_not_below_the_order(gpu_device: AnyDevice) -> None:
@@ -230,14 +233,14 @@ def test_a_scalar_of_a_batch_that_is_not_below_the_order(gpu_device: AnyDevice) 
 def test_in_parts(gpu_device: AnyDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     """Scalars that are uploaded while the first are worked on."""
     monkeypatch.setattr(engine, "_IN_BLOCKS", 20)
-    own = bases(GROUP, 50).copy()
-    own[[3, 20]] = 0
+    base_words = bases(GROUP, 50).copy()
+    base_words[[3, 20]] = 0
     logs = [0 if i in (3, 20) else log for i, log in enumerate(logarithms(50))]
-    kept = MsmBases(gpu_device, GROUP, own, SHORT)
+    kept = MsmBases(gpu_device, GROUP, base_words, SHORT)
     for kind in ("uniform", "ones", "giant"):
         scalars = kinds(50)[kind]
-        found = affine_ints(GROUP, msm_words(kept, scalar_words(scalars)))
-        assert found == by_logarithms(GROUP, scalars, logs)
+        result = affine_ints(GROUP, msm_words(kept, scalar_words(scalars)))
+        assert result == by_logarithms(GROUP, scalars, logs)
     for position in (2, 40):
         wrong = list(short(50))
         wrong[position] = 1 << BITS
@@ -252,16 +255,16 @@ def test_streamed_bases(
     """Slices of eight bases, with infinity in the last."""
     monkeypatch.setattr(streamed, "_SMALLEST_BLOCK", 8)
     monkeypatch.setattr(streamed, "_LARGEST_BLOCK", 8)
-    own = bases(GROUP, count).copy()
-    own[-1] = 0
+    base_words = bases(GROUP, count).copy()
+    base_words[-1] = 0
     options = MsmOptions(scalar_bits=BITS, window_bits=6, streamed=True)
-    kept = MsmBases(gpu_device, GROUP, own, options)
+    kept = MsmBases(gpu_device, GROUP, base_words, options)
     assert kept.nbytes == 0
     logs = [*logarithms(count)[:-1], 0]
     for kind in ("uniform", "equal"):
         scalars = kinds(count)[kind]
-        found = affine_ints(GROUP, msm_words(kept, scalar_words(scalars)))
-        assert found == by_logarithms(GROUP, scalars, logs)
+        result = affine_ints(GROUP, msm_words(kept, scalar_words(scalars)))
+        assert result == by_logarithms(GROUP, scalars, logs)
     wrong = [*[1] * (count - 1), 1 << BITS]
     with pytest.raises(InputError, match=f"scalar {count - 1} is not below"):
         msm_words(kept, scalar_words(wrong))
@@ -285,10 +288,10 @@ def test_bases_too_many_to_sort_at_once(
     # Whether they stay is known where it is not asked.
     most = engine._SURELY_SORTED
     for group in GROUPS.values():
-        one = device_plan.plan_gpu_msm(
+        largest_plan = device_plan.plan_gpu_msm(
             group, most, MsmOptions(), limits=DeviceLimits(1 << 18), base_budget=384 * most
         )
-        assert device_plan.fits(one)
+        assert device_plan.fits(largest_plan)
     monkeypatch.setattr(engine, "_SURELY_SORTED", 20)
     monkeypatch.setattr(device_plan, "_MOST_ENTRIES", 20)
     # Plans within other limits are for this test alone.
@@ -298,8 +301,8 @@ def test_bases_too_many_to_sort_at_once(
         kept = MsmBases(gpu_device, GROUP, bases(GROUP, count), MsmOptions(scalar_bits=5))
         assert (kept.nbytes > 0) == stays
         scalars = [scalar & 31 for scalar in short(count)]
-        found = affine_ints(GROUP, msm_words(kept, scalar_words(scalars)))
-        assert found == by_logarithms(GROUP, scalars, logarithms(count))
+        result = affine_ints(GROUP, msm_words(kept, scalar_words(scalars)))
+        assert result == by_logarithms(GROUP, scalars, logarithms(count))
 
 
 def test_shapes_in_turn_where_there_is_room_for_one() -> None:
@@ -307,8 +310,8 @@ def test_shapes_in_turn_where_there_is_room_for_one() -> None:
         device = EmulatedDevice(memory_budget=budget)
         kept = MsmBases(device, GROUP, bases(GROUP, 30), SHORT)
         for count in counts:
-            found = affine_ints(GROUP, msm_words(kept, scalar_words(short(count))))
-            assert found == by_logarithms(GROUP, short(count), logarithms(count))
+            result = affine_ints(GROUP, msm_words(kept, scalar_words(short(count))))
+            assert result == by_logarithms(GROUP, short(count), logarithms(count))
         return device.memory.peak
 
     alone = peak_of(1 << 28, [30])
@@ -338,18 +341,18 @@ def test_one_recording_of_several(gpu_device: AnyDevice) -> None:
     recorded = recording.finish()
     stream = recorded.submit().wait()
     for seed in (1, 2):
-        own = short(12, seed)
+        seed_scalars = short(12, seed)
         if seed == 2:
-            host[:] = scalar_words(own)
+            host[:] = scalar_words(seed_scalars)
             stream = stream.replay(recorded.recording).submit().wait()
         expected = [
-            (GROUP, own[:10], 10),
-            (second.group, [own[i] for i in picked], 6),
-            (GROUP, own[1:11], 10),
+            (GROUP, seed_scalars[:10], 10),
+            (second.group, [seed_scalars[i] for i in picked], 6),
+            (GROUP, seed_scalars[1:11], 10),
         ]
-        for one, (group, used, count) in zip(pending, expected, strict=True):
-            found = affine_ints(group, one.finish()[0])
-            assert found == by_logarithms(group, used, logarithms(count))
+        for pending_msm, (group, used, count) in zip(pending, expected, strict=True):
+            result = affine_ints(group, pending_msm.finish()[0])
+            assert result == by_logarithms(group, used, logarithms(count))
 
 
 def test_stages(resident: MsmBases) -> None:
@@ -377,5 +380,5 @@ def test_emitted_text() -> None:
     options = MsmOptions(scalar_bits=10, window_bits=5, precompute_factor=2)
     kept = MsmBases(device, GROUP, bases(GROUP, 40), options)
     scalars = [*(scalar & 0x3FF for scalar in short(36)), 0, 1, 1, 0x3FF]
-    found = affine_ints(GROUP, msm_words(kept, scalar_words(scalars)))
-    assert found == by_logarithms(GROUP, scalars, logarithms(40))
+    result = affine_ints(GROUP, msm_words(kept, scalar_words(scalars)))
+    assert result == by_logarithms(GROUP, scalars, logarithms(40))

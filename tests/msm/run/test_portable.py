@@ -62,9 +62,9 @@ def test_every_array_is_within_a_binding(name: str) -> None:
         assert fits(plan)
         shape, machine = SortShape.of(plan.largest_block), DEVICE.machine(256)
         assert 4 * max(shape.bins, 1 << shape.low_bits) <= machine.shared_bytes_limit
-        for own in {*plan.block_counts}:
-            part = block_of(plan, own)
-            assert own * part.copies * 8 * part.base_words <= reach
+        for block_count in {*plan.block_counts}:
+            part = block_of(plan, block_count)
+            assert block_count * part.copies * 8 * part.base_words <= reach
             assert max(pieces_of(part)) <= reach
         assert len(plan.block_counts) <= 4
         # A page after the other, none of them larger than a buffer may be.
@@ -86,9 +86,9 @@ def test_pieces_do_not_cross_pages() -> None:
     for number, piece in enumerate(taken):
         device.upload(np.full(piece.nbytes, number, np.uint8), into=piece)
     for number, piece in enumerate(taken):
-        found = np.zeros(piece.nbytes, np.uint8)
-        device.download(piece, found)
-        assert (found == number).all()
+        contents = np.zeros(piece.nbytes, np.uint8)
+        device.download(piece, contents)
+        assert (contents == number).all()
     with pytest.raises(DeviceError, match="too small for this MSM"):
         arena.allocate(4096)
 
@@ -104,30 +104,30 @@ def test_levels(resident: int, on_device: bool) -> None:
             on_device=on_device,
         )  # fmt: skip
         buckets = rng.integers(0, 1 << 20, plan.all_buckets)
-        left = weighted_sums.vectors_of(plan)
-        lines = np.zeros(sum(windows << vector.bits for vector in left), np.int64)
+        host_vectors = weighted_sums.vectors_of(plan)
+        lines = np.zeros(sum(windows << vector.bits for vector in host_vectors), np.int64)
         source = buckets
-        for one in rounds.rounds_of(plan):
-            out = np.zeros(one.points, np.int64)
-            for job in one.jobs:
+        for reduction in rounds.rounds_of(plan):
+            out = np.zeros(reduction.points, np.int64)
+            for job in reduction.jobs:
                 cut = job.cut
                 bits = cut.source.bits + cut.source.parts
                 target = cut.target
                 shape = (bits, cut.source.bits, target.bits, target.parts, int(cut.is_low))
-                own = source[job.source : job.source + (windows << bits)]
+                points = source[job.source : job.source + (windows << bits)]
                 sums = np.zeros(cut.lines, np.int64)
-                np.add.at(sums, [line_of(i, shape) for i in range(len(own))], own)
+                np.add.at(sums, [line_of(i, shape) for i in range(len(points))], points)
                 to = lines if job.is_short else out
                 to[job.target : job.target + cut.lines] = sums
-                assert (rounds.LANES // one.lanes) * one.groups >= cut.lines
+                assert (rounds.LANES // reduction.lanes) * reduction.groups >= cut.lines
             source = out
         totals, start = np.zeros(windows, np.int64), 0
-        for vector in left:
+        for vector in host_vectors:
             assert vector.bits <= (1 if on_device else 5)
-            weights = (np.arange(1 << vector.bits) << vector.place) + (vector is left[-1])
-            own = lines[start : start + (windows << vector.bits)]
-            totals += own.reshape(windows, -1) @ weights
-            start += len(own)
+            weights = (np.arange(1 << vector.bits) << vector.place) + (vector is host_vectors[-1])
+            points = lines[start : start + (windows << vector.bits)]
+            totals += points.reshape(windows, -1) @ weights
+            start += len(points)
         expected = buckets.reshape(windows, -1) @ np.arange(1, plan.buckets + 1)
         assert np.array_equal(totals, expected)
 
@@ -187,12 +187,12 @@ def run(
     words, word = np.zeros((batch, group.point_words), np.uint64), np.zeros(4, np.uint32)
     device.download(out, words)
     device.download(flag, word)
-    made = [affine_ints(group, own) for own in words]
+    host_results = [affine_ints(group, result_words) for result_words in words]
     if word[0]:
         with pytest.raises(InputError) as error:
             pending.finish()
-        return [str(error.value)], made, int(word[0])
-    return [affine_ints(group, own) for own in pending.finish()], made, 0
+        return [str(error.value)], host_results, int(word[0])
+    return [affine_ints(group, result_words) for result_words in pending.finish()], host_results, 0
 
 
 def test_results_of_the_device_are_those_of_the_host() -> None:
@@ -211,13 +211,13 @@ def test_results_of_the_device_are_those_of_the_host() -> None:
 
 
 def test_bases_in_parts() -> None:
-    """Of which a kernel reaches a third; with infinite ones, and picked scalars."""
+    """A kernel reaches a third of the bases; some are infinite, and scalars are picked."""
     device = EmulatedDevice(executor="wgsl", largest_buffer=81920)
     count, infinite = 2500, (3, 1023, 1024, 2499)
-    own = bases(GROUP, 50)[np.arange(count) % 50].copy()
-    own[list(infinite)] = 0
+    base_words = bases(GROUP, 50)[np.arange(count) % 50].copy()
+    base_words[list(infinite)] = 0
     logs = [0 if i in infinite else logarithms(50)[i % 50] for i in range(count)]
-    resident = ResidentMsm(device, GROUP, own, MsmOptions(scalar_bits=5, window_bits=6))
+    resident = ResidentMsm(device, GROUP, base_words, MsmOptions(scalar_bits=5, window_bits=6))
     assert resident.plan().block_counts == (1024, 1024, 452)
     assert len(resident.blocks) == 3
     source = random.Random(2)

@@ -20,10 +20,12 @@ def test_wide_limbs(limbs: str) -> None:
     from quod.device.webgpu.device import WebGpuDevice
     from quod.device.webgpu.native import open_native
 
-    found = [one for one, _ in list_adapters(open_native()) if "shader-int64" in one.features]
-    if not found:
+    adapters = [
+        adapter for adapter, _ in list_adapters(open_native()) if "shader-int64" in adapter.features
+    ]
+    if not adapters:
         pytest.skip("no adapter has 64-bit integers")
-    device = WebGpuDevice(found[0].number, limbs=limbs)
+    device = WebGpuDevice(adapters[0].number, limbs=limbs)
     group, count = GROUPS["bls12_381.g1"], 100
     options = MsmOptions(scalar_bits=BITS, window_bits=5, precompute_factor=2)
     resident = MsmBases(device, group, bases(group, count), options)

@@ -17,6 +17,6 @@ DEVICES = present("emulated", "emulated:wgsl", "webgpu:portable", "cuda")
 def sort_device(request: pytest.FixtureRequest) -> Iterator[AnyDevice]:
     """Interpreters, slow and strict, one within the limits of portable WGSL, for kernels without
     fields, which that runs fast enough; an adapter of WebGPU, and the GPU."""
-    found = open_for_test(request.param)
-    yield found
-    found.close()
+    device = open_for_test(request.param)
+    yield device
+    device.close()

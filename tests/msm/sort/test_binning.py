@@ -63,7 +63,7 @@ def signed_digits(scalar: int, window_bits: int, number: int) -> list[int]:
 
 @dataclass
 class Sorted:
-    """What the kernels made of some scalars."""
+    """Scalars sorted into buckets by the kernels."""
 
     entries: Words
     starts: Words
@@ -101,10 +101,10 @@ def run(
         device.download(buffer, out)
         return out
 
-    own = arrays.chunks
+    cuts = arrays.chunks
     return Sorted(
-        words_of(arrays.entries), words_of(own.starts), words_of(own.lengths),
-        words_of(own.numbers), words_of(own.first_chunk), int(words_of(own.count)[0]),
+        words_of(arrays.entries), words_of(cuts.starts), words_of(cuts.lengths),
+        words_of(cuts.numbers), words_of(cuts.first_chunk), int(words_of(cuts.count)[0]),
         int(words_of(arrays.too_large)[0]),
     )  # fmt: skip
 
@@ -129,32 +129,32 @@ def expected_buckets(
     return buckets
 
 
-def check(plan: GpuMsmPlan, found: Sorted, buckets: list[Counter[int]]) -> None:
-    assert found.too_large == 0
+def check(plan: GpuMsmPlan, binned: Sorted, buckets: list[Counter[int]]) -> None:
+    assert binned.too_large == 0
     total = sum(bucket.total() for bucket in buckets)
-    count = found.count
+    count = binned.count
     assert count <= plan.most_chunks
-    assert found.first_chunk[0] == 0
-    assert found.first_chunk[-1] == count
-    lengths = found.lengths[:count].astype(int)
+    assert binned.first_chunk[0] == 0
+    assert binned.first_chunk[-1] == count
+    lengths = binned.lengths[:count].astype(int)
     assert (np.diff(lengths) <= 0).all()
     assert lengths.sum() == total
     assert count == 0 or 1 <= lengths[-1] <= lengths[0] <= plan.longest
-    assert sorted(found.numbers[:count]) == list(range(count))
+    assert sorted(binned.numbers[:count]) == list(range(count))
     place = np.empty(count, int)
-    place[found.numbers[:count]] = np.arange(count)
+    place[binned.numbers[:count]] = np.arange(count)
     position = 0
     for bucket, wanted in enumerate(buckets):
-        own = range(int(found.first_chunk[bucket]), int(found.first_chunk[bucket + 1]))
-        assert len(own) == -(-wanted.total() // plan.longest)
+        bucket_chunks = range(int(binned.first_chunk[bucket]), int(binned.first_chunk[bucket + 1]))
+        assert len(bucket_chunks) == -(-wanted.total() // plan.longest)
         entries: Counter[int] = Counter()
-        for chunk in own:
-            start, length = int(found.starts[place[chunk]]), int(lengths[place[chunk]])
+        for chunk in bucket_chunks:
+            start, length = int(binned.starts[place[chunk]]), int(lengths[place[chunk]])
             assert start == position
             position += length
-            entries.update(found.entries[start : start + length].tolist())
+            entries.update(binned.entries[start : start + length].tolist())
         assert entries == wanted
-        sizes = [int(lengths[place[chunk]]) for chunk in own]
+        sizes = [int(lengths[place[chunk]]) for chunk in bucket_chunks]
         assert not sizes or max(sizes) - min(sizes) <= 1
 
 
@@ -236,8 +236,8 @@ def test_batches(sort_device: AnyDevice, bins: int) -> None:
     count = 70
     vectors = [kinds(count + 5)[kind] for kind in ("uniform", "ones", "steps")]
     plan = plan_of(count, 6, windows=3, batch=3, longest=7, device=sort_device, bins=bins)
-    found = run(sort_device, plan, vectors, bases=90)
-    check(plan, found, expected_buckets(plan, vectors, bases=90))
+    binned = run(sort_device, plan, vectors, bases=90)
+    check(plan, binned, expected_buckets(plan, vectors, bases=90))
 
 
 def test_indices_infinite_bases_and_a_first_base(sort_device: AnyDevice) -> None:
@@ -248,15 +248,15 @@ def test_indices_infinite_bases_and_a_first_base(sort_device: AnyDevice) -> None
     plan = plan_of(count, 9, device=sort_device)
     infinite = source.sample(range(bases * plan.copies), 60)
     where = {"bases": bases, "first": first}
-    found = run(sort_device, plan, [scalars], indices=indices, infinite=infinite, **where)
+    binned = run(sort_device, plan, [scalars], indices=indices, infinite=infinite, **where)
     check(
-        plan, found,
+        plan, binned,
         expected_buckets(plan, [scalars], indices=indices, infinite=infinite, **where),
     )  # fmt: skip
 
 
 def test_full_scalars(sort_device: AnyDevice) -> None:
-    """Of all 255 bits, with the greatest."""
+    """Scalars of all 255 bits, with the greatest."""
     order = GROUP.scalars.value
     source = random.Random(3)
     scalars = [order - 1, order - 2, 0, 1, order >> 1, *(source.randrange(order) for _ in range(9))]
@@ -273,8 +273,8 @@ def test_a_scalar_that_is_too_large(sort_device: AnyDevice, bits: int, word: int
     for positions in ([0], [299], [270, 41]):
         for position in positions:
             scalars[position] = word
-        found = run(sort_device, plan, [scalars])
-        assert position_of_too_large(found.too_large) == min(positions)
+        binned = run(sort_device, plan, [scalars])
+        assert position_of_too_large(binned.too_large) == min(positions)
         for position in positions:
             scalars[position] = 1
 
@@ -284,6 +284,6 @@ def test_one_bucket_of_very_many_chunks(sort_device: AnyDevice) -> None:
     count = 2100
     plan = plan_of(count, 5, bits=3, longest=2, device=sort_device)
     scalars = [3] * count
-    found = run(sort_device, plan, [scalars])
-    assert found.count == 1050 > chunks._MANY_CHUNKS
-    check(plan, found, expected_buckets(plan, [scalars]))
+    binned = run(sort_device, plan, [scalars])
+    assert binned.count == 1050 > chunks._MANY_CHUNKS
+    check(plan, binned, expected_buckets(plan, [scalars]))
