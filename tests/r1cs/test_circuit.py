@@ -31,17 +31,17 @@ def mixed(system: r1cs.ConstraintSystem) -> None:
     amounts = system.private("amounts", 3)
     with system.namespace("bits"):
         small = system.bits(amounts[0], 8)
-        whole = system.bits(x)
+        all_bits = system.bits(x)
     with system.namespace("choice"):
         chosen = system.select(small[0], x, y)
         same = system.is_equal(x, y)
     with system.namespace("hint"):
-        root, rest = system.hint(lambda n: (n % 7, n // 7), [amounts[1]], 2)
-        system.assert_equal(7 * rest + root, amounts[1])
+        root, quotient_by_7 = system.hint(lambda n: (n % 7, n // 7), [amounts[1]], 2)
+        system.assert_equal(7 * quotient_by_7 + root, amounts[1])
         system.bits(root, 3)
-        system.bits(rest, 64)
+        system.bits(quotient_by_7, 64)
     quotient = (x + 1) / (y * y + 1)
-    system.output("total", chosen + same + quotient - amounts[2] ** 3 + whole[4] * root)
+    system.output("total", chosen + same + quotient - amounts[2] ** 3 + all_bits[4] * root)
 
 
 def expected(inputs: dict[str, int | list[int]], prime: int) -> int:
@@ -250,8 +250,8 @@ def test_lints_find_what_is_likely_wrong() -> None:
         system.enforce(x + 1, x, 5)
         system.enforce(2, 2, 4)
 
-    found = {(lint.kind, lint.message.partition(" (")[0]) for lint in r1cs.trace(function).lints()}
-    assert found == {
+    lints = {(lint.kind, lint.message.partition(" (")[0]) for lint in r1cs.trace(function).lints()}
+    assert lints == {
         ("unconstrained wire", "unused"), ("wire in hints only", "seen"),
         ("unused public input", "nobody"), ("duplicate constraint", "constraint 3"),
         ("constant constraint", "constraint 4"),
@@ -260,7 +260,9 @@ def test_lints_find_what_is_likely_wrong() -> None:
 
 
 def test_tampering_finds_what_a_circuit_does_not_say() -> None:
-    assert not [own for own in r1cs.trace(mixed).tamper(60, MIXED_INPUTS) if own.error]
+    assert not [
+        tampering for tampering in r1cs.trace(mixed).tamper(60, MIXED_INPUTS) if tampering.error
+    ]
 
     def loose(system: r1cs.ConstraintSystem) -> None:
         x = system.private("x")
@@ -269,14 +271,16 @@ def test_tampering_finds_what_a_circuit_does_not_say() -> None:
         system.assert_equal(root * root, x)
         system.output("root", root)
 
-    (found,) = [own for own in r1cs.trace(loose).tamper(100, {"x": 25}) if own.error]
-    assert (found.before, found.public, found.free) == (5, ("root",), False)
-    assert str(found).startswith("root/wire 2 may be ")
-    assert "and with it root" in str(found)
+    (forgery,) = [
+        tampering for tampering in r1cs.trace(loose).tamper(100, {"x": 25}) if tampering.error
+    ]
+    assert (forgery.before, forgery.public, forgery.free) == (5, ("root",), False)
+    assert str(forgery).startswith("root/wire 2 may be ")
+    assert "and with it root" in str(forgery)
     free = r1cs.trace(lambda system: system.output("o", system.is_zero(system.private("x"))))
     accepted = free.tamper(100, {"x": 0})
     assert accepted
-    assert all(own.free and not own.error for own in accepted)
+    assert all(tampering.free and not tampering.error for tampering in accepted)
     assert not free.tamper(100, {"x": 3})
 
 
@@ -294,10 +298,10 @@ def test_profiles_count_by_namespace_and_line(tmp_path: Path) -> None:
     assert "choice" in str(profile)
     profile.write_speedscope(tmp_path / "p.json")
     written = json.loads((tmp_path / "p.json").read_text())
-    (own,) = written["profiles"]
-    assert sum(own["weights"]) == profile.total
+    (exported,) = written["profiles"]
+    assert sum(exported["weights"]) == profile.total
     names = [frame["name"] for frame in written["shared"]["frames"]]
-    assert any(names[frame] == "choice" for sample in own["samples"] for frame in sample)
+    assert any(names[frame] == "choice" for sample in exported["samples"] for frame in sample)
 
 
 @pytest.mark.parametrize(
@@ -340,7 +344,7 @@ def test_wrong_circuits_are_refused() -> None:
         (lambda value: "no", "must be a whole number, not 'no'"),
         (lambda value: True, "must be a whole number, not True"),
     ):
-        wrong = r1cs.trace(lambda system, own=function: system.hint(own, [system.private("x")]))  # type: ignore[misc]
+        wrong = r1cs.trace(lambda system, hint=function: system.hint(hint, [system.private("x")]))  # type: ignore[misc]
         with pytest.raises(InputError, match=message):
             wrong.witness({"x": 1})
     circuit = r1cs.trace(mixed)

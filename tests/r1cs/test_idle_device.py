@@ -19,18 +19,18 @@ class Idle(CpuDevice):
     left_out = -1
     launched = 0
 
-    def execute(self, kernel: Any, groups: int, *rest: Any) -> None:
+    def execute(self, kernel: Any, groups: int, *arguments: Any) -> None:
         self.launched += 1
         if self.launched - 1 != self.left_out:
-            super().execute(kernel, groups, *rest)
+            super().execute(kernel, groups, *arguments)
 
 
 def function(system: r1cs.ConstraintSystem) -> None:
     x = system.private("x")
     with system.namespace("inner"):
         (half,) = system.hint(lambda value: value // 2, [x * x])
-        rest = x * x - 2 * half
-        system.boolean(rest)
+        remainder = x * x - 2 * half
+        system.boolean(remainder)
         (again,) = system.hint(lambda value: value + 1, [half * half])
         system.assert_equal(again, half * half + 1)
     system.output("y", again)

@@ -1,4 +1,4 @@
-"""What circuits leave in the cache for other processes, and when it is not used."""
+"""Programs of circuits in the cache for other processes, and when they are not used."""
 
 from __future__ import annotations
 
@@ -62,17 +62,17 @@ def test_a_program_is_found_by_what_it_follows_from(
 ) -> None:
     inputs = [{"x": value} for value in (7, 11, 0)]
     first = r1cs.trace(chain())
-    expected = [first.values(one) for one in inputs]
+    expected = [first.values(values) for values in inputs]
     first.prepare()
     again = r1cs.trace(chain())
     # Its first witness is of the program, which there is already.
-    made = [again.witness(one) for one in inputs]
-    assert [words_to_integers(again.field, own.values) for own in made] == expected
+    witnesses = [again.witness(values) for values in inputs]
+    assert [words_to_integers(again.field, witness.values) for witness in witnesses] == expected
     assert again.program.is_prepared
     assert lowerings == [first.system]
     # A hint is the circuit's own, whatever the entry's was.
     other = r1cs.trace(chain(shift=2))
-    assert other.witness(inputs[0], check=False).values.tolist() != made[0].values.tolist()
+    assert other.witness(inputs[0], check=False).values.tolist() != witnesses[0].values.tolist()
     assert words_to_integers(other.field, other.witness(inputs[0], check=False).values) == (
         other.values(inputs[0])
     )
@@ -147,19 +147,19 @@ def test_quods_own_circuits_are_traced_once(monkeypatch: pytest.MonkeyPatch) -> 
         return r1cs.trace(function, curve)
 
     monkeypatch.setattr(kept, "trace", counted)
-    found = builtin_circuit(MODULE, NAME, "bls12_381")
-    assert (found.counts, repr(found), found.path) == (traced.counts, repr(traced), traced.path)
-    assert found.circuit_hash() == traced.circuit_hash()
-    assert [vars_of(own) for own in found.inputs.values()] == [
-        vars_of(own) for own in traced.inputs.values()
+    loaded = builtin_circuit(MODULE, NAME, "bls12_381")
+    assert (loaded.counts, repr(loaded), loaded.path) == (traced.counts, repr(traced), traced.path)
+    assert loaded.circuit_hash() == traced.circuit_hash()
+    assert [vars_of(signal) for signal in loaded.inputs.values()] == [
+        vars_of(signal) for signal in traced.inputs.values()
     ]
     inputs = {"value": 5, "rcv": 6, "g_d": (3, 4), "esk": 7, "pk_d_v": 8, "pk_d_u": 1, "rcm": 9}
-    own, other = (circuit.witness(inputs, check=False) for circuit in (found, traced))
-    assert own.values.tobytes() == other.values.tobytes()
+    loaded_witness, other = (circuit.witness(inputs, check=False) for circuit in (loaded, traced))
+    assert loaded_witness.values.tobytes() == other.values.tobytes()
     assert not calls
     # No point of the curve: names and lines are traced for the message.
     with pytest.raises(r1cs.UnsatisfiedError) as failed:
-        found.witness(inputs)
+        loaded.witness(inputs)
     with pytest.raises(r1cs.UnsatisfiedError) as expected:
         traced.witness(inputs)
     assert failed.value.failures == expected.value.failures
@@ -170,8 +170,8 @@ def test_quods_own_circuits_are_traced_once(monkeypatch: pytest.MonkeyPatch) -> 
     assert len(calls) == 2
 
 
-def vars_of(own: object) -> list[object]:
-    return [getattr(own, name) for name in ("name", "wires", "bits", "single", "public")]
+def vars_of(signal: object) -> list[object]:
+    return [getattr(signal, name) for name in ("name", "wires", "bits", "single", "public")]
 
 
 def test_no_circuit_from_outside_is_taken_for_quods_own() -> None:

@@ -1,4 +1,4 @@
-"""What people do wrong when they write circuits, and are told."""
+"""Mistakes of people who write circuits, and the errors that name them."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_a_function_that_has_not_run_is_no_circuit() -> None:
         lambda system, wire: system.is_zero(wire),
         lambda system, wire: system.hint_bit(3 * wire, 0),
         lambda system, wire: system.bits(wire, 4),
-        lambda system, wire: system.hint(lambda one, value: value, [1, wire]),
+        lambda system, wire: system.hint(lambda first, value: value, [1, wire]),
         lambda system, wire: system.output("y", wire + 1),
     ],
 )
@@ -115,9 +115,9 @@ def test_nothing_is_computed_from_a_wire_before_it_has_a_value(
 
 def test_a_namespace_within_itself() -> None:
     def function(system: System) -> None:
-        x, own = system.private("x"), system.namespace("own")
-        with own:
-            with own:
+        x, scope = system.private("x"), system.namespace("own")
+        with scope:
+            with scope:
                 system.boolean(x)
             system.boolean(x)
         system.boolean(x)
@@ -326,8 +326,10 @@ def test_tampering_with_what_hints_cannot_follow() -> None:
         system.output("root", root)
 
     for back in (lambda value: {5: 25}[value], lambda value: value * value):
-        found = r1cs.trace(partial(function, back)).tamper(10, {"x": 25})
-        assert {(own.before, own.public, own.error) for own in found} == {(5, ("root",), True)}
+        forgeries = r1cs.trace(partial(function, back)).tamper(10, {"x": 25})
+        assert {(forgery.before, forgery.public, forgery.error) for forgery in forgeries} == {
+            (5, ("root",), True)
+        }
 
 
 def test_tampering_with_what_is_wrong_already() -> None:
@@ -360,5 +362,5 @@ def test_a_wire_that_meets_nothing_is_unconstrained() -> None:
         system.enforce(x, y - y, z)
         system.enforce(0, y, z + 1)
 
-    found = {(lint.kind, lint.message) for lint in r1cs.trace(function).lints()}
-    assert found == {("unconstrained wire", "x"), ("unconstrained wire", "y")}
+    lints = {(lint.kind, lint.message) for lint in r1cs.trace(function).lints()}
+    assert lints == {("unconstrained wire", "x"), ("unconstrained wire", "y")}

@@ -21,33 +21,33 @@ def random_circuit(seed: int) -> r1cs.Circuit:
     chance = random.Random(seed)
 
     def function(system: r1cs.ConstraintSystem) -> None:
-        known = [*system.private("x", 3), *system.private_bits("b", 40), system.public("y")]
+        signals = [*system.private("x", 3), *system.private_bits("b", 40), system.public("y")]
 
         def some() -> r1cs.Signal:
-            own = chance.choice(known[-6:] if chance.random() < 0.7 else known)
-            return own * chance.choice((1, 1, 2, 3, -1)) + chance.choice((0, 0, 1, 7))
+            signal = chance.choice(signals[-6:] if chance.random() < 0.7 else signals)
+            return signal * chance.choice((1, 1, 2, 3, -1)) + chance.choice((0, 0, 1, 7))
 
         for _ in range(40):
             match chance.randrange(9):
                 case 0 | 1:
-                    known.append(some() / (some() + some() + 5))
+                    signals.append(some() / (some() + some() + 5))
                 case 2 | 3:
-                    known.append(some() * some())
+                    signals.append(some() * some())
                 case 4:
-                    known.append(some() + some() - some())
+                    signals.append(some() + some() - some())
                 case 5:
-                    known.append(system.is_zero(some() - chance.choice((0, some()))))
+                    signals.append(system.is_zero(some() - chance.choice((0, some()))))
                 case 6:
-                    known.append(system.hint_bit(some(), chance.randrange(250)))
+                    signals.append(system.hint_bit(some(), chance.randrange(250)))
                 case 7:
-                    known += system.hint(lambda a, b: (a ^ b, a >> 3), [some(), some()], 2)
+                    signals += system.hint(lambda a, b: (a ^ b, a >> 3), [some(), some()], 2)
                 case 8:
                     wire = system.wire()
                     parts = [some(), some(), some()]
                     parts[chance.randrange(3)] += wire * chance.choice((1, -1, 3))
                     system.enforce(*parts)
-                    known.append(wire)
-        for at, signal in enumerate(known[-3:]):
+                    signals.append(wire)
+        for at, signal in enumerate(signals[-3:]):
             system.output(f"out{at}", signal)
 
     return r1cs.trace(function, CURVE_NAMES[seed % len(CURVE_NAMES)])
@@ -64,10 +64,10 @@ def test_programs_are_their_steps(seed: int) -> None:
         }
         for _ in range(11)
     ]  # fmt: skip
-    expected = [circuit.values(one) for one in inputs]
+    expected = [circuit.values(values) for values in inputs]
     circuit.prepare()
-    made = circuit.witnesses(inputs, check=False)
-    assert [words_to_integers(circuit.field, own.values) for own in made] == expected
+    witnesses = circuit.witnesses(inputs, check=False)
+    assert [words_to_integers(circuit.field, witness.values) for witness in witnesses] == expected
     alone = circuit.witness(inputs[4], check=False)
     assert words_to_integers(circuit.field, alone.values) == expected[4]
     wrong = list(expected[3])
@@ -80,9 +80,9 @@ def test_programs_are_their_steps(seed: int) -> None:
 def test_many_witnesses_at_once(curve: str) -> None:
     circuit = r1cs.trace(mixed, curve)
     inputs = [{"x": at, "y": at % 5, "amounts": [at % 256, at * 7, at]} for at in range(21)]
-    made = circuit.witnesses(inputs)
-    assert [words_to_integers(circuit.field, own.values) for own in made] == [
-        circuit.values(one) for one in inputs
+    witnesses = circuit.witnesses(inputs)
+    assert [words_to_integers(circuit.field, witness.values) for witness in witnesses] == [
+        circuit.values(values) for values in inputs
     ]
     assert circuit.witnesses([]) == []
     with pytest.raises(r1cs.UnsatisfiedError, match=r"^inputs\[1\]: .*`bits`"):
@@ -109,8 +109,10 @@ def test_a_chain_of_quotients_takes_one_inversion() -> None:
     # Registers are used again.
     assert program.registers < len(ops) // 2
     circuit.prepare()
-    given = {"u": 5, "v": 9}
-    assert words_to_integers(circuit.field, circuit.witness(given).values) == circuit.values(given)
+    inputs = {"u": 5, "v": 9}
+    assert words_to_integers(circuit.field, circuit.witness(inputs).values) == circuit.values(
+        inputs
+    )
 
 
 def test_an_input_that_divides_by_zero_is_as_its_steps_say() -> None:
@@ -121,9 +123,9 @@ def test_an_input_that_divides_by_zero_is_as_its_steps_say() -> None:
 
     circuit = r1cs.trace(function)
     circuit.prepare()
-    words = [own.values for own in circuit.witnesses([{"x": 3}, {"x": 4}], check=False)]
-    for own, x in zip(words, (3, 4), strict=True):
-        assert words_to_integers(circuit.field, own) == circuit.values({"x": x})
+    words = [witness.values for witness in circuit.witnesses([{"x": 3}, {"x": 4}], check=False)]
+    for values, x in zip(words, (3, 4), strict=True):
+        assert words_to_integers(circuit.field, values) == circuit.values({"x": x})
     with pytest.raises(r1cs.UnsatisfiedError, match=r": 0 \* 0 != 4$"):
         circuit.witness({"x": 3})
     assert np.array_equal(circuit.witness({"x": 4}).values, words[1])

@@ -85,9 +85,9 @@ def test_small_numbers() -> None:
     assert system.at_most(x * y) == 255 * 15
     assert system.at_most(gadgets.choose_at(system, system.private("at"), [x, y, 7])) == 255
     assert system.at_most(gadgets.choose_at(system, system.private("i"), [x, x - y])) is None
-    (found,) = gadgets.look_up(system, digits, [[9, 2, 3, 4, 5, 6, 7, 200]])
-    assert system.at_most(found) == 200
-    gadgets.assert_less(system, found, bit * x, 8)
+    (looked_up,) = gadgets.look_up(system, digits, [[9, 2, 3, 4, 5, 6, 7, 200]])
+    assert system.at_most(looked_up) == 200
+    gadgets.assert_less(system, looked_up, bit * x, 8)
     long = system.private("long")
     system.bits(long, 200)
     assert system.at_most(long * long) is None
@@ -107,8 +107,8 @@ def test_no_solution_exceeds_a_range() -> None:
                 for signal in (x, y):
                     system.declare_at_most(signal, most)
 
-            def sides(x: Any, y: Any, own: Any = (left, right, (over_y, end))) -> tuple[Any, ...]:
-                (j, m), (k, n), (over, end) = own
+            def sides(x: Any, y: Any, terms: Any = (left, right, (over_y, end))) -> tuple[Any, ...]:
+                (j, m), (k, n), (over, end) = terms
                 return x * j + m, x * k + n, y * over + end
 
             system.enforce(*sides(x, y))

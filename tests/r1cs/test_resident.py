@@ -38,11 +38,11 @@ def small(system: r1cs.ConstraintSystem) -> None:
 def made(
     circuit: r1cs.Circuit, inputs: list[dict[str, Any]], device: AnyDevice, *, check: bool = True
 ) -> list[ResidentWitness]:
-    found = []
-    for one in circuit.witnesses(inputs, check=check, device=device):
-        assert isinstance(one, ResidentWitness)
-        found.append(one)
-    return found
+    witnesses = []
+    for witness in circuit.witnesses(inputs, check=check, device=device):
+        assert isinstance(witness, ResidentWitness)
+        witnesses.append(witness)
+    return witnesses
 
 
 @pytest.mark.parametrize("seed", one_and_others(range(3)))
@@ -58,11 +58,11 @@ def test_the_values_are_those_of_the_steps(gpu_device: AnyDevice, seed: int) -> 
         }
         for _ in range(35)
     ]  # fmt: skip
-    found = made(circuit, inputs, gpu_device, check=False)
-    for own, one in zip(found, inputs, strict=True):
-        assert (len(own), own.curve) == (circuit.wires, circuit.curve)
-        assert words_to_integers(circuit.field, own.values) == circuit.values(one)
-        assert np.array_equal(own.first(2), own.values[:2])
+    witnesses = made(circuit, inputs, gpu_device, check=False)
+    for witness, values in zip(witnesses, inputs, strict=True):
+        assert (len(witness), witness.curve) == (circuit.wires, circuit.curve)
+        assert words_to_integers(circuit.field, witness.values) == circuit.values(values)
+        assert np.array_equal(witness.first(2), witness.values[:2])
 
 
 def test_rows_are_looked_at_there(gpu_device: AnyDevice) -> None:
@@ -70,8 +70,10 @@ def test_rows_are_looked_at_there(gpu_device: AnyDevice) -> None:
     inputs: list[dict[str, Any]] = [
         {"x": at, "y": at % 5, "amounts": [at % 256, at * 7, at]} for at in range(3)
     ]
-    for own, host in zip(made(circuit, inputs, gpu_device), circuit.witnesses(inputs), strict=True):
-        assert np.array_equal(own.values, host.values)
+    for resident, host in zip(
+        made(circuit, inputs, gpu_device), circuit.witnesses(inputs), strict=True
+    ):
+        assert np.array_equal(resident.values, host.values)
     wrong = {"x": 1, "y": 2, "amounts": [256, 0, 0]}
     with pytest.raises(r1cs.UnsatisfiedError, match=r"^inputs\[1\]: .*`bits`"):
         circuit.witnesses([inputs[0], wrong], device=gpu_device)
@@ -87,15 +89,15 @@ def test_in_parts(gpu_device: AnyDevice, monkeypatch: pytest.MonkeyPatch) -> Non
     circuit = r1cs.trace(lambda system: system.output("y", 3 * system.private("x") + 1))
     launch, sizes = gpu_device.launch, {}
 
-    def launched(kernel: Any, groups: int, *given: Any) -> None:
-        _, slots = split(kernel, groups, given)
+    def launched(kernel: Any, groups: int, *arguments: Any) -> None:
+        _, slots = split(kernel, groups, arguments)
         reached = [slot.nbytes for slot in slots if isinstance(slot, Buffer)]
         sizes[kernel.name] = max(sizes.get(kernel.name, 0), *reached)
-        launch(kernel, groups, *given)
+        launch(kernel, groups, *arguments)
 
     monkeypatch.setattr(gpu_device, "launch", launched)
-    found = made(circuit, [{"x": at} for at in range(70)], gpu_device)
-    assert [one.first(2)[1, 0] for one in found] == [3 * at + 1 for at in range(70)]
+    witnesses = made(circuit, [{"x": at} for at in range(70)], gpu_device)
+    assert [witness.first(2)[1, 0] for witness in witnesses] == [3 * at + 1 for at in range(70)]
     assert {name for name, size in sizes.items() if size <= most} >= {
         "count_unwritten", "failing_rows",
     }  # fmt: skip
@@ -110,9 +112,9 @@ def test_errors_of_hints_say_of_which_input(device: str) -> None:
     circuit = r1cs.trace(function)
     with pytest.raises(
         InputError, match=r"^inputs\[2\]: the hint .* raised ZeroDivisionError"
-    ) as own:
+    ) as raised:
         circuit.witnesses([{"x": 1}, {"x": 2}, {"x": 0}], device=device)
-    assert isinstance(own.value.__cause__, ZeroDivisionError)
+    assert isinstance(raised.value.__cause__, ZeroDivisionError)
     with pytest.raises(InputError, match=r"^the hint"):
         circuit.witnesses([{"x": 0}], device=device)
 
@@ -135,21 +137,21 @@ def test_hints_behind_a_quotient_by_zero_are_asked_what_the_steps_say(device: st
 
     def function(system: r1cs.ConstraintSystem) -> None:
         quotient = system.divide(system.private("x"), system.private("y"))
-        (own,) = system.hint(root, [quotient])
-        system.enforce(own, own, quotient)
+        (square_root,) = system.hint(root, [quotient])
+        system.enforce(square_root, square_root, quotient)
 
     circuit = r1cs.trace(function)
     circuit.prepare()
     inputs: list[dict[str, int]] = [{"x": 8, "y": 2}, {"x": 7, "y": 0}, {"x": 0, "y": 5}]
-    found = circuit.witnesses(inputs, check=False, device=device)
-    for own, one in zip(found, inputs, strict=True):
-        assert words_to_integers(circuit.field, own.values) == circuit.values(one)
+    witnesses = circuit.witnesses(inputs, check=False, device=device)
+    for witness, values in zip(witnesses, inputs, strict=True):
+        assert words_to_integers(circuit.field, witness.values) == circuit.values(values)
     assert set(asked) == {0, 4}
 
 
 @pytest.mark.parametrize("form", ["ir", "wgsl"])
 def test_many_take_more_than_one_buffer(form: Executor) -> None:
-    """Where a buffer has room for 32 to 63 of them; and the place of one that fails is its own."""
+    """A buffer has room for 32 to 63 witnesses; an error names the index of the one that fails."""
 
     def function(system: r1cs.ConstraintSystem) -> None:
         x, y = system.private("x"), system.private("y")
@@ -159,11 +161,11 @@ def test_many_take_more_than_one_buffer(form: Executor) -> None:
     size = circuit.field.bytes * circuit.wires
     device = EmulatedDevice(executor=form, largest_buffer=63 * size)
     inputs = [{"x": x, "y": x * x} for x in range(70)]
-    found = made(circuit, inputs, device)
-    assert [words_to_integers(circuit.field, own.values) for own in found] == [
-        circuit.values(one) for one in inputs
+    witnesses = made(circuit, inputs, device)
+    assert [words_to_integers(circuit.field, witness.values) for witness in witnesses] == [
+        circuit.values(values) for values in inputs
     ]
-    assert len({own.memory.owner for own in found}) == 3
+    assert len({witness.memory.owner for witness in witnesses}) == 3
     for place in (0, 31, 32, 69):
         wrong = [*inputs]
         wrong[place] = {"x": 1, "y": 2}
@@ -180,11 +182,11 @@ def test_a_buffer_may_have_room_for_few(form: Executor, room: int, buffers: int)
     row = circuit.field.bytes * max(circuit.wires, circuit.program._program.registers)
     device = EmulatedDevice(executor=form, largest_buffer=room * row)
     inputs = [{"x": x} for x in range(6)]
-    found = made(circuit, inputs, device)
-    assert [words_to_integers(circuit.field, own.values) for own in found] == [
-        circuit.values(one) for one in inputs
+    witnesses = made(circuit, inputs, device)
+    assert [words_to_integers(circuit.field, witness.values) for witness in witnesses] == [
+        circuit.values(values) for values in inputs
     ]
-    assert len({own.memory.owner for own in found}) == buffers
+    assert len({witness.memory.owner for witness in witnesses}) == buffers
     with pytest.raises(DeviceError, match=r"reaches .* at most"):
         made(circuit, inputs, EmulatedDevice(executor=form, largest_buffer=row - 4))
 
@@ -192,25 +194,25 @@ def test_a_buffer_may_have_room_for_few(form: Executor, room: int, buffers: int)
 def test_a_witness_in_memory_is_a_record() -> None:
     circuit = r1cs.trace(small)
     with open_device("emulated") as device:
-        one, lost = made(circuit, [{"x": 2}, {"x": 3}], device)
+        witness, lost = made(circuit, [{"x": 2}, {"x": 3}], device)
         memory = "the memory of the device emulated"
-        assert repr(one) == f"<ResidentWitness over bn254: 5 values in {memory}>"
+        assert repr(witness) == f"<ResidentWitness over bn254: 5 values in {memory}>"
         # Nobody asked for them.
-        assert "values" not in vars(one)
-        assert copy.copy(one) is one
-        assert copy.deepcopy(one) is one
-        again = pickle.loads(pickle.dumps(one))
+        assert "values" not in vars(witness)
+        assert copy.copy(witness) is witness
+        assert copy.deepcopy(witness) is witness
+        again = pickle.loads(pickle.dumps(witness))
         assert type(again) is Witness
-        assert (again.curve, len(again), again.size) == (one.curve, len(one), one.size)
-        assert np.array_equal(again.values, one.values)
-        assert circuit.check(one) == []
+        assert (again.curve, len(again), again.size) == (witness.curve, len(witness), witness.size)
+        assert np.array_equal(again.values, witness.values)
+        assert circuit.check(witness) == []
         with pytest.raises(ValueError, match="read-only"):
-            one.values[1] = 0
+            witness.values[1] = 0
         for count in (-1, 6, "1"):
             with pytest.raises(InputError, match="the count of values must be a whole number"):
-                one.first(count)  # type: ignore[arg-type]
-    assert len(lost) == len(one.values)
-    assert repr(lost) == repr(one)
+                witness.first(count)  # type: ignore[arg-type]
+    assert len(lost) == len(witness.values)
+    assert repr(lost) == repr(witness)
     with pytest.raises(DeviceError, match="is gone"):
         _ = lost.values
     with pytest.raises(DeviceError, match="is gone"):
@@ -223,19 +225,19 @@ def test_a_witness_in_memory_is_a_record() -> None:
 
 def test_no_copy_is_no_witness(monkeypatch: pytest.MonkeyPatch) -> None:
     with open_device("emulated") as device:
-        (own,) = made(r1cs.trace(small), [{"x": 2}], device)
-        monkeypatch.setattr(device, "download", lambda *given: None)
+        (witness,) = made(r1cs.trace(small), [{"x": 2}], device)
+        monkeypatch.setattr(device, "download", lambda *arguments: None)
         with pytest.raises(DeviceError, match="has not computed a copy of a witness"):
-            _ = own.values
+            _ = witness.values
 
 
 def test_a_processor_gives_host_memory() -> None:
     circuit = r1cs.trace(mixed)
-    given = [{"x": 5, "y": 1, "amounts": [1, 2, 3]}]
-    (own,) = circuit.witnesses(given, device="cpu")
-    assert type(own) is Witness
+    inputs = [{"x": 5, "y": 1, "amounts": [1, 2, 3]}]
+    (witness,) = circuit.witnesses(inputs, device="cpu")
+    assert type(witness) is Witness
     with pytest.raises(DeviceError, match="there is no device 'nothing'"):
-        circuit.witnesses(given, device="nothing")
+        circuit.witnesses(inputs, device="nothing")
 
 
 @pytest.mark.parametrize(
@@ -253,9 +255,9 @@ def test_nothing_is_taken_for_a_witness(left_out: str, monkeypatch: pytest.Monke
         circuit.witnesses(inputs, device=device)
         launch = device.launch
 
-        def launched(kernel: Any, *rest: Any) -> None:
+        def launched(kernel: Any, *arguments: Any) -> None:
             if kernel.name != left_out:
-                launch(kernel, *rest)
+                launch(kernel, *arguments)
 
         monkeypatch.setattr(device, "launch", launched)
         with pytest.raises(DeviceError, match="reported success and has not computed"):
@@ -265,7 +267,7 @@ def test_nothing_is_taken_for_a_witness(left_out: str, monkeypatch: pytest.Monke
 def test_a_key_of_the_device_takes_it_from_there(
     gpu_device: AnyDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same bytes as of a witness of the host, which is not asked for the values."""
+    """The bytes equal those of a host witness, and the host does not read the values."""
     monkeypatch.setattr(bases, "_MULTIPLES", (1,))
     circuit = r1cs.trace(small)
     circuit.write_r1cs(tmp_path / "c.r1cs")
@@ -274,20 +276,20 @@ def test_a_key_of_the_device_takes_it_from_there(
     inputs = [{"x": 3}, {"x": 4}][: 1 if gpu_device.kind == "emulated" else 2]
     host = circuit.witnesses(inputs)
     with closing(ProvingKey.from_zkey(tmp_path / "c.zkey", allow_insecure=True)) as key:
-        expected = [key.prove(one, seed=1) for one in host]
+        expected = [key.prove(witness, seed=1) for witness in host]
         # Another device copies it.
         assert key.prove(made(circuit, inputs, gpu_device)[0], seed=1) == expected[0]
-    given = made(circuit, inputs, gpu_device)
+    resident = made(circuit, inputs, gpu_device)
     with closing(
         ProvingKey.from_zkey(tmp_path / "c.zkey", device=gpu_device, allow_insecure=True)
     ) as key:
-        assert [key.prove(one, seed=1) for one in given] == expected
+        assert [key.prove(witness, seed=1) for witness in resident] == expected
         fresh = made(circuit, inputs, gpu_device)
         for (proof, public), (_, wanted) in zip(key.prove_many(fresh), expected, strict=True):
             assert public == wanted
             assert key.verifying_key.verify(public, proof)
         # Nobody asked for all of the values.
-        assert not any("values" in vars(one) for one in fresh)
+        assert not any("values" in vars(witness) for witness in fresh)
         with pytest.raises(MismatchError, match="is over bls12_381 and the key"):
             key.prove(made(r1cs.trace(small, "bls12_381"), inputs[:1], gpu_device)[0])
         with pytest.raises(MismatchError, match="values and the key"):
@@ -297,6 +299,6 @@ def test_a_key_of_the_device_takes_it_from_there(
 def test_a_file_gives_a_witness_of_the_host(tmp_path: Path) -> None:
     circuit = r1cs.trace(small)
     circuit.write_wtns(tmp_path / "own.wtns", {"x": 2})
-    found = ResidentWitness.open(tmp_path / "own.wtns")
-    assert type(found) is Witness
-    assert len(found) == circuit.wires
+    witness = ResidentWitness.open(tmp_path / "own.wtns")
+    assert type(witness) is Witness
+    assert len(witness) == circuit.wires

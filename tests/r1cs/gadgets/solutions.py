@@ -25,12 +25,12 @@ def outputs_of(system: r1cs.ConstraintSystem, inputs: Mapping[str, Any]) -> set[
 
     A wire that may be anything is one of each of the field's values.
     """
-    known: Values = {0: 1}
-    for own in system.inputs.values():
-        given = inputs[own.name]
-        numbers = [given] if own.single and not own.bits else given
-        known |= {
-            wire: number % system.prime for wire, number in zip(own.wires, numbers, strict=True)
+    input_values: Values = {0: 1}
+    for signal in system.inputs.values():
+        value = inputs[signal.name]
+        numbers = [value] if signal.single and not signal.bits else value
+        input_values |= {
+            wire: number % system.prime for wire, number in zip(signal.wires, numbers, strict=True)
         }
     rows: list[Row] = [
         tuple(dict(zip(*system.row(side, row), strict=True)) for side in range(3))  # type: ignore[misc]
@@ -39,41 +39,43 @@ def outputs_of(system: r1cs.ConstraintSystem, inputs: Mapping[str, Any]) -> set[
     wanted = [-at for at in range(1, len(system.public_names) + 1)]
     return {
         tuple(values[wire] for wire in wanted)
-        for values in _witnesses(rows, known, system.prime, wanted)
+        for values in _witnesses(rows, input_values, system.prime, wanted)
     }
 
 
-def _witnesses(rows: list[Row], known: Values, prime: int, wanted: list[int]) -> Iterator[Values]:
-    """What satisfies the rows, in all ways; wires that are not wanted only if rows need them."""
-    values, open_rows = dict(known), rows
+def _witnesses(
+    rows: list[Row], wire_values: Values, prime: int, wanted: list[int]
+) -> Iterator[Values]:
+    """Yield all witnesses of the rows; wires that are not wanted only if rows need them."""
+    values, open_rows = dict(wire_values), rows
     while True:
-        left, choices = [], None
+        undecided, choices = [], None
         for row in open_rows:
             sides = [_split(side, values, prime) for side in row]
-            unknown = {wire for _, rest in sides for wire in rest}
+            unknown = {wire for _, terms in sides for wire in terms}
             if not unknown:
                 a, b, c = (total for total, _ in sides)
                 if (a * b - c) % prime:
                     return
                 continue
-            left.append(row)
+            undecided.append(row)
             if len(unknown) == 1 and (choices is None or len(choices[1]) > 1):
                 (wire,) = unknown
                 choices = wire, _roots(sides, wire, prime)
         missing = [wire for wire in wanted if wire not in values]
-        if choices is None and not left and not missing:
+        if choices is None and not undecided and not missing:
             yield values
             return
         if choices is None:
-            needed = {wire for row in left for side in row for wire in side} - values.keys()
+            needed = {wire for row in undecided for side in row for wire in side} - values.keys()
             choices = next(iter([*needed, *missing])), list(range(prime))
-        wire, found = choices
-        if len(found) != 1:
-            for each in found:
-                yield from _witnesses(left, {**values, wire: each}, prime, wanted)
+        wire, candidates = choices
+        if len(candidates) != 1:
+            for each in candidates:
+                yield from _witnesses(undecided, {**values, wire: each}, prime, wanted)
             return
-        values[wire] = found[0]
-        open_rows = left
+        values[wire] = candidates[0]
+        open_rows = undecided
 
 
 def _split(side: dict[int, int], values: Values, prime: int) -> tuple[int, dict[int, int]]:
@@ -86,11 +88,11 @@ def _roots(sides: list[tuple[int, dict[int, int]]], wire: int, prime: int) -> li
     """The values of a wire for which a row holds that has no other unknown."""
 
     def rest(value: int) -> int:
-        a, b, c = (total + own.get(wire, 0) * value for total, own in sides)
+        a, b, c = (total + terms.get(wire, 0) * value for total, terms in sides)
         return (a * b - c) % prime
 
-    zero, one = rest(0), rest(1)
-    if (rest(2) - 2 * one + zero) % prime == 0 and zero != one:
+    zero, at_one = rest(0), rest(1)
+    if (rest(2) - 2 * at_one + zero) % prime == 0 and zero != at_one:
         # A line.
-        return [-zero * pow(one - zero, -1, prime) % prime]
+        return [-zero * pow(at_one - zero, -1, prime) % prime]
     return [value for value in range(prime) if not rest(value)]

@@ -37,8 +37,10 @@ def agree(
         system.output(f"out{at}", signal)
     for inputs in cases:
         right = expected(**inputs)
-        found = {tuple(each % field.value for each in right)} if right is not None else set()
-        assert outputs_of(system, inputs) == found, inputs
+        witness_outputs = (
+            {tuple(each % field.value for each in right)} if right is not None else set()
+        )
+        assert outputs_of(system, inputs) == witness_outputs, inputs
 
 
 def test_what_is_too_little_is_found() -> None:
@@ -96,21 +98,21 @@ def test_choices(field: Modulus) -> None:
         )  # fmt: skip
         table = [CHANCE.randrange(17) for _ in range(count)]
         agree(
-            field, lambda s, own=table: [gadgets.choose_at(s, s.private("x"), own)], every,
-            lambda x, own=table: [own[x]] if x < len(own) else None,
+            field, lambda s, row=table: [gadgets.choose_at(s, s.private("x"), row)], every,
+            lambda x, row=table: [row[x]] if x < len(row) else None,
         )  # fmt: skip
     for size in (1, 2, 3):
         table = [CHANCE.randrange(17) for _ in range(1 << size)]
         digits = [{"b": bits(x, size)} for x in range(1 << size)]
         agree(
-            field, lambda s, size=size, own=table: [
-                *gadgets.look_up(s, s.private_bits("b", size), [own]),
-            ], digits, lambda b, own=table: [own[number(b)]],
+            field, lambda s, size=size, row=table: [
+                *gadgets.look_up(s, s.private_bits("b", size), [row]),
+            ], digits, lambda b, row=table: [row[number(b)]],
         )  # fmt: skip
         agree(
-            field, lambda s, size=size, own=table: [
-                gadgets.choose(s, s.private_bits("b", size), own)
-            ], digits, lambda b, own=table: [own[number(b)]],
+            field, lambda s, size=size, row=table: [
+                gadgets.choose(s, s.private_bits("b", size), row)
+            ], digits, lambda b, row=table: [row[number(b)]],
         )  # fmt: skip
         for most in range(1 << size):
             agree(
@@ -205,11 +207,11 @@ def test_multiples(curve: EdwardsCurve, size: int) -> None:
     numbers = CHANCE.sample(range(1 << size), min(10, 1 << size)) + [(1 << size) - 1]
 
     def both(system: System) -> Any:
-        digits, given = system.private_bits("b", size), point(system, "p")
+        digits, p = system.private_bits("b", size), point(system, "p")
         edwards = gadgets.EdwardsPoints(system, curve)
         montgomery = gadgets.MontgomeryPoints(system, curve)
         return [
-            *edwards.multiply(digits, given), *montgomery.multiply(digits, given),
+            *edwards.multiply(digits, p), *montgomery.multiply(digits, p),
             *edwards.multiply_fixed(digits, points[0]),
             *montgomery.multiply_fixed(digits, curve.generator),
         ]  # fmt: skip

@@ -16,7 +16,7 @@ PERSON = b"Zcash_ih"
 
 
 def blake2s(length: int, curve: str) -> r1cs.Circuit:
-    """Of a message of so many bytes, in two numbers."""
+    """Hash a message of so many bytes into two numbers."""
 
     def gadget(system: r1cs.ConstraintSystem) -> list[r1cs.Signal]:
         bits = system.private_bits("x", 8 * length)
@@ -41,8 +41,8 @@ def test_hashlib(length: int, curve: str, count: int | None) -> None:
     for message in (bytes(length), random.Random(length).randbytes(length)):
         digest = hashlib.blake2s(message, person=PERSON).digest()
         number = int.from_bytes(digest, "little")
-        given = int.from_bytes(message, "little")
-        assert outputs(circuit, x=given) == [number % (1 << 128), number >> 128]
+        x = int.from_bytes(message, "little")
+        assert outputs(circuit, x=x) == [number % (1 << 128), number >> 128]
 
 
 def test_a_changed_value() -> None:

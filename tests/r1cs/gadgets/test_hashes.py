@@ -103,7 +103,7 @@ def sha256(length: int) -> r1cs.Circuit:
     [(3, 24_800), pytest.param(56, 46_200, marks=pytest.mark.thorough)],
 )
 def test_sha256(length: int, most: int) -> None:
-    """Of a block, and of the least that takes two, against hashlib."""
+    """A block, and the shortest message that takes two, against hashlib."""
     circuit = sha256(length)
     assert inner(circuit) < most
     for message in (bytes(length), CHANCE.randbytes(length)):

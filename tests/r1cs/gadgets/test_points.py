@@ -74,7 +74,7 @@ def test_multiples_of_any_point(field: str, curve: EdwardsCurve, size: int) -> N
 @on_both
 @pytest.mark.parametrize("is_known", [True, False], ids=["known", "shown"])
 def test_montgomery_form(field: str, curve: EdwardsCurve, is_known: bool) -> None:
-    """That points are no exceptions is known, or shown with a constraint for each."""
+    """Points known to be no exceptions, and points shown to be none, with a constraint for each."""
     group, kind = edwards_group(curve), SubgroupPoint if is_known else CurvePoint
 
     def gadget(system: r1cs.ConstraintSystem) -> list[r1cs.Signal]:
@@ -100,7 +100,7 @@ def test_montgomery_form(field: str, curve: EdwardsCurve, is_known: bool) -> Non
 @on_one
 @pytest.mark.parametrize("size", [1, 2, 5, 256])
 def test_multiples_by_the_montgomery_form(field: str, curve: EdwardsCurve, size: int) -> None:
-    """Of a point of the prime order and of twice it, by numbers up to beyond the order."""
+    """Multiples of a point of the prime order and of twice it, also by more than the order."""
     group, base = edwards_group(curve), edwards_group(curve).double(curve.generator)
 
     def gadget(system: r1cs.ConstraintSystem) -> list[r1cs.Signal]:
@@ -155,7 +155,7 @@ def test_counts_beside_circomlib() -> None:
 
 
 def test_small_orders() -> None:
-    """What is not of small order is shown to be so; points of order 2, 4 and 8 are refused."""
+    """Points of order 2, 4 and 8 are refused; all others are shown not to be of small order."""
     curve = CURVES["bn254"]
     group = edwards_group(curve)
 

@@ -35,16 +35,16 @@ def test_eddsa() -> None:
     key, group = reference.eddsa_public_key(PRIVATE), edwards_group(CURVE)
     for message in (0, 1234, P - 1):
         signature = reference.eddsa_sign(PRIVATE, message)
-        given = {"key": key, "message": message, "r8": signature.r8, "s": signature.s}
-        assert_satisfied(circuit, given)
+        inputs = {"key": key, "message": message, "r8": signature.r8, "s": signature.s}
+        assert_satisfied(circuit, inputs)
     other = reference.eddsa_sign(PRIVATE, 5)
     for change, place in (
         ({"message": 7}, "equation"), ({"s": other.s}, "equation"), ({"r8": other.r8}, "equation"),
         ({"key": group.double(key)}, "equation"), ({"key": (0, P - 1)}, "points"),
         ({"r8": (1, 1)}, "points"), ({"s": signature.s + ORDER}, "S"),
     ):  # fmt: skip
-        assert_fails(circuit, given | change, place)
-    sound(circuit, 2, **given)
+        assert_fails(circuit, inputs | change, place)
+    sound(circuit, 2, **inputs)
 
 
 @pytest.mark.parametrize("name", ["poseidon", "mimc_sponge"])
@@ -119,14 +119,14 @@ def test_hostile_templates(tmp_path: Path) -> None:
     circuit = made(lambda system: called(system, system.private("x", 2)))
     with pytest.raises(MismatchError, match="gave 2 values and the template has 6 wires"):
         circuit.values({"x": [1, 2]})
-    for given, message in (
+    for answer, message in (
         ([1, 3.5, 1, 2, 5, 6], "must be a whole number, not 3.5"),
         ([1, 2, 1, 2, "3", 6], "must be a whole number, not '3'"),
         ("123456", "what a template's calculator gives must be a list"),
         (None, "must be a list, not None"),
     ):
-        wrong = gadgets.Template(file, lambda inputs, own=given: own)  # type: ignore[misc]
-        circuit = made(lambda system, own=wrong: own(system, system.private("x", 2)))  # type: ignore[misc]
+        wrong = gadgets.Template(file, lambda inputs, answer=answer: answer)  # type: ignore[misc]
+        circuit = made(lambda system, template=wrong: template(system, system.private("x", 2)))  # type: ignore[misc]
         with pytest.raises(InputError, match=message):
             circuit.values({"x": [1, 2]})
 

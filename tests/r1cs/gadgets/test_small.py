@@ -55,9 +55,11 @@ def test_packing() -> None:
     assert outputs(circuit, x=[1, 2, 255]) == [0x201, 255]
     sound(circuit, 99, x=[1, 2, 255])
     assert_fails(circuit, {"x": [1, 256, 0]})
-    whole = made(lambda system: gadgets.pack_elements(system, system.private_bits("x", 300)))
+    circuit_of_bits = made(
+        lambda system: gadgets.pack_elements(system, system.private_bits("x", 300))
+    )
     number = (1 << 300) - 5
-    assert outputs(whole, x=number) == [number % (1 << 253), number >> 253]
+    assert outputs(circuit_of_bits, x=number) == [number % (1 << 253), number >> 253]
 
 
 @pytest.mark.parametrize("size", [1, 3])
@@ -124,7 +126,7 @@ def test_lookups() -> None:
     assert inner(circuit) == 3 + 7 + 17 + (1 + 2) + 9
     values = [11 * at + 3 for at in range(8)]
     for place in range(8):
-        found = outputs(circuit, bits=place, index=place, values=values)
+        chosen = outputs(circuit, bits=place, index=place, values=values)
         hot = [int(at == place) for at in range(8)]
         expected = [
             values[place],
@@ -133,7 +135,7 @@ def test_lookups() -> None:
             place**2,
             *hot,
         ]
-        assert found == expected
+        assert chosen == expected
     sound(circuit, 99, bits=5, index=2, values=values)
     for index in (8, -1):
         assert_fails(circuit, {"bits": 0, "index": index, "values": values})

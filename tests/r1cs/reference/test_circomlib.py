@@ -20,7 +20,7 @@ PRIVATE = bytes.fromhex("00010203040506070809" * 3 + "0001")
 
 
 def test_eddsa_vectors() -> None:
-    """Of circomlibjs's tests (test/eddsa.js)."""
+    """Vectors of circomlibjs's tests (test/eddsa.js)."""
     key = reference.eddsa_public_key(PRIVATE)
     assert key[0] == 13277427435165878497778222415993513565335242147425444199013288855685581939618
     signature = reference.eddsa_sign(PRIVATE, 1234)
@@ -78,9 +78,9 @@ def test_circomlibjs() -> None:
     questions: list[tuple[str, dict[str, Any]]] = []
     ours: list[Any] = []
 
-    def ask(name: str, own: Any, /, **given: Any) -> None:
-        questions.append((name, given))
-        ours.append(own)
+    def ask(name: str, expected: Any, /, **arguments: Any) -> None:
+        questions.append((name, arguments))
+        ours.append(expected)
 
     def text(values: Any) -> list[str]:
         return [str(value) for value in values]
@@ -88,8 +88,8 @@ def test_circomlibjs() -> None:
     for length in (1, 2, 3, 5, 16):
         inputs = [chance.choice((0, P - 1, chance.randrange(P))) for _ in range(length)]
         initial, count = chance.randrange(P), chance.randrange(1, length + 2)
-        found = reference.poseidon_outputs(inputs, count, initial=initial)
-        ask("poseidon", text(found), inputs=inputs, initial=initial, count=count)
+        states = reference.poseidon_outputs(inputs, count, initial=initial)
+        ask("poseidon", text(states), inputs=inputs, initial=initial, count=count)
         key = chance.randrange(P)
         ask("mimc7_hash", str(reference.mimc7_hash(inputs, key=key)), values=inputs, key=key)
         sponge = reference.mimc_sponge(inputs, key=key, outputs=3)
@@ -111,9 +111,9 @@ def test_circomlibjs() -> None:
         scalar = chance.randrange(1 << 256)
         ask("multiply", text(group.multiply(scalar, point)), scalar=scalar, base=point)
         packed = encode_edwards(CURVE, point, sign="circomlib")
-        ask("pack", packed.hex(), given=point)
+        ask("pack", packed.hex(), arguments=point)
         assert decode_edwards(CURVE, packed, sign="circomlib", check_subgroup=False) == point
-        ask("in_subgroup", group.in_subgroup(point), given=point)
+        ask("in_subgroup", group.in_subgroup(point), arguments=point)
     for _ in range(3):
         private, message = chance.randbytes(32), chance.randrange(P)
         key_point, signature = (
@@ -129,5 +129,5 @@ def test_circomlibjs() -> None:
                 signature=signature.to_bytes(),
             )  # fmt: skip
     answers = circomlibjs(questions)
-    for question, own, answer in zip(questions, ours, answers, strict=True):
-        assert own == answer, question
+    for question, expected, answer in zip(questions, ours, answers, strict=True):
+        assert expected == answer, question

@@ -9,21 +9,21 @@ from quod.r1cs import reference
 
 
 def test_paths_lead_to_the_root() -> None:
-    """Of trees that are full and not, against all nodes of the whole tree."""
+    """Full and partly filled trees, against all nodes of the padded tree."""
     hashed = reference.poseidon_hash
     leaves = [5, 6, 7, 8, 9]
-    whole = [*leaves, 3, 3, 3]
-    first = [hashed(whole[at : at + 2]) for at in range(0, 8, 2)]
+    padded = [*leaves, 3, 3, 3]
+    first = [hashed(padded[at : at + 2]) for at in range(0, 8, 2)]
     second = [hashed(first[:2]), hashed(first[2:])]
     root = hashed(second)
     for position in range(8):
-        found, siblings = reference.merkle_path(leaves, position, 3, empty=3)
-        assert found == root
+        path_root, siblings = reference.merkle_path(leaves, position, 3, empty=3)
+        assert path_root == root
         assert siblings == [
-            whole[position ^ 1], first[position >> 1 ^ 1], second[position >> 2 ^ 1]
+            padded[position ^ 1], first[position >> 1 ^ 1], second[position >> 2 ^ 1]
         ]  # fmt: skip
-        assert reference.merkle_root(whole[position], siblings, position) == root
-        assert reference.merkle_root(whole[position] + 1, siblings, position) != root
+        assert reference.merkle_root(padded[position], siblings, position) == root
+        assert reference.merkle_root(padded[position] + 1, siblings, position) != root
     assert reference.merkle_path([], 0, 0, empty=4) == (4, [])
 
 
