@@ -15,12 +15,12 @@ from quod.hash.blake2b import BLOCK, STATE_BYTES, Blake2b, blake2b
 def test_digests_are_those_of_hashlib(length: int) -> None:
     data = np.random.default_rng(length).bytes(length)
     for piece in (1, 37, 128, 4096):
-        found = Blake2b()
+        state = Blake2b()
         for at in range(0, length, piece):
-            found.update(data[at : at + piece])
-        assert found.digest() == hashlib.blake2b(data).digest() == blake2b(data)
+            state.update(data[at : at + piece])
+        assert state.digest() == hashlib.blake2b(data).digest() == blake2b(data)
         # A digest does not end it.
-        assert found.update(b"more").digest() == hashlib.blake2b(data + b"more").digest()
+        assert state.update(b"more").digest() == hashlib.blake2b(data + b"more").digest()
 
 
 @pytest.mark.parametrize("length", [0, 100, 128, 129, 640])
@@ -28,9 +28,9 @@ def test_a_state_goes_on_where_it_was_taken(length: int) -> None:
     data = bytes(range(256)) * 3
     state = Blake2b(data[:length]).state()
     assert len(state) == STATE_BYTES
-    found = Blake2b.from_state(state)
-    assert found.state() == state
-    assert found.update(data[length:]).digest() == hashlib.blake2b(data).digest()
+    restored = Blake2b.from_state(state)
+    assert restored.state() == state
+    assert restored.update(data[length:]).digest() == hashlib.blake2b(data).digest()
 
 
 def test_arrays_are_taken_as_their_bytes() -> None:

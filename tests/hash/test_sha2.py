@@ -20,13 +20,15 @@ MOST = 300
 def padded_digests(
     k: Builder, n: U32, places: Pointer[U32], words: Pointer[U32], out: Pointer[U32]
 ) -> None:
-    """Of n messages, padded, of which number i is from words[places[i]] to that of the next."""
-    own, i = Sha256(k), k.global_id()
+    """Hash n padded messages, of which number i is from words[places[i]] to that of the next."""
+    sha256, i = Sha256(k), k.global_id()
     with k.if_(i < n):
         start, stop = k.load(places, i, 2)
         state = tuple(k.constant(word, types.u32) for word in start_words())
         with k.range(start, stop, BLOCK_WORDS, carry=state) as loop:
-            loop.next(tuple(own.after_block(loop.carried, k.load(words, loop.index, BLOCK_WORDS))))
+            loop.next(
+                tuple(sha256.after_block(loop.carried, k.load(words, loop.index, BLOCK_WORDS)))
+            )
         k.store(out, i * 8, *loop.results)
 
 
@@ -60,11 +62,11 @@ def test_messages_on_gpus(gpu_device: AnyDevice) -> None:
 def word_digests(
     k: Builder, words: Pointer[U32], out: Pointer[U32], *, counts: tuple[int, ...]
 ) -> None:
-    """Of the first so many words, which the kernel pads."""
-    own = Sha256(k)
-    given = k.load(words, 0, max(counts))
+    """Hash the first so many words, which the kernel pads."""
+    sha256 = Sha256(k)
+    message = k.load(words, 0, max(counts))
     for place, count in enumerate(counts):
-        k.store(out, place * 8, *own(given[:count]))
+        k.store(out, place * 8, *sha256(message[:count]))
 
 
 def test_padding(device: AnyDevice) -> None:
@@ -79,9 +81,9 @@ def test_padding(device: AnyDevice) -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "first", "last"),
+    ("constants", "first", "last"),
     [(start_words(), 0x6A09E667, 0x5BE0CD19), (round_constants(), 0x428A2F98, 0xC67178F2)],
 )
-def test_constants_are_those_of_the_standard(found: list[int], first: int, last: int) -> None:
+def test_constants_are_those_of_the_standard(constants: list[int], first: int, last: int) -> None:
     """FIPS 180-4, sections 4.2.2 and 5.3.3."""
-    assert (found[0], found[-1]) == (first, last)
+    assert (constants[0], constants[-1]) == (first, last)

@@ -59,7 +59,7 @@ def test_kernels_agree_with_the_host(device: AnyDevice) -> None:
 
 @kernel
 def run_digests(k: Builder, words: Pointer[U32], out: Pointer[U32], *, hash: Hash) -> None:
-    """Of a run of 20 words on level 2, and of the first 3 and of all 4 of a message."""
+    """Digest a run of 20 words on level 2, and the first 3 and all 4 words of a message."""
     digest, chain = RunHash(k, hash), hash.in_kernel(k, alone=True)
     k.store(out, 0, *digest(lambda at, count: k.load(words, at, count), 20, 2))
     state, message = k.load(words, 0, 8), k.load(words, 8, 4)

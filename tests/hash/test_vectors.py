@@ -14,7 +14,7 @@ P = NAMED["bn254.fr"].value
 
 
 def test_poseidon_vectors() -> None:
-    """Of circomlibjs's tests (test/poseidon.js)."""
+    """Vectors of circomlibjs's tests (test/poseidon.js)."""
     hashed = poseidon_hash
     assert hashed([1, 2]) == 0x115CC0F5E7D690413DF64C6B9662E9CF2A3617F2743245519E19607A4417189A
     assert hashed([1, 2, 3, 4]) == (
@@ -47,7 +47,7 @@ def test_poseidon_parameters() -> None:
 
 
 def test_mimc_vectors() -> None:
-    """Of circomlibjs's tests (test/mimc7.js, test/mimcsponge.js)."""
+    """Vectors of circomlibjs's tests (test/mimc7.js, test/mimcsponge.js)."""
     assert mimc7_hash([1, 2]) == (0xB91EBBD35D7448ECC13E75A7CEB1CE5BBE428090ACFAE0DA2C3867A874CE6EA)
     assert mimc7_hash([1, 2, 3, 4]) == (
         0x19CE9298D9E8ADA63B2FB30C938D25CC9116ACA2795F8B90FD9530687B4AD075
@@ -62,7 +62,7 @@ def test_mimc_vectors() -> None:
 
 
 def test_blake_vectors() -> None:
-    """Of the submission to NIST: one zero byte, and more than a block of them."""
+    """Vectors of the submission to NIST: one zero byte, and more than a block of them."""
     assert blake_256(bytes(1)).hex() == (
         "0ce8d4ef4dd7cd8d62dfded9d4edb0a774ae6a41929a74da23109e8f11139c87"
     )
