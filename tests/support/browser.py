@@ -50,7 +50,7 @@ def _program() -> str | None:
 
 
 def why_no_browser() -> str | None:
-    """What is missing for `Browser`, or None."""
+    """Reason that `Browser` cannot run, or None."""
     if _program() is None:
         return "there is no Chromium; run tools/setup.sh webgpu, or name one in QUOD_CHROMIUM"
     return None
@@ -166,9 +166,9 @@ class Page:
         )  # fmt: skip
 
     def call(self, function: str, *arguments: Any, timeout: float = 300) -> Any:
-        """What a JavaScript function, given as text, answers to arguments that JSON has."""
-        given = ", ".join(json.dumps(argument) for argument in arguments)
-        return self.evaluate(f"({function})({given})", timeout)
+        """Call a JavaScript function, given as text, with arguments that JSON has."""
+        json_arguments = ", ".join(json.dumps(argument) for argument in arguments)
+        return self.evaluate(f"({function})({json_arguments})", timeout)
 
     def wait_for(self, expression: str, timeout: float = 300) -> Any:
         """Evaluate an expression until it is true, and give its value.
@@ -185,8 +185,8 @@ class Page:
 
     def text(self, selector: str = "body") -> str:
         """The text of the first element that a CSS selector finds, as it is shown."""
-        found: str = self.call("(s) => document.querySelector(s).innerText", selector)
-        return found
+        shown_text: str = self.call("(s) => document.querySelector(s).innerText", selector)
+        return shown_text
 
     def click(self, selector: str) -> None:
         """Click the first element that a CSS selector finds."""
@@ -208,11 +208,11 @@ class Page:
     def choose_files(self, selector: str, *files: Path) -> None:
         """Choose files in an input of that kind."""
         expression = f"document.querySelector({json.dumps(selector)})"
-        found = self.send("Runtime.evaluate", expression=expression)["result"]
-        if "objectId" not in found:
+        remote_object = self.send("Runtime.evaluate", expression=expression)["result"]
+        if "objectId" not in remote_object:
             raise DevToolsError(f"there is no {selector}")
         names = [str(file.resolve()) for file in files]
-        self.send("DOM.setFileInputFiles", files=names, objectId=found["objectId"])
+        self.send("DOM.setFileInputFiles", files=names, objectId=remote_object["objectId"])
 
     def press(self, key: str) -> None:
         """Press a key by its DOM name, such as Tab, Enter or a letter."""
@@ -243,9 +243,9 @@ class Page:
         unlimited = {"latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
         self.send("Network.emulateNetworkConditions", offline=offline, **unlimited)
 
-    def screenshot(self, name: str, *, whole: bool = True) -> Path:
+    def screenshot(self, name: str, *, full_page: bool = True) -> Path:
         """Save the page to build/screenshots as NAME.png: all its height, or what is seen."""
-        shot = self.send("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
+        shot = self.send("Page.captureScreenshot", format="png", captureBeyondViewport=full_page)
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)
         file = SCREENSHOTS / f"{name}.png"
         file.write_bytes(base64.b64decode(shot["data"]))

@@ -22,7 +22,7 @@ def present(*names: str) -> list[str]:
 
 
 def is_present(name: str) -> bool:
-    """Whether tests run on a device of this name here.
+    """Return whether tests run on a device of this name here.
 
     Names of no device, such as ``scalar`` or ``simulated``, are present everywhere.
     """
@@ -33,7 +33,7 @@ def is_present(name: str) -> bool:
 
 
 def is_required(kind: str) -> bool:
-    """Whether the environment says that the machine has such a device."""
+    """Return whether the environment says that the machine has such a device."""
     return os.environ.get(f"QUOD_TEST_{kind.upper()}") in ("required", "all")
 
 

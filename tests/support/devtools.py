@@ -77,15 +77,15 @@ class DevTools:
                 del self._waiting[number]
                 raise DevToolsError(f"{method}: the browser has ended") from error
         try:
-            found = answer.get(timeout=timeout)
+            response = answer.get(timeout=timeout)
         except queue.Empty:
             raise DevToolsError(f"{method}: no answer within {timeout:g} s") from None
         finally:
             with self._lock:
                 self._waiting.pop(number, None)
-        if "error" in found:
-            raise DevToolsError(f"{method}: {found['error'].get('message', found['error'])}")
-        result: Message = found["result"]
+        if "error" in response:
+            raise DevToolsError(f"{method}: {response['error'].get('message', response['error'])}")
+        result: Message = response["result"]
         return result
 
     def listen(self, session: str, listener: Listener) -> None:
@@ -119,8 +119,8 @@ class DevTools:
         kept = bytearray()
         while part := os.read(self._from_browser, 1 << 20):
             kept += part
-            *texts, rest = kept.split(b"\0")
-            kept = rest
+            *texts, unfinished = kept.split(b"\0")
+            kept = unfinished
             for text in texts:
                 self._take(json.loads(text))
         with self._lock:

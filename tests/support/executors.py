@@ -86,22 +86,22 @@ def _lowered(workgroup_size: int) -> Executor:
         static: dict[str, Any],
     ) -> None:
         lowered = lower(definition.trace(machine, **static), machine).kernel
-        given: list[Argument] = []
+        lowered_arguments: list[Argument] = []
         words: list[tuple[Array, Array]] = []
         _, slots = definition.parameters_for(static)
         for argument, type_ in zip(arguments, slots.values(), strict=True):
             if isinstance(argument, np.ndarray):
-                own = np.zeros(-(-argument.nbytes // 4), np.uint32)
-                own.view(np.uint8)[: argument.nbytes] = argument.reshape(-1).view(np.uint8)
-                words.append((argument, own))
-                given.append(own)
+                padded = np.zeros(-(-argument.nbytes // 4), np.uint32)
+                padded.view(np.uint8)[: argument.nbytes] = argument.reshape(-1).view(np.uint8)
+                words.append((argument, padded))
+                lowered_arguments.append(padded)
             elif type_ in (types.u64, types.i64):
-                given += [int(argument) & 0xFFFFFFFF, int(argument) >> 32 & 0xFFFFFFFF]
+                lowered_arguments += [int(argument) & 0xFFFFFFFF, int(argument) >> 32 & 0xFFFFFFFF]
             else:
-                given.append(argument)
-        interpret(lowered, groups, given, groups_at_once=_AT_ONCE // workgroup_size)
-        for argument, own in words:
-            argument.reshape(-1).view(np.uint8)[:] = own.view(np.uint8)[: argument.nbytes]
+                lowered_arguments.append(argument)
+        interpret(lowered, groups, lowered_arguments, groups_at_once=_AT_ONCE // workgroup_size)
+        for argument, padded in words:
+            argument.reshape(-1).view(np.uint8)[:] = padded.view(np.uint8)[: argument.nbytes]
 
     return Executor(f"lowered for WGSL, {workgroup_size} lanes", machine, run)
 
@@ -113,7 +113,7 @@ def lowered_executor(groups: int) -> Executor:
 
 
 _NOT_IN_WGSL = "WGSL has no|WGSL orders no|WGSL cannot"
-"""What errors say of kernels that WGSL cannot express."""
+"""Pattern of errors about kernels that WGSL cannot express."""
 
 
 @functools.cache
@@ -139,16 +139,16 @@ def _buffers(arguments: Sequence[Argument]) -> list[Array]:
     return [a for a in arguments if isinstance(a, np.ndarray)]
 
 
-def assert_same_bits(found: Array, expected: Array, what: str) -> None:
+def assert_same_bits(actual: Array, expected: Array, what: str) -> None:
     """Assert that arrays are equal bit for bit; all NaN are equal."""
-    same = found.view(np.uint8).reshape(-1) == expected.view(np.uint8).reshape(-1)
-    same = same.reshape(-1, found.itemsize).all(axis=1)
-    if found.dtype.kind == "f":
-        same |= (np.isnan(found) & np.isnan(expected)).reshape(-1)
+    same = actual.view(np.uint8).reshape(-1) == expected.view(np.uint8).reshape(-1)
+    same = same.reshape(-1, actual.itemsize).all(axis=1)
+    if actual.dtype.kind == "f":
+        same |= (np.isnan(actual) & np.isnan(expected)).reshape(-1)
     if not same.all():
         at = int(np.argmin(same))
         raise AssertionError(
-            f"{what}: element {at} is {found.reshape(-1)[at]!r}, "
+            f"{what}: element {at} is {actual.reshape(-1)[at]!r}, "
             f"and {expected.reshape(-1)[at]!r} was expected"
         )
 
@@ -185,20 +185,20 @@ def run_everywhere(
         if right is not None:
             interpreted[machine] = list(right)
         if machine not in interpreted:
-            given = _copied(arguments)
+            copies = _copied(arguments)
             at_once = _AT_ONCE // machine.workgroup_size
             kernel = definition.trace(machine, **static)
-            interpret(kernel, count, given, groups_at_once=at_once)
-            interpreted[machine] = _buffers(given)
+            interpret(kernel, count, copies, groups_at_once=at_once)
+            interpreted[machine] = _buffers(copies)
         expected = interpreted[machine]
-        given = _copied(arguments)
+        copies = _copied(arguments)
         try:
-            executor.run(definition, count, given, static)
+            executor.run(definition, count, copies, static)
         except KernelError as error:
             if machine.target == "wgsl" and re.search(_NOT_IN_WGSL, str(error)):
                 continue
             raise
-        for number, pair in enumerate(zip(_buffers(given), expected, strict=True)):
+        for number, pair in enumerate(zip(_buffers(copies), expected, strict=True)):
             what = f"buffer {number} of {definition.name} on {executor.name}"
             assert_same_bits(*pair, what)
         if first is None:

@@ -29,7 +29,7 @@ def package(name: str) -> Path:
 
 
 def circomlibjs(questions: list[tuple[str, dict[str, Any]]]) -> list[Any]:
-    """What circomlibjs makes of questions, each a name in circomlib.mjs and what it takes.
+    """Ask circomlibjs questions, each a name in circomlib.mjs and its arguments.
 
     All in one process, which takes a second to load. Integers are sent and come as text.
     """

@@ -21,7 +21,7 @@ _USER = "postgres"
 
 
 def why_no_postgres() -> str | None:
-    """What is missing to run Postgres here, or None."""
+    """Reason that Postgres cannot run here, or None."""
     if _binaries() is None:
         return "no Postgres: its programs are not installed (Debian: apt-get install postgresql)"
     if importlib.util.find_spec("psycopg") is None:
@@ -31,9 +31,9 @@ def why_no_postgres() -> str | None:
 
 def _binaries() -> Path | None:
     """The folder of initdb and postgres; Debian keeps it out of PATH."""
-    found = shutil.which("initdb")
-    if found is not None:
-        return Path(found).resolve().parent
+    initdb = shutil.which("initdb")
+    if initdb is not None:
+        return Path(initdb).resolve().parent
     folders = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
     return folders[-1].parent if folders else None
 
@@ -67,9 +67,11 @@ class Cluster:
             "listen_addresses": "", "unix_socket_directories": str(self._folder), "fsync": "off",
             "max_connections": "60",
         }  # fmt: skip
-        given = [word for name, value in options.items() for word in ("-c", f"{name}={value}")]
+        option_words = [
+            word for name, value in options.items() for word in ("-c", f"{name}={value}")
+        ]
         self._process = subprocess.Popen(
-            [self._binaries / "postgres", "-D", self._data, *given],
+            [self._binaries / "postgres", "-D", self._data, *option_words],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/", **self._as,
         )  # fmt: skip
         limit = time.monotonic() + 120

@@ -24,12 +24,12 @@ ARCHITECTURES = ("sm_80", "sm_90a", "sm_100a", "sm_120")
 
 @functools.cache
 def disassembler() -> Path:
-    """Where nvdisasm is: a wheel keeps it beside the libraries of its CUDA version."""
+    """Path of nvdisasm: a wheel keeps it beside the libraries of its CUDA version."""
     root = Path(sysconfig.get_path("purelib")) / "nvidia"
-    found = sorted([*root.glob("cu*/bin/nvdisasm"), *root.glob("cuda_nvdisasm/bin/nvdisasm")])
-    if not found:
+    programs = sorted([*root.glob("cu*/bin/nvdisasm"), *root.glob("cuda_nvdisasm/bin/nvdisasm")])
+    if not programs:
         raise AssemblyError("there is no nvdisasm; install the dev extra")
-    return found[-1]
+    return programs[-1]
 
 
 def sass(cubin: bytes) -> list[str]:
@@ -45,7 +45,7 @@ def sass(cubin: bytes) -> list[str]:
 
 
 def opcodes(lines: list[str]) -> collections.Counter[str]:
-    """How often each opcode stands in machine code, by its name without what follows a dot.
+    """Count the opcodes in machine code, by name without what follows a dot.
 
     Multiply-adds are told apart: IMAD.WIDE, which is a fused pair, IMAD.HI and IMAD; IMAD.MOV,
     IMAD.SHL, IMAD.IADD and IMAD.X, which move, shift and add, are MOV, SHL and IADD3.

@@ -37,7 +37,7 @@ class Race(AssertionError):
 
 
 class _Uses:
-    """What the steps of a recording read and write, and which steps are before each."""
+    """Memory that the steps of a recording read and write, and the steps before each."""
 
     def __init__(self, recording: Recording) -> None:
         self.reads: list[list[_Span]] = []
@@ -70,8 +70,10 @@ class Run:
         seen = list(self.overlapping)
         for number, step in enumerate(self.recording.steps):
             reads, writes = self.uses.reads[number], self.uses.writes[number]
-            whole = isinstance(step, Copy | Fill)
-            if whole and not any(_meet(own, other) for own in writes for other in [*seen, *reads]):
+            overwrites = isinstance(step, Copy | Fill)
+            if overwrites and not any(
+                _meet(written, other) for written in writes for other in [*seen, *reads]
+            ):
                 yield step
             seen += reads + writes
 
@@ -124,10 +126,10 @@ class Races:
                 run.known |= run.uses.before[number]
 
     def clear(self) -> list[str]:
-        """What was found since the last call."""
+        """Return the races since the last call."""
         with self._lock:
-            found, self._found = self._found, []
-            return found
+            races, self._found = self._found, []
+            return races
 
     def _order(self, run: Run) -> None:
         """Which steps of other runs are before each of this one."""
@@ -149,8 +151,18 @@ class Races:
     ) -> None:  # fmt: skip
         for number, step in enumerate(other.recording.steps):
             theirs = other.uses.reads[number], other.uses.writes[number]
-            meets = [own for own in writes for one in (*theirs[0], *theirs[1]) if _meet(own, one)]
-            meets += [own for own in reads for one in theirs[1] if _meet(own, one)]
+            meets = [
+                span_of_step
+                for span_of_step in writes
+                for span_of_other in (*theirs[0], *theirs[1])
+                if _meet(span_of_step, span_of_other)
+            ]
+            meets += [
+                span_of_step
+                for span_of_step in reads
+                for span_of_other in theirs[1]
+                if _meet(span_of_step, span_of_other)
+            ]
             if not meets:
                 continue
             if run is not None:
@@ -161,34 +173,34 @@ class Races:
                 raise Race(message)
 
 
-def _merge(into: dict[Run, int], more: dict[Run, int]) -> None:
-    for run, steps in more.items():
+def _merge(into: dict[Run, int], added: dict[Run, int]) -> None:
+    for run, steps in added.items():
         into[run] = into.get(run, 0) | steps
 
 
-def _meet(one: _Span, other: _Span) -> bool:
-    return one[0] == other[0] and one[1] < other[2] and other[1] < one[2]
+def _meet(first: _Span, other: _Span) -> bool:
+    return first[0] == other[0] and first[1] < other[2] and other[1] < first[2]
 
 
 def _spans(memory: Iterable[Memory]) -> list[_Span]:
-    """Where memory is; empty memory is nowhere."""
-    found = []
-    for own in memory:
-        start, stop = span(own)
+    """Return the spans of memory; empty memory has none."""
+    spans = []
+    for item in memory:
+        start, stop = span(item)
         if start < stop:
-            found.append((id(own.space if isinstance(own, Buffer) else HOST), start, stop))
-    return found
+            spans.append((id(item.space if isinstance(item, Buffer) else HOST), start, stop))
+    return spans
 
 
 def _memory_of(step: Step) -> tuple[list[Any], list[Any]]:
-    """What a step reads and what it writes."""
+    """Return the memory that a step reads, and the memory that it writes."""
     match step:
         case Launch():
             memory = {i: a for i, a in enumerate(step.arguments) if not isinstance(a, (int, float))}
             stored = step.kernel.stored
             return (
-                [own for i, own in memory.items() if i not in stored],
-                [own for i, own in memory.items() if i in stored],
+                [argument for i, argument in memory.items() if i not in stored],
+                [argument for i, argument in memory.items() if i in stored],
             )
         case Copy():
             return [step.source], [step.target]

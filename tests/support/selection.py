@@ -1,4 +1,4 @@
-"""Whether a run is that of `make test` or the complete one of `make test-all`."""
+"""Selection of tests: those of `make test`, or all as by `make test-all`."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ import os
 
 
 def runs_all() -> bool:
-    """Whether thorough tests run too, and checks of kernels whose text has not changed."""
+    """Return whether thorough tests run too, and checks of kernels whose text has not changed."""
     return os.environ.get("QUOD_TEST") == "all"

@@ -59,14 +59,14 @@ def _around(owner: type, name: str, make: Callable[[Any], Any]) -> None:
 
 
 def _submit(original: Any) -> Any:
-    def submit(self: RecordedStream, *given: Any, **named: Any) -> SubmittedStream:
+    def submit(self: RecordedStream, *arguments: Any, **named: Any) -> SubmittedStream:
         run = _races.submitted(self.recording)
         for step in run.written_first():
             if isinstance(step, Copy | Fill) and _is_of_host(step.target):
                 host_bytes(step.target)[:] = 0xFF
-        found: SubmittedStream = original(self, *given, **named)
-        found.__dict__["run"] = run
-        return found
+        submitted: SubmittedStream = original(self, *arguments, **named)
+        submitted.__dict__["run"] = run
+        return submitted
 
     return submit
 
@@ -144,8 +144,8 @@ def _upload(original: Any) -> Any:
     def upload(self: Any, array: Any, *, into: Buffer | None = None) -> Buffer:
         if isinstance(array, np.ndarray) and array.flags.c_contiguous:
             _races.host_uses("an upload", [array], [] if into is None else [into])
-        found: Buffer = original(self, array, into=into)
-        return found
+        buffer: Buffer = original(self, array, into=into)
+        return buffer
 
     return upload
 
@@ -160,11 +160,11 @@ def _download(original: Any) -> Any:
 
 
 def _filled(original: Any) -> Any:
-    def empty(*given: Any, **named: Any) -> Any:
-        found = original(*given, **named)
-        if found.dtype.kind in "uifcb" and found.flags.c_contiguous:
-            found.reshape(-1).view(np.uint8)[:] = POISON
-        return found
+    def empty(*arguments: Any, **named: Any) -> Any:
+        array = original(*arguments, **named)
+        if array.dtype.kind in "uifcb" and array.flags.c_contiguous:
+            array.reshape(-1).view(np.uint8)[:] = POISON
+        return array
 
     return empty
 
@@ -197,5 +197,5 @@ def no_races() -> Iterator[None]:
     """Fails a test in which an order was missing, whoever has caught the error."""
     _races.clear()
     yield
-    found = _races.clear()
-    assert not found, "\n".join(found)
+    races = _races.clear()
+    assert not races, "\n".join(races)

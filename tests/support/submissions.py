@@ -25,12 +25,13 @@ def collect(monkeypatch: pytest.MonkeyPatch) -> list[SubmittedStream]:
 
 
 def are_under_way(submitted: Sequence[SubmittedStream]) -> bool:
-    """Whether nobody has waited for one of them: its memory is not free, whether it is done or
-    not."""
-    found = False
+    """Return whether nobody has waited for one of them: its memory is not free, whether it is done
+    or not.
+    """
+    unfinished = False
     for stream in submitted:
         # What was waited for is used up.
         with suppress(DeviceError):
             stream.wait()
-            found = True
-    return found
+            unfinished = True
+    return unfinished

@@ -19,7 +19,7 @@ DAWN = SCRIPT.parents[2] / "build" / "node" / "node_modules" / "webgpu"
 
 
 def why_no_tint() -> str | None:
-    """What is missing for `Tint`, or None."""
+    """Reason that `Tint` cannot run, or None."""
     if shutil.which("node") is None or not DAWN.is_dir():
         return "the package webgpu is not in build/node; run tools/setup.sh node"
     return None
@@ -35,7 +35,7 @@ class Tint:
         self._requests = 0
 
     def errors(self, code: str, timeout: float = 300) -> list[str]:
-        """What Tint has against a text, as ``line N: message``."""
+        """Return Tint's errors about a text, as ``line N: message``."""
         self._requests += 1
         requests, answers = self._process.stdin, self._process.stdout
         assert requests is not None
@@ -51,8 +51,8 @@ class Tint:
             raise RuntimeError("Tint has ended; standard error may say why")
         answer = json.loads(line)
         assert answer["id"] == self._requests
-        found: list[str] = answer["errors"]
-        return found
+        errors: list[str] = answer["errors"]
+        return errors
 
     def close(self) -> None:
         """End the process."""
@@ -74,16 +74,16 @@ def _naga_device() -> Any:
 
 
 def why_no_naga() -> str | None:
-    """What is missing for `naga_errors`, or None."""
+    """Reason that `naga_errors` cannot run, or None."""
     try:
-        found = _naga_device()
+        device = _naga_device()
     except ImportError:
         return "the package wgpu is not installed"
-    return "no Vulkan driver has 64-bit integers; run tools/setup.sh webgpu" if not found else None
+    return "no Vulkan driver has 64-bit integers; run tools/setup.sh webgpu" if not device else None
 
 
 def naga_errors(code: str) -> list[str]:
-    """What naga has against a text: nothing, or its report."""
+    """Return naga's errors about a text: none, or its report."""
     import wgpu
 
     try:

@@ -131,7 +131,7 @@ ON_GPUS_ALONE = (
 
 
 def is_left_out(node_id: str, parameters: dict[str, object]) -> bool:
-    """Whether a test takes an adapter, this machine's is in software, and that is too slow."""
+    """Return whether a test takes an adapter, and this machine's, in software, is too slow."""
     if not any(str(value).startswith("webgpu") for value in parameters.values()):
         return False
     if os.environ.get("QUOD_TEST_WEBGPU") == "all":
@@ -148,7 +148,7 @@ def is_left_out(node_id: str, parameters: dict[str, object]) -> bool:
 
 @functools.cache
 def is_software() -> bool:
-    """Whether the adapter that tests take is in software; what is not there is not."""
+    """Return whether the adapter that tests take is in software; without an adapter, False."""
     from quod.device.webgpu.adapter import list_adapters
     from quod.device.webgpu.native import open_native
     from quod.errors import DeviceError

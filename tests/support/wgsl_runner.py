@@ -74,9 +74,9 @@ class WgslRunner:
         module = wgsl.translate(kernel, machine, dialect="naga", bindings=bindings)
         places = iter(starts)
         numbers = [next(places) if isinstance(a, np.ndarray) else a for a in arguments]
-        found = self._dispatch(module, groups, module.pack(groups, numbers), contents)
+        outputs = self._dispatch(module, groups, module.pack(groups, numbers), contents)
         for index, array in enumerate(arrays):
-            words = found[0 if merged else index][4 * starts[index] :]
+            words = outputs[0 if merged else index][4 * starts[index] :]
             array.reshape(-1).view(np.uint8)[:] = words[: array.nbytes]
         return module
 
@@ -89,7 +89,7 @@ class WgslRunner:
         kinds = usage.STORAGE | usage.COPY_SRC
         buffers = [device.create_buffer_with_data(data=data, usage=kinds) for data in contents]
         bound = enumerate([uniform, *buffers])
-        entries = [{"binding": number, "resource": {"buffer": one}} for number, one in bound]
+        entries = [{"binding": number, "resource": {"buffer": buffer}} for number, buffer in bound]
         encoder = device.create_command_encoder()
         step = encoder.begin_compute_pass()
         step.set_pipeline(pipeline)
@@ -128,8 +128,8 @@ class WgslRunner:
     def _subgroup_size(self) -> int:
         """Instances a subgroup, or 0 if they are not those that follow one another."""
         module = WgslModule(_PROBE, "main", 128, (), 1, 4, (), "naga", ())
-        (found,) = self._dispatch(module, 1, bytes(16), [bytes(4 * 128)])
-        sizes = set(found.view(np.uint32).tolist())
+        (lane_sizes,) = self._dispatch(module, 1, bytes(16), [bytes(4 * 128)])
+        sizes = set(lane_sizes.view(np.uint32).tolist())
         return sizes.pop() if len(sizes) == 1 else 0
 
 
@@ -141,8 +141,8 @@ def runner(name: str) -> WgslRunner:
 
 @functools.cache
 def _adapters() -> list[Any]:
-    found = wgpu.gpu.enumerate_adapters_sync()
-    return [adapter for adapter in found if adapter.info["backend_type"] == "Vulkan"]
+    adapters = wgpu.gpu.enumerate_adapters_sync()
+    return [adapter for adapter in adapters if adapter.info["backend_type"] == "Vulkan"]
 
 
 def _adapter(name: str) -> Any:

@@ -228,7 +228,7 @@ def test_pictures(
         page.prefer(prefers_color_scheme=scheme)
         opened(page, server)
         page.wait_for(f"Object.keys(({LANE})('gpu 0', {PROVE})).length > 1")
-        page.screenshot(f"operator-{width}-{scheme}", whole=width == "narrow")
+        page.screenshot(f"operator-{width}-{scheme}", full_page=width == "narrow")
         # Nothing is cut off at the right.
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
