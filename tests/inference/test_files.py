@@ -53,7 +53,7 @@ def key(prover: Prover) -> VerifyingKey:
 
 
 @pytest.fixture(scope="module")
-def made(prover: Prover) -> Inference:
+def inference(prover: Prover) -> Inference:
     return prover.prove(IMAGES)
 
 
@@ -69,22 +69,22 @@ def key_bytes(key: VerifyingKey) -> bytes:
 
 
 @pytest.fixture(scope="module")
-def proof_bytes(key: VerifyingKey, made: Inference) -> bytes:
-    return written(proof_writer(key, made.logits, made.proof))
+def proof_bytes(key: VerifyingKey, inference: Inference) -> bytes:
+    return written(proof_writer(key, inference.logits, inference.proof))
 
 
 def test_a_verifier_needs_both_files_and_the_images(
-    tmp_path: Path, key: VerifyingKey, made: Inference
+    tmp_path: Path, key: VerifyingKey, inference: Inference
 ) -> None:
     write_verifying_key(tmp_path / "key.qivk", key)
-    write_proof(tmp_path / "proof.qinp", key, made.logits, made.proof)
-    own = read_verifying_key(tmp_path / "key.qivk")
-    assert own == key
-    found = read_proof(tmp_path / "proof.qinp")
-    found.check(own, COUNT)
-    assert (found.logits == made.logits).all()
-    assert found.logits.dtype == np.int64
-    verify(own, IMAGES, found.logits, found.proof)
+    write_proof(tmp_path / "proof.qinp", key, inference.logits, inference.proof)
+    read_key = read_verifying_key(tmp_path / "key.qivk")
+    assert read_key == key
+    proof_file = read_proof(tmp_path / "proof.qinp")
+    proof_file.check(read_key, COUNT)
+    assert (proof_file.logits == inference.logits).all()
+    assert proof_file.logits.dtype == np.int64
+    verify(read_key, IMAGES, proof_file.logits, proof_file.proof)
 
 
 def test_the_bytes_of_a_key(key: VerifyingKey, key_bytes: bytes) -> None:
@@ -96,10 +96,10 @@ def test_the_bytes_of_a_key(key: VerifyingKey, key_bytes: bytes) -> None:
     header, biases, multipliers, proof = (data for _, data in sections)
     protocol = b"quod inference 1"
     assert header.startswith(struct.pack("<I", len(protocol)) + protocol)
-    rest = header[4 + len(protocol) :]
-    (length,) = struct.unpack_from("<I", rest)
-    assert rest[4 : 4 + length].startswith(b"ligero ")
-    assert rest[4 + length :] == (
+    parameters = header[4 + len(protocol) :]
+    (length,) = struct.unpack_from("<I", parameters)
+    assert parameters[4 : 4 + length].startswith(b"ligero ")
+    assert parameters[4 + length :] == (
         struct.pack("<6I", 4, *WIDTHS, key.table_bits) + key.root + key.digest
     )
     assert biases == struct.pack("<9i", *(n for row in key.biases for n in row))
@@ -142,9 +142,9 @@ def test_a_damaged_proof_is_refused_by_the_reader_or_the_verifier(
         wrong = bytearray(proof_bytes)
         wrong[place] ^= 1 << generator.randrange(8)
         with pytest.raises((InputError, VerificationError)):
-            found = parse_proof(memoryview(bytes(wrong)), "proof.qinp")
-            found.check(key, COUNT)
-            verify(key, IMAGES, found.logits, found.proof)
+            proof_file = parse_proof(memoryview(bytes(wrong)), "proof.qinp")
+            proof_file.check(key, COUNT)
+            verify(key, IMAGES, proof_file.logits, proof_file.proof)
     for end in range(start):
         with pytest.raises(InputError, match=r"proof\.qinp"):
             parse_proof(memoryview(proof_bytes[:end]), "proof.qinp")
@@ -163,23 +163,23 @@ def test_errors_say_where_in_the_file_a_proof_is_none(
 ) -> None:
     data = bytearray(split(proof_bytes)[2][2][1])
     data[at : at + len(change)] = change
-    found = parse_proof(memoryview(replaced(proof_bytes, {3: bytes(data)})), "proof.qinp")
+    proof_file = parse_proof(memoryview(replaced(proof_bytes, {3: bytes(data)})), "proof.qinp")
     with pytest.raises(InputError) as error:
-        found.verify(key, IMAGES)
+        proof_file.verify(key, IMAGES)
     refused(error, "proof.qinp, section 3 (proof), offset", said)
     assert error.value.offset == len(proof_bytes) - len(data) + offset
 
 
 def test_a_file_is_verified_as_what_it_claims(key: VerifyingKey, proof_bytes: bytes) -> None:
-    found = parse_proof(memoryview(proof_bytes), "proof.qinp")
-    found.verify(key, IMAGES)
+    proof_file = parse_proof(memoryview(proof_bytes), "proof.qinp")
+    proof_file.verify(key, IMAGES)
     with pytest.raises(VerificationError, match=r"^proof\.qinp: "):
-        found.verify(key, (IMAGES + 1) % 128)
+        proof_file.verify(key, (IMAGES + 1) % 128)
     with pytest.raises(MismatchError, match="of shape"):
-        found.verify(key, IMAGES[:1])
+        proof_file.verify(key, IMAGES[:1])
     with pytest.raises(InputError, match=r"^images are whole numbers"):
-        found.verify(key, IMAGES.astype(float))
-    proof = found.proof
+        proof_file.verify(key, IMAGES.astype(float))
+    proof = proof_file.proof
     for wrong, said in ((proof + bytes(4), "more behind"), (proof[:36], "before its last")):
         part = parse_proof(memoryview(replaced(proof_bytes, {3: wrong})), "proof.qinp")
         with pytest.raises(InputError, match=said) as error:
@@ -280,14 +280,14 @@ def test_proofs_that_are_none(
 
 
 def test_a_proof_of_another_key_or_number_of_images(key: VerifyingKey, proof_bytes: bytes) -> None:
-    found = parse_proof(memoryview(proof_bytes), "proof.qinp")
+    proof_file = parse_proof(memoryview(proof_bytes), "proof.qinp")
     other = replace(key, root=bytes(32))
     with pytest.raises(MismatchError, match=r"proof\.qinp: the proof is of another key"):
-        found.check(other, COUNT)
+        proof_file.check(other, COUNT)
     with pytest.raises(MismatchError, match=r"of shape \(2, 3\), and \(3, 3\) are to be"):
-        found.check(key, 3)
+        proof_file.check(key, 3)
     with pytest.raises(MismatchError, match="of shape"):
-        ProofFile("proof", key.digest, found.logits[:, :2], b"").check(key, COUNT)
+        ProofFile("proof", key.digest, proof_file.logits[:, :2], b"").check(key, COUNT)
 
 
 @pytest.mark.parametrize(
@@ -306,16 +306,16 @@ def test_logits_that_are_not_written(tmp_path: Path, key: VerifyingKey, logits: 
 
 
 def test_a_prover_takes_the_key_that_it_made(
-    prover: Prover, key_bytes: bytes, made: Inference, monkeypatch: pytest.MonkeyPatch
+    prover: Prover, key_bytes: bytes, inference: Inference, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own = parse_verifying_key(memoryview(key_bytes), "key")
+    read_key = parse_verifying_key(memoryview(key_bytes), "key")
     monkeypatch.setattr("quod.inference.prover.prove_committed", None)
-    again = Prover("cpu", prover.perceptron, key=own)
-    assert again.key is own
-    assert again.prove(IMAGES).proof == made.proof
+    again = Prover("cpu", prover.perceptron, key=read_key)
+    assert again.key is read_key
+    assert again.prove(IMAGES).proof == inference.proof
     with pytest.raises(MismatchError, match="the key is of another perceptron"):
-        Prover("cpu", perceptron_of(WIDTHS, seed=2), key=own)
-    other = replace(own, weights_proof=own.weights_proof[:-1])
+        Prover("cpu", perceptron_of(WIDTHS, seed=2), key=read_key)
+    other = replace(read_key, weights_proof=read_key.weights_proof[:-1])
     with pytest.raises(InputError, match="weights_proof"):
         Prover("cpu", prover.perceptron, key=other)
 
@@ -324,13 +324,17 @@ def test_what_files_are(
     tmp_path: Path, key: VerifyingKey, key_bytes: bytes, proof_bytes: bytes,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    found = describe_file(memoryview(key_bytes), "key")
-    assert found is not None
-    assert (found["widths"], found["root"]) == (list(WIDTHS), key.root.hex())
-    assert found["bytes"] == len(key_bytes)
-    found = describe_file(memoryview(proof_bytes), "proof")
-    assert found is not None
-    assert (found["images"], found["logits"], found["key"]) == (COUNT, 3, key.digest.hex())
+    description = describe_file(memoryview(key_bytes), "key")
+    assert description is not None
+    assert (description["widths"], description["root"]) == (list(WIDTHS), key.root.hex())
+    assert description["bytes"] == len(key_bytes)
+    description = describe_file(memoryview(proof_bytes), "proof")
+    assert description is not None
+    assert (description["images"], description["logits"], description["key"]) == (
+        COUNT,
+        3,
+        key.digest.hex(),
+    )
     assert describe_file(memoryview(b"qcir"), "circuit") is None
     (tmp_path / "key.qivk").write_bytes(key_bytes)
     assert entry.run(["inspect", str(tmp_path / "key.qivk")]) == 0
@@ -347,9 +351,9 @@ def test_keys_over_the_larger_field(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     prover = Prover("cpu", perceptron)
     key, images = prover.key, image_rows(COUNT, 2, seed=2)
     assert key.field == large
-    found = prover.prove(images)
+    inference = prover.prove(images)
     write_verifying_key(tmp_path / "key.qivk", key)
-    write_proof(tmp_path / "proof.qinp", key, found.logits, found.proof)
+    write_proof(tmp_path / "proof.qinp", key, inference.logits, inference.proof)
     assert b"quod inference 1 goldilocks.3" in (tmp_path / "key.qivk").read_bytes()
     read, claimed = read_verifying_key(tmp_path / "key.qivk"), read_proof(tmp_path / "proof.qinp")
     assert read == key
@@ -360,22 +364,22 @@ def test_keys_over_the_larger_field(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     with pytest.raises(MismatchError, match="another key"):
         claimed.verify(other, images)
     with pytest.raises((VerificationError, InputError)):
-        verify(other, images, found.logits, found.proof)
+        verify(other, images, inference.logits, inference.proof)
     with pytest.raises(InputError, match=r"goldilocks\.2 or goldilocks\.3"):
         replace(key, field=EXTENSIONS["m31.4"])
 
 
 def test_proofs_of_fewer_bits_are_refused(
-    prover: Prover, made: Inference, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    prover: Prover, inference: Inference, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A key that was recorded below the bound is read, and taken by name alone."""
     small = {"the hash": Fraction(1, 1 << 99)}
     monkeypatch.setattr("quod.inference.statement.terms_of", lambda *_: small)
     write_verifying_key(tmp_path / "key.qivk", prover.key)
-    write_proof(tmp_path / "proof.qinp", prover.key, made.logits, made.proof)
+    write_proof(tmp_path / "proof.qinp", prover.key, inference.logits, inference.proof)
     key, claimed = read_verifying_key(tmp_path / "key.qivk"), read_proof(tmp_path / "proof.qinp")
     for call in (
-        partial(verify, key, IMAGES, made.logits, made.proof),
+        partial(verify, key, IMAGES, inference.logits, inference.proof),
         partial(claimed.verify, key, IMAGES),
         key.check_weights,
         partial(Prover, "cpu", prover.perceptron, key=key),
@@ -385,6 +389,6 @@ def test_proofs_of_fewer_bits_are_refused(
         with pytest.raises(InputError, match=r"99 bits, and at least 100 .* say allow_bits=99"):
             call()
     claimed.verify(key, IMAGES, allow_bits=99)
-    verify(key, IMAGES, made.logits, made.proof, allow_bits=99)
+    verify(key, IMAGES, inference.logits, inference.proof, allow_bits=99)
     again = Prover("cpu", prover.perceptron, key=key, allow_bits=99)
-    assert again.prove(IMAGES).proof == made.proof
+    assert again.prove(IMAGES).proof == inference.proof

@@ -37,10 +37,10 @@ def plain_logits(perceptron: Perceptron, image: list[int]) -> list[int]:
 @pytest.mark.parametrize("widths", [(1, 1, 1), (9, 5, 4, 3), (63, 65, 2), (33, 7, 64, 10)])
 def test_logits_are_those_of_plain_integers(device: AnyDevice, widths: tuple[int, ...]) -> None:
     perceptron, images = perceptron_of(widths, seed=3), image_rows(7, widths[0], seed=4)
-    made = run(device, perceptron, images)
-    assert made.logits.tolist() == [plain_logits(perceptron, row) for row in images.tolist()]
+    activations = run(device, perceptron, images)
+    assert activations.logits.tolist() == [plain_logits(perceptron, row) for row in images.tolist()]
     for quotients, remainders, layer in zip(
-        made.quotients, made.remainders, perceptron.hidden, strict=True
+        activations.quotients, activations.remainders, perceptron.hidden, strict=True
     ):
         assert quotients.shape == remainders.shape == (7, layer.outputs)
         assert ((remainders >= 0) & (remainders < 1 << 24)).all()
@@ -62,8 +62,8 @@ def test_the_largest_activations_and_weights() -> None:
     last = Layer(np.array([[127, -128]], np.int8), np.array([-(1 << 30)]), None)
     perceptron = Perceptron((hidden, last))
     images = np.full((1, 300), 127)
-    made = run("cpu", perceptron, images)
-    assert made.logits.tolist() == [plain_logits(perceptron, images[0].tolist())]
+    activations = run("cpu", perceptron, images)
+    assert activations.logits.tolist() == [plain_logits(perceptron, images[0].tolist())]
     largest = hidden.largest_sums()
     assert largest.tolist() == [127 * 128 * 300, 127 * 127 * 300 + 5]
     # The bits of the greatest quotient there can be, and one for the sign.
@@ -99,11 +99,11 @@ def test_a_file_has_what_was_written(tmp_path: Path) -> None:
     perceptron = perceptron_of((9, 5, 3), seed=2)
     perceptron.write(tmp_path / "a.gguf")
     read = Perceptron.open(tmp_path / "a.gguf")
-    for one, other in zip(perceptron.layers, read.layers, strict=True):
-        assert (one.weights == other.weights).all()
-        assert (one.biases == other.biases).all()
-        assert (one.multipliers is None) == (other.multipliers is None)
-        assert one.multipliers is None or (one.multipliers == other.multipliers).all()
+    for layer, other in zip(perceptron.layers, read.layers, strict=True):
+        assert (layer.weights == other.weights).all()
+        assert (layer.biases == other.biases).all()
+        assert (layer.multipliers is None) == (other.multipliers is None)
+        assert layer.multipliers is None or (layer.multipliers == other.multipliers).all()
 
 
 WEIGHTS = "layer.0.weight", "I8", np.zeros((3, 2), np.int8)
@@ -131,8 +131,8 @@ def test_files_that_are_refused(
     tmp_path: Path, kind: Any, tensors: list[tuple[str, str, Any]], message: str
 ) -> None:
     path = tmp_path / "a.gguf"
-    found = {name: (type_, array) for name, type_, array in tensors}
-    write_gguf(path, {"general.architecture": kind}, found)
+    tensors_by_name = {name: (type_, array) for name, type_, array in tensors}
+    write_gguf(path, {"general.architecture": kind}, tensors_by_name)
     with pytest.raises(InputError, match=rf"a\.gguf: .*{message}"):
         Perceptron.open(path)
 

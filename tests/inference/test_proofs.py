@@ -32,7 +32,7 @@ COUNT = 3
 
 
 @pytest.fixture(scope="module")
-def known() -> Prover:
+def shared_prover() -> Prover:
     return Prover("cpu", perceptron_of(WIDTHS, seed=1))
 
 
@@ -42,214 +42,237 @@ def images() -> Any:
 
 
 @pytest.fixture(scope="module")
-def logits(known: Prover, images: Any) -> Any:
-    return run("cpu", known.perceptron, images).logits
+def logits(shared_prover: Prover, images: Any) -> Any:
+    return run("cpu", shared_prover.perceptron, images).logits
 
 
 @pytest.fixture(scope="module")
-def proof(known: Prover, images: Any) -> bytes:
-    return known.prove(images).proof
+def proof(shared_prover: Prover, images: Any) -> bytes:
+    return shared_prover.prove(images).proof
 
 
-def test_a_proof_is_taken(known: Prover, images: Any, logits: Any, proof: bytes) -> None:
-    verify(known.key, images, logits, proof)
-    known.key.check_weights()
-    assert sum(error_terms(known.key, COUNT).values()) < 2**-100
+def test_a_proof_is_taken(shared_prover: Prover, images: Any, logits: Any, proof: bytes) -> None:
+    verify(shared_prover.key, images, logits, proof)
+    shared_prover.key.check_weights()
+    assert sum(error_terms(shared_prover.key, COUNT).values()) < 2**-100
 
 
 @pytest.mark.parametrize("count", [1, 5])
-def test_any_number_of_images(known: Prover, count: int) -> None:
-    given = image_rows(count, WIDTHS[0], seed=count)
-    made = known.prove(given)
-    verify(known.key, given, made.logits, made.proof)
+def test_any_number_of_images(shared_prover: Prover, count: int) -> None:
+    batch = image_rows(count, WIDTHS[0], seed=count)
+    inference = shared_prover.prove(batch)
+    verify(shared_prover.key, batch, inference.logits, inference.proof)
     with pytest.raises((VerificationError, InputError)):
-        verify(known.key, given[:1].repeat(2 * count, 0), made.logits.repeat(2, 0), made.proof)
+        verify(
+            shared_prover.key,
+            batch[:1].repeat(2 * count, 0),
+            inference.logits.repeat(2, 0),
+            inference.proof,
+        )
 
 
 @pytest.mark.thorough
 def test_one_hidden_layer_and_five() -> None:
     for widths in ((2, 3, 2), (3, 2, 2, 3, 2, 3, 2)):
-        made = Prover("cpu", perceptron_of(widths, seed=5))
-        found = made.prove(image_rows(2, widths[0], seed=1))
-        verify(made.key, image_rows(2, widths[0], seed=1), found.logits, found.proof)
+        prover_of_widths = Prover("cpu", perceptron_of(widths, seed=5))
+        inference = prover_of_widths.prove(image_rows(2, widths[0], seed=1))
+        verify(
+            prover_of_widths.key,
+            image_rows(2, widths[0], seed=1),
+            inference.logits,
+            inference.proof,
+        )
 
 
 def test_the_same_bytes_on_every_device(
-    gpu_device: AnyDevice, known: Prover, images: Any, proof: bytes
+    gpu_device: AnyDevice, shared_prover: Prover, images: Any, proof: bytes
 ) -> None:
     if gpu_device.name == "emulated" or (gpu_device.kind == "webgpu" and is_software()):
         pytest.skip("takes long in software; its kernels run there in tests of their own")
-    other = Prover(gpu_device, known.perceptron)
-    assert other.key == known.key
+    other = Prover(gpu_device, shared_prover.perceptron)
+    assert other.key == shared_prover.key
     assert other.prove(images).proof == proof
 
 
-def test_other_images_and_logits(known: Prover, images: Any, logits: Any, proof: bytes) -> None:
+def test_other_images_and_logits(
+    shared_prover: Prover, images: Any, logits: Any, proof: bytes
+) -> None:
     for at in np.ndindex(images.shape):
         wrong = images.copy()
         wrong[at] ^= 1
         with pytest.raises(VerificationError):
-            verify(known.key, wrong, logits, proof)
+            verify(shared_prover.key, wrong, logits, proof)
         if at[0]:
             break
     for at in np.ndindex(logits.shape):
         wrong = logits.copy()
         wrong[at] += 1
         with pytest.raises(VerificationError):
-            verify(known.key, images, wrong, proof)
+            verify(shared_prover.key, images, wrong, proof)
     assert len(np.unique(logits, axis=0)) == COUNT
     for others in ((images[::-1], logits), (images, logits[::-1]), (images[::-1], logits[::-1])):
         with pytest.raises(VerificationError):
-            verify(known.key, *others, proof)
+            verify(shared_prover.key, *others, proof)
 
 
-def test_damaged_proofs(known: Prover, images: Any, logits: Any, proof: bytes) -> None:
+def test_damaged_proofs(shared_prover: Prover, images: Any, logits: Any, proof: bytes) -> None:
     generator = random.Random(1)
     places = [*range(0, 40, 3), *generator.sample(range(len(proof)), 20)]
     for place in places:
         wrong = bytearray(proof)
         wrong[place] ^= 1 << generator.randrange(8)
         with pytest.raises((VerificationError, InputError)):
-            verify(known.key, images, logits, bytes(wrong))
+            verify(shared_prover.key, images, logits, bytes(wrong))
     for end in (0, 1, 3, 4, 36, len(proof) - 1):
         with pytest.raises(InputError, match="the proof ends"):
-            verify(known.key, images, logits, proof[:end])
+            verify(shared_prover.key, images, logits, proof[:end])
     with pytest.raises(InputError, match="more behind the last part"):
-        verify(known.key, images, logits, proof + bytes(4))
+        verify(shared_prover.key, images, logits, proof + bytes(4))
     with pytest.raises(InputError, match="ends within the part that begins here"):
-        verify(known.key, images, logits, proof + b"\x01")
+        verify(shared_prover.key, images, logits, proof + b"\x01")
 
 
-def changed(made: Activations, what: str, at: tuple[int, ...], by: int) -> Activations:
+def changed(
+    activations: Activations, what: str, at: tuple[int, ...], difference: int
+) -> Activations:
     """With one activation changed, and nothing that follows from it."""
     if what == "logits":
-        logits = made.logits.copy()
-        logits[at] += by
-        return replace_in(made, logits=logits)
-    arrays = [array.copy() for array in getattr(made, what)]
-    arrays[0][at] += by
-    return replace_in(made, **{what: tuple(arrays)})
+        logits = activations.logits.copy()
+        logits[at] += difference
+        return replace_in(activations, logits=logits)
+    arrays = [array.copy() for array in getattr(activations, what)]
+    arrays[0][at] += difference
+    return replace_in(activations, **{what: tuple(arrays)})
 
 
-def replace_in(made: Activations, **parts: Any) -> Activations:
+def replace_in(activations: Activations, **parts: Any) -> Activations:
     names = ("quotients", "remainders", "outputs", "logits")
-    return Activations(*(parts.get(name, getattr(made, name)) for name in names))
+    return Activations(*(parts.get(name, getattr(activations, name)) for name in names))
 
 
-def shifted_quotient(made: Activations) -> Activations:
+def shifted_quotient(activations: Activations) -> Activations:
     """A quotient one less, and its remainder as much more: the sum is right, the remainder is not
     below 2^24."""
-    quotients, remainders = made.quotients[0].copy(), made.remainders[0].copy()
+    quotients, remainders = activations.quotients[0].copy(), activations.remainders[0].copy()
     quotients[0, 0] -= 1
     remainders[0, 0] += 1 << 24
     return replace_in(
-        made,
-        quotients=(quotients, *made.quotients[1:]),
-        remainders=(remainders, *made.remainders[1:]),
-        outputs=(clamped(quotients), *made.outputs[1:]),
+        activations,
+        quotients=(quotients, *activations.quotients[1:]),
+        remainders=(remainders, *activations.remainders[1:]),
+        outputs=(clamped(quotients), *activations.outputs[1:]),
     )
 
 
 CHEATS: dict[str, Callable[[Activations], Activations]] = {
-    "a logit": lambda made: changed(made, "logits", (0, 1), 1),
-    "an activation": lambda made: changed(made, "outputs", (1, 2), 1),
-    "a rescaled sum": lambda made: changed(made, "quotients", (2, 0), -1),
-    "a remainder": lambda made: changed(made, "remainders", (0, 3), 1),
+    "a logit": lambda activations: changed(activations, "logits", (0, 1), 1),
+    "an activation": lambda activations: changed(activations, "outputs", (1, 2), 1),
+    "a rescaled sum": lambda activations: changed(activations, "quotients", (2, 0), -1),
+    "a remainder": lambda activations: changed(activations, "remainders", (0, 3), 1),
     "a remainder that is too large": shifted_quotient,
-    "a sum and its activation": lambda made: replace_in(
-        changed(made, "quotients", (0, 0), 1),
-        outputs=(clamped(changed(made, "quotients", (0, 0), 1).quotients[0]), *made.outputs[1:]),
+    "a sum and its activation": lambda activations: replace_in(
+        changed(activations, "quotients", (0, 0), 1),
+        outputs=(
+            clamped(changed(activations, "quotients", (0, 0), 1).quotients[0]),
+            *activations.outputs[1:],
+        ),
     ),
 }
 
 
 @pytest.mark.parametrize("name", CHEATS)
 def test_a_cheating_prover(
-    name: str, known: Prover, images: Any, monkeypatch: pytest.MonkeyPatch
+    name: str, shared_prover: Prover, images: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It goes on as if what it claims were true; what comes of it is refused."""
-    lie = CHEATS[name](run("cpu", known.perceptron, images))
+    lie = CHEATS[name](run("cpu", shared_prover.perceptron, images))
     original = prover.lookups.multiplicities
 
-    def counted(*given: Any) -> Any:
+    def counted(*arguments: Any) -> Any:
         """Lookups that are not in the table are not counted, as a cheat would leave them out."""
         try:
-            return original(*given)
+            return original(*arguments)
         except InputError:
-            fine = run("cpu", known.perceptron, images)
-            honest = prover._Writer(known, images, fine, begin(known.key, images, fine.logits))
+            fine = run("cpu", shared_prover.perceptron, images)
+            honest = prover._Writer(
+                shared_prover, images, fine, begin(shared_prover.key, images, fine.logits)
+            )
             honest.commit()
-            table = given[3]
-            places = known.key.places(len(images))
+            table = arguments[3]
+            places = shared_prover.key.places(len(images))
             return honest._counts[
                 places.limb_counts if table is prover.LIMBS else places.pair_counts
             ]
 
     monkeypatch.setattr(prover, "run", lambda *_: lie)
     with pytest.raises((DeviceError, InputError)):
-        known.prove(images)  # its own check
+        shared_prover.prove(images)  # its own check
     taken: list[bytes] = []
-    monkeypatch.setattr(prover, "verify", lambda *given, **_: taken.append(given[-1]))
+    monkeypatch.setattr(prover, "verify", lambda *arguments, **_: taken.append(arguments[-1]))
     monkeypatch.setattr(prover.lookups, "multiplicities", counted)
     monkeypatch.setattr(prover._Writer, "_sumcheck", unchecked_sumcheck)
     with pytest.raises((DeviceError, InputError, VerificationError)):
-        known.prove(images)
-        verify(known.key, images, lie.logits, taken[0])
+        shared_prover.prove(images)
+        verify(shared_prover.key, images, lie.logits, taken[0])
 
 
 def unchecked_sumcheck(self: Any, statement: Any, tables: Any) -> Any:
     """Whatever the sum is that was to be shown."""
-    found = prover.sumchecks.prove(
+    proof = prover.sumchecks.prove(
         self._device, FIELD, prover.PRODUCT, tables, point=statement.point,
         transcript=self.transcript, allow_bits=0,
     )  # fmt: skip
-    self._parts.append(found.data)
-    return found.reduced
+    self._parts.append(proof.data)
+    return proof.reduced
 
 
-def test_another_perceptron_under_the_same_key(known: Prover, images: Any) -> None:
+def test_another_perceptron_under_the_same_key(shared_prover: Prover, images: Any) -> None:
     """A weight and a multiplier that are not the key's."""
     for part in ("weights", "multipliers"):
-        layers = list(known.perceptron.layers)
+        layers = list(shared_prover.perceptron.layers)
         array = getattr(layers[1], part).copy()
         array[(0,) * array.ndim] += -1 if array[(0,) * array.ndim] > 0 else 1
         names = ("weights", "biases", "multipliers")
         layers[1] = type(layers[1])(
             *(array if name == part else getattr(layers[1], name) for name in names)
         )
-        other = Prover("cpu", type(known.perceptron)(tuple(layers)))
-        assert other.key.digest != known.key.digest
-        found = other.prove(images)
+        other = Prover("cpu", type(shared_prover.perceptron)(tuple(layers)))
+        assert other.key.digest != shared_prover.key.digest
+        inference = other.prove(images)
         with pytest.raises(VerificationError):
-            verify(known.key, images, found.logits, found.proof)
-        other.key = known.key
+            verify(shared_prover.key, images, inference.logits, inference.proof)
+        other.key = shared_prover.key
         with pytest.raises(DeviceError):
             other.prove(images)
 
 
-def test_a_device_that_makes_a_wrong_key(known: Prover, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_device_that_makes_a_wrong_key(
+    shared_prover: Prover, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its own fault, not that of a key that somebody gave."""
     other = Prover("cpu", perceptron_of(WIDTHS, seed=9)).key.weights_proof
     monkeypatch.setattr(prover, "prove_committed", lambda *_, **__: other)
     with pytest.raises(DeviceError):
-        Prover("cpu", known.perceptron)
+        Prover("cpu", shared_prover.perceptron)
 
 
-def test_weights_of_more_bits(known: Prover, images: Any, logits: Any, proof: bytes) -> None:
+def test_weights_of_more_bits(
+    shared_prover: Prover, images: Any, logits: Any, proof: bytes
+) -> None:
     """A root that binds other numbers has no proof that they are of eight bits."""
     other = Prover("cpu", perceptron_of(WIDTHS, seed=9)).key
-    mixed = replace(known.key, weights_proof=other.weights_proof)
+    mixed = replace(shared_prover.key, weights_proof=other.weights_proof)
     with pytest.raises(VerificationError, match="is of others than the key's"):
         mixed.check_weights()
     for _ in range(2):  # also when it was refused before
         with pytest.raises(VerificationError, match="is of others than the key's"):
             verify(mixed, images, logits, proof)
     with pytest.raises(InputError, match="section weights_proof, offset 0: the proof ends"):
-        verify(replace(known.key, weights_proof=b""), images, logits, proof)
-    damaged = bytearray(known.key.weights_proof)
+        verify(replace(shared_prover.key, weights_proof=b""), images, logits, proof)
+    damaged = bytearray(shared_prover.key.weights_proof)
     damaged[100] ^= 1
     with pytest.raises((VerificationError, InputError)):
-        replace(known.key, weights_proof=bytes(damaged)).check_weights()
+        replace(shared_prover.key, weights_proof=bytes(damaged)).check_weights()
 
 
 def drawn(count: int) -> Any:
@@ -274,11 +297,11 @@ def test_the_table_of_pairs() -> None:
 def test_a_matrix_at_a_point() -> None:
     numbers = np.array([[3, -1, 4], [1, -5, 9], [2, 6, -5]])
     rows, columns = (drawn(4)[at::2] for at in (0, 1))
-    whole = np.zeros((4, 4), np.int64)
-    whole[:3, :3] = numbers
-    whole[3] = whole[2]
+    padded = np.zeros((4, 4), np.int64)
+    padded[:3, :3] = numbers
+    padded[3] = padded[2]
     total = PlainElement.zero(FIELD)
-    for weight, row in zip(equalities(FIELD, rows), whole.tolist(), strict=True):
+    for weight, row in zip(equalities(FIELD, rows), padded.tolist(), strict=True):
         for other, value in zip(equalities(FIELD, columns), row, strict=True):
             total += weight * other * value
     assert matrix_at(FIELD, numbers, rows, columns) == total
@@ -290,17 +313,19 @@ def test_a_matrix_at_a_point() -> None:
      {"biases": ()}, {"biases": ((0,) * 5, (0,) * 4, (0,) * 2)}, {"multipliers": ((1,) * 5,)},
      {"multipliers": ((-1,) * 5, (1,) * 4)}, {"widths": (9, 5, 4, 5000)}, {"widths": (1,) * 11}],
 )  # fmt: skip
-def test_keys_that_are_none(known: Prover, wrong: dict[str, Any]) -> None:
+def test_keys_that_are_none(shared_prover: Prover, wrong: dict[str, Any]) -> None:
     with pytest.raises(InputError):
-        replace(known.key, **wrong)
+        replace(shared_prover.key, **wrong)
 
 
-def test_a_key_of_numbers_of_numpy(known: Prover, images: Any, logits: Any, proof: bytes) -> None:
+def test_a_key_of_numbers_of_numpy(
+    shared_prover: Prover, images: Any, logits: Any, proof: bytes
+) -> None:
     """Products of such numbers would wrap around, or fail."""
-    key = known.key
+    key = shared_prover.key
 
-    def rows(given: Any) -> Any:
-        return tuple(tuple(np.int32(number) for number in row) for row in given)
+    def rows(matrix: Any) -> Any:
+        return tuple(tuple(np.int32(number) for number in row) for row in matrix)
 
     same = replace(
         key, widths=tuple(np.uint16(width) for width in key.widths),
@@ -313,13 +338,13 @@ def test_a_key_of_numbers_of_numpy(known: Prover, images: Any, logits: Any, proo
 
 
 def test_offsets_are_those_of_the_proof(
-    known: Prover, images: Any, logits: Any, proof: bytes
+    shared_prover: Prover, images: Any, logits: Any, proof: bytes
 ) -> None:
-    """Of the second part, behind 4 + 32 bytes of the commitment and a length."""
+    """Errors in the second part, behind 4 + 32 bytes of the commitment and a length."""
     wrong = bytearray(proof)
     wrong[40:48] = bytes([255] * 8)
     with pytest.raises(InputError, match="offset 40: coefficient 0 of element 0") as caught:
-        verify(known.key, images, logits, bytes(wrong))
+        verify(shared_prover.key, images, logits, bytes(wrong))
     assert caught.value.offset == 40
 
 
@@ -335,9 +360,9 @@ def test_offsets_are_those_of_the_proof(
 def test_every_opening_is_among_the_errors(
     widths: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of many layers, whose claims are opened eight at a time, and of the key's own proof."""
-    made, given = Prover("cpu", perceptron_of(widths, seed=5)), image_rows(1, 2, seed=1)
-    found = made.prove(given)
+    """Many layers, whose claims are opened eight at a time, and the key's own proof."""
+    deep_prover, batch = Prover("cpu", perceptron_of(widths, seed=5)), image_rows(1, 2, seed=1)
+    inference = deep_prover.prove(batch)
     opened: list[int] = []
     check = LigeroCommitment.check
 
@@ -346,26 +371,30 @@ def test_every_opening_is_among_the_errors(
         check(self, *arguments)
 
     monkeypatch.setattr(LigeroCommitment, "check", counted)
-    verify(replace(made.key), given, found.logits, found.proof)
-    terms = error_terms(made.key, 1)
+    verify(replace(deep_prover.key), batch, inference.logits, inference.proof)
+    terms = error_terms(deep_prover.key, 1)
     expected = sum(sum(SCHEME.error_terms(FIELD, size).values()) for size in opened)
     assert sum(terms[name] for name in terms if name.startswith("openings")) == expected
     assert len(opened) == {3: 4, 6: 5, 10: 6}[len(widths)]
 
 
-def test_more_images_than_a_proof_takes(known: Prover, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is refused is their number, before they are looked at by a device."""
+def test_more_images_than_a_proof_takes(
+    shared_prover: Prover, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Too many images are refused by their number, before a device reads them."""
     most = 1 << 24
     with pytest.raises(InputError, match=r"^16777216 images at a time are too many for this"):
-        error_terms(known.key, most)
+        error_terms(shared_prover.key, most)
     monkeypatch.setattr("quod.inference.layout.MOST_VARIABLES", 4)
     monkeypatch.setattr(prover, "run", None)
     with pytest.raises(InputError, match=r"^2 images at a time are too many .* take fewer$"):
-        known.prove(image_rows(2, known.key.widths[0], 1))
+        shared_prover.prove(image_rows(2, shared_prover.key.widths[0], 1))
 
 
-def test_arguments_that_are_refused(known: Prover, images: Any, logits: Any, proof: bytes) -> None:
-    key: VerifyingKey = known.key
+def test_arguments_that_are_refused(
+    shared_prover: Prover, images: Any, logits: Any, proof: bytes
+) -> None:
+    key: VerifyingKey = shared_prover.key
     wrong: list[tuple[Any, ...]] = [
         (key, images[:, 1:], logits, proof),
         (key, images, logits[:1], proof), (key, images, logits.astype(float), proof),
@@ -373,6 +402,6 @@ def test_arguments_that_are_refused(known: Prover, images: Any, logits: Any, pro
         (key, images, np.full_like(logits, -(1 << 63)), proof), (key, images, logits, None),
         (key, images, logits, bytearray(proof)), (key, None, logits, proof),
     ]  # fmt: skip
-    for given in wrong:
+    for arguments in wrong:
         with pytest.raises(InputError):
-            verify(*given)
+            verify(*arguments)
