@@ -1,4 +1,4 @@
-"""What a layered circuit of a program gives, computed gate by gate."""
+"""Outputs of a program's layered circuit, computed gate by gate."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ def outputs(
     challenges: Sequence[int] | None = None,
 ) -> list[int]:  # fmt: skip
     """The asserted values, with challenges that are 5, 6, ... if no others are given."""
-    known = range(seed, seed + circuit.randoms) if challenges is None else challenges
-    coefficients = [known[c.number] if isinstance(c, Random) else c for c in circuit.coefficients]
+    challenge_values = range(seed, seed + circuit.randoms) if challenges is None else challenges
+    coefficients = [
+        challenge_values[c.number] if isinstance(c, Random) else c for c in circuit.coefficients
+    ]
     plain = LayeredCircuit(
         circuit.field, circuit.log_inputs, coefficients, circuit.layers, public=circuit.public,
         zeros=circuit.zeros,
@@ -23,16 +25,16 @@ def outputs(
 
 
 def holds(layout: Layout, values: dict[str, object]) -> bool:
-    """Whether all asserted values are 0; the names of assertions must say the same."""
+    """Return whether all asserted values are 0; the names of assertions must say the same."""
     inputs, public = layout.inputs(values, check=False), layout.public(values)
-    found = not any(outputs(layout.circuit, inputs, public))
+    all_zero = not any(outputs(layout.circuit, inputs, public))
     try:
         layout.inputs(values)
         named = True
     except MismatchError:
         named = False
-    assert found == named
-    return found
+    assert all_zero == named
+    return all_zero
 
 
 def finished(program: Program, wires: Sequence[Wire], name: str = "result") -> Layout:
@@ -42,10 +44,10 @@ def finished(program: Program, wires: Sequence[Wire], name: str = "result") -> L
 
 
 def gates(circuit: LayeredCircuit) -> dict[str, int]:
-    """How many gates of each kind there are."""
-    found: dict[str, int] = {}
+    """Count the gates of each kind."""
+    counts: dict[str, int] = {}
     for layer in circuit.layers:
-        for kind, own in layer.gates.items():
-            if len(own):
-                found[kind] = found.get(kind, 0) + len(own)
-    return found
+        for kind, layer_gates in layer.gates.items():
+            if len(layer_gates):
+                counts[kind] = counts.get(kind, 0) + len(layer_gates)
+    return counts

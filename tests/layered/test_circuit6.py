@@ -88,12 +88,12 @@ def test_each_copy_of_a_random_gate_has_a_challenge() -> None:
     outer = Segment(8, 8, [(0, [(0, 0), (2, 2), (6, 4)])], uni=[(12346, 0, 7, RANDOM)])
     circuit = from_circuit6(read(circuit_bytes(M31, [inner, outer], [1])))
     assert circuit.randoms == 10
-    own = Counter(
+    coefficients = Counter(
         circuit.coefficients[place]
         for gates in circuit.layers[0].gates.values()
         for place in gates.coefficient.tolist()
     )
-    assert own == Counter([*map(Random, range(10)), 3, 3, 3])
+    assert coefficients == Counter([*map(Random, range(10)), 3, 3, 3])
 
 
 def test_files_are_refused_for_what_cannot_be_proved() -> None:
@@ -151,10 +151,10 @@ def test_layered_circuits_as_files(prime: str, tmp_path: object) -> None:
         return [
             [
                 (kind, output, x, "random" if isinstance(c, Random) else c)
-                for kind, own in layer.gates.items()
-                for at, output in enumerate(own.output.tolist())
-                for x in [tuple(int(column[at]) for column in own.inputs)]
-                for c in [of.coefficients[own.coefficient[at]]]
+                for kind, kind_gates in layer.gates.items()
+                for at, output in enumerate(kind_gates.output.tolist())
+                for x in [tuple(int(column[at]) for column in kind_gates.inputs)]
+                for c in [of.coefficients[kind_gates.coefficient[at]]]
             ]
             for layer in of.layers
         ]

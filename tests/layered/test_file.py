@@ -142,9 +142,9 @@ def test_each_sort_of_coefficient_has_its_limit(tmp_path: Path) -> None:
     table = sections[2]
     count = len(table) // 5
     for sort, number in ((0, 2**31 - 1), (1, 300), (2, 1 << 20)):
-        own = put(table, table[:count].index(sort) * 4 + count, u32(number))
+        changed_table = put(table, table[:count].index(sort) * 4 + count, u32(number))
         with pytest.raises(InputError, match=f"{number} is beyond the last one") as error:
-            parse_circuit(replaced(data, {2: own}), "circuit.qcir")
+            parse_circuit(replaced(data, {2: changed_table}), "circuit.qcir")
         refused(error, "section 2 (coefficients)", "offset ")
 
 
@@ -180,15 +180,15 @@ def test_other_files_and_failing_writes(tmp_path: Path) -> None:
 def test_places_do_not_change_after_they_were_checked() -> None:
     """A view that is read-only itself, of an array that is not: the digest would be of others."""
     circuit = made(TOY)
-    own = circuit.layers[0].gates["add"]
-    memory = own.inputs[0].copy()
+    adders = circuit.layers[0].gates["add"]
+    memory = adders.inputs[0].copy()
     view = memory[:]
     view.setflags(write=False)
-    gates = {**circuit.layers[0].gates, "add": Gates(own.output, (view,), own.coefficient)}
+    gates = {**circuit.layers[0].gates, "add": Gates(adders.output, (view,), adders.coefficient)}
     layers = [Layer(circuit.layers[0].log_size, gates), *circuit.layers[1:]]
     again = LayeredCircuit(TOY, 3, circuit.coefficients, layers, public=300, zeros=1)
     memory[:] = 1 << 20
-    assert (again.layers[0].gates["add"].inputs[0] == own.inputs[0]).all()
+    assert (again.layers[0].gates["add"].inputs[0] == adders.inputs[0]).all()
     kept = again.layers[0].gates["add"].output
-    assert np.shares_memory(kept, own.output), "what nobody can change is not copied"
+    assert np.shares_memory(kept, adders.output), "what nobody can change is not copied"
     assert again.digest == circuit.digest

@@ -27,14 +27,16 @@ FIELDS = [M31, NAMED["goldilocks"], NAMED["bn254.fr"]]
 XOR = Table([[a, b, a ^ b] for a in range(4) for b in range(4)])
 
 
-def in_table(field: Modulus, rows: list[tuple[int, ...]], found: int, wires: list[bool]) -> Layout:
+def in_table(
+    field: Modulus, rows: list[tuple[int, ...]], lookups: int, wires: list[bool]
+) -> Layout:
     """A program of so many lookups in a table, of which some rows are inputs."""
     program = Program(field)
-    own: list[Any] = []
+    table_rows: list[Any] = []
     for number, (row, of_wires) in enumerate(zip(rows, wires, strict=True)):
-        own.append(program.inputs(f"row {number}", len(row)) if of_wires else list(row))
-    table = Table(own)
-    for number in range(found):
+        table_rows.append(program.inputs(f"row {number}", len(row)) if of_wires else list(row))
+    table = Table(table_rows)
+    for number in range(lookups):
         program.assert_in_table(program.inputs(f"{number}", len(rows[0])), table, f"at[{number}]")
     return program.finished()
 
@@ -104,8 +106,8 @@ def test_lookups_are_proven(name: str) -> None:
     several = Prover("cpu", key, layout.circuit, batch=2)
     rows = [{name: column[at] for name, column in columns.items()} for at in range(3)]
     proofs = several.prove_many([layout.inputs(row) for row in rows], public)
-    for own, proof in zip(public, proofs, strict=True):
-        verify(key, layout.circuit, own, proof)
+    for values, proof in zip(public, proofs, strict=True):
+        verify(key, layout.circuit, values, proof)
     if name == "m31.4":
         assert proofs[0] == reference.prove(
             key, layout.circuit, [layout.inputs(rows[0])], public[:1]
@@ -138,8 +140,8 @@ def test_what_a_prover_claims_instead_is_refused() -> None:
     # The counts of another row, and results in exchange: their sum is right, no row is.
     for places in ((7, 8), (19, 20), (3, 4)):
         other = list(inputs)
-        one, two = places
-        other[one], other[two] = other[two], other[one]
+        first_row, second_row = places
+        other[first_row], other[second_row] = other[second_row], other[first_row]
         assert any(outputs(layout.circuit, other, [5]))
 
 
@@ -162,9 +164,9 @@ def test_on_a_toy_field_wrong_values_pass_as_often_as_the_degree_says() -> None:
     worst = []
     for f, g in itertools.combinations(range(2, p), 2):
         for m, n in itertools.product(range(p), repeat=2):
-            found = zeros(f, g, m, n)
-            assert len(found) <= 3
-            if len(found) == 3:
+            roots = zeros(f, g, m, n)
+            assert len(roots) <= 3
+            if len(roots) == 3:
                 worst.append([f, g, m, n])
     for inputs in worst[::100]:
         passing = [c for c in range(p) if not any(outputs(circuit, inputs, seed=c))]
@@ -189,20 +191,20 @@ def test_a_table_is_paid_once() -> None:
             lookup(program, table, pair)
         circuits.append(program.finished().circuit)
     assert circuits[0].digest == circuits[1].digest
-    one, _, two = (gates(circuit) for circuit in circuits)
-    assert two["multiply"] > one["multiply"] + 16
+    shared_table, _, two_tables = (gates(circuit) for circuit in circuits)
+    assert two_tables["multiply"] > shared_table["multiply"] + 16
 
 
 def test_gates_of_a_lookup() -> None:
     """In a table of 256 numbers; what one more takes, relays of odd ones aside."""
-    found = []
+    counts = []
     for count in (512, 1024):
         program = Program(M31)
         for number, wire in enumerate(program.inputs("x", count)):
             program.assert_in_table([wire], Table(range(256)), f"{number}")
-        found.append(gates(program.finished().circuit))
-    more = {kind: (found[1][kind] - found[0][kind]) / 512 for kind in found[0]}
-    assert more == {"constant": 1, "add": pytest.approx(2, abs=0.01), "multiply": 2}
+        counts.append(gates(program.finished().circuit))
+    increments = {kind: (counts[1][kind] - counts[0][kind]) / 512 for kind in counts[0]}
+    assert increments == {"constant": 1, "add": pytest.approx(2, abs=0.01), "multiply": 2}
 
 
 def test_finished_twice() -> None:
@@ -340,7 +342,7 @@ def test_assertions_are_added_up_only_where_that_saves(
 
 
 def test_sums_of_assertions_are_0_by_chance_as_often_as_theory_says() -> None:
-    """Of one row, of its column's challenge or its row's: two wrong ones cancel each other."""
+    """Assertions of one row, with a column's or a row's challenge: two wrong ones cancel out."""
     p, trials, generator = 17, 1500, random.Random(5)
     layout = deep(Modulus("toy.17", p), 12)
     assert layout.circuit.zeros == 3
@@ -350,8 +352,8 @@ def test_sums_of_assertions_are_0_by_chance_as_often_as_theory_says() -> None:
         inputs = layout.inputs({"x": x, **{f"y[{at}]": at for at in range(6)}}, check=False)
         for _ in range(trials):
             challenges = [generator.randrange(p) for _ in range(layout.circuit.randoms)]
-            found = outputs(layout.circuit, inputs, challenges=challenges)
-            passed[value] += not any(found)
+            sums = outputs(layout.circuit, inputs, challenges=challenges)
+            passed[value] += not any(sums)
     # Minus 1 is its own cube, so that one sum is wrong; of 2 both are, with the same challenges.
     for accepted in passed.values():
         assert agrees(accepted / trials, 0.9 * of_all([1 / p] * 2), of_all([1 / p] * 2), trials)
@@ -361,7 +363,7 @@ def test_arrays_of_advice_are_of_any_type() -> None:
     for field, kind in itertools.product(FIELDS, (np.uint8, np.int64, np.uint64, object)):
         program = Program(field)
         x = program.input("x")
-        (own,) = program.advice(lambda v, kind=kind: [np.array([3, 200], kind)], [x], 1)
-        program.assert_equal(own, x, "same")
+        (advice,) = program.advice(lambda v, kind=kind: [np.array([3, 200], kind)], [x], 1)
+        program.assert_equal(advice, x, "same")
         layout = program.finished()
         assert to_integers(field, layout.inputs({"x": [3, 200]}, instances=2)[1])[1] == 200

@@ -58,14 +58,15 @@ def built(
             values.append(values[at[0]])
             continue
         (wire, value) = (
-            MADE[name](*(given[one] for one in at), number) for given in (wires, values)
+            MADE[name](*(operands[operand] for operand in at), number)
+            for operands in (wires, values)
         )
         wires.append(wire)
         values.append(value % p)
     results = program.public_inputs("results", 4)
     program.assert_equal(wires[-4:], results, "results")
-    given = {"x": values[:3], "one": values[3], "shared": values[4], "results": values[-4:]}
-    return program.finished(), given
+    inputs = {"x": values[:3], "one": values[3], "shared": values[4], "results": values[-4:]}
+    return program.finished(), inputs
 
 
 @pytest.mark.parametrize("field", FIELDS, ids=lambda field: field.name)
@@ -81,18 +82,18 @@ def test_random_programs_agree_with_integers(field: Modulus, data: st.DataObject
     # Another result is another value of the same output, and nothing else.
     wrong = data.draw(st.integers(0, 3))
     public[2 + wrong] += 1
-    found = outputs(layout.circuit, inputs, public)
-    assert any(found)
-    assert sum(map(bool, found)) <= 1
+    asserted = outputs(layout.circuit, inputs, public)
+    assert any(asserted)
+    assert sum(map(bool, asserted)) <= 1
 
 
 def test_a_wrong_value_is_told_with_its_assertion() -> None:
     program = Program(M31)
     a, b = program.inputs("factors", 2)
 
-    def product(one: Wire, other: Wire) -> Wire:
-        program.assert_zero(one - 3, "three")
-        return one * other
+    def product(x: Wire, y: Wire) -> Wire:
+        program.assert_zero(x - 3, "three")
+        return x * y
 
     with program.scope("outer"):
         (result,) = program.each("product", product, [a], [b])
@@ -122,8 +123,8 @@ def test_many_instances_are_one_after_another(field: Modulus) -> None:
     bits = program.advice(lambda v: [v >> 1, v & 1], [x], 2)
     program.assert_equal(2 * bits[0] + bits[1], x, "halves")
     program.assert_equal(y[0] * y[1] + 4, program.public_input("z"), "z")
-    one, other = program.committed([y[0] * y[1], y[0] * y[1]])
-    program.assert_equal(one, other, "same")
+    first, second = program.committed([y[0] * y[1], y[0] * y[1]])
+    program.assert_equal(first, second, "same")
     layout = program.finished()
     rows: list[dict[str, Any]] = [
         {"x": at + 3, "y": [at, -at], "z": 4 - at * at} for at in range(5)
@@ -203,7 +204,7 @@ def test_a_public_input_that_multiplies(shared: bool) -> None:
 
 
 def test_advice_is_no_more_than_advice() -> None:
-    """What nothing asserts another prover may choose."""
+    """Another prover may choose a value that nothing asserts."""
     program = Program(M31)
     x = program.input("x")
     (root,) = program.advice(lambda value: [5], [x], 1)
@@ -288,18 +289,18 @@ def test_wrong_inputs_are_refused() -> None:
     ]
 
 
-@pytest.mark.parametrize("given", [3, [1], [1, 2, 3], [1, 2.0], [1, None], None])
-def test_wrong_advice_is_refused(given: object) -> None:
+@pytest.mark.parametrize("advice", [3, [1], [1, 2, 3], [1, 2.0], [1, None], None])
+def test_wrong_advice_is_refused(advice: object) -> None:
     program = Program(M31)
     with program.scope("part"):
-        pair = program.advice(lambda x: given, [program.input("x")], 2)  # type: ignore[arg-type, return-value]
+        pair = program.advice(lambda x: advice, [program.input("x")], 2)  # type: ignore[arg-type, return-value]
     program.assert_zero(pair[0] - pair[1], "equal")
     with pytest.raises(InputError, match="the advice in part is"):
         program.finished().inputs({"x": 1})
 
 
 def test_long_sums_of_many_instances_do_not_wrap_around() -> None:
-    """Of the largest values and coefficients of either sign, as of one instance."""
+    """The largest values and coefficients of either sign equal those of one instance."""
     p, program = M31.value, Program(M31)
     values = program.inputs("values", 12)
     weights = [*[p // 2] * 8, p // 2 + 1, -1, 3, p - 2]
@@ -310,6 +311,6 @@ def test_long_sums_of_many_instances_do_not_wrap_around() -> None:
     rows = [[p - 1] * 12, [0] * 12, list(range(p - 12, p)), [p // 2 + 1] * 12]
     table = layout.inputs({"values": rows}, instances=4)
     for number, row in enumerate(rows):
-        own = sum(map(mul, row, weights)) + p // 2 * row[0] ** 5 - 5 * row[1] * row[2]
-        assert to_integers(M31, table[number])[12] == own % p
-        assert layout.inputs({"values": row})[12] == own % p
+        expected = sum(map(mul, row, weights)) + p // 2 * row[0] ** 5 - 5 * row[1] * row[2]
+        assert to_integers(M31, table[number])[12] == expected % p
+        assert layout.inputs({"values": row})[12] == expected % p

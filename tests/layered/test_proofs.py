@@ -65,18 +65,22 @@ def test_instances_may_differ_in_public_inputs_that_multiply() -> None:
 def test_challenges_and_public_inputs_of_all_kinds(name: str) -> None:
     field = EXTENSIONS[name].modulus
     program = Program(field)
-    a, b, c = ([program.inputs(f"{one}{row}", 2) for row in range(2)] for one in "abc")
+    a, b, c = (
+        [program.inputs(f"{matrix_name}{row}", 2) for row in range(2)] for matrix_name in "abc"
+    )
     assert_matrix_product(program, a, b, c)
     factor = program.public_input("factor", shared=True)
-    own = program.public_input("own")
-    program.assert_equal((factor * a[0][0] + own * a[0][1]) ** 2, c[1][1] + 3 * own, "mixed")
+    public_value = program.public_input("own")
+    program.assert_equal(
+        (factor * a[0][0] + public_value * a[0][1]) ** 2, c[1][1] + 3 * public_value, "mixed"
+    )
     layout = program.finished()
     left, right = np.array([[2, 3], [5, 1]]), np.array([[1, 0], [4, 6]])
     product = left @ right
     # (0 * 2 + 1 * 3)**2 = 6 + 3 * 1.
     values: dict[str, Any] = {"factor": 0, "own": 1}
-    for one, matrix in (("a", left), ("b", right), ("c", product)):
-        values |= {f"{one}{row}": matrix[row].tolist() for row in range(2)}
+    for matrix_name, matrix in (("a", left), ("b", right), ("c", product)):
+        values |= {f"{matrix_name}{row}": matrix[row].tolist() for row in range(2)}
     inputs, public = layout.inputs(values), layout.public(values)
     key = VerifyingKey.of(layout.circuit, EXTENSIONS[name])
     prover = Prover("cpu", key, layout.circuit)

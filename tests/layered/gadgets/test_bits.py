@@ -34,7 +34,7 @@ def test_of_a_toy_field_only_bits_are_bits_and_signs_are_signs() -> None:
 
 
 def test_all_bits_that_a_prover_may_claim() -> None:
-    """Of 2**4 choices of four bits of a number one passes; also for the largest number, p - 1."""
+    """One of 2**4 choices of four bits of a number passes; also for the largest number, p - 1."""
     program = Program(TOY)
     finished(program, bits_of_number(program, program.input("x"), 4))
     layout = program.finished()

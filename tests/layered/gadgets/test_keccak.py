@@ -37,9 +37,9 @@ def test_sha3_is_that_of_hashlib(hashing: Layout) -> None:
 def test_gates_of_sha3(hashing: Layout) -> None:
     """Six layers a round, but for the first ones, where most of the state is known."""
     assert len(hashing.circuit.layers) == 140
-    found = gates(hashing.circuit)
-    assert found["multiply"] <= 24 * 8000
-    assert found["add"] <= 180_000
+    counts = gates(hashing.circuit)
+    assert counts["multiply"] <= 24 * 8000
+    assert counts["add"] <= 180_000
 
 
 def shortened(monkeypatch: pytest.MonkeyPatch, rounds: list[int]) -> None:
@@ -52,7 +52,7 @@ def lanes_to_signs(lanes: list[int]) -> list[int]:
     return bytes_to_signs(b"".join(lane.to_bytes(8, "little") for lane in lanes))
 
 
-@pytest.mark.parametrize("field", [NAMED["m31"], Modulus("toy", 17)], ids=lambda one: one.name)
+@pytest.mark.parametrize("field", [NAMED["m31"], Modulus("toy", 17)], ids=lambda field: field.name)
 def test_rounds_of_a_whole_state(field: Modulus, monkeypatch: pytest.MonkeyPatch) -> None:
     """8,000 products a round in six layers, and what a round makes of random and extreme states."""
     rounds = reference.round_constants()[:2]
@@ -60,10 +60,10 @@ def test_rounds_of_a_whole_state(field: Modulus, monkeypatch: pytest.MonkeyPatch
     program = Program(field)
     layout = finished(program, keccak_f(program, program.inputs("state", 1600)))
     assert len(layout.circuit.layers) == 12 + 1
-    found = gates(layout.circuit)
-    assert found["multiply"] == 2 * 8000
-    assert found["constant"] == 2 * 1600 + 1600
-    assert found["add"] <= 2 * (3200 + 4900) + 1600
+    counts = gates(layout.circuit)
+    assert counts["multiply"] == 2 * 8000
+    assert counts["constant"] == 2 * 1600 + 1600
+    assert counts["add"] <= 2 * (3200 + 4900) + 1600
     generator = random.Random(4)
     for lanes in ([0] * 25, [(1 << 64) - 1] * 25, [generator.getrandbits(64) for _ in range(25)]):
         result = lanes_to_signs(reference.permuted(lanes))

@@ -63,10 +63,10 @@ def test_poseidon2_of_published_vectors(name: str) -> None:
     assert len(layout.circuit.layers) == LAYERS[name]
     generator = random.Random(name)
     for other in ([0] * len(state), [p - 1] * len(state), [generator.randrange(p) for _ in state]):
-        found = permutation.permute_numbers(other)
-        assert holds(layout, {"x": other, "result": found})
-        found[generator.randrange(len(found))] += 1
-        assert not holds(layout, {"x": other, "result": found})
+        permuted = permutation.permute_numbers(other)
+        assert holds(layout, {"x": other, "result": permuted})
+        permuted[generator.randrange(len(permuted))] += 1
+        assert not holds(layout, {"x": other, "result": permuted})
 
 
 def test_partial_rounds_take_few_gates() -> None:

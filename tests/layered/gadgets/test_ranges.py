@@ -34,7 +34,7 @@ def test_of_a_toy_field_numbers_in_range_and_no_others(count: int, limb: int | N
 
 
 def test_all_limbs_that_a_prover_may_claim() -> None:
-    """Of a number of three bits, limbs of two: the last one, which has one bit, is advice."""
+    """Limbs of two bits, of a number of three bits: the last one, which has one bit, is advice."""
     program = Program(TOY)
     low, high = limbs_of_number(program, program.input("x"), 3, 2)
     circuit = finished(program, [low, high]).circuit
