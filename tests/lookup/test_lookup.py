@@ -176,11 +176,11 @@ def test_trees_of_different_heights(name: str, log_capacity: int | None) -> None
         numerators, denominators = (
             drawn(field, 1 << form.log2_size, 2 * number + part) for part in range(2)
         )
-        given = numerators + denominators
+        entries = numerators + denominators
         if not form.has_numerators:
-            numerators, given = [embed(field, 1)] * len(numerators), denominators
+            numerators, entries = [embed(field, 1)] * len(numerators), denominators
         leaves.append((numerators, denominators))
-        start, array = trees.first(number) * 4 * field.words, elements_to_words(field, given)
+        start, array = trees.first(number) * 4 * field.words, elements_to_words(field, entries)
         device.upload(array, into=trees.leaves(number).slice(start, start + array.nbytes))
     writer = ProofWriter(begun(1))
     recording = device.stream().record()
@@ -193,15 +193,17 @@ def test_trees_of_different_heights(name: str, log_capacity: int | None) -> None
     points = reference.prove_sums(writer, field, forms, leaves)
     assert data == writer.getvalue()
     reader = ProofReader(data, begun(1))
-    for found, point, own in zip(read_sums(reader, field, forms), points, leaves, strict=True):
-        assert found.point == tuple(point)
-        assert coefficients_of(found.at_point) == tuple(
-            multilinear(field, table, point) for table in own
+    for read_sum, point, leaf_tables in zip(
+        read_sums(reader, field, forms), points, leaves, strict=True
+    ):
+        assert read_sum.point == tuple(point)
+        assert coefficients_of(read_sum.at_point) == tuple(
+            multilinear(field, table, point) for table in leaf_tables
         )
-        while len(own[0]) > 1:
-            own = reference.added(field, *own)
-        fraction = coefficients_of([found.numerator, found.denominator])
-        assert fraction == (own[0][0], own[1][0])
+        while len(leaf_tables[0]) > 1:
+            leaf_tables = reference.added(field, *leaf_tables)
+        fraction = coefficients_of([read_sum.numerator, read_sum.denominator])
+        assert fraction == (leaf_tables[0][0], leaf_tables[1][0])
     reader.end()
 
 
@@ -300,18 +302,18 @@ def test_other_statements_are_refused(proven: Proven) -> None:
 
 
 def test_every_part_of_a_statement_changes_the_first_challenge() -> None:
-    field, found = FIELDS["m31.4"], set()
+    field, challenges = FIELDS["m31.4"], set()
     for columns, log2_size, table in (
         (1, 4, Table(3, 1)), (2, 4, Table(3, 1)), (1, 5, Table(3, 1)), (1, 4, Table(4, 1)),
         (1, 4, Table(3, 2)), (1, 4, Range(3)),
     ):  # fmt: skip
         transcript = Transcript()
         Statement(field, columns, log2_size, table).absorb(transcript)
-        found.add(transcript.challenge(field))
+        challenges.add(transcript.challenge(field))
     transcript = Transcript()
     Statement(FIELDS["koala_bear.4"], 1, 4, Table(3, 1)).absorb(transcript)
-    found.add(transcript.challenge(field))
-    assert len(found) == 7
+    challenges.add(transcript.challenge(field))
+    assert len(challenges) == 7
 
 
 def test_a_cheating_prover_is_refused(proven: Proven) -> None:
@@ -323,8 +325,12 @@ def test_a_cheating_prover_is_refused(proven: Proven) -> None:
     smuggled[1][0][3] = missing
     for one_more in range(4):
         wrong = [count + (at == one_more) for at, count in enumerate(counts)]
-        for own, own_counts in ((smuggled, counts), (smuggled, wrong), (columns, wrong)):
-            data = reference.prove(statement, own, table, own_counts, bound())
+        for claimed_columns, claimed_counts in (
+            (smuggled, counts),
+            (smuggled, wrong),
+            (columns, wrong),
+        ):
+            data = reference.prove(statement, claimed_columns, table, claimed_counts, bound())
             with pytest.raises(VerificationError, match="a lookup is not in the table"):
                 verify(statement, data)
     # Half of an entry and half of another are no entry.
@@ -368,8 +374,8 @@ def test_committed_columns() -> None:
     arrays, entries = words(field, columns), words(field, [table])[0]
     proof = prove_committed("cpu", field, arrays, entries)
     statement = Statement(field, 3, 2, Table(2, 2))
-    found: list[Any] = verify_committed(statement, proof, entries)
-    assert [list(c.table) for c in found] == [array for column in columns for array in column]
+    claims: list[Any] = verify_committed(statement, proof, entries)
+    assert [list(c.table) for c in claims] == [array for column in columns for array in column]
     other = [array.copy() for array in entries]
     other[0][2] ^= 1
     with pytest.raises(VerificationError):
@@ -398,11 +404,11 @@ def test_lookups_of_other_hashes(hash: Hash) -> None:
     arrays, entries = words(field, columns), words(field, [table])[0]
     statement = Statement(field, 3, 2, Table(2, 2))
     for scheme in (Raw(), Ligero()):
-        given: dict[str, Any] = {
+        options: dict[str, Any] = {
             "scheme": scheme, "hash": hash, "recursive": hash.is_algebraic
         }  # fmt: skip
-        proof = prove_committed("cpu", field, arrays, entries, **given)
-        verify_committed(statement, proof, entries, **given)
+        proof = prove_committed("cpu", field, arrays, entries, **options)
+        verify_committed(statement, proof, entries, **options)
         with pytest.raises((VerificationError, InputError)):
             verify_committed(statement, proof, entries, scheme=scheme)
     with pytest.raises(InputError, match="say recursive=True"):
@@ -415,7 +421,7 @@ def test_lookups_of_other_hashes(hash: Hash) -> None:
 
 
 def test_false_lookups_pass_on_toy_fields_as_often_as_theory_says() -> None:
-    """Where alpha is a root of what the sums differ by, and nowhere else."""
+    """False lookups pass if alpha is a root of the difference of the sums, and only then."""
     table, counts, columns, p = [[1, 2, 3, 4]], [1, 1, 1, 0], [[[1, 2, 3, 9]]], 17
     statement = Statement(TOY, 1, 2, Table(2))
 
@@ -478,7 +484,7 @@ def test_error_terms() -> None:
 
 
 def test_a_field_needs_more_elements_than_there_are_lookups() -> None:
-    """Of as many as p a value that is in no table would count as none."""
+    """With p lookups, a value that is in no table would count as none."""
     assert Statement(TOY, 1, 4, Range(4)).lookups == 16
     for columns, log2_size in ((17, 1), (1, 5), (2, 4)):
         with pytest.raises(InputError, match="need a prime field of more elements"):
