@@ -1,4 +1,4 @@
-"""What transforms are given, whatever it is: exact numbers, or errors that name it."""
+"""Arguments of transforms, of any type: exact numbers, or errors that name them."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def test_values_and_options() -> None:
         "family": ["", None, 5, "Arkworks", ["snarkjs"]],
         "root": NO_COUNTS,
     }
-    for name, given in wrong.items():
-        for value in given:
+    for name, wrong_values in wrong.items():
+        for value in wrong_values:
             with pytest.raises(InputError):
                 ntt([1, 2, 3, 4], **{name: value})
     for values in NO_VALUES:
@@ -49,12 +49,12 @@ def test_values_and_options() -> None:
 
 def test_numbers_of_numpy_are_numbers() -> None:
     values = [1, 2, 3, 4]
-    given: Any = {"batch": np.int64(2), "coset": np.uint8(3)}
-    assert ntt(values, **given) == ntt(values, batch=2, coset=3)
+    options: Any = {"batch": np.int64(2), "coset": np.uint8(3)}
+    assert ntt(values, **options) == ntt(values, batch=2, coset=3)
     plan = NttPlan("emulated", BN254_FR, np.int64(1))  # type: ignore[arg-type]
     assert (type(plan.log2_size), plan) == (int, NttPlan(plan.device, BN254_FR, 1))
     array, expected = words(), words()
-    plan.forward(array, **given)
+    plan.forward(array, **options)
     NttPlan(open_device("cpu"), BN254_FR, 1).forward(expected, batch=2, coset=3)
     assert np.array_equal(array, expected)
 

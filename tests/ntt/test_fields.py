@@ -140,10 +140,10 @@ def test_tiles_as_they_are_by_default(
 ) -> None:
     values = random_elements(modulus, 1 << 13, seed=2)
     values[:2] = values[-1] = 0
-    found, expected = values.copy(), values.copy()
-    NttPlan(gpu_device, modulus, 13).forward(found, ordering=ordering, coset=5)
+    transform, expected = values.copy(), values.copy()
+    NttPlan(gpu_device, modulus, 13).forward(transform, ordering=ordering, coset=5)
     NttPlan(CpuDevice(), modulus, 13).forward(expected, ordering=ordering, coset=5)
-    assert np.array_equal(found, expected)
+    assert np.array_equal(transform, expected)
 
 
 @pytest.mark.parametrize(
@@ -186,8 +186,8 @@ def test_a_root_of_ones_own(device: AnyDevice) -> None:
         plan = NttPlan(device, TOY, 3, root=root)
         assert plan.generator == root
         values = list(range(8))
-        found = ntt(values, TOY, root=root, device=device)
-        assert found == reference.ntt(TOY, values, root=root)
+        transform = ntt(values, TOY, root=root, device=device)
+        assert transform == reference.ntt(TOY, values, root=root)
 
 
 def test_a_root_of_ones_own_in_passes(gpu_device: AnyDevice) -> None:

@@ -1,4 +1,4 @@
-"""What plans refuse, and what they say of their memory."""
+"""Plans that are refused, and the memory that plans state."""
 
 from __future__ import annotations
 

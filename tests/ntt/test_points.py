@@ -44,9 +44,9 @@ def _lagrange(group: Group, level: int) -> Words:
 def test_levels_are_lagrange_polynomials(name: str, device: AnyDevice) -> None:
     group, top = GROUPS[name], 5
     levels = LagrangeLevels(device, group, top)
-    found = dict(levels.run(_powers(group, 1 << top)))
-    assert sorted(found) == list(range(top + 1))
-    for level, points in found.items():
+    level_points = dict(levels.run(_powers(group, 1 << top)))
+    assert sorted(level_points) == list(range(top + 1))
+    for level, points in level_points.items():
         assert np.array_equal(points, _lagrange(group, level)), level
 
 
@@ -60,25 +60,27 @@ def test_missing_points_are_infinity() -> None:
     group, device = GROUPS["bn254.g1"], open_device("cpu")
     law = affine_group(group)
     points = _powers(group, 3)
-    found = dict(LagrangeLevels(device, group, 2).run(points))[2]
-    whole = np.concatenate([points, np.zeros((1, *group.shape), np.uint32)])
-    assert np.array_equal(found, dict(LagrangeLevels(device, group, 2).run(whole))[2])
+    coefficients = dict(LagrangeLevels(device, group, 2).run(points))[2]
+    padded = np.concatenate([points, np.zeros((1, *group.shape), np.uint32)])
+    assert np.array_equal(coefficients, dict(LagrangeLevels(device, group, 2).run(padded))[2])
     # All points are multiples of the same: the sum over the domain is the constant coefficient.
     total = None
-    for point in to_points(group, found):
+    for point in to_points(group, coefficients):
         total = law.add(total, point)
     assert total == law.generator
 
 
 def test_equal_and_opposite_points() -> None:
     group, device = GROUPS["bn254.g1"], open_device("cpu")
-    one = _powers(group, 1)
+    generator = _powers(group, 1)
     law = affine_group(group)
     minus = from_points(group, [law.negate(law.generator)])
-    found = dict(LagrangeLevels(device, group, 2).run(np.concatenate([one, minus, one, minus])))
+    transform = dict(
+        LagrangeLevels(device, group, 2).run(np.concatenate([generator, minus, generator, minus]))
+    )
     # The transform of 1, -1, 1, -1 is 1 at the root -1, by 4/4, and infinity elsewhere.
-    assert not found[2][[0, 1, 3]].any()
-    assert np.array_equal(found[2][2:3], one)
+    assert not transform[2][[0, 1, 3]].any()
+    assert np.array_equal(transform[2][2:3], generator)
 
 
 def test_the_order_of_results() -> None:
@@ -95,7 +97,7 @@ def test_too_little_memory_is_said_before() -> None:
 
 @pytest.mark.parametrize("name", one_and_others(["bn254.g1", "bls12_381.g2"]))
 def test_a_transform_takes_no_more_than_is_said(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is held at the end: of the device, and the results as they come and in their order.
+    """Memory held at the end: the device's, and the results as they come and in their order.
 
     The points that are given, the factors as elements and one row of digits are not held any more.
     """
@@ -103,23 +105,25 @@ def test_a_transform_takes_no_more_than_is_said(name: str, monkeypatch: pytest.M
     said: list[int] = []
     with open_device("cpu") as device:
         monkeypatch.setattr(
-            type(device), "check_budget", lambda self, what, needed, **more: said.append(needed)
+            type(device), "check_budget", lambda self, what, needed, **options: said.append(needed)
         )
         LagrangeLevels.check_memory(device, group, top)
         for method in ("allocate", "upload"):
-            own = getattr(type(device), method)
+            method_of_type = getattr(type(device), method)
 
-            def counted(self: Any, *arguments: Any, own: Any = own, **more: Any) -> Any:
-                found = own(self, *arguments, **more)
-                held[0] += found.nbytes
-                return found
+            def counted(
+                self: Any, *arguments: Any, method_of_type: Any = method_of_type, **options: Any
+            ) -> Any:
+                buffer = method_of_type(self, *arguments, **options)
+                held[0] += buffer.nbytes
+                return buffer
 
             monkeypatch.setattr(type(device), method, counted)
         levels = LagrangeLevels(device, group, top)
-        given = _powers(group, 1 << top)
-        ((_, found),) = levels.run(given, wanted={top})
+        base_points = _powers(group, 1 << top)
+        ((_, transform),) = levels.run(base_points, wanted={top})
     row = 4 * parts_of(group).words([1]).size
     # Two more of which the powers are made.
     factors = group.scalars.bytes * ((1 << top) // 2 + 2)
-    taken = held[0] - given.nbytes - factors + 2 * found.nbytes
+    taken = held[0] - base_points.nbytes - factors + 2 * transform.nbytes
     assert taken - row <= said[0] <= 1.1 * taken

@@ -1,4 +1,4 @@
-"""What holds of transforms of any size, checked where the model would be too slow."""
+"""Properties of transforms of any size, checked where the model would be too slow."""
 
 from __future__ import annotations
 
@@ -70,9 +70,9 @@ def test_threads_make_no_difference(device: AnyDevice) -> None:
     results = []
     for threads in (1, 3):
         data = values.copy()
-        own = CpuDevice(strategy=device.strategy, threads=threads)
-        NttPlan(own, BN254.fr, 13).inverse(data)
-        own.close()
+        processor = CpuDevice(strategy=device.strategy, threads=threads)
+        NttPlan(processor, BN254.fr, 13).inverse(data)
+        processor.close()
         results.append(data)
     assert np.array_equal(results[0], results[1])
 
@@ -84,19 +84,19 @@ FOUR = st.lists(ELEMENTS, min_size=32, max_size=32)
 @settings(deadline=None, max_examples=25)
 @given(a=FOUR, b=FOUR, factor=ELEMENTS, coset=st.integers(1, P - 1))
 def test_linearity(a: list[int], b: list[int], factor: int, coset: int) -> None:
-    whole = [(x + factor * y) % P for x, y in zip(a, b, strict=True)]
-    left = ntt(whole, BN254.fr, coset=coset)
+    combination = [(x + factor * y) % P for x, y in zip(a, b, strict=True)]
+    transform = ntt(combination, BN254.fr, coset=coset)
     parts = zip(ntt(a, BN254.fr, coset=coset), ntt(b, BN254.fr, coset=coset), strict=True)
-    assert left == [(x + factor * y) % P for x, y in parts]
+    assert transform == [(x + factor * y) % P for x, y in parts]
 
 
 @settings(deadline=None, max_examples=25)
 @given(a=FOUR, b=FOUR)
 def test_products_of_transforms_are_convolutions(a: list[int], b: list[int]) -> None:
     pairs = zip(ntt(a, BN254.fr), ntt(b, BN254.fr), strict=True)
-    found = ntt([x * y % P for x, y in pairs], BN254.fr, inverse=True)
+    convolution = ntt([x * y % P for x, y in pairs], BN254.fr, inverse=True)
     expected = [0] * len(a)
     for i, x in enumerate(a):
         for j, y in enumerate(b):
             expected[(i + j) % len(a)] += x * y
-    assert found == [value % P for value in expected]
+    assert convolution == [value % P for value in expected]

@@ -21,7 +21,7 @@ from tests.ntt.test_transforms import FAMILIES
 from tests.reference import ntt as reference
 
 SIZES = (0, 1, 3, 6)
-"""Of domains, as powers of two."""
+"""Sizes of domains, as powers of two."""
 
 
 def evaluate(coefficients: list[int], x: int, p: int) -> int:
@@ -70,7 +70,7 @@ def test_the_result_may_take_the_place_of_a(device: AnyDevice) -> None:
 
 
 def test_a_satisfied_circuit_leaves_no_remainder(device: AnyDevice) -> None:
-    """Where c = a*b on the domain, (a*b - c)/Z is a polynomial of degree below size - 1."""
+    """If c = a*b on the domain, (a*b - c)/Z is a polynomial of degree below size - 1."""
     log2_size, fr = 5, BN254.fr
     p, size = fr.value, 1 << log2_size
     generator = random.Random(2)

@@ -35,7 +35,7 @@ def check(
     batch: int = 1,
 ) -> None:
     """Compares a batch of transforms with as many of the model."""
-    found = ntt(
+    transforms = ntt(
         values, curve.fr, inverse=inverse, family=family, ordering=ordering, coset=coset,
         batch=batch, device=device,
     )  # fmt: skip
@@ -46,7 +46,7 @@ def check(
             curve.fr, values[start : start + size], family=family, inverse=inverse,
             shift=1 if coset is None else coset, ordering=ordering,
         )  # fmt: skip
-    assert found == expected
+    assert transforms == expected
 
 
 def uniform(curve: PairingCurve, count: int, seed: int) -> list[int]:
@@ -86,8 +86,8 @@ def test_both_families_of_roots(device: AnyDevice, curve: PairingCurve, family: 
 
 def test_the_families_differ_where_their_roots_do() -> None:
     values = uniform(BLS12_381, 8, 1)
-    found = [ntt(values, BLS12_381.fr, family=family) for family in FAMILIES]
-    assert found[0] != found[1]
+    transforms = [ntt(values, BLS12_381.fr, family=family) for family in FAMILIES]
+    assert transforms[0] != transforms[1]
 
 
 @pytest.mark.parametrize(
@@ -147,5 +147,5 @@ def test_hostile_values(device: AnyDevice, curve: PairingCurve) -> None:
 def test_a_coset_is_taken_modulo_the_prime(device: AnyDevice) -> None:
     values = uniform(BN254, 16, 5)
     shift = 11 - 3 * BN254.fr.value
-    found = ntt(values, BN254.fr, coset=shift, device=device)
-    assert found == ntt(values, BN254.fr, coset=11, device=device)
+    transform = ntt(values, BN254.fr, coset=shift, device=device)
+    assert transform == ntt(values, BN254.fr, coset=11, device=device)

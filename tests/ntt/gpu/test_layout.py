@@ -1,4 +1,4 @@
-"""How tiles are laid out: every element has one place, and neighbours use banks of their own."""
+"""Layout of tiles: every element has one place, and neighbours use banks of their own."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def test_each_bit_tells_elements_or_instances_apart(tuning: Tuning) -> None:
         for step in arranged(tile):
             assert len(step.registers) == tile.log_elements
             assert sorted(step.registers + step.threads) == list(range(tile.log_size))
-            own = [tile.log_columns + step.first + level for level in range(step.levels)]
-            assert list(step.registers[: step.levels]) == own
+            level_bits = [tile.log_columns + step.first + level for level in range(step.levels)]
+            assert list(step.registers[: step.levels]) == level_bits
 
 
 @pytest.mark.parametrize("tuning", [*TUNINGS[:3], *SHORT_TUNINGS.values()], ids=str)
@@ -120,11 +120,11 @@ def test_only_equal_steps_are_a_loop() -> None:
 
 @pytest.mark.parametrize("direction", ["ascending", "descending"])
 def test_a_tile_fixes_the_workgroup(direction: str) -> None:
-    found = find(f"ntt_{direction}_tiles.bn254.fr")
-    assert found.trace(ptx_machine(128)).workgroup_size == 128
+    tiles_kernel = find(f"ntt_{direction}_tiles.bn254.fr")
+    assert tiles_kernel.trace(ptx_machine(128)).workgroup_size == 128
     message = r"tiles of 2\^9 elements, 2\^2 an instance, take workgroups of 128, not 64"
     with pytest.raises(KernelError, match=message):
-        found.trace(ptx_machine(64))
+        tiles_kernel.trace(ptx_machine(64))
 
 
 def test_tiles_fit_the_workgroup_memory() -> None:

@@ -193,7 +193,7 @@ def test_hostile_values(gpu_device: AnyDevice, curve: PairingCurve) -> None:
 
 
 def test_two_small_tables_in_place_of_a_large_one() -> None:
-    """What a transform does whose table of factors would take too much of the memory."""
+    """Split tables of factors, for transforms whose table would take too much of the memory."""
     device = EmulatedDevice(memory_budget=1 << 16)
     values = uniform(BN254, 1 << 7, 1)
     for ordering, inverse, coset in combinations()[::5]:
@@ -273,17 +273,17 @@ def test_the_quotient(gpu_device: AnyDevice, name: str, family: RootFamily) -> N
         expected = np.zeros((1 << log2_size, curve.fr.words), np.uint32)
         coset_quotient(NttPlan(CpuDevice(), curve.fr, log2_size, family), values.copy(), expected)
         plan = NttPlan(gpu_device, curve.fr, log2_size, family, SMALL)
-        found = np.zeros_like(expected)
-        coset_quotient(plan, values.copy(), found)
-        assert np.array_equal(found, expected)
+        quotient = np.zeros_like(expected)
+        coset_quotient(plan, values.copy(), quotient)
+        assert np.array_equal(quotient, expected)
         # The result may take the place of a.
         data = gpu_device.upload(values)
         out = data.slice(0, expected.nbytes)
         recording = gpu_device.stream().record()
         record_coset_quotient(recording, plan, data, out)
         recording.finish().submit().wait()
-        gpu_device.download(out, found)
-        assert np.array_equal(found, expected)
+        gpu_device.download(out, quotient)
+        assert np.array_equal(quotient, expected)
 
 
 @pytest.mark.parametrize("monomial", [False, True])
@@ -296,15 +296,15 @@ def test_quotients_of_a_batch(gpu_device: AnyDevice, monomial: bool) -> None:
     values = random_elements(fr, 3 * batch * size, seed=4).reshape(3, batch, size, fr.words)
     expected = np.zeros((batch, size, fr.words), np.uint32)
     for number in range(batch):
-        own = np.ascontiguousarray(values[:, number]).reshape(-1, fr.words)
-        alone(plan, own, expected[number])
-    data, found = gpu_device.upload(values), np.zeros_like(expected)
+        member = np.ascontiguousarray(values[:, number]).reshape(-1, fr.words)
+        alone(plan, member, expected[number])
+    data, quotients = gpu_device.upload(values), np.zeros_like(expected)
     out = data.slice(0, expected.nbytes)
     recording = gpu_device.stream().record()
     record(recording, plan, data, out, batch=batch)
     recording.finish().submit().wait()
-    gpu_device.download(out, found)
-    assert np.array_equal(found, expected)
+    gpu_device.download(out, quotients)
+    assert np.array_equal(quotients, expected)
 
 
 def test_the_emitted_text_computes_the_same() -> None:
@@ -357,8 +357,8 @@ def test_within_the_limits_of_portable_wgsl(curve: PairingCurve) -> None:
         )  # fmt: skip
     values = random_elements(curve.fr, 1 << 9, seed=9)
     results = []
-    for own in (device, CpuDevice()):
+    for machine in (device, CpuDevice()):
         data = values.copy()
-        NttPlan(own, curve.fr, 9).forward(data, ordering="RN", coset=7)
+        NttPlan(machine, curve.fr, 9).forward(data, ordering="RN", coset=7)
         results.append(data)
     assert np.array_equal(results[0], results[1])
