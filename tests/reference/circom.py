@@ -42,7 +42,7 @@ class Key:
 
 @dataclass(frozen=True)
 class VerifyingKey:
-    """What a verifier needs."""
+    """A verifying key: the curve and the points that a verifier needs."""
 
     curve: PairingCurve
     alpha1: G1Point
@@ -64,13 +64,13 @@ class Proof:
 def sections(data: bytes) -> dict[int, bytes]:
     """The sections of an iden3 binary file by their number."""
     (count,) = struct.unpack_from("<I", data, 8)
-    found, offset = {}, 12
+    bodies, offset = {}, 12
     for _ in range(count):
         number, size = struct.unpack_from("<IQ", data, offset)
         offset += 12
-        found[number] = data[offset : offset + size]
+        bodies[number] = data[offset : offset + size]
         offset += size
-    return found
+    return bodies
 
 
 class _Points:

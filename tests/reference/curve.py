@@ -24,7 +24,7 @@ class ShortWeierstrass(Generic[Element]):
     b: Element
 
     def contains(self, point: tuple[Element, Element] | None) -> bool:
-        """Whether the coordinates satisfy the equation; infinity does."""
+        """Return whether the coordinates satisfy the equation; infinity does."""
         if point is None:
             return True
         x, y = point

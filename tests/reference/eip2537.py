@@ -71,8 +71,9 @@ def load_vectors(folder: Path, file: str) -> list[Vector]:
 
 
 class Groups(Protocol):
-    """What the precompiles need of BLS12-381. Points are on their curve; all but those that are
-    added are in the subgroup. Scalars are any integers below 2^256."""
+    """Operations of BLS12-381 that the precompiles need. Points are on their curve; all but those
+    that are added are in the subgroup. Scalars are any integers below 2^256.
+    """
 
     def add_g1(self, left: G1Point, right: G1Point) -> G1Point: ...
 

@@ -26,8 +26,8 @@ def prove(
 ) -> bytes:  # fmt: skip
     """The proof that Quod's prover makes, with raw inputs."""
     public = [[] for _ in inputs] if public is None else public
-    by = ModelByColumns if key.reduction is Reduction.COLUMNS else ModelProver
-    return by(Statement(key, circuit, public, len(inputs), allow_bits=0), inputs).prove()
+    model = ModelByColumns if key.reduction is Reduction.COLUMNS else ModelProver
+    return model(Statement(key, circuit, public, len(inputs), allow_bits=0), inputs).prove()
 
 
 class ModelProver:
@@ -121,10 +121,10 @@ class ModelProver:
         for kind, table in (
             ("add", first), ("multiply", first), *((f"power{e}", others[e]) for e in powers),
         ):  # fmt: skip
-            for z, place, x, *more in self._gates(number, kind):
+            for z, place, x, *other_inputs in self._gates(number, kind):
                 for s in range(count):
                     part = product(field, weights[z], self._coefficient(place, s))
-                    for y in more:
+                    for y in other_inputs:
                         part = product(field, part, values[y][s])
                     table[x][s] = add(field, table[x][s], part)
         terms: list[tuple[int, tuple[int, ...]]] = [(1, (0, 1))]
@@ -135,11 +135,11 @@ class ModelProver:
         if count > 1:
             half = embed(field, (field.modulus.value + 1) // 2)
             point = [*[half] * log_below, *self.across]
-        r, found = self._sumcheck((number, "x"), terms, tables, point)
+        r, table_values = self._sumcheck((number, "x"), terms, tables, point)
         x_point = r[:log_below]
         if count > 1:
             self.across = r[log_below:]
-        sent = self._first_values(found, has_products=has_products)
+        sent = self._first_values(table_values, has_products=has_products)
         writer.elements(Label.VALUES, field, sent)
         self.claims = [(x_point, sent[0])]
         if not has_products:
@@ -150,24 +150,24 @@ class ModelProver:
             part = product(field, weights[z], self._coefficient(place, 0))
             second[y] = add(field, second[y], product(field, part, _corner(field, x_point, x)))
         terms = [(1, (0, 1))]
-        y_point, found = self._sumcheck((number, "y"), terms, [collapsed, second], None)
-        sent = self._second_value(found)
+        y_point, table_values = self._sumcheck((number, "y"), terms, [collapsed, second], None)
+        sent = self._second_value(table_values)
         writer.elements(Label.VALUES, field, sent)
         self.claims.append((y_point, sent[0]))
 
     def _factors(self, number: int) -> list[Plain]:
-        """Of the claims about a layer's values."""
+        """Draw the factors of the claims about a layer's values."""
         if len(self.claims) == 1:
             return [embed(self.field, 1)]
         return [embed(self.field, 1), self.writer.transcript.challenge(self.field)]
 
-    def _first_values(self, found: list[Plain], *, has_products: bool) -> list[Plain]:
-        """What is sent of the tables' values after the first sumcheck of a layer."""
-        return found[: 1 + has_products]
+    def _first_values(self, table_values: list[Plain], *, has_products: bool) -> list[Plain]:
+        """Select the tables' values that are sent after the first sumcheck of a layer."""
+        return table_values[: 1 + has_products]
 
-    def _second_value(self, found: list[Plain]) -> list[Plain]:
-        """The same after the second one."""
-        return found[:1]
+    def _second_value(self, table_values: list[Plain]) -> list[Plain]:
+        """Select the tables' values that are sent after the second sumcheck of a layer."""
+        return table_values[:1]
 
     def _collapsed(self, row: list[Plain]) -> Plain:
         """Values of all instances at the point across them."""
@@ -177,14 +177,14 @@ class ModelProver:
         self, phase: tuple[int, str], terms: sumcheck.Terms, tables: Level,
         point: list[Plain] | None,
     ) -> tuple[list[Plain], list[Plain]]:  # fmt: skip
-        """That of a layer's phase: the point, and the tables' values there."""
+        """Run the sumcheck of a layer's phase: the point, and the tables' values there."""
 
         def challenge(message: list[Plain]) -> Plain:
             self.writer.elements(Label.ROUND, self.field, message)
             return self.writer.transcript.challenge(self.field)
 
-        _, found, values = sumcheck.prove(self.field, terms, tables, point, challenge)
-        return found, values
+        _, challenges, values = sumcheck.prove(self.field, terms, tables, point, challenge)
+        return challenges, values
 
 
 class ModelByColumns(ModelProver):
@@ -203,8 +203,8 @@ class ModelByColumns(ModelProver):
         self.writer.many_elements(Label.VALUES, field, sent)
         point = self.writer.transcript.challenges(field, circuit.log_below(number))
         value = embed(field, 0)
-        for x, own in zip(taken, sent, strict=True):
-            value = add(field, value, product(field, _corner(field, point, x), own))
+        for x, sent_value in zip(taken, sent, strict=True):
+            value = add(field, value, product(field, _corner(field, point, x), sent_value))
         self.claims = [(point, value)]
 
     def _terms(
@@ -227,7 +227,7 @@ class ModelByColumns(ModelProver):
         return tables, terms
 
     def _sent_values(self, values: list[Plain]) -> list[Plain]:
-        """What is sent of the values below a layer."""
+        """Encode the values below a layer as they are sent."""
         return values
 
 

@@ -56,10 +56,10 @@ def product(*factors: Element) -> Element:
 
 
 def equalities(point: Sequence[Element]) -> list[Element]:
-    found: list[Element] = [ONE]
+    weights: list[Element] = [ONE]
     for x in point:
-        found = [product(e, half) for e in found for half in (less(ONE, x), x)]
-    return found
+        weights = [product(e, half) for e in weights for half in (less(ONE, x), x)]
+    return weights
 
 
 def inner(a: Iterable[Element], b: Iterable[Element]) -> Element:
@@ -93,13 +93,13 @@ class Transcript:
         self.state, self.drawn = sha3(self.state + length + bytes([label]) + message), False
 
     def challenges(self, count: int) -> list[Element]:
-        found: list[Element] = []
+        elements: list[Element] = []
         for _ in range(count):
             if self.drawn:
                 self.absorb(NEXT, b"")
-            found.append(tuple(word % P for word in struct.unpack("<4Q", self.state)))
+            elements.append(tuple(word % P for word in struct.unpack("<4Q", self.state)))
             self.drawn = True
-        return found
+        return elements
 
     def absorb_runs(self, elements: bytes) -> None:
         digests = b""
@@ -149,14 +149,14 @@ def digest(circuit: LayeredCircuit) -> bytes:
 
 
 def gates_of(circuit: LayeredCircuit, number: int) -> list[Gate]:
-    found: list[Gate] = []
+    gates_found: list[Gate] = []
     for kind, degree in KINDS.items():
         gates = circuit.layers[number].gates[kind]
         columns = (gates.output, gates.coefficient, *gates.inputs)
         for output, coefficient, *inputs in zip(*(c.tolist() for c in columns), strict=True):
             repeated = inputs * (degree // max(1, len(inputs)))
-            found.append((output, repeated, coefficient))
-    return found
+            gates_found.append((output, repeated, coefficient))
+    return gates_found
 
 
 def check(circuit: LayeredCircuit, chain: int, public: list[list[int]], proof: bytes) -> None:
@@ -164,14 +164,14 @@ def check(circuit: LayeredCircuit, chain: int, public: list[list[int]], proof: b
     reader, transcript, instances = Reader(proof), Transcript(), len(public)
     log_instances = (instances - 1).bit_length()
     padded = public + public[-1:] * ((1 << log_instances) - instances)
-    known = b"".join(value.to_bytes(4, "little") for row in public for value in row)
+    public_bytes = b"".join(value.to_bytes(4, "little") for row in public for value in row)
     count = max((c.number + 1 for c in circuit.coefficients if isinstance(c, Random)), default=0)
     transcript.absorb(PROTOCOL, b"quod gkr %d sha3-256" % (3 if count else 2))
     transcript.absorb(FIELD_LABEL, FIELD)
     transcript.absorb(PARAMETERS, b"chain %d columns inputs raw" % chain)
     transcript.absorb(CIRCUIT, digest(circuit))
     transcript.absorb(INSTANCES, eight(instances))
-    transcript.absorb(PUBLIC_INPUT, eight(circuit.public) + by_runs(known))
+    transcript.absorb(PUBLIC_INPUT, eight(circuit.public) + by_runs(public_bytes))
     raw, inputs = reader.take(1 << (circuit.log_inputs + log_instances), 1)
     transcript.absorb(COMMITMENT, by_runs(raw))
     for _ in range(chain):
@@ -184,12 +184,12 @@ def check(circuit: LayeredCircuit, chain: int, public: list[list[int]], proof: b
     claimed, c = list(range(circuit.zeros)), ZERO
 
     def coefficient(number: int, *, constant: bool) -> Element:
-        given = circuit.coefficients[number]
-        if isinstance(given, Random):
-            return randoms[given.number]
-        if not isinstance(given, Public):
-            return (given, 0, 0, 0)
-        values: list[Element] = [(row[given.number], 0, 0, 0) for row in padded]
+        source = circuit.coefficients[number]
+        if isinstance(source, Random):
+            return randoms[source.number]
+        if not isinstance(source, Public):
+            return (source, 0, 0, 0)
+        values: list[Element] = [(row[source.number], 0, 0, 0) for row in padded]
         return inner(equalities(t), values) if constant else values[0]
 
     for number in reversed(range(len(circuit.layers))):
@@ -217,12 +217,12 @@ def check(circuit: LayeredCircuit, chain: int, public: list[list[int]], proof: b
         data, sent = reader.take(len(claimed))
         transcript.absorb_runs(data)
         values = dict(zip(claimed, sent, strict=True))
-        found = total(
+        expected = total(
             product(weights[z], coefficient(at, constant=False), *(values[x] for x in taken))
             for z, taken, at in gates
             if taken
         )
-        if found != c:
+        if expected != c:
             raise Invalid(f"layer {number}")
         r = transcript.challenges(below)
         c = inner((e for x, e in enumerate(equalities(r)) if x in values), sent)

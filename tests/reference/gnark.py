@@ -38,12 +38,12 @@ GATES: dict[str | None, Terms] = {
     "mul2": [(1, (0, 1))],
     "mimc": [(math.comb(7, k), (*[0] * k, *[1] * (7 - k))) for k in range(8)],
 }
-"""Of each gate the polynomial of its inputs; that of an input wire is the wire itself."""
+"""The polynomial of each gate in its inputs; that of an input wire is the wire itself."""
 
 MINUS_ONE = embed(FIELD, -1)
 
 Claims = list[tuple[int, Plain]]
-"""Of one wire: the number of a point, and the value there."""
+"""Claims about one wire: the number of a point, and the value there."""
 
 
 class Constant(Transcript):
@@ -55,7 +55,7 @@ class Constant(Transcript):
 
 @dataclass
 class Proof:
-    """What is sent of one level: rounds, and the values of its gates' inputs."""
+    """Messages of one level: rounds, and the values of its gates' inputs."""
 
     rounds: list[list[Plain]]
     values: list[Plain]
@@ -78,7 +78,7 @@ def partial_sums(
 ) -> tuple[Plain, list[list[Plain]], list[Plain]]:
     """The claim, the rounds as gnark sends them, and the values of the tables where they end."""
     messages, _, values = reference.prove(FIELD, terms, tables, point, lambda _: MINUS_ONE)
-    claim = whole = reference.whole_sum(FIELD, terms, tables, point)
+    claim = first_claim = reference.whole_sum(FIELD, terms, tables, point)
     sent = []
     for number, message in enumerate(messages):
         weight = None if point is None else point[number]
@@ -87,7 +87,7 @@ def partial_sums(
             [value_at(coefficients, x) for x in elements(range(1, len(message) + 1))]
         )  # fmt: skip
         claim = value_at(coefficients, MINUS_ONE)
-    return whole, sent, values
+    return first_claim, sent, values
 
 
 def _constant(claim: Plain, others: Plain, weight: Plain | None) -> Plain:
@@ -110,10 +110,10 @@ class Circuit:
             for number, wire in enumerate(wires)
         ]
         self.values: list[list[Plain]] = []
-        given = iter(inputs)
+        input_values = iter(inputs)
         for number, wire in enumerate(wires):
             if wire["gate"] is None:
-                self.values.append(elements(next(given)))
+                self.values.append(elements(next(input_values)))
                 continue
             unique = self.inputs[number]
             self.gates[number] = [
@@ -125,7 +125,7 @@ class Circuit:
                 [reference.evaluate(FIELD, self.gates[number], list(column)) for column in columns]
             )
         used = {
-            x for unique, own in zip(self.inputs, self.is_input, strict=True) if not own
+            x for unique, is_input in zip(self.inputs, self.is_input, strict=True) if not is_input
             for x in unique
         }  # fmt: skip
         self.outputs = [number for number in range(len(wires)) if number not in used]
@@ -169,24 +169,24 @@ class Circuit:
         return weights
 
     def prove(self) -> list[Proof]:
-        """Of each level."""
+        """Prove each level."""
         point = [MINUS_ONE] * self.variables
         outputs = [multilinear(FIELD, self.values[number], point) for number in self.outputs]
         claims, number = self._claims(outputs), len(self.gates) - 1
         proofs = []
         while number >= 0:
             level, is_sumcheck = self._level(number, claims)
-            unique, own, at = self._inputs_of(level), claims[number], claims[number][0][0]
+            unique, level_claims, at = self._inputs_of(level), claims[number], claims[number][0][0]
             tables = [self.values[x] for x in unique]
             rounds: list[list[Plain]] = []
             values = [multilinear(FIELD, table, point) for table in tables]
             if is_sumcheck:
                 at = number
-                if len(own) == 1:
+                if len(level_claims) == 1:
                     _, rounds, values = partial_sums(self.gates[number], tables, point)
                 else:
                     terms = [(c, (*places, len(tables))) for c, places in self.gates[number]]
-                    tables = [*tables, self._weights(own)]
+                    tables = [*tables, self._weights(level_claims)]
                     _, rounds, values = partial_sums(terms, tables, None)
                     values = values[:-1]
             proofs.append(Proof(rounds, values))
@@ -207,26 +207,26 @@ class Circuit:
 
     def verify(self, outputs: list[list[int]], proofs: list[Proof]) -> None:
         """VerificationError for a proof that does not show that the circuit has these outputs."""
-        point, rest = [MINUS_ONE] * self.variables, list(proofs)
+        point, unread = [MINUS_ONE] * self.variables, list(proofs)
         claims = self._claims([multilinear(FIELD, elements(row), point) for row in outputs])
         number = len(self.gates) - 1
         while number >= 0:
             level, is_sumcheck = self._level(number, claims)
-            proof, at = rest.pop(), claims[number][0][0]
-            found = dict(zip(self._inputs_of(level), proof.values, strict=True))
+            proof, at = unread.pop(), claims[number][0][0]
+            input_values = dict(zip(self._inputs_of(level), proof.values, strict=True))
             for wire in level:
-                values = [found[x] for x in self.inputs[wire]]
-                given = reference.evaluate(FIELD, self.gates[wire], values)
-                left = [value for _, value in claims[wire]]
+                values = [input_values[x] for x in self.inputs[wire]]
+                gate_value = reference.evaluate(FIELD, self.gates[wire], values)
+                claimed_values = [value for _, value in claims[wire]]
                 if is_sumcheck:
                     at = number
-                    left = [self._after_rounds(wire, claims[wire], proof.rounds)]
+                    claimed_values = [self._after_rounds(wire, claims[wire], proof.rounds)]
                     if len(claims[wire]) > 1:
                         weight = multilinear(FIELD, self._weights(claims[wire]), point)
-                        given = product(FIELD, given, weight)
-                if any(value != given for value in left):
+                        gate_value = product(FIELD, gate_value, weight)
+                if any(value != gate_value for value in claimed_values):
                     raise VerificationError(f"wire {wire} is not what the proof claims")
-            for x, value in found.items():
+            for x, value in input_values.items():
                 if not self.is_input[number]:
                     claims[x].append((at, value))
                 elif value != multilinear(FIELD, self.values[x], point):
@@ -240,19 +240,19 @@ class Circuit:
             claim = add(FIELD, claim, product(FIELD, factor, value))
             factor = product(FIELD, factor, MINUS_ONE)
         point = [MINUS_ONE] * self.variables if len(claims) == 1 else None
-        message, rest = [], claim
+        message, round_claim = [], claim
         for place, sent in enumerate(rounds):
-            coefficients = _interpolated(rest, sent, None if point is None else point[place])
-            rest = value_at(coefficients, MINUS_ONE)
+            coefficients = _interpolated(round_claim, sent, None if point is None else point[place])
+            round_claim = value_at(coefficients, MINUS_ONE)
             message += coefficients[1:]
         degree = self._degree(number) + (point is None)
         reader = ProofReader(encode(FIELD, message), Constant())
-        left, _ = read_rounds(
+        final_claim, _ = read_rounds(
             reader, FIELD, degree=degree, variables=self.variables,
             claim=PlainElement(FIELD, claim), point=point,
         )  # fmt: skip
         reader.end()
-        return left.coefficients
+        return final_claim.coefficients
 
 
 def _interpolated(claim: Plain, sent: list[Plain], weight: Plain | None) -> list[Plain]:
@@ -260,8 +260,8 @@ def _interpolated(claim: Plain, sent: list[Plain], weight: Plain | None) -> list
     p = FIELD.modulus.value
     w = 1 if weight is None else weight[0]
     # At 0 the claim is (1 - w)*t(0) + w*t(1), or t(0) + t(1).
-    rest = claim[0] - w * sent[0][0]
-    values = [rest * pow(1 if weight is None else 1 - w, -1, p), *(value[0] for value in sent)]
+    at_zero = claim[0] - w * sent[0][0]
+    values = [at_zero * pow(1 if weight is None else 1 - w, -1, p), *(value[0] for value in sent)]
     total = [0] * len(values)
     for place, value in enumerate(values):
         basis, scale = [1], 1

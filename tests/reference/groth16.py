@@ -60,7 +60,8 @@ def verifying_key(key: Key) -> VerifyingKey:
 
 
 def verify(key: VerifyingKey, public: Sequence[int], proof: Proof) -> bool:
-    """Whether the proof holds: e(A, B) = e(alpha, beta) e(sum of public*ic, gamma) e(C, delta).
+    """Return whether the proof holds: e(A, B) = e(alpha, beta) e(sum of public*ic, gamma) e(C,
+    delta).
 
     False, too, for a wrong count of inputs, an input of r or more, and a point that is infinity,
     off its curve or outside the subgroup of order r.

@@ -46,14 +46,14 @@ def folds_of(table: Sequence[int], point: Sequence[int]) -> list[list[int]]:
 
 def divided(dividend: Sequence[int], divisor: Sequence[int]) -> tuple[list[int], list[int]]:
     """Quotient and remainder by a polynomial whose highest coefficient is 1, lowest first."""
-    rest, size = [*dividend], len(divisor) - 1
+    remainder, size = [*dividend], len(divisor) - 1
     quotient = []
-    while len(rest) > size:
-        top = rest.pop() % R
+    while len(remainder) > size:
+        top = remainder.pop() % R
         quotient.append(top)
         for place in range(size):
-            rest[len(rest) - size + place] -= top * divisor[place]
-    return quotient[::-1], [c % R for c in rest]
+            remainder[len(remainder) - size + place] -= top * divisor[place]
+    return quotient[::-1], [c % R for c in remainder]
 
 
 def open_claims(

@@ -47,7 +47,7 @@ def elements(values: Sequence[int]) -> bytes:
 
 
 class Prover:
-    """What is sent, and the transcript of it."""
+    """A prover's messages, and their transcript."""
 
     def __init__(self, transcript: Transcript) -> None:
         self.transcript, self.sent = transcript, b""
@@ -71,14 +71,14 @@ def combination(scalars: Sequence[int], points: Sequence[G1Point]) -> G1Point:
 def eq(point: Sequence[int]) -> list[int]:
     """At all corners, the first coordinate's bit the highest."""
     count = len(point)
-    found = []
+    weights = []
     for corner in range(1 << count):
         weight = 1
         for place, w in enumerate(point):
             bit = corner >> (count - 1 - place) & 1
             weight = weight * (w if bit else 1 - w) % R
-        found.append(weight)
-    return found
+        weights.append(weight)
+    return weights
 
 
 def value(table: Sequence[int], point: Sequence[int]) -> int:

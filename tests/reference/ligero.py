@@ -28,7 +28,7 @@ def sizes(log2_size: int, log_blowup: int, most_log_length: int) -> tuple[int, i
 
 
 def points(modulus: Modulus, log_length: int) -> list[tuple[int, int]] | list[int]:
-    """Of the code, in the order of their numbers."""
+    """Points of the code, in the order of their numbers."""
     p, count = modulus.value, 1 << log_length
     order = [int(format(j, f"0{log_length}b")[::-1], 2) for j in range(count)]
     if p % 4 == 1:
@@ -36,8 +36,8 @@ def points(modulus: Modulus, log_length: int) -> list[tuple[int, int]] | list[in
         root = pow(g, (p - 1) // count, p)
         return [pow(root, exponent, p) for exponent in order]
     generator = next(
-        found for x in range(2, p) for y in roots(p, 1 - x * x) if y % 2
-        if order_is_full(p, found := circle_power(p, (x, y), odd_part(p + 1)))
+        candidate for x in range(2, p) for y in roots(p, 1 - x * x) if y % 2
+        if order_is_full(p, candidate := circle_power(p, (x, y), odd_part(p + 1)))
     )  # fmt: skip
     first = circle_power(p, generator, (p + 1) // odd_part(p + 1) // (2 * count))
     on_circle = []
@@ -112,14 +112,14 @@ class Tree:
 
     def shown(self, places: Sequence[int]) -> bytes:
         """The digests that the leaves at some places do not give."""
-        found = b""
+        digests = b""
         for height, level in enumerate(self.levels[:-1]):
             reached = {place >> height for place in places}
-            found += b"".join(
-                own for number, own in enumerate(level)
+            digests += b"".join(
+                digest for number, digest in enumerate(level)
                 if number not in reached and number ^ 1 in reached
             )  # fmt: skip
-        return found
+        return digests
 
 
 def columns_needed(length: int, message: int, bits: int) -> int:
@@ -177,7 +177,7 @@ class Ligero:
 
         # Of each claim the rows' values at the lower variables, and eq of the upper ones.
         tables: list[list[Plain]] = []
-        for (point, _), own in zip(claims, factors, strict=True):
+        for (point, _), claim_factor in zip(claims, factors, strict=True):
             upper, lower = point[: self.log_rows], point[self.log_rows :]
             values = [
                 multilinear(field, [embed(field, entry) for entry in row], lower)
@@ -187,7 +187,7 @@ class Ligero:
                 [number >> (self.log_rows - 1 - at) & 1 for at in range(self.log_rows)]
                 for number in range(len(self.rows))
             ]
-            tables.append([product(field, own, value) for value in values])
+            tables.append([product(field, claim_factor, value) for value in values])
             tables.append([equality(field, upper, corner) for corner in corners])
         terms = [(1, (2 * number, 2 * number + 1)) for number in range(len(claims))]
 

@@ -24,7 +24,7 @@ Leaves = tuple[list[Plain], list[Plain]]
 
 
 def counted(columns: Columns, table: Sequence[Sequence[int]]) -> list[int]:
-    """How often each entry is looked up, all of those that are equal counted at the first."""
+    """Count the lookups of each entry; those of equal entries count at the first."""
     rows = list(zip(*table, strict=True))
     looked_up = [row for column in columns for row in zip(*column, strict=True)]
     return [looked_up.count(row) if row not in rows[:at] else 0 for at, row in enumerate(rows)]
@@ -73,8 +73,8 @@ def prove_sums(
 ) -> list[list[Plain]]:
     """The points at which the sums leave claims about the leaves."""
     trees = []
-    for own in leaves:
-        levels = [own]
+    for fractions in leaves:
+        levels = [fractions]
         while len(levels[0][0]) > 1:
             levels.insert(0, added(field, *levels[0]))
         trees.append(levels)

@@ -29,7 +29,7 @@ def product(a: int, b: int, p: int, radix_bits: int) -> int:
 
 
 def product_by_words(a: int, b: int, p: int, word_bits: int, words: int) -> int:
-    """The same by interleaved word reduction, before the final subtraction: below 2p for a, b < p.
+    """Multiply by interleaved word reduction, before the final subtraction: below 2p for a, b < p.
 
     Models what a kernel computes: with a, b < 2^(word_bits*words) the result is below
     (a*b)/R + p, whose bits a lazily reduced field must have room for.

@@ -25,7 +25,7 @@ def msm(
     scalars: Sequence[int],
     points: Sequence[tuple[Element, Element] | None],
 ) -> tuple[Element, Element] | None:
-    """The same by Pippenger's buckets with unsigned 8-bit windows, for non-negative scalars."""
+    """Compute an MSM by Pippenger's buckets, unsigned 8-bit windows and non-negative scalars."""
     window = 8
     width = max((scalar.bit_length() for scalar in scalars), default=0)
     total = None

@@ -24,7 +24,7 @@ def dft(values: Sequence[int], root: int, p: int) -> list[int]:
 
 
 def fft(values: Sequence[int], root: int, p: int) -> list[int]:
-    """The same for a power of two by halving (Cooley and Tukey, 1965)."""
+    """Transform a power of two of values by halving (Cooley and Tukey, 1965)."""
     size = len(values)
     if size == 1:
         return [value % p for value in values]

@@ -132,5 +132,5 @@ def pairing_product(curve: PairingCurve, pairs: Iterable[tuple[G1Point, G2Point]
 
 
 def pairing_check(curve: PairingCurve, pairs: Iterable[tuple[G1Point, G2Point]]) -> bool:
-    """Whether the product of e(p, q) over all pairs is one."""
+    """Return whether the product of e(p, q) over all pairs is one."""
     return pairing_product(curve, pairs) == fields_of(curve).fq12.one

@@ -70,18 +70,21 @@ def whole_sum(
 
 
 def coefficients(
-    field: FieldSpec, terms: Terms, tables: Sequence[Sequence[Plain]], rest: Sequence[Plain] | None
+    field: FieldSpec,
+    terms: Terms,
+    tables: Sequence[Sequence[Plain]],
+    tail_point: Sequence[Plain] | None,
 ) -> list[Plain]:
     """Those of the first round's polynomial, from that of 1 upwards, by multiplying it out.
 
-    `rest` is the point behind the first coordinate.
+    `tail_point` is the point behind the first coordinate.
     """
     half = len(tables[0]) // 2
     degree = max(len(factors) for _, factors in terms)
     total = [embed(field, 0)] * (degree + 1)
     corners = itertools.product((0, 1), repeat=half.bit_length() - 1)
     for index, corner in enumerate(corners):
-        weight = embed(field, 1) if rest is None else equality(field, rest, corner)
+        weight = embed(field, 1) if tail_point is None else equality(field, tail_point, corner)
         for coefficient, factors in terms:
             polynomial = [product(field, weight, embed(field, coefficient))]
             for table in factors:
@@ -109,8 +112,8 @@ def prove(
     challenges: list[Plain] = []
     tables = [list(table) for table in tables]
     while len(tables[0]) > 1:
-        rest = None if point is None else point[len(challenges) + 1 :]
-        message = coefficients(field, terms, tables, rest)[1:]
+        tail_point = None if point is None else point[len(challenges) + 1 :]
+        message = coefficients(field, terms, tables, tail_point)[1:]
         r = challenge(message)
         messages.append(message)
         challenges.append(r)

@@ -79,17 +79,17 @@ def test_generators_of_the_tower(curve: PairingCurve, level: str) -> None:
 @pytest.mark.parametrize("level", ["fq", "fr", "fq2"])
 def test_square_roots(curve: PairingCurve, level: str) -> None:
     field: Field[Any] = getattr(fields_of(curve), level)
-    found = 0
+    roots_found = 0
     for i in range(12):
         a = i if level != "fq2" else (i, i * i + 1)
         root = field.sqrt(a)
         assert (root is not None) == field.is_square(a)
         if root is not None:
             assert field.square(root) == a
-            found += 1
+            roots_found += 1
         square = field.square(a)
         assert field.sqrt(square) in (a, field.neg(a))
-    assert 0 < found < 12
+    assert 0 < roots_found < 12
 
 
 def test_square_root_of_a_higher_two_adicity() -> None:

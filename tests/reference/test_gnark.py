@@ -34,10 +34,10 @@ by its name."""
 def vector(request: pytest.FixtureRequest, shared_fixtures: Path) -> dict[str, Any]:
     """A file, with its circuit."""
     folder = shared_fixtures / "gkr"
-    found: dict[str, Any] = json.loads((folder / f"{request.param}.json").read_text("utf-8"))
-    assert found["hash"] == {"type": "const", "val": -1}
-    found["wires"] = json.loads((folder / found["circuit"]).read_text("utf-8"))
-    return found
+    document: dict[str, Any] = json.loads((folder / f"{request.param}.json").read_text("utf-8"))
+    assert document["hash"] == {"type": "const", "val": -1}
+    document["wires"] = json.loads((folder / document["circuit"]).read_text("utf-8"))
+    return document
 
 
 def sent(vector: dict[str, Any]) -> list[Proof]:
@@ -80,7 +80,7 @@ def test_the_verifier_takes_the_files_and_no_others(vector: dict[str, Any]) -> N
 
 
 def layered(wires: list[dict[str, Any]], outputs: list[int]) -> LayeredCircuit:
-    """The same circuit in layers, its outputs less public inputs: a gate a layer, or three."""
+    """Convert the circuit to layers, its outputs less public inputs: a gate a layer, or three."""
     log_size = len(wires).bit_length()
     builder = CircuitBuilder(FIELD.modulus, log_size, public=len(outputs))
     spare = 1 << log_size

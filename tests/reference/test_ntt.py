@@ -58,8 +58,8 @@ def test_evaluates_the_polynomial(
 def test_orderings(inverse: bool, shift: int) -> None:
     values = list(range(100, 116))
 
-    def run(ordering: str, given: list[int]) -> list[int]:
-        return ntt(BN254.fr, given, inverse=inverse, shift=shift, ordering=ordering)
+    def run(ordering: str, sequence: list[int]) -> list[int]:
+        return ntt(BN254.fr, sequence, inverse=inverse, shift=shift, ordering=ordering)
 
     natural = run("NN", values)
     assert run("NR", values) == bit_reversed(natural)

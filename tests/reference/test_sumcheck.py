@@ -31,13 +31,13 @@ def test_sumchecks_of_gnark(shared_fixtures: Path, name: str) -> None:
     assert values == [end]
 
     # A polynomial of one factor has one coefficient beside that of 1: t(1) - t(0).
-    slopes, rest = [], vector["claimedSum"]
+    slopes, round_claim = [], vector["claimedSum"]
     for (at_one,) in sent:
-        slopes.append(2 * at_one - rest)
-        rest = (rest - at_one) - (2 * at_one - rest)
+        slopes.append(2 * at_one - round_claim)
+        round_claim = (round_claim - at_one) - (2 * at_one - round_claim)
     reader = ProofReader(encode(FIELD, elements(slopes)), Constant())
-    left, point = read_rounds(
+    final_claim, point = read_rounds(
         reader, FIELD, degree=1, variables=variables, claim=PlainElement(FIELD, claim)
     )
-    assert left.coefficients == end
+    assert final_claim.coefficients == end
     assert point == [MINUS_ONE] * variables
