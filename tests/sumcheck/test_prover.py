@@ -64,9 +64,9 @@ def tables_of(
     """Tables as they are given and as the model takes them; every other one in the prime field."""
     arrays, plain = [], []
     for table in range(polynomial.tables):
-        own: FieldSpec = field.modulus if mixed and table % 2 else field
-        elements = drawn(own, 1 << log2_size, 10 * log2_size + table)
-        arrays.append(words(own, elements))
+        table_field: FieldSpec = field.modulus if mixed and table % 2 else field
+        elements = drawn(table_field, 1 << log2_size, 10 * log2_size + table)
+        arrays.append(words(table_field, elements))
         plain.append([(*e, *([0] * (field.degree - len(e)))) for e in elements])
     return arrays, plain
 
@@ -174,18 +174,18 @@ def test_sumchecks_that_fill_a_gpu_share_its_multiprocessors() -> None:
 
         def kept(batch: int, shape: Shape = shape) -> tuple[int, int]:
             """Entries that the last rounds begin with, and bytes that they keep of them."""
-            plan, found, memory = SumcheckPlan(device, shape, 16, batch=batch), [], Mock()
-            with patch.object(plan, "_compiled", lambda kernel, lanes=0, **static: found.append(
+            plan, statics, memory = SumcheckPlan(device, shape, 16, batch=batch), [], Mock()
+            with patch.object(plan, "_compiled", lambda kernel, lanes=0, **static: statics.append(
                 static
             )):  # fmt: skip
                 plan.record(
                     Mock(), Inputs(memory, memory), equality=memory, progress=memory, proof=memory,
                     folded=memory, partial=memory,
                 )  # fmt: skip
-            entries = 1 << found[-1]["form"].log_capacity
-            assert found[-1]["form"].in_place == (batch >= device.multiprocessors)
-            left = 1 << (16 - plan.rounds_before)
-            return left, 2 * entries * 4 * shape.field.words
+            entries = 1 << statics[-1]["form"].log_capacity
+            assert statics[-1]["form"].in_place == (batch >= device.multiprocessors)
+            table_entries = 1 << (16 - plan.rounds_before)
+            return table_entries, 2 * entries * 4 * shape.field.words
 
         limit = device.machine(128).shared_bytes_limit
         alone, many = kept(3), kept(4)
@@ -202,9 +202,9 @@ def two_totals(
     """The totals of two values of `groups` parts each."""
     f = field_arithmetic(k, field)
     sums = WorkgroupSums(k, f, 2)
-    found = sums.totals(added_parts(f, partial, k.constant(0, u32), 2, groups, at_once))
+    totals = sums.totals(added_parts(f, partial, k.constant(0, u32), 2, groups, at_once))
     with k.if_(k.local_id() == 0):
-        for place, total in enumerate(found):
+        for place, total in enumerate(totals):
             f.store(out, place, total)
 
 
@@ -216,10 +216,10 @@ def test_the_end_of_a_round_adds_up_any_number_of_parts(device: AnyDevice, group
     at_once = parts_at_once(groups, lanes)
     compiled = device.compile(two_totals, lanes=lanes, field=modulus, at_once=at_once)
     device.launch(compiled, 1, groups, device.upload(parts), out)
-    found = np.zeros((2, 1), np.uint32)
-    device.download(out, found)
+    totals = np.zeros((2, 1), np.uint32)
+    device.download(out, totals)
     wanted = np.array(to_integers(modulus, parts)).reshape(2, groups).sum(axis=1)
-    assert to_integers(modulus, found) == (wanted % modulus.value).tolist()
+    assert to_integers(modulus, totals) == (wanted % modulus.value).tolist()
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -228,15 +228,15 @@ def test_larger_tables_compile_no_further_kernels(weighted: bool) -> None:
     device, shape = open_device("cpu"), Shape(FIELDS["m31.4"], FORMS["product"], 1, weighted)
 
     def compiled(log2_size: int) -> set[Any]:
-        plan, found, memory = SumcheckPlan(device, shape, log2_size), set(), Mock()
-        with patch.object(plan, "_compiled", lambda kernel, lanes=0, **static: found.add(
+        plan, kernels, memory = SumcheckPlan(device, shape, log2_size), set(), Mock()
+        with patch.object(plan, "_compiled", lambda kernel, lanes=0, **static: kernels.add(
             (kernel.name, lanes, *sorted(static.items()))
         )):  # fmt: skip
             plan.record(
                 Mock(), Inputs(memory, memory), equality=memory, progress=memory, proof=memory,
                 folded=memory, partial=memory,
             )  # fmt: skip
-        return found
+        return kernels
 
     small = compiled(20)
     assert {"finish_rounds", "fold_and_evaluate"} < {name for name, *_ in small}
@@ -259,15 +259,15 @@ def _claims(shape: Shape, batch: int, base: Words, extended: Words, points: Word
 
 
 def plain(field: FieldSpec, array: Words) -> list[Plain]:
-    found: Any = to_integers(field, array)
-    return [e if isinstance(e, tuple) else (e,) for e in found]
+    integers: Any = to_integers(field, array)
+    return [e if isinstance(e, tuple) else (e,) for e in integers]
 
 
 def _batch(
     device: AnyDevice, shape: Shape, log2_size: int, batch: int, base: Words, extended: Words,
     points: Words, claims: Words, log_capacity: int, depth: int, in_place: bool = False,
 ) -> Words:  # fmt: skip
-    """What a batch sends, each sumcheck with a transcript and a claim of its own."""
+    """Return the messages of a batch, each sumcheck with a transcript and a claim of its own."""
     plan = SumcheckPlan(
         device, shape, log2_size, batch=batch, log_capacity=log_capacity, depth=depth,
         in_place=in_place,
@@ -314,9 +314,9 @@ def test_scales_multiply_their_terms(
     plan = SumcheckPlan(
         device, shape, log2_size, batch=batch, log_capacity=log_capacity, depth=depth
     )
-    own = [field.modulus if mixed and table == 0 else field for table in range(3)]
-    tables = [drawn(each, batch << log2_size, table) for table, each in enumerate(own)]
-    arrays = [words(each, table) for each, table in zip(own, tables, strict=True)]
+    table_fields = [field.modulus if mixed and table == 0 else field for table in range(3)]
+    tables = [drawn(each, batch << log2_size, table) for table, each in enumerate(table_fields)]
+    arrays = [words(each, table) for each, table in zip(table_fields, tables, strict=True)]
     points = drawn(field, batch * log2_size, 4)
     terms = [(1, (3, 2)), (-2, (4,)), (1, (0, 1)), (1, (5, 2))]
     cases: list[tuple[list[list[Plain]], list[Plain] | None]] = []
@@ -412,12 +412,12 @@ def test_every_part_of_a_statement_changes_the_first_challenge() -> None:
         Statement(field, SumOfProducts(((2, (0, 1)),)), 2, claim),
         Statement(EXTENSIONS["koala_bear.4"], product, 2, claim),
     ]  # fmt: skip
-    found = set()
+    challenges = set()
     for statement in statements:
         transcript = Transcript()
         statement.absorb(transcript)
-        found.add(transcript.challenge(field))
-    assert len(found) == len(statements)
+        challenges.add(transcript.challenge(field))
+    assert len(challenges) == len(statements)
 
 
 def test_another_statement_is_refused() -> None:

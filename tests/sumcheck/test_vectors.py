@@ -43,10 +43,10 @@ ALWAYS = [
 def test_proofs_are_these_bytes(device: AnyDevice, number: int) -> None:
     hash: Hash = CASES[number][0]
     vector: dict[str, Any] = CASES[number][1]
-    field, given = FIELDS[vector["field"]], vector["point"]
+    field, vector_point = FIELDS[vector["field"]], vector["point"]
     polynomial = SumOfProducts(tuple((c, tuple(tables)) for c, tables in vector["terms"]))
     tables = [words(field, [tuple(entry) for entry in table]) for table in vector["tables"]]
-    point = None if given is None else [tuple(w) for w in given]
+    point = None if vector_point is None else [tuple(w) for w in vector_point]
     transcript = bound(bytes.fromhex(vector["commitment"]), hash)
     proof = prove(device, field, polynomial, tables, point=point, transcript=transcript)
     assert proof.statement.claim == tuple(vector["claim"])
