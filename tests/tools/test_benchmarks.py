@@ -45,10 +45,10 @@ def report(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 def test_webgpu_is_measured_portable_as_well(script: ModuleType) -> None:
-    found = script.commands("webgpu", [])
-    assert {device for device, _, _ in found} == {"webgpu", "webgpu:portable"}
+    commands = script.commands("webgpu", [])
+    assert {device for device, _, _ in commands} == {"webgpu", "webgpu:portable"}
     subjects = "field msm ntt sumcheck commitment lookup gkr groth16 process gemm"
-    assert {subject for _, subject, _ in found} == set(subjects.split())
+    assert {subject for _, subject, _ in commands} == set(subjects.split())
     only = script.commands("webgpu:1:portable", ["msm"])
     assert {(device, subject) for device, subject, _ in only} == {("webgpu:1:portable", "msm")}
     assert len(only) == 3
@@ -61,14 +61,14 @@ def test_subjects_that_are_none(script: ModuleType) -> None:
 
 
 def test_peers_that_are_absent(script: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    given = ["--constraints", "9", "--against", "cuda", "--json"]
+    command_line = ["--constraints", "9", "--against", "cuda", "--json"]
     row = SimpleNamespace(why_not=lambda: None)
     monkeypatch.setattr(script, "backend", lambda _name: row)
-    assert script.without_absent_peers(given) == given
+    assert script.without_absent_peers(command_line) == command_line
     row.why_not = lambda: "there is none"
-    assert script.without_absent_peers(given) == ["--constraints", "9", "--json"]
-    known = script.without_absent_peers(["--against", "snarkjs"])
-    assert (known is None) == (find_snarkjs() is None)
+    assert script.without_absent_peers(command_line) == ["--constraints", "9", "--json"]
+    command_of_peer = script.without_absent_peers(["--against", "snarkjs"])
+    assert (command_of_peer is None) == (find_snarkjs() is None)
 
 
 def test_a_failure_is_told_at_the_end(
@@ -117,10 +117,10 @@ def test_what_is_known_of_a_command(script: ModuleType) -> None:
         row("quod bench field"),
         row("quod bench field", **now),
     ]
-    found = [
+    states = [
         script.state_of_command(["bench", name], rows) for name in ("ntt", "msm", "field", "x")
     ]
-    assert found == ["current", "unknown", "stale", "stale"]
+    assert states == ["current", "unknown", "stale", "stale"]
 
 
 def test_stale_rows_are_listed(
@@ -147,8 +147,8 @@ def test_only_what_is_stale_is_run_and_within_its_time(
     record = tmp_path / "results" / "one.json"
     record.parent.mkdir()
     (_, subject, arguments), *others = script.commands("cpu", ["ntt"])
-    known = ["bench", subject, *arguments]
-    stored = row(script.command_line(known), code="1", sources=sources_digest())
+    bench_command = ["bench", subject, *arguments]
+    stored = row(script.command_line(bench_command), code="1", sources=sources_digest())
     record.write_text(json.dumps({"machine": {}, "rows": [stored]}))
     ran: list[list[str]] = []
     monkeypatch.setattr(script, "run", lambda command, limit: ran.append(command) or "")
@@ -161,7 +161,7 @@ def test_only_what_is_stale_is_run_and_within_its_time(
     assert command[:2] == ["bench", "ntt"]
     assert command[-1] == "--only-stale"
     said = capsys.readouterr().err
-    assert f"{script.command_line(known)}: current" in said
+    assert f"{script.command_line(bench_command)}: current" in said
     assert f"{script.command_line(command[:-3])}: 0.0 s" in said
     monkeypatch.setattr(sys, "argv", ["run.py", "--only-stale", "--within", "0", "ntt"])
     script.main()

@@ -141,7 +141,9 @@ def test_no_adapter_and_nothing_left(folder: Path) -> None:
             page.navigate(site.url)
             # Left busy, it does not hear that it should end.
             page.send("Runtime.evaluate", expression="setTimeout(() => { for (;;); })")
-    left = subprocess.run(["ps", "-o", "args=", "-g", str(group)], capture_output=True, text=True)
-    assert [line for line in left.stdout.splitlines() if "defunct" not in line] == []
+    remaining = subprocess.run(
+        ["ps", "-o", "args=", "-g", str(group)], capture_output=True, text=True
+    )
+    assert [line for line in remaining.stdout.splitlines() if "defunct" not in line] == []
     with pytest.raises(DevToolsError, match="the browser has ended"):
         browser._devtools.send("Browser.getVersion")

@@ -1,4 +1,4 @@
-"""What the comparison of kernel texts reports."""
+"""Reports of the comparison of kernel texts."""
 
 from __future__ import annotations
 

@@ -50,8 +50,8 @@ def test_a_short_sweep(tool: Any, tmp_path: Path, capsys: pytest.CaptureFixture[
 
 def test_a_sweep_that_was_cut_off_goes_on(tool: Any, tmp_path: Path) -> None:
     kept = [*BRIEF, "--kinds", "ntt"]
-    whole, cut = tmp_path / "whole.jsonl", tmp_path / "cut.jsonl"
-    assert tool.main([*kept, "--cases", "6", "--resume", str(whole)]) == 0
+    complete, cut = tmp_path / "whole.jsonl", tmp_path / "cut.jsonl"
+    assert tool.main([*kept, "--cases", "6", "--resume", str(complete)]) == 0
     assert tool.main([*kept, "--cases", "3", "--resume", str(cut)]) == 0
     with cut.open("a") as file:
         file.write('{"begin": 3}\n{"ind')
@@ -61,7 +61,7 @@ def test_a_sweep_that_was_cut_off_goes_on(tool: Any, tmp_path: Path) -> None:
         rows = [json.loads(line) for line in path.read_text().splitlines()[1:]]
         return [(row["index"], row["size"]) for row in rows if "index" in row]
 
-    assert done(cut) == done(whole)
+    assert done(cut) == done(complete)
     assert [index for index, _ in done(cut)] == list(range(6))
     with pytest.raises(SystemExit, match="another seed"):
         tool.main([*kept, "--seed", "2", "--resume", str(cut)])
@@ -116,11 +116,11 @@ def test_a_wrong_result_is_found(
     calls: list[int] = []
 
     def wrong_msm(bases: Any, vectors: Any) -> Any:
-        found = real_msm(bases, vectors)
+        sums = real_msm(bases, vectors)
         calls.append(len(calls))
         if calls[-1] == 1:
-            found[-1, 0] ^= np.uint64(1)
-        return found
+            sums[-1, 0] ^= np.uint64(1)
+        return sums
 
     def spoilt(real: Any) -> Any:
         def transform(plan: Any, data: Any, **options: Any) -> None:
@@ -184,8 +184,8 @@ def test_a_lost_device_ends_the_sweep(
     monkeypatch.setattr(cases.Runner, "_transform", lost)
     real = tool.open_device
 
-    def opened(*given: Any, **options: Any) -> Any:
-        device = real(*given, **options)
+    def opened(*arguments: Any, **options: Any) -> Any:
+        device = real(*arguments, **options)
         device.space = Space()
         return device
 
