@@ -110,10 +110,10 @@ def absorb_some(
     state = k.load(states, i * 8, 8)
     (length,) = k.load(lengths, i)
     header = (length << 2) | (int(Label.VALUES) << 24)
-    found = chain.absorbed_prefix(state, header, k.load(messages, i * most, most), length)
+    absorbed = chain.absorbed_prefix(state, header, k.load(messages, i * most, most), length)
     k.barrier()
     with k.if_(k.local_id() == 0):
-        k.store(states, i * 8, *found)
+        k.store(states, i * 8, *absorbed)
 
 
 @pytest.mark.parametrize("name", ["m31.4", "goldilocks.2"])
@@ -151,9 +151,9 @@ def test_a_circuit_computes_a_step_of_the_chain() -> None:
     transcript.absorb_elements(Label.ROUND, field, [(value,) for value in message])
     after = np.frombuffer(transcript.state, "<u4").tolist()
     program = Program(field)
-    first, *rest = program.inputs("state", 8)
+    first, *other_words = program.inputs("state", 8)
     tag = program.constant(1 + 8 + 16 + 32 * Label.ROUND)
-    wires = permutation.compress(program, [first + tag, *rest], program.inputs("message", 8))
+    wires = permutation.compress(program, [first + tag, *other_words], program.inputs("message", 8))
     layout = finished(program, wires)
     assert len(layout.circuit.layers) <= 24
     assert holds(layout, {"state": before, "message": message, "result": after})
@@ -161,15 +161,17 @@ def test_a_circuit_computes_a_step_of_the_chain() -> None:
 
 @pytest.mark.parametrize("name", ["m31", "goldilocks"])
 def test_digests_of_any_length(name: str) -> None:
-    """Of runs, level by level; lockstep and one after the other give the same."""
+    """Digest runs level by level; lockstep and one after the other give the same."""
     field, half = NAMED[name], DIGEST_BYTES // NAMED[name].bytes
     hash = recursive_hash(field)
 
     def digest(values: list[int], level: int = 0) -> list[int]:
         start = [0, level] + [0] * (half - 2)
         runs = [values[at : at + RUN_ELEMENTS] for at in range(0, len(values), RUN_ELEMENTS)]
-        found = [model(name, start, 14, 1, run) for run in runs or [[]]]
-        return found[0] if len(found) == 1 else digest([v for f in found for v in f], level + 1)
+        digests = [model(name, start, 14, 1, run) for run in runs or [[]]]
+        return (
+            digests[0] if len(digests) == 1 else digest([v for f in digests for v in f], level + 1)
+        )
 
     for count in (0, 1, RUN_ELEMENTS, RUN_ELEMENTS + 1, 4 * RUN_ELEMENTS + 3):
         values = [value for (value,) in plain(field, count, count)]
@@ -194,14 +196,14 @@ def test_every_byte_and_every_boundary_counts() -> None:
 
     other = transcript_of(field)
     other.absorb(Label.ROUND, b"abc")
-    found = [
+    challenges = [
         state(b"ab", b"c"), state(b"a", b"bc"), state(b"abc"), state(b"abc", b""),
         state(b"", b"abc"), state(b"abc\0"), state(b"abd"), state(b"ab\1"), state(b""),
         state(of_bytes("m31", b"abc")), state(of_bytes("m31", b"abc"), b""),
         state([0]), state([0] * 7), state([0] * 8), state([0] * 9), state([0] * 16),
         state([0] * 8, []), state([0] * 8, [0] * 8), other.state,
     ]  # fmt: skip
-    assert len(set(found)) == len(found)
+    assert len(set(challenges)) == len(challenges)
 
 
 def test_elements_of_another_field_are_bytes() -> None:

@@ -31,9 +31,9 @@ def unbound(hash: Hash) -> list[Transcript]:
     return [empty, named, ranged]
 
 
-def refused(call: Any, *given: Any, **named: Any) -> None:
+def refused(call: Any, *arguments: Any, **named: Any) -> None:
     with pytest.raises(InputError, match="binds no table"):
-        call(*given, **named)
+        call(*arguments, **named)
 
 
 @pytest.mark.parametrize("hash", HASHES)

@@ -71,7 +71,7 @@ def plain(field: FieldSpec, count: int, seed: int) -> list[tuple[int, ...]]:
 def check(device: AnyDevice, field: FieldSpec, count: int, hash: Hash = Hash.SHA3_256) -> None:
     n = 5
     elements = plain(field, n * count, count)
-    given: Any = elements if field.degree > 1 else [c for (c,) in elements]
+    field_elements: Any = elements if field.degree > 1 else [c for (c,) in elements]
     transcripts = [Transcript(hash=hash, recursive=hash.is_algebraic) for _ in range(n)]
     for number, transcript in enumerate(transcripts):
         transcript.absorb(Label.PROTOCOL, bytes([number]))
@@ -80,13 +80,13 @@ def check(device: AnyDevice, field: FieldSpec, count: int, hash: Hash = Hash.SHA
     out = np.zeros((n, field.words), np.uint32)
     lanes = min(64, device.lanes)
     compiled = device.compile(absorb_elements, lanes=lanes, spec=field, count=count, hash=hash)
-    device.launch(compiled, n, states, from_integers(field, given), out)
-    found: Any = to_integers(field, out)
+    device.launch(compiled, n, states, from_integers(field, field_elements), out)
+    challenges: Any = to_integers(field, out)
     for i, transcript in enumerate(transcripts):
         transcript.absorb_elements(Label.ROUND, field, elements[i * count : (i + 1) * count])
         assert states.tobytes()[32 * i : 32 * i + 32] == transcript.state
         wanted = transcript.challenge(field)
-        assert (found[i] if field.degree > 1 else (found[i],)) == wanted
+        assert (challenges[i] if field.degree > 1 else (challenges[i],)) == wanted
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_kernels_agree_in_sha_256(device: AnyDevice, count: int, name: str) -> N
 
 @pytest.mark.parametrize("name", ["m31.4", "goldilocks.2"])
 def test_lanes_that_share_a_state_agree(gpu_device: AnyDevice, name: str) -> None:
-    """The same where instances of a subgroup hold a word each, interpreted too."""
+    """Instances of a subgroup hold a word each, interpreted too; results are the same."""
     check(gpu_device, FIELDS[name], 2)
 
 

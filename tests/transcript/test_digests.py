@@ -37,9 +37,9 @@ def test_no_digest_is_that_of_another_level() -> None:
     """The digests of runs, as a message, are none of the message of those runs."""
     data = bytes(2 * RUN_BYTES)
     inner = plain(hashlib.sha3_256, data[:RUN_BYTES]) * 2
-    found = Hash.SHA3_256.digest_by_runs(data)
-    assert Hash.SHA3_256.digest_by_runs(inner) != found
-    assert Hash.SHA3_256.digest_by_runs(inner, level=1) == found
+    digest = Hash.SHA3_256.digest_by_runs(data)
+    assert Hash.SHA3_256.digest_by_runs(inner) != digest
+    assert Hash.SHA3_256.digest_by_runs(inner, level=1) == digest
     for wrong in (-1, 256, None):
         with pytest.raises(InputError, match="the level"):
             Hash.SHA3_256.digest_by_runs(b"", level=wrong)  # type: ignore[arg-type]
@@ -50,12 +50,12 @@ def check(device: AnyDevice, hash: Hash, words: int) -> None:
     count = 3
     table = random_elements(field, count * words // field.words, seed=words)
     # Of a hash over a field elements are integers below p as they stand.
-    own = RecordedDigest(device, hash, device.upload(table), count)
+    recorded = RecordedDigest(device, hash, device.upload(table), count)
     recording = device.stream().record()
-    own.record(recording)
+    recorded.record(recording)
     recording.finish().submit().wait()
     rows = table.reshape(count, -1)
-    assert own.digests(field) == [hash.digest_by_runs(row.tobytes(), field) for row in rows]
+    assert recorded.digests(field) == [hash.digest_by_runs(row.tobytes(), field) for row in rows]
 
 
 @pytest.mark.parametrize("hash", [*BYTES, Hash.POSEIDON2_M31, Hash.POSEIDON2_GOLDILOCKS])
@@ -74,14 +74,14 @@ def test_gpus_agree_with_the_host(gpu_device: AnyDevice, hash: Hash) -> None:
 
 
 def test_a_device_that_has_not_hashed(device: AnyDevice) -> None:
-    own = RecordedDigest(device, Hash.SHA3_256, device.allocate(2 * RUN_BYTES))
+    recorded = RecordedDigest(device, Hash.SHA3_256, device.allocate(2 * RUN_BYTES))
     recording = device.stream().record()
-    own.record(recording)
+    recorded.record(recording)
     recording.finish().submit().wait()
-    assert own.digests(NAMED["m31"]) == [Hash.SHA3_256.digest_by_runs(bytes(2 * RUN_BYTES))]
-    device.upload(np.full((2, 8), 0xFFFFFFFF, np.uint32), into=own._levels[-1])
+    assert recorded.digests(NAMED["m31"]) == [Hash.SHA3_256.digest_by_runs(bytes(2 * RUN_BYTES))]
+    device.upload(np.full((2, 8), 0xFFFFFFFF, np.uint32), into=recorded._levels[-1])
     with pytest.raises(DeviceError, match="has not computed the digest of a table"):
-        own.digests(NAMED["m31"])
+        recorded.digests(NAMED["m31"])
 
 
 def test_words_that_are_set_after_their_digest() -> None:

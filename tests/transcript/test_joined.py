@@ -19,8 +19,8 @@ def test_parts_are_joined(count: int, each: int, monkeypatch: pytest.MonkeyPatch
         for number, row in enumerate(words)
     ]
     wanted = [b"".join(parts) for parts in messages]
-    found = joined(messages)
+    joined_messages = joined(messages)
     # What is filled is nobody else's.
     words[:] = 0
-    assert found == wanted
-    assert len(set(map(hash, found))) == count
+    assert joined_messages == wanted
+    assert len(set(map(hash, joined_messages))) == count

@@ -73,16 +73,20 @@ def test_what_is_no_point_is_refused() -> None:
     without = next(x for x in range(9) if law.field.square_root(law.right_side(x)) is None)
     refused(without.to_bytes(32, "little"), "no point of the curve has this x")
     sign = (1 << 255) if law.field.is_larger(y) else 0
-    whole = (x + (y << 256) + (sign << 256)).to_bytes(64, "little")
+    encoded_point = (x + (y << 256) + (sign << 256)).to_bytes(64, "little")
     refused((x + ((y + 1) << 256)).to_bytes(64, "little"), "not on the curve", compressed=False)
-    refused((whole[:-1] + bytes([whole[-1] ^ 0x80])), "sign bit contradicts y", compressed=False)
+    refused(
+        (encoded_point[:-1] + bytes([encoded_point[-1] ^ 0x80])),
+        "sign bit contradicts y",
+        compressed=False,
+    )
     refused(b"\1" + bytes(30) + b"\x40", "infinity has bits set")
     refused(bytes(31) + b"\xc0", "infinity has bits set")
     refused(bytes(31), "the proof ends at byte 63, within 2 points of bn254.g1, which take 64")
 
 
 def refusal(group: Group, data: bytes, count: int) -> tuple[str, int | None]:
-    """What a reader has against points, and where."""
+    """Return the reader's error about points, and its offset."""
     with pytest.raises(InputError) as error:
         ProofReader(data, Transcript()).points(Label.COMMITMENT, group, count)
     return str(error.value).partition(" is none: ")[2], error.value.offset
