@@ -22,7 +22,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Node:
     for name, content in runtime_files().items():
         (folder / name).write_bytes(content)
 
-    def run(body: str, **given: Any) -> Any:
+    def run(body: str, **inputs: Any) -> Any:
         text = f"""
             import * as curve from "./curve.js";
             import * as verify from "./verify.js";
@@ -40,7 +40,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Node:
         """
         (folder / "main.js").write_text(text)
         done = subprocess.run(
-            ["node", "main.js"], cwd=folder, input=json.dumps(given), capture_output=True,
+            ["node", "main.js"], cwd=folder, input=json.dumps(inputs), capture_output=True,
             text=True, timeout=300, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr

@@ -29,12 +29,12 @@ def early_calculator(content: bytes, own_memory: bool) -> bytes:
 
 
 def _sections(content: bytes) -> dict[int, bytes]:
-    found, at = {}, 8
+    sections, at = {}, 8
     while at < len(content):
         size, start = _number(content, at + 1)
-        found[content[at]] = content[start : start + size]
+        sections[content[at]] = content[start : start + size]
         at = start + size
-    return found
+    return sections
 
 
 def _number(data: bytes, at: int) -> tuple[int, int]:
@@ -47,5 +47,5 @@ def _number(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _encoded(value: int) -> bytes:
-    rest = value >> 7
-    return bytes([value & 0x7F | 0x80]) + _encoded(rest) if rest else bytes([value])
+    high_bits = value >> 7
+    return bytes([value & 0x7F | 0x80]) + _encoded(high_bits) if high_bits else bytes([value])

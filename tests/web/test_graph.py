@@ -39,13 +39,15 @@ def write(folder: Path, graph: GraphFiles) -> None:
 def run(
     browser: Browser, folder: Path, inputs: Mapping[str, np.ndarray[Any, Any]]
 ) -> list[dict[str, bytes]]:
-    """What two runs of a graph in a folder give."""
-    given = {name: base64.b64encode(array.tobytes()).decode() for name, array in inputs.items()}
+    """Run a graph in a folder twice, and return the outputs of each run."""
+    encoded_inputs = {
+        name: base64.b64encode(array.tobytes()).decode() for name, array in inputs.items()
+    }
     with serve(folder) as site, browser.page() as page:
         (folder / "empty.html").write_text("<!doctype html><title>graph</title>")
         page.navigate(site.url + "empty.html")
-        found = page.call(RUN, given, {}, timeout=120)
-    return [{name: base64.b64decode(text) for name, text in one.items()} for one in found]
+        runs = page.call(RUN, encoded_inputs, {}, timeout=120)
+    return [{name: base64.b64decode(text) for name, text in outputs.items()} for outputs in runs]
 
 
 @kernel
@@ -106,15 +108,15 @@ def test_a_recording_runs_in_the_browser(browser: Browser, tmp_path: Path) -> No
         "filled": filled,
     }  # fmt: skip
     write(tmp_path, graph_files(device, stages, inputs={"x": x}, outputs=outputs))
-    given = rows.integers(0, 1 << 32, n, dtype=np.uint32)
-    for found in run(browser, tmp_path, {"x": given}):
-        words = {name: np.frombuffer(data, np.uint32) for name, data in found.items()}
-        tripled = given * np.uint32(3)
+    input_words = rows.integers(0, 1 << 32, n, dtype=np.uint32)
+    for run_outputs in run(browser, tmp_path, {"x": input_words}):
+        words = {name: np.frombuffer(data, np.uint32) for name, data in run_outputs.items()}
+        tripled = input_words * np.uint32(3)
         assert (words["z"] == tripled).all()
         assert words["sums"].tolist() == [
             int(tripled[at : at + 64].sum(dtype=np.uint32)) for at in range(0, 1024, 64)
         ]
-        scaled = np.frombuffer(found["g"], np.float32)
+        scaled = np.frombuffer(run_outputs["g"], np.float32)
         assert np.allclose(scaled, floats + np.float32(2.5) * floats)
         assert words["counts"].tolist() == np.bincount(tripled % 8, minlength=8).tolist()
         assert (words["part"] == constant[100:200] * np.uint32(35)).all()

@@ -42,8 +42,8 @@ def blind() -> Iterator[Browser]:
     from tests.support.browser import why_no_browser
 
     need(why_no_browser(), "QUOD_TEST_BROWSER")
-    with Browser(webgpu=False) as found:
-        yield found
+    with Browser(webgpu=False) as browser_without_gpu:
+        yield browser_without_gpu
 
 
 def opened(page: Page, url: str) -> None:
@@ -275,8 +275,8 @@ def test_damaged_sites(browser: Browser, folder: Path, name: str, message: str) 
 @pytest.mark.thorough
 def test_a_damaged_calculator_and_site(browser: Browser, folder: Path) -> None:
     wasm = folder / "witness.wasm"
-    whole = wasm.read_bytes()
-    wasm.write_bytes(whole[:500])
+    wasm_bytes = wasm.read_bytes()
+    wasm.write_bytes(wasm_bytes[:500])
     with serve(folder, HEADERS) as site, browser.page() as page:
         page.navigate(site.url)
         page.wait_for("!document.querySelector('#problem').hidden")
@@ -332,7 +332,7 @@ def test_the_prover_as_a_module(browser: Browser, exported: Path) -> None:
     document = json.loads((EXAMPLE / "input.json").read_text())
     with serve(exported, HEADERS) as site, browser.page() as page:
         page.navigate(site.url + "icon.svg")
-        found = page.call(
+        answers = page.call(
             """async (input) => {
                 const { load, InputError } = await import("./quod.js");
                 const steps = new Set();
@@ -348,8 +348,8 @@ def test_the_prover_as_a_module(browser: Browser, exported: Path) -> None:
             }""",
             document,
         )  # fmt: skip
-        assert found[:3] == [True, [True, True], True]
-        assert {"load", "witness", "MSM A", "self-check"} <= set(found[3])
+        assert answers[:3] == [True, [True, True], True]
+        assert {"load", "witness", "MSM A", "self-check"} <= set(answers[3])
 
 
 LOST = """async () => {
@@ -389,14 +389,14 @@ LOST = """async () => {
 def test_bad_days_of_a_gpu(browser: Browser, exported: Path) -> None:
     with serve(exported, HEADERS) as site, browser.page() as page:
         page.navigate(site.url + "icon.svg")
-        found = page.call(LOST)
-        assert found["short"].startswith("InputError: input witness of the graph has")
-        assert found["other"].startswith("InputError: input more of the graph has no bytes")
-        assert found["both"] == [
+        messages = page.call(LOST)
+        assert messages["short"].startswith("InputError: input witness of the graph has")
+        assert messages["other"].startswith("InputError: input more of the graph has no bytes")
+        assert messages["both"] == [
             "ran", "DeviceError: the graph is running already; wait for that result",
         ]  # fmt: skip
-        assert found["hung"].startswith("DeviceError: the GPU has not answered for 0.5 s")
-        assert found["zeros"].startswith("DeviceError: the GPU gave back nothing")
-        assert found["idle"].startswith("DeviceError: the GPU reported success and has")
-        assert found["again"] == "ran"
-        assert found["lost"].startswith("DeviceError: the GPU was lost")
+        assert messages["hung"].startswith("DeviceError: the GPU has not answered for 0.5 s")
+        assert messages["zeros"].startswith("DeviceError: the GPU gave back nothing")
+        assert messages["idle"].startswith("DeviceError: the GPU reported success and has")
+        assert messages["again"] == "ran"
+        assert messages["lost"].startswith("DeviceError: the GPU was lost")

@@ -28,11 +28,11 @@ def test_types(tmp_path: Path) -> None:
         "include": [f"{RUNTIME}/*.js", f"{RUNTIME}/*.d.ts"],
     }  # fmt: skip
     (tmp_path / "tsconfig.json").write_text(json.dumps(config))
-    found = subprocess.run(
+    completed = subprocess.run(
         [program("tsc"), "-p", str(tmp_path)], capture_output=True, text=True, timeout=300,
         check=False,
     )  # fmt: skip
-    assert found.returncode == 0, found.stdout
+    assert completed.returncode == 0, completed.stdout
 
 
 def test_the_runtime_is_small() -> None:
@@ -98,10 +98,14 @@ def test_a_damaged_file_forgets_this_site_alone(node: Node) -> None:
         const found = await tried(() => checkedFile(async () => new Uint8Array(3), table, "a"));
         return [found, (await caches.keys()).map((key) => key.replace(here, "HERE/"))];
     """.replace("CACHES", CACHES)
-    found, left = node(body, held=[])
-    assert found[0] == "InputError"
-    assert "damaged" in found[1]
-    assert left == ["quod HERE/sub/ 1", "quod https://other.example/ 1", "somebody else's"]
+    error, remaining_caches = node(body, held=[])
+    assert error[0] == "InputError"
+    assert "damaged" in error[1]
+    assert remaining_caches == [
+        "quod HERE/sub/ 1",
+        "quod https://other.example/ 1",
+        "somebody else's",
+    ]
 
 
 def test_files_are_kept_under_the_name_of_the_site(node: Node) -> None:

@@ -37,7 +37,7 @@ def test_pairings_are_bilinear(node: Node, name: str) -> None:
     assert product is not None
     text = [[str(v) for v in p], [[str(v) for v in c] for c in q], [str(v) for v in product]]
     generator = [[str(v) for v in c] for c in curve.g2.generator]
-    found = node(
+    answers = node(
         """
         const c = curve.curveOf(given.name);
         const big = (v) => Array.isArray(v) ? v.map(big) : BigInt(v);
@@ -53,7 +53,7 @@ def test_pairings_are_bilinear(node: Node, name: str) -> None:
     )  # fmt: skip
     fifth = g1.multiply(5, p)
     assert fifth is not None
-    assert found == [True, False, False, True, True, None, None, [str(v) for v in fifth]]
+    assert answers == [True, False, False, True, True, None, None, [str(v) for v in fifth]]
 
 
 @pytest.mark.parametrize("name", ["bn254", "bls12_381"])
@@ -63,7 +63,7 @@ def test_groups_add_every_pair_of_points(node: Node, name: str) -> None:
     points = [None, *(g2.multiply(k, curve.g2.generator) for k in (1, 2, 3))]
     points += [g2.negate(point) for point in points[1:]]
     text = json.loads(json.dumps(points), parse_int=str)
-    found = node(
+    answers = node(
         """
         const { g2 } = curve.curveOf(given.name);
         const big = (v) => v && (Array.isArray(v) ? v.map(big) : BigInt(v));
@@ -75,7 +75,7 @@ def test_groups_add_every_pair_of_points(node: Node, name: str) -> None:
     )  # fmt: skip
     expected = [[g2.add(p, q) for q in points] for p in points]
     multiples = [[g2.multiply(k, p) for k in (0, 1, 2, 3, 7)] for p in points]
-    assert found == json.loads(json.dumps([expected, multiples]), parse_int=str)
+    assert answers == json.loads(json.dumps([expected, multiples]), parse_int=str)
 
 
 # --- verification
@@ -104,8 +104,8 @@ def changed(proof: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
     for step in way:
         at = at[step]
     at[last] = value(at[last]) if callable(value) else value
-    found: dict[str, Any] = copy
-    return found
+    changed_proof: dict[str, Any] = copy
+    return changed_proof
 
 
 CASES = [
@@ -132,25 +132,25 @@ CASES = [
 
 
 def test_verification(node: Node, proof: dict[str, Any]) -> None:
-    given = [changed(proof, path, value) for path, value, _ in CASES]
-    found = node(
+    proofs = [changed(proof, path, value) for path, value, _ in CASES]
+    answers = node(
         """
         return Promise.all(given.cases.map(
             ({ key, publics, proof }) => tried(() => verify.verify(key, publics, proof))));
         """,
-        cases=given,
+        cases=proofs,
     )
-    for (path, _, expected), (name, said) in zip(CASES, found, strict=True):
+    for (path, _, expected), (name, said) in zip(CASES, answers, strict=True):
         assert f"{name} {said}".startswith(expected), path
 
 
 def test_hostile_files_are_answered_as_python_does(node: Node, proof: dict[str, Any]) -> None:
     """See `tests.groth16.test_hostile` for the other verifier."""
     honest = {
-        name: json.dumps(proof[own], indent=1)
-        for name, own in (("key", "key"), ("public", "publics"), ("proof", "proof"))
+        name: json.dumps(proof[field], indent=1)
+        for name, field in (("key", "key"), ("public", "publics"), ("proof", "proof"))
     }
-    found = node(
+    answers = node(
         """
         return Promise.all(given.cases.map((files) => tried(() => {
             const [key, publics, proof] =
@@ -160,7 +160,7 @@ def test_hostile_files_are_answered_as_python_does(node: Node, proof: dict[str, 
         """,
         cases=[change(honest) for _, change, _ in TABLE],
     )
-    for (name, _, expected), (kind, said) in zip(TABLE, found, strict=True):
+    for (name, _, expected), (kind, said) in zip(TABLE, answers, strict=True):
         assert (said if kind == "ok" else kind) == expected, (name, said)
 
 
@@ -170,7 +170,7 @@ def test_texts_are_limited_by_kind(node: Node) -> None:
     A parser that is quadratic in the length of a string exceeds the time limit of `node`.
     """
     kinds = {"proof": PROOF, "publicSignals": PUBLIC, "key": VERIFICATION_KEY}
-    limits, found, long, many, twice = node(
+    limits, answers, long, many, twice = node(
         """
         const { LIMITS } = await import("./files.js");
         const ask = (text, limit) => tried(() => verify.parseStrict(text, "it", limit));
@@ -194,7 +194,7 @@ def test_texts_are_limited_by_kind(node: Node) -> None:
     for name, kind in kinds.items():
         assert limits[name] == {"length": kind.most_bytes, "values": kind.most_values}
     for at, limit in enumerate(limits.values()):
-        length, values, fits = found[3 * at : 3 * at + 3]
+        length, values, fits = answers[3 * at : 3 * at + 3]
         assert length[0] == values[0] == "InputError"
         assert f"has {limit['length'] + 1} characters, and such may have" in length[1]
         assert f"has more than {limit['values']} values" in values[1]
@@ -202,14 +202,14 @@ def test_texts_are_limited_by_kind(node: Node) -> None:
     assert long[0] == many[0] == "InputError"
     assert "more than 524288 values" in many[1]
     assert twice == ["InputError", 'the input has the key "a" twice']
-    assert found[-1][0] == "InputError"
-    assert "has a string of more than 65536 characters" in found[-1][1]
+    assert answers[-1][0] == "InputError"
+    assert "has a string of more than 65536 characters" in answers[-1][1]
 
 
 def test_an_insecure_key_may_be_allowed(node: Node, proof: dict[str, Any]) -> None:
     key = proof["key"]
     weak = changed({"key": key}, "key.vk_delta_2", key["vk_gamma_2"])["key"]
-    found = node(
+    answers = node(
         """
         const { key, publics, proof } = given;
         const ask = (options) => tried(() => verify.verify(key, publics, proof, options));
@@ -217,29 +217,29 @@ def test_an_insecure_key_may_be_allowed(node: Node, proof: dict[str, Any]) -> No
         """,
         **{**proof, "key": weak},
     )  # fmt: skip
-    assert found[0][0] == "InsecureKeyError"
-    assert "quod zkey contribute" in found[0][1]
-    assert found[1] == ["ok", False]
+    assert answers[0][0] == "InsecureKeyError"
+    assert "quod zkey contribute" in answers[0][1]
+    assert answers[1] == ["ok", False]
 
 
 def test_keys_and_proofs_of_the_first_snarkjs(node: Node, proof: dict[str, Any]) -> None:
     key = {name: value for name, value in proof["key"].items() if name != "curve"}
     old = {**key, "protocol": "groth", "vk_alfa_1": key["vk_alpha_1"]}
     del old["vk_alpha_1"]
-    made = {**proof["proof"], "protocol": "groth"}
-    del made["curve"]
-    found = node(
+    old_proof = {**proof["proof"], "protocol": "groth"}
+    del old_proof["curve"]
+    answers = node(
         """
         const { key, publics, proof, twice } = given;
         return [await tried(() => verify.verify(key, publics, proof, { allowInsecure: true })),
                 await tried(() => verify.verify(twice, publics, proof))];
         """,
-        key=old, proof=made, publics=proof["publics"],
+        key=old, proof=old_proof, publics=proof["publics"],
         twice={**old, "vk_alpha_1": old["vk_alfa_1"]},
     )  # fmt: skip
-    assert found[0] == ["ok", True]
-    assert found[1][0] == "InputError"
-    assert "vk_alfa_1 occurs together with vk_alpha_1" in found[1][1]
+    assert answers[0] == ["ok", True]
+    assert answers[1][0] == "InputError"
+    assert "vk_alfa_1 occurs together with vk_alpha_1" in answers[1][1]
 
 
 def test_a_test_key_of_quod_is_known(node: Node, tmp_path: Path) -> None:
@@ -250,10 +250,10 @@ def test_a_test_key_of_quod_is_known(node: Node, tmp_path: Path) -> None:
         r1cs = recurrence(curve, 3).write_r1cs(tmp_path / "c.r1cs")
         wtns = recurrence(curve, 3).write_wtns(tmp_path / "w.wtns")
         generate_key(r1cs, tmp_path / "c.zkey", 1)
-        made = ProvingKey.from_zkey(tmp_path / "c.zkey", allow_insecure=True)
-        found, public = made.prove(wtns)
-        given = {
-            "key": json.loads(made.verifying_key.to_json()), "proof": json.loads(found.to_json()),
+        pk = ProvingKey.from_zkey(tmp_path / "c.zkey", allow_insecure=True)
+        key_proof, public = pk.prove(wtns)
+        documents = {
+            "key": json.loads(pk.verifying_key.to_json()), "proof": json.loads(key_proof.to_json()),
             "publics": [str(value) for value in public],
         }  # fmt: skip
         first, second = node(
@@ -262,7 +262,7 @@ def test_a_test_key_of_quod_is_known(node: Node, tmp_path: Path) -> None:
             const ask = (options) => tried(() => verify.verify(key, publics, proof, options));
             return [await ask(), await ask({ allowInsecure: true })];
             """,
-            **given,
+            **documents,
         )  # fmt: skip
         assert first[0] == "InsecureKeyError"
         assert "test key" in first[1]
@@ -288,13 +288,13 @@ def test_points_outside_the_subgroup_are_refused(node: Node) -> None:
     }  # fmt: skip
     good = {"protocol": "groth16", "curve": "bls12381", "pi_a": g1, "pi_b": g2, "pi_c": g1}
     for bad in ("pi_a", "pi_c"):
-        found = node(
+        error = node(
             "return tried(() => verify.verify(given.key, [], given.proof))",
             key=key, proof={**good, bad: point},
         )  # fmt: skip
-        assert found == ["InputError", f"{bad} is not in the group of order r"]
-    found = node(
+        assert error == ["InputError", f"{bad} is not in the group of order r"]
+    error = node(
         "return tried(() => verify.verify({...given.key, IC: [given.point]}, [], given.proof))",
         key=key, proof=good, point=point,
     )  # fmt: skip
-    assert found == ["InputError", "IC[0] is not in the group of order r"]
+    assert error == ["InputError", "IC[0] is not in the group of order r"]

@@ -20,7 +20,7 @@ R = CURVES["bn254"].fr.value
 
 
 def test_witness_files(node: Node) -> None:
-    """What is right, and what is refused, each by its bytes."""
+    """Valid and refused files, each by its bytes."""
     data = (EXAMPLE / "witness.wtns").read_bytes()
     witness = Witness.open(EXAMPLE / "witness.wtns")
     prime = CURVES["bn254"].fr.value
@@ -53,7 +53,7 @@ def test_witness_files(node: Node) -> None:
         data[:-1].hex(): damaged,
         (data + b"x").hex(): damaged,
     }
-    found = node(
+    answers = node(
         """
         const file = new witnessFile.WitnessFile(given.variables, BigInt(given.prime));
         const hex = (bytes) => Buffer.from(bytes).toString("hex");
@@ -64,9 +64,9 @@ def test_witness_files(node: Node) -> None:
         """,
         variables=len(witness), prime=str(prime), cases=list(cases),
     )  # fmt: skip
-    assert found[0][0] == "InputError"
-    assert [kind for kind, _ in found[1:]] == list(cases.values())
-    assert found[1][1] == witness.values.tobytes().hex()
+    assert answers[0][0] == "InputError"
+    assert [kind for kind, _ in answers[1:]] == list(cases.values())
+    assert answers[1][1] == witness.values.tobytes().hex()
 
 
 # --- witnesses
@@ -86,8 +86,8 @@ CALCULATE = """
 
 
 def calculate(node: Node, *texts: str, curve: str = "bn254", wasm: Path | None = None) -> Any:
-    given = str(wasm or EXAMPLE / "circuit.wasm")
-    return node(CALCULATE, wasm=given, texts=texts, curve=curve)
+    wasm_path = str(wasm or EXAMPLE / "circuit.wasm")
+    return node(CALCULATE, wasm=wasm_path, texts=texts, curve=curve)
 
 
 def test_witnesses_are_those_of_circom(node: Node) -> None:
@@ -100,9 +100,9 @@ def test_witnesses_are_those_of_circom(node: Node) -> None:
     document["scope"] = hex(int(document["scope"]))
     document["turns"] = [[int(turn) for turn in document["turns"]]]
     text = json.dumps(document).replace(f'"{document["secret"]}"', document["secret"])
-    (found,) = calculate(node, text)
+    (answer,) = calculate(node, text)
     # Where JSON.parse does not tell the digits of a number, it is refused and never rounded.
-    assert found == ["ok", expected] or "write numbers above 2^53 in quotes" in found[1]
+    assert answer == ["ok", expected] or "write numbers above 2^53 in quotes" in answer[1]
 
 
 WRONG = [

@@ -1,4 +1,4 @@
-"""What an exported site is made of, and what is refused."""
+"""Contents of an exported site, and refused exports."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_site_without_a_calculator_takes_witnesses(tmp_path: Path) -> None:
 
 
 def test_parameters_of_bellman_make_a_site(tmp_path: Path) -> None:
-    """What a browser is given is recorded as for every key; the verifying key is the file's."""
+    """A browser's data are recorded as for every key; the verifying key is the file's."""
     circuit = recurrence("bls12_381", 9)
     write_bellman_parameters(tmp_path / "c.params", parameters(circuit))
     r1cs = circuit.write_r1cs(tmp_path / "c.r1cs")
@@ -139,10 +139,10 @@ def test_a_calculator_knows_its_circuit(tmp_path: Path) -> None:
 
 
 def test_every_truncation_is_an_error(tmp_path: Path) -> None:
-    whole = (EXAMPLE / "circuit.wasm").read_bytes()
+    wasm_bytes = (EXAMPLE / "circuit.wasm").read_bytes()
     file = tmp_path / "bad.wasm"
-    for size in (0, 3, 8, 9, 30, 100, 500, len(whole) // 2, len(whole) - 1):
-        file.write_bytes(whole[:size])
+    for size in (0, 3, 8, 9, 30, 100, 500, len(wasm_bytes) // 2, len(wasm_bytes) - 1):
+        file.write_bytes(wasm_bytes[:size])
         with pytest.raises(InputError, match=r"WebAssembly|exports no|is empty"):
             read_calculator(file)
     file.write_text("(module)")
@@ -161,9 +161,9 @@ def test_symbols(tmp_path: Path) -> None:
         "1,1,3,main.out\n2,2,3,main.grid[0][0]\n3,3,3,main.grid[1][2]\n"
         "4,-1,3,main.x\n5,-1,1,main.part.in\n"
     )
-    found = read_symbols(file, 2)
-    assert found.publics == ("out", "grid[0][0]")
-    assert found.signals == (
+    symbols = read_symbols(file, 2)
+    assert symbols.publics == ("out", "grid[0][0]")
+    assert symbols.signals == (
         Signal("out", (), True), Signal("grid", (2, 3), True), Signal("x", (), False),
     )  # fmt: skip
 
@@ -225,7 +225,7 @@ def test_the_server_sends_what_the_page_needs(exported: Path) -> None:
 
 @pytest.fixture
 def port(tmp_path: Path) -> Iterator[int]:
-    """Of a server of a small site, beside which a secret lies."""
+    """Port of a server of a small site, beside which a secret lies."""
     site = tmp_path / "site"
     (site / "list").mkdir(parents=True)
     (site / "index.html").write_text("page")
@@ -287,8 +287,8 @@ def test_text_that_is_none_is_refused(tmp_path: Path, capsys: pytest.CaptureFixt
     site = tmp_path / "site"
     command = ["export-web", str(EXAMPLE / "circuit.zkey"), "-o", str(site)]
     command += ["--wasm", str(EXAMPLE / "circuit.wasm")]
-    for more in (["--name", "a\udcff"], ["--input", str(example)]):
-        assert entry.run([*command, *more]) == 3
+    for options in (["--name", "a\udcff"], ["--input", str(example)]):
+        assert entry.run([*command, *options]) == 3
         captured = capsys.readouterr()
         assert "surrogate" in captured.err
         assert captured.err.count("\n") == 1

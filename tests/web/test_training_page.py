@@ -71,7 +71,7 @@ def test_steps_are_those_of_the_cpu(
 ) -> None:
     with serve(folder, HEADERS) as site, browser.page() as page:
         opened(page, site.url)
-        found = page.call(
+        training = page.call(
             """async (steps, far) => {
                 const own = await import("./training.js");
                 const plan = await own.readTraining();
@@ -88,16 +88,16 @@ def test_steps_are_those_of_the_cpu(
             STEPS, [1, 19, 20, 123456789],
         )  # fmt: skip
         assert page.exceptions == []
-    for step, (inputs, targets, rates) in zip([1, 19, 20, 123456789], found["batches"]):
+    for step, (inputs, targets, rates) in zip([1, 19, 20, 123456789], training["batches"]):
         wanted = example["training"].batch_for(shape, step)
         assert [inputs, targets] == [each.tolist() for each in wanted]
         assert np.allclose(rates, example["training"].rates_of(step), rtol=1e-6)
     plan = json.loads((folder / "training.json").read_text())
-    losses = [answer["loss"] for answer in found["answers"]]
-    assert [answer["number"] for answer in found["answers"]] == [*range(1, STEPS + 1)]
+    losses = [answer["loss"] for answer in training["answers"]]
+    assert [answer["number"] for answer in training["answers"]] == [*range(1, STEPS + 1)]
     assert losses == pytest.approx(plan["losses"], rel=TOLERANCE)
     assert len(set(losses)) == STEPS
-    for answer in found["answers"]:
+    for answer in training["answers"]:
         length = shape.tokens // 2
         assert len(answer["given"]) == len(answer["said"]) == length
         assert 0 <= answer["right"] <= 1
