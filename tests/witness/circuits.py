@@ -54,7 +54,7 @@ def circuit(
     *, prime: int = R, words: int = 8, wires: int = 2, inputs: int = 1, size: int = 1,
     pages: str = "1", memory: str = "", imports: str = "", init: str = "", set: str = "",
     witness: str = "",
-    message: str = "Error in template Test_1 line: 7", prefix: str = "", more: str = "",
+    message: str = "Error in template Test_1 line: 7", prefix: str = "", definitions: str = "",
 ) -> bytes:  # fmt: skip
     """A calculator of one input, `a`, whose witness is 1 and then that number again and again."""
     high, low = halves(NAME)
@@ -63,7 +63,7 @@ def circuit(
         memory=memory or f'(memory (export "memory") {pages})', prime=escaped, words=words,
         wires=wires, inputs=inputs, size=size,
         imports=imports, init=init, set=set, witness=witness, message=message, prefix=prefix,
-        more=more, high=high, low=low,
+        more=definitions, high=high, low=low,
     )  # fmt: skip
     return bytes(wasmtime.wat2wasm(text))
 

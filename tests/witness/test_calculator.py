@@ -36,7 +36,7 @@ def test_the_example(membership: WitnessCalculator) -> None:
 def test_threads_do_not_meet(membership: WitnessCalculator) -> None:
     # Another scope is another nullifier, the first output.
     inputs = [INPUT | {"scope": scope} for scope in range(24)]
-    expected = [membership.calculate(one) for one in inputs]
+    expected = [membership.calculate(values) for values in inputs]
     assert len(set(expected)) == 24
     with ThreadPoolExecutor(6) as pool:
         assert list(pool.map(membership.calculate, inputs)) == expected
@@ -79,9 +79,9 @@ def test_wrong_inputs_are_named(
 
 
 def test_a_missing_input(membership: WitnessCalculator) -> None:
-    given = {name: value for name, value in INPUT.items() if name != "root"}
+    inputs = {name: value for name, value in INPUT.items() if name != "root"}
     with pytest.raises(InputError) as caught:
-        membership.calculate(given)
+        membership.calculate(inputs)
     assert str(caught.value) == 'inputs: the input "root" (1 number) is missing'
     with pytest.raises(InputError) as caught:
         membership.calculate({name: INPUT[name] for name in ("scope", "root", "turns")})
@@ -94,9 +94,9 @@ def test_a_missing_input(membership: WitnessCalculator) -> None:
 
 def test_a_missing_input_without_symbols() -> None:
     membership = WitnessCalculator((EXAMPLE / "circuit.wasm").read_bytes())
-    given = {name: value for name, value in INPUT.items() if name != "root"}
+    inputs = {name: value for name, value in INPUT.items() if name != "root"}
     with pytest.raises(InputError) as caught:
-        membership.calculate(given)
+        membership.calculate(inputs)
     assert str(caught.value) == (
         "inputs: an input is missing: the circuit takes 23 numbers, and 22 are given (scope, "
         "secret, siblings, turns)"
@@ -137,17 +137,19 @@ def test_symbols_are_found_where_circom_writes_them(
 @pytest.mark.parametrize("symbols", [b"", b"\xff\n", b"no line\n", b"1,1,2,main.x\n"])
 def test_symbols_that_are_none_only_cost_the_name(tmp_path: Path, symbols: bytes) -> None:
     path = tmp_path / "c.sym"
-    for given in (path, tmp_path):
+    for symbols_path in (path, tmp_path):
         path.write_bytes(symbols)
-        calculator = WitnessCalculator((EXAMPLE / "circuit.wasm").read_bytes(), symbols=given)
+        calculator = WitnessCalculator(
+            (EXAMPLE / "circuit.wasm").read_bytes(), symbols=symbols_path
+        )
         with pytest.raises(InputError, match="an input is missing: the circuit takes 23 numbers"):
             calculator.calculate({})
 
 
 def test_a_calculator_of_another_key() -> None:
     code = circuit(wires=3)
-    found = WitnessCalculator(code, curve="bn254", variables=3)
-    assert found.variables == 3
+    calculator = WitnessCalculator(code, curve="bn254", variables=3)
+    assert calculator.variables == 3
     with pytest.raises(MismatchError, match="a witness of 3 values, and the key takes 4"):
         WitnessCalculator(code, variables=4)
     with pytest.raises(MismatchError, match="field of bn254, and the key is one of bls12_381"):
@@ -187,9 +189,9 @@ def test_witnesses_are_those_of_snarkjs(prime: str, tmp_path: Path) -> None:
         "snarkjs", "wtns", "calculate", "c_js/c.wasm", "input.json", "out.wtns", directory=tmp_path
     )
     assert done.returncode == 0, done.stdout
-    found = calculator.calculate(inputs)
-    assert found == (tmp_path / "out.wtns").read_bytes()
-    (tmp_path / "own.wtns").write_bytes(found)
+    witness = calculator.calculate(inputs)
+    assert witness == (tmp_path / "out.wtns").read_bytes()
+    (tmp_path / "own.wtns").write_bytes(witness)
     assert Witness.open(tmp_path / "own.wtns").curve == calculator.curve
     with pytest.raises(CircuitError) as caught:
         calculator.calculate(inputs | {"flag": 2})
@@ -208,8 +210,8 @@ def test_witnesses_that_others_have_made(shared_fixtures: Path, name: str) -> No
     """circomlib's signatures and hashes, by snarkjs."""
     folder = shared_fixtures / "circom" / name
     calculator = WitnessCalculator.open(folder / "circuit.wasm")
-    found = calculator.calculate((folder / "input.json").read_bytes())
-    assert found == (folder / "witness.wtns").read_bytes()
+    witness = calculator.calculate((folder / "input.json").read_bytes())
+    assert witness == (folder / "witness.wtns").read_bytes()
 
 
 def test_wasmtime_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:

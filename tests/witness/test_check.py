@@ -87,22 +87,22 @@ def system(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, Path, 
 
 def test_failed_constraints(system: tuple[Path, Path, list[int]]) -> None:
     r1cs, wtns, failed = system
-    found = check_witness(r1cs, wtns)
-    assert found.failed.tolist() == failed
-    assert not found.satisfied
+    report = check_witness(r1cs, wtns)
+    assert report.failed.tolist() == failed
+    assert not report.satisfied
     opened, values = R1cs.open(r1cs), Witness.open(wtns)
     p = opened.fr.value
-    failures = list(found.failures())
-    assert [one.number for one in failures] == failed
-    for one in failures:
-        row = constraint(opened, one.number)
-        known = [int.from_bytes(value.tobytes(), "little") for value in values.values]
-        sums = [sum(v * known[w] for w, v in terms) % p for terms in (row.a, row.b, row.c)]
-        assert [one.a, one.b, one.c] == sums
-        assert one.a * one.b % p != one.c
-        assert (one.c - one.a * one.b) % p == 3  # one too many times wire 1
-        assert one.values == {f"wire {wire}": known[wire] for wire in row.wires}
-    assert [one.number for one in found.failures(2)] == failed[:2]
+    failures = list(report.failures())
+    assert [failure.number for failure in failures] == failed
+    for failure in failures:
+        row = constraint(opened, failure.number)
+        wire_values = [int.from_bytes(value.tobytes(), "little") for value in values.values]
+        sums = [sum(v * wire_values[w] for w, v in terms) % p for terms in (row.a, row.b, row.c)]
+        assert [failure.a, failure.b, failure.c] == sums
+        assert failure.a * failure.b % p != failure.c
+        assert (failure.c - failure.a * failure.b) % p == 3  # one too many times wire 1
+        assert failure.values == {f"wire {wire}": wire_values[wire] for wire in row.wires}
+    assert [failure.number for failure in report.failures(2)] == failed[:2]
 
 
 def test_on_devices(device: AnyDevice, system: tuple[Path, Path, list[int]]) -> None:
@@ -113,14 +113,14 @@ def test_on_devices(device: AnyDevice, system: tuple[Path, Path, list[int]]) -> 
 def test_every_wire_counts(tmp_path: Path, system: tuple[Path, Path, list[int]]) -> None:
     """A witness that differs in one wire fails where the wire is, and nowhere else anew."""
     r1cs, wtns, failed = system
-    opened, given = R1cs.open(r1cs), Witness.open(wtns)
+    opened, witness = R1cs.open(r1cs), Witness.open(wtns)
     for wire in (1, 17, WIRES - 1):
-        values = given.values.copy()
+        values = witness.values.copy()
         values[wire, 0] ^= 1
-        found = check_witness(opened, Witness("changed", given.curve, values, given.size))
+        report = check_witness(opened, Witness("changed", witness.curve, values, witness.size))
         uses = {n for n in range(ROWS) if wire in constraint(opened, n).wires}
-        assert set(found.failed.tolist()) - set(failed) <= uses
-        assert set(found.failed.tolist()) != set(failed)
+        assert set(report.failed.tolist()) - set(failed) <= uses
+        assert set(report.failed.tolist()) != set(failed)
 
 
 def test_what_does_not_belong_together(

@@ -44,9 +44,9 @@ def test_one_that_does_what_it_should(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("code", range(1, 7))
 def test_errors_by_number(code: int) -> None:
-    found = WitnessCalculator(circuit(set=failing(code)), limits=SMALL)
+    calculator = WitnessCalculator(circuit(set=failing(code)), limits=SMALL)
     with pytest.raises(QuodError) as caught:
-        found.calculate({"a": 7})
+        calculator.calculate({"a": 7})
     error = caught.value
     if code == 5:
         assert isinstance(error, WitnessLimitError)
@@ -176,7 +176,7 @@ def test_what_is_refused_at_the_door(
 
 
 @pytest.mark.parametrize(
-    ("changes", "given", "kind"),
+    ("changes", "a", "kind"),
     [
         # A witness that is as long as the address space, and longer than its limit.
         ({"wires": -1}, 7, WitnessLimitError),
@@ -188,10 +188,10 @@ def test_what_is_refused_at_the_door(
         ({"inputs": 2}, 7, InputError),
     ],
 )
-def test_sizes_that_are_lies(changes: dict[str, int], given: int, kind: type[QuodError]) -> None:
-    found = WitnessCalculator(circuit(**changes), limits=SMALL)  # type: ignore[arg-type]
+def test_sizes_that_are_lies(changes: dict[str, int], a: int, kind: type[QuodError]) -> None:
+    calculator = WitnessCalculator(circuit(**changes), limits=SMALL)  # type: ignore[arg-type]
     with pytest.raises(kind):
-        found.calculate({"a": given})
+        calculator.calculate({"a": a})
 
 
 def test_a_witness_of_no_values_is_none(tmp_path: Path) -> None:
@@ -220,10 +220,10 @@ def test_what_is_no_module(code: bytes, message: str) -> None:
 def test_what_stands_around_a_calculator_is_compiled_outside_its_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def late(*given: Any) -> Any:
+    def late(*arguments: Any) -> Any:
         for _ in range(ticks(SMALL.seconds) + 1):
             engine().increment_epoch()
-        return builtin_modules(*given)
+        return builtin_modules(*arguments)
 
     monkeypatch.setattr(sandbox, "builtin_modules", late)
     assert WitnessCalculator(circuit(), limits=SMALL).calculate({"a": 7})
@@ -249,15 +249,17 @@ def test_compiled_code_is_kept_and_told_apart(
     from quod.witness import module_cache
 
     code = circuit(wires=4)
-    made = []
+    compiled = []
     run = module_cache._compiled
-    monkeypatch.setattr(module_cache, "_compiled", lambda *given: made.append(given) or run(*given))
+    monkeypatch.setattr(
+        module_cache, "_compiled", lambda *arguments: compiled.append(arguments) or run(*arguments)
+    )
     assert WitnessCalculator(code).calculate({"a": 1}) == WitnessCalculator(code).calculate(
         {"a": 1}
     )
-    assert len(made) == 1
+    assert len(compiled) == 1
     WitnessCalculator(circuit(wires=6))
-    assert len(made) == 2
+    assert len(compiled) == 2
     # Damaged or cut short, it is made again; what was written is for the user alone.
     files = [file for file in own_cache.rglob("*") if file.is_file()]
     for file in files:
@@ -265,19 +267,19 @@ def test_compiled_code_is_kept_and_told_apart(
         assert file.stat().st_uid == os.getuid()
         os.truncate(file, file.stat().st_size - 1)
     WitnessCalculator(code)
-    assert len(made) == 3
+    assert len(compiled) == 3
     # Sealed, and yet nothing that this wasmtime takes: for another processor, say.
     kept = user_cache()
     monkeypatch.setattr(kept, "get", lambda key: b"\x7fELF none")
     module_cache.module_of(code, "n", WitnessLimits(), kept)
-    assert len(made) == 4
+    assert len(compiled) == 4
 
 
 def test_a_module_that_takes_long_to_compile() -> None:
     body = "(local.set 0 (i64.mul (local.get 0) (i64.const 3)))" * 60_000
     # Many times what it may take, for a fast processor.
     functions = f"(func (param i64) {body})" * 6
-    limits, own = WitnessLimits(compile_seconds=1), resource.getrlimit(resource.RLIMIT_CPU)
+    limits, cpu_limit = WitnessLimits(compile_seconds=1), resource.getrlimit(resource.RLIMIT_CPU)
     with pytest.raises(WitnessLimitError, match="compiling it takes more than 1 s"):
         WitnessCalculator(circuit(more=functions), limits=limits)
-    assert resource.getrlimit(resource.RLIMIT_CPU) == own
+    assert resource.getrlimit(resource.RLIMIT_CPU) == cpu_limit

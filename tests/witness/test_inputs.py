@@ -80,7 +80,7 @@ def test_lists_within_lists_have_an_end() -> None:
     )
 )
 def test_json_and_mappings_are_the_same(value: dict[str, list[int]]) -> None:
-    expected = {name: [one % R for one in many] for name, many in value.items()}
+    expected = {name: [number % R for number in many] for name, many in value.items()}
     assert numbers(value) == numbers(json.dumps(value)) == expected
 
 
