@@ -24,7 +24,7 @@ from quod.zcash.masp import (
 from tests.zcash.test_output import ADDRESS, NOTE
 
 MASP_HASH = "93e445d7858e98c7138558df341f020aedfe75893535025587d64731e244276a"
-"""Of masp_proofs' `test_output_circuit_with_bls12_381`."""
+"""Circuit hash of masp_proofs' `test_output_circuit_with_bls12_381`."""
 GROUP = edwards_group(EDWARDS["jubjub"])
 
 

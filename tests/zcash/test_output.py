@@ -26,7 +26,7 @@ from quod.zcash.output import (
 
 JUBJUB = EDWARDS["jubjub"]
 BELLMAN_HASH = "c26d5cdfe6ccd65c03390902c02e11393ea6bb96aae32a7f2ecb12eb9103faee"
-"""Of `test_output_circuit_with_bls12_381` in sapling-crypto."""
+"""Circuit hash of `test_output_circuit_with_bls12_381` in sapling-crypto."""
 ADDRESS = "aef180f6e34e354b888f81" + (
     "a6b13ea336ddb7a67bb09a0e68e9d3cfb39210831ea3a296ba09a922060fd38b"
 )
@@ -130,32 +130,36 @@ def test_a_proof_under_the_genuine_key(
     assert stat.S_IMODE(Path("s.json").stat().st_mode) == 0o600
     assert stat.S_IMODE(Path("o.json").stat().st_mode) & 0o400
     assert entry.run(["sapling", "verify-output", parameters, "o.json"]) == 0
-    made, secrets = json.loads(Path("o.json").read_text()), json.loads(Path("s.json").read_text())
-    found, esk, _ = read_note(note_file)
-    assert made["cmu"] == found.cmu.to_bytes(32, "little").hex()
+    output, secrets = json.loads(Path("o.json").read_text()), json.loads(Path("s.json").read_text())
+    note, esk, _ = read_note(note_file)
+    assert output["cmu"] == note.cmu.to_bytes(32, "little").hex()
     assert secrets["esk"] == sapling.encode_scalar(esk or 0).hex()
     rcv = sapling.decode_scalar("rcv", bytes.fromhex(secrets["rcv"]))
     statement = sapling.OutputStatement(
-        sapling.value_commitment(found.value, rcv), found.ephemeral_key(esk or 0), found.cmu
+        sapling.value_commitment(note.value, rcv), note.ephemeral_key(esk or 0), note.cmu
     )
-    assert [part.hex() for part in statement.to_bytes()] == [made["cv"], made["epk"], made["cmu"]]
+    assert [part.hex() for part in statement.to_bytes()] == [
+        output["cv"],
+        output["epk"],
+        output["cmu"],
+    ]
     outputs = json.loads((shared_fixtures / "zcash/mainnet_sapling_outputs.json").read_text())
-    together = [*outputs[:3], made]
+    together = [*outputs[:3], output]
     Path("all.json").write_text(json.dumps(together))
     batch = ["sapling", "verify-output", parameters, "all.json", "--batch"]
     assert entry.run(batch) == 0
     # One proof for another's statement, one statement of small order, one proof that is none.
-    wrong = [outputs[0] | {"proof": made["proof"]}, outputs[1] | {"epk": "01" + "00" * 31}]
-    wrong += [made, made | {"proof": "ff" * 192}]
+    wrong = [outputs[0] | {"proof": output["proof"]}, outputs[1] | {"epk": "01" + "00" * 31}]
+    wrong += [output, output | {"proof": "ff" * 192}]
     Path("all.json").write_text(json.dumps(wrong))
     capsys.readouterr()
     assert entry.run(batch) == 6
     said = capsys.readouterr().err
     assert "3 of 4 Outputs are not valid (counted from 0: 0, 1, 3)" in said
     assert "epk is a point of small order" in said
-    Path("o.json").write_text(json.dumps(made | {"cmu": outputs[0]["cmu"]}))
+    Path("o.json").write_text(json.dumps(output | {"cmu": outputs[0]["cmu"]}))
     assert entry.run(["sapling", "verify-output", parameters, "o.json"]) == 6
-    Path("o.json").write_text(json.dumps(made | {"cmu": "ff" * 32}))
+    Path("o.json").write_text(json.dumps(output | {"cmu": "ff" * 32}))
     assert entry.run(["sapling", "verify-output", parameters, "o.json"]) == 3
 
 
@@ -165,9 +169,9 @@ def test_all_proofs_of_the_main_chain(shared_fixtures: Path, note: sapling.Note)
     prover = OutputProver(folder / "sapling-output.params", checked=False)
     key = prover.key.verifying_key
     outputs = [
-        own
-        for own in read_outputs(folder / "mainnet_sapling_outputs.json")
-        if not isinstance(own, InputError)
+        output
+        for output in read_outputs(folder / "mainnet_sapling_outputs.json")
+        if not isinstance(output, InputError)
     ]
     assert len(outputs) == 24
     assert all(verify_outputs(key, outputs))

@@ -68,7 +68,7 @@ def check_key_row(row: dict[str, Any]) -> None:
     seed = bytes.fromhex(row["sk"])
     key = sapling.SpendingKey.from_seed(seed)
     view = key.viewing_key
-    own = {
+    encodings = {
         "ask": sapling.encode_scalar(key.ask).hex(), "nsk": sapling.encode_scalar(key.nsk).hex(),
         "ovk": key.ovk.hex(), "ak": point_bytes(view.ak), "nk": point_bytes(view.nk),
         "ivk": sapling.encode_scalar(view.incoming).hex(),
@@ -77,12 +77,12 @@ def check_key_row(row: dict[str, Any]) -> None:
     address = view.address(diversifier)
     rcm = sapling.decode_scalar("rcm", bytes.fromhex(row["note_r"]))
     note = sapling.Note(address, row["note_v"], rcm)
-    own |= {
+    encodings |= {
         "default_d": diversifier.hex(), "default_pk_d": point_bytes(address.transmission_key),
         "note_cmu": note.cmu.to_bytes(32, "little").hex(),
         "note_nf": note.nullifier(view.nk, row["note_pos"]).hex(),
     }  # fmt: skip
-    assert own == {name: row[name] for name in own}
+    assert encodings == {name: row[name] for name in encodings}
     assert sapling.PaymentAddress.from_bytes(address.to_bytes()) == address
 
 
@@ -147,13 +147,13 @@ def test_rseed() -> None:
     address = view.address(bytes.fromhex("f19d9b797e39f337445839"))
     seed = bytes(range(32))
     note = sapling.Note.from_seed(address, 7, seed)
-    for own, domain in ((note.rcm, 4), (sapling.ephemeral_secret(seed), 5)):
+    for secret, domain in ((note.rcm, 4), (sapling.ephemeral_secret(seed), 5)):
         digest = blake2b(seed + bytes([domain]), person=b"Zcash_ExpandSeed").digest()
-        assert own == int.from_bytes(digest, "little") % ORDER
+        assert secret == int.from_bytes(digest, "little") % ORDER
 
 
 def test_value_commitments_add_up() -> None:
-    """That of a sum is the sum of those of its parts, as balances need."""
+    """The commitment to a sum is the sum of the commitments, as balances need."""
     first, second = sapling.value_commitment(5, 11), sapling.value_commitment(37, ORDER - 2)
     assert GROUP.add(first, second) == sapling.value_commitment(42, 9)
     assert sapling.value_commitment(0, 0) == (0, 1)
@@ -180,7 +180,10 @@ def test_hostile_keys_and_addresses() -> None:
     without = next(
         text for k in range(9) for text in [bytes([k] * 11)] if sapling.diversify_hash(text) is None
     )
-    for call in (view.address, lambda given: sapling.PaymentAddress(given, JUBJUB.generator)):
+    for call in (
+        view.address,
+        lambda diversifier: sapling.PaymentAddress(diversifier, JUBJUB.generator),
+    ):
         with pytest.raises(InputError, match=f"the diversifier {without.hex()} has no point"):
             call(without)
     with pytest.raises(InputError, match="pk_d is the neutral element"):
@@ -225,7 +228,7 @@ def test_secrets_are_not_shown() -> None:
 
 
 def test_hostile_statements() -> None:
-    """What consensus refuses, each named."""
+    """Statements that consensus refuses, each with its error."""
     good = [encode_edwards(JUBJUB, point) for point in (JUBJUB.generator,) * 2] + [bytes(32)]
     assert sapling.OutputStatement.from_bytes(*good).cmu == 0
     small = encode_edwards(JUBJUB, (0, P - 1))
