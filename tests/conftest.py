@@ -1,4 +1,4 @@
-"""What all tests share."""
+"""Fixtures and settings that all tests share."""
 
 from __future__ import annotations
 
@@ -203,28 +203,28 @@ _GPUS = [row.name for row in backends() if not row.of_the_processor and row.name
 @pytest.fixture(scope="session", params=present(*STRATEGIES, *_GPUS))
 def device(request: pytest.FixtureRequest) -> Iterator[AnyDevice]:
     """The processor, with each way of holding field elements in turn, and GPUs."""
-    found = open_for_test(request.param)
-    yield found
-    found.close()
+    tested_device = open_for_test(request.param)
+    yield tested_device
+    tested_device.close()
 
 
 @pytest.fixture(scope="session", params=present("emulated", *_GPUS, "webgpu:portable"))
 def gpu_device(request: pytest.FixtureRequest) -> Iterator[AnyDevice]:
-    """What GPU host code is tested on: an interpreter, slow and strict, and GPUs.
+    """Devices for GPU host code: an interpreter, slow and strict, and GPUs.
 
     Through WebGPU with all that the adapter offers, and within what every browser has.
     """
-    found = open_for_test(request.param)
-    yield found
-    found.close()
+    tested_device = open_for_test(request.param)
+    yield tested_device
+    tested_device.close()
 
 
 @pytest.fixture(scope="session", params=present(*STRATEGIES))
 def checked_cpu(request: pytest.FixtureRequest) -> Iterator[AnyDevice]:
     """The processor as an interpreter that refuses what is beyond an array, not set, or a race,
     with what it has for each strategy."""
-    with open_device(f"cpu:{request.param}", checked=True) as found:
-        yield found
+    with open_device(f"cpu:{request.param}", checked=True) as checked_device:
+        yield checked_device
 
 
 @pytest.fixture(scope="session")
@@ -232,15 +232,15 @@ def webgpu_device() -> Iterator[WebGpuDevice]:
     """An adapter of WebGPU within what every browser has."""
     from quod.device.webgpu.device import WebGpuDevice
 
-    found = open_for_test("webgpu:portable")
-    assert isinstance(found, WebGpuDevice)
-    yield found
-    found.close()
+    adapter = open_for_test("webgpu:portable")
+    assert isinstance(adapter, WebGpuDevice)
+    yield adapter
+    adapter.close()
 
 
 @pytest.fixture
 def submitted(monkeypatch: pytest.MonkeyPatch) -> list[SubmittedStream]:
-    """What the test submits."""
+    """Streams that the test submits."""
     return collect(monkeypatch)
 
 
@@ -263,22 +263,22 @@ def need_backend(name: str) -> None:
 def browser() -> Iterator[Browser]:
     """Chromium without a window, with WebGPU on the processor."""
     need(why_no_browser(), "QUOD_TEST_BROWSER")
-    with Browser() as found:
-        yield found
+    with Browser() as chromium:
+        yield chromium
 
 
 @pytest.fixture(scope="session")
 def tint() -> Iterator[Tint]:
     """The compiler of WGSL that Chromium has."""
     need(why_no_tint(), "QUOD_TEST_NODE")
-    found = Tint()
-    yield found
-    found.close()
+    compiler = Tint()
+    yield compiler
+    compiler.close()
 
 
 @pytest.fixture(scope="session")
 def naga() -> Callable[[str], list[str]]:
-    """What the compiler of WGSL that wgpu has says against a text."""
+    """The compiler of WGSL that wgpu has: returns its errors about a text."""
     need(why_no_naga(), "QUOD_TEST_WEBGPU")
     return naga_errors
 

@@ -51,12 +51,13 @@ _SNIPPET = re.compile(
 _FRACTION = re.compile(r"-?\d+\.\d+(?:e-?\d+)?")
 
 
-def alike(printed: str, found: str) -> bool:
-    """Whether texts are the same but for last digits of fractions: processors add up in orders of
-    their own."""
-    pairs = zip(_FRACTION.findall(printed), _FRACTION.findall(found), strict=False)
+def alike(printed: str, actual: str) -> bool:
+    """Return whether texts are the same but for last digits of fractions: processors add up in
+    different orders.
+    """
+    pairs = zip(_FRACTION.findall(printed), _FRACTION.findall(actual), strict=False)
     near = all(math.isclose(float(a), float(b), rel_tol=1e-3, abs_tol=1e-6) for a, b in pairs)
-    return near and _FRACTION.split(printed) == _FRACTION.split(found)
+    return near and _FRACTION.split(printed) == _FRACTION.split(actual)
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -263,13 +264,13 @@ def test_every_option_of_the_page_exists_and_the_reverse(
     monkeypatch.setenv("COLUMNS", "200")
     page = (REPOSITORY / "docs" / "cli.md").read_text()
     option = re.compile(r"--[a-z][a-z0-9-]*")
-    known = set(option.findall(help_of("", capsys)))
+    options = set(option.findall(help_of("", capsys)))
     for command in COMMANDS:
-        known |= set(option.findall(help_of(command, capsys)))
+        options |= set(option.findall(help_of(command, capsys)))
     mentioned = set(option.findall(page))
-    assert mentioned - known == set()
+    assert mentioned - options == set()
     # The page names --no-self-check; its opposite is what happens anyway.
-    assert known - mentioned - {"--self-check", "--version"} == set()
+    assert options - mentioned - {"--self-check", "--version"} == set()
 
 
 def test_every_command_is_on_the_page(capsys: pytest.CaptureFixture[str]) -> None:
@@ -281,7 +282,11 @@ def test_every_command_is_on_the_page(capsys: pytest.CaptureFixture[str]) -> Non
         inner = getattr(command, "commands", None)
         if not inner:
             return [path.strip()]
-        return [leaf for name, one in inner.items() for leaf in leaves(one, f"{path} {name}")]
+        return [
+            leaf
+            for name, subcommand in inner.items()
+            for leaf in leaves(subcommand, f"{path} {name}")
+        ]
 
     assert sorted(leaves(get_command(app), "")) == sorted(COMMANDS)
     page = (REPOSITORY / "docs" / "cli.md").read_text()

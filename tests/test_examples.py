@@ -43,9 +43,9 @@ def test_the_input_is_the_one_that_the_script_makes(maker: dict[str, Any]) -> No
 
 def test_the_circuit_has_the_constants_of_its_rule(maker: dict[str, Any]) -> None:
     source = (EXAMPLE / "membership.circom").read_text()
-    found = [int(number) for number in re.findall(r"^ +(\d{60,}),?$", source, re.MULTILINE)]
-    assert found == maker["CONSTANTS"]
-    assert len(found) == maker["ROUNDS"] == 110
+    constants = [int(number) for number in re.findall(r"^ +(\d{60,}),?$", source, re.MULTILINE)]
+    assert constants == maker["CONSTANTS"]
+    assert len(constants) == maker["ROUNDS"] == 110
     # The rounds that MiMC asks for, and the exponent that makes a round a permutation.
     assert 5 ** maker["ROUNDS"] >= maker["PRIME"] > 5 ** (maker["ROUNDS"] - 1)
     assert (maker["PRIME"] - 1) % 5 != 0
@@ -54,7 +54,7 @@ def test_the_circuit_has_the_constants_of_its_rule(maker: dict[str, Any]) -> Non
 def test_the_witness_says_what_the_readme_says(maker: dict[str, Any]) -> None:
     compress, member = maker["compress"], maker["MEMBER"]
     secret = maker["secret_of"](member)
-    leaves = [compress(maker["secret_of"](one), 0) for one in range(1 << maker["DEPTH"])]
+    leaves = [compress(maker["secret_of"](number), 0) for number in range(1 << maker["DEPTH"])]
     root, _ = maker["authentication_path"](leaves, member)
     nullifier = compress(maker["SCOPE"], secret)
     values = witness_values(EXAMPLE / "witness.wtns")
@@ -85,10 +85,10 @@ def test_circom_makes_this_witness_from_this_source(tmp_path: Path) -> None:
     )
     assert compiled.returncode == 0, compiled.stdout + compiled.stderr
     calculator = tmp_path / "membership_js" / "membership.wasm"
-    made = run_program(
+    completed = run_program(
         "snarkjs", "wtns", "calculate", calculator, "input.json", "out.wtns", directory=tmp_path
     )
-    assert made.returncode == 0, made.stdout + made.stderr
+    assert completed.returncode == 0, completed.stdout + completed.stderr
     assert witness_values(tmp_path / "out.wtns") == witness_values(EXAMPLE / "witness.wtns")
 
     # Somebody who is no member finds no witness.
@@ -136,17 +136,17 @@ def test_the_verifying_key_is_the_one_in_the_key(tmp_path: Path) -> None:
 
 def test_the_layered_circuit_is_the_one_that_its_script_makes() -> None:
     folder = EXAMPLE.parent / "layered"
-    made = runpy.run_path(str(folder / "make.py"))
+    script = runpy.run_path(str(folder / "make.py"))
     circuit = read_circuit(folder / "circuit.qcir")
-    assert circuit.digest == made["circuit"]().digest
-    assert len(circuit.layers) == made["ROUNDS"] + 1
-    assert 5 ** made["ROUNDS"] > made["P"] > 5 ** (made["ROUNDS"] - 1)
-    given = read_inputs(folder / "inputs.json", circuit)
-    assert len(given) == made["INSTANCES"]
-    for row, public in zip(given.inputs, given.public, strict=True):
-        assert public == [made["mimc"](*row)]
+    assert circuit.digest == script["circuit"]().digest
+    assert len(circuit.layers) == script["ROUNDS"] + 1
+    assert 5 ** script["ROUNDS"] > script["P"] > 5 ** (script["ROUNDS"] - 1)
+    inputs = read_inputs(folder / "inputs.json", circuit)
+    assert len(inputs) == script["INSTANCES"]
+    for row, public in zip(inputs.inputs, inputs.public, strict=True):
+        assert public == [script["mimc"](*row)]
         assert circuit.evaluate(row, public)[-1][0] == 0
-    assert json.loads((folder / "inputs.json").read_text()) == made["inputs"]()
+    assert json.loads((folder / "inputs.json").read_text()) == script["inputs"]()
 
 
 PERCEPTRON = EXAMPLE.parent / "verified_mlp"
@@ -198,8 +198,8 @@ def test_a_proof_that_cannot_be_written(
 
 def test_the_perceptron_tells_as_many_digits_as_its_readme_says() -> None:
     with np.load(PERCEPTRON / "images.npz") as digits:
-        found = run("cpu", Perceptron.open(PERCEPTRON / "model.gguf"), digits["images"])
-        right = int((found.logits.argmax(axis=1) == digits["labels"]).sum())
+        activations = run("cpu", Perceptron.open(PERCEPTRON / "model.gguf"), digits["images"])
+        right = int((activations.logits.argmax(axis=1) == digits["labels"]).sum())
     said = re.search(
         r"what all 64 are \((\d+) of them right\)", (PERCEPTRON / "README.md").read_text()
     )

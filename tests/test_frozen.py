@@ -174,10 +174,10 @@ def test_fields_are_inherited() -> None:
 
 
 def test_records_that_equal_only_themselves() -> None:
-    one, other = Single(1), Single(1)
-    assert one == one
-    assert one != other
-    assert len({one, other}) == 2
+    first, second = Single(1), Single(1)
+    assert first == first
+    assert first != second
+    assert len({first, second}) == 2
 
 
 def test_records_without_fields() -> None:
@@ -221,7 +221,9 @@ def test_making_a_record_compiles_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     for name in ("compile", "eval", "exec"):
         run = getattr(builtins, name)
         monkeypatch.setattr(
-            builtins, name, lambda *given, run=run, name=name: compiled.append(name) or run(*given)
+            builtins,
+            name,
+            lambda *arguments, run=run, name=name: compiled.append(name) or run(*arguments),
         )
     made(frozen)
     assert compiled == []

@@ -39,7 +39,7 @@ def test_no_module_imports_itself_through_others(graph: Graph) -> None:
 
 
 def test_no_package_loads_itself_through_its_modules(named: dict[str, Path]) -> None:
-    """Where a package's own `__init__` imports modules, they import no name of the package."""
+    """Modules that a package's own `__init__` imports import no name of the package."""
     assert cycles(eager_imports(named)) == []
 
 

@@ -43,7 +43,7 @@ def loaded_by(statement: str) -> set[str]:
 
 
 def seconds_of(*arguments: str) -> float:
-    """Of the processor, in the best of five runs of the interpreter with these arguments."""
+    """Processor time of the best of five runs of the interpreter with these arguments."""
     times = []
     for _ in range(5):
         begin = resource.getrusage(resource.RUSAGE_CHILDREN)

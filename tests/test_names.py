@@ -51,9 +51,7 @@ def test_names_that_are_not_there(table: Any, name: object, message: str) -> Non
 def test_every_public_table_says_which_names_there_are() -> None:
     tables = {
         f"{package}.{name}": getattr(module, name)
-        for package in (
-            f"quod.{found.name}" for found in iter_modules(quod.__path__) if found.ispkg
-        )
+        for package in (f"quod.{info.name}" for info in iter_modules(quod.__path__) if info.ispkg)
         for module in [import_module(package)]
         for name in getattr(module, "__all__", ())
         if name.isupper()

@@ -1,4 +1,4 @@
-"""What packages offer: each public name is there, and none is hidden by a module of its name."""
+"""Public names of packages: each is there, and none is hidden by a module of its name."""
 
 from __future__ import annotations
 

@@ -96,9 +96,9 @@ def test_the_bound_is_lowered_by_name_alone() -> None:
             check_bits("a proof", terms, wrong)
 
 
-def refused(call: Callable[..., Any], *given: Any, **named: Any) -> None:
+def refused(call: Callable[..., Any], *arguments: Any, **named: Any) -> None:
     with pytest.raises(InputError, match="at least 100 are asked for"):
-        call(*given, **named)
+        call(*arguments, **named)
 
 
 @pytest.mark.parametrize("name", ["m31", "m31.2", "m31.3", "goldilocks"])
@@ -158,7 +158,7 @@ def test_schemes_whose_openings_leave_nothing_to_chance() -> None:
 
 
 def key_of(widths: tuple[int, ...], field: FieldSpec) -> inference.VerifyingKey:
-    """Of a perceptron that nobody has: nine layers of 4096 outputs take minutes to commit to."""
+    """Key of a made-up perceptron: nine layers of 4096 outputs take minutes to commit to."""
     biases = tuple((0,) * width for width in widths[1:])
     multipliers = tuple((1,) * width for width in widths[1:-1])
     return inference.VerifyingKey(widths, 16, biases, multipliers, bytes(32), b"", field)
@@ -174,12 +174,12 @@ def test_the_largest_perceptron_takes_a_larger_field() -> None:
     assert field_for((784, 256, 128, 10), 16) == small
     old, new = (key_of(LARGEST, field) for field in FIELDS)
     assert old.digest != new.digest
-    given = np.zeros((1, 4096), int), np.zeros((1, 4096), int)
-    refused(inference.verify, old, *given, b"")
+    images_and_logits = np.zeros((1, 4096), int), np.zeros((1, 4096), int)
+    refused(inference.verify, old, *images_and_logits, b"")
     refused(old.check_weights)
     for key, allowed in ((old, 99), (new, LEAST_BITS)):
         with pytest.raises(InputError, match="section weights_proof"):
-            inference.verify(key, *given, b"", allow_bits=allowed)
+            inference.verify(key, *images_and_logits, b"", allow_bits=allowed)
 
 
 @pytest.mark.parametrize(

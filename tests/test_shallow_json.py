@@ -62,13 +62,13 @@ def test_values_that_stay_text() -> None:
         '{"k": "raw", "raw" : {"a": [1, {"raw": "}"}], "b": "\\"]"} , "x": '
         '[{"raw": null}, {"raw": 5}, {"raw": "a,}"}, {"raw":[]}]}'
     )
-    found = shallow_json.load(text, raw=["raw"], most_values=20)
-    assert found == {
+    document = shallow_json.load(text, raw=["raw"], most_values=20)
+    assert document == {
         "k": "raw", "raw": '{"a": [1, {"raw": "}"}], "b": "\\"]"}',
         "x": [{"raw": None}, {"raw": "5"}, {"raw": '"a,}"'}, {"raw": "[]"}],
     }  # fmt: skip
-    assert type(found["raw"]) is shallow_json.Text
-    assert type(found["k"]) is str
+    assert type(document["raw"]) is shallow_json.Text
+    assert type(document["k"]) is str
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ NAMES = re.compile(r"llvm|ptx|wgsl|cuda|webgpu|vulkan|cpu", re.IGNORECASE)
 DEVICES = re.compile(r"(Cpu|Cuda|WebGpu|Emulated|Export)Device|is_(cpu|cuda|webgpu|vulkan|wgsl)")
 
 THEIRS = {"tensor/torch/memory.py": {"cuda", "is_cuda"}}
-"""What PyTorch calls the devices of its tensors."""
+"""PyTorch's names of its tensors' devices."""
 
 HOST = {"cpu"}
 """The name of the device that every machine has, and opens beside a GPU."""
@@ -56,10 +56,10 @@ def named(path: Path) -> Iterator[str]:
 
 
 def test_algorithms_name_no_target_and_no_device() -> None:
-    found = {}
+    violations = {}
     for package in ALGORITHMS:
         for path in sorted((ROOT / package).rglob("*.py")):
             place = path.relative_to(ROOT).as_posix()
             if names := set(named(path)) - HOST - THEIRS.get(place, set()):
-                found[place] = names
-    assert not found
+                violations[place] = names
+    assert not violations

@@ -70,9 +70,9 @@ def test_nothing_compares_with_one_member() -> None:
     """Comparisons have an implicit else; the functions above have a case for each member."""
     kinds = "|".join(kind.__name__ for kind in (Hash, Reduction, Family, Twist))
     compared = re.compile(rf"(?:is|is not|==|!=) (?:{kinds})\.[A-Z]\w*")
-    found = {
+    comparisons = {
         (path.relative_to(SOURCES).as_posix(), comparison)
         for path in SOURCES.rglob("*.py")
         for comparison in compared.findall(path.read_text())
     }
-    assert found == set()
+    assert comparisons == set()

@@ -22,7 +22,7 @@ from tests.support.devices import present
 REPOSITORY = Path(__file__).resolve().parent.parent
 EXAMPLE = REPOSITORY / "examples" / "train_transformer"
 TOLERANCE = 1e-4
-"""Of a loss, from one device to another, in the first steps; docs/tensors.md says so."""
+"""Tolerance of a loss, from one device to another, in the first steps; docs/tensors.md says so."""
 
 Array = np.ndarray[Any, Any]
 
@@ -53,9 +53,9 @@ def training(device: Any, shape: Any, seed: int = 0) -> Any:
 
 
 def down(device: Any, buffer: Any, dtype: Any = np.float32) -> Array:
-    found = np.empty(buffer.nbytes // 4, dtype)
-    device.download(buffer, found)
-    return found
+    values = np.empty(buffer.nbytes // 4, dtype)
+    device.download(buffer, values)
+    return values
 
 
 # --- the model in float64
@@ -83,8 +83,8 @@ class Model64:
             x = norm(x + self.attended(x, f"{layer}."), t[f"{layer}.attended"])
             gate, up = x @ t[f"{layer}.gate"], x @ t[f"{layer}.up"]
             x = norm(x + (gate / (1 + np.exp(-gate)) * up) @ t[f"{layer}.down"], t[f"{layer}.made"])
-        found: Array = x @ t["logits"]
-        return found
+        logits: Array = x @ t["logits"]
+        return logits
 
     def attended(self, x: Array, prefix: str) -> Array:
         heads, total = self.shape.heads, np.zeros_like(x)
@@ -106,27 +106,27 @@ class Model64:
 
 
 def norm(x: Array, weight: Array) -> Array:
-    found: Array = x / np.sqrt((x * x).mean(axis=1, keepdims=True) + 1e-6) * weight
-    return found
+    normalised: Array = x / np.sqrt((x * x).mean(axis=1, keepdims=True) + 1e-6) * weight
+    return normalised
 
 
 def test_the_gradients_are_those_of_the_model_in_float64() -> None:
     shape, random = tiny(), np.random.default_rng(3)
     with open_device("cpu") as device:
-        made = training(device, shape)
+        training_run = training(device, shape)
         # Norms that begin as ones would not tell whether they are there.
-        values = down(device, made.model.parameters)
+        values = down(device, training_run.model.parameters)
         values += random.standard_normal(len(values), np.float32) / 5 * (values != 0)
-        device.upload(values, into=made.model.parameters)
-        (loss,) = made.losses(1)
-        gradients, logits = down(device, made.model.gradients), made.logits()
+        device.upload(values, into=training_run.model.parameters)
+        (loss,) = training_run.losses(1)
+        gradients, logits = down(device, training_run.model.gradients), training_run.logits()
     tokens, targets = module("reversal").batch_of(1, shape.batch, shape.tokens // 2, shape.symbols)
     model = Model64(shape, values)
     assert np.allclose(logits, model.logits(tokens), rtol=1e-5, atol=1e-5)
     assert loss == pytest.approx(model.loss(tokens, targets), rel=1e-6)
     for name, tensor in model.tensors.items():
-        found = gradients[model.places[name]].reshape(tensor.shape)
-        assert np.abs(found).max() > 1e-6
+        gradient = gradients[model.places[name]].reshape(tensor.shape)
+        assert np.abs(gradient).max() > 1e-6
         for way in random.normal(0, 1, (3, *tensor.shape)):
             ends = []
             for step in (1e-6, -1e-6):
@@ -134,8 +134,8 @@ def test_the_gradients_are_those_of_the_model_in_float64() -> None:
                 ends.append(model.loss(tokens, targets))
             model.tensors[name] = tensor
             exact = (ends[0] - ends[1]) / 2e-6
-            size = np.linalg.norm(found) * np.linalg.norm(way)
-            assert abs((found * way).sum() - exact) <= 2e-5 * size, name
+            size = np.linalg.norm(gradient) * np.linalg.norm(way)
+            assert abs((gradient * way).sum() - exact) <= 2e-5 * size, name
 
 
 def test_later_tokens_change_nothing() -> None:
@@ -143,23 +143,23 @@ def test_later_tokens_change_nothing() -> None:
     with open_device("cpu") as device:
         model = module("transformer").Transformer(device, shape)
         tokens = np.zeros((shape.batch, shape.tokens), np.int32)
-        found = []
+        logits = []
         for last in (0, 5):
             tokens[:, 4:] = last
             device.upload(tokens.reshape(-1), into=model.tokens)
             model.step(device)  # at rates of 0
-            found.append(down(device, model.logits).reshape(*tokens.shape, -1))
-    assert np.array_equal(found[0][:, :4], found[1][:, :4])
-    assert (found[0][:, 4:] != found[1][:, 4:]).any()
+            logits.append(down(device, model.logits).reshape(*tokens.shape, -1))
+    assert np.array_equal(logits[0][:, :4], logits[1][:, :4])
+    assert (logits[0][:, 4:] != logits[1][:, 4:]).any()
 
 
 def test_what_is_between_tensors_stays_zero() -> None:
     shape = tiny()
     with open_device("cpu") as device:
-        made = training(device, shape)
-        before = down(device, made.model.parameters)
-        list(made.losses(3))
-        after = down(device, made.model.parameters)
+        training_run = training(device, shape)
+        before = down(device, training_run.model.parameters)
+        list(training_run.losses(3))
+        after = down(device, training_run.model.parameters)
     within = np.zeros(len(after), bool)
     for place in Model64(shape, after).places.values():
         within[place] = True
@@ -179,8 +179,8 @@ def small() -> Any:
 
 def start(device: Any, steps: int, seed: int = 0) -> tuple[list[float], bytes]:
     """The losses of some steps, and the parameters then."""
-    made = training(device, small(), seed)
-    return list(made.losses(steps)), down(device, made.model.parameters).tobytes()
+    training_run = training(device, small(), seed)
+    return list(training_run.losses(steps)), down(device, training_run.model.parameters).tobytes()
 
 
 @pytest.mark.parametrize("name", present("cpu", "cpu:scalar", "webgpu", "cuda"))
@@ -194,14 +194,14 @@ def test_losses_are_those_of_the_cpu_in_each_run(name: str) -> None:
 
 
 def test_a_step_on_an_emulated_gpu() -> None:
-    found = []
+    results = []
     for name in ("cpu", "emulated:ptx"):
         with open_device(name) as device:
-            made = training(device, small())
-            (loss,) = made.losses(1)
-            found.append((loss, down(device, made.model.gradients)))
-    assert found[1][0] == pytest.approx(found[0][0], rel=TOLERANCE)
-    assert np.allclose(found[1][1], found[0][1], rtol=1e-4, atol=1e-6)
+            training_run = training(device, small())
+            (loss,) = training_run.losses(1)
+            results.append((loss, down(device, training_run.model.gradients)))
+    assert results[1][0] == pytest.approx(results[0][0], rel=TOLERANCE)
+    assert np.allclose(results[1][1], results[0][1], rtol=1e-4, atol=1e-6)
 
 
 def test_steps_allocate_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,10 +209,10 @@ def test_steps_allocate_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("a step takes memory, or compiles")
 
     with open_device("cpu") as device:
-        made = training(device, tiny())
+        training_run = training(device, tiny())
         for what in ("allocate", "upload", "compile", "launch"):
             monkeypatch.setattr(CpuDevice, what, refuse)
-        assert len(list(made.losses(2))) == 2
+        assert len(list(training_run.losses(2))) == 2
 
 
 # --- the task and the script
@@ -244,9 +244,9 @@ def test_accuracy() -> None:
 
 def test_it_learns() -> None:
     with open_device("cpu") as device:
-        made = training(device, module("transformer").Shape())
-        losses = list(made.losses(100))
-        right = module("reversal").accuracy(made.logits(), made.targets)
+        training_run = training(device, module("transformer").Shape())
+        losses = list(training_run.losses(100))
+        right = module("reversal").accuracy(training_run.logits(), training_run.targets)
     assert losses[0] > 2.5
     assert losses[-1] < 0.02
     assert right == 1.0

@@ -25,20 +25,22 @@ _SAVED = re.compile(r"save this as `([a-z_]+\.[a-z]+)`:\s*\Z", re.IGNORECASE)
 
 def steps() -> list[tuple[str, str]]:
     """The page's files, as name and text, and its commands, as "$" and what a shell would show."""
-    found = []
+    page_steps = []
     for block in _FENCE.finditer(PAGE):
         saved = _SAVED.search(PAGE, 0, block.start())
         if block[1] == "console":
             assert saved is None
-            found += [("$", one) for one in re.split(r"^\$ ", block[2], flags=re.MULTILINE)[1:]]
+            page_steps += [
+                ("$", command) for command in re.split(r"^\$ ", block[2], flags=re.MULTILINE)[1:]
+            ]
         else:
             assert saved is not None, f"no file is named for {block[2][:40]}"
-            found.append((saved[1], block[2]))
-    return found
+            page_steps.append((saved[1], block[2]))
+    return page_steps
 
 
 def executed(line: str, capsys: pytest.CaptureFixture[str]) -> str:
-    """What a command prints; its error, if it ends with one."""
+    """Run a command and return its output; its error, if it ends with one."""
     program, *words = shlex.split(line)
     if program == "quod":
         code = entry.run(words)
@@ -74,13 +76,16 @@ def test_the_tutorial(
             continue
         line, *shown = text.strip().splitlines()
         done.append(line)
-        found = executed(line, capsys).strip().splitlines()
+        printed_lines = executed(line, capsys).strip().splitlines()
         if shown:
-            assert len(found) == len(shown), (line, found)
-            for one, expected in zip(found, shown, strict=True):
-                assert one.startswith(expected), line
+            assert len(printed_lines) == len(shown), (line, printed_lines)
+            for actual, expected in zip(printed_lines, shown, strict=True):
+                assert actual.startswith(expected), line
         else:
-            assert not found or not found[-1].startswith("quod: error"), (line, found)
+            assert not printed_lines or not printed_lines[-1].startswith("quod: error"), (
+                line,
+                printed_lines,
+            )
     assert len(done) > 20
 
     # The contract lets the sender in once, nobody else, and no card of another.
@@ -105,5 +110,5 @@ def test_the_tutorial(
             )
         ]
     )  # fmt: skip
-    assert [one["error"] for one in ran["calls"]] == ["revert", None, "revert", None, "revert"]
+    assert [call["error"] for call in ran["calls"]] == ["revert", None, "revert", None, "revert"]
     assert ran["calls"][2]["returned"] == "0x7fcdd1f4"  # ProofInvalid()

@@ -274,10 +274,10 @@ def _thrown_away(module: ast.Module) -> Iterator[int]:
     for node in ast.walk(module):
         match node:
             case ast.Expr(
-                ast.Call(ast.Name("whole_number" | "whole_number_or_none"), [_, given, *_])
+                ast.Call(ast.Name("whole_number" | "whole_number_or_none"), [_, argument, *_])
             ):
-                counted = isinstance(given, ast.Call) and ast.unparse(given.func) == "len"
-                if not counted and not isinstance(given, ast.BinOp):
+                counted = isinstance(argument, ast.Call) and ast.unparse(argument.func) == "len"
+                if not counted and not isinstance(argument, ast.BinOp):
                     yield node.lineno
 
 
@@ -287,10 +287,10 @@ def test_what_is_checked_is_what_is_used() -> None:
         _thrown_away(ast.parse("whole_number('n', n, 1)\nn = whole_number('n', n, 1)"))
     ) == [1]
     source = Path(validation.__file__).parent
-    found = {
+    lines = {
         f"{path.relative_to(source)}:{line}"
         for path in source.rglob("*.py")
         if re.search(r"^ *whole_number", text := path.read_text(), re.MULTILINE)
         for line in _thrown_away(ast.parse(text))
     }
-    assert found == set()
+    assert lines == set()
