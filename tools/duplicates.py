@@ -1,4 +1,4 @@
-"""Where the sources say a thing twice: runs of statements that are equal up to the names in them.
+"""Find duplicate code: runs of statements that are equal up to the names in them.
 
 `make lint` prints the longest ones, and fails where there are more than the number in
 `pyproject.toml`, which may only fall. pylint's checker compares lines, in different files only: it
@@ -42,7 +42,9 @@ class Statement:
 
 
 def statements(path: Path) -> list[Statement]:
-    """What a file does in the order of its lines: no imports, docstrings and declarations."""
+    """Return a file's statements in the order of its lines: no imports, docstrings and
+    declarations.
+    """
 
     def visit(outer: ast.AST, depth: int) -> Iterator[Statement]:
         for node in _inner(outer):
@@ -54,7 +56,7 @@ def statements(path: Path) -> list[Statement]:
 
 
 def _declares(node: ast.stmt) -> bool:
-    """Whether a statement imports or declares, as a class of fields without methods does."""
+    """Return whether a statement imports or declares, as a class of fields without methods does."""
     if isinstance(node, ast.ClassDef):
         return not node.decorator_list and all(map(_declares, node.body))
     return isinstance(node, ast.Import | ast.ImportFrom | ast.Pass) or (
@@ -91,7 +93,7 @@ def _words(node: ast.AST) -> Iterator[Word]:
 
 
 def fingerprint(run: Sequence[Statement]) -> Fingerprint:
-    """What runs have in common that differ in names only: each name is its place among them."""
+    """Return the common form of runs that differ in names: each name is its index among them."""
     order: dict[str, int] = {}
     tokens: list[str | int] = []
     for statement in run:

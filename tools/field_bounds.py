@@ -69,7 +69,7 @@ STRATEGIES: dict[str, tuple[Make, Machine]] = {
 
 @frozen
 class Claim:
-    """What an element says of its limbs."""
+    """Claim of an element about its limbs."""
 
     bound: int
     maxima: tuple[int, ...]
@@ -137,11 +137,11 @@ _EXPECTED: dict[str, Callable[[int, int, int], int]] = {
     "x or y": lambda x, y, lane: y if lane % 2 else x,
     "7 * (x or y)": lambda x, y, lane: 7 * (y if lane % 2 else x),
 }  # fmt: skip
-"""What is not x itself."""
+"""Values other than x itself."""
 
 
 def problem(case: Case, rng: Random) -> str | None:
-    """What is wrong with an operation on elements that keep to what they say, or None."""
+    """Return the error of an operation on elements that keep to their claims, or None."""
     results, machine = Results(), STRATEGIES[case.strategy][1]
     traced = operations.trace(machine, case=case, results=results)
     f, p = case.field(Builder(machine)), case.modulus.value
@@ -198,7 +198,7 @@ def _limbs(claim: Claim, bits: int, rng: Random, lane: int) -> list[int]:
 
 
 def _claim(f: PrimeField, rng: Random) -> Claim:
-    """What elements may say, mostly the most of it."""
+    """Draw a claim that elements may make, mostly the largest."""
     p = f.p
     if not isinstance(f, SpareLimbs):
         edges = [p, p + 1, 2 * p, f.room, f.room - 1, f.room - p, f.room - p + 1, f.carried_bound]

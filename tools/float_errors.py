@@ -1,4 +1,4 @@
-"""How far functions of f32 are from exact results, measured over all numbers that there are.
+"""Errors of functions of f32 against exact results, measured over all numbers that there are.
 
     python -m tools.float_errors                                 every function, on the processor
     python -m tools.float_errors --device cuda --function exp2   one of them on a GPU
@@ -55,7 +55,7 @@ class Worst:
 
 @frozen
 class Row:
-    """What was measured of one function."""
+    """Measurement of one function."""
 
     function: str
     target: str
@@ -69,7 +69,7 @@ class Row:
 
 
 def ulps(results: Array, exact: Array) -> Array:
-    """How far results are from exact ones, in units of the last place of those."""
+    """Return the distances of results to exact ones, in units of the last place of those."""
     with np.errstate(all="ignore"):
         rounded = exact.astype(np.float32)
         unit = np.spacing(np.abs(np.where(np.isfinite(rounded), rounded, 0))).astype(np.float64)

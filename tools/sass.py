@@ -1,4 +1,4 @@
-"""What a registered kernel becomes: registers, spills and its mix of machine instructions.
+"""Compile a registered kernel: registers, spills and its mix of machine instructions.
 
     python -m tools.sass NAME [--arch sm_90a] [--workgroup 128] [--text]
 

@@ -30,7 +30,7 @@ _INSTANCES = {Reduction.PLACES: 1, Reduction.COLUMNS: 2}
 
 
 def soak(name: str, reduction: Reduction, proofs: int, seed: int) -> int:
-    """How many mutated proofs of one circuit were taken."""
+    """Count the mutated proofs of one circuit that the verifier accepted."""
     field, taken, instances = EXTENSIONS[name], 0, _INSTANCES[reduction]
     circuit, inputs, public = satisfied(
         field.modulus, seed, layers=2, gates=5, randoms=True, instances=instances

@@ -37,7 +37,7 @@ RESULTS = Path(__file__).resolve().parent.parent / "benchmarks" / "results"
 
 @dataclass(frozen=True)
 class Result:
-    """How a case ended; `failure` says what went wrong."""
+    """Result of a case; `failure` is the error."""
 
     index: int
     kind: str
@@ -49,7 +49,7 @@ class Result:
 
 @dataclass
 class State:
-    """What a sweep has done, and the file that it is kept in, a line each: one cut off goes on.
+    """Progress of a sweep, and its file, a line each: a sweep that was cut off goes on.
 
     The first line says what the cases follow from; then "begin" and "end" of each case.
     """
@@ -61,7 +61,7 @@ class State:
 
     @classmethod
     def open(cls, path: Path | None, header: dict[str, Any]) -> State:
-        """What the file holds, or a new one; SystemExit if that is of another sweep."""
+        """Open the state in the file, or a new one; SystemExit if the file is of another sweep."""
         state = cls(path, header)
         if path is None:
             return state
@@ -283,7 +283,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _where(device: str) -> str:
-    """What the device is, for people."""
+    """Return the device's name, for people."""
     from quod.bench.measure.results import machine
 
     facts = machine(device)

@@ -67,13 +67,14 @@ _BYTES_AN_ELEMENT = 4096
 
 
 class WrongResultError(Exception):
-    """What was computed is not what it must be."""
+    """A computed result differs from the right one."""
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """What cases are drawn from: groups, kinds, the log2 of the most elements, and the most
-    constraints."""
+    """Limits of drawn cases: groups, kinds, the log2 of the most elements, and the most
+    constraints.
+    """
 
     groups: tuple[str, ...]
     kinds: tuple[str, ...]
@@ -85,7 +86,7 @@ class Bounds:
         cls, device: AnyDevice, groups: tuple[str, ...], kinds: tuple[str, ...],
         largest: float | None,
     ) -> Bounds:  # fmt: skip
-        """What the device has memory and time for, or `largest`.
+        """Return limits by the device's memory and speed, or `largest`.
 
         On a processor bases neither stream nor come in parts.
         """
@@ -433,7 +434,7 @@ class _Sparse:
         return int(self._order[index]) if order == "R" else index
 
     def before(self) -> Array:
-        """What goes in."""
+        """The input values of the transform."""
         values = np.zeros((1 << self._log_size, self._fr.words), np.uint32)
         for index, value in self._terms.items():
             values[self._place(index, self._own["ordering"][0])] = from_integers(self._fr, [value])

@@ -20,7 +20,7 @@ _LONGEST_REASON = 100
 
 
 def outcome(case: ElementTree.Element) -> str:
-    """How a test ended."""
+    """Return the outcome of a test."""
     if case.find("failure") is not None or case.find("error") is not None:
         return "failed"
     return "passed" if case.find("skipped") is None else "skipped"

@@ -78,9 +78,9 @@ def paragraphs(page: str) -> Iterator[Paragraph]:
 
 def fill(paragraph: Paragraph) -> list[str]:
     """Return the lines of a paragraph, each as full as possible."""
-    first, *rest = words(re.sub(r"\s*\n\s*", " ", paragraph.text))
+    first, *following = words(re.sub(r"\s*\n\s*", " ", paragraph.text))
     lines = [paragraph.prefix + first]
-    for word in rest:
+    for word in following:
         if len(lines[-1]) + 1 + len(word) <= WIDTH:
             lines[-1] += " " + word
         else:

@@ -45,7 +45,7 @@ def input_of(name: str, parser: Parser, seed: int, number: int) -> bytes:
 
 
 def problem_with(parser: Parser, data: bytes) -> str | None:
-    """What is wrong with how a parser treats an input, or None."""
+    """Return the error in a parser's treatment of an input, or None."""
     signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
     try:
         parser.read(data)

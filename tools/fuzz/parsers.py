@@ -141,7 +141,7 @@ def _gguf(data: bytes) -> None:
 
 
 def _view(data: bytes) -> None:
-    """What a check sees of a file, by which the readers of large files judge its beginning."""
+    """Check a file's beginning as the readers of large files do."""
     view = FileView("file", BytesIO(data), len(data))
     header = WitnessHeader.of(Iden3File.parse(view, "wtns", "wtns", 2))
     assert len(header) * field_named(header.curve).bytes < len(data)
@@ -175,7 +175,7 @@ def _inspect(data: bytes) -> None:
 
 
 _MOST_GATES = 1 << 16
-"""Of circuits whose segments are taken apart: a small file may ask for any number."""
+"""Limit for circuits whose segments are taken apart: a small file may ask for any number."""
 
 
 def _expander(data: bytes) -> None:

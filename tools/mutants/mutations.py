@@ -62,7 +62,7 @@ def mutations(statement: ast.stmt) -> list[Mutation]:
 
 
 def can_change(statement: ast.stmt) -> bool:
-    """Whether a statement has a mutation."""
+    """Return whether a statement has a mutation."""
     return next(_mutations(statement), None) is not None
 
 

@@ -68,7 +68,7 @@ class Result:
 
     @property
     def is_kill(self) -> bool:
-        """Whether the suite detects the mutant."""
+        """Return whether the suite detects the mutant."""
         return self.outcome in (KILLED, TIMEOUT)
 
 

@@ -100,7 +100,7 @@ class TreeCopy:
             return verdict_of(_rows(scratch / "steps"), tests, code, time.time())
 
     def collects(self, tests: Sequence[str], limit: float) -> bool:
-        """Whether pytest finds tests in the files of these without an error."""
+        """Return whether pytest finds tests in the files of these without an error."""
         with tempfile.TemporaryDirectory(dir=self._folder) as name:
             return self._run(Path(name), tests, limit, "--collect-only") == 0
 
