@@ -1,4 +1,4 @@
-"""What Quod and torch do on one GPU, each as a graph of the same work many times."""
+"""Graphs of Quod and of torch on one GPU, each of the same work many times."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST = 1000
 
 
 def times(seconds: float, graph: float) -> int:
-    """How often a graph of about so many seconds has work of so many."""
+    """Repeat work in a graph so often that it takes about so many seconds."""
     return max(1, min(MOST, round(graph / seconds)))
 
 
@@ -44,7 +44,7 @@ def replayed(device: AnyDevice, launch: Callable[[Any], None], count: int) -> Ca
 
 
 def replayed_by_torch(torch: Any, work: Callable[[], Any], count: int) -> Callable[[], float]:
-    """The same for what torch does."""
+    """Replay a graph of torch's work, as `replayed` does for Quod."""
     work()
     torch.cuda.synchronize()
     captured = torch.cuda.CUDAGraph()

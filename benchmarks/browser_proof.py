@@ -51,9 +51,9 @@ _PROVE = """async (input) => {
 }"""
 
 
-def prove(page: Page, key: VerifyingKey, given: dict[str, Any], folder: Path) -> dict[str, Any]:
+def prove(page: Page, key: VerifyingKey, inputs: dict[str, Any], folder: Path) -> dict[str, Any]:
     """One proof; QuodError if Quod does not accept it."""
-    row: dict[str, Any] = page.call(_PROVE, given, timeout=TIMEOUT)
+    row: dict[str, Any] = page.call(_PROVE, inputs, timeout=TIMEOUT)
     file = folder / "proof.json"
     file.write_text(json.dumps(row["proof"]))
     if not key.verify([int(text) for text in row["publicSignals"]], Proof.from_json(file)):
@@ -65,14 +65,14 @@ def measure(circuit: Path, runs: int) -> list[Measurement]:
     """The rows of one circuit: loading with compilation, a first proof, and later ones."""
     zkey = Zkey.open(circuit / "circuit.zkey")
     key = VerifyingKey.from_zkey(zkey, allow_insecure=True)
-    given = json.loads((circuit / "input.json").read_text())
+    inputs = json.loads((circuit / "input.json").read_text())
     with tempfile.TemporaryDirectory() as name, Browser() as browser:
         folder = Path(name) / "site"
         export_site(circuit / "circuit.zkey", circuit / "circuit.wasm", folder, allow_insecure=True)
         with serve(folder, HEADERS) as site, browser.page() as page:
             page.navigate(site.url + "site.json")
             loading: float = page.call(_LOAD, timeout=TIMEOUT)
-            rows = [prove(page, key, given, Path(name)) for _ in range(runs + 1)]
+            rows = [prove(page, key, inputs, Path(name)) for _ in range(runs + 1)]
     for timing in rows[-1]["timings"]:
         print(f"    {timing['stage']:24s} {1e3 * timing['seconds']:10.1f} ms", file=sys.stderr)
     later = [row["milliseconds"] / 1e3 for row in rows[1:]]

@@ -18,7 +18,7 @@ KEY_SEED = "1"
 
 
 def available() -> bool:
-    """Whether there are circuits and the programs to compile them with."""
+    """Return whether there are circuits and the programs to compile them with."""
     return FIXTURES.is_dir() and (MODULES / ".bin" / "circom2").exists()
 
 

@@ -39,7 +39,7 @@ _CASES = (("bls12_381.g1", 20), ("bls12_381.g1", 22), ("bn254.g1", 22), ("bls12_
 
 
 def variants(group: Group) -> list[Tuning]:
-    """What is chosen now, XYZZ coordinates, and affine ones that differ in one thing each."""
+    """The current tuning, XYZZ coordinates, and affine ones that differ in one thing each."""
     now = accumulate.tuning(group)
     slots = 256 if group.degree == 1 else 96
     ahead = group.coordinate_words <= 6
@@ -76,17 +76,17 @@ class Case:
             recorder = device.stream("msm").record()
             pending = resident.record(recorder, self._scalars, workspace=workspace, plan=plan)
             recording = recorder.finish().recording
-        stage, whole = [], []
+        stage, totals = [], []
         for _ in range(_REPEATS):
             begin = perf_counter()
             device.stream("msm").replay(recording).submit(None).wait()
             result = pending.finish()
-            whole.append(perf_counter() - begin)
+            totals.append(perf_counter() - begin)
             timeline = Timeline()
             device.stream("msm").replay(recording).submit(timeline).wait()
             stage.append(sum(row.seconds for row in timeline.rows() if row.name == "accumulate"))
         seconds = median(stage)
-        return seconds, median(whole), plan.most_entries / seconds, np.asarray(result).tobytes()
+        return seconds, median(totals), plan.most_entries / seconds, np.asarray(result).tobytes()
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -99,13 +99,13 @@ def main(arguments: Sequence[str]) -> None:
         print(f"{name} 2^{log2_size}")
         for tuning in variants(group):
             try:
-                stage, whole, rate, result = case.run(tuning)
+                stage, total, rate, result = case.run(tuning)
             except QuodError as error:
                 print(f"    {tuning}: {error}")
                 continue
             if result != (expected := expected or result):
                 raise QuodError(f"{tuning} gives another result than what is chosen now")
-            times = f"{1e3 * stage:8.3f} ms  {1e3 * whole:8.3f} ms"
+            times = f"{1e3 * stage:8.3f} ms  {1e3 * total:8.3f} ms"
             print(f"    {times}  {rate * 1e-9:5.2f} G/s  {tuning}", flush=True)
 
 

@@ -106,7 +106,7 @@ def gradient_variants(size: int, *, causal: bool) -> list[Pair]:
 
 def backward(device: AnyDevice, shape: Shape, plans: Pair, *, causal: bool) -> Callable[[], float]:
     """A submission of some calls of the gradients, one after the other; gives seconds of one."""
-    vars(attention_gradients)["plan_gradients"] = lambda *given, **_: plans[given[3] - 1]
+    vars(attention_gradients)["plan_gradients"] = lambda *arguments, **_: plans[arguments[3] - 1]
     q, k, v, slopes, y, *out = given(device, shape, 8)
     sums = device.upload(np.zeros(shape[:3], np.float32))
     attention(device, q, k, v, causal=causal, log_sums=sums, out=y)
@@ -122,7 +122,7 @@ def backward(device: AnyDevice, shape: Shape, plans: Pair, *, causal: bool) -> C
 
 
 def by_torch(shape: Shape, *, causal: bool, back: bool) -> Callable[[], float] | None:
-    """The same by torch; None where there is none with a GPU."""
+    """Run attention by torch; None without a torch with a GPU."""
     torch = torch_with_gpu()
     if torch is None:
         return None
@@ -159,14 +159,14 @@ def main(arguments: Sequence[str], device_name: str = "cuda") -> None:
         peer = by_torch(shape, causal=causal, back=back)
         found_plans: list[Any] = gradient_variants(size, causal=causal) if back else variants(size)
         for plan in found_plans if back or what == "sweep" else found_plans[:1]:
-            own = (backward if back else forward)(device, shape, plan, causal=causal)
-            times = [(own(), peer() if peer else 0.0) for _ in range(_REPEATS)]
-            found, other = (median(column) for column in zip(*times, strict=True))
-            told = f"{'causal' if causal else 'full':6} {1e6 * found:9.1f} us "
-            told += f"{operations / found / 1e12:6.1f} TFLOP/s"
+            ours = (backward if back else forward)(device, shape, plan, causal=causal)
+            times = [(ours(), peer() if peer else 0.0) for _ in range(_REPEATS)]
+            time, other = (median(column) for column in zip(*times, strict=True))
+            told = f"{'causal' if causal else 'full':6} {1e6 * time:9.1f} us "
+            told += f"{operations / time / 1e12:6.1f} TFLOP/s"
             if other:
                 told += f"  torch {1e6 * other:9.1f} us {operations / other / 1e12:6.1f}"
-                told += f"  {other / found:5.2f}"
+                told += f"  {other / time:5.2f}"
             print(f"{told}  {plan}", flush=True)
 
 

@@ -60,8 +60,8 @@ def graph(device: Any, shape: Shape, plan: WarpgroupPlan, *, causal: bool) -> Ca
         for _ in range(4)
     ]
     maps = device.tensor_maps(tuple(
-        TiledMemory(one.address, heads, tokens, size, lines)
-        for one, lines in zip(memory, (rows, keys, keys), strict=False)
+        TiledMemory(buffer.address, heads, tokens, size, lines)
+        for buffer, lines in zip(memory, (rows, keys, keys), strict=False)
     ))  # fmt: skip
     compiled = device.compile(
         ATTENTION_TILES[f16, False], lanes=plan.lanes, element=f16, plan=plan,
@@ -84,7 +84,7 @@ def repeats(shape: Shape) -> int:
 
 
 def torch_graph(shape: Shape, *, causal: bool) -> Callable[[], float] | None:
-    """The same by torch; None where there is no torch with a GPU."""
+    """Run attention by torch in a graph; None without a torch with a GPU."""
     torch = torch_with_gpu()
     if torch is None:
         return None
@@ -96,22 +96,20 @@ def torch_graph(shape: Shape, *, causal: bool) -> Callable[[], float] | None:
 
 def main(arguments: Sequence[str], device_name: str = "cuda") -> None:
     device = open_device(device_name)
-    given: list[Any] = [tuple(map(int, text.split("x"))) for text in arguments]
-    for shape in given or SHAPES:
+    shapes: list[Any] = [tuple(map(int, text.split("x"))) for text in arguments]
+    for shape in shapes or SHAPES:
         for causal in (False, True):
             peer = torch_graph(shape, causal=causal)
             for plan in variants(shape[3]):
-                own = graph(device, shape, plan, causal=causal)
-                times = [(own(), peer() if peer else 0.0) for _ in range(_REPEATS)]
-                found, other = (median(column) for column in zip(*times, strict=True))
+                ours = graph(device, shape, plan, causal=causal)
+                times = [(ours(), peer() if peer else 0.0) for _ in range(_REPEATS)]
+                time, other = (median(column) for column in zip(*times, strict=True))
                 work = 4e-12 * math.prod(shape[:3]) * shape[2] * shape[3] / (2 if causal else 1)
                 kind = "causal" if causal else "full  "
-                told = f"{'x'.join(map(str, shape)):16} {kind} {1e6 * found:9.1f} us"
-                told += f" {work / found:6.1f} TFLOP/s"
+                told = f"{'x'.join(map(str, shape)):16} {kind} {1e6 * time:9.1f} us"
+                told += f" {work / time:6.1f} TFLOP/s"
                 if other:
-                    told += (
-                        f"  torch {1e6 * other:9.1f} us {work / other:6.1f} {other / found:5.2f}"
-                    )
+                    told += f"  torch {1e6 * other:9.1f} us {work / other:6.1f} {other / time:5.2f}"
                 print(f"{told}  {plan}", flush=True)
 
 

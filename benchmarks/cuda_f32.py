@@ -68,7 +68,7 @@ SMALL: dict[str, AnyGemmPlan] = {
 """For matrices of few; the number is that of slices."""
 TWO_OF_LARGE = {name: LARGE[name] for name in ("128x256", "128x128")}
 FEW = ("128x256", "128x128", "256x128", "128x64 2", "64x32 8")
-"""What is timed where an operand is transposed."""
+"""Plans that are timed for transposed operands."""
 
 
 class Beside:
@@ -78,22 +78,22 @@ class Beside:
         self._peer, self._amount, self._unit = peer, amount, unit
 
     def tell(
-        self, name: str, made: Callable[[], tuple[Callable[[], float], bool]], *, chosen: bool
+        self, name: str, prepare: Callable[[], tuple[Callable[[], float], bool]], *, chosen: bool
     ) -> None:
-        """One variant: `made` gives what times it, and whether its results are right."""
+        """One variant: `prepare` gives its timer, and whether its results are right."""
         # What fails here is one variant, and not to end the others.
         try:
-            run, right = made()
+            run, right = prepare()
             times = [(run(), self._peer() if self._peer else 0.0) for _ in range(_REPEATS)]
         except Exception as error:
             print(f"{name:42} FAILED {type(error).__name__}: {str(error)[:200]}", flush=True)
             return
-        found, other = (median(column) for column in zip(*times, strict=True))
-        told = f"{name:42} {'right' if right else 'WRONG'} {1e6 * found:9.1f} us "
-        told += f"{self._amount / found:7.2f} {self._unit}"
+        time, other = (median(column) for column in zip(*times, strict=True))
+        told = f"{name:42} {'right' if right else 'WRONG'} {1e6 * time:9.1f} us "
+        told += f"{self._amount / time:7.2f} {self._unit}"
         if other:
             told += (
-                f"  torch {1e6 * other:9.1f} us {self._amount / other:7.2f}  {other / found:5.2f}"
+                f"  torch {1e6 * other:9.1f} us {self._amount / other:7.2f}  {other / time:5.2f}"
             )
         print(told + ("  <- chosen" if chosen else ""), flush=True)
 
@@ -113,23 +113,23 @@ class Product:
     bound: Any
 
     def timed(self, device: AnyDevice, plan: AnyGemmPlan) -> tuple[Callable[[], float], bool]:
-        """What times a plan, and whether it is right."""
+        """Return a timer of a plan, and whether its result is right."""
         (a, b, c), size = self.memory, self.size
         compiled = device.compile(
             GEMM[f32], lanes=plan.lanes, element=f32, plan=plan, form=self.form
         )
-        found = np.full((size, size), np.nan, np.float32)
-        device.upload(found, into=c)
-        given = size, size, size, 0, 1.0, a, b, a, a, c
+        product = np.full((size, size), np.nan, np.float32)
+        device.upload(product, into=c)
+        arguments = size, size, size, 0, 1.0, a, b, a, a, c
         run = replayed(
             device,
             lambda recording: recording.launch(
-                compiled, plan.groups(size, size), *given, label="gemm"
+                compiled, plan.groups(size, size), *arguments, label="gemm"
             ),
             times(2e-12 * size**3 / 40, _SECONDS),
         )
-        device.download(c, found)
-        return run, bool((np.abs(found[self.rows] - self.exact) <= self.bound).all())
+        device.download(c, product)
+        return run, bool((np.abs(product[self.rows] - self.exact) <= self.bound).all())
 
 
 def products(device: AnyDevice, sizes: Sequence[int]) -> None:
@@ -160,7 +160,7 @@ def products(device: AnyDevice, sizes: Sequence[int]) -> None:
 
 
 def product_of_torch(torch: Any, size: int, form: GemmForm, amount: float) -> Callable[[], float]:
-    """What times the same product of torch."""
+    """Return a timer of the same product by torch."""
     x, y, z = (torch.randn(size, size, device="cuda") for _ in range(3))
     x, y = x.T if form.transpose_a else x, y.T if form.transpose_b else y
     return replayed_by_torch(torch, lambda: torch.mm(x, y, out=z), times(amount / 40, _SECONDS))
@@ -197,20 +197,22 @@ class Norm:
     exact: Any
 
     def timed(self, device: AnyDevice, plan: RowPlan) -> tuple[Callable[[], float], bool]:
-        """What times a plan, and whether it is right."""
+        """Return a timer of a plan, and whether its result is right."""
         rows, columns = self.rows, self.columns
         compiled = device.compile(self.kernel, lanes=plan.lanes, element=f32, plan=plan)
         numbers = [1e-5] if self.vectors else []
-        given = rows, columns // plan.vector, *numbers, self.x, *self.vectors, self.y
+        arguments = rows, columns // plan.vector, *numbers, self.x, *self.vectors, self.y
         run = replayed(
             device,
-            lambda recording: recording.launch(compiled, plan.groups(rows), *given, label="rows"),
+            lambda recording: recording.launch(
+                compiled, plan.groups(rows), *arguments, label="rows"
+            ),
             times(2e-12 * rows * columns, _SECONDS),
         )
-        found = np.empty(self.exact.shape, np.float32)
-        first = rows - len(found)
-        device.download(self.y.slice(4 * first * columns, 4 * rows * columns), found)
-        near = np.abs(found - self.exact) <= 2e-5 * (1 + np.abs(self.exact))
+        outputs = np.empty(self.exact.shape, np.float32)
+        first = rows - len(outputs)
+        device.download(self.y.slice(4 * first * columns, 4 * rows * columns), outputs)
+        near = np.abs(outputs - self.exact) <= 2e-5 * (1 + np.abs(self.exact))
         return run, bool(near.all())
 
 
@@ -254,7 +256,7 @@ def _exact(x: Any, weight: Any, bias: Any) -> dict[str, Any]:
 def norm_of_torch(
     torch: Any, kind: str, rows: int, columns: int, amount: float
 ) -> Callable[[], float]:
-    """What times the same function of torch."""
+    """Return a timer of the same function by torch."""
     x = torch.randn(rows, columns, device="cuda")
     weight, bias = (torch.randn(columns, device="cuda") for _ in range(2))
     functional = torch.nn.functional
@@ -284,7 +286,7 @@ def losses(device: AnyDevice) -> None:
 def loss(
     device: AnyDevice, plan: RowPlan, element: Type, rows: int, columns: int
 ) -> tuple[Callable[[], float], bool]:
-    """What times a plan, and whether the first pass gave the losses of float64."""
+    """Return a timer of a plan, and whether the first pass gave the losses of float64."""
     random = np.random.default_rng(columns)
     x = random.standard_normal((_ROWS, columns), np.float32)
     held: Any = x
@@ -294,22 +296,32 @@ def loss(
     targets = random.integers(0, columns, rows).astype(np.uint32)
     memory = device.upload(np.tile(held, (rows // _ROWS, 1)))
     classes, counts = device.upload(targets), device.upload(np.array([rows, 0], np.float32))
-    found = np.zeros(rows, np.float32)
-    results = device.upload(found)
+    losses = np.zeros(rows, np.float32)
+    results = device.upload(losses)
     compiled = device.compile(
         CROSS_ENTROPY[element, True], lanes=plan.lanes, element=element, plan=plan
     )
-    given = rows, columns // plan.vector, 0xFFFFFFFF, 1.0, memory, classes, counts, results, memory
-    device.launch(compiled, plan.groups(rows), *given)
-    device.download(results, found)
+    arguments = (
+        rows,
+        columns // plan.vector,
+        0xFFFFFFFF,
+        1.0,
+        memory,
+        classes,
+        counts,
+        results,
+        memory,
+    )
+    device.launch(compiled, plan.groups(rows), *arguments)
+    device.download(results, losses)
     wide = x.astype(np.float64)
     top = wide.max(1)
     logs = np.log(np.exp(wide - top[:, None]).sum(1)) + top
     exact = logs - wide[np.arange(_ROWS), targets[:_ROWS]]
-    right = bool((np.abs(found[:_ROWS] - exact) <= 1e-5 * (1 + np.abs(exact))).all())
+    right = bool((np.abs(losses[:_ROWS] - exact) <= 1e-5 * (1 + np.abs(exact))).all())
     run = replayed(
         device,
-        lambda recording: recording.launch(compiled, plan.groups(rows), *given, label="loss"),
+        lambda recording: recording.launch(compiled, plan.groups(rows), *arguments, label="loss"),
         times(6e-13 * element.bytes * rows * columns, _SECONDS),
     )
     return run, right

@@ -115,7 +115,7 @@ def repeats(size: int) -> int:
 
 
 def torch_graph(element: Type, size: int, form: GemmForm) -> Callable[[], float] | None:
-    """The same by torch.mm; None where there is no torch with a GPU."""
+    """Run the product by torch.mm in a graph; None without a torch with a GPU."""
     torch = torch_with_gpu()
     if torch is None:
         return None
@@ -126,12 +126,12 @@ def torch_graph(element: Type, size: int, form: GemmForm) -> Callable[[], float]
 
 
 def cases(arguments: Sequence[str]) -> Iterator[tuple[Type, int, GemmForm, AnyGemmPlan | None]]:
-    """What the command line asks for; a plan of None is the one that is chosen."""
-    given = list(arguments)
-    what = given.pop(0) if given and given[0] in ("sweep", "cores", "ways") else ""
+    """Yield the cases of the command line; a plan of None stands for the chosen one."""
+    words = list(arguments)
+    what = words.pop(0) if words and words[0] in ("sweep", "cores", "ways") else ""
     names = {"bf16": bf16, "f16": f16}
-    types = [names[given.pop(0)]] if given and given[0] in names else list(names.values())
-    sizes = [int(size) for size in given] or [512, 1024, 4096, 8192]
+    types = [names[words.pop(0)]] if words and words[0] in names else list(names.values())
+    sizes = [int(size) for size in words] or [512, 1024, 4096, 8192]
     for element, size in product(types, sizes):
         if what == "sweep":
             for tile in tile_variants():
@@ -155,14 +155,14 @@ def main(arguments: Sequence[str], device_name: str = "cuda") -> None:
         if key not in peers:
             peers = {key: torch_graph(*key)}
         peer = peers[key]
-        own = graph(device, element, size, used, form)
-        times = [(own(), peer() if peer else 0.0) for _ in range(_REPEATS)]
-        found, other = (median(column) for column in zip(*times, strict=True))
+        ours = graph(device, element, size, used, form)
+        times = [(ours(), peer() if peer else 0.0) for _ in range(_REPEATS)]
+        time, other = (median(column) for column in zip(*times, strict=True))
         speed = 2e-12 * size**3
         ways = f"{'T' if form.transpose_a else 'N'}{'T' if form.transpose_b else 'N'}"
-        told = f"{element} {size:5} {ways} {1e6 * found:9.1f} us {speed / found:6.1f} TFLOP/s"
+        told = f"{element} {size:5} {ways} {1e6 * time:9.1f} us {speed / time:6.1f} TFLOP/s"
         if other:
-            told += f"  torch {1e6 * other:9.1f} us {speed / other:6.1f}  {other / found:5.2f}"
+            told += f"  torch {1e6 * other:9.1f} us {speed / other:6.1f}  {other / time:5.2f}"
         print(f"{told}  {used}", flush=True)
 
 

@@ -1,4 +1,4 @@
-"""Where the time of Groth16 proofs on a GPU goes, from the key on, for circuits of several sizes.
+"""Times of Groth16 proofs on a GPU by stage, from the key on, for circuits of several sizes.
 
     python benchmarks/cuda_groth16.py                          100K, 800K, 3.2M and 16M constraints
     python benchmarks/cuda_groth16.py --curve bls12_381 800000
@@ -81,10 +81,10 @@ def main() -> None:
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--curve", default="bn254")
     parser.add_argument("sizes", nargs="*", type=int, help="constraints")
-    given = parser.parse_args()
-    device = open_device(given.device)
-    for constraints in given.sizes or SIZES:
-        measure(device, given.curve, constraints)
+    options = parser.parse_args()
+    device = open_device(options.device)
+    for constraints in options.sizes or SIZES:
+        measure(device, options.curve, constraints)
 
 
 if __name__ == "__main__":

@@ -67,16 +67,16 @@ class _ByKernel(RecordingStream):
 
 def scalars_of(group: Group, kind: str, count: int) -> Array:
     """Uniform scalars; zeros and ones; all the same; or all but every 16th the same."""
-    found: Array = random_elements(group.scalars, count, seed=count + 1)
+    scalars: Array = random_elements(group.scalars, count, seed=count + 1)
     if kind == "bits":
-        bits = found[:, 0] & 1
-        found[:] = 0
-        found[:, 0] = bits
+        bits = scalars[:, 0] & 1
+        scalars[:] = 0
+        scalars[:, 0] = bits
     elif kind == "equal":
-        found[:] = found[0]
+        scalars[:] = scalars[0]
     elif kind == "giant":
-        found[np.arange(count) % 16 != 0] = found[0]
-    return found
+        scalars[np.arange(count) % 16 != 0] = scalars[0]
+    return scalars
 
 
 def times(timeline: Timeline) -> str:
@@ -114,8 +114,8 @@ def sorts(device: AnyDevice, group: Group, sizes: list[int]) -> None:
         print(f"{group.name} 2^{log2_size}: {plan.window_bits} bits, {plan.copies} copies")
         scalars = scalars_of(group, "uniform", plan.count)
         for tuning in variants():
-            own = replace(plan, limits=replace(plan.limits, sort=tuning))
-            time = time_sort(device, own, scalars)
+            tuned_plan = replace(plan, limits=replace(plan.limits, sort=tuning))
+            time = time_sort(device, tuned_plan, scalars)
             print(f"  {tuning}\n      {time}", flush=True)
         for kind in ("bits", "equal", "giant"):
             scalars = scalars_of(group, kind, plan.count)
@@ -159,20 +159,20 @@ def msms(device: AnyDevice, group: Group, sizes: list[int]) -> None:
         points = multiply_generator(device, group, logarithms)
         resident = ResidentMsm(device, group, points, base_budget=budget)
         scalars = scalars_of(group, "uniform", count)
-        found = set()
+        results = set()
         for first in first_parts(resident.plan()):
             session = session_of(device, resident, first)
             session.scalars[0] = scalars
             walls = []
             for _ in range(_REPEATS):
                 begin = perf_counter()
-                found.add(session.run(session.scalars, None).tobytes())
+                results.add(session.run(session.scalars, None).tobytes())
                 walls.append(1e3 * (perf_counter() - begin))
             timeline = Timeline()
             session.run(session.scalars, timeline)
             print(f"{group.name} 2^{log2_size}, first {first / count:.3f}: {median(walls):.2f} ms")
             print(f"      {times(timeline)}", flush=True)
-        assert len(found) == 1, "parts and the whole disagree"
+        assert len(results) == 1, "parts and the whole disagree"
 
 
 def main() -> None:
@@ -182,9 +182,9 @@ def main() -> None:
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--group", default="bls12_381.g1", choices=list(GROUPS))
     parser.add_argument("sizes", nargs="*", type=int, help="log2 of the scalars")
-    given = parser.parse_intermixed_args()
-    measure = sorts if given.what == "sort" else msms
-    measure(open_device(given.device), GROUPS[given.group], given.sizes or [16, 20, 22, 24])
+    options = parser.parse_intermixed_args()
+    measure = sorts if options.what == "sort" else msms
+    measure(open_device(options.device), GROUPS[options.group], options.sizes or [16, 20, 22, 24])
 
 
 if __name__ == "__main__":

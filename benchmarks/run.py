@@ -65,7 +65,7 @@ def more_circuits(subject: str) -> list[list[str]]:
         return notes
     ready = circuits.FIXTURES.parent / "circom"
     folders = [ready / name for name in READY] + [circuits.prepare(name) for name in TO_PREPARE]
-    found = notes
+    argument_lists = notes
     for folder in folders:
         files = [
             os.path.relpath(folder / name, HERE.parent) for name in ("circuit.zkey", "witness.wtns")
@@ -73,12 +73,12 @@ def more_circuits(subject: str) -> list[list[str]]:
         peers = ["snarkjs"] if subject == "groth16" else ["", "snarkjs", "rapidsnark"]
         if "bn254" not in folder.name:  # all that rapidsnark has
             peers = [peer for peer in peers if peer != "rapidsnark"]
-        found += [[*files, *(["--against", peer] if peer else [])] for peer in peers]
-    return found
+        argument_lists += [[*files, *(["--against", peer] if peer else [])] for peer in peers]
+    return argument_lists
 
 
 def results_file(device: str) -> Path:
-    """Where a device's results go: named after the GPU, or this machine's processor."""
+    """Path of a device's results: named after the GPU, or this machine's processor."""
     here = machine(device)
     name = str(here.get("gpu") or f"{here['processor']} {here['threads']} threads")
     return HERE / "results" / (re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") + ".json")
@@ -93,14 +93,17 @@ def commands(device: str, subjects: Sequence[str]) -> list[tuple[str, str, list[
     unknown = [subject for subject in wanted if subject not in table]
     if unknown:
         sys.exit(f"no such subject: {', '.join(unknown)} (there are {', '.join(table)})")
-    found = []
+    rows = []
     for subject in wanted:
-        more = more_circuits(subject) if device == "cpu" else []
-        found += [(device, subject, arguments) for arguments in table[subject] + more]
+        extra_circuits = more_circuits(subject) if device == "cpu" else []
+        rows += [(device, subject, arguments) for arguments in table[subject] + extra_circuits]
         if is_webgpu_name(device) and not device.endswith(":portable"):
             portable = f"{device}:portable"
-            found += [(portable, subject, rest) for rest in subjects_of.PORTABLE.get(subject, [])]
-    return found
+            rows += [
+                (portable, subject, arguments)
+                for arguments in subjects_of.PORTABLE.get(subject, [])
+            ]
+    return rows
 
 
 def without_absent_peers(arguments: list[str]) -> list[str] | None:
@@ -123,7 +126,7 @@ def without_absent_peers(arguments: list[str]) -> list[str] | None:
 
 
 def run(command: list[str], limit: float | None) -> str:
-    """What went wrong with a command of Quod, or nothing."""
+    """Run a command of Quod; return its failure, or an empty text."""
     try:
         done = subprocess.run(
             [sys.executable, "-m", "quod", *command], cwd=HERE.parent, timeout=limit,
@@ -135,10 +138,12 @@ def run(command: list[str], limit: float | None) -> str:
 
 
 def state_of_command(command: Sequence[str], rows: Sequence[dict[str, Any]]) -> State:
-    """Whether all that a command measures is of the code that there is now; see `state_of`."""
+    """Return the state of all that a command measures, compared with the current code; see
+    `state_of`.
+    """
     said = command_line(command)
-    found = {state_of(row) for row in rows if row["command"] == said}
-    return next((state for state in ORDER if state in found), "stale")
+    states = {state_of(row) for row in rows if row["command"] == said}
+    return next((state for state in ORDER if state in states), "stale")
 
 
 def show_states(device: str | None) -> None:
@@ -181,19 +186,19 @@ def main() -> None:
         help="begin no command after so long; with --only-stale the next run goes on from there",
     )  # fmt: skip
     parser.add_argument("subjects", nargs="*", help="by default all")
-    given = parser.parse_args()
-    if given.stale:
-        show_states(given.device)
+    parsed = parser.parse_args()
+    if parsed.stale:
+        show_states(parsed.device)
         return
-    device = given.device or "cpu"
-    wanted = commands(device, given.subjects)
+    device = parsed.device or "cpu"
+    wanted = commands(device, parsed.subjects)
     record = results_file(device)
     record.parent.mkdir(exist_ok=True)
-    rows = load_results(record)["rows"] if given.only_stale and record.exists() else []
+    rows = load_results(record)["rows"] if parsed.only_stale and record.exists() else []
     options = ["--record", os.path.relpath(record, HERE.parent)]
-    options += ["--only-stale"] if given.only_stale else []
+    options += ["--only-stale"] if parsed.only_stale else []
     failures: list[str] = []
-    left: list[str] = []
+    postponed: list[str] = []
     begin = perf_counter()
     for on, subject, listed in wanted:
         arguments = without_absent_peers(listed)
@@ -204,8 +209,8 @@ def main() -> None:
         if state_of_command(command, rows) == "current":
             say(f"{shown}: current")
             continue
-        if perf_counter() - begin > given.within:
-            left.append(shown)
+        if perf_counter() - begin > parsed.within:
+            postponed.append(shown)
             continue
         say(shown)
         start = perf_counter()
@@ -215,8 +220,8 @@ def main() -> None:
             failures.append(f"{shown}: {wrong}")
     subprocess.run([sys.executable, str(HERE / "report.py")], check=True)
     say(f"{perf_counter() - begin:.0f} s in all")
-    if left:
-        say("\n".join([f"{len(left)} left for another run:", *left]))
+    if postponed:
+        say("\n".join([f"{len(postponed)} left for another run:", *postponed]))
     if failures:
         sys.exit("\n".join([f"{len(failures)} of {len(wanted)} failed:", *failures]))
 

@@ -22,18 +22,18 @@ WHOLE = [os.path.relpath(KEY, CHECKOUT), "--circuit", "sapling-output"]
 
 
 def available() -> bool:
-    """Whether the proofs are there."""
+    """Return whether the proofs are there."""
     return PROOFS.is_file()
 
 
 def outputs() -> list[tuple[list[int], bytes]]:
     """The public inputs and the 192 bytes of each proof."""
-    found = []
+    proofs = []
     for output in json.loads(PROOFS.read_text()):
         values = {name: bytes.fromhex(output[name]) for name in ("cv", "epk", "cmu", "proof")}
         cmu = int.from_bytes(values["cmu"], "little")
-        found.append(([*_point(values["cv"]), *_point(values["epk"]), cmu], values["proof"]))
-    return found
+        proofs.append(([*_point(values["cv"]), *_point(values["epk"]), cmu], values["proof"]))
+    return proofs
 
 
 def _point(data: bytes) -> tuple[int, int]:
@@ -50,8 +50,10 @@ def prepare() -> list[str]:
     """The paths of the key, the public inputs and the proofs, from the checkout."""
     folder = CHECKOUT / "build" / "bench" / "sapling-output"
     folder.mkdir(parents=True, exist_ok=True)
-    found = outputs()
+    chain_outputs = outputs()
     public, proofs = folder / "publics.json", folder / "proofs.bin"
-    public.write_text(json.dumps([[str(value) for value in own] for own, _ in found]))
-    proofs.write_bytes(b"".join(proof for _, proof in found))
+    public.write_text(
+        json.dumps([[str(value) for value in public_inputs] for public_inputs, _ in chain_outputs])
+    )
+    proofs.write_bytes(b"".join(proof for _, proof in chain_outputs))
     return [os.path.relpath(path, CHECKOUT) for path in (KEY, public, proofs)]

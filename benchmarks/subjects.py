@@ -1,4 +1,4 @@
-"""What `run.py` measures on each kind of device: the arguments of quod bench, by subject."""
+"""Measurements of `run.py` on each kind of device: the arguments of quod bench, by subject."""
 
 from __future__ import annotations
 
@@ -305,4 +305,4 @@ PORTABLE: Commands = {
     "groth16": [[*_MASP_OUTPUT, *_QUICK, *_AGAINST_CUDA]],
     "process": WEBGPU["process"],
 }
-"""What is measured beside `WEBGPU`, within what every browser has."""
+"""Measurements in addition to `WEBGPU`, within the limits that every browser has."""

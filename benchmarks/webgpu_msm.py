@@ -34,7 +34,7 @@ from quod.msm.fixed_base import multiply_generator
 
 _RUNS = 7
 UNROLLED = ("13", "15", "29/64", "30/64")
-"""What is not offered: hardly faster, and much longer to compile."""
+"""Limbs that are not offered: hardly faster, and much longer to compile."""
 
 
 def inputs(group: Group, log2: int) -> tuple[Any, Any]:

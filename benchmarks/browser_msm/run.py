@@ -86,16 +86,16 @@ def problem(log2: int) -> Problem:
     return Problem(log2, points, scalars, (x, y))
 
 
-def site_of(given: Problem, folder: Path) -> None:
+def site_of(msm_problem: Problem, folder: Path) -> None:
     """The page and the inputs, as the entry takes them: integers, the lowest byte first."""
     shutil.copytree(HERE / "page", folder, dirs_exist_ok=True)
     size = GROUP.coordinates.bytes
-    points = (c for point in to_points(GROUP, given.points) for c in point or ())
+    points = (c for point in to_points(GROUP, msm_problem.points) for c in point or ())
     (folder / "points.bin").write_bytes(b"".join(int(c).to_bytes(size, "little") for c in points))
-    (folder / "scalars.bin").write_bytes(np.ascontiguousarray(given.scalars).tobytes())
+    (folder / "scalars.bin").write_bytes(np.ascontiguousarray(msm_problem.scalars).tobytes())
 
 
-def run_ours(page: Page, given: Problem, runs: int) -> Side:
+def run_ours(page: Page, msm_problem: Problem, runs: int) -> Side:
     """A first run and `runs` measured ones of the graph in the site."""
     loaded: float = page.evaluate("import('./quod.js').then((m) => m.load())", timeout=TIMEOUT)
     modulus = GROUP.coordinates
@@ -104,11 +104,11 @@ def run_ours(page: Page, given: Problem, runs: int) -> Side:
     for _ in range(runs + 1):
         row = page.evaluate("import('./quod.js').then((m) => m.run())", timeout=TIMEOUT)
         size = modulus.bytes
-        found = tuple(
+        point = tuple(
             int.from_bytes(bytes(row["point"][at : at + size]), "little") * inverse % modulus.value
             for at in (0, size)
         )
-        if found != given.expected or any(row["flag"]):
+        if point != msm_problem.expected or any(row["flag"]):
             raise QuodError("the browser's MSM is wrong; please report it")
         rows.append(row)
     for name, milliseconds in rows[-1]["stages"]:
@@ -116,30 +116,30 @@ def run_ours(page: Page, given: Problem, runs: int) -> Side:
     return _side([row["total"] for row in rows[1:]], loaded + rows[0]["total"])
 
 
-def run_entry(page: Page, given: Problem, runs: int) -> Side:
+def run_entry(page: Page, msm_problem: Problem, runs: int) -> Side:
     """A first call and `runs` measured ones of the entry."""
     rows = []
     for _ in range(runs + 1):
         row = page.evaluate("import('./entry.js').then((m) => m.run())", timeout=TIMEOUT)
-        if (int(row["x"]), int(row["y"])) != given.expected:
+        if (int(row["x"]), int(row["y"])) != msm_problem.expected:
             raise QuodError("the entry's result is wrong")
         rows.append(row)
     works = [row["total"] - row["compiling"] for row in rows[1:]]
     return _side(works, median(row["total"] for row in rows[1:]))
 
 
-def _side(works: list[float], whole: float) -> Side:
+def _side(works: list[float], first_run: float) -> Side:
     low, high = np.percentile(works, [25, 75])
-    return Side(median(works), whole, float(high - low) / median(works))
+    return Side(median(works), first_run, float(high - low) / median(works))
 
 
 def _measured(
-    browser: Browser, folder: Path, run: Callable[[Page, Problem, int], Side], given: Problem,
+    browser: Browser, folder: Path, run: Callable[[Page, Problem, int], Side], msm_problem: Problem,
     runs: int,
 ) -> Side:  # fmt: skip
     with serve(folder) as site, browser.page() as page:
         page.navigate(site.url + "index.html")
-        return run(page, given, runs)
+        return run(page, msm_problem, runs)
 
 
 def main() -> None:
@@ -157,20 +157,20 @@ def main() -> None:
     rows: list[Measurement] = []
     with Browser() as browser, tempfile.TemporaryDirectory() as name:
         for log2 in arguments.log2 or (12, 13, 14):
-            given = problem(log2)
+            msm_problem = problem(log2)
             theirs: Side | None = None
             if arguments.peer is not None:
                 folder = Path(name) / f"entry-{log2}"
-                site_of(given, folder)
+                site_of(msm_problem, folder)
                 bundle(
                     arguments.peer, folder / "entry-bundle.js", repair=not arguments.as_published
                 )  # fmt: skip
-                theirs = _measured(browser, folder, run_entry, given, arguments.runs)
+                theirs = _measured(browser, folder, run_entry, msm_problem, arguments.runs)
             for kind in arguments.bases or KINDS:
                 folder = Path(name) / f"{kind}-{log2}"
-                site_of(given, folder)
-                _write_graph(folder / "graph", given, kind, arguments)
-                ours = _measured(browser, folder, run_ours, given, arguments.runs)
+                site_of(msm_problem, folder)
+                _write_graph(folder / "graph", msm_problem, kind, arguments)
+                ours = _measured(browser, folder, run_ours, msm_problem, arguments.runs)
                 parameters = {"group": GROUP.name, "log2": log2, "bases": kind}
                 rows += _rows(parameters, arguments, ours, theirs)
     report(rows, as_json=False)
@@ -178,9 +178,11 @@ def main() -> None:
         record(arguments.record, rows)
 
 
-def _write_graph(folder: Path, given: Problem, kind: str, arguments: argparse.Namespace) -> None:
+def _write_graph(
+    folder: Path, msm_problem: Problem, kind: str, arguments: argparse.Namespace
+) -> None:
     graph, _ = msm_graph(
-        GROUP, given.points, kind, limbs=arguments.limbs,
+        GROUP, msm_problem.points, kind, limbs=arguments.limbs,
         resident_lanes=arguments.resident_lanes, options=MsmOptions(),
     )  # fmt: skip
     folder.mkdir()
@@ -198,20 +200,20 @@ def _rows(
         for option, value in (("peer", arguments.peer and "PEER"), ("log2", parameters["log2"]))
         if value
     )
-    found = []
-    for measured, own, other in (
+    rows = []
+    for measured, our_time, other in (
         ("run", ours.work, theirs.work if theirs else None),
         ("first", ours.whole, theirs.whole if theirs else None),
     ):
         spread = ours.spread if measured == "run" else 0.0
-        found.append(
+        rows.append(
             Measurement(
-                "browser-msm", {**parameters, "time": measured}, DEVICE, own, "ms", spread,
+                "browser-msm", {**parameters, "time": measured}, DEVICE, our_time, "ms", spread,
                 arguments.runs if measured == "run" else 1, ENTRY if other else None, other,
-                other / own if other else None, harness.current_commit(), command,
+                other / our_time if other else None, harness.current_commit(), command,
             )
         )  # fmt: skip
-    return found
+    return rows
 
 
 if __name__ == "__main__":
