@@ -29,7 +29,7 @@ from quod.web.serve import site_server
 PAGE = Path(__file__).parent / "page"
 SCHEMA = "quod-training-1"
 _RUNTIME = ("device.js", "errors.js", "files.js", "graph.js")
-"""What of the runtime a graph needs."""
+"""Files of the runtime that a graph needs."""
 
 
 def step_files(shape: Shape, seed: int) -> GraphFiles:
@@ -96,12 +96,12 @@ def main() -> None:
     parser.add_argument("--seed", type=number_from(0), default=0)
     parser.add_argument("--serve", action="store_true", help="on this machine, until Ctrl-C")
     parser.add_argument("--port", type=number_from(0, 65535), default=0)
-    given = parser.parse_args()
+    options = parser.parse_args()
     try:
-        size = write_page(given.out, Shape(), seed=given.seed)
-        print(f"wrote {size / 1000:.0f} kB to {given.out}")
-        if given.serve:
-            with site_server(given.out, given.port) as server:
+        size = write_page(options.out, Shape(), seed=options.seed)
+        print(f"wrote {size / 1000:.0f} kB to {options.out}")
+        if options.serve:
+            with site_server(options.out, options.port) as server:
                 print(f"http://localhost:{server.server_port}/ (Ctrl-C ends it)", flush=True)
                 with suppress(KeyboardInterrupt):
                     server.serve_forever()

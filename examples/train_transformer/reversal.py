@@ -34,12 +34,12 @@ def batch_of(step: int, sequences: int, length: int, symbols: int) -> tuple[Word
     first = step * sequences * length % (1 << 32)
     numbers = np.arange(first, first + sequences * length, dtype=np.uint64).astype(np.uint32)
     drawn = hashed(numbers).reshape(sequences, length) % np.uint32(symbols - 1)
-    given = drawn.astype(np.int32)
+    first_half = drawn.astype(np.int32)
     separators = np.full((sequences, 1), symbols - 1, np.int32)
-    whole = np.concatenate([given, separators, given[:, ::-1]], axis=1)
-    targets = whole[:, 1:].copy()
+    tokens = np.concatenate([first_half, separators, first_half[:, ::-1]], axis=1)
+    targets = tokens[:, 1:].copy()
     targets[:, :length] = NOT_COUNTED
-    return np.ascontiguousarray(whole[:, :-1]), targets
+    return np.ascontiguousarray(tokens[:, :-1]), targets
 
 
 def accuracy(logits: NDArray[Any], targets: Words) -> float:

@@ -37,7 +37,7 @@ def number_from(least: int, most: int | None = None) -> Callable[[str], int]:
 
 
 def figure_path(text: str) -> Path:
-    """Where a figure can be drawn, which is known before hours of training."""
+    """Parse the path of a figure, and check it before hours of training."""
     path = Path(text)
     is_placed = path.parent.is_dir() and not path.is_dir()
     if path.suffix not in (".png", ".svg", ".pdf") or not is_placed:
@@ -108,23 +108,23 @@ def main() -> None:
     parser.add_argument("--steps", type=number_from(1), default=200)
     parser.add_argument("--seed", type=number_from(0), default=0)
     parser.add_argument("--plot", type=figure_path, metavar="FILE", help="where the figure goes")
-    given = parser.parse_args()
+    options = parser.parse_args()
     curves = {}
     try:
-        for name in given.device:
-            curves[name] = train(name, given.steps, given.seed)
+        for name in options.device:
+            curves[name] = train(name, options.steps, options.seed)
     except QuodError as error:
         parser.exit(error.exit_code, f"{error}\n")
-    first, *others = given.device
+    first, *others = options.device
     for name in others:
-        one, other = (np.array(curves[each][0]) for each in (first, name))
-        apart = float(np.max(np.abs(one - other) / one))
+        first_curve, other_curve = (np.array(curves[each][0]) for each in (first, name))
+        apart = float(np.max(np.abs(first_curve - other_curve) / first_curve))
         print(f"losses of {name} differ from those of {first} by at most {apart:.1e} of them")
-    if given.plot is not None:
+    if options.plot is not None:
         try:
-            draw(curves, given.plot)
+            draw(curves, options.plot)
         except OSError as error:
-            parser.exit(OutputError.exit_code, f"{given.plot}: {error.strerror}\n")
+            parser.exit(OutputError.exit_code, f"{options.plot}: {error.strerror}\n")
 
 
 if __name__ == "__main__":

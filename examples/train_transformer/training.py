@@ -30,8 +30,8 @@ def rates_of(step: int) -> NDArray[Any]:
 
 def batch_for(shape: Shape, step: int) -> tuple[Words, Words]:
     """The inputs and targets of a step, one behind the other."""
-    found = batch_of(step, shape.batch, shape.tokens // 2, shape.symbols)
-    return found[0].reshape(-1), found[1].reshape(-1)
+    batch = batch_of(step, shape.batch, shape.tokens // 2, shape.symbols)
+    return batch[0].reshape(-1), batch[1].reshape(-1)
 
 
 class Training:
@@ -64,9 +64,9 @@ class Training:
 
     def logits(self) -> NDArray[np.float32]:
         """Those of the last step, (tokens of the batch, symbols)."""
-        found = np.empty((self.shape.rows, self.shape.symbols), np.float32)
-        self.device.download(self.model.logits, found)
-        return found
+        values = np.empty((self.shape.rows, self.shape.symbols), np.float32)
+        self.device.download(self.model.logits, values)
+        return values
 
     @property
     def targets(self) -> Words:

@@ -35,13 +35,13 @@ from quod.tensor import (
 MOST = 1.0
 """The norm that gradients are clipped to."""
 BETAS = 0.9, 0.999
-"""What is kept of AdamW's moments in each step."""
+"""Shares of AdamW's moments that are kept in each step."""
 _ALIGNMENT = 64
 
 
 @dataclass(frozen=True)
 class Shape:
-    """How many of everything; a batch has so many sequences of so many tokens."""
+    """Sizes of the model; a batch has so many sequences of so many tokens."""
 
     symbols: int = 16
     tokens: int = 16
@@ -94,7 +94,7 @@ class Tensors:
         return view(memory, sizes, first)
 
     def first_values(self, shape: Shape, seed: int) -> NDArray[np.float32]:
-        """What training begins with; what is between tensors is 0, and stays so."""
+        """Return the initial parameters; memory between tensors is 0, and stays so."""
         generator = np.random.default_rng(seed)
         values = np.zeros(self.count, np.float32)
         for name, sizes, spread in shape.parameters():
@@ -106,9 +106,9 @@ class Tensors:
 
 def view(memory: Buffer, shape: tuple[int, ...], first: int = 0) -> Buffer:
     """A tensor of f32 within memory, from an element on."""
-    found = memory.slice(4 * first, 4 * (first + math.prod(shape)))
-    found.dtype, found.shape = np.dtype(np.float32), shape
-    return found
+    tensor = memory.slice(4 * first, 4 * (first + math.prod(shape)))
+    tensor.dtype, tensor.shape = np.dtype(np.float32), shape
+    return tensor
 
 
 def room(device: AnyDevice, *shape: int) -> Buffer:
@@ -264,7 +264,7 @@ class Layer:
         return first, second, third
 
     def _part(self, memory: Buffer, number: int) -> Buffer:
-        """What a head has of all tokens."""
+        """Return the slice of a head, of all tokens."""
         sizes = self._shape.rows, self._shape.size
         return view(memory, sizes, number * math.prod(sizes))
 

@@ -27,8 +27,8 @@ def images_of(digits: Reals) -> NDArray[np.uint8]:
     low = np.minimum(at.astype(int), 6)
     part = at - low
     rows = digits[:, low] * (1 - part)[:, None] + digits[:, low + 1] * part[:, None]
-    whole = rows[:, :, low] * (1 - part) + rows[:, :, low + 1] * part
-    return np.rint(whole * 127 / 16).astype(np.uint8).reshape(len(digits), -1)
+    resized = rows[:, :, low] * (1 - part) + rows[:, :, low + 1] * part
+    return np.rint(resized * 127 / 16).astype(np.uint8).reshape(len(digits), -1)
 
 
 def learnt(x: Reals, labels: NDArray[np.int64]) -> list[tuple[Reals, Reals]]:
@@ -64,7 +64,7 @@ def learnt(x: Reals, labels: NDArray[np.int64]) -> list[tuple[Reals, Reals]]:
 
 def quantised(layers: list[tuple[Reals, Reals]], x: Reals) -> Perceptron:
     """Weights of eight bits, a scale a row, and activations such that the largest seen are 127."""
-    made, scale = [], 1 / 127
+    perceptron_layers, scale = [], 1 / 127
     for number, (w, b) in enumerate(layers):
         last = number == len(layers) - 1
         rows = np.abs(w).max(axis=1, keepdims=True) / 127
@@ -75,13 +75,15 @@ def quantised(layers: list[tuple[Reals, Reals]], x: Reals) -> Perceptron:
         sums = rows[:, 0] * scale
         biases = np.rint(b / sums).astype(np.int64)
         if last:
-            made.append(Layer(weights, biases, None))
+            perceptron_layers.append(Layer(weights, biases, None))
             break
         x = np.maximum(x @ w.T + b, 0)
         following = float(x.max()) / 127
-        made.append(Layer(weights, biases, np.rint(sums / following * (1 << 24)).astype(np.int64)))
+        perceptron_layers.append(
+            Layer(weights, biases, np.rint(sums / following * (1 << 24)).astype(np.int64))
+        )
         scale = following
-    return Perceptron(tuple(made))
+    return Perceptron(tuple(perceptron_layers))
 
 
 def main() -> None:
@@ -89,21 +91,21 @@ def main() -> None:
     digits = load_digits()
     images, labels = images_of(digits.images), digits.target.astype(np.int64)
     order = np.random.default_rng(1).permutation(len(images))
-    known, unknown = order[:-360], order[-360:]
-    layers = learnt(images[known] / 127, labels[known])
-    perceptron = quantised(layers, images[known] / 127)
+    training_indices, held_out = order[:-360], order[-360:]
+    layers = learnt(images[training_indices] / 127, labels[training_indices])
+    perceptron = quantised(layers, images[training_indices] / 127)
     perceptron.write(FOLDER / "model.gguf")
     np.savez_compressed(
-        FOLDER / "images.npz", images=images[unknown[:64]], labels=labels[unknown[:64]]
+        FOLDER / "images.npz", images=images[held_out[:64]], labels=labels[held_out[:64]]
     )
-    values = images[unknown].astype(np.int64)
+    values = images[held_out].astype(np.int64)
     for layer in perceptron.layers:
         values = values @ layer.weights.T.astype(np.int64) + layer.biases
         if layer.multipliers is not None:
             values = np.clip((values * layer.multipliers + (1 << 23)) >> 24, 0, 127)
-    right = (values.argmax(axis=1) == labels[unknown]).mean()
+    right = (values.argmax(axis=1) == labels[held_out]).mean()
     print(
-        f"{right:.1%} of {len(unknown)} digits that were not learnt, {perceptron.table_bits} bits"
+        f"{right:.1%} of {len(held_out)} digits that were not learnt, {perceptron.table_bits} bits"
     )
 
 

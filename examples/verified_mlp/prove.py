@@ -35,38 +35,38 @@ def main() -> None:
     parser.add_argument("--images", type=_count, default=64, help="how many of the 64")
     parser.add_argument("--runs", type=_count, default=3, help="proofs, of which the median counts")
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="a folder for key and proof")
-    given = parser.parse_args()
-    if given.out is not None and not given.out.is_dir():
-        parser.error(f"{given.out} is no folder; make it first")
+    options = parser.parse_args()
+    if options.out is not None and not options.out.is_dir():
+        parser.error(f"{options.out} is no folder; make it first")
     with np.load(FOLDER / "images.npz") as data:
-        if given.images > len(data["images"]):
-            parser.error(f"there are {len(data['images'])} images, not {given.images}")
-        images, labels = data["images"][: given.images], data["labels"][: given.images]
+        if options.images > len(data["images"]):
+            parser.error(f"there are {len(data['images'])} images, not {options.images}")
+        images, labels = data["images"][: options.images], data["labels"][: options.images]
     try:
-        _prove(given, images, labels)
+        _prove(options, images, labels)
     except QuodError as error:
         parser.exit(error.exit_code, f"{parser.prog}: {error}\n")
 
 
-def _prove(given: argparse.Namespace, images: NDArray[Any], labels: NDArray[Any]) -> None:
-    prover = Prover(given.device, Perceptron.open(FOLDER / "model.gguf"))
-    made = prover.prove(images)  # the first one compiles kernels
+def _prove(options: argparse.Namespace, images: NDArray[Any], labels: NDArray[Any]) -> None:
+    prover = Prover(options.device, Perceptron.open(FOLDER / "model.gguf"))
+    inference = prover.prove(images)  # the first one compiles kernels
     times = []
-    for _ in range(given.runs):
+    for _ in range(options.runs):
         start = time.perf_counter()
-        made = prover.prove(images)
+        inference = prover.prove(images)
         times.append(time.perf_counter() - start)
     start = time.perf_counter()
-    verify(prover.key, images, made.logits, made.proof)
+    verify(prover.key, images, inference.logits, inference.proof)
     checked = time.perf_counter() - start
-    right = (made.logits.argmax(axis=1) == labels).sum()
+    right = (inference.logits.argmax(axis=1) == labels).sum()
     bits = -math.log2(sum(error_terms(prover.key, len(images)).values()))
     print(f"{right} of {len(images)} digits told right")
     print(f"proved and checked in {sorted(times)[len(times) // 2]:.2f} s on {prover.device.name}")
-    print(f"verified in {checked:.2f} s, {len(made.proof):,} bytes, {int(bits)} bits")
-    if given.out is not None:
-        write_verifying_key(given.out / "key.qivk", prover.key)
-        write_proof(given.out / "proof.qinp", prover.key, made.logits, made.proof)
+    print(f"verified in {checked:.2f} s, {len(inference.proof):,} bytes, {int(bits)} bits")
+    if options.out is not None:
+        write_verifying_key(options.out / "key.qivk", prover.key)
+        write_proof(options.out / "proof.qinp", prover.key, inference.logits, inference.proof)
         print(f"key {prover.key.digest.hex()}")
 
 

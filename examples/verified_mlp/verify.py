@@ -20,14 +20,14 @@ def main() -> None:
     parser.add_argument("folder", type=Path, metavar="FOLDER")
     folder = parser.parse_args().folder
     try:
-        key, found = read_verifying_key(folder / "key.qivk"), read_proof(folder / "proof.qinp")
+        key, proof = read_verifying_key(folder / "key.qivk"), read_proof(folder / "proof.qinp")
         with np.load(Path(__file__).parent / "images.npz") as data:
-            images = data["images"][: len(found.logits)]
-        found.verify(key, images)
+            images = data["images"][: len(proof.logits)]
+        proof.verify(key, images)
     except QuodError as error:
         parser.exit(error.exit_code, f"{parser.prog}: {error}\n")
     print(f"key {key.digest.hex()}")
-    print(f"verified: {' '.join(map(str, found.logits.argmax(axis=1)))}")
+    print(f"verified: {' '.join(map(str, proof.logits.argmax(axis=1)))}")
 
 
 if __name__ == "__main__":
