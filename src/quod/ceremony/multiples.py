@@ -87,15 +87,15 @@ def powers_of(secret: Secret, first: Secret | None, start: int, out: Words) -> N
     They are as secret as the secret: the array is the caller's to wipe.
     """
     modulus, count = secret.modulus, len(out)
-    one = np.zeros(modulus.words, np.uint32)
-    one[0] = 1
+    unit = np.zeros(modulus.words, np.uint32)
+    unit[0] = 1
     # Powers are little work beside the multiples, and are wiped in one place.
     host = resolve_device("cpu")
     run = max(1, min(_RUN, -(-count // host.lanes)))
     host.launch(
         host.compile(scalar_powers, modulus=modulus),
         -(-count // (run * host.lanes)), count, run, start,
-        one if first is None else first.words, secret.words, out,
+        unit if first is None else first.words, secret.words, out,
     )  # fmt: skip
 
 

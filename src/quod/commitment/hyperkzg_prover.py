@@ -62,7 +62,7 @@ class HyperKzgCommitter(GroupCommitter):
         )
 
     def _values(self, coefficients: Buffer, r: int) -> tuple[int, int]:
-        """Those at r and -r of a polynomial of 2**n coefficients, n at least 1."""
+        """Return the values at r and -r of a polynomial of 2**n coefficients, n at least 1."""
         field, p = self._field, self._field.value
         variables = (coefficients.nbytes // field.bytes).bit_length() - 1
         log_columns = (variables + 1) // 2

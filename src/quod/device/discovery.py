@@ -1,4 +1,4 @@
-"""Which devices there are, and how to open one by its name.
+"""List the devices, and open one by its name.
 
 What names there are, each kind of device says in a row of its own: `quod.device.cpu.backend`,
 `quod.device.cuda.backend`, `quod.device.webgpu.names` and `quod.device.emulated.backend`.

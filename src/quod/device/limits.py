@@ -40,5 +40,5 @@ class Limits:
         return max(by_memory, multiply_adds / self.multiply_adds_per_second)
 
     def limited_by(self, bytes: int, multiply_adds: int) -> Literal["memory", "multiplier"]:
-        """Which of the two it is that work meets first."""
+        """Return which of the two limits work meets first."""
         return "multiplier" if multiply_adds > self.ridge * bytes else "memory"

@@ -178,6 +178,6 @@ def _binomial(base: FieldSpec, degree: int, root: Coefficient) -> tuple[Coeffici
     """The coefficients of x^degree - root."""
     if isinstance(root, tuple):
         zero: Coefficient = (0,) * len(root)
-        one: Coefficient = (1, *([0] * (len(root) - 1)))
-        return (tuple(-part for part in root), *([zero] * (degree - 1)), one)
+        unit: Coefficient = (1, *([0] * (len(root) - 1)))
+        return (tuple(-part for part in root), *([zero] * (degree - 1)), unit)
     return (-root, *([0] * (degree - 1)), 1)

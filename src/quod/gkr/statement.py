@@ -81,8 +81,8 @@ class Statement:
         key = self.key
         transcript.begin(protocol(key))
         transcript.absorb(Label.FIELD, describe(key.field))
-        by = by_reduction(key.reduction, places="", columns="columns ")
-        parameters = f"chain {key.chain} {by}inputs {key.commitment.parameters()}"
+        reduction_prefix = by_reduction(key.reduction, places="", columns="columns ")
+        parameters = f"chain {key.chain} {reduction_prefix}inputs {key.commitment.parameters()}"
         transcript.absorb(Label.PARAMETERS, parameters.encode())
         transcript.absorb(Label.CIRCUIT, key.circuit)
         transcript.absorb(Label.INSTANCES, self.instances.to_bytes(8, "little"))

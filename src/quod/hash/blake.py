@@ -24,7 +24,7 @@ ORDER = (
     (6, 15, 14, 9, 11, 3, 0, 8, 12, 2, 13, 7, 1, 4, 10, 5),
     (10, 2, 8, 4, 7, 6, 1, 5, 15, 11, 9, 14, 3, 12, 13, 0),
 )
-"""Which words of a block a round takes, in turn; after the last row comes the first again."""
+"""Indices of the words of a block that a round takes; after the last row comes the first again."""
 
 STEPS = (
     (0, 4, 8, 12), (1, 5, 9, 13), (2, 6, 10, 14), (3, 7, 11, 15),

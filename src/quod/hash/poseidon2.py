@@ -35,7 +35,9 @@ class Poseidon2Parameters:
 
     @cached_property
     def round_constants(self) -> list[list[int]]:
-        """Those of each round in their order: one for each element, in a partial round one."""
+        """Return the constants of each round in their order: one for each element, in a partial
+        round one.
+        """
         numbers = iter(grain(self.field.value, self.width, FULL_ROUNDS, self.partial_rounds))
         half = FULL_ROUNDS // 2
         sizes = [self.width] * half + [1] * self.partial_rounds + [self.width] * half

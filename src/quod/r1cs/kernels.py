@@ -187,9 +187,9 @@ def witness_values(
 
 @kernel
 def count_unwritten(
-    k: Builder, n: U32, step: U32, values: Pointer[U32], found: Pointer[U32], *, words: int
+    k: Builder, n: U32, step: U32, values: Pointer[U32], counts: Pointer[U32], *, words: int
 ) -> None:
-    """Count unwritten elements among i, i + step, ... below n, into found[i].
+    """Count unwritten elements among i, i + step, ... below n, into counts[i].
 
     They have a last word that no element has (`quod.device.runtime.sentinel`).
     """
@@ -199,7 +199,7 @@ def count_unwritten(
             (last,) = k.load(values, loop.index * words + (words - 1))
             is_marked = k.select(last == UNWRITTEN, k.constant(1, types.u32), 0)
             loop.next(loop.carried + is_marked)
-        k.store(found, at, loop.results)
+        k.store(counts, at, loop.results)
 
 
 @kernel

@@ -24,8 +24,8 @@ def pyramid_entries(log_size: Any, log_low: Any) -> Any:
 
     The arguments and the result are int, or values of a kernel.
     """
-    one = log_low * 0 + 1
-    return (one << (log_low + 1)) + (one << (log_size - log_low))
+    unit = log_low * 0 + 1
+    return (unit << (log_low + 1)) + (unit << (log_size - log_low))
 
 
 @kernel

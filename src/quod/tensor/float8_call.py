@@ -89,9 +89,9 @@ def _scale_of_all(device: AnyDevice, x: Tensor, scale: Tensor, greatest: float) 
     if x.rows > 1:
         sizes = tensor(device, "x", numbers(device, x.memory, x, (x.rows,)))
         kernel = LARGEST_OF_ROWS[x.element]
-        launch_rows(device, kernel, x, (), [x.memory, sizes.memory], by=1.0)
+        launch_rows(device, kernel, x, (), [x.memory, sizes.memory], divisor=1.0)
     kernel = LARGEST_OF_ROWS[sizes.element]
-    launch_rows(device, kernel, sizes, (), [sizes.memory, scale.memory], by=greatest)
+    launch_rows(device, kernel, sizes, (), [sizes.memory, scale.memory], divisor=greatest)
 
 
 def dequantise_fp8(
@@ -122,5 +122,7 @@ def dequantise_fp8(
     if math.prod(source.shape):
         kernel = DEQUANTISE_ROWS[out_tensor.element, source.element]
         memory = [source.memory, factors.memory, out_tensor.memory]
-        launch_rows(device, kernel, out_tensor, (), memory, given=source.element, one=single_scale)
+        launch_rows(
+            device, kernel, out_tensor, (), memory, fp8=source.element, single_scale=single_scale
+        )
     return out

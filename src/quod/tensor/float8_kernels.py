@@ -52,21 +52,21 @@ def _quantise_rows(
 
 
 def _largest_of_rows(
-    k: Builder, rows: Value, width: Value, x: Value, sizes: Value, *, element: Type, by: float,
+    k: Builder, rows: Value, width: Value, x: Value, sizes: Value, *, element: Type, divisor: float,
     plan: RowPlan,
 ) -> None:  # fmt: skip
-    """sizes[r] = max(abs(x[r])) / by."""
+    """sizes[r] = max(abs(x[r])) / divisor."""
     row = Row(k, element, plan, rows, width)
-    row.put(sizes, _largest(k, row, row.of(x)) / by)
+    row.put(sizes, _largest(k, row, row.of(x)) / divisor)
 
 
 def _dequantise_rows(
     k: Builder, rows: Value, width: Value, x: Value, scales: Value, y: Value, *, element: Type,
-    given: Type, one: bool, plan: RowPlan,
+    fp8: Type, single_scale: bool, plan: RowPlan,
 ) -> None:  # fmt: skip
-    """y[r] = x[r] * scales[r], or x[r] * scales[0] with `one`."""
-    row = Row(k, given, plan, rows, width, stored=element)
-    source, scale = row.of(x), scales[0] if one else row.own(scales)
+    """y[r] = x[r] * scales[r], or x[r] * scales[0] with `single_scale`."""
+    row = Row(k, fp8, plan, rows, width, stored=element)
+    source, scale = row.of(x), scales[0] if single_scale else row.own(scales)
     row.store(source, row.into(y), lambda access: [value * scale for value in access.values])
 
 
@@ -97,10 +97,8 @@ QUANTISE_ELEMENTS = {
     for element, stored in _PAIRS
 }  # fmt: skip
 DEQUANTISE_ROWS = {
-    (element, given): _rows(
-        _dequantise_rows, element, {"x": given, "scales": f32, "y": element}, given
-    )
-    for element, given in _PAIRS
+    (element, fp8): _rows(_dequantise_rows, element, {"x": fp8, "scales": f32, "y": element}, fp8)
+    for element, fp8 in _PAIRS
 }
 """The kernels by element type and 8-bit type."""
 LARGEST_OF_ROWS = {
@@ -113,6 +111,6 @@ register(
     plan=_PLAN(vector=8),
 )  # fmt: skip
 register(
-    "tensor.dequantise_rows_f32_e4m3", DEQUANTISE_ROWS[f32, e4m3], element=f32, given=e4m3,
-    one=False, plan=_PLAN(vector=4),
+    "tensor.dequantise_rows_f32_e4m3", DEQUANTISE_ROWS[f32, e4m3], element=f32, fp8=e4m3,
+    single_scale=False, plan=_PLAN(vector=4),
 )  # fmt: skip

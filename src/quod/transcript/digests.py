@@ -27,8 +27,8 @@ def digest_runs(
     run = k.global_id()
     with k.if_(run < runs):
         first = run * words
-        found = digest(lambda at, count: k.load(data, first + at, count), words, level)
-        k.store(digests, run * STATE_WORDS, *found)
+        state = digest(lambda at, count: k.load(data, first + at, count), words, level)
+        k.store(digests, run * STATE_WORDS, *state)
 
 
 class RecordedDigest:
@@ -62,12 +62,12 @@ class RecordedDigest:
 
         Raises DeviceError if the device wrote no digests.
         """
-        found = np.full(self._levels[-1].nbytes // 4, UNWRITTEN, np.uint32)
-        self._device.download(self._levels[-1], found)
+        words = np.full(self._levels[-1].nbytes // 4, UNWRITTEN, np.uint32)
+        self._device.download(self._levels[-1], words)
         level = len(self._levels) - 1
-        if level and (found.reshape(-1, STATE_WORDS) == UNWRITTEN).all(axis=1).any():
+        if level and (words.reshape(-1, STATE_WORDS) == UNWRITTEN).all(axis=1).any():
             raise not_written(self._device, "the digest of a table")
-        data, each = found.astype("<u4", copy=False).tobytes(), found.nbytes // self._count
+        data, each = words.astype("<u4", copy=False).tobytes(), words.nbytes // self._count
         parts = [data[at : at + each] for at in range(0, len(data), each)]
         if level and each == 4 * STATE_WORDS:
             return parts

@@ -34,22 +34,22 @@ def joined(messages: Sequence[Sequence[Part]]) -> list[bytes]:
     threads = min(_MOST_THREADS, len(messages), sum(sizes) // _BYTES_A_THREAD)
     if threads < 2:
         return [b"".join(parts) for parts in messages]
-    found: list[bytes] = [_make(None, size) for size in sizes]
+    results: list[bytes] = [_make(None, size) for size in sizes]
 
     def fill(numbers: range) -> None:
         for number in numbers:
-            at = _address(found[number])
+            at = _address(results[number])
             for part in messages[number]:
                 source = np.frombuffer(part, np.uint8)
                 # ctypes releases the interpreter lock during the copy.
                 ctypes.memmove(at, source.ctypes.data, source.nbytes)
                 at += source.nbytes
 
-    shares = [partial(fill, range(at, len(found), threads)) for at in range(threads)]
+    shares = [partial(fill, range(at, len(results), threads)) for at in range(threads)]
     run_concurrently(
         {f"share {at}": share for at, share in enumerate(shares)}, threads, "quod-join", _nothing
     )
-    return found
+    return results
 
 
 def _nothing() -> None:

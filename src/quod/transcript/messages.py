@@ -97,9 +97,9 @@ class ProofReader:
     """A reader of a proof's messages; `transcript` absorbs each one, as the prover's did."""
 
     def __init__(self, proof: bytes, transcript: Transcript) -> None:
-        given: object = proof
-        if type(given) is not bytes:
-            raise InputError(f"a proof is bytes, not {shown_kind(given)}")
+        argument: object = proof
+        if type(argument) is not bytes:
+            raise InputError(f"a proof is bytes, not {shown_kind(argument)}")
         self.transcript = transcript
         self._proof = proof
         self.offset = 0
@@ -107,9 +107,9 @@ class ProofReader:
 
     def copy(self) -> ProofReader:
         """Return a reader at the same position, with a copy of the transcript."""
-        found = ProofReader(self._proof, self.transcript.copy())
-        found.offset = self.offset
-        return found
+        reader = ProofReader(self._proof, self.transcript.copy())
+        reader.offset = self.offset
+        return reader
 
     def elements(self, label: Label, field: FieldSpec, count: int) -> list[Plain]:
         """Read a message of `count` elements.

@@ -21,9 +21,9 @@ def point_bytes(group: Group, *, compressed: bool = True) -> int:
 
 def encode_points(group: Group, points: Sequence[Point], *, compressed: bool = True) -> bytes:
     """Points as bytes, one after the other; InputError for what is no point."""
-    given: object = points
-    if not isinstance(given, (list, tuple)):
-        raise InputError(f"points are a list of points, not {shown_kind(given)}")
+    argument: object = points
+    if not isinstance(argument, (list, tuple)):
+        raise InputError(f"points are a list of points, not {shown_kind(argument)}")
     return b"".join(encoding.encode_point(group, each, compressed=compressed) for each in points)
 
 

@@ -49,8 +49,8 @@ class Transcript:
     ) -> None:  # fmt: skip
         """`drawn` says that a challenge was already drawn from this state, `bound` that its
         messages bind the prover to all tables. A hash over a field needs `recursive`."""
-        given: object = state
-        if type(given) is not bytes or len(given) != DIGEST_BYTES:
+        argument: object = state
+        if type(argument) is not bytes or len(argument) != DIGEST_BYTES:
             raise InputError(f"the state of a transcript is {DIGEST_BYTES} bytes")
         self.state, self.hash = state, checked_hash(hash, recursive)
         if hash.field is not None:
@@ -75,9 +75,9 @@ class Transcript:
 
     def begin(self, protocol: str) -> None:
         """Absorb what comes first: the name of a protocol with its version, and of the hash."""
-        given: object = protocol
-        if not isinstance(given, str) or not given.isascii():
-            raise InputError(f"a protocol is named by text in ASCII, not {shown_kind(given)}")
+        argument: object = protocol
+        if not isinstance(argument, str) or not argument.isascii():
+            raise InputError(f"a protocol is named by text in ASCII, not {shown_kind(argument)}")
         self.absorb(Label.PROTOCOL, f"{protocol} {self.hash.value}".encode())
 
     def absorb(self, label: Label, message: bytes, field: FieldSpec | None = None) -> None:

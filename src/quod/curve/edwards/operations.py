@@ -109,9 +109,9 @@ def edwards_multiply(
 
 @kernel
 def edwards_check(
-    k: Builder, count: U32, points: Pointer[U64], found: Pointer[U32], *, curve: EdwardsCurve
+    k: Builder, count: U32, points: Pointer[U64], verdicts: Pointer[U32], *, curve: EdwardsCurve
 ) -> None:
-    """found[i] = 1 if a*x^2 + y^2 = 1 + d*x^2*y^2, else 0; coordinates are below the modulus."""
+    """verdicts[i] = 1 if a*x^2 + y^2 = 1 + d*x^2*y^2, else 0; coordinates are below the modulus."""
     law, i = EdwardsArithmetic(k, curve), k.global_id()
     f = law.field
     with k.if_(i < count):
@@ -119,7 +119,7 @@ def edwards_check(
         x2, y2 = f.square(f.load(points, place)), f.square(f.load(points, place + 1))
         conic = y2 - x2 if curve.a == -1 else y2 + law.a_times(x2)
         difference = conic - f.one() - x2 * y2 * f.constant(curve.d)
-        found[i] = k.select(f.is_zero(difference), k.constant(1, types.u32), 0)
+        verdicts[i] = k.select(f.is_zero(difference), k.constant(1, types.u32), 0)
 
 
 # --- on the host

@@ -23,9 +23,9 @@ from quod.kernel.ir import types
 
 @kernel
 def curve_ordinates(
-    k: Builder, n: U32, xs: Pointer[U64], ys: Pointer[U64], found: Pointer[U32], *, group: Group
+    k: Builder, n: U32, xs: Pointer[U64], ys: Pointer[U64], has_root: Pointer[U32], *, group: Group
 ) -> None:
-    """ys[i]: a square root of what the equation has at xs[i], if found[i] is 1; it is 0 or 1."""
+    """ys[i]: a square root of what the equation has at xs[i], if has_root[i] is 1; it is 0 or 1."""
     f, i = prime_field(k, group.coordinates), k.global_id()
     with k.if_(i < n):
         x = f.carried(f.load(xs, i))
@@ -34,7 +34,7 @@ def curve_ordinates(
         )
         y = f.carried(f.power(right, (group.coordinates.value + 1) // 4))
         f.store(ys, i, y)
-        found[i] = k.select(f.is_zero(f.square(y) - right), k.constant(1, types.u32), 0)
+        has_root[i] = k.select(f.is_zero(f.square(y) - right), k.constant(1, types.u32), 0)
 
 
 def has_quick_roots(group: Group) -> bool:

@@ -87,7 +87,7 @@ class _Layout(Generic[C]):
         return encoded
 
     def of_point(self, data: object, compressed: bool, check_subgroup: bool) -> bytes:
-        """Those of a point, once it is clear how it is to be read."""
+        """Return the bytes of a point, after its flags are checked."""
         flag("check_subgroup", check_subgroup)
         return self.checked_bytes(data, 1 if compressed else 2)
 

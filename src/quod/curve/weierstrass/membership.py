@@ -1,4 +1,4 @@
-"""Which points of an array are on their curve, in the subgroup of prime order, or infinity.
+"""Check which points of an array are on their curve, in the subgroup of prime order, or infinity.
 
 The subgroup tests are by endomorphisms (Scott, eprint 2021/1130; El Housni, Guillevic, Piellard,
 2022/352); `quod.curve.weierstrass.affine` has them for single points.
@@ -22,10 +22,10 @@ ON_CURVE, OFF_CURVE, OUTSIDE_SUBGROUP = 0, 1, 2
 
 @kernel
 def curve_check(
-    k: Builder, count: U32, points: Pointer[U64], found: Pointer[U32], *, group: Group,
+    k: Builder, count: U32, points: Pointer[U64], codes: Pointer[U32], *, group: Group,
     subgroup: bool,
 ) -> None:  # fmt: skip
-    """found[i] = 0 for a point on the curve, 1 off it, 2 with `subgroup` outside the subgroup.
+    """codes[i] = 0 for a point on the curve, 1 off it, 2 with `subgroup` outside the subgroup.
 
     Infinity is in the subgroup. Coordinates are below the modulus.
     """
@@ -40,7 +40,7 @@ def curve_check(
         if subgroup and group.parameters.cofactor != 1:
             outside = ~off & ~_in_subgroup(k, curve, curve.extend(point))
             result = k.select(outside, k.constant(OUTSIDE_SUBGROUP, types.u32), result)
-        found[i] = result
+        codes[i] = result
 
 
 @kernel

@@ -263,7 +263,7 @@ class CompileCache:
 
 
 def _own_files(folder: int, *names: re.Pattern[str]) -> list[tuple[int, int, str]]:
-    """When each file of such a name was used, its size and its name, the oldest first."""
+    """List the files of such a name by time of use, size and name, the oldest first."""
     used_files = []
     with contextlib.suppress(OSError), os.scandir(folder) as files:
         for file in files:

@@ -85,7 +85,7 @@ def uses_of(read: Mapping[str, Any]) -> PointerUses:
 
 
 def text_digest(text: str) -> str:
-    """Which text this is: its SHA-256 in hex."""
+    """Return the SHA-256 of a text in hex, which identifies it."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 

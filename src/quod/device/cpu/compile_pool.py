@@ -207,7 +207,7 @@ _making = threading.Lock()
 
 
 def _compiler_pool() -> _CompilerPool:
-    """Those of this process, of which a forked one has none."""
+    """Return the compiler pool of this process; a forked process has its own."""
     global _process_pool
     places = _process_pool
     if places is None or places._process != os.getpid():

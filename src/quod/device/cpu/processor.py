@@ -1,4 +1,4 @@
-"""Which processor code is compiled for, and with which compiler: part of the keys of compiled code.
+"""Identify the processor and the compiler of compiled code: part of the keys of compiled code.
 
 LLVM knows the processor's name and features, but loading it takes a tenth of a second, a third of
 a small proof's process. So what it said is kept in the cache beside the code, by what the system

@@ -32,7 +32,9 @@ class Programs:
         self._known = weakref.WeakKeyDictionary()
 
     def of(self, recording: Recording) -> Calls | None:
-        """Those of a recording; None if there are events in it, which have a thread to wait."""
+        """Return the calls of a recording; None if there are events in it, which have a thread to
+        wait.
+        """
         try:
             return self._known[recording]
         except KeyError:

@@ -53,7 +53,7 @@ class Program:
 
     @cached_property
     def events(self) -> tuple[Mark | Await, ...]:
-        """Those of its sections that are no graphs."""
+        """Return the events among its sections."""
         return events_of(self.sections)
 
     @property
@@ -109,7 +109,7 @@ def _sections(steps: Sequence[Step]) -> Iterator[tuple[int, Sequence[Step]]]:
 
 
 class _Overlaps:
-    """Which launches of a section may begin before others have ended.
+    """Launches of a section that may begin before others have ended.
 
     A launch overlaps with one other at most: of several the driver waits for all before it begins
     anything. So what follows from another edge has none. Sets of steps are bits.

@@ -139,7 +139,9 @@ class PrebuiltKernels:
 
     @classmethod
     def installed(cls, arch: str) -> PrebuiltKernels:
-        """Those of the folder that QUOD_KERNELS names, else of `prebuilt` in the package."""
+        """Open the kernels of the folder that QUOD_KERNELS names, else of `prebuilt` in the
+        package.
+        """
         chosen = os.environ.get(VARIABLE)
         if chosen:
             return cls(chosen, arch)

@@ -74,7 +74,7 @@ class _Clock:
         self._origin_ns = time.perf_counter_ns()
 
     def time_of(self, event: Any) -> int:
-        """When an event was passed, which it has been."""
+        """Return the time at which an event was passed, which it has been."""
         milliseconds = float(self._driver.cuEventElapsedTime(self._origin, event))
         return self._origin_ns + round(milliseconds * 1e6)
 

@@ -50,7 +50,7 @@ class InterpretedKernel(ShownKernel):
 
     @functools.cached_property
     def digest(self) -> str:
-        """Which IR this is: that is what is run, or emitted and run."""
+        """Digest of the IR, which is what is run, or emitted and run."""
         return text_digest(to_text(self.traced))
 
     def pack(self, arguments: tuple[Argument, ...]) -> Slots:

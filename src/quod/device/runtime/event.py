@@ -85,7 +85,9 @@ class Event:
 
     @property
     def time_ns(self) -> int:
-        """When it was passed, on the scale of `time.perf_counter_ns`; DeviceError before that."""
+        """Return the time when it was passed, on the scale of `time.perf_counter_ns`; DeviceError
+        before that.
+        """
         completion = self.completion()
         if not completion.is_done() or completion.failed:
             raise DeviceError(f"event {self.name} has not been passed")

@@ -1,4 +1,4 @@
-"""Which kernels are launched meanwhile: for whoever asks what code a figure is of."""
+"""Record the kernels that are launched meanwhile, to know the code that a figure measures."""
 
 from __future__ import annotations
 

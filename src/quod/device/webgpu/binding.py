@@ -1,4 +1,4 @@
-"""Which storage bindings a launch needs: each pointer parameter a range of a buffer.
+"""Storage bindings of a launch: each pointer parameter is a range of a buffer.
 
 A binding begins at a multiple of 256 bytes, and what two bindings reach may not overlap where one
 of them is written, which each may be. So where memory begins elsewhere the kernel adds an offset,

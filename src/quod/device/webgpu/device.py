@@ -186,7 +186,9 @@ class WebGpuDevice(OpenedDevice):
 
     @property
     def _reserved_bindings(self) -> int:
-        """Those in which kernels tell of loops that a driver has ended; no GPU's driver does."""
+        """Count the bindings in which kernels report loops that a driver has ended; no GPU's driver
+        does.
+        """
         return 1 if self.properties.is_software else 0
 
     # --- kernels

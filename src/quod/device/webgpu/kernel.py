@@ -147,7 +147,7 @@ class WebGpuKernel(ShownKernel):
 
     @property
     def digest(self) -> str:
-        """Which texts this is, in all the ways in which memory was bound."""
+        """Digest of the texts for all the ways in which memory was bound."""
         texts = {self.text, *(variant.module.text for variant in tuple(self._variants.values()))}
         return text_digest("\n".join(sorted(texts)))
 

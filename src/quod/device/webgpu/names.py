@@ -23,7 +23,9 @@ def is_webgpu_name(name: str) -> bool:
 
 
 def parse_name(name: str) -> tuple[str, Strength | None]:
-    """Which adapter and which strength a name means; the strength is None if it says nothing."""
+    """Return the adapter and the strength that a name means; the strength is None if it says
+    nothing.
+    """
     _, _, selector = name.partition(":")
     for strength in STRENGTHS:
         if selector == strength:

@@ -55,7 +55,7 @@ class CircuitInputs:
         return len(self.public)
 
     def first(self, count: int) -> CircuitInputs:
-        """Those of the first instances; InputError where there are fewer."""
+        """Return the inputs of the first instances; InputError where there are fewer."""
         count = whole_number("the instances", count, 1)
         if count > len(self):
             raise InputError(f"there are inputs of {len(self)} instances, not of {count}")

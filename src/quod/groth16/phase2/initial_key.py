@@ -155,7 +155,9 @@ class NewKey:
         write_planned(parts.file, KIND, VERSION, sections)
 
     def sections(self) -> list[PlannedSection]:
-        """Those of the file, to be made in this order, in which they are hashed as well."""
+        """Return the sections of the file, to be made in this order, in which they are hashed as
+        well.
+        """
         powers, wires, tied = self._powers, self._system.wires, self._tied
         mixed = [
             (self._a, powers.beta_tau_g1), (self._b, powers.alpha_tau_g1), (self._c, powers.tau_g1),

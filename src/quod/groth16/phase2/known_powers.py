@@ -68,7 +68,7 @@ class _KnownPowers:
         return GROUPS[f"{self._curve.name}.g{degree}"]
 
     def sections(self) -> list[PlannedSection]:
-        """Those of a prepared file."""
+        """Return the sections of a prepared file."""
         fq, power = self._curve.fq, self._power
         count_g2 = 1 << power
         beta = integers_to_words(self._curve.fr, [self._secret.beta])

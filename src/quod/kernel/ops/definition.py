@@ -85,7 +85,9 @@ class OpDefinition:
     declares: Space | None = None
     """The memory space of the array that the op declares."""
     varies: Varies = "operands"
-    """When results differ between instances: if operands do, always, never, or as memory does."""
+    """Condition under which results differ between instances: if operands do, always, never, or as
+    memory does.
+    """
     varies_in_subgroup: tuple[int, ...] | None = None
     """The operands on which uniformity within one subgroup depends, if not on all."""
     reread: bool = False

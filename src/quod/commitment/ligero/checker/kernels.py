@@ -110,7 +110,7 @@ def check_claims(
     corners: Pointer[U32],
     weights: Pointer[U32],
     combination: Pointer[U32],
-    begun: Pointer[U32],
+    ticket: Pointer[U32],
     records: Pointer[U32],
     *,
     field: FieldSpec,
@@ -139,7 +139,7 @@ def check_claims(
         each.next(f.carried(each.carried + f.carried(f.load(weights, each.index)) * total))
     (claimed_sum,) = sums.totals([each.results])
     claimed_sum = f.carried(_of_integer(f, claimed_sum))
-    _judge(k, f, claimed_sum - f.carried(f.load(weights, claims)), begun, records, record)
+    _judge(k, f, claimed_sum - f.carried(f.load(weights, claims)), ticket, records, record)
 
 
 @kernel
@@ -152,7 +152,7 @@ def check_columns(
     combination: Pointer[U32],
     weights: Pointer[U32],
     columns: Pointer[U32],
-    begun: Pointer[U32],
+    ticket: Pointer[U32],
     records: Pointer[U32],
     *,
     field: FieldSpec,
@@ -181,7 +181,7 @@ def check_columns(
         weight = f.carried(f.load(weights, loop.index))
         loop.next(f.carried(loop.carried + mixed.multiply(weight, entry)))
     (difference,) = sums.totals([f.carried(word - loop.results)])
-    _judge(k, f, difference, begun, records, column)
+    _judge(k, f, difference, ticket, records, column)
 
 
 def _by_halves(

@@ -1,4 +1,4 @@
-"""Which hashes lead from opened leaves to the root, as rows that a kernel goes through by level."""
+"""Hashes that lead from opened leaves to the root, as rows that a kernel goes through by level."""
 
 from __future__ import annotations
 

@@ -210,9 +210,12 @@ def evaluate_columns(
         ]
 
     def value(kind: str, factors: Sequence[list[Any]], point: Point) -> Any:
-        values = [value_at(mixed, point, own, at_one) for own in factors]
-        fields = [mixed.extended if mixed.is_extended(own) else mixed.base for own in values]
-        values = [own.carried(each) for own, each in zip(fields, values, strict=True)]
+        values = [value_at(mixed, point, factor, at_one) for factor in factors]
+        fields = [
+            mixed.extended if mixed.is_extended(factor_value) else mixed.base
+            for factor_value in values
+        ]
+        values = [arithmetic.carried(each) for arithmetic, each in zip(fields, values, strict=True)]
         if kind == "multiply":
             return mixed.multiply(*values)
         return power(fields[0], values[0], POWERS.get(kind, 1))
@@ -234,12 +237,12 @@ def evaluate_columns(
                 operand = k.load(terms.operands, term * 2, 2)
                 rows_of = operand if kind == "multiply" else operand[:1]
                 factors = [corners(row) for row in rows_of]
-                for own, at in zip(products, own_points, strict=True):
-                    own.append((weight, value(kind, factors, points[at])))
+                for point_products, at in zip(products, own_points, strict=True):
+                    point_products.append((weight, value(kind, factors, points[at])))
             loop.next(
                 tuple(
-                    f.carried(mixed.add(total, mixed.sum_of_products(own)))
-                    for total, own in zip(loop.carried, products, strict=True)
+                    f.carried(mixed.add(total, mixed.sum_of_products(point_products)))
+                    for total, point_products in zip(loop.carried, products, strict=True)
                 )
             )
         for at, total in zip(own_points, loop.results, strict=True):
@@ -247,9 +250,9 @@ def evaluate_columns(
 
     eq = Equality(f, equality, sizes, lanes.proof)
     share = f.carried(eq.low(variables, lanes.entry) * eq.high(variables, lanes.entry))
-    found = sums.totals([f.carried(total * share) for total in totals])
+    point_totals = sums.totals([f.carried(total * share) for total in totals])
     with k.if_(k.local_id() == 0):
-        for at, total in enumerate(found):
+        for at, total in enumerate(point_totals):
             first = (lanes.proof * len(points) + at) * lanes.groups
             f.store(partial, first + lanes.group, total)
 

@@ -295,7 +295,7 @@ class _LayerRecorder:
 
     def _fold(
         self, number: int, depth: int, columns: Buffer, source: ColumnForm, rows: int, stride: int,
-        by: Challenge,
+        challenge: Challenge,
     ) -> Buffer:  # fmt: skip
         """Columns folded by `depth` challenges."""
         plan, layer = self._plan, self._layer
@@ -308,8 +308,8 @@ class _LayerRecorder:
             self._recording, fold_columns, variables, chunks, plan.layout.sizes, variables, chunks,
             number, FoldExtents(layer.positions, rows, stride, plan.stride(variables)),
             layer.taken, columns,
-            self._memory["progress"] if by == "round" else plan.states, target,
-            form=FoldForm(plan.field, source, by, depth, plan.is_narrow(variables)),
+            self._memory["progress"] if challenge == "round" else plan.states, target,
+            form=FoldForm(plan.field, source, challenge, depth, plan.is_narrow(variables)),
         )  # fmt: skip
         return target
 

@@ -227,8 +227,8 @@ def _attention_backward_keys(
             )
             loop.next((tile.add(key_sums, of_q, loop.index, mask=mask), value_sums))
         group.next(loop.results)
-    one = k.constant(1.0, f32)
-    for target, grads, multiplier in zip((dk, dv), group.results, (scale, one), strict=True):
+    unit = k.constant(1.0, f32)
+    for target, grads, multiplier in zip((dk, dv), group.results, (scale, unit), strict=True):
         goal = Lines(part_of(k, target, head, keys, size), keys)
         tile.store(goal, first, grads, [multiplier] * plan.rows)
 
