@@ -281,5 +281,5 @@ def test_a_module_that_takes_long_to_compile() -> None:
     functions = f"(func (param i64) {body})" * 6
     limits, cpu_limit = WitnessLimits(compile_seconds=1), resource.getrlimit(resource.RLIMIT_CPU)
     with pytest.raises(WitnessLimitError, match="compiling it takes more than 1 s"):
-        WitnessCalculator(circuit(more=functions), limits=limits)
+        WitnessCalculator(circuit(definitions=functions), limits=limits)
     assert resource.getrlimit(resource.RLIMIT_CPU) == cpu_limit
