@@ -1,4 +1,4 @@
-"""Accumulators of loops over entries: reduced elements, or unreduced sums of products."""
+"""Accumulators of loops over table entries: reduced elements, or unreduced sums of products."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class Terms(Protocol):
 
 
 class Reduced:
-    """The accumulator of reduced elements."""
+    """An accumulator whose sum is a reduced element."""
 
     def __init__(self, mixed: MixedField) -> None:
         self._mixed = mixed
 
     def zero(self) -> Any:
-        """Return an empty sum, as a loop carries it."""
+        """Return an empty sum, in the form of a loop-carried value."""
         f = self._mixed.extended
         return f.carried(f.zero())
 
@@ -35,16 +35,19 @@ class Reduced:
         return terms.total()
 
     def added(self, total: Any, part: Any) -> Any:
-        """Add a part to a sum."""
+        """Return the sum of `total` and the result of `part`, for the loop's next iteration."""
         return self._mixed.extended.carried(self._mixed.add(total, part))
 
     def element(self, total: Any) -> Any:
-        """Return a sum as an element."""
+        """Convert a sum to an element."""
         return total
 
 
 class Unreduced:
-    """The accumulator of unreduced products, by the field's `RunningSum`."""
+    """An accumulator that sums products before their reduction, with the field's `RunningSum`.
+
+    See `Reduced` for the methods.
+    """
 
     def __init__(self, accumulator: RunningSum) -> None:
         self._accumulator = accumulator

@@ -14,16 +14,19 @@ def equalities(field: FieldSpec, point: Sequence[Plain]) -> list[PlainElement]:
     table = [PlainElement.one(field)]
     for coordinate in PlainElement.each(field, point):
         table = [
-            part
-            for entry in table
-            for high in (entry * coordinate,)
-            for part in (entry - high, high)
+            entry
+            for parent in table
+            for high in (parent * coordinate,)
+            for entry in (parent - high, high)
         ]
     return table
 
 
 def equality(field: FieldSpec, a: Sequence[Plain], b: Sequence[Plain]) -> PlainElement:
-    """Return eq of two points: the product of a*b + (1 - a)*(1 - b) over their coordinates."""
+    """Return eq of two points: the product of a*b + (1 - a)*(1 - b) over their coordinates.
+
+    Raises ValueError for points of different lengths.
+    """
     unit = total = PlainElement.one(field)
     for x, y in zip(PlainElement.each(field, a), PlainElement.each(field, b), strict=True):
         total *= x * y + (unit - x) * (unit - y)

@@ -3,8 +3,8 @@
 eq(w, x) is the product over all variables of w*x + (1 - w)*(1 - x). The factor of the variable that
 a round binds is linear, and is kept apart from the round's polynomial (Gruen, "Some improvements
 for the PIOP for ZeroCheck", eprint 2024/108). The product over the remaining variables comes from
-the two tables. Each is a *pyramid*: entry 2**l + x is eq at x of its last l variables, so one table
-serves all rounds, and no array has the size of the hypercube.
+the two tables. Each has the eq tables of all numbers of its last variables: entry 2**l + x is eq of
+the last l coordinates at x. So one table serves all rounds, and no array has the hypercube's size.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from quod.sumcheck.structs import SumcheckSizes
 
 
 def pyramid_entries(log_size: Any, log_low: Any) -> Any:
-    """Return the entries of both pyramids of a point with log_size coordinates.
+    """Return the number of entries of both tables of a point with log_size coordinates.
 
+    log_low: the number of variables of the lower table.
     The arguments and the result are int, or values of a kernel.
     """
     unit = log_low * 0 + 1
@@ -32,7 +33,10 @@ def pyramid_entries(log_size: Any, log_low: Any) -> Any:
 def invert_points(
     k: Builder, n: U32, points: Pointer[U32], equality: Pointer[U32], *, field: FieldSpec
 ) -> None:
-    """Set equality[2*i] = points[i] and equality[2*i + 1] = 1/points[i], or 0 for 0, for i < n."""
+    """Set equality[2*i] = points[i] and equality[2*i + 1] = 1/points[i], for i < n.
+
+    The inverse of 0 is 0.
+    """
     f, i = field_arithmetic(k, field), k.global_id()
     with k.if_(i < n):
         w = f.load(points, i)
@@ -52,21 +56,22 @@ def equality_pyramids(
     *,
     field: FieldSpec,
 ) -> None:
-    """Fill both pyramids of several points, `n` entries in all, from `equality[first]` on.
+    """Fill both tables of several points, `n` entries in all, from `equality[first]` on.
 
-    The lower pyramid is of the last log_low coordinates, the upper one of the coordinates before
-    them except the first.
+    points: log_size elements per point.
+    The lower table is of the last log_low coordinates. The upper one is of the coordinates before
+    them, without the first coordinate, whose factor no round takes from a table.
     """
     f, i = field_arithmetic(k, field), k.global_id()
     with k.if_(i < n):
         one = k.constant(1, u32)
         low, high = one << (log_low + 1), one << (log_size - log_low)
-        point, place = i // (low + high), i % (low + high)
-        is_low = place < low
-        entry = k.select(is_low, place, place - low)
-        last = k.select(is_low, log_size, log_size - log_low)
+        point, offset = i // (low + high), i % (low + high)
+        is_low = offset < low
+        entry = k.select(is_low, offset, offset - low)
+        end = k.select(is_low, log_size, log_size - log_low)
         start = f.carried(f.one())
-        with k.while_((entry, last, start)) as loop:
+        with k.while_((entry, end, start)) as loop:
             remaining, coordinate, product = loop.carried
             loop.check(remaining > 1)
             w = f.load(points, point * log_size + coordinate - 1)
@@ -76,7 +81,7 @@ def equality_pyramids(
 
 
 class Equality:
-    """The tables of one sumcheck inside a kernel."""
+    """The two eq tables of one sumcheck, inside a kernel."""
 
     def __init__(self, f: Any, memory: Value, sizes: SumcheckSizes, number: Value) -> None:
         """Locate the tables of sumcheck `number` of a batch."""
@@ -89,13 +94,16 @@ class Equality:
         self._high = self._low + low
 
     def low(self, variables: Value, index: Value) -> Any:
-        """Load the lower factor at `index` of the last `variables` variables."""
+        """Load the lower table's factor of eq of the last `variables` variables at `index`."""
         k = self._f.k
         entry = k.constant(1, variables.type) << k.minimum(variables, self._log_low)
         return self._f.load(self._memory, self._low + entry + (index & (entry - 1)))
 
     def high(self, variables: Value, index: Value) -> Any:
-        """Load the upper factor at `index`, which is 1 without upper variables."""
+        """Load the upper table's factor of eq of the last `variables` variables at `index`.
+
+        It is 1 if all these variables belong to the lower table.
+        """
         k = self._f.k
         levels = k.select(variables > self._log_low, variables - self._log_low, 0)
         entry = k.constant(1, variables.type) << levels
@@ -105,8 +113,8 @@ class Equality:
 
 def at_corners(f: Any, start: Any, point: Sequence[Any]) -> list[Any]:
     """Return `start` times the eq table of a point, in a kernel; first coordinate highest."""
-    corners = [start]
+    table = [start]
     for coordinate in point:
-        pairs = [(corner, f.carried(corner * coordinate)) for corner in corners]
-        corners = [part for corner, high in pairs for part in (f.carried(corner - high), high)]
-    return corners
+        pairs = [(parent, f.carried(parent * coordinate)) for parent in table]
+        table = [entry for parent, high in pairs for entry in (f.carried(parent - high), high)]
+    return table

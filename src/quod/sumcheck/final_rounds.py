@@ -1,4 +1,4 @@
-"""The common part of the kernels of the final rounds, one workgroup for each sumcheck."""
+"""The state that the kernels of the final rounds share; one workgroup runs each sumcheck."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from quod.sumcheck.workgroup_sums import WorkgroupSums
 class FinalForm:
     """The static parameters of the kernels of the final rounds.
 
-    log_capacity: log2 of the entries of a table in shared memory.
-    from_inputs: the tables are the inputs, not folded ones.
-    folds: rounds before whose challenges have not folded the tables yet.
-    in_place: the first round reads twice as many entries in device memory.
+    log_capacity: log2 of the number of entries of a table in shared memory.
+    from_inputs: the kernel reads the input tables, not folded ones.
+    folds: number of earlier rounds whose challenges have not folded the tables yet.
+    in_place: the first round reads its tables, of twice as many entries, in device memory.
     """
 
     shape: Shape
@@ -36,9 +36,10 @@ class FinalForm:
 
 
 class FinalRounds:
-    """A workgroup's tables in shared memory, of 2**log_capacity entries, and its other memory.
+    """A workgroup's tables in shared memory, 2**log_capacity entries each, and its other memory.
 
-    Create it at the top of a kernel; see `quod.sumcheck.memory`.
+    Create it at the top of a kernel. The classes of `quod.sumcheck.memory` describe the other
+    memory.
     """
 
     def __init__(
@@ -68,11 +69,14 @@ class FinalRounds:
         self.f.store(self.shared, self.place(table, index), element)
 
     def place(self, table: int, index: Value) -> Value:
-        """Return the index of an entry in shared memory."""
+        """Return the index of a table's entry in shared memory, in elements."""
         return index + table * self._capacity
 
     def finish(self, state: Words, claim: Any) -> None:
-        """Store the transcript's state, the claim, and the tables' values in the proof."""
+        """Store the transcript's state and the claim, and the tables' values in the proof.
+
+        The tables must have been folded to one entry each.
+        """
         k = self.f.k
         with k.if_(self.local == 0):
             self.progress.set_state(self.end.chain, state)

@@ -34,21 +34,28 @@ def finish_alone(
     *,
     form: FinalForm,
 ) -> None:
-    """Compute all rounds from `rounds_before` on, and the tables' values at the point.
+    """Compute all rounds from `rounds_before` on, and the tables' values at the challenge point.
 
-    One workgroup a sumcheck. If no challenges are pending (`folds` is 0), the first round evaluates
-    and folds the inputs. Folded tables have at most 2**log_capacity entries.
+    One workgroup runs each sumcheck. A challenge is pending if the tables are not folded by it yet.
+    Without pending challenges (`folds` is 0) the first round evaluates and folds the inputs. Folded
+    tables have at most 2**log_capacity entries.
     """
-    last = FinalRounds(k, form, sizes, memory)
+    final = FinalRounds(k, form, sizes, memory)
     shape, folds, log_size = form.shape, form.folds, sizes.log_size
-    mixed, f, running, weights = last.mixed, last.f, last.running, last.weights
-    end, local, lanes, progress, one = last.end, last.local, last.lanes, last.progress, last.one
-    tables = (
-        Inputs(mixed, shape, inputs, sizes, last.sumcheck)
-        if form.from_inputs
-        else Folded(mixed, folded, sizes.batch, last.sumcheck, log_folded)
+    mixed, f, running, weights = final.mixed, final.f, final.running, final.weights
+    end, local, lanes, progress, one = (
+        final.end,
+        final.local,
+        final.lanes,
+        final.progress,
+        final.one,
     )
-    before = [progress.challenge(rounds_before - folds + number) for number in range(folds)]
+    tables = (
+        Inputs(mixed, shape, inputs, sizes, final.sumcheck)
+        if form.from_inputs
+        else Folded(mixed, folded, sizes.batch, final.sumcheck, log_folded)
+    )
+    pending = [progress.challenge(rounds_before - folds + number) for number in range(folds)]
     size = one << (log_size - rounds_before)
 
     inline = shape.field.degree == 1
@@ -65,38 +72,43 @@ def finish_alone(
         return list(map(running.added, totals, parts))
 
     def input_entry(table: int, index: Value) -> Any:
-        """Load an entry from device memory, folded by all pending challenges but the last."""
-        early = before[:-1]
+        """Load an entry from device memory, folded by all pending challenges but the last one."""
+        challenges = pending[:-1]
         # There are twice as many entries before the last fold.
-        own_size = size << min(folds, 1)
-        pieces = [tables.load(table, index + own_size * part) for part in range(1 << len(early))]
-        return fold_all(mixed, pieces, early)
+        stride = size << min(folds, 1)
+        entries = [
+            tables.load(table, index + stride * block) for block in range(1 << len(challenges))
+        ]
+        return fold_all(mixed, entries, challenges)
 
-    def added(
+    def add_entries(
         totals: Sequence[Any],
         corners: list[list[Any]],
-        number: Value,
+        round_number: Value,
         variables: Value,
         index: Value,
     ) -> tuple[Any, ...]:
         """Add the entries at one index to a round's sums."""
         weight, at_one = None, None
         if shape.has_point:
-            weight, at_one = last.eq.low(variables, index), f.is_zero(weights.coordinate(number))
+            weight, at_one = (
+                final.eq.low(variables, index),
+                f.is_zero(weights.coordinate(round_number)),
+            )
         totals = k.call(
-            "add_summand", add_summand, totals, corners, weight, at_one, last.scales, inline=inline
+            "add_summand", add_summand, totals, corners, weight, at_one, final.scales, inline=inline
         )
         return tuple(totals)
 
-    def values(results: Sequence[Any]) -> tuple[Any, ...]:
+    def workgroup_sums(results: Sequence[Any]) -> tuple[Any, ...]:
         return tuple(
-            map(f.carried, last.sums.totals([running.element(total) for total in results]))
+            map(f.carried, final.sums.totals([running.element(total) for total in results]))
         )
 
-    def over(count: Value, add: Callable[[Sequence[Any], Value], tuple[Any, ...]]) -> list[Any]:
-        """Run `add` for all indices below a count, and return the sums.
+    def sum_over(count: Value, add: Callable[[Sequence[Any], Value], tuple[Any, ...]]) -> list[Any]:
+        """Run `add` for all indices below a count, and return this instance's sums.
 
-        Full vectors are handled without masks, which take a third of the time for one-word fields.
+        For fields of one word masks take a third of the time, so full vectors are handled without.
         """
         full, sums = k.constant(0, count.type), nothing
         if lanes > 1 and shape.field.degree == 1 and shape.field.modulus.bits <= 64:
@@ -110,9 +122,9 @@ def finish_alone(
 
     nothing = tuple(running.zero() for _ in evaluated(shape.degree, 1))
 
-    def evaluate(number: Value, entry: Entry) -> tuple[Any, ...]:
-        """Return a round's values without folding the entries."""
-        variables = log_size - 1 - number
+    def evaluate(round_number: Value, entry: Entry) -> tuple[Any, ...]:
+        """Return the values of a round's polynomial at `evaluated`; the tables stay as they are."""
+        variables = log_size - 1 - round_number
         half = one << variables
 
         def add(totals: Sequence[Any], index: Value) -> tuple[Any, ...]:
@@ -120,59 +132,67 @@ def finish_alone(
                 [entry(table, index + half * side) for side in range(2)]
                 for table in range(shape.tables)
             ]
-            return added(totals, corners, number, variables, index)
+            return add_entries(totals, corners, round_number, variables, index)
 
-        return values(over(half, add))
+        return workgroup_sums(sum_over(half, add))
 
     def fold_and_evaluate(
-        number: Value, entry: Entry, count: Value, challenge: Any
+        round_number: Value, entry: Entry, count: Value, challenge: Any
     ) -> tuple[Any, ...]:
-        """Fold 2 * count entries into shared memory; return the values of round `number`."""
+        """Fold 2 * count entries into shared memory; return the values of round `round_number`.
+
+        All instances must call this: it has barriers.
+        """
 
         def folded_at(table: int, index: Value) -> Any:
             low, high = (entry(table, index + count * side) for side in range(2))
             return k.call("fold", fold_pair, low, high, challenge, inline=inline)
 
-        half, variables = count >> 1, log_size - 1 - number
+        half, variables = count >> 1, log_size - 1 - round_number
 
         def add(totals: Sequence[Any], index: Value) -> tuple[Any, ...]:
-            places = [index, index + half]
-            corners = [[folded_at(table, at) for at in places] for table in range(shape.tables)]
+            indices = [index, index + half]
+            corners = [
+                [folded_at(table, position) for position in indices]
+                for table in range(shape.tables)
+            ]
             for table, pair in enumerate(corners):
-                for at, element in zip(places, pair, strict=True):
-                    last.store(table, at, element)
-            return added(totals, corners, number, variables, index)
+                for position, element in zip(indices, pair, strict=True):
+                    final.store(table, position, element)
+            return add_entries(totals, corners, round_number, variables, index)
 
-        results = over(half, add)
+        results = sum_over(half, add)
         with k.if_((count == 1) & (local == 0)):
             for table in range(shape.tables):
-                last.store(table, local, folded_at(table, local))
+                final.store(table, local, folded_at(table, local))
         k.barrier()
-        return values(results)
+        return workgroup_sums(results)
 
-    def ended(number: Value, state: Words, claim: Any, totals: Sequence[Any]) -> tuple[Any, ...]:
-        """End a round; return the transcript's state, the claim and the challenge."""
-        coefficients = end.coefficients(totals, claim, weights, number)
+    def end_round(
+        round_number: Value, state: Words, claim: Any, totals: Sequence[Any]
+    ) -> tuple[Any, ...]:
+        """Store a round's message; return the transcript's state, the claim and the challenge."""
+        coefficients = end.coefficients(totals, claim, weights, round_number)
         message = end.message(coefficients)
         state, challenge = end.absorbed(state, message)
         with k.if_(local == 0):
-            last.sent.set_message(number, message)
-            progress.set_challenge(number, challenge)
+            final.sent.set_message(round_number, message)
+            progress.set_challenge(round_number, challenge)
         return state, f.carried(end.at(coefficients, challenge)), challenge
 
     state, claim, first, count = progress.state(end.chain), progress.claim(), rounds_before, size
     if folds:
-        challenge = before[-1]
+        challenge = pending[-1]
     else:
-        state, claim, challenge = ended(first, state, claim, evaluate(first, input_entry))
+        state, claim, challenge = end_round(first, state, claim, evaluate(first, input_entry))
         first, count = first + 1, size >> 1
     totals = fold_and_evaluate(first, input_entry, count, challenge)
     with k.range(first, log_size, carry=(state, claim, totals)) as rounds:
         state, claim, totals = rounds.carried
-        state, claim, challenge = ended(rounds.index, state, claim, totals)
+        state, claim, challenge = end_round(rounds.index, state, claim, totals)
         count = one << (log_size - 1 - rounds.index)
         rounds.next(
-            (state, claim, fold_and_evaluate(rounds.index + 1, last.load, count, challenge))
+            (state, claim, fold_and_evaluate(rounds.index + 1, final.load, count, challenge))
         )
     state, claim, _ = rounds.results
-    last.finish(state, claim)
+    final.finish(state, claim)

@@ -32,16 +32,16 @@ def finish_sumcheck(
     *,
     form: FinalForm,
 ) -> None:
-    """Compute all rounds from `rounds_before` on, and the tables' values at the point.
+    """Compute all rounds from `rounds_before` on, and the tables' values at the challenge point.
 
-    One workgroup a sumcheck. There is at least one round, on at most 2**log_capacity entries. With
-    `in_place` there may be twice as many, which the first round reads twice in device memory: to
-    evaluate them, and to fold them into shared memory.
+    One workgroup runs each sumcheck. There is at least one round, on at most 2**log_capacity
+    entries of each table. With `in_place` the first round may have twice as many. It then reads
+    them twice in device memory: to evaluate them, and to fold them into shared memory.
     """
-    last = FinalRounds(k, form, sizes, memory)
+    final = FinalRounds(k, form, sizes, memory)
     shape, folds, log_size = form.shape, form.folds, sizes.log_size
-    mixed, f, running, end, local = last.mixed, last.f, last.running, last.end, last.local
-    sumcheck, lanes, one, progress = last.sumcheck, last.lanes, last.one, last.progress
+    mixed, f, running, end, local = final.mixed, final.f, final.running, final.end, final.local
+    sumcheck, lanes, one, progress = final.sumcheck, final.lanes, final.one, final.progress
 
     size = one << (log_size - rounds_before)
     tables = (
@@ -49,57 +49,61 @@ def finish_sumcheck(
         if form.from_inputs
         else Folded(mixed, folded, sizes.batch, sumcheck, log_folded)
     )
-    before = [progress.challenge(rounds_before - folds + number) for number in range(folds)]
+    pending = [progress.challenge(rounds_before - folds + number) for number in range(folds)]
 
     def input_entry(table: int, index: Value) -> Any:
-        pieces = [tables.load(table, index + size * part) for part in range(1 << folds)]
-        return fold_all(mixed, pieces, before)
+        entries = [tables.load(table, index + size * block) for block in range(1 << folds)]
+        return fold_all(mixed, entries, pending)
 
-    def round_of(number: Value, state: Words, claim: Any, entry: Entry) -> tuple[Words, Any]:
-        """Run a round on entries of `entry`; stores the folded half in shared memory."""
-        variables = log_size - 1 - number
+    def run_round(round_number: Value, state: Words, claim: Any, entry: Entry) -> tuple[Words, Any]:
+        """Run a round on the entries that `entry` loads; store the folded half in shared memory.
+
+        Returns the transcript's state and the next claim. All instances must call this: it has
+        barriers.
+        """
+        variables = log_size - 1 - round_number
         half = one << variables
-        at_one = f.is_zero(last.weights.coordinate(number)) if shape.has_point else None
+        at_one = f.is_zero(final.weights.coordinate(round_number)) if shape.has_point else None
         start = tuple(running.zero() for _ in evaluated(shape.degree, 1))
         with k.range(local, half, lanes, carry=start) as loop:
             corners = [
                 [entry(table, loop.index + half * side) for side in range(2)]
                 for table in range(shape.tables)
             ]
-            weight = last.eq.low(variables, loop.index) if shape.has_point else None
+            weight = final.eq.low(variables, loop.index) if shape.has_point else None
             items = [Summand(corners, weight)]
             parts = summands(
-                mixed, shape.polynomial, items, 1, last.scales, running, at_one
+                mixed, shape.polynomial, items, 1, final.scales, running, at_one
             )  # fmt: skip
             loop.next(tuple(map(running.added, loop.carried, parts)))
-        totals = last.sums.totals([running.element(total) for total in loop.results])
-        # Every instance computes the message redundantly, and one stores it.
-        coefficients = end.coefficients(totals, claim, last.weights, number)
+        totals = final.sums.totals([running.element(total) for total in loop.results])
+        # Every instance computes the message, and one stores it.
+        coefficients = end.coefficients(totals, claim, final.weights, round_number)
         message = end.message(coefficients)
         state, challenge = end.absorbed(state, message)
         claim = f.carried(end.at(coefficients, challenge))
         with k.if_(local == 0):
-            last.sent.set_message(number, message)
-            progress.set_challenge(number, challenge)
+            final.sent.set_message(round_number, message)
+            progress.set_challenge(round_number, challenge)
         with k.range(local, half, lanes) as loop:
             for table in range(shape.tables):
                 low, high = (entry(table, loop.index + half * side) for side in range(2))
-                place = last.place(table, loop.index)
-                f.store(last.shared, place, fold(mixed, low, high, challenge))
+                position = final.place(table, loop.index)
+                f.store(final.shared, position, fold(mixed, low, high, challenge))
         k.barrier()
         return state, claim
 
     state, claim, first = progress.state(end.chain), progress.claim(), rounds_before
     if form.in_place:
-        state, claim = round_of(rounds_before, state, claim, input_entry)
+        state, claim = run_round(rounds_before, state, claim, input_entry)
         first = rounds_before + 1
     else:
         with k.range(local, size, lanes) as loop:
             for table in range(shape.tables):
-                place = last.place(table, loop.index)
-                f.store(last.shared, place, mixed.embedded(input_entry(table, loop.index)))
+                position = final.place(table, loop.index)
+                f.store(final.shared, position, mixed.embedded(input_entry(table, loop.index)))
         k.barrier()
     with k.range(first, log_size, carry=(state, claim)) as rounds:
         state, claim = rounds.carried
-        rounds.next(round_of(rounds.index, state, claim, last.load))
-    last.finish(*rounds.results)
+        rounds.next(run_round(rounds.index, state, claim, final.load))
+    final.finish(*rounds.results)

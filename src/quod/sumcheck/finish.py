@@ -1,4 +1,4 @@
-"""The end of a round: a message from the values, its absorption, and the next challenge."""
+"""The end of a round: compute its message from the values, absorb it, derive the challenge."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from quod.sumcheck.workgroup_sums import WorkgroupSums
 from quod.transcript.chain import Chain, challenge
 from quod.transcript.labels import Label
 
-_MOST_AT_ONCE = 4
+_MAX_LOADS = 4
 
 
 class RoundEnd:
@@ -33,8 +33,8 @@ class RoundEnd:
     ) -> list[Any]:
         """Return the coefficients of a round's polynomial without eq's factor, constant term first.
 
-        values: the values at `evaluated`; the first is at 1 instead of 0 if the round's coordinate
-            is 0.
+        values: the values at the points of `evaluated`; the first is at 1 instead of 0 if the
+            coordinate of the point in the round's variable is 0.
         """
         f, shape = self._f, self._shape
         first, *others = values
@@ -73,15 +73,15 @@ class RoundEnd:
         return self.all_coefficients([self.at(column, challenge) for column in columns])
 
     def all_coefficients(self, values: Sequence[Any]) -> list[Any]:
-        """Interpolate the coefficients from values at all `places`."""
+        """Interpolate the coefficients from the values at all points of `interpolation.places`."""
         rows = coefficient_rows(self._f.modulus, self._shape.degree)
-        return [self._combined(row, values) for row in rows]
+        return [self._linear_combination(row, values) for row in rows]
 
-    def _combined(self, row: Sequence[int], values: Sequence[Any]) -> Any:
-        parts = [value * weight for weight, value in zip(row, values, strict=True) if weight]
-        total = parts[0]
-        for part in parts[1:]:
-            total = self._f.carried(total + part)
+    def _linear_combination(self, row: Sequence[int], values: Sequence[Any]) -> Any:
+        products = [value * weight for weight, value in zip(row, values, strict=True) if weight]
+        total = products[0]
+        for product in products[1:]:
+            total = self._f.carried(total + product)
         return self._f.carried(total)
 
     def message(self, coefficients: Sequence[Any]) -> Words:
@@ -96,11 +96,11 @@ class RoundEnd:
         state = self.chain.absorbed(state, Label.ROUND, message)
         return state, self._f.carried(challenge(self._f, self._shape.field, state))
 
-    def at(self, coefficients: Sequence[Any], place: Any) -> Any:
-        """Return the polynomial's value at a challenge, which is the next claim."""
+    def at(self, coefficients: Sequence[Any], challenge: Any) -> Any:
+        """Return the value at a challenge of a polynomial without eq's factor: the next claim."""
         *lower, total = coefficients
         for coefficient in reversed(lower):
-            total = self._f.carried(total * place + coefficient)
+            total = self._f.carried(total * challenge + coefficient)
         return total
 
 
@@ -118,26 +118,28 @@ def finish_rounds(
     depth: int,
     at_once: int,
 ) -> None:
-    """Compute messages and challenges of `depth` rounds after one pass, one workgroup a sumcheck.
+    """Compute messages and challenges of the `depth` rounds of one pass.
 
-    partial: as in `quod.sumcheck.rounds`.
-    at_once: of `parts_at_once`.
+    One workgroup runs each sumcheck.
+    groups_each: number of workgroups of the pass per sumcheck.
+    partial: their partial sums, laid out as `quod.sumcheck.rounds.evaluate_inputs` writes them.
+    at_once: partial sums of a value that an instance loads at a time (`parts_at_once`).
     """
     f = field_arithmetic(k, shape.field, inlined=True)
     values = len(evaluated(shape.degree, depth))
     sums, end = WorkgroupSums(k, f, values), RoundEnd(k, f, shape)
     sumcheck, local = k.workgroup_id(), k.local_id()
     progress = Progress(f, memory.progress, batch, sumcheck, log_size)
-    # Loaded before the sums, which would not wait for them, and by all before one stores.
+    # Load before the sums, to overlap the latencies, and before instance 0 overwrites the values.
     claim, state = progress.claim(), progress.state(end.chain)
     totals = sums.totals(added_parts(f, partial, sumcheck * values, values, groups_each, at_once))
-    # Every instance computes all of it, and one stores.
+    # Every instance computes the messages, and one stores them.
     weights = Weights(f, memory.equality, sumcheck, log_size)
     if depth == 1:
         coefficients = end.coefficients(totals, claim, weights, round_number)
     else:
         width = shape.degree + 1
-        grid = [totals[at : at + width] for at in range(0, values, width)]
+        grid = [totals[start : start + width] for start in range(0, values, width)]
         coefficients = end.first_of_two(grid, weights, round_number)
     message = end.message(coefficients)
     state, challenge = end.absorbed(state, message)
@@ -159,23 +161,27 @@ def finish_rounds(
 
 
 def parts_at_once(groups_each: int, lanes: int) -> int:
-    """Return the parts of each value that an instance loads before it adds them."""
-    return min(_MOST_AT_ONCE, -(-groups_each // lanes))
+    """Return the number of partial sums of a value that an instance loads before it adds them."""
+    return min(_MAX_LOADS, -(-groups_each // lanes))
 
 
 def added_parts(
     f: Any, partial: Value, first: Value, values: int, groups_each: Value, at_once: int
 ) -> list[Any]:
-    """Return an instance's sum of parts of each value. All instances must call this."""
+    """Return for each value the sum of the partial sums that one instance loads.
+
+    All instances of the workgroup must call this; together they load all partial sums once.
+    first: index in `partial`, in values, of the first value; each has `groups_each` partial sums.
+    """
     k = f.k
     starts = [(first + value) * groups_each for value in range(values)]
     zeros = tuple(f.carried(f.zero()) for _ in starts)
     with k.range(0, groups_each, k.workgroup_size * at_once, carry=zeros) as loop:
-        # All loads before the first sum, which would wait for each.
+        # All loads come before the first addition, so that their latencies overlap.
         parts = []
         for offset in range(at_once):
-            place = loop.index + k.local_id() + k.workgroup_size * offset
-            parts.append([_part(f, partial, start, place, groups_each) for start in starts])
+            index = loop.index + k.local_id() + k.workgroup_size * offset
+            parts.append([_part(f, partial, start, index, groups_each) for start in starts])
         totals = loop.carried
         for row in parts:
             totals = tuple(f.carried(a + b) for a, b in zip(totals, row, strict=True))
@@ -183,8 +189,8 @@ def added_parts(
     return list(loop.results)
 
 
-def _part(f: Any, partial: Value, start: Value, place: Value, count: Value) -> Any:
-    """Load a part of a sum, or 0 beyond the last one."""
+def _part(f: Any, partial: Value, start: Value, index: Value, count: Value) -> Any:
+    """Load partial sum `index` of a value, or 0 if `index` is not below `count`."""
     k = f.k
-    element = f.load(partial, start + k.minimum(place, count - 1))
-    return f.select(place < count, f.carried(element), f.carried(f.zero()))
+    element = f.load(partial, start + k.minimum(index, count - 1))
+    return f.select(index < count, f.carried(element), f.carried(f.zero()))

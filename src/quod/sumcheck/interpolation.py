@@ -20,7 +20,10 @@ _PLACES: tuple[Place, ...] = (0, 1, INFINITY, -1, 2, -2, 3)
 
 
 def places(degree: int) -> tuple[Place, ...]:
-    """Return the evaluation points for a degree; the claim gives the value at 0 or 1."""
+    """Return the degree + 1 evaluation points of a polynomial of a round.
+
+    The prover evaluates all but one of them: the claim gives the value at 0 or 1.
+    """
     return _PLACES[: degree + 1]
 
 
@@ -40,7 +43,7 @@ def at_place(low: Any, high: Any, place: Place) -> Any:
         return high - low
     if place in (0, 1):
         return high if place else low
-    # Only positive weights where possible, which avoids negations.
+    # The factors are positive, which avoids negations.
     return _times(high, place) - _times(low, place - 1) if place > 0 else (
         _times(low, 1 - place) - _times(high, -place)
     )  # fmt: skip

@@ -14,7 +14,7 @@ from quod.sumcheck.rounds import PassForm, evaluate_inputs, fold_and_evaluate, s
 from quod.sumcheck.shape import Shape
 
 _FIELD = EXTENSIONS["m31.4"]
-# Products of two tables, one of them of the prime field, weighted by eq.
+# Products of two tables, one of them over the prime field, weighted by eq.
 _SHAPE = Shape(_FIELD, SumOfProducts.product(2), 1, True)
 _FINAL = FinalForm(_SHAPE, log_capacity=8, from_inputs=False, folds=1)
 

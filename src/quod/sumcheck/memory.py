@@ -1,12 +1,17 @@
 """Layout of the small arrays of a batch of sumchecks in three buffers.
 
-A WebGPU kernel can bind only few buffers, so related arrays share one. All arrays have elements of
-the field of challenges, except the states of transcripts.
+A WebGPU kernel can bind only a few buffers, so related arrays share one. All arrays have elements
+of the field of challenges, except the states of transcripts.
 
-`equality`  the points' coordinates and their inverses, then pyramids (`Weights`, `Equality`), then
-            factors of terms (`Scales`)
+`equality`  coordinates of the points and their inverses (`Weights`), then partial eq tables
+            (`Equality`), then coefficients of terms (`Scales`)
 `progress`  claims, challenges, states of transcripts (`Progress`)
-`proof`     messages in the transcript's form, then values of the tables (`Proof`)
+`proof`     round messages as the words that the transcript absorbs, then final evaluations of the
+            tables (`Proof`)
+
+The classes compute offsets, in elements unless they say words. Their parameters: `f` is the field
+in the kernel, `memory` the buffer, `batch` the number of sumchecks, `number` the index of one of
+them, and `log_size` its number of variables.
 """
 
 from __future__ import annotations
@@ -28,13 +33,13 @@ class Progress:
 
     def __init__(self, f: Any, memory: Value, batch: Value, number: Value, log_size: Value) -> None:
         self._f, self._memory, self._number = f, memory, number
-        self._words: int = f.word_count * f.word_type.bits // 32
-        self._challenges = batch + number * log_size
-        self._states = batch + batch * log_size
+        self._element_words: int = f.word_count * f.word_type.bits // 32
+        self._first_challenge = batch + number * log_size
+        self._first_state = batch + batch * log_size
 
     @staticmethod
     def words(field: FieldSpec, batch: int, log_size: int) -> int:
-        """32-bit words of the buffer."""
+        """Return the size of the buffer in 32-bit words."""
         return batch * ((1 + log_size) * field.words + STATE_WORDS)
 
     def claim(self) -> Any:
@@ -46,20 +51,21 @@ class Progress:
 
     def challenge(self, round_number: Value) -> Any:
         """Load the challenge of a round."""
-        return self._f.carried(self._f.load(self._memory, self._challenges + round_number))
+        return self._f.carried(self._f.load(self._memory, self._first_challenge + round_number))
 
     def set_challenge(self, round_number: Value, challenge: Any) -> None:
-        self._f.store(self._memory, self._challenges + round_number, challenge)
+        self._f.store(self._memory, self._first_challenge + round_number, challenge)
 
     def state(self, chain: Chain) -> Words:
-        """Load the state of the transcript."""
-        return chain.load(self._memory, self._state_place())
+        """Load the transcript's state."""
+        return chain.load(self._memory, self._state_offset())
 
     def set_state(self, chain: Chain, state: Words) -> None:
-        chain.store(self._memory, self._state_place(), state)
+        chain.store(self._memory, self._state_offset(), state)
 
-    def _state_place(self) -> Value:
-        return self._states * self._words + self._number * STATE_WORDS
+    def _state_offset(self) -> Value:
+        """Return the offset of the transcript's state in 32-bit words."""
+        return self._first_state * self._element_words + self._number * STATE_WORDS
 
 
 class Proof:
@@ -73,22 +79,22 @@ class Proof:
 
     @staticmethod
     def words(field: FieldSpec, batch: int, log_size: int, degree: int, tables: int) -> int:
-        """32-bit words of the buffer."""
+        """Return the size of the buffer in 32-bit words."""
         return batch * (log_size * degree + tables) * field.words
 
     def set_message(self, round_number: Value, message: Words) -> None:
-        """Store the message of a round."""
-        place = (self._number * self._log_size + round_number) * len(message)
-        self._f.k.store(self._memory, place, *message)
+        """Store the message of a round: `degree` elements, as words."""
+        offset = (self._number * self._log_size + round_number) * len(message)
+        self._f.k.store(self._memory, offset, *message)
 
     def set_value(self, table: int, value: Any) -> None:
-        """Store the value of a table at the point of all challenges."""
+        """Store the evaluation of a table at the challenge point."""
         start = self._batch * self._log_size * self._degree
         self._f.store(self._memory, start + table * self._batch + self._number, value)
 
 
 class Weights:
-    """The coordinates of a sumcheck's point and their inverses, inside kernels."""
+    """The coordinates of the point of a sumcheck's eq factor and their inverses, inside kernels."""
 
     def __init__(self, f: Any, memory: Value, number: Value, log_size: Value) -> None:
         self._f, self._memory = f, memory
@@ -102,11 +108,14 @@ class Weights:
 
 
 class Scales:
-    """The elements that multiply terms of a sumcheck's polynomial, inside kernels."""
+    """The coefficients of terms of a sumcheck's polynomial that are known only at run time."""
 
     @staticmethod
     def first(has_point: bool, batch: Any, log_size: Any, log_low: Any) -> Any:
-        """Return the offset of a batch's factors in `equality`, in elements."""
+        """Return the offset of a batch's coefficients in `equality`, in elements.
+
+        log_low: the number of variables of the lower eq table (`SumcheckSizes`).
+        """
         if not has_point:
             return 0
         return batch * (2 * log_size + pyramid_entries(log_size, log_low))
@@ -115,11 +124,11 @@ class Scales:
     def of_terms(
         f: Any, shape: Shape, memory: Value, sizes: SumcheckSizes, number: Value
     ) -> list[Any]:
-        """Load the factor of each term of sumcheck `number`; None for a term without one."""
+        """Load the coefficient of each term of sumcheck `number`; None for a term without one."""
         count = shape.scale_count
         if not count:
             return [None] * len(shape.polynomial.terms)
         first = Scales.first(shape.has_point, sizes.batch, sizes.log_size, sizes.log_low)
         start = number * count + first
-        scales = [f.carried(f.load(memory, start + place)) for place in range(count)]
-        return [None if scale is None else scales[scale] for scale in shape.scales]
+        scales = [f.carried(f.load(memory, start + index)) for index in range(count)]
+        return [None if index is None else scales[index] for index in shape.scales]

@@ -1,7 +1,7 @@
-"""Arithmetic on elements of a prime field and of an extension of it side by side.
+"""Arithmetic that mixes elements of a prime field and of an extension of it.
 
-What is in the prime field stays there as long as possible: a product of it with an element of the
-extension takes a product a coefficient.
+Prime field elements are not embedded in the extension before a product: multiplying one by an
+element of the extension takes one multiplication per coefficient.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class MixedField:
         self.base: Any = extended if isinstance(field, Modulus) else extended.base
 
     def multiply(self, a: Any, b: Any) -> Any:
-        """a * b."""
+        """Return a * b, in the prime field if both factors are."""
         if self.is_extended(a) == self.is_extended(b):
             return a * b
         extended, factor = (a, b) if self.is_extended(a) else (b, a)
@@ -32,7 +32,7 @@ class MixedField:
         return self.extended.scale(extended, factor)
 
     def add(self, a: Any, b: Any) -> Any:
-        """a + b."""
+        """Return a + b, in the prime field if both terms are."""
         if self.is_extended(a) == self.is_extended(b):
             return a + b
         extended, other = (a, b) if self.is_extended(a) else (b, a)
@@ -40,30 +40,35 @@ class MixedField:
         return self.extended.from_coefficients(first + other, *others)
 
     def embedded(self, a: Any) -> Any:
-        """The element as one of the extension."""
+        """Return an element of either field as one of the field of challenges."""
         if self.base is self.extended or self.is_extended(a):
             return a
         return self.extended.embed(a)
 
     def sum_of_products(self, pairs: Sequence[tuple[Any, Any]]) -> Any:
-        """The sum of a * b over all pairs, with as few reductions as there are kinds of pairs."""
+        """Return the sum of a * b over all pairs, or None if there are none.
+
+        Pairs are grouped by their number of factors in the extension; each group is reduced once.
+        """
         kinds: dict[int, list[tuple[Any, Any]]] = {}
         for a, b in pairs:
             first, second = (a, b) if self.is_extended(a) else (b, a)
             kinds.setdefault(self.is_extended(a) + self.is_extended(b), []).append((first, second))
         total = None
-        for kind, alike in kinds.items():
-            part = self._of_one_kind(kind, alike)
-            total = part if total is None else self.add(total, part)
+        for kind, pairs_of_kind in kinds.items():
+            kind_sum = self._sum_of_one_kind(kind, pairs_of_kind)
+            total = kind_sum if total is None else self.add(total, kind_sum)
         return total
 
-    def _of_one_kind(self, kind: int, pairs: Sequence[tuple[Any, Any]]) -> Any:
+    def _sum_of_one_kind(self, kind: int, pairs: Sequence[tuple[Any, Any]]) -> Any:
+        """Return the sum of products of pairs with `kind` factors in the extension."""
         if len(pairs) == 1:
             return self.multiply(*pairs[0])
         if kind != 1:
             return (self.extended if kind else self.base).sum_of_products(pairs)
         columns = [
-            [(a.coefficients[place], b) for a, b in pairs] for place in range(self.extended.degree)
+            [(a.coefficients[position], b) for a, b in pairs]
+            for position in range(self.extended.degree)
         ]
         return self.extended.from_coefficients(*self.base.sums_of_products(columns))
 
