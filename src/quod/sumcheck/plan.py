@@ -1,4 +1,4 @@
-"""Plans of batches of sumchecks: the launches from tables in device memory to their values."""
+"""Plans of batches of sumchecks: the launches from tables in device memory to final evaluations."""
 
 from __future__ import annotations
 
@@ -28,31 +28,31 @@ from quod.sumcheck.workgroup_sums import WorkgroupSums
 from quod.transcript.elements import challenge_bits
 from quod.validation import whole_number, whole_number_or_none
 
-_MOST_LOG_CAPACITY = 12
-# log2 of the entries that one core handles faster than waking other threads takes.
-_LOG_CAPACITY_OF_ONE_CORE = 13
+_MAX_LOG_CAPACITY = 12
+# Up to 2**13 entries, one core takes less time than waking other threads would.
+_ONE_CORE_LOG_CAPACITY = 13
 _LANES = 128
-_TAIL_LANES = 128
-_SHARE = 1.0
-_SHARE_OF_LONG = 0.25
+_FINAL_LANES = 128
+_OCCUPANCY = 1.0
+_LONG_FIELD_OCCUPANCY = 0.25
 _UNROLLED_INPUTS = 2
-_GROUPS_A_THREAD = 8
-_LANES_OF_SHORT = 8
-# Workgroups that should share a multiprocessor's memory, if each has its own sumcheck and the GPU
-# has more shared memory than the minimum.
-_SIDE_BY_SIDE = 6
-_SIDE_BY_SIDE_OF_LONG = 3
-# Rounds of such workgroups wait for hashes, which each subgroup computes redundantly.
-_LANES_SIDE_BY_SIDE = 64
-_LEAST_LOG_IN_PLACE = 8
+_GROUPS_PER_THREAD = 8
+_SHORT_FIELD_LANES = 8
+# Number of workgroups that should fit a multiprocessor's shared memory, if each has its own
+# sumcheck and the GPU has more shared memory than the minimum.
+_GROUPS_PER_MULTIPROCESSOR = 6
+_LONG_FIELD_GROUPS_PER_MULTIPROCESSOR = 3
+# Such workgroups are small: their rounds wait for hashes, which every subgroup computes again.
+_SHARED_MULTIPROCESSOR_LANES = 64
+_MIN_LOG_IN_PLACE = 8
 
 
 @frozen(eq=False)
 class Inputs:
-    """The tables of a batch in device memory: table by table, each for all sumchecks.
+    """The tables of a batch in device memory, ordered by table, then by sumcheck, then by entry.
 
-    base: tables in the prime field, or None.
-    extended: the other tables, or None.
+    base: the `Shape.in_base` tables over the prime field, or None if there are none.
+    extended: the other tables, over the field of challenges, or None if there are none.
     """
 
     base: Buffer | None
@@ -61,11 +61,11 @@ class Inputs:
 
 @frozen
 class Pass:
-    """A pass over large tables.
+    """A pass over large tables, which evaluates the polynomials of `depth` rounds.
 
-    first: its first round.
-    depth: rounds that it evaluates.
-    folds: challenges by which it folds first.
+    first: the index of its first round.
+    depth: the number of rounds that it evaluates.
+    folds: the number of challenges by which it folds the tables before that.
     """
 
     first: int
@@ -73,14 +73,16 @@ class Pass:
     folds: int
 
 
-_WHOLE = Pass(0, 1, 0)
+_SUM_PASS = Pass(0, 1, 0)
 
 
 class SumcheckPlan:
     """A batch of sumchecks of one shape on one device.
 
-    `record` adds their launches to a recording. They read and update claims and transcript states
-    in `progress`, and write messages to `proof`.
+    `record` adds the launches to a recording. They read and update claims and transcript states in
+    `progress`, and write messages and final evaluations to `proof`. The caller allocates the
+    buffers; `equality_bytes`, `progress_bytes`, `proof_bytes`, `folded_bytes` and `partial_bytes`
+    are their sizes.
     """
 
     def __init__(
@@ -89,10 +91,13 @@ class SumcheckPlan:
     ) -> None:  # fmt: skip
         """Plan a batch of sumchecks; None for the last three arguments chooses the fastest.
 
-        log_capacity: bounds log2 of a table's entries in a workgroup's memory in the final rounds.
-        depth: rounds of a pass over larger tables, 1 or 2.
+        log2_size: the number of variables.
+        log_capacity: maximum of log2 of a table's entries in shared memory in the final rounds.
+        depth: rounds per pass over larger tables, 1 or 2.
         in_place: on a GPU, the final rounds begin with twice as many entries, which the first of
             them reads in device memory.
+        Raises InputError if the tables do not fit a workgroup's memory or an argument is out of
+        range.
         """
         device = resolve_device(device)
         self.device, self.shape = device, shape
@@ -100,24 +105,25 @@ class SumcheckPlan:
         self.batch = whole_number("the batch", batch, 1, 1 << 16)
         check_degree(shape.field.modulus, shape.degree)
         challenge_bits(shape.field)
-        log_capacity = whole_number_or_none("log_capacity", log_capacity, 1, _MOST_LOG_CAPACITY)
+        log_capacity = whole_number_or_none("log_capacity", log_capacity, 1, _MAX_LOG_CAPACITY)
         self._depth = whole_number_or_none("depth", depth, 1, 2)
-        self._in_place = self._fills and log_capacity is None
+        self._in_place = self._batch_fills_device and log_capacity is None
         if in_place is not None:
             self._in_place = in_place and not device.host_memory
-        most = _LOG_CAPACITY_OF_ONE_CORE if self._is_quick else _MOST_LOG_CAPACITY
-        self._most = min(log_capacity or most, self._fitting)
-        if self._most < 1:
+        most = _ONE_CORE_LOG_CAPACITY if self._one_core_is_fastest else _MAX_LOG_CAPACITY
+        self._max_log_capacity = min(log_capacity or most, self._shared_log_capacity)
+        if self._max_log_capacity < 1:
             raise InputError(
                 f"{shape.tables} tables of {shape.field.name} do not fit the memory of a workgroup "
                 f"of {device.name}; take fewer tables"
             )
         self.rounds_before = self._rounds_before()
-        """Rounds on tables in device memory; the final rounds run in one workgroup."""
+        """Number of rounds on tables in device memory; one workgroup runs the rounds after them."""
 
     def _rounds_before(self) -> int:
-        before = max(0, self.log2_size - self._most - self._in_place)
-        # A core can evaluate and fold the inputs itself, so a single pass before does not pay.
+        before = max(0, self.log2_size - self._max_log_capacity - self._in_place)
+        # The kernel of one core can evaluate and fold the inputs itself, so a single pass before
+        # it does not pay.
         is_alone = self.device.host_memory and not self.shape.has_point
         return 0 if is_alone and before <= 1 else before
 
@@ -129,8 +135,8 @@ class SumcheckPlan:
         return self.shape.field
 
     @property
-    def _is_long(self) -> bool:
-        """True if a coefficient is more than one word of any machine."""
+    def _is_long_field(self) -> bool:
+        """True if a coefficient has more than one word of 64 bits."""
         return self.field.modulus.bits > 64
 
     @property
@@ -138,170 +144,181 @@ class SumcheckPlan:
         return 4 * self.field.words
 
     @property
-    def _fills(self) -> bool:
-        """True if one workgroup a sumcheck fills a GPU.
+    def _batch_fills_device(self) -> bool:
+        """True if one workgroup per sumcheck fills a GPU.
 
-        Then several workgroups should share a multiprocessor, to hide the latency of hashes. A
-        smaller batch should run as many rounds as fit a workgroup's memory, without launches.
+        Then several workgroups should share a multiprocessor, to hide the latency of hashes. In a
+        smaller batch a workgroup should have all the memory, so that more rounds need no launch.
         """
         return not self.device.host_memory and self.batch >= self.device.multiprocessors
 
     @property
-    def _is_quick(self) -> bool:
-        """True if a CPU computes an entry in few instructions and needs no eq tables.
+    def _one_core_is_fastest(self) -> bool:
+        """True for a CPU, a prime field of one word and a sum without eq.
 
-        Then one core runs all rounds on small tables.
+        An entry then takes few instructions, so one core runs all rounds on small tables.
         """
-        is_short = self.field.degree == 1 and not self._is_long
+        is_short = self.field.degree == 1 and not self._is_long_field
         return self.device.host_memory and is_short and not self.shape.has_point
 
     @property
     def _log_capacity(self) -> int:
-        """`log_capacity` of the final rounds' kernel, rounded up so that few kernels exist."""
+        """`FinalForm.log_capacity`, rounded up so that fewer kernels are compiled."""
         if self._in_place:
-            return min(self._most, max(_LEAST_LOG_IN_PLACE, self.log2_size - 1))
-        return min(self._most, -(-self.log2_size // 4) * 4)
+            return min(self._max_log_capacity, max(_MIN_LOG_IN_PLACE, self.log2_size - 1))
+        return min(self._max_log_capacity, -(-self.log2_size // 4) * 4)
 
     @cached_property
     def _lanes(self) -> int:
-        """Instances of the workgroups, a power of two."""
+        """The workgroup size of passes, a power of two."""
         if not self.device.host_memory:
             return _LANES
         if self.field.modulus.bits <= 64:
-            return _LANES_OF_SHORT  # any processor has vectors of words
+            return _SHORT_FIELD_LANES  # every CPU has vectors of words
         lanes = min(_LANES, self.device.lanes)
         return 1 << (lanes.bit_length() - 1)
 
     @property
     def pass_lanes(self) -> int:
-        """Instances of the workgroups of a pass."""
+        """The workgroup size of passes."""
         return self._lanes
 
     @cached_property
-    def _fitting(self) -> int:
-        """The logarithm of how many entries of each table shared memory holds."""
-        machine = self.device.machine(self._tail_lanes)
+    def _shared_log_capacity(self) -> int:
+        """log2 of the number of entries of each table that fit shared memory; -1 if none fits."""
+        machine = self.device.machine(self._final_lanes)
         sums = WorkgroupSums.elements(machine, self.shape.degree)
         limit = machine.shared_bytes_limit
         if self._in_place:
-            share = _SIDE_BY_SIDE_OF_LONG if self._is_long else _SIDE_BY_SIDE
-            limit = max(limit // share, min(limit, DEFAULT_SHARED_BYTES))
+            groups = (
+                _LONG_FIELD_GROUPS_PER_MULTIPROCESSOR
+                if self._is_long_field
+                else _GROUPS_PER_MULTIPROCESSOR
+            )
+            limit = max(limit // groups, min(limit, DEFAULT_SHARED_BYTES))
         entries = limit // self._element_bytes - sums
         entries //= self.shape.tables
         return max(0, entries).bit_length() - 1
 
     @property
-    def _tail_lanes(self) -> int:
-        """Instances of the workgroups that compute the messages of rounds."""
-        short = self._in_place and not self._is_long
-        return min(_LANES_SIDE_BY_SIDE if short else _TAIL_LANES, self._lanes)
+    def _final_lanes(self) -> int:
+        """The workgroup size of the kernels that compute the messages of rounds."""
+        short = self._in_place and not self._is_long_field
+        return min(_SHARED_MULTIPROCESSOR_LANES if short else _FINAL_LANES, self._lanes)
 
     @property
     def finish_lanes(self) -> int:
-        """Instances of the workgroups that end a pass, mostly by a hash that is not vectorised."""
+        """The workgroup size of the kernel after a pass.
+
+        On a CPU most of its time is a hash that is not vectorised.
+        """
         is_short = self.device.host_memory and self.field.modulus.bits <= 64
-        return 1 if is_short else self._tail_lanes
+        return 1 if is_short else self._final_lanes
 
     @cached_property
-    def _most_groups(self) -> int:
-        """Workgroups a sumcheck on the largest tables, a power of two."""
+    def _max_groups(self) -> int:
+        """The number of workgroups per sumcheck on the largest tables, a power of two."""
         if self.device.host_memory:
-            wanted = _GROUPS_A_THREAD * self.device.threads  # type: ignore[attr-defined]
+            groups = _GROUPS_PER_THREAD * self.device.threads  # type: ignore[attr-defined]
         else:
-            # What they add up at the end costs as much as many products of long elements.
-            share = _SHARE_OF_LONG if self._is_long else _SHARE
-            wanted = int(self.device.resident_lanes * share) // self._lanes
-        wanted = max(1, wanted // self.batch)
-        return int(1 << (wanted.bit_length() - 1))
+            # In long fields the sum over a workgroup costs as much as many multiplications.
+            occupancy = _LONG_FIELD_OCCUPANCY if self._is_long_field else _OCCUPANCY
+            groups = int(self.device.resident_lanes * occupancy) // self._lanes
+        groups = max(1, groups // self.batch)
+        return int(1 << (groups.bit_length() - 1))
 
     @cached_property
     def passes(self) -> list[Pass]:
-        """The passes over tables in the memory of the device."""
+        """The passes over tables in device memory, in order."""
         passes: list[Pass] = []
-        at = 0
-        while at < self.rounds_before:
-            depth = min(self._depth_from(at), self.rounds_before - at)
-            passes.append(Pass(at, depth, passes[-1].depth if passes else 0))
-            at += depth
+        round_number = 0
+        while round_number < self.rounds_before:
+            depth = min(self._depth_from(round_number), self.rounds_before - round_number)
+            passes.append(Pass(round_number, depth, passes[-1].depth if passes else 0))
+            round_number += depth
         return passes
 
-    def _depth_from(self, number: int) -> int:
-        """Return the rounds of a pass: two for a GPU's first pass over prime field elements."""
+    def _depth_from(self, round_number: int) -> int:
+        """Return the number of rounds of the pass that begins with a round.
+
+        By default it is two for a GPU's first pass over tables of the prime field, else one.
+        """
         if self._depth is not None:
             return self._depth
         is_short = self.shape.in_base > 0 and self.field.degree > 1
-        pays = number == 0 and is_short and self.shape.degree == 2
+        pays = round_number == 0 and is_short and self.shape.degree == 2
         return 2 if pays and not self.device.host_memory and self._two_rounds_fit else 1
 
     @property
     def _two_rounds_fit(self) -> bool:
-        """True if workgroups have room to add up the values of two rounds."""
+        """True if the sums over a workgroup of two rounds' values fit shared memory."""
         machine = self.device.machine(self._lanes)
         sums = WorkgroupSums.elements(machine, len(evaluated(self.shape.degree, 2)))
         return sums * self._element_bytes <= machine.shared_bytes_limit
 
-    def _entries(self, step: Pass) -> int:
-        """Return the number of indices of a pass."""
-        return 1 << (self.log2_size - step.first - step.depth)
+    def _entries(self, pass_: Pass) -> int:
+        """Return the number of indices over which a pass loops, per table."""
+        return 1 << (self.log2_size - pass_.first - pass_.depth)
 
-    def groups_each(self, step: Pass) -> int:
-        """Return the workgroups of a pass for one sumcheck, at most one instance an entry.
+    def groups_each(self, pass_: Pass) -> int:
+        """Return the number of workgroups of a pass per sumcheck.
 
-        All entries of an instance share the lower variables, or in blocks the upper ones.
+        There are at most as many instances as entries. All entries of an instance have the same
+        index bits in the lower variables, or with blocks in the upper ones.
         """
-        entries, lower = self._entries(step), 1 << self.log_low
-        if self._in_blocks:
+        entries, lower = self._entries(pass_), 1 << self.log_low
+        if self._uses_blocks:
             blocks = entries // lower if self.shape.has_point else 1
-            return max(1, blocks, min(self._most_groups, entries // self._lanes))
-        wanted = max(self._most_groups * self._lanes, lower)
-        return max(1, min(wanted, entries) // self._lanes)
+            return max(1, blocks, min(self._max_groups, entries // self._lanes))
+        instances = max(self._max_groups * self._lanes, lower)
+        return max(1, min(instances, entries) // self._lanes)
 
     @property
-    def _in_blocks(self) -> bool:
-        """True if a workgroup's entries are neighbours, which is what a processor's cache wants."""
+    def _uses_blocks(self) -> bool:
+        """True if the entries of a workgroup are contiguous, which suits the caches of a CPU."""
         return self.device.host_memory
 
-    def _form(self, step: Pass) -> PassForm:
-        """The static part of a pass's kernel."""
-        block, unrolled = self._entries(step) // self.groups_each(step), self._unrolled(step)
-        even = self._in_blocks and block % (self._lanes * unrolled) == 0
+    def _form(self, pass_: Pass) -> PassForm:
+        """Return the static parameters of a pass's kernel."""
+        block, unrolled = self._entries(pass_) // self.groups_each(pass_), self._unrolled(pass_)
+        even = self._uses_blocks and block % (self._lanes * unrolled) == 0
         return PassForm(
-            self.shape, step.depth, unrolled, self._in_blocks, even, step.folds,
-            from_inputs=step.folds == step.first,
+            self.shape, pass_.depth, unrolled, self._uses_blocks, even, pass_.folds,
+            from_inputs=pass_.folds == pass_.first,
         )  # fmt: skip
 
     @property
     def sizes(self) -> SumcheckSizes:
-        """The sizes that kernels take."""
+        """The sizes that are passed to kernels."""
         return SumcheckSizes(self.batch, self.log2_size, self.log_low)
 
     @property
     def sum_groups(self) -> int:
-        """Workgroups a sumcheck that add up the polynomial itself."""
-        return self.groups_each(_WHOLE)
+        """The number of partial sums per sumcheck that `record_sum` writes."""
+        return self.groups_each(_SUM_PASS)
 
     @property
     def _log_folded(self) -> int:
-        """The logarithm of the entries of a table after the first fold."""
+        """log2 of the number of entries of a table after the first fold."""
         return self.log2_size - (self.passes[0].depth if self.passes else 0)
 
     @cached_property
     def log_low(self) -> int:
-        """Variables of the lower pyramid: about half of them, and all of the last rounds."""
-        wanted = max(self.log2_size // 2, self.log2_size - self.rounds_before - 1)
-        return min(self.log2_size - 1, wanted)
+        """Number of variables of the lower eq table: about half, and all of the final rounds."""
+        variables = max(self.log2_size // 2, self.log2_size - self.rounds_before - 1)
+        return min(self.log2_size - 1, variables)
 
     @property
     def equality_bytes(self) -> int:
-        """Bytes of `equality`: data computed from the points, and factors of terms."""
+        """Bytes of `equality`: data computed from the points, and coefficients of terms."""
         entries = self.first_scale + self.batch * self.shape.scale_count
         return max(1, entries) * self._element_bytes
 
     @property
     def first_scale(self) -> int:
-        """Offset of the terms' factors in `equality`, in elements.
+        """Offset of the terms' coefficients in `equality`, in elements.
 
-        The caller writes them, `shape.scale_count` for each sumcheck.
+        The caller writes them, `shape.scale_count` per sumcheck.
         """
         offset: int = Scales.first(
             self.shape.has_point, self.batch, self.log2_size, self.log_low
@@ -310,34 +327,34 @@ class SumcheckPlan:
 
     @property
     def progress_bytes(self) -> int:
-        """Bytes of claims, challenges and states of transcripts."""
+        """Bytes of `progress`: claims, challenges and states of transcripts."""
         return 4 * Progress.words(self.field, self.batch, self.log2_size)
 
     @property
     def proof_bytes(self) -> int:
-        """Bytes of messages and values."""
+        """Bytes of `proof`: messages and final evaluations."""
         shape = self.shape
         return 4 * Proof.words(self.field, self.batch, self.log2_size, shape.degree, shape.tables)
 
     @property
     def folded_bytes(self) -> int:
-        """Bytes of the tables after the first fold."""
+        """Bytes of `folded`: the tables after the first fold."""
         if len(self.passes) < 2:
             return self._element_bytes
         return (self.shape.tables * self.batch << self._log_folded) * self._element_bytes
 
     @property
     def partial_bytes(self) -> int:
-        """Bytes of the workgroups' partial sums."""
+        """Bytes of `partial`: the partial sums of workgroups."""
         parts = [
-            self.groups_each(step) * len(evaluated(self.shape.degree, step.depth))
-            for step in self.passes
+            self.groups_each(pass_) * len(evaluated(self.shape.degree, pass_.depth))
+            for pass_ in self.passes
         ]
         return self.batch * max([self.sum_groups, *parts]) * self._element_bytes
 
     @property
     def peak_bytes(self) -> int:
-        """Bytes of device memory in addition to the inputs."""
+        """Bytes of device memory in addition to the input tables."""
         return (
             self.equality_bytes + self.progress_bytes + self.proof_bytes + self.folded_bytes
             + self.partial_bytes
@@ -345,80 +362,88 @@ class SumcheckPlan:
 
     # --- launches
 
-    def _compiled(self, definition: Any, *, lanes: int | None = None, **static: Any) -> Any:
+    def _compile(self, definition: Any, *, lanes: int | None = None, **static: Any) -> Any:
         return self.device.compile(definition, lanes=lanes or self._lanes, **static)
 
     def record_point(self, recording: RecordingStream, points: Buffer, equality: Buffer) -> None:
-        """Record the eq tables of `batch` points of log2_size elements each."""
+        """Record the launches that fill `equality` from `batch` points of log2_size elements each.
+
+        The coefficients of terms in `equality` stay as they are.
+        """
         count = self.batch * self.log2_size
         entries = self.batch * pyramid_entries(self.log2_size, self.log_low)
         lanes = self._lanes
         recording.launch(
-            self._compiled(invert_points, field=self.field), -(-count // lanes),
+            self._compile(invert_points, field=self.field), -(-count // lanes),
             count, points, equality,
         )  # fmt: skip
         recording.launch(
-            self._compiled(equality_pyramids, field=self.field), -(-entries // lanes),
+            self._compile(equality_pyramids, field=self.field), -(-entries // lanes),
             entries, self.log2_size, self.log_low, 2 * count, points, equality,
         )  # fmt: skip
 
     def record_sum(
         self, recording: RecordingStream, inputs: Inputs, equality: Buffer, partial: Buffer
     ) -> None:
-        """Record the sum of the polynomial itself: `sum_groups` parts a sumcheck in `partial`."""
+        """Record the sum over the hypercube: `sum_groups` partial sums per sumcheck in `partial`.
+
+        The host or a later launch adds the partial sums. `record_point` comes first if the shape
+        has a point.
+        """
         recording.launch(
-            self._compiled(sum_inputs, form=self._form(_WHOLE)), self.batch * self.sum_groups,
-            self.sizes, self.sum_groups, self._reached(inputs, equality), equality, partial,
+            self._compile(sum_inputs, form=self._form(_SUM_PASS)), self.batch * self.sum_groups,
+            self.sizes, self.sum_groups, self._input_tables(inputs, equality), equality, partial,
         )  # fmt: skip
 
     def record(
         self, recording: RecordingStream, inputs: Inputs, *, equality: Buffer, progress: Buffer,
         proof: Buffer, folded: Buffer, partial: Buffer,
     ) -> None:  # fmt: skip
-        """Record all rounds; the inputs are not modified."""
-        tables, sizes, batch = self._reached(inputs, equality), self.sizes, self.batch
+        """Record all rounds. The inputs are not modified; `folded` and `partial` are scratch."""
+        tables, sizes, batch = self._input_tables(inputs, equality), self.sizes, self.batch
         memory = SumcheckMemory(equality, progress, proof)
-        for step in self.passes:
-            number, groups, form = step.first, self.groups_each(step), self._form(step)
-            if number == 0:
+        for pass_ in self.passes:
+            round_number, groups, form = pass_.first, self.groups_each(pass_), self._form(pass_)
+            if round_number == 0:
                 recording.launch(
-                    self._compiled(evaluate_inputs, form=form), batch * groups, sizes, groups,
+                    self._compile(evaluate_inputs, form=form), batch * groups, sizes, groups,
                     tables, equality, partial,
                 )  # fmt: skip
             else:
                 recording.launch(
-                    self._compiled(fold_and_evaluate, form=form), batch * groups, sizes,
-                    self._log_folded, groups, number, tables, folded, progress, equality, partial,
+                    self._compile(fold_and_evaluate, form=form), batch * groups, sizes,
+                    self._log_folded, groups, round_number, tables, folded, progress, equality,
+                    partial,
                 )  # fmt: skip
             recording.launch(
-                self._compiled(
-                    finish_rounds, lanes=self.finish_lanes, shape=self.shape, depth=step.depth,
+                self._compile(
+                    finish_rounds, lanes=self.finish_lanes, shape=self.shape, depth=pass_.depth,
                     at_once=parts_at_once(groups, self.finish_lanes),
                 ),
-                batch, batch, self.log2_size, number, groups, partial, memory,
+                batch, batch, self.log2_size, round_number, groups, partial, memory,
             )  # fmt: skip
         recording.launch(
-            self._last_rounds(), batch, sizes, self._log_folded, self.rounds_before, tables,
+            self._final_kernel(), batch, sizes, self._log_folded, self.rounds_before, tables,
             folded, memory,
         )  # fmt: skip
 
-    def _last_rounds(self) -> Any:
-        """The kernel of the rounds on the smallest tables."""
-        is_alone = self.device.host_memory
+    def _final_kernel(self) -> Any:
+        """Compile the kernel of the final rounds."""
+        is_cpu = self.device.host_memory
         form = FinalForm(
             self.shape, self._log_capacity, from_inputs=len(self.passes) < 2,
             folds=self.passes[-1].depth if self.passes else 0,
-            in_place=self._in_place and not is_alone,
+            in_place=self._in_place and not is_cpu,
         )  # fmt: skip
-        definition = finish_alone if is_alone else finish_sumcheck
-        return self._compiled(definition, lanes=self._tail_lanes, form=form)
+        definition = finish_alone if is_cpu else finish_sumcheck
+        return self._compile(definition, lanes=self._final_lanes, form=form)
 
-    def _unrolled(self, step: Pass) -> int:
-        """Return the entries that an instance handles at a time in a pass."""
-        entries = self._entries(step)
-        most = _UNROLLED_INPUTS if step.first == 0 and step.depth == 1 else 1
-        return min(most, max(1, entries // (self.groups_each(step) * self._lanes)))
+    def _unrolled(self, pass_: Pass) -> int:
+        """Return the number of entries that an instance handles per iteration of a pass."""
+        entries = self._entries(pass_)
+        limit = _UNROLLED_INPUTS if pass_.first == 0 and pass_.depth == 1 else 1
+        return min(limit, max(1, entries // (self.groups_each(pass_) * self._lanes)))
 
-    def _reached(self, inputs: Inputs, other: Buffer) -> InputTables:
-        """Return the inputs as kernel arguments; `other` stands in for missing ones."""
+    def _input_tables(self, inputs: Inputs, other: Buffer) -> InputTables:
+        """Return the inputs as kernel arguments; a missing buffer is replaced by `other`."""
         return InputTables(inputs.base or other, inputs.extended or other)

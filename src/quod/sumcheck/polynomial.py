@@ -1,4 +1,4 @@
-"""The polynomial whose sum is shown: a sum of products of multilinear polynomials."""
+"""The polynomial that a sumcheck sums: a sum of products of multilinear polynomials."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ MOST_BITS = 1024
 
 
 Term = tuple[int, tuple[int, ...]]
-"""A coefficient and the tables whose product it multiplies; a table may stand twice."""
+"""A coefficient and the indices of the tables whose product it multiplies, with repetitions."""
 
 
 @frozen
 class SumOfProducts:
-    """``SumOfProducts(((1, (0, 1)), (-3, (2,))))`` is f0*f1 - 3*f2.
+    """A polynomial in multilinear tables: ``((1, (0, 1)), (-3, (2,)))`` is f0*f1 - 3*f2.
 
-    `terms` are coefficients, integers of up to 1024 bits taken modulo p, each with the tables of
-    its product, from none to six. Every table from 0 to the last one stands somewhere. InputError
-    for anything else.
+    terms: 1 to 64 pairs of a coefficient, an integer of at most 1024 bits taken modulo p, and the
+        indices of the at most six tables of its product. The indices of all terms are 0 to n - 1
+        without gaps; n is at most 16.
+    Raises InputError for other terms.
     """
 
     terms: tuple[Term, ...]
@@ -41,7 +42,7 @@ class SumOfProducts:
             raise InputError(
                 f"a sum of products has at most {MOST_TERMS} terms, not {len(sequence)}"
             )
-        terms = tuple(_checked(place, term) for place, term in enumerate(sequence))
+        terms = tuple(_checked_term(number, term) for number, term in enumerate(sequence))
         used = sorted({table for _, tables in terms for table in tables})
         if not used or used != list(range(used[-1] + 1)):
             raise InputError(
@@ -52,12 +53,12 @@ class SumOfProducts:
 
     @classmethod
     def product(cls, count: int) -> Self:
-        """f0 * f1 * ..., of 1 to 6 factors."""
+        """Return f0 * f1 * ..., of `count` factors, from 1 to 6."""
         return cls(((1, tuple(range(whole_number("the factors", count, 1, MOST_DEGREE)))),))
 
     @property
     def degree(self) -> int:
-        """The most factors of a term: the degree in each variable."""
+        """The degree in each variable: the largest number of factors of a term."""
         return max(len(tables) for _, tables in self.terms)
 
     @property
@@ -72,23 +73,25 @@ class SumOfProducts:
         )
 
 
-def _checked(place: int, term: object) -> Term:
-    """A term as it is kept: its tables in order."""
+def _checked_term(number: int, term: object) -> Term:
+    """Return a validated term with its table indices sorted; raise InputError if it is no term."""
     if not isinstance(term, Sequence) or isinstance(term, str) or len(term) != 2:
-        raise InputError(f"term {place} is no pair of a coefficient and a tuple of tables")
+        raise InputError(f"term {number} is no pair of a coefficient and a tuple of tables")
     coefficient, tables = term
     if type(coefficient) is not int or coefficient.bit_length() > MOST_BITS:
         raise InputError(
-            f"the coefficient of term {place} is an int of at most {MOST_BITS} bits, not "
+            f"the coefficient of term {number} is an int of at most {MOST_BITS} bits, not "
             f"{shown(coefficient)}"
         )
     if not isinstance(tables, Sequence) or isinstance(tables, (str, bytes, bytearray, memoryview)):
-        raise InputError(f"the tables of term {place} are a tuple of int")
+        raise InputError(f"the tables of term {number} are a tuple of int")
     if len(tables) > MOST_DEGREE:
-        raise InputError(f"term {place} has {len(tables)} factors; there are at most {MOST_DEGREE}")
+        raise InputError(
+            f"term {number} has {len(tables)} factors; there are at most {MOST_DEGREE}"
+        )
     tables = tuple(tables)
     if any(type(table) is not int for table in tables):
-        raise InputError(f"the tables of term {place} are a tuple of int")
+        raise InputError(f"the tables of term {number} are a tuple of int")
     if any(not 0 <= table < MOST_TABLES for table in tables):
-        raise InputError(f"the tables of term {place} are numbered from 0 to {MOST_TABLES - 1}")
+        raise InputError(f"the tables of term {number} are numbered from 0 to {MOST_TABLES - 1}")
     return coefficient, tuple(sorted(tables))

@@ -1,4 +1,4 @@
-"""Proves a sum over tables of the host."""
+"""Prove a sum over tables in host memory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from quod.validation import plain_array
 
 @frozen
 class SumcheckProof:
-    """A proof of a statement, and what it leaves to check."""
+    """A proof of a statement, and the claims about table values that remain to be checked."""
 
     statement: Statement
     data: bytes
@@ -42,25 +42,24 @@ def prove(
     allow_bits: int = LEAST_BITS,
     timeline: Timeline | None = None,
 ) -> SumcheckProof:
-    """Proves what the sum over the cube of a polynomial of multilinear tables is.
+    """Compute the sum of a polynomial in multilinear tables over the hypercube, and prove it.
 
-    `field` is that of the challenges; a table is an array of shape (2**n, words) of its elements or
-    of those of the prime field under it, in the form of memory (`quod.field.from_integers`), entry
-    j being the value at the corner of which variable 0 is the highest bit of j. With a `point` of n
-    elements the sum is weighted by eq of it. `transcript` must have absorbed a commitment to each
-    table, or its digest (`Transcript.absorb_table`); it absorbs the statement and the proof.
-    InputError for arguments that do not belong together, and if `error_terms` leave fewer bits than
-    `allow_bits`.
-
-    The proof is checked before it is given away.
+    field: the field of challenges.
+    tables: uint32 arrays of shape (2**n, words), of elements of `field` or of its prime field in
+        the stored form (`quod.field.from_integers`). Variable 0 is the highest bit of an index.
+    point: n elements; the sum is then weighted by eq of the point.
+    transcript: it must have absorbed a commitment to each table, or its digest
+        (`Transcript.absorb_table`); it absorbs the statement and the proof.
+    The proof is verified before it is returned; DeviceError if that fails. Raises InputError for
+    arguments that do not belong together, and if `error_terms` leave fewer bits than `allow_bits`.
     """
     device = resolve_device(device)
     transcript.check_bound()
     arrays, in_base, log2_size = _checked_tables(field, polynomial, tables)
     order = [*in_base, *(t for t in range(polynomial.tables) if t not in in_base)]
-    renamed = {table: place for place, table in enumerate(order)}
+    index_of = {table: index for index, table in enumerate(order)}
     reordered = SumOfProducts(
-        tuple((c, tuple(renamed[t] for t in factors)) for c, factors in polynomial.terms)
+        tuple((c, tuple(index_of[t] for t in factors)) for c, factors in polynomial.terms)
     )
     if point is not None:
         point = check_elements(field, "the point", point)
@@ -75,8 +74,8 @@ def prove(
     check_sumcheck(unclaimed, transcript, allow_bits)
     shape = Shape(field, reordered, len(in_base), point is not None, hash=transcript.hash)
     run = SumcheckRun(device, shape, log2_size)
-    for place, table in enumerate(order):
-        run.set_table(place, np.ascontiguousarray(arrays[table]))
+    for index, table in enumerate(order):
+        run.set_table(index, np.ascontiguousarray(arrays[table]))
     if point is not None:
         run.set_point(point)
     claim = run.sum()
@@ -84,7 +83,7 @@ def prove(
     start = transcript.copy()
     statement.absorb(start)
     rounds = run.prove(claim, start.state, timeline)
-    values = [rounds.values[renamed[table]] for table in range(polynomial.tables)]
+    values = [rounds.values[index_of[table]] for table in range(polynomial.tables)]
     data = rounds.messages + encode(field, values)
     try:
         reduced = verify(statement, data, transcript=transcript, allow_bits=allow_bits)
@@ -99,7 +98,7 @@ def prove(
 def _checked_tables(
     field: FieldSpec, polynomial: SumOfProducts, tables: object
 ) -> tuple[list[Words], list[int], int]:
-    """The tables, which of them are in the prime field, and the logarithm of their entries."""
+    """Return the tables, the indices of those over the prime field, and log2 of their length."""
     if not isinstance(tables, Sequence) or len(tables) != polynomial.tables:
         raise InputError(f"the polynomial is of {polynomial.tables} tables; give a list of them")
     arrays, in_base, sizes = [], [], set()

@@ -1,8 +1,8 @@
-"""The rounds on large tables, one pass over memory for each one or two of them.
+"""The rounds on large tables: each pass over memory is for one or two rounds.
 
-A pass folds the tables by the challenges of the rounds before it, and evaluates what it has folded,
-in registers, for the rounds ahead. Variable 0, the highest bit of an entry's index, is bound first,
-so that neighbours in memory stay neighbours.
+A pass folds the tables by the challenges of the previous pass. While the folded entries are in
+registers, it evaluates the polynomials of its own rounds. Variable 0, the highest bit of an
+entry's index, is bound first, so adjacent entries stay adjacent.
 """
 
 from __future__ import annotations
@@ -26,13 +26,17 @@ from quod.sumcheck.workgroup_sums import WorkgroupSums
 
 @frozen
 class PassForm:
-    """The static part of the kernels of a pass, which is for `depth` rounds.
+    """The static parameters of the kernels of a pass.
 
-    `unrolled` entries are taken at a time, and so many times all instances divide them. `in_blocks`
-    says that those of a workgroup are neighbours, at most 2**log_low; else all workgroups go over
-    the entries side by side. With `even` its instances divide such a block, and count alike. The
-    tables before the pass are folded by the challenges of `folds` rounds; `from_inputs` says that
-    they are the inputs.
+    depth: the number of rounds that the pass evaluates.
+    unrolled: entries per iteration of an instance; `unrolled` times the instances of a sumcheck
+        divides the number of entries.
+    in_blocks: the entries of a workgroup are contiguous, at most 2**log_low of them; otherwise
+        consecutive entries go to consecutive instances of all workgroups.
+    even: the workgroup size times `unrolled` divides the length of a block, so all instances have
+        the same number of iterations.
+    folds: the number of challenges by which the pass folds the tables first.
+    from_inputs: the tables before the pass are the inputs.
     """
 
     shape: Shape
@@ -55,9 +59,10 @@ def evaluate_inputs(
     *,
     form: PassForm,
 ) -> None:
-    """The parts of the first rounds' values, of `groups_each` workgroups a sumcheck.
+    """Write the partial sums of the first rounds' values, of `groups_each` workgroups per sumcheck.
 
-    partial[(sumcheck * values + value) * groups_each + workgroup].
+    The index in `partial` is (sumcheck * values + value) * groups_each + workgroup; `values` is the
+    length of `evaluated`.
     """
     trace = _Pass(k, form, sizes, groups_each, equality, partial)
     trace.begin(k.constant(0, sizes.log_size.type), form.depth)
@@ -85,16 +90,18 @@ def fold_and_evaluate(
     *,
     form: PassForm,
 ) -> None:
-    """Folds by the challenges of the rounds before; gives parts of the values from there.
+    """Fold the tables by the previous challenges; write the partial sums of the next values.
 
-    Folded tables replace those before in `folded`, in places of 2**log_folded entries; those before
-    the first fold are the inputs. The rest as in `evaluate_inputs`.
+    The folded tables overwrite the previous ones in `folded`, at strides of 2**log_folded entries.
+    The first fold reads the inputs. See `evaluate_inputs` for `partial`.
     """
     trace = _Pass(k, form, sizes, groups_each, equality, partial)
     trace.begin(round_number, form.depth)
     mixed, f, folds = trace.mixed, trace.mixed.extended, form.folds
-    after = Folded(mixed, folded, sizes.batch, trace.sumcheck, log_folded)
-    before = Inputs(mixed, form.shape, inputs, sizes, trace.sumcheck) if form.from_inputs else after
+    target = Folded(mixed, folded, sizes.batch, trace.sumcheck, log_folded)
+    source = (
+        Inputs(mixed, form.shape, inputs, sizes, trace.sumcheck) if form.from_inputs else target
+    )
     sumcheck_progress = Progress(f, progress, sizes.batch, trace.sumcheck, sizes.log_size)
     challenges = [
         sumcheck_progress.challenge(round_number - folds + number) for number in range(folds)
@@ -104,13 +111,13 @@ def fold_and_evaluate(
     def corners(table: int, index: Value) -> list[Any]:
         folded_values = []
         for corner in range(1 << form.depth):
-            pieces = [
-                before.load(table, index + count * (corner + (piece << form.depth)))
-                for piece in range(1 << folds)
+            entries = [
+                source.load(table, index + count * (corner + (block << form.depth)))
+                for block in range(1 << folds)
             ]
-            folded_values.append(fold_all(mixed, pieces, challenges))
+            folded_values.append(fold_all(mixed, entries, challenges))
         for corner, element in enumerate(folded_values):
-            after.store(table, index + count * corner, element)
+            target.store(table, index + count * corner, element)
         return folded_values
 
     trace.run(corners, form.unrolled)
@@ -127,7 +134,10 @@ def sum_inputs(
     *,
     form: PassForm,
 ) -> None:
-    """The parts of the whole sums; as `evaluate_inputs`, with one value a sumcheck."""
+    """Write the partial sums of the sum over the hypercube, one value per sumcheck.
+
+    See `evaluate_inputs` for `partial`.
+    """
     trace = _Pass(k, form, sizes, groups_each, equality, partial)
     trace.begin(k.constant(0, sizes.log_size.type), 1, values=1)
     tables = Inputs(trace.mixed, form.shape, inputs, sizes, trace.sumcheck)
@@ -135,7 +145,7 @@ def sum_inputs(
 
 
 class _Pass:
-    """The trace of one kernel of a pass."""
+    """The code that the kernels of passes share, while one of them is traced."""
 
     variables: Value
     count: Value
@@ -159,7 +169,7 @@ class _Pass:
     def begin(self, round_number: Value, depth: int, *, values: int | None = None) -> None:
         """Set the pass's first round, its depth and its number of values.
 
-        Sets `variables`, those left after these rounds, and `count` = 2**variables.
+        Sets `variables`, the number of variables after these rounds, and `count` = 2**variables.
         """
         self._round, self._depth = round_number, depth
         self.variables = self._log_size - depth - round_number
@@ -168,7 +178,11 @@ class _Pass:
         self._sums = WorkgroupSums(self.k, self.mixed.extended, self._values)
 
     def run(self, corners: Callable[[int, Value], list[Any]], unrolled: int) -> None:
-        """Add the summands of all entries; `corners` returns a table's entries for one index."""
+        """Sum the values of the pass's rounds over all entries, and write the partial sums.
+
+        corners: returns the entries of a table at the 2**depth hypercube points of the pass's
+            variables, for one index of the remaining variables.
+        """
         shape, at_one = self.shape, None
         if shape.has_point and self._depth == 1:
             at_one = self.mixed.extended.is_zero(self._weights.coordinate(self._round))
@@ -186,12 +200,12 @@ class _Pass:
         self._add_up(unrolled, parts, running)
 
     def run_whole(self, tables: Inputs) -> None:
-        """Sum the polynomial itself."""
+        """Sum the polynomial over the hypercube, and write the partial sums."""
         mixed, shape, half = self.mixed, self.shape, self.count
         weight = self._weights.coordinate(self._round) if shape.has_point else None
 
         def parts(indices: Sequence[tuple[Value, Any]]) -> list[Any]:
-            ((index, upper),) = indices
+            ((index, eq_factor),) = indices
             low, high = (
                 polynomial_value(
                     mixed,
@@ -203,8 +217,8 @@ class _Pass:
             )
             if weight is None:
                 return [mixed.add(low, high)]
-            both = mixed.add(mixed.multiply(1 - weight, low), mixed.multiply(weight, high))
-            return [mixed.multiply(upper, both)]
+            weighted = mixed.add(mixed.multiply(1 - weight, low), mixed.multiply(weight, high))
+            return [mixed.multiply(eq_factor, weighted)]
 
         self._add_up(1, parts, Reduced(mixed))
 
@@ -214,12 +228,13 @@ class _Pass:
     ) -> None:  # fmt: skip
         """Sum `parts` over all indices, weighted by eq of the remaining variables, to `partial`.
 
-        `parts` receives `unrolled` indices at a time, each with one factor of its weight. The other
-        factor is constant in an instance: the upper one in blocks, else the lower one.
+        `parts` receives `unrolled` indices at a time, each with one of the two factors of its eq
+        weight. The other factor is constant in an instance, so it multiplies the instance's sum. It
+        comes from the upper eq table with blocks, else from the lower one.
         """
         k, f = self.k, self.mixed.extended
         eq = self._eq if self.shape.has_point else None
-        first_index, offset, end, stride = self._own_indices()
+        first_index, offset, end, stride = self._instance_indices()
         start = tuple(running.zero() for _ in range(self._values))
         with k.range(first_index, end, stride * unrolled, carry=start) as loop:
             index = loop.index if offset is None else loop.index + offset
@@ -242,10 +257,10 @@ class _Pass:
                 place = (self.sumcheck * self._values + value) * self._groups_each + self._group
                 f.store(self._partial, place, total)
 
-    def _own_indices(self) -> tuple[Value, Value | None, Value, Any]:
+    def _instance_indices(self) -> tuple[Value, Value | None, Value, Any]:
         """Return first index, offset or None, end and stride of an instance's indices.
 
-        With an offset the first index is the same for the whole workgroup.
+        The first index with an offset is the same in the whole workgroup.
         """
         k = self.k
         if self._in_blocks:

@@ -1,4 +1,4 @@
-"""One synchronous sumcheck over tables in device memory."""
+"""A single sumcheck over tables in device memory, with its buffers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ from quod.sumcheck.shape import Shape
 class Rounds:
     """The messages and challenges of a sumcheck.
 
-    values: the values of the tables at the point of the challenges.
+    messages: the elements of all rounds as little-endian bytes.
+    values: the evaluations of the tables at the challenge point.
     state: the transcript's state after the last challenge.
     """
 
@@ -37,7 +38,11 @@ class Rounds:
 
 
 class SumcheckRun:
-    """One sumcheck of a shape, with memory for its tables."""
+    """One sumcheck of a shape, with memory for its tables.
+
+    Set every table, and the point if the shape has one. `sum` also fills the eq tables, so with a
+    point it precedes `prove`.
+    """
 
     def __init__(self, device: AnyDevice, shape: Shape, log2_size: int) -> None:
         self._device, self._plan = device, SumcheckPlan(device, shape, log2_size)
@@ -58,18 +63,18 @@ class SumcheckRun:
         return Inputs(self._base, self._extended)
 
     def table(self, number: int) -> Buffer:
-        """Return the memory of a table."""
+        """Return the slice of device memory that has a table."""
         shape = self._plan.shape
-        of_base = number < shape.in_base
-        memory = self._base if of_base else self._extended
-        size = 4 * (shape.field.modulus.words if of_base else shape.field.words)
+        is_base = number < shape.in_base
+        memory = self._base if is_base else self._extended
+        size = 4 * (shape.field.modulus.words if is_base else shape.field.words)
         size <<= self._plan.log2_size
-        place = number if of_base else number - shape.in_base
+        index = number if is_base else number - shape.in_base
         assert memory is not None
-        return memory.slice(place * size, (place + 1) * size)
+        return memory.slice(index * size, (index + 1) * size)
 
     def set_table(self, number: int, values: Words | Buffer) -> None:
-        """Copy the entries of a table from the host or the device."""
+        """Copy the 2**log2_size entries of a table from the host or the device."""
         target = self.table(number)
         if not isinstance(values, Buffer):
             self._device.upload(values, into=target)
@@ -90,29 +95,32 @@ class SumcheckRun:
             plan.record_point(recording, self._point, self._equality)
         plan.record_sum(recording, self._inputs, self._equality, self._partial)
         recording.finish().run()
-        parts = np.empty((plan.sum_groups, field.words), np.uint32)
-        self._device.download(self._partial.slice(0, parts.nbytes), parts)
-        _check_canonical(self._device, field, "the parts of a sum", parts)
-        elements = PlainElement.each(field, words_to_elements(field, parts))
+        partial_sums = np.empty((plan.sum_groups, field.words), np.uint32)
+        self._device.download(self._partial.slice(0, partial_sums.nbytes), partial_sums)
+        _check_canonical(self._device, field, "the parts of a sum", partial_sums)
+        elements = PlainElement.each(field, words_to_elements(field, partial_sums))
         return sum(elements, PlainElement.zero(field)).coefficients
 
     def prove(self, claim: Plain, state: bytes, timeline: Timeline | None) -> Rounds:
-        """Run all rounds, from a claim and the state of a transcript."""
+        """Run all rounds, from a claim and the transcript's state, and wait for them.
+
+        Raises DeviceError if the device wrote no valid result.
+        """
         recording = self._device.stream("sumcheck").record()
-        recorded = self.record(recording)
-        recorded.begin(claim, state)
+        rounds = self.record(recording)
+        rounds.begin(claim, state)
         recording.finish().run(timeline)
-        return recorded.rounds()
+        return rounds.rounds()
 
     def record(self, recording: RecordingStream) -> RecordedRounds:
-        """Record all rounds; earlier work of the recording may write the tables."""
+        """Record all rounds; earlier launches of the recording may write the tables."""
         plan, device = self._plan, self._device
         proof, progress = device.allocate(plan.proof_bytes), device.allocate(plan.progress_bytes)
         plan.record(
             recording, self._inputs, equality=self._equality, progress=progress, proof=proof,
             folded=device.allocate(plan.folded_bytes), partial=self._partial,
         )  # fmt: skip
-        # A part of memory may begin where no kernel takes it.
+        # The slice of `progress` may not be aligned for kernels, so copy it.
         size = 4 * plan.field.words
         challenges = device.allocate(size * plan.log2_size)
         recording.copy(progress.slice(size, size * (1 + plan.log2_size)), challenges)
@@ -120,7 +128,10 @@ class SumcheckRun:
 
 
 class RecordedRounds:
-    """The rounds of a sumcheck among recorded work; `challenges` has them when that has run."""
+    """The rounds of a sumcheck that a recording contains.
+
+    challenges: a buffer with the challenges, after the recording has run.
+    """
 
     def __init__(
         self,
@@ -134,7 +145,7 @@ class RecordedRounds:
         self.challenges = challenges
 
     def begin(self, claim: Plain, state: bytes) -> None:
-        """Set the claim and the transcript's state from which the recorded rounds start."""
+        """Upload the claim and the transcript's state from which the recorded rounds start."""
         plan, field = self._plan, self._plan.field
         progress = np.zeros(plan.progress_bytes // 4, np.uint32)
         progress[: field.words] = elements_to_words(field, [claim]).reshape(-1)
@@ -163,13 +174,13 @@ class RecordedRounds:
 
 
 def _check_canonical(device: AnyDevice, field: FieldSpec, what: str, words: Words) -> None:
-    """Raise DeviceError unless all words are canonical elements."""
+    """Raise DeviceError unless all words are canonical elements; `what` names them in it."""
     if not canonical(field.modulus, words.reshape(-1, field.modulus.words)).all():
         raise not_written(device, what)
 
 
 def elements_to_words(field: FieldSpec, elements: Sequence[Plain]) -> Words:
-    """Convert elements to their stored form."""
+    """Convert elements to the stored form: an array of shape (elements, words)."""
     if isinstance(field, Modulus):
         return from_integers(field, [c for (c,) in elements])
     return from_integers(field, list(elements))

@@ -9,8 +9,8 @@ class SumcheckSizes(Struct):
     """The sizes of a batch of sumchecks.
 
     batch: the number of sumchecks.
-    log_size: the variables of each.
-    log_low: the variables of the lower eq table.
+    log_size: the number of variables of each.
+    log_low: the number of variables of the lower eq table.
     """
 
     batch: U32
@@ -19,7 +19,7 @@ class SumcheckSizes(Struct):
 
 
 class InputTables(Struct):
-    """The tables before the first fold, in the prime field and in its extension."""
+    """The tables before the first fold: over the prime field, and over the field of challenges."""
 
     base: Pointer[U32]
     extended: Pointer[U32]

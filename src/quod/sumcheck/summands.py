@@ -19,12 +19,15 @@ from quod.sumcheck.mixed import MixedField
 from quod.sumcheck.polynomial import SumOfProducts, Term
 
 Point = tuple[Place, ...]
-"""A place for each variable of the rounds ahead."""
+"""An evaluation point for each variable that the pass's rounds bind."""
 
 
 def evaluated(degree: int, depth: int) -> list[Point]:
-    """The points at which tables are evaluated: of one round all places but 1, which the claim
-    gives, and of two rounds the whole grid."""
+    """Return the points at which a pass of `depth` rounds, 1 or 2, evaluates its polynomials.
+
+    One round has all points of `places` but 1, whose value follows from the claim. Two rounds have
+    all pairs.
+    """
     if depth == 1:
         return [(place,) for place in (0, *places(degree)[2:])]
     return list(itertools.product(places(degree), repeat=depth))
@@ -47,10 +50,11 @@ def summands(
     running: Running,
     at_one: Value | None = None,
 ) -> list[Any]:
-    """The sums over items of the weighted polynomial at each of `evaluated`, as parts of `running`.
+    """Return for each point of `evaluated` the weighted polynomial summed over items.
 
-    `scales` has what multiplies each term, None for nothing. `at_one` says that the first place of
-    a single round is 1 instead of 0.
+    scales: the run-time coefficient of each term, or None.
+    at_one: whether the first point of a single round is 1 instead of 0.
+    The results are arguments of `running.added`.
     """
     degree, results = polynomial.degree, []
     for point in evaluated(degree, depth):
@@ -66,7 +70,10 @@ def summands(
 
 
 def value_at(mixed: MixedField, point: Point, corners: list[Any], at_one: Value | None) -> Any:
-    """The multilinear polynomial of values at corners, the first variable's bit the highest."""
+    """Evaluate at a point the multilinear polynomial whose values on the hypercube are `corners`.
+
+    The first variable is the highest bit of an index.
+    """
     for place in point:
         half = len(corners) // 2
         pairs = zip(corners[:half], corners[half:], strict=True)
@@ -83,7 +90,7 @@ def value_at(mixed: MixedField, point: Point, corners: list[Any], at_one: Value 
 def polynomial_value(
     mixed: MixedField, polynomial: SumOfProducts, values: list[Any], scales: Sequence[Any]
 ) -> Any:
-    """The polynomial of values of its tables."""
+    """Evaluate the polynomial at one value per table."""
     return _sum(mixed, _scaled(polynomial, scales), [values], [None]).total()
 
 
@@ -97,28 +104,30 @@ def _scaled(polynomial: SumOfProducts, scales: Sequence[Any]) -> list[_ScaledTer
 def _sum(
     mixed: MixedField, terms: Sequence[_ScaledTerm], values: list[list[Any]], weights: list[Any]
 ) -> _Sums:
-    """The weighted polynomials of several values of its tables, all last products reduced once.
+    """Sum the polynomial at each row of `values`, times the row's weight, without last reductions.
 
-    Terms of one scale are added up before it multiplies them, and all of them before the weight.
+    Terms with the same run-time coefficient are added before they are multiplied by it, and all
+    terms before they are multiplied by the weight. Where a product is the last operation, `_Sums`
+    keeps its factors, so that one reduction serves all.
     """
     sums = _Sums(mixed)
     for table_values, weight in zip(values, weights, strict=True):
         item = sums if weight is None else _Sums(mixed)
         by_scale: dict[int, tuple[Any, _Sums]] = {}
         for (coefficient, tables), scale in terms:
-            part = item
+            scale_sums = item
             if scale is not None:
-                _, part = by_scale.setdefault(id(scale), (scale, _Sums(mixed)))
-            part.add_term(coefficient, [table_values[table] for table in tables])
-        for scale, part in by_scale.values():
-            item.products.append((part.total(), scale))
+                _, scale_sums = by_scale.setdefault(id(scale), (scale, _Sums(mixed)))
+            scale_sums.add_term(coefficient, [table_values[table] for table in tables])
+        for scale, scale_sums in by_scale.values():
+            item.products.append((scale_sums.total(), scale))
         if weight is not None:
             sums.products.append((item.total(), weight))
     return sums
 
 
 class _Sums:
-    """Products of two elements, and elements, to be added up."""
+    """The terms of a sum: products of two elements, and single elements in `alone`."""
 
     def __init__(self, mixed: MixedField) -> None:
         self._mixed = mixed
@@ -126,26 +135,26 @@ class _Sums:
         self.alone: list[Any] = []
 
     def add_term(self, coefficient: int, factors: list[Any]) -> None:
-        """Add a product of values of tables."""
+        """Add the product of a coefficient and values of tables."""
         mixed = self._mixed
         if not factors:
             self.alone.append(mixed.base.constant(coefficient))
             return
-        # Those of the prime field first; a coefficient with them.
-        first, *others = sorted(factors, key=mixed.is_extended)
+        # Multiply factors of the prime field first, and the coefficient with them.
+        product, *others = sorted(factors, key=mixed.is_extended)
         if coefficient != 1:
-            first = first * coefficient
+            product = product * coefficient
         if not others:
-            self.alone.append(first)
+            self.alone.append(product)
             return
         for factor in others[:-1]:
-            first = mixed.multiply(first, factor)
-        self.products.append((first, others[-1]))
+            product = mixed.multiply(product, factor)
+        self.products.append((product, others[-1]))
 
     def total(self) -> Any:
-        """The sum of all."""
+        """Return the sum of all terms."""
         mixed = self._mixed
         total = mixed.sum_of_products(self.products) if self.products else None
-        for part in self.alone:
-            total = part if total is None else mixed.add(total, part)
+        for element in self.alone:
+            total = element if total is None else mixed.add(total, element)
         return total

@@ -11,11 +11,11 @@ from quod.sumcheck.mixed import MixedField
 from quod.sumcheck.shape import Shape
 from quod.sumcheck.structs import InputTables, SumcheckSizes
 
-# Tables are arrays one after the other, in each those of all sumchecks of a batch.
+# Entries are ordered by table, then by sumcheck of the batch, then by index in the table.
 
 
 class Inputs:
-    """The tables as they are given: those of the prime field in `base`, the rest in `extended`."""
+    """The tables before the first fold: those over the prime field in `base`, then `extended`."""
 
     def __init__(
         self, mixed: MixedField, shape: Shape, tables: InputTables, sizes: SumcheckSizes,
@@ -26,7 +26,7 @@ class Inputs:
         self._batch, self._number, self._log_size = sizes.batch, number, sizes.log_size
 
     def load(self, table: int, index: Value) -> Any:
-        """An entry."""
+        """Load an entry, in the field of its table."""
         in_base = table < self._in_base
         position = table if in_base else table - self._in_base
         start = (position * self._batch + self._number).cast(types.u64) << self._log_size.cast(
@@ -47,32 +47,35 @@ class Folded:
         self._f, self._memory = mixed.extended, memory
         self._batch, self._number, self._log_size = batch, number, log_size
 
-    def _place(self, table: int, index: Value) -> Value:
+    def _element_index(self, table: int, index: Value) -> Value:
         start = (table * self._batch + self._number).cast(types.u64) << self._log_size.cast(
             types.u64
         )
         return start + index.cast(types.u64)
 
     def load(self, table: int, index: Value) -> Any:
-        """An entry."""
-        return self._f.load(self._memory, self._place(table, index))
+        """Load an entry."""
+        return self._f.load(self._memory, self._element_index(table, index))
 
     def store(self, table: int, index: Value, element: Any) -> None:
-        """Makes it an entry."""
-        self._f.store(self._memory, self._place(table, index), element)
+        """Store an entry."""
+        self._f.store(self._memory, self._element_index(table, index), element)
 
 
 def fold(mixed: MixedField, low: Any, high: Any, challenge: Any) -> Any:
-    """low + challenge * (high - low), in the field of challenges."""
+    """Return low + challenge * (high - low), in the field of challenges."""
     return mixed.add(mixed.multiply(challenge, high - low), low)
 
 
-def fold_all(mixed: MixedField, pieces: list[Any], challenges: Sequence[Any]) -> Any:
-    """Fold entries at all points of some variables by a challenge each, first variable highest."""
+def fold_all(mixed: MixedField, entries: list[Any], challenges: Sequence[Any]) -> Any:
+    """Fold one variable per challenge: return the value of 2**len(challenges) entries at them.
+
+    The first variable is the highest bit of an entry's index.
+    """
     for challenge in challenges:
-        half = len(pieces) // 2
-        pieces = [
+        half = len(entries) // 2
+        entries = [
             mixed.extended.carried(fold(mixed, low, high, challenge))
-            for low, high in zip(pieces[:half], pieces[half:], strict=True)
+            for low, high in zip(entries[:half], entries[half:], strict=True)
         ]
-    return pieces[0]
+    return entries[0]

@@ -30,11 +30,14 @@ MOST_VARIABLES = 30
 
 @frozen
 class Statement:
-    """`claim` is the sum over the cube of `variables` dimensions of eq(point, x) * polynomial(x).
+    """The statement that `claim` is the sum of eq(point, x) * polynomial(x) over the hypercube.
 
-    Without a point the sum is of the polynomial alone. Elements are tuples of coefficients over the
-    prime field, of a prime field itself tuples of one; the polynomial is of multilinear polynomials
-    of which the verifier knows none.
+    field: the field of challenges, of the claim and of the point.
+    polynomial: the verifier does not know the multilinear polynomials in it.
+    variables: the dimension of the hypercube, from 1 to 30.
+    claim: an element: a tuple of coefficients over the prime field, one for a prime field.
+    point: one element per variable; without a point the sum is of the polynomial alone.
+    Raises InputError for values out of range.
     """
 
     field: FieldSpec
@@ -70,16 +73,17 @@ class Statement:
 
 @frozen
 class Reduced:
-    """The reduced claim of a sumcheck: the tables have `values` at `point`."""
+    """The claim that remains after a sumcheck: the tables have `values` at `point`."""
 
     point: tuple[Plain, ...]
     values: tuple[Plain, ...]
 
 
 def error_terms(statement: Statement, *, hash: Hash = Hash.SHA3_256) -> dict[str, Fraction]:
-    """The probabilities that a false claim is accepted, by cause, with random challenges.
+    """Return the probability that a false claim is accepted, by cause, for random challenges.
 
-    `hash` is that of the transcript. The error of the commitments to the tables is not included.
+    hash: the hash of the transcript.
+    The error of the commitments to the tables is not included.
     """
     rounds = statement.variables * statement.polynomial.degree
     return {
@@ -89,7 +93,7 @@ def error_terms(statement: Statement, *, hash: Hash = Hash.SHA3_256) -> dict[str
 
 
 def check_sumcheck(statement: Statement, transcript: Transcript, allow_bits: int) -> None:
-    """Raise InputError if the transcript binds no table, or for fewer bits than `allow_bits`."""
+    """Raise InputError if the transcript binds no table or soundness is below `allow_bits`."""
     transcript.check_bound()
     terms = error_terms(statement, hash=transcript.hash)
     check_bits(f"a sumcheck over {statement.field.name}", terms, allow_bits)
@@ -98,12 +102,13 @@ def check_sumcheck(statement: Statement, transcript: Transcript, allow_bits: int
 def verify(
     statement: Statement, proof: bytes, *, transcript: Transcript, allow_bits: int = LEAST_BITS
 ) -> Reduced:
-    """Reduces a claim to the tables' values at one point, which the caller checks.
+    """Reduce a claim to the tables' values at one point, which the caller checks.
 
-    The verifier makes `statement` itself. `transcript` must have absorbed a commitment to each
-    table, or its digest (`Transcript.check_bound`); it absorbs the statement and the proof.
-    VerificationError for a proof that does not show the claim, InputError for malformed bytes, and
-    if `error_terms` leave fewer bits than `allow_bits`.
+    statement: constructed by the verifier, not taken from the prover.
+    transcript: it must have absorbed a commitment to each table, or its digest
+        (`Transcript.check_bound`); it absorbs the statement and the proof.
+    Raises VerificationError if the proof does not show the claim, InputError for malformed bytes
+    and if `error_terms` leave fewer bits than `allow_bits`.
     """
     check_sumcheck(statement, transcript, allow_bits)
     reader = ProofReader(proof, transcript)
@@ -127,25 +132,26 @@ def read_rounds(
     reader: ProofReader, field: FieldSpec, *, degree: int, variables: int,
     claim: PlainElement, point: Sequence[Plain] | None = None,
 ) -> tuple[PlainElement, list[Plain]]:  # fmt: skip
-    """Read all rounds; return the final claim and the point of their challenges."""
+    """Read all rounds; return the final claim, without eq's factor, and the challenge point."""
     challenges = []
     half = (field.modulus.value + 1) // 2
-    for number in range(variables):
+    for round_number in range(variables):
         coefficients = PlainElement.each(field, reader.elements(Label.ROUND, field, degree))
-        others = sum(coefficients, PlainElement.zero(field))
-        # The values at 0 and 1, weighted, are the claim; that gives the coefficient left out.
+        other_sum = sum(coefficients, PlainElement.zero(field))
+        # The weighted sum of the values at 0 and 1 is the claim. That determines the constant
+        # coefficient, which the message omits.
         if point is None:
-            first = (claim - others) * half
+            constant = (claim - other_sum) * half
         else:
-            first = claim - PlainElement(field, point[number]) * others
+            constant = claim - PlainElement(field, point[round_number]) * other_sum
         challenge = reader.transcript.challenge(field)
-        claim = horner([first, *coefficients], PlainElement(field, challenge))
+        claim = horner([constant, *coefficients], PlainElement(field, challenge))
         challenges.append(challenge)
     return claim, challenges
 
 
 def horner(coefficients: Sequence[PlainElement], x: PlainElement) -> PlainElement:
-    """A polynomial's value at x."""
+    """Evaluate a polynomial at x; the constant coefficient comes first."""
     *lower, total = coefficients
     for coefficient in reversed(lower):
         total = total * x + coefficient
@@ -155,11 +161,11 @@ def horner(coefficients: Sequence[PlainElement], x: PlainElement) -> PlainElemen
 def evaluate(
     field: FieldSpec, polynomial: SumOfProducts, values: Sequence[PlainElement]
 ) -> PlainElement:
-    """The polynomial of values of its tables."""
+    """Evaluate the polynomial at one value per table."""
     total = PlainElement.zero(field)
     for coefficient, tables in polynomial.terms:
-        part = PlainElement.of(field, coefficient)
+        product = PlainElement.of(field, coefficient)
         for table in tables:
-            part *= values[table]
-        total += part
+            product *= values[table]
+        total += product
     return total

@@ -12,67 +12,77 @@ from quod.kernel.machine import Capability, Machine
 class WorkgroupSums:
     """Sums of elements over all instances of a workgroup, through shared memory.
 
-    Create it at the top of a kernel; the workgroup size is a power of two. Two uses need a barrier
-    in between.
+    Create it at the top of a kernel; the workgroup size must be a power of two. `totals` contains
+    barriers. Two calls of it need a barrier between them, as it does not end with one.
     """
 
     def __init__(self, k: Builder, f: Any, values: int) -> None:
-        """`values` is how many sums are made at a time."""
+        """Reserve shared memory; `values` is the largest number of sums per call of `totals`."""
         self._k, self._f = k, f
-        self._each = _stored(k.machine)
-        self._shared = k.shared(f.word_type, values * self._each * f.word_count)
+        self._slots_per_value = _slot_count(k.machine)
+        self._shared = k.shared(f.word_type, values * self._slots_per_value * f.word_count)
 
     @staticmethod
     def elements(machine: Machine, values: int) -> int:
-        """Elements of shared memory that it takes."""
-        return values * _stored(machine)
+        """Return the number of elements of shared memory that `values` sums need."""
+        return values * _slot_count(machine)
 
     def totals(self, elements: Sequence[Any]) -> list[Any]:
-        """Return the sums in every instance. All instances must call this."""
+        """Return the sum of each element over the workgroup, to every instance.
+
+        All instances must call this: it has barriers.
+        """
         elements = self._f.carried_many(elements)
         if _has_shuffles(self._k.machine):
-            return self._by_subgroups(elements)
-        return self._by_halves(elements)
+            return self._sum_by_subgroups(elements)
+        return self._sum_by_halves(elements)
 
-    def _by_subgroups(self, elements: Sequence[Any]) -> list[Any]:
-        """Over each subgroup by shuffles, then over the subgroups."""
+    def _sum_by_subgroups(self, elements: Sequence[Any]) -> list[Any]:
+        """Sum over each subgroup with shuffles, then over the subgroups in shared memory."""
         k, f, values = self._k, self._f, len(elements)
-        parted, distance = elements, k.subgroup_size // 2
+        partial, distance = elements, k.subgroup_size // 2
         halves = not k.machine.has(Capability.VECTOR_LANES)
-        while halves and distance and len(parted) % 2 == 0:
-            parted = self._parted(parted, distance)
+        while halves and distance and len(partial) % 2 == 0:
+            partial = self._exchange_halves(partial, distance)
             distance //= 2
-        # Each lane has so many of the values, and so many neighbours have the same ones.
-        values_each, alike = len(parted), 2 * distance
+        # Each lane now has values_each partial sums; `alike` adjacent lanes have sums of the same
+        # values.
+        values_each, alike = len(partial), 2 * distance
         while distance:
-            others = [self._from_lane(element, distance) for element in parted]
-            parted = f.carried_many([a + b for a, b in zip(parted, others, strict=True)])
+            other_lanes = [self._from_lane(element, distance) for element in partial]
+            partial = f.carried_many([a + b for a, b in zip(partial, other_lanes, strict=True)])
             distance //= 2
-        if self._each == 1:
+        if self._slots_per_value == 1:
             return [
-                self._of_all(parted[value % values_each], value // values_each * alike)
+                self._broadcast(partial[value % values_each], value // values_each * alike)
                 for value in range(values)
             ]
         lane = k.lane_id()
         with k.if_((lane & (alike - 1)) == 0):
-            for place, element in enumerate(parted):
-                value = place + values_each * (lane >> (alike.bit_length() - 1))
-                f.store(self._shared, k.subgroup_id() + value * self._each, element)
+            for index, element in enumerate(partial):
+                value = index + values_each * (lane >> (alike.bit_length() - 1))
+                f.store(self._shared, k.subgroup_id() + value * self._slots_per_value, element)
         k.barrier()
-        return [self._added(value, self._each) for value in range(values)]
+        return [self._sum_slots(value, self._slots_per_value) for value in range(values)]
 
-    def _parted(self, elements: Sequence[Any], distance: int) -> list[Any]:
-        """The lower half of the values in some lanes, the upper one in those a distance behind:
-        each gives the other what it does not go on with."""
+    def _exchange_halves(self, elements: Sequence[Any], distance: int) -> list[Any]:
+        """Halve the number of values per lane by an exchange with lane lane_id ^ distance.
+
+        The lane with the lower number keeps the lower half of the values, the other lane the upper
+        half. Each adds the other's partial sums of the values that it keeps.
+        """
         f, half = self._f, len(elements) // 2
-        is_behind = (self._k.lane_id() & distance) != 0
+        is_upper_lane = (self._k.lane_id() & distance) != 0
         sums = []
         for lower, upper in zip(elements[:half], elements[half:], strict=True):
-            kept, outgoing = f.select(is_behind, upper, lower), f.select(is_behind, lower, upper)
+            kept, outgoing = (
+                f.select(is_upper_lane, upper, lower),
+                f.select(is_upper_lane, lower, upper),
+            )
             sums.append(kept + self._from_lane(outgoing, distance))
         return list(f.carried_many(sums))
 
-    def _of_all(self, element: Any, lane: int) -> Any:
+    def _broadcast(self, element: Any, lane: int) -> Any:
         """Broadcast the element of a lane to all lanes."""
         limbs, _, rebuild = element.flatten()
         return rebuild([self._k.shuffle(limb, lane) for limb in limbs])
@@ -84,8 +94,8 @@ class WorkgroupSums:
         lane = k.lane_id() ^ distance
         return rebuild([k.shuffle(limb, lane) for limb in limbs])
 
-    def _by_halves(self, elements: Sequence[Any]) -> list[Any]:
-        """Add the upper half to the lower half until one instance is left."""
+    def _sum_by_halves(self, elements: Sequence[Any]) -> list[Any]:
+        """Sum in shared memory: add the upper half of the instances' values to the lower half."""
         k, f = self._k, self._f
         local, count = k.local_id(), k.workgroup_size
         for value, element in enumerate(elements):
@@ -95,21 +105,21 @@ class WorkgroupSums:
         while half:
             with k.if_(local < half):
                 for value in range(len(elements)):
-                    place = local + value * count
+                    index = local + value * count
                     f.store(
-                        self._shared, place,
-                        f.load(self._shared, place) + f.load(self._shared, place + half),
+                        self._shared, index,
+                        f.load(self._shared, index) + f.load(self._shared, index + half),
                     )  # fmt: skip
             k.barrier()
             half //= 2
-        return [self._added(value, 1) for value in range(len(elements))]
+        return [self._sum_slots(value, 1) for value in range(len(elements))]
 
-    def _added(self, value: int, count: int) -> Any:
-        """The sum of what stands first of a value."""
+    def _sum_slots(self, value: int, count: int) -> Any:
+        """Add the first `count` partial sums of a value in shared memory."""
         f, total = self._f, None
-        for place in range(count):
-            part = f.load(self._shared, value * self._each + place)
-            total = part if total is None else f.carried(total + part)
+        for index in range(count):
+            element = f.load(self._shared, value * self._slots_per_value + index)
+            total = element if total is None else f.carried(total + element)
         return f.carried(total)
 
 
@@ -120,8 +130,8 @@ def _has_shuffles(machine: Machine) -> bool:
     return fits and not machine.has(Capability.SLOW_SUBGROUPS)
 
 
-def _stored(machine: Machine) -> int:
-    """Elements of a value in shared memory."""
+def _slot_count(machine: Machine) -> int:
+    """Return the number of partial sums of a value in shared memory."""
     if _has_shuffles(machine):
         return machine.workgroup_size // machine.subgroup_size
     return machine.workgroup_size
