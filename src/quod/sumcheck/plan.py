@@ -362,7 +362,7 @@ class SumcheckPlan:
 
     # --- launches
 
-    def _compile(self, definition: Any, *, lanes: int | None = None, **static: Any) -> Any:
+    def _compiled(self, definition: Any, *, lanes: int | None = None, **static: Any) -> Any:
         return self.device.compile(definition, lanes=lanes or self._lanes, **static)
 
     def record_point(self, recording: RecordingStream, points: Buffer, equality: Buffer) -> None:
@@ -374,11 +374,11 @@ class SumcheckPlan:
         entries = self.batch * pyramid_entries(self.log2_size, self.log_low)
         lanes = self._lanes
         recording.launch(
-            self._compile(invert_points, field=self.field), -(-count // lanes),
+            self._compiled(invert_points, field=self.field), -(-count // lanes),
             count, points, equality,
         )  # fmt: skip
         recording.launch(
-            self._compile(equality_pyramids, field=self.field), -(-entries // lanes),
+            self._compiled(equality_pyramids, field=self.field), -(-entries // lanes),
             entries, self.log2_size, self.log_low, 2 * count, points, equality,
         )  # fmt: skip
 
@@ -391,7 +391,7 @@ class SumcheckPlan:
         has a point.
         """
         recording.launch(
-            self._compile(sum_inputs, form=self._form(_SUM_PASS)), self.batch * self.sum_groups,
+            self._compiled(sum_inputs, form=self._form(_SUM_PASS)), self.batch * self.sum_groups,
             self.sizes, self.sum_groups, self._input_tables(inputs, equality), equality, partial,
         )  # fmt: skip
 
@@ -406,17 +406,17 @@ class SumcheckPlan:
             round_number, groups, form = pass_.first, self.groups_each(pass_), self._form(pass_)
             if round_number == 0:
                 recording.launch(
-                    self._compile(evaluate_inputs, form=form), batch * groups, sizes, groups,
+                    self._compiled(evaluate_inputs, form=form), batch * groups, sizes, groups,
                     tables, equality, partial,
                 )  # fmt: skip
             else:
                 recording.launch(
-                    self._compile(fold_and_evaluate, form=form), batch * groups, sizes,
+                    self._compiled(fold_and_evaluate, form=form), batch * groups, sizes,
                     self._log_folded, groups, round_number, tables, folded, progress, equality,
                     partial,
                 )  # fmt: skip
             recording.launch(
-                self._compile(
+                self._compiled(
                     finish_rounds, lanes=self.finish_lanes, shape=self.shape, depth=pass_.depth,
                     at_once=parts_at_once(groups, self.finish_lanes),
                 ),
@@ -436,7 +436,7 @@ class SumcheckPlan:
             in_place=self._in_place and not is_cpu,
         )  # fmt: skip
         definition = finish_alone if is_cpu else finish_sumcheck
-        return self._compile(definition, lanes=self._final_lanes, form=form)
+        return self._compiled(definition, lanes=self._final_lanes, form=form)
 
     def _unrolled(self, pass_: Pass) -> int:
         """Return the number of entries that an instance handles per iteration of a pass."""
