@@ -1,4 +1,4 @@
-"""A circuit in the memory of a device: the gates of each layer, sorted by a column."""
+"""A circuit in device memory: the gates of each layer, sorted by one of their wires."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ L = TypeVar("L")
 class Runs:
     """Gates of several kinds, sorted by one of their wires.
 
-    ``starts`` has for each kind of the form places + 1 offsets in ``gates``. A row of ``gates`` has
-    the other wires of the gate and the code of its coefficient.
+    form: the kinds of gates, in the order of ``starts``.
+    starts: for each kind wires + 1 word offsets in ``gates``, as in a CSR matrix.
+    gates: a row for each gate: its other wires, and the code of its coefficient.
     """
 
     form: GateForm
@@ -37,7 +38,12 @@ class Runs:
 
 @frozen(eq=False)
 class Constants:
-    """The constants of a layer: ``gates`` has rows of an output and a coefficient's code."""
+    """The constant gates of a layer.
+
+    gates: a row for each gate: its output, and the code of its coefficient.
+    form: the static parameters of kernels over these gates.
+    count: the number of gates.
+    """
 
     gates: Buffer
     form: GateForm
@@ -45,26 +51,30 @@ class Constants:
 
 
 class GateTables(ABC, Generic[L]):
-    """A circuit on a device for a field of challenges: its coefficients, and its layers in the
-    order that a reduction reads."""
+    """A circuit in device memory for a field of challenges.
+
+    It has the coefficients, and for each layer the tables of gates that a reduction reads.
+    """
 
     def __init__(self, device: AnyDevice, circuit: LayeredCircuit, field: FieldSpec) -> None:
         self.device, self.circuit, self.field = device, circuit, field
         numbers = [c if isinstance(c, int) else 0 for c in circuit.coefficients] or [0]
         self.numbers = from_integers(circuit.field, numbers)
         """The coefficients that are numbers, in Montgomery form; 0 in place of the others."""
-        self._codes = np.array([_code(at, c) for at, c in enumerate(circuit.coefficients)] or [0])
-        self._codes = self._codes.astype(np.uint32)
+        self._coefficient_codes = np.array(
+            [_coefficient_code(at, c) for at, c in enumerate(circuit.coefficients)] or [0]
+        )
+        self._coefficient_codes = self._coefficient_codes.astype(np.uint32)
         self.values_are_base = [True]
-        """Per layer, the inputs first: whether its values are in the prime field."""
+        """For the inputs and then each layer: True if its values are in the prime field."""
         self.layers = [self._layer(number) for number in range(len(circuit.layers))]
 
     @abstractmethod
     def _layer(self, number: int) -> L:
-        """The gates of a layer."""
+        """Return the tables of a layer's gates; called from the lowest layer up."""
 
     def _by_output(self, number: int) -> Runs:
-        """All gates of a layer, by output.
+        """Return all gates of a layer, sorted by output.
 
         Call it from the lowest layer up: the field of a layer's values follows from the field of
         the values below.
@@ -75,9 +85,12 @@ class GateTables(ABC, Generic[L]):
         return runs
 
     def _constants(self, number: int, claimed: NDArray[np.bool_] | None = None) -> Constants:
-        """The constants of a layer, or those whose outputs are claimed."""
+        """Return the constants of a layer; with `claimed`, only those whose outputs it marks.
+
+        claimed: a bool per wire of the layer.
+        """
         gates = self.circuit.layers[number].gates["constant"]
-        rows = np.stack([gates.output, self._codes[gates.coefficient]], axis=1)
+        rows = np.stack([gates.output, self._coefficient_codes[gates.coefficient]], axis=1)
         if claimed is not None:
             rows = rows[claimed[gates.output]]
         return Constants(
@@ -88,38 +101,43 @@ class GateTables(ABC, Generic[L]):
 
     def _form(self, number: int, kinds: Sequence[str]) -> GateForm:
         gates = self.circuit.layers[number].gates
-        places = [np.unique(gates[kind].coefficient) for kind in kinds]
-        used = np.concatenate([np.zeros(0, np.uint32), *places]).tolist()
-        coefficient_types = {type(self.circuit.coefficients[place]) for place in used}
+        indices = [np.unique(gates[kind].coefficient) for kind in kinds]
+        used_indices = np.concatenate([np.zeros(0, np.uint32), *indices]).tolist()
+        coefficient_types = {type(self.circuit.coefficients[index]) for index in used_indices}
         return GateForm(
             self.field, tuple(kinds), Public in coefficient_types, Random in coefficient_types,
             self.values_are_base[number],
         )  # fmt: skip
 
     def _runs(self, number: int, kinds: Sequence[str], key: str, entries: int) -> Runs:
-        """Gates sorted by the column `key`, with the other columns and the coefficient's code."""
-        starts, parts, offset = [], [], 0
+        """Return gates sorted by the wire `key`: "output", "first" or "second".
+
+        entries: the number of wires with which `starts` has offsets for each kind.
+        """
+        starts, rows_by_kind, offset = [], [], 0
         for kind in kinds:
             gates = self.circuit.layers[number].gates[kind]
             columns = {"output": gates.output, **dict(zip(("first", "second"), gates.inputs))}
             keys = columns.pop(key)
             order = np.argsort(keys, kind="stable")
-            rows = np.stack([*columns.values(), self._codes[gates.coefficient]], axis=1)[order]
-            begins = np.searchsorted(keys[order], np.arange(entries + 1)) * rows.shape[1]
-            starts.append((begins + offset).astype(np.uint32))
-            parts.append(np.ascontiguousarray(rows, np.uint32).reshape(-1))
+            rows = np.stack(
+                [*columns.values(), self._coefficient_codes[gates.coefficient]], axis=1
+            )[order]
+            kind_starts = np.searchsorted(keys[order], np.arange(entries + 1)) * rows.shape[1]
+            starts.append((kind_starts + offset).astype(np.uint32))
+            rows_by_kind.append(np.ascontiguousarray(rows, np.uint32).reshape(-1))
             offset += rows.size
         empty = [np.zeros(1, np.uint32)]
         return Runs(
             self._form(number, kinds),
             self.device.upload(np.concatenate(starts or empty)),
-            self.device.upload(np.concatenate(parts) if offset else empty[0]),
+            self.device.upload(np.concatenate(rows_by_kind) if offset else empty[0]),
         )
 
 
-def _code(place: int, coefficient: int | Public | Random) -> int:
+def _coefficient_code(index: int, coefficient: int | Public | Random) -> int:
     if isinstance(coefficient, Public):
         return PUBLIC_TAG << TAG_SHIFT | coefficient.number
     if isinstance(coefficient, Random):
         return RANDOM_TAG << TAG_SHIFT | coefficient.number
-    return place
+    return index

@@ -14,10 +14,10 @@ from quod.sumcheck.workgroup_sums import WorkgroupSums
 
 
 class ClaimPoints(Struct):
-    """The points of one claim or two: `stride` elements a proof.
+    """The points of one or two claims in the prover states, `stride` elements per proof.
 
-    In each proof the points begin at `first` and `second`; element `factor` multiplies the second
-    claim.
+    first, second: the offsets of the points in a proof's state, in elements.
+    factor: the offset of the challenge that multiplies the second claim.
     """
 
     first: U32
@@ -42,9 +42,9 @@ def corner_weights(
 ) -> None:
     """Expand each proof's eq table: weights[z] = eq(first, z) + factor * eq(second, z).
 
-    With one claim the second term is absent. From `zeros` on the weights are 0. An instance
-    computes 2**log_each of n weights, which share the factors of the lower variables, so that
-    neighbouring instances store to neighbouring addresses.
+    With one claim the second term is absent. Weights from index `zeros` on are 0. An instance
+    computes 2**log_each of the n weights. They differ in the upper bits of z, so adjacent instances
+    store to adjacent addresses.
     """
     f, i = field_arithmetic(k, field, inlined=True), k.global_id()
     with k.if_(i < n >> log_each):
@@ -68,17 +68,19 @@ def corner_weights(
             loop.next(tuple(products))
         totals: list[Any] = []
         for product, start in zip(loop.results, (points.first, points.second), strict=False):
-            ahead = [coordinate(start, k.constant(place, u32)) for place in range(log_each)]
-            corners = at_corners(f, product, ahead)
+            coordinates = [
+                coordinate(start, k.constant(position, u32)) for position in range(log_each)
+            ]
+            entries = at_corners(f, product, coordinates)
             totals = (
-                [f.carried(a + b) for a, b in zip(totals, corners, strict=True)]
+                [f.carried(a + b) for a, b in zip(totals, entries, strict=True)]
                 if totals
-                else corners
+                else entries
             )
-        for place, total in enumerate(totals):
-            z = (k.constant(place, u32) << upper_variables) + lower
-            kept = f.select(z < zeros, f.carried(total), f.carried(f.zero()))
-            f.store(weights, (proof << log_size) + z, kept)
+        for position, total in enumerate(totals):
+            z = (k.constant(position, u32) << upper_variables) + lower
+            weight = f.select(z < zeros, f.carried(total), f.carried(f.zero()))
+            f.store(weights, (proof << log_size) + z, weight)
 
 
 @kernel
@@ -98,28 +100,29 @@ def collapse_instances(
 ) -> None:
     """Evaluate n wires at the point of the instances: collapsed[p] = sum of shares times values.
 
-    Values begin at entry `first`: the `places` wires of each proof, of each wire all instances. A
-    proof has a share for each instance. A workgroup or an instance computes a wire.
+    values: from entry `first` on, by proof, wire (`places` per proof) and instance.
+    shares: the eq table of the point, 2**log_instances elements per proof.
+    by_workgroup: a workgroup computes each wire, otherwise a single kernel instance.
     """
     mixed = MixedField(k, field)
     f = mixed.extended
-    taken = mixed.base if is_base else f
+    value_field = mixed.base if is_base else f
     count = k.constant(1, u32) << log_instances
 
-    def added(place: Value, start: Value | int, step: Value | int) -> Any:
-        proof = place // places
+    def weighted_sum(wire: Value, start: Value | int, step: Value | int) -> Any:
+        proof = wire // places
         with k.range(start, count, step, carry=f.carried(f.zero())) as loop:
-            value = taken.load(values, first + (place << log_instances) + loop.index)
+            value = value_field.load(values, first + (wire << log_instances) + loop.index)
             share = f.load(shares, (proof << log_instances) + loop.index)
             loop.next(f.carried(loop.carried + mixed.multiply(share, value)))
         return loop.results
 
     if by_workgroup:
-        sums, place = WorkgroupSums(k, f, 1), k.workgroup_id()
-        (total,) = sums.totals([added(place, k.local_id(), k.workgroup_size)])
+        sums, wire = WorkgroupSums(k, f, 1), k.workgroup_id()
+        (total,) = sums.totals([weighted_sum(wire, k.local_id(), k.workgroup_size)])
         with k.if_(k.local_id() == 0):
-            f.store(collapsed, place, total)
+            f.store(collapsed, wire, total)
         return
-    place = k.global_id()
-    with k.if_(place < n):
-        f.store(collapsed, place, added(place, 0, 1))
+    wire = k.global_id()
+    with k.if_(wire < n):
+        f.store(collapsed, wire, weighted_sum(wire, 0, 1))

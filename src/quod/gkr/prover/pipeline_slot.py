@@ -1,7 +1,7 @@
-"""A pipeline slot of the prover: a batch of proofs that the host begins and finishes.
+"""A pipeline slot of the prover: the memory and the host's state of one batch of proofs.
 
-A device with its own memory computes one batch while the host begins the next and finishes the
-previous one, so each batch in progress has its own slot.
+A GPU computes one batch while the host begins the next and finishes the previous one, so each
+batch in progress has its own slot.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ class PipelineSlot:
 
     @property
     def recording(self) -> Recording:
-        """The launches of a batch, which find inputs and the states of transcripts in memory."""
+        """The launches of a batch; `begin` uploads the inputs and transcript states they read."""
         return self._plan.recording
 
     @cached_property
     def _sent(self) -> Words:
-        """Pinned memory of the host for the messages of a batch.
+        """Pinned host memory for the messages of a batch, of shape (batch, words of a proof).
 
-        It is kept, as an allocation takes longer than the copy.
+        It is reused, because its allocation takes longer than the copy.
         """
         shape = self._plan.batch, self._plan.sent_words
         return self.device.pinned(4 * shape[0] * shape[1]).view(np.uint32).reshape(shape)
@@ -74,10 +74,12 @@ class PipelineSlot:
         self, statements: Sequence[Statement], tables: Sequence[Words], before: Transcript,
         timeline: Timeline | None,
     ) -> None:  # fmt: skip
-        """Commit to inputs and submit the launches; the last statement pads the batch.
+        """Commit to the inputs and submit the launches; the last proof is repeated as padding.
 
-        `before` is the transcript that absorbed the common part of all statements, and the empty
-        public inputs if the circuit has none.
+        tables: the inputs of each proof, uint32 of shape (instances, inputs, words).
+        before: the transcript that absorbed the common part of all statements, and the empty
+            public inputs if the circuit has none. It is copied.
+        Raises InputError if an input is not a canonical field element.
         """
         plan = self._plan
         if not self.boundary.bring(tables):
@@ -120,10 +122,10 @@ class PipelineSlot:
     # --- from work to proofs
 
     def finish(self, first: int | None) -> list[bytes]:
-        """Wait for the proofs, and return them.
+        """Wait for the proofs, and return them without those of the padding.
 
-        `first` is the number of the first proof in errors, None for a single proof. Raises
-        InputError if an output is not 0.
+        first: the number of the batch's first proof in error messages; None for a single proof.
+        Raises InputError if an output is not 0, and DeviceError if the device wrote no proof.
         """
         submitted, self._submitted = self._submitted, None
         assert submitted is not None
@@ -138,7 +140,7 @@ class PipelineSlot:
         rows = sent.astype("<u4", copy=False)
         if self._raw is not None:
             self._raw.end()
-            # What the device has absorbed comes last: nothing opens a raw commitment.
+            # A raw commitment has no opening, so the device's messages end the proof.
             every = zip(self._writers, rows, strict=False)
             return joined([(*writer.parts, row.data) for writer, row in every])
         words = np.full(plan.layout.words(field), UNWRITTEN, np.uint32)
@@ -165,18 +167,21 @@ class PipelineSlot:
             self._raw.abandon()
 
     def _claims(self, words: Words) -> list[Claim]:
-        """The claims about the inputs, from the elements of a prover state."""
-        layout, below = self._plan.layout, self.circuit.log_inputs
+        """Return the claims about the inputs from the words of a proof's state."""
+        layout, log_inputs = self._plan.layout, self.circuit.log_inputs
         elements = words_to_elements(self.key.field, words)
-        across = elements[layout.across :]
-        points = [elements[at : at + below] + across for at in (FIRST, layout.second)]
+        instance_point = elements[layout.across :]
+        points = [
+            elements[start : start + log_inputs] + instance_point
+            for start in (FIRST, layout.second)
+        ]
         values = elements[VALUES : VALUES + 2]
         claims = [Claim(tuple(p), v) for p, v in zip(points, values, strict=True)]
         # Each sumcheck of the lowest layer leaves a claim.
         return claims[: len(self._plan.protocol.layer(0).sumchecks)]
 
     def _refuse_inputs(self, tables: Sequence[Words]) -> NoReturn:
-        """Raise the error for inputs that are not all elements."""
+        """Raise the error for inputs that are not all canonical elements."""
         field = self.circuit.field
         if all(canonical(field, table).all() for table in tables):
             raise not_written(self.device, "the inputs by place")

@@ -1,4 +1,4 @@
-"""A batch of proofs of one circuit as launches: the part that both reductions share."""
+"""The launches of a batch of proofs of one circuit: the part that both reductions share."""
 
 from __future__ import annotations
 
@@ -23,21 +23,23 @@ from quod.gkr.reduction import Reduction
 from quod.hash.table import Hash
 from quod.layered.circuit import LayeredCircuit
 
-_STEP_LANES = 128
-_LOG_WEIGHTS_EACH = 3
-# Of long elements products count more than registers: 2.75 an entry of two claims in place of 3.75.
-_LOG_LONG_WEIGHTS_EACH = 4
-# Sums over fewer instances are one instance's work on a GPU.
-_LOG_LONG = 5
+_STEP_GROUP_SIZE = 128
+_LOG_WEIGHTS_PER_INSTANCE = 3
+# For long elements multiplications cost more than registers: with two claims this takes 2.75
+# multiplications per entry instead of 3.75.
+_LOG_LONG_WEIGHTS_PER_INSTANCE = 4
+# On a GPU one kernel instance computes a sum over less than 2**5 instances of the circuit.
+_MIN_LOG_WORKGROUP_SUM = 5
 # Kernels count words in 32 bits.
-_MOST_BYTES = 4 << 32
+_MAX_BUFFER_BYTES = 4 << 32
 
 
 class BatchPlan(ABC):
-    """A batch of proofs, each of 2**log_instances instances of a circuit.
+    """The memory and launches of a batch of proofs of 2**log_instances instances of a circuit each.
 
     The host writes the inputs to `values[0]`, the public inputs to `coefficients` and the
-    transcript states to `states`. After `recording` it reads the proofs from `sent`, and `states`.
+    transcript states to `states`. After `recording` has run, it reads the messages from `sent` and
+    the claims about the inputs from `states`.
     """
 
     reduction: ClassVar[Reduction]
@@ -54,7 +56,7 @@ class BatchPlan(ABC):
         circuit = self.circuit
         self.protocol = protocol_steps(circuit, self.reduction, log_instances)
         self.sizes = [circuit.log_inputs, *(layer.log_size for layer in circuit.layers)]
-        """The logarithms of how many values the inputs and each layer have."""
+        """log2 of the number of wires of the inputs and of each layer."""
         self.layout = StateLayout(batch, max(self.sizes), log_instances)
 
     @property
@@ -63,7 +65,7 @@ class BatchPlan(ABC):
         return self.word_of(self.protocol.elements)
 
     def word_of(self, element: int) -> int:
-        """The first word of an element of a proof's messages."""
+        """Return the index of an element's first 32-bit word among a proof's messages."""
         return element * self.field.words
 
     @abstractmethod
@@ -78,7 +80,7 @@ class BatchPlan(ABC):
 
     @property
     def element_bytes(self) -> int:
-        """The bytes of an element of the field of challenges."""
+        """Bytes of an element of the field of challenges."""
         return 4 * self.field.words
 
     @cached_property
@@ -86,7 +88,7 @@ class BatchPlan(ABC):
         return self.batch * self.circuit.public << self.log_instances
 
     def value_bytes(self, level: int) -> int:
-        """The bytes of a value of a level: 0 is the inputs, 1 the first layer."""
+        """Return the bytes of one value of a level: 0 is the inputs, 1 the first layer."""
         is_base = self.gates.values_are_base[level]
         return 4 * (self.field.modulus.words if is_base else self.field.words)
 
@@ -94,24 +96,26 @@ class BatchPlan(ABC):
         """Allocate all memory.
 
         reduction_sizes: the bytes of each buffer that only this reduction has, by name.
-        rows: the entries of a wire, for the inputs and each layer.
+        rows: the number of entries per wire, for the inputs and each layer.
+        Raises InputError if a buffer exceeds the limit of 32-bit word indices, and the device's
+        error if its memory is too small.
         """
-        device, circuit, element = self.device, self.circuit, self.element_bytes
+        device, circuit, element_bytes = self.device, self.circuit, self.element_bytes
         sizes = {
-            "weights": self.batch * element << max(self.sizes),
-            "shares": self.batch * element << self.log_instances,
-            "collapsed": max(1, self.batch * circuit.public) * element,
-            "challenges": max(1, self.batch * circuit.randoms) * element,
+            "weights": self.batch * element_bytes << max(self.sizes),
+            "shares": self.batch * element_bytes << self.log_instances,
+            "collapsed": max(1, self.batch * circuit.public) * element_bytes,
+            "challenges": max(1, self.batch * circuit.randoms) * element_bytes,
             "sent": 4 * self.batch * self.sent_words,
             "states": 4 * self.layout.words(self.field),
             "coefficients": self.gates.numbers.nbytes + self._public_entries * circuit.field.bytes,
             **reduction_sizes,
         }
         levels = [
-            (self.batch << size) * row * self.value_bytes(level)
-            for level, (size, row) in enumerate(zip(self.sizes, rows, strict=True))
+            (self.batch << size) * entries * self.value_bytes(level)
+            for level, (size, entries) in enumerate(zip(self.sizes, rows, strict=True))
         ]
-        if max(*sizes.values(), *levels) > _MOST_BYTES:
+        if max(*sizes.values(), *levels) > _MAX_BUFFER_BYTES:
             raise InputError(
                 f"{self.batch << self.log_instances} instances of this circuit have layers of "
                 f"2^{max(self.sizes)} values each, which is too many at once; prove fewer at a time"
@@ -124,22 +128,21 @@ class BatchPlan(ABC):
         self.values = [device.allocate(size) for size in levels]
         """The inputs, and the values of all layers."""
         self.sent = self.memory["sent"]
-        """The messages of each proof, `sent_words` after those of the one before."""
+        """The messages of all proofs, `sent_words` words each."""
         self.states = self.memory["states"]
-        """As `layout` says."""
+        """The prover states, in the layout of `layout`."""
         self.coefficients = self.memory["coefficients"]
-        """The circuit's coefficients, then the public inputs of each proof, of each input those of
-        all instances."""
+        """The circuit's coefficients, then the public inputs by proof, input and instance."""
         numbers = self.gates.numbers
         device.upload(numbers, into=self.coefficients.slice(0, numbers.nbytes))
 
     @property
     def first_public(self) -> int:
-        """Coefficients before the public inputs."""
+        """The index of the first public input in `coefficients`, in elements."""
         return len(self.gates.numbers)
 
     def gate_table(self, starts: Buffer, gates: Buffer) -> GateTable:
-        """Gates of a layer, as kernels take them."""
+        """Return gates of a layer as a kernel argument."""
         circuit = self.circuit
         return GateTable(
             self.first_public, circuit.public, circuit.randoms, self.log_instances, starts, gates,
@@ -147,19 +150,19 @@ class BatchPlan(ABC):
         )  # fmt: skip
 
     def step_memory(self) -> StepMemory:
-        """The buffers of a step that ends a sumcheck."""
+        """Return the buffers of a step that ends a sumcheck."""
         memory = self.memory
         return StepMemory(memory["progress"], memory["proof"], self.states, self.sent)
 
     def message_range(self, element: int) -> MessageRange:
-        """The range of a message that begins with an element of a proof's messages."""
+        """Return the range of the message that begins with an element of a proof's messages."""
         return MessageRange(self.word_of(element), self.sent_words)
 
     # --- launches
 
     @cached_property
     def recording(self) -> Recording:
-        """All launches of the proofs."""
+        """All launches of the batch, recorded on first use."""
         recording = self.device.stream("gkr").record()
         memory = self.memory
         recording.fill(memory["sent"], UNWRITTEN)
@@ -180,7 +183,7 @@ class BatchPlan(ABC):
         self, recording: RecordingStream, definition: Any, count: int, *arguments: Any,
         **static: Any,
     ) -> None:  # fmt: skip
-        """An instance for each of a count."""
+        """Record a launch of a kernel with at least `count` instances; the kernel gets `count`."""
         compiled = self.device.compile(definition, **static)
         recording.launch(compiled, -(-count // compiled.lanes), count, *arguments)
 
@@ -188,23 +191,31 @@ class BatchPlan(ABC):
         self, recording: RecordingStream, definition: Any, *arguments: Any,
         groups: int | None = None, **static: Any,
     ) -> None:  # fmt: skip
-        """A workgroup a proof, or so many."""
+        """Record a launch of a kernel with one workgroup per proof, or with `groups` workgroups."""
         compiled = self.device.compile(definition, lanes=self.step_lanes, **static)
         recording.launch(compiled, self.batch if groups is None else groups, *arguments)
 
     @property
     def step_lanes(self) -> int:
-        """Instances of the workgroup of a proof between two sumchecks."""
-        return 1 if self.device.host_memory else _STEP_LANES
+        """The workgroup size of the kernels between two sumchecks."""
+        return 1 if self.device.host_memory else _STEP_GROUP_SIZE
 
     def corner_weights(
         self, recording: RecordingStream, log_size: int, target: str, *, first: int,
         claims: int = 1, zeros: int | None = None,
     ) -> None:  # fmt: skip
-        """eq of a point that stands, or of two, at all corners."""
+        """Record the eq table of a point of each proof's state, or a combination of two of them.
+
+        target: the name of the buffer, 2**log_size elements per proof.
+        first: the offset of the first point in the state.
+        claims: with 2, the table is eq of the first point plus a challenge times eq of the second.
+        zeros: the number of entries that are not set to 0; None for all.
+        """
         layout = self.layout
         is_long = self.field.modulus.bits > 64 and not self.device.host_memory
-        log_each = min(_LOG_LONG_WEIGHTS_EACH if is_long else _LOG_WEIGHTS_EACH, log_size)
+        log_each = min(
+            _LOG_LONG_WEIGHTS_PER_INSTANCE if is_long else _LOG_WEIGHTS_PER_INSTANCE, log_size
+        )
         count = self.batch << log_size
         compiled = self.device.compile(
             corner_weights, field=self.field, claims=claims, log_each=log_each
@@ -220,8 +231,13 @@ class BatchPlan(ABC):
         self, recording: RecordingStream, values: Buffer, target: str, places: int, *,
         first: int = 0, is_base: bool,
     ) -> None:  # fmt: skip
-        """Values of so many places of each proof at the point of the instances."""
-        by_workgroup = not self.device.host_memory and self.log_instances >= _LOG_LONG
+        """Record the evaluation of wires at the point of the instances; `shares` comes first.
+
+        target: the name of the buffer that receives `places` elements per proof.
+        places: the number of wires per proof.
+        first: the index of the first wire's entries in `values`, in elements.
+        """
+        by_workgroup = not self.device.host_memory and self.log_instances >= _MIN_LOG_WORKGROUP_SUM
         compiled = self.device.compile(
             collapse_instances, field=self.field, is_base=is_base, by_workgroup=by_workgroup
         )
@@ -232,13 +248,13 @@ class BatchPlan(ABC):
         )  # fmt: skip
 
     def shares(self, recording: RecordingStream) -> None:
-        """eq of the point of the instances."""
+        """Record the eq table of the point of the instances, in the buffer "shares"."""
         self.corner_weights(
             recording, self.log_instances, "shares", first=self.layout.across
         )  # fmt: skip
 
     def collapse_public(self, recording: RecordingStream) -> None:
-        """The public inputs at the point of the instances, of which there are `shares`."""
+        """Record the evaluation of public inputs at the point of the instances, after `shares`."""
         self.collapse(
             recording, self.coefficients, "collapsed", self.circuit.public,
             first=self.first_public, is_base=True,
@@ -248,7 +264,13 @@ class BatchPlan(ABC):
         self, recording: RecordingStream, constants: Constants, log_size: int, *, rounds: int,
         halvings: int,
     ) -> None:  # fmt: skip
-        """Hands the claim about a layer, less its constants, to the first sumcheck."""
+        """Record the start of a layer's first sumcheck: the claim minus the layer's constants.
+
+        log_size: log2 of the number of wires of the layer.
+        rounds: the number of rounds of the sumcheck.
+        halvings: the number of times that the claim is halved, one per variable in which the point
+            of eq is 1/2.
+        """
         memory, circuit = self.memory, self.circuit
         gates = ConstantGates(
             constants.count, log_size, circuit.public, circuit.randoms, constants.gates,

@@ -1,4 +1,4 @@
-"""The prover of layered circuits."""
+"""The GKR prover of layered circuits."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from quod.validation import plain_array, whole_number
 class Prover:
     """A prover on a device for proofs of `instances` instances of a circuit, in batches.
 
-    A lock serialises threads.
+    Threads may share it; a lock serialises their calls.
     """
 
     def __init__(
@@ -41,10 +41,12 @@ class Prover:
     ) -> None:  # fmt: skip
         """Allocate the memory of the first batch.
 
-        At most `in_progress` batches, each with its own memory, are in flight: the device computes
-        one while the host finishes another. Raises MismatchError for a key of another circuit,
-        InputError for fewer bits than the key or `allow_bits` asks for, and DeviceError if memory
-        is short.
+        instances: the number of instances of the circuit per proof.
+        batch: the number of proofs that the device computes at a time.
+        in_progress: 1 or 2 batches in flight, each with its own memory. With 2 a GPU computes one
+            while the host finishes the other.
+        Raises MismatchError for a key of another circuit, InputError if soundness is below the
+        bits of the key or `allow_bits`, and DeviceError if memory is short.
         """
         self.device: AnyDevice = resolve_device(device)
         log_instances = checked_key(key, circuit, instances, allow_bits)
@@ -65,7 +67,7 @@ class Prover:
         )
         # A CPU cannot compute one batch while the host finishes another.
         most = whole_number("in_progress", in_progress, 1, 2)
-        self._most_in_progress = 1 if self.device.host_memory else most
+        self._max_in_progress = 1 if self.device.host_memory else most
         self._in_progress = [self._pipeline_slot(0)]
         self._turn = Lock()
 
@@ -73,14 +75,16 @@ class Prover:
         self, inputs: Sequence[object] | Words, public: Sequence[object] = (), *,
         check: bool = True, timeline: Timeline | None = None,
     ) -> bytes:  # fmt: skip
-        """A proof that the outputs of all instances are 0.
+        """Return a proof that the outputs of all instances are 0.
 
-        `inputs` are those of the instance, a list of int, or of several a list of such lists; or an
-        array of elements (`quod.field.from_integers`) of shape (instances, inputs, words), of one
-        instance (inputs, words) too. The same holds for the public inputs, which are lists. **It
-        keeps no secret**: with the raw commitment the inputs are in the proof. InputError if an
-        output is not 0. With `check` the proof is verified on the same device before it is given
-        away, by a `Verifier` that the first such proof makes.
+        inputs: for each instance a list of int; a single instance needs no outer list. Or uint32
+            elements (`quod.field.from_integers`) of shape (instances, inputs, words), for a single
+            instance also (inputs, words).
+        public: the public inputs of each instance, lists of the same form.
+        check: verify the proof on the same device before returning it. The first such proof
+            creates a `Verifier`.
+        **The proof is not zero-knowledge**: with the raw commitment it contains the inputs. Raises
+        InputError if an output is not 0, and DeviceError if the check fails.
         """
         (proof,) = self.prove_many([inputs], [public], check=check, timeline=timeline)
         return proof
@@ -89,7 +93,10 @@ class Prover:
         self, inputs: Sequence[Sequence[object] | Words], public: Sequence[Sequence[object]], *,
         check: bool = True, timeline: Timeline | None = None,
     ) -> list[bytes]:  # fmt: skip
-        """Prove each pair of inputs and public inputs, as `prove` does."""
+        """Prove each pair of inputs and public inputs; see `prove`.
+
+        Raises InputError if the lists have different lengths.
+        """
         tables, publics = checked_lists("the inputs", inputs, public)
         log_size = self._log_instances
         statements = [
@@ -107,7 +114,7 @@ class Prover:
     def _prove(
         self, statements: list[Statement], tables: list[Words], timeline: Timeline | None
     ) -> list[bytes]:
-        """Prove batch after batch.
+        """Prove one batch after the other.
 
         With two batches in progress the device computes one while the host finishes the other and
         begins the next.
@@ -119,18 +126,18 @@ class Prover:
         if not self.circuit.public:
             statements[0].absorb_public(before)
         batches = range(0, len(tables), self._batch)
-        while len(self._in_progress) < min(self._most_in_progress, len(batches)):
+        while len(self._in_progress) < min(self._max_in_progress, len(batches)):
             self._in_progress.append(self._pipeline_slot(len(self._in_progress)))
         proofs: list[bytes] = []
-        most_pending = len(self._in_progress) - 1
+        max_pending = len(self._in_progress) - 1
         pending: list[tuple[PipelineSlot, int | None]] = []
         try:
-            for number, at in enumerate(batches):
+            for number, start in enumerate(batches):
                 slot = self._in_progress[number % len(self._in_progress)]
-                rows = slice(at, at + self._batch)
+                rows = slice(start, start + self._batch)
                 slot.begin(statements[rows], tables[rows], before, timeline)
-                pending.append((slot, at if len(tables) > 1 else None))
-                if len(pending) > most_pending:
+                pending.append((slot, start if len(tables) > 1 else None))
+                if len(pending) > max_pending:
                     slot, first = pending.pop(0)
                     proofs += slot.finish(first)
             for slot, first in pending:
@@ -152,14 +159,14 @@ class Prover:
 
     @cached_property
     def _verifier(self) -> Verifier:
-        """Made for the first proof that is checked, with memory of its own."""
+        """The verifier of `check`, created on first use; it has its own memory."""
         return Verifier(
             self.device, self.key, self.circuit, instances=self.instances, batch=self._batch,
             allow_bits=self._allow_bits,
         )  # fmt: skip
 
     def _table(self, inputs: object) -> Words:
-        """The inputs of each instance in the form of memory."""
+        """Return the inputs in the stored form: uint32 of shape (instances, inputs, words)."""
         circuit, words = self.circuit, self.circuit.field.words
         size = 1 << circuit.log_inputs
         if isinstance(inputs, (list, tuple)):
@@ -185,6 +192,6 @@ class Prover:
         return from_integers(self.circuit.field, list(row))
 
     def _pipeline_slot(self, number: int) -> PipelineSlot:
-        """Memory for one more batch in progress."""
+        """Create the slot of one more batch in progress."""
         name = f"gkr {number}" if number else "gkr"
         return PipelineSlot(self._plan(), self.key, self.instances, name)

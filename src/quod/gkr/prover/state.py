@@ -1,8 +1,9 @@
 """The prover states of a batch between two sumchecks, in one buffer of device memory.
 
-The state of a proof consists of elements of the field of challenges: the next claim, the factor of
-the second claim, both claimed values, their points, and the point of the instances. The transcript
-states of all proofs follow the elements of all proofs.
+The state of a proof consists of elements of the field of challenges: the next claim, the challenge
+that multiplies the second claim when two are combined, both claimed values, their points, and the
+point in the instance variables. The transcript states of all proofs follow the elements of all
+proofs.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from quod.kernel.ir.value import Value
 from quod.transcript.chain import Chain
 
 CLAIM, FACTOR, VALUES, FIRST = 0, 1, 2, 4
-"""Indices among the elements of a proof."""
+"""Indices of elements of a proof's state; VALUES has two, and the first point begins at FIRST."""
 
 
 class StateSizes(Struct):
-    """The sizes of a state, as kernels take them; see `StateLayout`."""
+    """The sizes of prover states that are passed to kernels; see `StateLayout`."""
 
     batch: U32
     log_places: U32
@@ -44,21 +45,27 @@ class StepMemory(Struct):
 
 
 class MessageRange(Struct):
-    """The first word of a message in a proof, and the words of all messages of a proof."""
+    """The position of a message in the buffer `sent`, which has the messages of all proofs.
+
+    first_word: the index of its first 32-bit word among the messages of a proof.
+    sent_words: the number of 32-bit words of all messages of a proof.
+    """
 
     first_word: U32
     sent_words: U32
 
     def start(self, proof: Value) -> Value:
-        """The first word of the message in `sent`."""
+        """Return the index of the message's first word in `sent`; `proof` is an index."""
         return proof * self.sent_words + self.first_word
 
 
 @frozen
 class StateLayout:
-    """The offsets of a state.
+    """The layout of prover states: offsets in elements within the state of a proof.
 
-    No layer has more than 2**log_places values; there are 2**log_instances instances.
+    batch: the number of proofs.
+    log_places: log2 of the largest number of values of a layer or of the inputs.
+    log_instances: log2 of the number of instances of the circuit.
     """
 
     batch: int
@@ -67,30 +74,30 @@ class StateLayout:
 
     @property
     def second(self) -> int:
-        """The first coordinate of the second point."""
+        """The offset of the second point."""
         return FIRST + self.log_places
 
     @property
     def across(self) -> int:
-        """The first coordinate of the point of the instances."""
+        """The offset of the point in the instance variables."""
         return self.second + self.log_places
 
     @property
     def stride(self) -> int:
-        """Elements of a proof."""
+        """The number of elements of one proof's state, without its transcript state."""
         return self.across + self.log_instances
 
     @property
     def sizes(self) -> StateSizes:
-        """The sizes that kernels take."""
+        """The sizes that are passed to kernels."""
         return StateSizes(self.batch, self.log_places, self.log_instances)
 
     def words(self, field: FieldSpec) -> int:
-        """32-bit words of the buffer."""
+        """Return the size of the buffer in 32-bit words."""
         return self.batch * (self.stride * field.words + STATE_WORDS)
 
     def states(self, field: FieldSpec) -> slice:
-        """The words of the transcript states."""
+        """Return the slice of the buffer's words that has the transcript states."""
         return slice(self.batch * self.stride * field.words, self.words(field))
 
 
@@ -98,24 +105,27 @@ class StateMemory:
     """The prover state of one proof inside a kernel."""
 
     def __init__(self, f: Any, memory: Value, proof: Value, sizes: StateSizes) -> None:
+        """Locate a proof's state: f is the field in the kernel, memory the buffer of states."""
         self._f, self._memory = f, memory
         self.second = sizes.log_places + FIRST
         self.across = self.second + sizes.log_places
         stride = self.across + sizes.log_instances
         self._start = proof * stride
-        words = f.word_count * f.word_type.bits // 32
-        self._state = sizes.batch * stride * words + proof * STATE_WORDS
+        element_words = f.word_count * f.word_type.bits // 32
+        self._transcript_offset = sizes.batch * stride * element_words + proof * STATE_WORDS
 
     def load(self, place: Value | int) -> Any:
-        """An element."""
+        """Load an element; `place` is its offset, such as `VALUES` or `second`."""
         return self._f.carried(self._f.load(self._memory, self._start + place))
 
     def store(self, place: Value | int, element: Any) -> None:
+        """Store an element; `place` is its offset."""
         self._f.store(self._memory, self._start + place, element)
 
     def state(self, chain: Chain) -> Words:
-        """The state of the transcript."""
-        return chain.load(self._memory, self._state)
+        """Load the transcript's state."""
+        return chain.load(self._memory, self._transcript_offset)
 
     def set_state(self, chain: Chain, state: Words) -> None:
-        chain.store(self._memory, self._state, state)
+        """Store the transcript's state."""
+        chain.store(self._memory, self._transcript_offset, state)

@@ -1,4 +1,4 @@
-"""Kernels between the sumchecks of a proof that both reductions launch, a workgroup a proof.
+"""Kernels between the sumchecks of a proof that both reductions launch: one workgroup per proof.
 
 The transcript stays on the device from the commitment to the claims about the inputs. `states` are
 the prover states (`quod.gkr.prover.state`), `progress` and `proof` the buffers of a sumcheck
@@ -46,8 +46,9 @@ def begin_proofs(
 ) -> None:
     """Draw the random coefficients and the point of the first claim, whose value is 0.
 
-    The sequential hash delay precedes each of both; without random coefficients there is one delay.
-    The transcript states are those after the commitment.
+    The sequential hash delay precedes the random coefficients, and again the point. Without random
+    coefficients there is one delay. On entry the transcript states are those after the commitment.
+    challenges: receives the random coefficients, `randoms` elements per proof.
     """
     f, chain = field_arithmetic(k, field, inlined=True), Chain(k, hash)
     proof, local = k.workgroup_id(), k.local_id()
@@ -60,16 +61,16 @@ def begin_proofs(
         with k.range(0, chain_length, carry=phases.carried) as loop:
             loop.next(chain.absorbed(loop.carried, Label.CHAIN, ()))
         with k.range(0, k.select(is_second, points, randoms), carry=loop.results) as draws:
-            at = draws.index
-            state = next_state(k, chain, draws.carried, at > 0)
+            index = draws.index
+            state = next_state(k, chain, draws.carried, index > 0)
             coordinate = f.carried(challenge(f, field, state))
             with k.if_((local == 0) & (phases.index == 0)):
-                f.store(challenges, proof * randoms + at, coordinate)
+                f.store(challenges, proof * randoms + index, coordinate)
             with k.if_((local == 0) & is_second):
-                place = k.select(
-                    at < log_outputs, at + FIRST, prover_state.across + at - log_outputs
+                offset = k.select(
+                    index < log_outputs, index + FIRST, prover_state.across + index - log_outputs
                 )
-                prover_state.store(place, coordinate)
+                prover_state.store(offset, coordinate)
             draws.next(state)
         phases.next(draws.results)
     k.barrier()
@@ -79,7 +80,10 @@ def begin_proofs(
 
 
 def next_state(k: Builder, chain: Chain, state: Words, is_further: Value) -> Words:
-    """The transcript state before a challenge; a further challenge follows an empty message."""
+    """Return the transcript state from which a challenge is derived.
+
+    The first challenge follows the last message; each further one follows an empty message.
+    """
     after = chain.absorbed(state, Label.NEXT, ())
     return tuple(k.select(is_further, new, old) for new, old in zip(after, state, strict=True))
 
@@ -97,7 +101,12 @@ def begin_first_sumcheck(
     *,
     form: GateForm,
 ) -> None:
-    """Set the claim of a layer's first sumcheck: the state's claim less the constants, halved."""
+    """Set the claim of a layer's first sumcheck, and its transcript state.
+
+    The claim is the state's claim minus the weighted sum of the constant gates, times 2**-halvings.
+    weights: 2**constants.log_size elements per proof.
+    rounds: the number of rounds of the sumcheck.
+    """
     f, chain = MixedField(k, form.field).extended, Chain(k)
     sums = WorkgroupSums(k, f, 1)
     proof, local = k.workgroup_id(), k.local_id()
@@ -118,7 +127,7 @@ def begin_first_sumcheck(
 
 
 class _Constants:
-    """Coefficients at the point of the instances of a proof."""
+    """Coefficients of a proof's constant gates, evaluated at the point of the instances."""
 
     def __init__(self, k: Builder, form: GateForm, constants: ConstantGates, proof: Value) -> None:
         self._has_public, self._proof, self._constants = form.has_public, proof, constants
@@ -132,20 +141,20 @@ class _Constants:
         self._zero, self._mixed = zero, self._numbers.mixed
 
     def times(self, weight: Any, code: Value) -> Any:
-        """A weight times the coefficient of a code."""
+        """Return a weight times the coefficient with a code."""
         mixed, f = self._mixed, self._mixed.extended
         if not self._has_public:
-            return self._times_number(weight, code)
+            return self._multiply_fixed(weight, code)
         with mixed.base.k.if_((code >> TAG_SHIFT) == PUBLIC_TAG) as branch:
             number = code & ((1 << TAG_SHIFT) - 1)
             constants = self._constants
             coefficient = f.load(constants.collapsed, self._proof * constants.public + number)
             branch.give(f.carried(weight * coefficient))
         with branch.otherwise():
-            branch.give(self._times_number(weight, code))
+            branch.give(self._multiply_fixed(weight, code))
         return branch.results
 
-    def _times_number(self, weight: Any, code: Value) -> Any:
+    def _multiply_fixed(self, weight: Any, code: Value) -> Any:
         coefficient = self._numbers.load(code, self._proof, self._zero)
         return self._mixed.extended.carried(self._mixed.multiply(weight, coefficient))
 
@@ -161,14 +170,17 @@ def set_points(
     *,
     field: FieldSpec,
 ) -> None:
-    """Set the point of eq in a sumcheck: 1/2 for the inputs, then the point of the instances."""
+    """Set the point of eq in a sumcheck, n coordinates in all proofs.
+
+    The coordinates are 1/2 in `log_below` wire variables, then the point of the instances.
+    """
     f, i = field_arithmetic(k, field), k.global_id()
     with k.if_(i < n):
         rounds = log_below + sizes.log_instances
-        proof, place = i // rounds, i % rounds
+        proof, variable = i // rounds, i % rounds
         prover_state = StateMemory(f, states, proof, sizes)
-        with k.if_(place < log_below) as branch:
+        with k.if_(variable < log_below) as branch:
             branch.give(f.carried(f.one() * ((field.modulus.value + 1) // 2)))
         with branch.otherwise():
-            branch.give(prover_state.load(prover_state.across + place - log_below))
+            branch.give(prover_state.load(prover_state.across + variable - log_below))
         f.store(points, i, branch.results)

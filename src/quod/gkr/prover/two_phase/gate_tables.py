@@ -1,4 +1,4 @@
-"""A circuit in the memory of a device, sorted for both phases of each layer."""
+"""A circuit in device memory, its gates sorted for both phases of each layer."""
 
 from __future__ import annotations
 
@@ -9,8 +9,14 @@ from quod.gkr.reduction import exponents_of
 
 @frozen(eq=False)
 class TwoPhaseLayer:
-    """A layer's gates: all by output, linear gates and products by first input, powers by exponent
-    and input, products by second input, and the constants in the circuit's order."""
+    """The gates of a layer.
+
+    by_output: all gates, sorted by output.
+    by_first: linear gates and products, sorted by first input.
+    powers: for each exponent its gates, sorted by input.
+    products: the products sorted by second input; None if there are none.
+    constants: the constants in the circuit's order.
+    """
 
     by_output: Runs
     by_first: Runs

@@ -1,4 +1,4 @@
-"""Kernels over the gates of a layer: values, and the tables of both phases.
+"""Kernels over the gates of a layer: its values, and the sumcheck tables of both phases.
 
 Entries are ordered by proof, then by wire of the layer, then by instance of the circuit: entry
 (((proof << log_size) + wire) << log_instances) + instance.
@@ -39,24 +39,25 @@ def layer_values(
     f = mixed.base if form.below_is_base and not form.has_random else mixed.extended
     i = k.global_id()
     with k.if_(i < n):
-        proof, place, instance = _parts(k, i, sizes.log_size, sizes.log_instances)
-        taken = mixed.base if form.below_is_base else mixed.extended
+        proof, wire, instance = _indices_of_entry(k, i, sizes.log_size, sizes.log_instances)
+        below_field = mixed.base if form.below_is_base else mixed.extended
 
         def value(x: Value) -> Any:
-            at = (((proof << sizes.log_below) + x) << sizes.log_instances) + instance
-            return taken.carried(taken.load(below, at))
+            entry = (((proof << sizes.log_below) + x) << sizes.log_instances) + instance
+            return below_field.carried(below_field.load(below, entry))
 
-        def part(kind: str, *row: Value) -> Any:
+        def gate_term(kind: str, *row: Value) -> Any:
             *inputs, code = row
             product = coefficients.load(code, proof, instance)
             for x in inputs:
                 product = carried(
-                    mixed, mixed.multiply(product, power(taken, value(x), POWERS.get(kind, 1)))
+                    mixed,
+                    mixed.multiply(product, power(below_field, value(x), POWERS.get(kind, 1))),
                 )
             return product
 
         total = added_gates(
-            mixed, f, form.kinds, gates, place, k.constant(1, u32) << sizes.log_size, part
+            mixed, f, form.kinds, gates, wire, k.constant(1, u32) << sizes.log_size, gate_term
         )
         f.store(values, i, total)
 
@@ -74,30 +75,31 @@ def first_phase(
     *,
     form: GateForm,
 ) -> None:
-    """Compute the table of the first phase, n entries from `first` on.
+    """Compute the table of the first phase: n entries, stored from entry `first` of `table` on.
 
-    The entry of input x is the sum over the gates of x of coefficient times weight of the output,
-    and times V[y] in products.
+    The entry of wire x is a sum over the gates whose first input is x: the gate's coefficient times
+    the weight of its output, in products also times the value of the second input.
     """
     coefficients = Coefficients(k, form, gates)
     mixed, f = coefficients.mixed, coefficients.mixed.extended
     i = k.global_id()
     with k.if_(i < n):
-        proof, place, instance = _parts(k, i, sizes.log_below, sizes.log_instances)
-        taken = mixed.base if form.below_is_base else f
+        proof, wire, instance = _indices_of_entry(k, i, sizes.log_below, sizes.log_instances)
+        below_field = mixed.base if form.below_is_base else f
 
-        def part(_kind: str, *row: Value) -> Any:
+        def gate_term(_kind: str, *row: Value) -> Any:
             z, *inputs, code = row
             product = coefficients.load(code, proof, instance)
             for y in inputs:
-                at = (((proof << sizes.log_below) + y) << sizes.log_instances) + instance
+                entry = (((proof << sizes.log_below) + y) << sizes.log_instances) + instance
                 product = carried(
-                    mixed, mixed.multiply(product, taken.carried(taken.load(below, at)))
+                    mixed,
+                    mixed.multiply(product, below_field.carried(below_field.load(below, entry))),
                 )
             return mixed.multiply(f.load(weights, (proof << sizes.log_size) + z), product)
 
         total = added_gates(
-            mixed, f, form.kinds, gates, place, k.constant(1, u32) << sizes.log_below, part
+            mixed, f, form.kinds, gates, wire, k.constant(1, u32) << sizes.log_below, gate_term
         )
         f.store(table, first + i, total)
 
@@ -116,30 +118,31 @@ def second_phase(
     *,
     form: GateForm,
 ) -> None:
-    """Compute the table of the second phase, n entries from `first` on.
+    """Compute the table of the second phase: n entries, stored from entry `first` of `table` on.
 
-    The entry of input y is the sum over the products of y of coefficient, weight of the output and
-    eq of the other input.
+    The entry of wire y is a sum over the products whose second input is y: the gate's coefficient
+    times the weight of its output times `at_x` of its first input.
+    at_x: the eq table of the first sumcheck's point, 2**log_below elements per proof.
     """
     i, size = k.global_id(), k.constant(1, u32) << log_below
-    proof, place = i >> log_below, i & (size - 1)
+    proof, wire = i >> log_below, i & (size - 1)
     coefficients = Coefficients(k, form, gates)
     mixed, f = coefficients.mixed, coefficients.mixed.extended
     with k.if_(i < n):
 
-        def part(_kind: str, *row: Value) -> Any:
+        def gate_term(_kind: str, *row: Value) -> Any:
             z, x, code = row
             weight = f.load(weights, (proof << log_size) + z)
-            both = f.carried(weight * f.load(at_x, (proof << log_below) + x))
-            return mixed.multiply(both, coefficients.load(code, proof, k.constant(0, u32)))
+            product = f.carried(weight * f.load(at_x, (proof << log_below) + x))
+            return mixed.multiply(product, coefficients.load(code, proof, k.constant(0, u32)))
 
-        f.store(table, first + i, added_gates(mixed, f, form.kinds, gates, place, size, part))
+        f.store(table, first + i, added_gates(mixed, f, form.kinds, gates, wire, size, gate_term))
 
 
-def _parts(
+def _indices_of_entry(
     k: Builder, i: Value, log_size: Value, log_instances: Value
 ) -> tuple[Value, Value, Value]:
-    """The proof, the wire of a layer and the instance of an entry."""
+    """Return the indices of the proof, the wire and the instance of entry i of a layer."""
     one = k.constant(1, u32)
     row = i >> log_instances
     return row >> log_size, row & ((one << log_size) - 1), i & ((one << log_instances) - 1)

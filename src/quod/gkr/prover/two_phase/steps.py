@@ -1,7 +1,7 @@
 """Kernels between the two sumchecks of a layer: messages, challenges and claims.
 
-A workgroup works on a proof. `states` are the prover states (`quod.gkr.prover.state`), `progress`
-and `proof` the buffers of a sumcheck (`quod.sumcheck.memory`).
+There is one workgroup per proof. `states` are the prover states (`quod.gkr.prover.state`),
+`progress` and `proof` the buffers of a sumcheck (`quod.sumcheck.memory`).
 """
 
 from __future__ import annotations
@@ -45,18 +45,20 @@ def end_first_sumcheck(
     values: int,
     hash: Hash = Hash.SHA3_256,
 ) -> None:
-    """Send the rounds and the values of a first sumcheck, and store its point in the state.
+    """Copy the rounds and values of a first sumcheck to `sent`, and store its point in the state.
 
-    Rounds beyond `log_below` are over the instances.
+    The first `log_below` rounds are over wires, the others over instances.
+    degree: elements per round message.
+    values: the number of tables whose value is sent, 1 or 2.
     """
-    end = _End(k, field, hash, sizes.batch, rounds, degree, memory)
+    end = _SumcheckEnd(k, field, hash, sizes.batch, rounds, degree, memory)
     f, local = end.f, k.local_id()
     prover_state = StateMemory(f, memory.states, end.number, sizes)
     table_values = end.sent(prover_state, target, values)
     with k.range(local, rounds, k.workgroup_size) as loop:
-        behind = prover_state.across + loop.index - log_below
-        place = k.select(loop.index < log_below, loop.index + FIRST, behind)
-        prover_state.store(place, end.progress.challenge(loop.index))
+        instance_offset = prover_state.across + loop.index - log_below
+        offset = k.select(loop.index < log_below, loop.index + FIRST, instance_offset)
+        prover_state.store(offset, end.progress.challenge(loop.index))
     with k.if_(local == 0):
         for number, value in enumerate(table_values):
             prover_state.store(VALUES + number, value)
@@ -76,7 +78,11 @@ def begin_second_sumcheck(
     field: FieldSpec,
     at_once: int,
 ) -> None:
-    """Set the claim of a layer's second sumcheck, the total of the sums in `partial`."""
+    """Set the claim of a layer's second sumcheck: the total of its partial sums.
+
+    groups_each: the number of partial sums per proof in `partial`.
+    at_once: see `quod.sumcheck.finish.parts_at_once`.
+    """
     f, chain = field_arithmetic(k, field, inlined=True), Chain(k)
     sums = WorkgroupSums(k, f, 1)
     proof = k.workgroup_id()
@@ -100,11 +106,11 @@ def end_second_sumcheck(
     is_last: bool,
     hash: Hash = Hash.SHA3_256,
 ) -> None:
-    """Send the rounds and the value of a second sumcheck, and combine the claims.
+    """Copy the rounds and value of a second sumcheck to `sent`, and combine both claims.
 
-    Claims about the inputs are not combined (`is_last`).
+    is_last: the layer is the lowest one; claims about the inputs are not combined.
     """
-    end = _End(k, field, hash, sizes.batch, rounds, 2, memory)
+    end = _SumcheckEnd(k, field, hash, sizes.batch, rounds, 2, memory)
     f, local = end.f, k.local_id()
     prover_state = StateMemory(f, memory.states, end.number, sizes)
     (value,) = end.sent(prover_state, target, 1)
@@ -118,7 +124,7 @@ def end_second_sumcheck(
             prover_state.store(CLAIM, f.carried(prover_state.load(VALUES) + factor * value))
 
 
-class _End:
+class _SumcheckEnd:
     """The steps shared by the ends of both sumchecks."""
 
     def __init__(
@@ -134,7 +140,10 @@ class _End:
         self.state: Words = ()
 
     def sent(self, prover_state: StateMemory, target: MessageRange, count: int) -> list[Any]:
-        """Send the rounds and the values of `count` tables, and absorb the values; return these."""
+        """Copy the rounds and the values of `count` tables to `sent`, and absorb the values.
+
+        Returns the values. `self.state` is the transcript's state afterwards.
+        """
         f, k, proof, sent = self.f, self.f.k, self._memory.proof, self._memory.sent
         start = target.start(self.number)
         source = self.number * self._words
@@ -143,8 +152,8 @@ class _End:
         values: list[Any] = []
         message: list[Value] = []
         for table in range(count):
-            place = self._first_value + self._batch * table + self.number
-            values.append(f.carried(f.load(proof, place)))
+            offset = self._first_value + self._batch * table + self.number
+            values.append(f.carried(f.load(proof, offset)))
             message += message_words(f, values[-1])
         self.state = self._chain.absorbed(self.progress.state(self._chain), Label.VALUES, message)
         with k.if_(k.local_id() == 0):
