@@ -1,4 +1,4 @@
-"""GKR: proofs that a layered circuit gives zeros.
+"""GKR: proofs that the outputs of a layered circuit are zero.
 
 `VerifyingKey.of` fixes what a verifier knows, `Prover` proves on any device, `verify` is plain
 Python, `Verifier` checks many proofs on a device. The names below load on first use (PEP 562).

@@ -1,4 +1,4 @@
-"""The verifying key of a layered circuit, of which nothing is taken from a proof."""
+"""The verifying key of a layered circuit."""
 
 from __future__ import annotations
 
@@ -19,24 +19,30 @@ from quod.transcript.transcript import START, Transcript
 from quod.validation import flag, instance, whole_number
 
 MOST_CHAIN = 1 << 20
-"""The longest chain of hashes: about a second of a verifier."""
+"""The largest number of hashes of a delay: about a second of a verifier's time."""
 
-_LEAST_CHAIN = 64
+_MIN_CHAIN = 64
 
 
 @frozen
 class VerifyingKey:
-    """A circuit by its digest, the `field` of challenges, the `commitment` to the inputs, the
-    length of the hash `chain` before the first challenge, the `bits` that proofs show at least, the
-    `hash` of transcripts, and the `reduction` of claims about a layer to the layer below. A hash
-    over the circuit's field takes `recursive`. `randoms` is the number of the circuit's random
-    coefficients: after these the chain is applied again.
+    """The parameters that a verifier uses; none of them is taken from a proof.
 
-    The chain is a heuristic: a circuit whose layers computed the transcript's hash could foretell
-    the first challenge (Khovratovich, Rothblum and Soukhanov, eprint 2025/118), so that the chain
-    is too long for its layers. A circuit with random coefficients knows challenges that are drawn
-    after the chain, so a second chain separates them from the next challenge. Neither chain
-    protects a verifier that takes a circuit from the prover.
+    circuit: the digest of the circuit.
+    field: the field of challenges.
+    commitment: the scheme of the commitment to the inputs.
+    chain: the number of hashes of the sequential hash delay before the first challenge.
+    bits: the soundness that proofs must have, in bits.
+    hash: the hash of transcripts.
+    recursive: allows a hash over the circuit's field.
+    reduction: the protocol that reduces claims about a layer to the layer below.
+    randoms: the number of random coefficients of the circuit; the delay is repeated after them.
+
+    The delay is a heuristic. A circuit whose layers compute the transcript's hash could predict
+    the first challenge (Khovratovich, Rothblum and Soukhanov, eprint 2025/118); the chain has more
+    hashes than fit the circuit's layers. A circuit with random coefficients contains challenges
+    that are drawn after the chain, so a second chain separates them from the next challenge.
+    Neither chain protects a verifier that accepts a circuit from the prover.
     """
 
     circuit: bytes
@@ -58,7 +64,7 @@ class VerifyingKey:
         check_tree_hash(self.commitment, self.recursive)
         checked_hash(self.hash, self.recursive).check_challenges(self.field)
         instance("the reduction", self.reduction, Reduction, "take one of quod.gkr.Reduction")
-        # Of truth values and of what compares with nothing, such as NaN, none may pass for bits.
+        # whole_number rejects bool and NaN, which would otherwise pass comparisons.
         chain = whole_number("the chain", self.chain, 1, MOST_CHAIN)
         randoms = whole_number("the random coefficients", self.randoms, 0, MOST_RANDOMS)
         bits = whole_number("the bits", self.bits, 0)
@@ -70,12 +76,14 @@ class VerifyingKey:
         allow_bits: int = LEAST_BITS, hash: Hash | None = None, recursive: bool = False,
         reduction: Reduction = Reduction.PLACES,
     ) -> Self:  # fmt: skip
-        """The key of a circuit; the commitment is the inputs themselves (`Raw`) if it is None, the
-        hash SHA3-256.
+        """Return the key of a circuit.
 
-        With `recursive` the hash is that over the circuit's field, for verifiers that are circuits.
-        InputError for a field that is not over the circuit's or has no such hash, for another hash
-        beside `recursive` and such a hash without it, and for less security than `allow_bits`.
+        field: the field of challenges, the circuit's field or an extension of it.
+        commitment: `Raw` by default, which sends the inputs themselves.
+        hash: SHA3-256 by default; with `recursive` the hash over the circuit's field, for verifiers
+            that are circuits.
+        Raises InputError for a field that does not fit the circuit or has no such hash, for a hash
+        that does not fit `recursive`, and for less soundness than `allow_bits`.
         """
         scheme = Raw() if commitment is None else commitment
         check_challenges(circuit, field)
@@ -92,7 +100,10 @@ class VerifyingKey:
         return key
 
     def check_circuit(self, circuit: LayeredCircuit) -> None:
-        """MismatchError for another circuit, InputError for a chain that is too short for it."""
+        """Check that this is the key of a circuit.
+
+        Raises MismatchError for another circuit, InputError if the chain is too short for it.
+        """
         if circuit.digest != self.circuit:
             raise MismatchError("the verifying key is of another circuit")
         if circuit.randoms != self.randoms:
@@ -101,16 +112,18 @@ class VerifyingKey:
                 f"this one has {circuit.randoms}; keys made before Quod applied the hash chain "
                 "after random coefficients have none: compile the circuit again"
             )
-        least = least_chain(circuit, self.hash)
-        if self.chain < least:
+        min_chain = least_chain(circuit, self.hash)
+        if self.chain < min_chain:
             raise InputError(
                 f"the key's chain of {self.chain} hashes is too short for {len(circuit.layers)} "
-                f"layers, which take {least}"
+                f"layers, which take {min_chain}"
             )
 
     def check_bits(self, circuit: LayeredCircuit, instances: int, allow_bits: int) -> None:
-        """InputError if a proof of `instances` has fewer bits than `allow_bits`, or than the key
-        asks for."""
+        """Raise InputError if a proof of `instances` has less soundness than allowed.
+
+        The minimum is the larger of `allow_bits` and the key's `bits`.
+        """
         terms = error_terms(
             circuit, self.field, instances=instances, commitment=self.commitment, hash=self.hash,
             reduction=self.reduction,
@@ -120,15 +133,15 @@ class VerifyingKey:
         check_bits(what, terms, self.bits, remedy="make the key with")
 
     def transcript(self, state: bytes = START) -> Transcript:
-        """A transcript of the key's hash, new or after the commitment to the inputs."""
+        """Return a transcript with the key's hash, new or with the state after the commitment."""
         bound = state != START
         return Transcript(state, bound=bound, hash=self.hash, recursive=self.recursive)
 
 
 def least_chain(circuit: LayeredCircuit, hash: Hash = Hash.SHA3_256) -> int:
-    """Hashes before the first challenge of a circuit's proofs.
+    """Return the smallest length of the hash chain for a circuit.
 
-    The row of a hash says how many layers of a circuit one hash outlasts (`Hash.circuit_layers`).
+    One hash of the chain is counted as `Hash.circuit_layers` layers of a circuit.
     """
     layers = len(circuit.layers)
-    return max(_LEAST_CHAIN, -(-layers // hash.circuit_layers))
+    return max(_MIN_CHAIN, -(-layers // hash.circuit_layers))

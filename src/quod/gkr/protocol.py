@@ -37,7 +37,7 @@ from quod.transcript.labels import Label
 
 @frozen(eq=False)
 class Delay:
-    """The sequential hash delay: as many empty messages as the key's chain is long."""
+    """The sequential hash delay: `VerifyingKey.chain` empty messages."""
 
     label: ClassVar[Label] = Label.CHAIN
 
@@ -54,10 +54,10 @@ class Challenges:
 class Rounds:
     """The rounds of a sumcheck: in each a message of `degree` elements, then a challenge.
 
-    first: the first element, counted from the commitment.
-    wires: variables over the wires below the layer, which come first.
-    instances: variables over the instances. If there are any, eq weights the polynomial, at the
-        point of the instances and at 1/2 in the variables of the wires.
+    first: the index of the first element after the commitment.
+    wires: the number of variables over the wires below the layer; their rounds come first.
+    instances: the number of variables over the instances. If it is not 0, eq weights the
+        polynomial, at the point of the instances and at 1/2 in the wire variables.
     degree: the degree of the polynomial without eq.
     """
 
@@ -80,11 +80,12 @@ class Rounds:
 
 @frozen(eq=False)
 class Values:
-    """The values at the point of a sumcheck.
+    """The evaluations of the tables at the point of a sumcheck.
 
-    first: the first element, counted from the commitment.
-    by_runs: whether the transcript absorbs the digests of the elements' runs
-        (`quod.transcript.runs`) instead of one message.
+    first: the index of the first element after the commitment.
+    count: the number of elements.
+    by_runs: whether the transcript absorbs digests of runs of elements (`quod.transcript.runs`)
+        instead of one message.
     """
 
     label: ClassVar[Label] = Label.VALUES
@@ -98,7 +99,10 @@ Step = Delay | Challenges | Rounds | Values
 
 @frozen(eq=False)
 class Sumcheck:
-    """A sumcheck of a layer. `failure` is the error for values that disagree with its rounds."""
+    """A sumcheck of a layer.
+
+    failure: the error message if its values do not agree with its rounds.
+    """
 
     rounds: Rounds
     values: Values
@@ -126,7 +130,10 @@ class Layer:
 
 
 class ProtocolSteps:
-    """The steps of a proof after its commitment. `layers` go from the outputs to the inputs."""
+    """The steps of a proof after its commitment; `layers` is ordered from outputs to inputs.
+
+    Offsets and sizes are in elements of the field of challenges.
+    """
 
     def __init__(
         self, circuit: LayeredCircuit, log_instances: int, sumchecks_of: SumchecksOf
@@ -137,7 +144,7 @@ class ProtocolSteps:
         self.outputs = Challenges(circuit.log_outputs)
         self.instances = Challenges(log_instances)
         self.elements = 0
-        """Elements of a proof after the commitment."""
+        """Number of elements of a proof after the commitment."""
         numbers = reversed(range(len(circuit.layers)))
         self.layers = tuple(
             sumchecks_of(circuit, number, log_instances, self._sumcheck) for number in numbers
@@ -147,21 +154,21 @@ class ProtocolSteps:
         self, failure: str, *, wires: int, instances: int, degree: int, values: int,
         by_runs: bool = False,
     ) -> Sumcheck:  # fmt: skip
-        """The sumcheck whose elements follow those of the previous sumcheck."""
+        """Return a sumcheck whose elements follow those of the previous sumcheck."""
         rounds = Rounds(self.elements, wires, instances, degree)
         end = Values(rounds.first + rounds.elements, values, by_runs)
         self.elements = end.first + end.count
         return Sumcheck(rounds, end, failure)
 
     def layer(self, number: int) -> Layer:
-        """The layer with a number; numbers count from the inputs."""
+        """Return a layer by its number; 0 is the layer above the inputs."""
         return self.layers[-1 - number]
 
     @property
     def steps(self) -> Iterator[Step]:
-        """All steps, in the order in which both sides take them."""
+        """All steps, in the order of prover and verifier."""
         if self.randoms.count:
-            # The circuit knows its random coefficients and may hash them.
+            # The circuit's gates have the random coefficients, so it could hash them.
             yield from (self.delays[0], self.randoms)
         yield from (self.delays[1], self.outputs, self.instances)
         for layer in self.layers:
@@ -169,22 +176,22 @@ class ProtocolSteps:
 
     @cached_property
     def round_degrees(self) -> int:
-        """The degrees of the polynomials of all rounds together."""
+        """The sum of the degrees of all rounds' polynomials."""
         return sum(
             sumcheck.rounds.elements for layer in self.layers for sumcheck in layer.sumchecks
         )
 
     @cached_property
     def combining_challenges(self) -> int:
-        """The challenges that combine claims."""
+        """The number of challenges that combine claims."""
         return sum(layer.challenges.count for layer in self.layers)
 
 
 class StepsInOrder:
-    """The position of a reader among the steps.
+    """The position of a reader in the sequence of steps.
 
-    Raises AssertionError for any step but the next, so that a reader neither skips nor reorders
-    messages.
+    Its methods raise AssertionError for a step that is not the next one, so a reader neither skips
+    nor reorders messages.
     """
 
     def __init__(self, steps: ProtocolSteps) -> None:
@@ -225,7 +232,7 @@ def protocol_steps(
 def _two_phase(
     circuit: LayeredCircuit, number: int, log_instances: int, sumcheck: Callable[..., Sumcheck]
 ) -> Layer:
-    """The steps of a two-phase layer.
+    """Return the steps of a two-phase layer.
 
     The first sumcheck is over the first inputs of gates and the instances, the second over the
     second inputs of products. Without products and powers the first has no rounds over instances.
@@ -244,14 +251,14 @@ def _two_phase(
         f"the products of layer {number} are not what the proof claims", wires=below,
         instances=0, degree=2, values=1,
     )  # fmt: skip
-    # The commitment answers both claims about the inputs.
+    # Claims about the inputs are not combined: the commitment is opened for both.
     return Layer(number, (first, second), Challenges(int(number > 0)))
 
 
 def _data_parallel(
     circuit: LayeredCircuit, number: int, log_instances: int, sumcheck: Callable[..., Sumcheck]
 ) -> Layer:
-    """The steps of a data-parallel layer: rounds over the instances, then all wires' values.
+    """Return the steps of a data-parallel layer: rounds over instances, then values of wires.
 
     A linear layer has no rounds.
     """

@@ -13,22 +13,22 @@ from quod.validation import member
 
 
 class Reduction(Enum):
-    """The variables of the sumchecks of a layer; its value is the name in keys."""
+    """The protocol for one layer: the variables its sumchecks bind; its value names it in keys."""
 
     PLACES = "places"
-    """The places of a layer, and the instances: short proofs (Libra's two phases)."""
+    """Two-phase (Libra): sumchecks over wires and instances. Proofs are short."""
 
     COLUMNS = "columns"
-    """The instances alone. The value of every place is sent, at the point of the instances, so that
-    linear maps, permutations and repeated gates cost the prover nothing: the verifier applies them
-    to the weights. For many instances."""
+    """Data-parallel: sumchecks over the instances alone, for many instances. The prover sends the
+    value of every wire that gates read, at the point of the instances. Linear maps, permutations
+    and repeated gates cost it nothing, as the verifier applies them to the weights."""
 
 
 T = TypeVar("T")
 
 
 def by_reduction(reduction: Reduction, *, places: T, columns: T) -> T:
-    """The value for a reduction. Each member has its own argument, so that no case is a default."""
+    """Return the argument for a reduction. There is one per member, so none is a default."""
     match reduction:
         case Reduction.PLACES:
             return places
@@ -39,14 +39,15 @@ def by_reduction(reduction: Reduction, *, places: T, columns: T) -> T:
 
 
 def reduction_named(name: object) -> Reduction:
-    """A reduction by its name; InputError for another one."""
+    """Return a reduction by its name; raise InputError if there is none."""
     return member("the reduction", name, Reduction)
 
 
 def taken_places(circuit: LayeredCircuit, number: int) -> NDArray[np.uint32]:
-    """The places below a layer whose values are sent, in order: those that its gates take.
+    """Return the wires below a layer whose values a data-parallel proof sends, in ascending order.
 
-    All of them at the inputs, which a commitment is about; and the first one if there are none.
+    They are the wires that the layer's gates read; wire 0 if the gates read none. For the lowest
+    layer they are all inputs, because the commitment covers all.
     """
     count = 1 << circuit.log_below(number)
     if number == 0:
@@ -60,15 +61,17 @@ def taken_places(circuit: LayeredCircuit, number: int) -> NDArray[np.uint32]:
 
 
 def claimed_places(circuit: LayeredCircuit, number: int) -> NDArray[np.uint32]:
-    """The places of a layer whose values a claim is about: those that the layer above takes, at
-    the outputs those that are to be 0."""
+    """Return the wires of a layer whose values a claim is about.
+
+    They are the wires that the layer above reads; for the top layer, the outputs that must be 0.
+    """
     if number == len(circuit.layers) - 1:
         return np.arange(circuit.zeros, dtype=np.uint32)
     return taken_places(circuit, number + 1)
 
 
 def exponents_of(kinds: frozenset[str]) -> list[int]:
-    """The exponents of a layer's powers."""
+    """Return the exponents of a layer's power gates."""
     return [exponent for kind, exponent in POWERS.items() if kind in kinds]
 
 
@@ -78,5 +81,5 @@ def is_linear(kinds: frozenset[str]) -> bool:
 
 
 def degree_by_columns(kinds: frozenset[str]) -> int:
-    """The degree of a layer's polynomial in the instance variables without eq; 1 if linear."""
+    """Return the degree of a layer's polynomial in the instance variables, without eq's factor."""
     return max([1, *([2] if "multiply" in kinds else []), *exponents_of(kinds)])

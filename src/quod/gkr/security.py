@@ -1,4 +1,4 @@
-"""The soundness error of proofs about layered circuits."""
+"""The soundness error of GKR proofs."""
 
 from __future__ import annotations
 
@@ -22,32 +22,34 @@ _CHALLENGE_BITS = 120
 
 
 def check_challenges(circuit: LayeredCircuit, field: FieldSpec) -> None:
-    """InputError for a field whose elements are no challenges for a circuit."""
+    """Raise InputError unless a field can be the field of challenges for a circuit."""
     if field.modulus != circuit.field:
         raise InputError(f"challenges are of {circuit.field.name} or of an extension of it")
     challenge_bits(field)
 
 
 def usual_challenges(circuit: LayeredCircuit) -> FieldSpec:
-    """The field of challenges of at least 120 bits over a circuit's, the smallest with a name.
+    """Return the smallest named field of at least 120 bits over a circuit's field.
 
-    InputError where there is none.
+    Raises InputError if there is none.
     """
     from quod.field.named_extensions import EXTENSIONS
 
     fields: list[FieldSpec] = [circuit.field]
     fields += [extension for extension in EXTENSIONS.values() if extension.modulus == circuit.field]
-    enough = [field for field in fields if field.degree * circuit.field.bits >= _CHALLENGE_BITS]
-    if not enough:
+    large_fields = [
+        field for field in fields if field.degree * circuit.field.bits >= _CHALLENGE_BITS
+    ]
+    if not large_fields:
         raise InputError(
             f"no extension of {circuit.field.name} with a name has {_CHALLENGE_BITS} bits; name "
             "the field of challenges"
         )
-    return min(enough, key=lambda field: field.degree)
+    return min(large_fields, key=lambda field: field.degree)
 
 
 def log_instances(instances: int) -> int:
-    """The logarithm of a number of instances, rounded up."""
+    """Return log2 of a number of instances, rounded up; raise InputError if it is out of range."""
     number = whole_number("the instances", instances, 1, 1 << MOST_LOG_INSTANCES)
     return (number - 1).bit_length()
 
@@ -57,7 +59,12 @@ def error_terms(
     commitment: Scheme | None = None, hash: Hash = Hash.SHA3_256,
     reduction: Reduction = Reduction.PLACES,
 ) -> dict[str, Fraction]:  # fmt: skip
-    """The soundness error of each part of the protocol for uniformly random challenges."""
+    """Return the soundness error of each part of the protocol, for uniformly random challenges.
+
+    field: the field of challenges.
+    instances: the number of instances per proof.
+    commitment: the scheme of the inputs; `Raw` if it is None.
+    """
     check_challenges(circuit, field)
     likely, variables = most_likely(field), log_instances(instances)
     steps = protocol_steps(circuit, reduction, variables)
@@ -80,7 +87,10 @@ def security_bits(
     commitment: Scheme | None = None, hash: Hash = Hash.SHA3_256,
     reduction: Reduction = Reduction.PLACES,
 ) -> int:  # fmt: skip
-    """Minus the logarithm of the sum of all error terms, rounded down; 0 if the sum exceeds 1."""
+    """Return -log2 of the sum of all error terms, rounded down; 0 if the sum exceeds 1.
+
+    See `error_terms` for the arguments.
+    """
     terms = error_terms(
         circuit, field, instances=instances, commitment=commitment, hash=hash, reduction=reduction
     )

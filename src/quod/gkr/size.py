@@ -1,4 +1,4 @@
-"""The length of proofs, which follows from the circuit."""
+"""The length of GKR proofs, which follows from the circuit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from quod.layered.circuit import LayeredCircuit
 def layer_bytes(
     circuit: LayeredCircuit, field: FieldSpec, instances: int, reduction: Reduction
 ) -> int:
-    """Bytes of the messages of all layers: a proof less the bytes of its commitment."""
+    """Return the bytes of the messages of all layers: a proof without its commitment."""
     check_challenges(circuit, field)
     steps = protocol_steps(circuit, reduction, log_instances(instances))
     return steps.elements * element_bytes(field)

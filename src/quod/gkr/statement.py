@@ -22,7 +22,7 @@ _PROTOCOL, _PROTOCOL_WITH_RANDOMS = "quod gkr 2", "quod gkr 3"
 
 
 def protocol(key: VerifyingKey) -> str:
-    """The name and version of the protocol of a key's proofs.
+    """Return the name and version of the protocol of a key's proofs.
 
     Version 3 applies the hash chain a second time, after random coefficients. Proofs of circuits
     without any are of version 2.
@@ -36,7 +36,8 @@ class Statement:
     public: the public inputs of each instance; a list of int for one instance, a list of such
         lists for several.
     instances: the number of instances.
-    MismatchError if the circuit is not the key's, InputError for malformed public inputs.
+    Raises MismatchError if the circuit is not the key's, and InputError for malformed public inputs
+    and too little soundness.
     """
 
     def __init__(
@@ -95,37 +96,40 @@ class Statement:
 
 
 def checked_key(key: VerifyingKey, circuit: LayeredCircuit, instances: int, allow_bits: int) -> int:
-    """The logarithm of the number of instances.
+    """Check a key for a circuit; return log2 of the number of instances, rounded up.
 
-    MismatchError for a key of another circuit, InputError for fewer bits than the key or
-    `allow_bits` asks for, or too many instances.
+    Raises MismatchError for a key of another circuit, InputError if soundness is below the bits of
+    the key or `allow_bits`, or if there are too many instances.
     """
     key.check_circuit(circuit)
     log_size = log_instances(instances)
-    most = _most_log_instances(key, circuit)
-    if log_size > most:
+    max_log_size = _max_log_instances(key, circuit)
+    if log_size > max_log_size:
         raise InputError(
             f"{int(instances):,} instances of this circuit are too many for one proof; prove at "
-            f"most {1 << most:,} at a time"
+            f"most {1 << max_log_size:,} at a time"
         )
     key.check_bits(circuit, int(instances), allow_bits)
     return log_size
 
 
-def _most_log_instances(key: VerifyingKey, circuit: LayeredCircuit) -> int:
-    """The limit set by the variables of commitments and sumchecks; memory may end before."""
-    room = [MOST_LOG2_SIZE - circuit.log_inputs]
+def _max_log_instances(key: VerifyingKey, circuit: LayeredCircuit) -> int:
+    """Return the limit that follows from the limits of variables of commitments and sumchecks."""
+    limits = [MOST_LOG2_SIZE - circuit.log_inputs]
     if by_reduction(key.reduction, places=True, columns=False):
-        room += [
+        limits += [
             MOST_VARIABLES - circuit.log_below(number)
             for number, kinds in enumerate(circuit.kinds)
             if not is_linear(kinds)
         ]
-    return max(0, min(room))
+    return max(0, min(limits))
 
 
 def checked_lists(what: str, values: object, public: object) -> tuple[list[Any], list[Any]]:
-    """Check that there is a list of public inputs for each value; InputError otherwise."""
+    """Return both lists; raise InputError unless they are lists of the same length.
+
+    what: the name of the values in errors.
+    """
     if not isinstance(values, (list, tuple)) or not isinstance(public, (list, tuple)):
         raise InputError(f"{what} and the public inputs of proofs are lists")
     if len(values) != len(public):
@@ -136,7 +140,10 @@ def checked_lists(what: str, values: object, public: object) -> tuple[list[Any],
 
 
 def by_instance(what: str, values: object, instances: int) -> list[object]:
-    """The values of each instance; values of a single instance need no outer list."""
+    """Return the list of values of each instance; a single instance needs no outer list.
+
+    Raises InputError for another number of lists.
+    """
     if not isinstance(values, (list, tuple)):
         raise InputError(f"the {what} are a list")
     nested = bool(values) and all(isinstance(row, (list, tuple)) for row in values)

@@ -1,7 +1,7 @@
 """The transposition of inputs and the checks of inputs and outputs, on the device.
 
-The host has inputs by instance, and layers read them by wire. A kernel counts the inputs that are
-elements and the outputs that are 0; each of its instances counts a share.
+The host's inputs are ordered by instance, and layers read them by wire. A kernel counts the inputs
+that are canonical elements and the outputs that are 0; each kernel instance has its own counter.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from quod.kernel import U32, Builder, Pointer, kernel, u32
 Words = NDArray[np.uint32]
 
 _COUNTERS = 1 << 14
-_COUNTERS_OF_PROCESSOR = 1 << 8
-# 32-bit words of an instance's inputs that are read at once: a sector of a GPU's memory.
+_CPU_COUNTERS = 1 << 8
+# Words of an instance's inputs that are read at once: 32 bytes, a sector of a GPU's memory.
 _WORDS_AT_ONCE = 8
 
 
@@ -40,20 +40,22 @@ def place_inputs(
     words: int,
     at_once: int,
 ) -> None:
-    """Transpose the inputs of proofs from instances to wires; the last instance's inputs pad.
+    """Transpose the inputs of proofs from order by instance to order by wire.
 
-    Each of n kernel instances moves `at_once` wires; a proof has `at_once` << log_groups wires.
+    The last instance's inputs are repeated up to 2**log_instances instances. Each of n kernel
+    instances moves `at_once` wires of one instance; a proof has `at_once` << log_groups wires.
+    words: the number of 32-bit words of an input.
     """
     i, one = k.global_id(), k.constant(1, u32)
     with k.if_(i < n):
         entry, group_index = i & ((one << log_instances) - 1), i >> log_instances
         proof, group = group_index >> log_groups, group_index & ((one << log_groups) - 1)
         row = proof * instances + k.minimum(entry, instances - 1)
-        each = at_once * words
-        taken = k.load(inputs, ((row << log_groups) + group) * each, each)
-        for at in range(at_once):
-            place = (((group_index * at_once + at) << log_instances) + entry) * words
-            k.store(values, place, *taken[at * words : (at + 1) * words])
+        group_words = at_once * words
+        input_words = k.load(inputs, ((row << log_groups) + group) * group_words, group_words)
+        for wire in range(at_once):
+            offset = (((group_index * at_once + wire) << log_instances) + entry) * words
+            k.store(values, offset, *input_words[wire * words : (wire + 1) * words])
 
 
 @kernel
@@ -69,20 +71,24 @@ def count_below(
     words: int,
     bound: int,
 ) -> None:
-    """Count the integers of `words` words below a bound; each counter has the count of a share.
+    """Count the integers of `words` words below a bound.
 
-    Counted are the first `each` of every `stride` integers, `entries` in all.
+    The first `each` of every `stride` integers are counted, `entries` in all. Kernel instance i
+    counts every `counters`-th of them and stores counts[i].
     """
     i = k.global_id()
     with k.if_(i < counters):
         with k.range(i, entries, counters, carry=k.constant(0, u32)) as loop:
             proof = loop.index // each
-            place = proof * stride + loop.index - proof * each
-            number = k.load(data, place * words, words)
+            index = proof * stride + loop.index - proof * each
+            number = k.load(data, index * words, words)
             below, equal = number[0] != number[0], number[0] == number[0]
-            for at in reversed(range(words)):
-                word = k.constant(bound >> (32 * at) & 0xFFFFFFFF, u32)
-                below, equal = below | (equal & (number[at] < word)), equal & (number[at] == word)
+            for limb in reversed(range(words)):
+                word = k.constant(bound >> (32 * limb) & 0xFFFFFFFF, u32)
+                below, equal = (
+                    below | (equal & (number[limb] < word)),
+                    equal & (number[limb] == word),
+                )
             loop.next(loop.carried + k.select(below, k.constant(1, u32), 0))
         k.store(counts, i, loop.results)
 
@@ -93,47 +99,47 @@ class Boundary:
     def __init__(self, plan: BatchPlan, instances: int) -> None:
         self._plan, self._instances = plan, instances
         self._values = plan.values[0]
-        self._given = self._values
+        self._host_order = self._values
         if plan.log_instances:
             size = plan.batch * instances * self._input_bytes
             plan.device.check_budget("the inputs of these proofs", size)
-            self._given = plan.device.allocate(size)
+            self._host_order = plan.device.allocate(size)
         is_host = plan.device.host_memory
-        self._counters = _COUNTERS_OF_PROCESSOR if is_host else _COUNTERS
+        self._counters = _CPU_COUNTERS if is_host else _COUNTERS
         self._counts = plan.device.allocate(4 * self._counters)
-        self._bringing, self._looking = self._record_inputs(), self._record_outputs()
+        self._input_check, self._output_check = self._record_inputs(), self._record_outputs()
 
     @property
     def _input_bytes(self) -> int:
-        """The bytes of an instance's inputs."""
+        """Bytes of one instance's inputs."""
         return self._plan.circuit.field.bytes << self._plan.circuit.log_inputs
 
     def bring(self, tables: Sequence[Words]) -> bool:
         """Copy the inputs of each proof to the device; return whether all are elements."""
         plan = self._plan
         if plan.batch == 1:
-            plan.device.upload(tables[0], into=self._given)
+            plan.device.upload(tables[0], into=self._host_order)
         else:
-            # A copy to the device takes as long as many on the host.
-            for number, row in enumerate(self._room):
+            # Gather on the host first: one copy to the device is faster than many.
+            for number, row in enumerate(self._staging):
                 row[:] = tables[min(number, len(tables) - 1)].reshape(-1)
-            plan.device.upload(self._room, into=self._given)
+            plan.device.upload(self._staging, into=self._host_order)
         entries = plan.batch * self._instances << plan.circuit.log_inputs
-        return self._counted(self._bringing) == entries
+        return self._counted(self._input_check) == entries
 
     @cached_property
-    def _room(self) -> Words:
-        """Pinned memory of the host for the inputs of a batch."""
-        room: Words = self._plan.device.pinned(self._given.nbytes).view(np.uint32)
+    def _staging(self) -> Words:
+        """Pinned host memory for the inputs of a batch, of shape (batch, words of a proof)."""
+        room: Words = self._plan.device.pinned(self._host_order.nbytes).view(np.uint32)
         return room.reshape(self._plan.batch, -1)
 
     def outputs_are_zero(self) -> bool:
         """Return whether the outputs that must be 0 are 0 in all proofs and instances."""
         entries = self._plan.batch * self._plan.circuit.zeros << self._plan.log_instances
-        return not entries or self._counted(self._looking) == entries
+        return not entries or self._counted(self._output_check) == entries
 
     def outputs(self) -> Words:
-        """The outputs of all proofs by wire."""
+        """Return the outputs as uint32 of shape (batch, wires, padded instances, words)."""
         plan = self._plan
         shape = (plan.batch, 1 << plan.circuit.log_outputs, 1 << plan.log_instances, -1)
         words = np.full(plan.values[-1].nbytes // 4, UNWRITTEN, np.uint32)
@@ -152,16 +158,16 @@ class Boundary:
         plan, circuit = self._plan, self._plan.circuit
         recording = plan.device.stream("gkr").record()
         words, places = circuit.field.words, 1 << circuit.log_inputs
-        if self._given is not self._values:
+        if self._host_order is not self._values:
             at_once = min(places, max(1, _WORDS_AT_ONCE // words))
             groups = places // at_once
             plan.launch(
                 recording, place_inputs, plan.batch * groups << plan.log_instances,
-                groups.bit_length() - 1, self._instances, plan.log_instances, self._given,
+                groups.bit_length() - 1, self._instances, plan.log_instances, self._host_order,
                 self._values, words=words, at_once=at_once,
             )  # fmt: skip
         each = self._instances * places
-        self._record_count(recording, each, each, self._given, words, circuit.field.value)
+        self._record_count(recording, each, each, self._host_order, words, circuit.field.value)
         return recording.finish().recording
 
     def _record_outputs(self) -> Recording:

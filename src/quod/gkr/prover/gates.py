@@ -1,7 +1,8 @@
 """Gates inside the prover's kernels: their coefficients, and sums over the gates of a wire.
 
-Gates are sorted once a circuit by what a table has an entry for, so that an instance adds up runs
-of them, one of each kind, and writes one entry: no atomics, and nothing is cleared before.
+Once per circuit, gates are sorted by the wire that indexes the entries of a table. A kernel
+instance sums one run of gates of each kind and writes one entry. So it needs no atomics, and the
+table is not cleared first.
 """
 
 from __future__ import annotations
@@ -18,16 +19,17 @@ from quod.sumcheck.mixed import MixedField
 
 PUBLIC_TAG, RANDOM_TAG = 1, 2
 TAG_SHIFT = 30
-"""Bits of a coefficient's code below its tag; a number has the tag 0."""
+"""Number of bits of a coefficient's code below its tag; a fixed coefficient has the tag 0."""
 
 
 @frozen
 class GateForm:
-    """The static part of the kernels over a layer.
+    """The static parameters of the kernels over a layer.
 
+    field: the field of challenges.
     kinds: the kinds of gates.
     has_public, has_random: whether coefficients may be public inputs, or challenges.
-    below_is_base: whether the values below the layer are of the prime field.
+    below_is_base: whether the values below the layer are in the prime field.
     """
 
     field: FieldSpec
@@ -38,7 +40,7 @@ class GateForm:
 
 
 class LayerSizes(Struct):
-    """The logarithms of the values of a layer and of those below it, and of the instances."""
+    """log2 of the numbers of wires of a layer and of the layer below it, and of instances."""
 
     log_size: U32
     log_below: U32
@@ -46,11 +48,12 @@ class LayerSizes(Struct):
 
 
 class GateTable(Struct):
-    """The gates of a layer in memory, as runs (`added_gates`), and their coefficients.
+    """The gates of a layer in memory, and their coefficients.
 
-    `coefficients` has the numbers and, from `first_public` on, the public inputs of all proofs in
-    rows of all instances: ((proof * public + number) << log_rows) + instance. `challenges` has the
-    random coefficients, `randoms` a proof.
+    starts, gates: the gates as runs; see `added_gates`.
+    coefficients: the fixed coefficients and, from `first_public` on, the public inputs of all
+        proofs, at index ((proof * public + number) << log_rows) + instance.
+    challenges: the random coefficients, `randoms` per proof.
     """
 
     first_public: U32
@@ -64,10 +67,11 @@ class GateTable(Struct):
 
 
 class ConstantGates(Struct):
-    """The constants of a layer of 2**log_size values: an output and a code each, `count` in all.
+    """The constant gates of a layer of 2**log_size wires.
 
-    `coefficients` and `challenges` as in `GateTable`; `collapsed` has the public inputs of each
-    proof at the point of its instances.
+    gates: `count` pairs of an output and a coefficient's code.
+    coefficients, challenges: see `GateTable`.
+    collapsed: the `public` public inputs of each proof at the point of the instances.
     """
 
     count: U32
@@ -88,21 +92,21 @@ class Coefficients:
         self._form, self._gates = form, gates
 
     def load(self, code: Value, proof: Value, instance: Value) -> Any:
-        """The coefficient of a code, in the prime field unless the form has random ones."""
+        """Load the coefficient with a code; it is in the prime field unless `has_random`."""
         form, mixed, gates = self._form, self.mixed, self._gates
         k = mixed.base.k
         tag, number = code >> TAG_SHIFT, code & ((1 << TAG_SHIFT) - 1)
-        place = number
+        index = number
         if form.has_public:
             entry = ((proof * gates.public + number) << gates.log_rows) + instance
-            place = k.select(tag == PUBLIC_TAG, gates.first_public + entry, number)
+            index = k.select(tag == PUBLIC_TAG, gates.first_public + entry, number)
         if not form.has_random:
-            return mixed.base.carried(mixed.base.load(gates.coefficients, place))
+            return mixed.base.carried(mixed.base.load(gates.coefficients, index))
         f = mixed.extended
         with k.if_(tag == RANDOM_TAG) as branch:
             branch.give(f.carried(f.load(gates.challenges, proof * gates.randoms + number)))
         with branch.otherwise():
-            branch.give(f.carried(mixed.embedded(mixed.base.load(gates.coefficients, place))))
+            branch.give(f.carried(mixed.embedded(mixed.base.load(gates.coefficients, index))))
         return branch.results
 
 
@@ -111,7 +115,7 @@ def carried(mixed: MixedField, element: Any) -> Any:
 
 
 def power(f: Any, value: Any, exponent: int) -> Any:
-    """A value to the power of at most five."""
+    """Return value**exponent, for exponents from 1 to 5."""
     if exponent == 1:
         return value
     square = f.carried(f.square(value))
@@ -127,9 +131,10 @@ def added_gates(
     mixed: MixedField, f: Any, kinds: Sequence[str], table: GateTable, place: Value, places: Value,
     part: Callable[..., Any],
 ) -> Any:  # fmt: skip
-    """Add the results of `part` for all gates of a wire; each kind has a run of words.
+    """Sum the results of `part` over all gates of wire `place`.
 
-    The table's ``starts`` has for each kind places + 1 offsets in its ``gates``.
+    The table's ``starts`` has for each kind places + 1 word offsets in its ``gates``: the gates of
+    wire i are the words from offset i to offset i + 1. `part` receives the kind and these words.
     """
     k = mixed.base.k
     total = f.carried(f.zero())

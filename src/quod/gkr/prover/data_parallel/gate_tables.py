@@ -19,15 +19,15 @@ _NOTHING = np.zeros(2, np.uint32)
 
 @frozen(eq=False)
 class Terms:
-    """The products of values below a layer whose sums are the layer's claimed values.
+    """The products of values below a layer whose weighted sums are the layer's claimed values.
 
     kinds, count: the kinds of the terms, and the number of terms.
-    bounds: the first term of each kind, then the number of terms.
-    operands: two rows a term among the values below the layer.
-    folded: the operands as rows among the values that are sent.
-    starts: the first word of each term's gates, then the number of words.
-    gates: an output and a coefficient's code a gate.
-    form: the static part of kernels over the gates.
+    bounds: the index of the first term of each kind, then the number of terms.
+    operands: two wires below the layer per term.
+    folded: the operands as indices among the wires whose values are sent.
+    starts: the word offset of each term's gates, then the number of words.
+    gates: an output and a coefficient's code per gate.
+    form: the static parameters of kernels over the gates.
     """
 
     kinds: tuple[str, ...]
@@ -42,9 +42,12 @@ class Terms:
 
 @frozen(eq=False)
 class DataParallelLayer:
-    """A layer: all gates by output, the terms, the constants, and the wires below that gates read.
+    """The gates of a layer.
 
-    taken, positions: these wires, and their number.
+    by_output: all gates, sorted by output.
+    terms: the products of values below that its gates sum.
+    constants: the constant gates whose outputs are claimed.
+    taken, positions: the wires below whose values are sent, and their number.
     """
 
     by_output: Runs
@@ -55,7 +58,7 @@ class DataParallelLayer:
 
 
 class DataParallelGates(GateTables[DataParallelLayer]):
-    """A circuit whose gates are gathered by the terms of each layer."""
+    """A circuit in device memory whose gates are grouped by term."""
 
     def _layer(self, number: int) -> DataParallelLayer:
         circuit = self.circuit
@@ -79,11 +82,13 @@ class DataParallelGates(GateTables[DataParallelLayer]):
         counts, bounds = [np.zeros(1, np.uint32)], [0]
         for kind in kinds:
             kind_gates = self.circuit.layers[number].gates[kind]
-            kept = claimed[kind_gates.output]
+            is_claimed = claimed[kind_gates.output]
             pairs = np.sort(
-                np.stack([kind_gates.inputs[0], kind_gates.inputs[-1]], axis=1)[kept], axis=1
+                np.stack([kind_gates.inputs[0], kind_gates.inputs[-1]], axis=1)[is_claimed], axis=1
             )
-            rows = np.stack([kind_gates.output, self._codes[kind_gates.coefficient]], axis=1)[kept]
+            rows = np.stack([kind_gates.output, self._codes[kind_gates.coefficient]], axis=1)[
+                is_claimed
+            ]
             products, term = np.unique(pairs, axis=0, return_inverse=True)
             term = term.reshape(-1)
             operands.append(products)
@@ -94,14 +99,14 @@ class DataParallelGates(GateTables[DataParallelLayer]):
         return Terms(
             kinds,
             bounds[-1],
-            self._uploaded(np.array(bounds, np.uint32)),
-            self._uploaded(rows),
-            self._uploaded(np.searchsorted(taken, rows).astype(np.uint32)),
-            self._uploaded(2 * np.cumsum(np.concatenate(counts), dtype=np.uint32)),
-            self._uploaded(np.concatenate(gates)),
+            self._upload(np.array(bounds, np.uint32)),
+            self._upload(rows),
+            self._upload(np.searchsorted(taken, rows).astype(np.uint32)),
+            self._upload(2 * np.cumsum(np.concatenate(counts), dtype=np.uint32)),
+            self._upload(np.concatenate(gates)),
             self._form(number, kinds),
         )
 
-    def _uploaded(self, words: Words) -> Buffer:
-        """Upload words; two zeros if there are none, as no buffer is empty."""
+    def _upload(self, words: Words) -> Buffer:
+        """Upload words; two zeros if there are none, as a buffer cannot be empty."""
         return self.device.upload(np.ascontiguousarray(words) if words.size else _NOTHING)

@@ -1,7 +1,9 @@
 """Kernels over columns: values of layers, and the rounds of sumchecks over the instances.
 
-A term is a product of values below a layer, and all gates with that product share it. The weights
-of terms contain the linear maps of the layer; they do not depend on the instance.
+A column has the values of one wire in all instances. A term is a product of values below a layer;
+all gates with that product share it. The weight of a term sums its gates' coefficients times the
+weights of their outputs, so it contains the layer's linear maps. It does not depend on the
+instance.
 """
 
 from __future__ import annotations
@@ -35,8 +37,8 @@ from quod.sumcheck.structs import SumcheckSizes
 from quod.sumcheck.summands import Point, evaluated, value_at
 from quod.sumcheck.workgroup_sums import WorkgroupSums
 
-_AT_ONCE = 4
-"""Products that one modular reduction adds."""
+_TERMS_PER_REDUCTION = 4
+"""Number of products that one modular reduction sums."""
 
 Challenge = Literal["round", "point"]
 """The source of folding challenges: the sumcheck's rounds, or the point of the instances."""
@@ -44,12 +46,12 @@ Challenge = Literal["round", "point"]
 
 @frozen
 class TermForm:
-    """The static part of the kernels over the terms of a layer.
+    """The static parameters of the kernels over the terms of a layer.
 
     kinds: the kinds of the terms, which are kinds of gates.
     degree: the degree of the round polynomial.
     source: the representation of the columns.
-    depth: the rounds that one pass evaluates.
+    depth: the number of rounds that one pass evaluates.
     narrow: see `Lanes`.
     """
 
@@ -63,7 +65,7 @@ class TermForm:
 
 @frozen
 class FoldForm:
-    """The static part of the fold of columns.
+    """The static parameters of the fold of columns.
 
     source: the representation of the columns.
     by: the kind of the challenges.
@@ -81,8 +83,9 @@ class FoldForm:
 class TermTable(Struct):
     """The terms of a layer, `count` of them, with the weights of all proofs.
 
-    The terms of a kind lie between consecutive `bounds`. A term has two `operands`, rows among a
-    proof's columns; both are the same row unless the term is a product.
+    bounds: the terms of kind i are those from bounds[i] to bounds[i + 1].
+    operands: two column indices per term; they are equal unless the term is a product.
+    weights: `count` elements per proof.
     """
 
     count: U32
@@ -92,9 +95,11 @@ class TermTable(Struct):
 
 
 class FoldExtents(Struct):
-    """The extents of a fold: a proof has `rows` columns before it and `positions` behind it.
+    """The extents of a fold of columns.
 
-    From one row to the next there are `stride` entries before it and `folded_stride` behind it.
+    positions: the number of columns per proof after the fold.
+    rows: the number of columns per proof before the fold.
+    stride, folded_stride: entries from one column to the next, before and after the fold.
     """
 
     positions: U32
@@ -117,7 +122,11 @@ def column_values(
     form: GateForm,
     narrow: bool,
 ) -> None:
-    """Compute the values of a layer from the values below it, a row of `stride` entries a wire."""
+    """Compute the values of a layer from the values below it, `stride` entries per wire.
+
+    stride_below: entries from one wire below to the next.
+    chunks: see `Lanes`.
+    """
     coefficients = Coefficients(k, form, gates)
     mixed = coefficients.mixed
     is_base = form.below_is_base and not form.has_random
@@ -133,7 +142,7 @@ def column_values(
     f = mixed.base if is_base else mixed.extended
     values_of = mixed.base if form.below_is_base else mixed.extended
 
-    def part(kind: str, *row: Value) -> Any:
+    def gate_term(kind: str, *row: Value) -> Any:
         *inputs, code = row
         product = coefficients.load(code, lanes.proof, lanes.entry)
         for x in inputs:
@@ -141,10 +150,10 @@ def column_values(
             product = carried(mixed, mixed.multiply(product, value))
         return product
 
-    with k.range(lanes.first, size, lanes.step) as places:
-        place = places.index
-        total = added_gates(mixed, f, form.kinds, gates, place, size, part)
-        target.store(place, lanes.entry, total)
+    with k.range(lanes.first, size, lanes.step) as wires:
+        wire = wires.index
+        total = added_gates(mixed, f, form.kinds, gates, wire, size, gate_term)
+        target.store(wire, lanes.entry, total)
 
 
 @kernel
@@ -159,15 +168,18 @@ def term_weights(
     *,
     form: GateForm,
 ) -> None:
-    """found[i] of n terms of all proofs: the sum over a term's gates of coefficient times weight of
-    the output. Gates are rows of an output and a code, a run a term."""
+    """Compute sums[i] for n terms of all proofs: the weight of a term.
+
+    It is the sum over the term's gates of coefficient times weight of the output. The gates of a
+    term are a run of pairs: an output and a coefficient's code.
+    """
     coefficients = Coefficients(k, form, gates)
     mixed, f = coefficients.mixed, coefficients.mixed.extended
     i = k.global_id()
     with k.if_(i < n):
         proof, term = i // terms, i % terms
-        begin, end = k.load(gates.starts, term, 2)
-        with k.range(begin, end, 2, carry=f.carried(f.zero())) as run:
+        start, end = k.load(gates.starts, term, 2)
+        with k.range(start, end, 2, carry=f.carried(f.zero())) as run:
             output, code = k.load(gates.gates, run.index, 2)
             weight = f.carried(f.load(weights, (proof << log_size) + output))
             coefficient = coefficients.load(code, proof, k.constant(0, u32))
@@ -192,7 +204,8 @@ def evaluate_columns(
 ) -> None:
     """Compute partial sums of the values of one or two rounds, for `quod.sumcheck.finish`.
 
-    A proof has `rows` columns.
+    rows: the number of columns per proof.
+    stride: entries from one column to the next.
     """
     mixed = MixedField(k, form.field)
     f, points = mixed.extended, evaluated(form.degree, form.depth)
@@ -222,18 +235,22 @@ def evaluate_columns(
 
     for number, kind in enumerate(form.kinds):
         begin, end = k.load(terms.bounds, number, 2)
-        # What is of a lower degree adds nothing to the leading coefficient.
-        is_whole = degree_by_columns(frozenset((kind,))) == form.degree
-        own_points = [at for at, point in enumerate(points) if is_whole or INFINITY not in point]
+        # Terms of lower degree add nothing to the leading coefficient.
+        has_full_degree = degree_by_columns(frozenset((kind,))) == form.degree
+        own_points = [
+            at for at, point in enumerate(points) if has_full_degree or INFINITY not in point
+        ]
         start = tuple(totals[at] for at in own_points)
-        with k.range(begin + lanes.first, end, lanes.step * _AT_ONCE, carry=start) as loop:
+        with k.range(
+            begin + lanes.first, end, lanes.step * _TERMS_PER_REDUCTION, carry=start
+        ) as loop:
             products: list[list[tuple[Any, Any]]] = [[] for _ in own_points]
-            for ahead in range(_AT_ONCE):
-                term = loop.index + lanes.step * ahead
-                is_there = term < end
-                term = k.select(is_there, term, begin)
+            for step in range(_TERMS_PER_REDUCTION):
+                term = loop.index + lanes.step * step
+                exists = term < end
+                term = k.select(exists, term, begin)
                 weight = f.carried(f.load(terms.weights, lanes.proof * terms.count + term))
-                weight = f.select(is_there, weight, f.carried(f.zero()))
+                weight = f.select(exists, weight, f.carried(f.zero()))
                 operand = k.load(terms.operands, term * 2, 2)
                 rows_of = operand if kind == "multiply" else operand[:1]
                 factors = [corners(row) for row in rows_of]
@@ -249,10 +266,10 @@ def evaluate_columns(
             totals[at] = total
 
     eq = Equality(f, equality, sizes, lanes.proof)
-    share = f.carried(eq.low(variables, lanes.entry) * eq.high(variables, lanes.entry))
-    point_totals = sums.totals([f.carried(total * share) for total in totals])
+    eq_weight = f.carried(eq.low(variables, lanes.entry) * eq.high(variables, lanes.entry))
+    workgroup_totals = sums.totals([f.carried(total * eq_weight) for total in totals])
     with k.if_(k.local_id() == 0):
-        for at, total in enumerate(point_totals):
+        for at, total in enumerate(workgroup_totals):
             first = (lanes.proof * len(points) + at) * lanes.groups
             f.store(partial, first + lanes.group, total)
 
@@ -274,9 +291,9 @@ def fold_columns(
 ) -> None:
     """Fold columns to 2**log_count entries by `form.folds` challenges.
 
-    Columns of a layer's values are the wires in `taken`. `challenges` has the challenges from round
-    `number` on (`Progress`), or the coordinates from `number` on of the point of the instances
-    (`StateLayout`).
+    taken: the wires whose columns are folded, if the source is a layer's values.
+    challenges: the buffer of `Progress`, whose challenges from round `number` on are used, or of
+        `StateLayout`, whose point of the instances is used from coordinate `number` on.
     """
     mixed = MixedField(k, form.field)
     f = mixed.extended
@@ -284,27 +301,27 @@ def fold_columns(
     values = Table(mixed, columns, form.source, extents.stride, lanes.proof * extents.rows)
     target = Table(mixed, folded, "planes", extents.folded_stride, lanes.proof * extents.positions)
     fold_challenges: list[Any] = []
-    for ahead in range(form.folds):
+    for offset in range(form.folds):
         if form.by == "round":
             progress = Progress(f, challenges, sizes.batch, lanes.proof, sizes.log_instances)
-            fold_challenges.append(progress.challenge(number + ahead))
+            fold_challenges.append(progress.challenge(number + offset))
         else:
             prover_state = StateMemory(f, challenges, lanes.proof, sizes)
-            fold_challenges.append(prover_state.load(prover_state.across + number + ahead))
-    shares = at_corners(f, f.carried(f.one()), fold_challenges)
+            fold_challenges.append(prover_state.load(prover_state.across + number + offset))
+    eq_weights = at_corners(f, f.carried(f.one()), fold_challenges)
     with k.range(lanes.first, extents.positions, lanes.step) as loop:
         row = loop.index if form.source == "planes" else k.load(taken, loop.index)[0]
-        corners = [
+        entries = [
             values.load(row, lanes.entry + lanes.count * corner)
             for corner in range(1 << form.folds)
         ]
         if form.folds == 0:
-            result = mixed.embedded(corners[0])
+            result = mixed.embedded(entries[0])
         elif form.folds == 1:
-            low, high = corners
-            own_field = mixed.extended if mixed.is_extended(low) else mixed.base
-            slope = own_field.carried(high - low)
+            low, high = entries
+            entry_field = mixed.extended if mixed.is_extended(low) else mixed.base
+            slope = entry_field.carried(high - low)
             result = mixed.add(mixed.multiply(fold_challenges[0], slope), low)
         else:
-            result = mixed.sum_of_products(list(zip(shares, corners, strict=True)))
+            result = mixed.sum_of_products(list(zip(eq_weights, entries, strict=True)))
         target.store(loop.index, lanes.entry, f.carried(result))

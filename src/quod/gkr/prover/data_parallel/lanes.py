@@ -1,9 +1,9 @@
 """The entries and columns that an instance of a kernel over columns works on.
 
-A column has an entry for each of 2**log_count instances of the circuit, neighbours in memory. The
-instances of a workgroup take neighbouring entries of the same column, so that the column is
+A column has 2**log_count entries, one for each instance of the circuit, contiguous in memory. The
+kernel instances of a workgroup take adjacent entries of the same column, so that the column is
 uniform. If a column has fewer entries than a workgroup has instances (`narrow`), the workgroup
-takes several columns.
+takes several columns at a time.
 """
 
 from __future__ import annotations
@@ -13,11 +13,16 @@ from quod.kernel.ir.value import Value
 
 
 class Lanes:
-    """The work of a kernel instance: its `proof`, its `entry` in columns, and its columns, from
-    `first` on every `step`-th one."""
+    """The work of a kernel instance.
+
+    proof: the index of its proof.
+    entry: the index of its entry in each column.
+    first, step: its columns are every `step`-th one from `first` on.
+    groups, group: the number of workgroups per proof, and the index of this one among them.
+    """
 
     def __init__(self, k: Builder, log_count: Value, chunks: Value, *, narrow: bool) -> None:
-        """Each proof has `groups` workgroups; `group` is the number of this one in its proof."""
+        """Divide the columns of each proof into `chunks` chunks, and their entries by workgroup."""
         size, local = k.workgroup_size, k.local_id()
         self.count = k.constant(1, u32) << log_count
         """Entries of a column."""
@@ -28,10 +33,10 @@ class Lanes:
         tile = self.group // chunks
         chunk = self.group - tile * chunks
         if narrow:
-            side_by_side = k.constant(size, u32) >> log_count
+            columns_at_once = k.constant(size, u32) >> log_count
             self.entry = local & (self.count - 1)
-            self.first = chunk * side_by_side + (local >> log_count)
-            self.step = chunks * side_by_side
+            self.first = chunk * columns_at_once + (local >> log_count)
+            self.step = chunks * columns_at_once
         else:
             self.entry = tile * size + local
             self.first, self.step = chunk, chunks

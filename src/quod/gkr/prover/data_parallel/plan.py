@@ -1,4 +1,4 @@
-"""Launches of a batch of data-parallel proofs: values upwards, sumchecks downwards."""
+"""Launches of a batch of data-parallel proofs: values from inputs to outputs, sumchecks back."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ from quod.sumcheck.summands import evaluated
 from quod.transcript.runs import DIGESTS_EACH, messages_of
 
 _LANES = 128
-# Words of a vector on processors.
-_LANES_OF_PROCESSOR = 16
-_GROUPS_A_THREAD = 4
-_LOG_APART, _APART = 5, 16
+# 32-bit words of a CPU's widest vector.
+_CPU_LANES = 16
+_GROUPS_PER_THREAD = 4
+_MIN_LOG_PADDED, _PADDING = 5, 16
 
 
 class DataParallelPlan(BatchPlan):
-    """A sumcheck a layer, over the instances."""
+    """The plan of data-parallel proofs: one sumcheck per layer, over the instances."""
 
     reduction = Reduction.COLUMNS
 
@@ -62,7 +62,7 @@ class DataParallelPlan(BatchPlan):
     # --- sizes
 
     def sumcheck(self, number: int) -> SumcheckPlan | None:
-        """Plan the rounds of a layer but for its columns; None for a layer without rounds."""
+        """Return the plan of a layer's rounds, without tables; None for a layer without rounds."""
         rounds = self.rounds(number)
         if rounds.variables == 0:
             return None
@@ -75,16 +75,16 @@ class DataParallelPlan(BatchPlan):
         return self._sumchecks[degree]
 
     def rounds(self, number: int) -> Rounds:
-        """The rounds of a layer; a linear layer has none."""
+        """Return the rounds of a layer; a linear layer has none."""
         (sumcheck,) = self.protocol.layer(number).sumchecks
         return sumcheck.rounds
 
     @cached_property
     def lanes(self) -> int:
-        """Instances of the workgroups over columns, a power of two."""
+        """The workgroup size of kernels over columns, a power of two."""
         if not self.device.host_memory:
             return _LANES
-        lanes = min(_LANES_OF_PROCESSOR, self.device.lanes)
+        lanes = min(_CPU_LANES, self.device.lanes)
         return 1 << (lanes.bit_length() - 1)
 
     def is_narrow(self, log_count: int) -> bool:
@@ -92,31 +92,31 @@ class DataParallelPlan(BatchPlan):
         return self.lanes >> log_count > 1
 
     def chunks(self, log_count: int, columns: int) -> int:
-        """Parts of the columns that workgroups share out, where these have so many entries."""
+        """Return the number of chunks into which columns of 2**log_count entries are divided."""
         if self.device.host_memory:
             threads: int = self.device.threads  # type: ignore[attr-defined]
-            wanted = _GROUPS_A_THREAD * threads
+            max_groups = _GROUPS_PER_THREAD * threads
         else:
-            wanted = self.device.resident_lanes // self.lanes
-        side_by_side = max(1, self.lanes >> log_count)
+            max_groups = self.device.resident_lanes // self.lanes
+        columns_at_once = max(1, self.lanes >> log_count)
         tiles = max(1, (1 << log_count) // self.lanes)
-        return max(1, min(wanted // (self.batch * tiles), columns // side_by_side))
+        return max(1, min(max_groups // (self.batch * tiles), columns // columns_at_once))
 
     def groups(self, log_count: int, chunks: int) -> int:
-        """Workgroups of a proof."""
+        """Return the number of workgroups per proof."""
         return max(1, (1 << log_count) // self.lanes) * chunks
 
     def source(self, level: int) -> ColumnForm:
-        """The field of the stored values of a level."""
+        """Return the representation of a level's values; level 0 is the inputs."""
         return "base" if self.gates.values_are_base[level] else "extended"
 
     def stride(self, log_count: int) -> int:
-        """The entries from one row of columns to the next.
+        """Return the number of entries from one column to the next, at least 2**log_count.
 
-        On CPUs it is no power of two, as addresses so far apart share the same cache sets.
+        On CPUs it is no power of two, because addresses at such distances share cache sets.
         """
-        is_apart = self.device.host_memory and log_count >= _LOG_APART
-        return (1 << log_count) + (_APART if is_apart else 0)
+        is_padded = self.device.host_memory and log_count >= _MIN_LOG_PADDED
+        return (1 << log_count) + (_PADDING if is_padded else 0)
 
     @cached_property
     def strides(self) -> list[int]:
@@ -126,12 +126,18 @@ class DataParallelPlan(BatchPlan):
         return [ends, *[between] * (len(self.layers) - 1), ends]
 
     def passes(self, number: int) -> list[tuple[int, int]]:
-        """The first round and the number of rounds of each pass over a layer's columns: two at
-        first where that reads the prime field alone."""
+        """Return the first round and the number of rounds of each pass over a layer's columns.
+
+        The first pass has two rounds if the columns are in the prime field; others have one.
+        """
         count = self.log_instances
         is_short = self.gates.values_are_base[number] and self.field.degree > 1
         first = 2 if is_short and self.rounds(number).degree <= 2 and count >= 2 else 1
-        return [(0, first), *((at, 1) for at in range(first, count))] if count else []
+        return (
+            [(0, first), *((round_number, 1) for round_number in range(first, count))]
+            if count
+            else []
+        )
 
     # --- memory
 
@@ -181,7 +187,7 @@ class DataParallelPlan(BatchPlan):
         self, recording: RecordingStream, definition: Any, log_count: int, chunks: int,
         *arguments: Any, **static: Any,
     ) -> None:  # fmt: skip
-        """Workgroups over columns of 2**log_count entries."""
+        """Record a launch over columns of 2**log_count entries, for all proofs."""
         compiled = self.device.compile(definition, lanes=self.lanes, **static)
         recording.launch(compiled, self.batch * self.groups(log_count, chunks), *arguments)
 
@@ -190,7 +196,7 @@ class DataParallelPlan(BatchPlan):
 
 
 class _LayerRecorder:
-    """Record the reduction of the claim about a layer to a claim about the layer below."""
+    """The recording of the reduction of the claim about a layer to one about the layer below."""
 
     def __init__(self, plan: DataParallelPlan, recording: RecordingStream, steps: Layer) -> None:
         self._plan, self._recording = plan, recording
@@ -203,7 +209,7 @@ class _LayerRecorder:
         self._size, self._below = plan.sizes[number + 1], plan.sizes[number]
 
     def record(self) -> None:
-        """The sumcheck, if there is one, and the values."""
+        """Record the sumcheck, if there is one, and the values that the proof sends."""
         plan, recording = self._plan, self._recording
         plan.corner_weights(recording, self._size, "weights", first=FIRST)
         if self._number + 1 < len(plan.layers):
@@ -219,7 +225,10 @@ class _LayerRecorder:
             self._combine(self._below, self._layer)
 
     def _combine(self, log_size: int, above: DataParallelLayer) -> None:
-        """The claim about a layer of so many values, which the one above has sent."""
+        """Record the claim about a layer of 2**log_size wires, from the values sent for it.
+
+        above: the layer whose reduction has sent the values.
+        """
         plan, memory = self._plan, self._memory
         plan.step(
             self._recording, combine_values, plan.layout.sizes, log_size, above.positions,
@@ -289,7 +298,7 @@ class _LayerRecorder:
             stride = plan.stride(plan.log_instances - number - depth)
 
     def _values(self) -> tuple[Buffer, ColumnForm, int, int]:
-        """The columns of the values below, their source, the rows of a proof, and the stride."""
+        """Return the columns below: buffer, representation, columns per proof and stride."""
         plan, number = self._plan, self._number
         return plan.values[number], plan.source(number), 1 << self._below, plan.strides[number]
 
@@ -297,7 +306,7 @@ class _LayerRecorder:
         self, number: int, depth: int, columns: Buffer, source: ColumnForm, rows: int, stride: int,
         challenge: Challenge,
     ) -> Buffer:  # fmt: skip
-        """Columns folded by `depth` challenges."""
+        """Record a fold of columns by `depth` challenges; return the buffer of the result."""
         plan, layer = self._plan, self._layer
         variables = plan.log_instances - number - depth
         # Two buffers alternate; the last fold has its own.

@@ -1,7 +1,7 @@
 """Kernels between the sumchecks of a data-parallel proof: messages and challenges.
 
 `states` are the prover states (`quod.gkr.prover.state`), `progress` and `proof` the buffers of a
-sumcheck (`quod.sumcheck.memory`). A layer ends with `positions` values a proof.
+sumcheck (`quod.sumcheck.memory`). A layer's reduction ends with `positions` values per proof.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ def digest_values(
     field: FieldSpec,
     hash: Hash,
 ) -> None:
-    """Send the values, and hash each run of them, a workgroup a run.
+    """Copy the values to `sent`, and hash each run of them; one workgroup per run.
 
-    A proof has `digests_each` digests; those after the last run are zeros.
+    A proof has `digests_each` digests; digests after the last run are zero.
     """
     f, chain = field_arithmetic(k, field, inlined=True), Chain(k, hash)
     proof = k.workgroup_id() // digests_each
@@ -57,8 +57,8 @@ def digest_values(
     zero = f.carried(f.zero())
     words: list[Value] = []
     for at in range(RUN_ELEMENTS):
-        place = k.minimum(first + at, positions - 1)
-        value = f.carried(f.load(values, proof * positions + place))
+        position = k.minimum(first + at, positions - 1)
+        value = f.carried(f.load(values, proof * positions + position))
         words += message_words(f, f.select(first + at < positions, value, zero))
     start = [k.constant(int.from_bytes(START[at : at + 4], "little"), u32)
              for at in range(0, len(START), 4)]  # fmt: skip
@@ -68,10 +68,10 @@ def digest_values(
     with k.if_(k.local_id() == 0):
         k.store(digests, k.workgroup_id() * STATE_WORDS, *digest)
     with k.range(k.local_id(), RUN_ELEMENTS, k.workgroup_size) as loop:
-        place = first + loop.index
-        with k.if_(place < positions):
-            message = message_words(f, f.load(values, proof * positions + place))
-            k.store(sent, target.start(proof) + place * field.words, *message)
+        position = first + loop.index
+        with k.if_(position < positions):
+            message = message_words(f, f.load(values, proof * positions + position))
+            k.store(sent, target.start(proof) + position * field.words, *message)
 
 
 @kernel
@@ -89,26 +89,31 @@ def end_layer(
     field: FieldSpec,
     hash: Hash,
 ) -> None:
-    """Send the rounds, absorb the digests of values, and draw the point that combines the values.
+    """Copy the rounds to `sent`, absorb the digests, and draw the point that combines the values.
 
-    Without `rounds` neither the transcript nor the point of the instances changes before that.
+    If `rounds` is 0, the transcript state comes from the prover state, and the point of the
+    instances is kept.
+    messages: the number of messages of DIGESTS_EACH digests per proof.
+    log_below: the number of coordinates of the point.
     """
     f, chain = field_arithmetic(k, field, inlined=True), Chain(k, hash)
     number, local = k.workgroup_id(), k.local_id()
     prover_state = StateMemory(f, memory.states, number, sizes)
-    behind = Progress(f, memory.progress, sizes.batch, number, sizes.log_instances)
+    progress = Progress(f, memory.progress, sizes.batch, number, sizes.log_instances)
     words = rounds * degree * field.words
     with k.range(local, words, k.workgroup_size) as loop:
         (word,) = k.load(memory.proof, number * words + loop.index)
         k.store(memory.sent, target.start(number) + loop.index, word)
     with k.range(local, rounds, k.workgroup_size) as loop:
-        prover_state.store(prover_state.across + loop.index, behind.challenge(loop.index))
-    # Where no layer has rounds there is no memory of them to read.
+        prover_state.store(prover_state.across + loop.index, progress.challenge(loop.index))
+    # If no layer has rounds, the buffer of their progress is too small to read.
     with k.range(0, k.minimum(rounds, 1), carry=tuple(prover_state.state(chain))) as transcript:
-        transcript.next(tuple(behind.state(chain)))
-    each = DIGESTS_EACH * STATE_WORDS
+        transcript.next(tuple(progress.state(chain)))
+    message_words = DIGESTS_EACH * STATE_WORDS
     with k.range(0, messages, carry=transcript.results) as absorbed:
-        message = k.load(digests, (number * messages + absorbed.index) * each, each)
+        message = k.load(
+            digests, (number * messages + absorbed.index) * message_words, message_words
+        )
         absorbed.next(chain.absorbed(absorbed.carried, Label.VALUES, message))
     with k.range(0, log_below, carry=absorbed.results) as draws:
         state = next_state(k, chain, draws.carried, draws.index > 0)
@@ -134,12 +139,16 @@ def combine_values(
     *,
     field: FieldSpec,
 ) -> None:
-    """Set the claim about a layer: the weighted sum of the values that were sent."""
+    """Set the claim about a layer: the weighted sum of the values that were sent.
+
+    taken: the wires of these values.
+    weights: the eq table of the layer's point, 2**log_size elements per proof.
+    """
     f: Any = field_arithmetic(k, field, inlined=True)
     sums, proof, local = WorkgroupSums(k, f, 1), k.workgroup_id(), k.local_id()
     with k.range(local, positions, k.workgroup_size, carry=f.carried(f.zero())) as loop:
-        (place,) = k.load(taken, loop.index)
-        weight = f.load(weights, (proof << log_size) + place)
+        (wire,) = k.load(taken, loop.index)
+        weight = f.load(weights, (proof << log_size) + wire)
         value = f.load(values, proof * positions + loop.index)
         loop.next(f.carried(loop.carried + weight * value))
     (total,) = sums.totals([loop.results])

@@ -1,4 +1,4 @@
-"""Columns in memory: rows of entries, one for each instance."""
+"""Columns in memory: rows of entries, one entry for each instance of the circuit."""
 
 from __future__ import annotations
 
@@ -25,23 +25,24 @@ class Table:
         self._planes = self._f.degree if self._in_planes else 1
         self._first = first_row * stride * self._planes
 
-    def _place(self, row: Value, plane: int, entry: Value) -> Value:
+    def _element_index(self, row: Value, plane: int, entry: Value) -> Value:
         return self._first + (row * self._planes + plane) * self._stride + entry
 
     def load(self, row: Value, entry: Value) -> Any:
-        """An entry of a column."""
+        """Load an entry of a column."""
         if not self._in_planes:
-            return self._f.carried(self._f.load(self._memory, self._place(row, 0, entry)))
+            return self._f.carried(self._f.load(self._memory, self._element_index(row, 0, entry)))
         base = self._mixed.base
         parts = [
-            base.load(self._memory, self._place(row, plane, entry)) for plane in range(self._planes)
+            base.load(self._memory, self._element_index(row, plane, entry))
+            for plane in range(self._planes)
         ]
         return self._f.carried(self._f.from_coefficients(*parts))
 
     def store(self, row: Value, entry: Value, element: Any) -> None:
         """Store an element as an entry of a column."""
         if not self._in_planes:
-            self._f.store(self._memory, self._place(row, 0, entry), element)
+            self._f.store(self._memory, self._element_index(row, 0, entry), element)
             return
         for plane, part in enumerate(element.coefficients):
-            self._mixed.base.store(self._memory, self._place(row, plane, entry), part)
+            self._mixed.base.store(self._memory, self._element_index(row, plane, entry), part)
