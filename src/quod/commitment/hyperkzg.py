@@ -48,11 +48,11 @@ class HyperKzg:
     name = "hyperkzg"
 
     def parameters(self) -> str:
-        """The text that a statement absorbs: it names the reference string."""
+        """Return the text that a statement absorbs: it names the reference string."""
         return f"hyperkzg bn254.g1 {self.reference.digest.hex()}"
 
     def error_terms(self, field: FieldSpec, log2_size: int) -> dict[str, Fraction]:
-        """The probabilities that a false claim is accepted, by the step that fails.
+        """Return the probability that a false claim is accepted, by the failing step.
 
         The degree of folds is below the largest number of powers of a reference string.
         """
@@ -70,7 +70,7 @@ class HyperKzg:
     ) -> HyperKzgCommitter:  # fmt: skip
         """Upload the powers for a table to a device, and return a prover.
 
-        InputError if the reference string has too few powers.
+        Raises InputError if the reference string has too few powers.
         """
         check_scheme_bits(self, field, log2_size, allow_bits)
         return HyperKzgCommitter(
@@ -81,7 +81,7 @@ class HyperKzg:
         self, reader: ProofReader, field: FieldSpec, log2_size: int, *,
         allow_bits: int = LEAST_BITS,
     ) -> HyperKzgCommitment:  # fmt: skip
-        """Read a commitment; InputError for malformed bytes."""
+        """Read a commitment; raise InputError for malformed bytes."""
         check_scheme_bits(self, field, log2_size, allow_bits)
         log2_size = group_size(field, log2_size)
         (point,) = reader.points(Label.COMMITMENT, GROUP, 1)

@@ -1,11 +1,11 @@
 """Hyrax: a commitment without set-up, of the square root of the table's size.
 
 Wahby, Tzialla, shelat, Thaler and Walfish, "Doubly-efficient zkSNARKs without trusted setup", IEEE
-S&P 2018, section 6.1, without what hides. The table is a matrix, and its commitment one of Pedersen
-to each row. The polynomial's value at a point is a weighted sum of entries, whose weights are a
-product of one factor a row and one a column: the rows' weighted sum is sent, which the verifier
-compares with that of the commitments, and weighs the columns by itself. Whoever could send
-another row knows a relation between the bases.
+S&P 2018, section 6.1, without hiding. The table is a matrix, and the commitment is a Pedersen
+commitment to each row. The polynomial's value at a point is a weighted sum of entries; each weight
+is a factor of the row times a factor of the column. The prover sends the weighted sum of rows. The
+verifier compares it with the weighted sum of commitments, and sums its columns itself. A prover
+that can send another row knows a relation between the bases.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from quod.transcript.messages import ProofReader, ProofWriter
 
 
 def log_rows(log2_size: int) -> int:
-    """The base-2 logarithm of the matrix's rows: the number of leading variables that are rows."""
+    """Return log2 of the number of rows: the first variables, which index rows."""
     return log2_size // 2
 
 
@@ -50,11 +50,11 @@ class Hyrax:
     name = "hyrax"
 
     def parameters(self) -> str:
-        """The text that a statement absorbs."""
+        """Return the text that a statement absorbs."""
         return "hyrax bn254.g1"
 
     def error_terms(self, field: FieldSpec, log2_size: int) -> dict[str, Fraction]:
-        """The probability that the reduction of several claims to one accepts a false claim."""
+        """Return the probability that reducing several claims to one accepts a false claim."""
         return combined_errors(field, group_size(field, log2_size))
 
     def committer(
@@ -69,7 +69,7 @@ class Hyrax:
         self, reader: ProofReader, field: FieldSpec, log2_size: int, *,
         allow_bits: int = LEAST_BITS,
     ) -> HyraxCommitment:  # fmt: skip
-        """Read the commitments to all rows; InputError for malformed bytes."""
+        """Read the commitments to all rows; raise InputError for malformed bytes."""
         check_scheme_bits(self, field, log2_size, allow_bits)
         log2_size = group_size(field, log2_size)
         rows = reader.points(Label.COMMITMENT, GROUP, 1 << log_rows(log2_size))
@@ -77,7 +77,7 @@ class Hyrax:
 
 
 class HyraxCommitter(GroupCommitter):
-    """Commits to rows by MSMs over the same bases."""
+    """A prover that commits to rows by MSMs over the same bases."""
 
     def __init__(self, device: AnyDevice, log2_size: int) -> None:
         rows = log_rows(log2_size)

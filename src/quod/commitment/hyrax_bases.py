@@ -28,16 +28,16 @@ _X = (1 << GROUP.coordinates.bits) - 1
 
 
 def hashed_base(number: int) -> tuple[int, int]:
-    """A base as a plain point."""
+    """Return base `number` as a plain affine point."""
     (point,) = _hashed(range(number, number + 1))
     return point
 
 
 @cache
 def hashed_bases(log2_count: int) -> Words:
-    """The first 2**log2_count bases as an array of points; kept by the process once made.
+    """Return the first 2**log2_count bases as an array of points.
 
-    Nobody may write to it.
+    The process caches the array, so callers must not write to it.
     """
     if log2_count == 0:
         bases = from_points(GROUP, _hashed(range(1)))

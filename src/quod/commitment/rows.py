@@ -1,7 +1,8 @@
 """Weighted sums of the rows of a matrix in device memory.
 
-An instance adds up entries of one column, so that neighbours read neighbours; where there are too
-few columns for a device the rows are cut, and the parts added up after.
+A kernel instance sums entries of one column, so adjacent instances read adjacent addresses. If a
+device has more instances than there are columns, the rows are divided, and partial sums are added
+afterwards.
 """
 
 from __future__ import annotations
@@ -38,10 +39,10 @@ def add_rows(
     field: FieldSpec,
     at_once: int,
 ) -> None:
-    """sums[i], for n: weights[row] * matrix[row][column] added up over `rows_each` rows.
+    """Compute n weighted sums of `rows_each` rows: sums[i] adds weights[row] * matrix[row][column].
 
-    The column is the lower `log_columns` bits of i, the rest of it says which rows. The matrix is
-    of the prime field, the weights of `field`.
+    The column is the lower `log_columns` bits of i; the upper bits select the rows. The matrix is
+    over the prime field, the weights over `field`.
     """
     mixed, i = MixedField(k, field), k.global_id()
     f, base = mixed.extended, mixed.base
@@ -63,10 +64,10 @@ def add_rows(
 def weighted_rows(
     device: AnyDevice, field: FieldSpec, matrix: Buffer, weights: Sequence[Plain], log_columns: int
 ) -> list[Plain]:
-    """The sum of weights[i] times row i: 2**log_columns elements of `field`.
+    """Return the sum of weights[i] times row i: 2**log_columns elements of `field`.
 
-    `matrix` has a row of 2**log_columns elements of the prime field for each weight, of which there
-    are a power of two.
+    matrix: a row of 2**log_columns elements of the prime field for each weight.
+    weights: their number is a power of two.
     """
     rows, columns = len(weights), 1 << log_columns
     parts = 1
@@ -92,7 +93,7 @@ def weighted_rows(
 def downloaded(
     device: AnyDevice, field: FieldSpec, memory: Buffer, count: int, what: str
 ) -> list[Plain]:
-    """Elements that a device has computed; DeviceError where they are none."""
+    """Download `count` elements; raise DeviceError if the device did not write them."""
     words = np.full((count, field.words), UNWRITTEN, np.uint32)
     device.download(memory, words)
     if not canonical(field.modulus, words.reshape(-1, field.modulus.words)).all():

@@ -1,4 +1,4 @@
-"""Parts shared by commitments in G1 of BN254 to tables of its scalars."""
+"""The common parts of commitments in G1 of BN254 to tables of its scalars."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GROUP = GROUPS["bn254.g1"]
 
 
 def group_size(field: FieldSpec, log2_size: int) -> int:
-    """The number of variables, one at least; InputError for a field that is not BN254's Fr."""
+    """Return the number of variables, at least 1; InputError unless the field is BN254's Fr."""
     log2_size = check_size(field, log2_size)
     if field != GROUP.scalars:
         raise InputError(
@@ -41,7 +41,7 @@ def group_size(field: FieldSpec, log2_size: int) -> int:
 
 
 def combined_errors(field: FieldSpec, log2_size: int) -> dict[str, Fraction]:
-    """The probability that the reduction of several claims to one accepts a false claim.
+    """Return the probability that the reduction of several claims to one accepts a false claim.
 
     It covers the combining factor, and log2_size rounds of degree 2.
     """
@@ -86,9 +86,9 @@ class GroupCommitter:
 
 
 def committed(bases: MsmBases, table: Buffer, vectors: int = 1) -> list[Point]:
-    """The commitments to vectors of elements in the form of memory, one after the other.
+    """Return the commitments to `vectors` consecutive vectors of elements in the stored form.
 
-    The vectors lie on the device of the bases.
+    The vectors are in the memory of the bases' device.
     """
     device, field = bases.device, bases.group.scalars
     count = table.nbytes // field.bytes
@@ -104,14 +104,14 @@ def committed(bases: MsmBases, table: Buffer, vectors: int = 1) -> list[Point]:
 
 
 def points_of(group: Group, words: np.ndarray) -> list[Point]:
-    """Plain points from the words that MSMs give."""
+    """Convert the words that MSMs return to plain points."""
     return to_points(group, words.view(np.uint32).reshape(-1, *group.shape))
 
 
 def sum_of_multiples(
     group: Group, points: Sequence[Point] | Words, scalars: Sequence[int]
 ) -> Point:
-    """The sum of scalars[i] * points[i], for any integers, on the host."""
+    """Return the sum of scalars[i] * points[i], for any integers, computed on the host."""
     order = group.scalars.value
     words = integers_to_words(group.scalars, [scalar % order for scalar in scalars])
     array = points if isinstance(points, np.ndarray) else from_points(group, points)

@@ -1,4 +1,4 @@
-"""A polynomial and its halves at r, -r and r^2: what HyperKZG's prover and verifier compute alike.
+"""A polynomial and its halves at r, -r and r^2, for both HyperKZG's prover and verifier.
 
 Elements are plain integers below the prime p.
 """
@@ -10,7 +10,7 @@ from quod.transcript.transcript import Transcript
 
 
 def drawn_point(transcript: Transcript, field: FieldSpec) -> int:
-    """The challenge r: the first one for which r, -r and r^2 are three."""
+    """Draw the challenge r: the first one for which r, -r and r^2 are distinct."""
     while True:
         (r,) = transcript.challenge(field)
         if r * (r * r - 1) % field.modulus.value:
@@ -32,7 +32,7 @@ def _halves(p: int, r: int, at_r: int, at_minus_r: int) -> tuple[int, int]:
 def interpolated(
     p: int, r: int, at_r: int, at_minus_r: int, at_square: int
 ) -> tuple[int, int, int]:
-    """The coefficients, from that of 1 upwards, of the polynomial of degree 2 with such values."""
+    """Return the coefficients of a quadratic polynomial with these values, constant first."""
     even, linear = _halves(p, r, at_r, at_minus_r)
     s = r * r % p
     square = (at_square - linear * s - even) * pow(s * (s - 1), -1, p) % p

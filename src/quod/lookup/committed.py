@@ -89,9 +89,9 @@ def verify_committed(
     """Verify that all rows are in the table, and return the commitments to the columns.
 
     Each column has as many commitments as an entry has elements. `table`, `hash` and `recursive`
-    must be those of the prover; a range is part of the statement. VerificationError for a proof
-    that does not hold. InputError for malformed bytes, and if `error_terms` with the scheme leave
-    fewer bits than `allow_bits`.
+    must be those of the prover; a range is part of the statement.
+    Raises VerificationError if the proof does not hold, and InputError for malformed bytes and if
+    `error_terms` with the scheme leave fewer bits than `allow_bits`.
     """
     check_tree_hash(scheme, recursive)
     field, transcript = statement.field, Transcript(hash=hash, recursive=recursive)
@@ -147,11 +147,11 @@ def _arrays_of(statement: Statement) -> list[tuple[int, int]]:
 
 
 def _sizes(statement: Statement) -> list[int]:
-    """Base-2 logarithms of the committed sizes: the columns' arrays, then the multiplicities."""
+    """Return log2 of the committed sizes: the columns' arrays, then the multiplicities."""
     return [statement.log2_size] * len(_arrays_of(statement)) + [statement.table.log2_size]
 
 
 def _claims(reduced: Reduced) -> list[Claim]:
-    """The claims to open: the columns at their point, the multiplicities at the table's point."""
+    """Return the claims to open: about the columns, then about the multiplicities."""
     columns = [Claim(reduced.point, value) for column in reduced.columns for value in column]
     return [*columns, Claim(reduced.table_point, reduced.multiplicity)]

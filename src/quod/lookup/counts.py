@@ -56,7 +56,7 @@ class LookupInputs:
         self.statement = Statement(field, len(self.columns), _logarithm("a column", rows), shape)
 
     def entries(self, device: AnyDevice) -> list[Words]:
-        """Return the arrays of the table, which are computed for a range."""
+        """Return the arrays of the table; for a range they are computed."""
         if self.table is not None:
             return self.table
         log2_size = self.statement.table.log2_size
@@ -66,8 +66,8 @@ class LookupInputs:
     def counted(self, device: AnyDevice) -> Words:
         """Count the lookups of each entry of the table, as elements of the prime field.
 
-        One of several equal entries gets all of their lookups. InputError for a row that is not in
-        the table.
+        One of several equal entries gets all of their lookups. Raises InputError for a row that is
+        not in the table.
         """
         statement = self.statement
         modulus, size = statement.field.modulus, 1 << statement.table.log2_size

@@ -33,11 +33,14 @@ def row_denominators(
     *,
     field: FieldSpec,
 ) -> None:
-    """level[first + i] = alpha - the sum of powers[j] * element j of row i, for i below n.
+    """Compute level[first + i] = alpha - the sum of powers[j] * element j of row i, for i < n.
 
-    Rows are numbered through all columns; columns have 2**log2_size rows of `width` elements.
-    Element j of row x of column c is parts[(j * columns + c) * pitch + x], of the prime field.
-    After the last column the result is 1. `challenges` has alpha, then the powers.
+    parts: elements of the prime field; element j of row x of column c is
+        parts[(j * columns + c) * pitch + x].
+    width: the number of elements of a row.
+    challenges: alpha, then the powers.
+    Rows are numbered through all columns, 2**log2_size rows per column. After the last column the
+    result is 1.
     """
     mixed = MixedField(k, field)
     f, i = mixed.extended, k.global_id()
@@ -62,7 +65,7 @@ def embedded_numerators(
     k: Builder, n: U32, first: U64, numerators: Pointer[U32], level: Pointer[U32], *,
     field: FieldSpec,
 ) -> None:  # fmt: skip
-    """level[first + i] = numerators[i], of the prime field, for i below n."""
+    """Set level[first + i] = numerators[i], elements of the prime field, for i < n."""
     mixed, i = MixedField(k, field), k.global_id()
     with k.if_(i < n):
         element = mixed.embedded(mixed.base.carried(mixed.base.load(numerators, i)))
@@ -130,10 +133,10 @@ def add_shifted(
 
 @frozen
 class LayerForm:
-    """The static part of the step between two layers.
+    """The static parameters of the step between two layers.
 
     counts: the number of values of each tree.
-    going: the trees that have a further layer.
+    going: the indices of the trees that have a further layer.
     was_shifted: whether the first tree's values must be subtracted from the shift.
     is_shifted: whether two scales for shifted values follow the powers (`quod.lookup.tree`).
     """
@@ -217,7 +220,7 @@ def add_parts(
     k: Builder, count: U32, parts: Pointer[U32], sums: Pointer[U32], place: U32, *,
     field: FieldSpec,
 ) -> None:  # fmt: skip
-    """sums[place] = the sum of `count` parts, by one workgroup."""
+    """Set sums[place] to the sum of `count` partial sums; one workgroup."""
     f: Any = field_arithmetic(k, field, inlined=True)
     sums_of_all = WorkgroupSums(k, f, 1)
     start = f.carried(f.zero())

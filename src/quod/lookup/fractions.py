@@ -31,10 +31,10 @@ class Fractions:
     has_numerators: bool
 
     def tables(self, layer: int) -> int:
-        """The number of this tree's tables in the sumcheck of a layer.
+        """Return the number of this tree's tables in the sumcheck of a layer.
 
-        Layer k has 2**k sums. The tables are the numerators at 0 and at 1, unless leaves lack
-        them, then the denominators. A layer beyond the leaves has no tables.
+        Layer k has 2**k sums. The tables are the numerators at 0 and at 1, unless leaves lack them,
+        then the denominators. A layer beyond the leaves has no tables.
         """
         if layer >= self.log2_size:
             return 0
@@ -57,7 +57,7 @@ class FractionSum:
 
 
 def layers_of(trees: Sequence[Fractions]) -> int:
-    """The number of layers of the deepest tree."""
+    """Return the number of layers of the deepest tree."""
     return max(tree.log2_size for tree in trees)
 
 
@@ -66,8 +66,8 @@ def read_sums(
 ) -> list[FractionSum]:
     """Verify the sumchecks of all layers, and return the claimed sum of each tree.
 
-    Each sum holds if the evaluation claim in it does, which the caller checks. VerificationError
-    if a round or a layer does not fit the claim before it.
+    Each sum holds if its evaluation claim does, which the caller checks. Raises VerificationError
+    if a round or a layer does not agree with the previous claim.
     """
     unit = PlainElement.one(field)
     roots: list[tuple[PlainElement, PlainElement]] = []

@@ -24,7 +24,7 @@ from quod.transcript.transcript import Transcript
 
 @frozen
 class LookupProof:
-    """A proof of a statement, and the claims that it leaves to check."""
+    """A proof of a statement, and the evaluation claims that remain to be checked."""
 
     statement: Statement
     data: bytes

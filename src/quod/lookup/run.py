@@ -35,8 +35,8 @@ from quod.transcript.messages import ProofReader, ProofWriter
 class LookupRun:
     """Lookups of one shape on a device, with memory for columns, table and all sums.
 
-    All work is recorded once. A proof waits for the device twice: for the sums, and for the
-    evaluations at their points.
+    All launches are recorded once. The host waits for the device twice per proof: for the sums, and
+    for the evaluations at their points.
     """
 
     def __init__(self, device: AnyDevice, statement: Statement, hash: Hash = Hash.SHA3_256) -> None:
@@ -83,7 +83,7 @@ class LookupRun:
 
     @property
     def counts(self) -> Buffer:
-        """The buffer of the multiplicities."""
+        """Return the buffer of the multiplicities."""
         return self._counts[0]
 
     def prove(self, writer: ProofWriter, timeline: Timeline | None) -> Reduced:
@@ -133,7 +133,7 @@ class LookupRun:
 
     @cached_property
     def _evaluations(self) -> list[_Evaluation]:
-        """The evaluations of the columns, and of the table unless it is a range."""
+        """Return the evaluations of the columns, and of the table unless it is a range."""
         statement, width = self.statement, self.statement.table.width
         columns = [
             self.column(number, part)
@@ -164,7 +164,7 @@ class _Arrays:
 
 
 class _Evaluation:
-    """The evaluation at a point of the multilinear polynomials of arrays of the prime field."""
+    """Evaluations at one point of the multilinear polynomials of arrays over the prime field."""
 
     def __init__(
         self, device: AnyDevice, field: FieldSpec, arrays: Sequence[Buffer], log2_size: int
@@ -190,7 +190,7 @@ class _Evaluation:
         return recording.finish().recording
 
     def at(self, point: Sequence[Plain], timeline: Timeline | None) -> list[Plain]:
-        """Evaluate all arrays; DeviceError if the device has not written the results."""
+        """Evaluate all arrays at a point; DeviceError if the device did not write the results."""
         device, field = self._device, self._field
         device.upload(elements_to_words(field, point), into=self._point)
         values = np.full((len(self._arrays), field.words), UNWRITTEN, np.uint32)

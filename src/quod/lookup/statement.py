@@ -67,8 +67,9 @@ class Table:
 class Statement:
     """The statement that each row of `columns` columns of 2**log2_size rows is in `table`.
 
-    Challenges are in `field`, and all values in its prime field. InputError for as many lookups as
-    the prime field has elements, as counts would wrap.
+    field: the field of challenges; all values are in its prime field.
+    Raises InputError if there are as many lookups as the prime field has elements, as counts would
+    wrap.
     """
 
     field: FieldSpec
@@ -126,7 +127,7 @@ class Statement:
 def error_terms(
     statement: Statement, *, hash: Hash = Hash.SHA3_256, scheme: Scheme | None = None
 ) -> dict[str, Fraction]:
-    """The probabilities that a false statement is accepted, by cause, with random challenges.
+    """Return the probability that a false statement is accepted, by cause, for random challenges.
 
     With a `scheme` they include the openings of `prove_committed`. Without one, the error of the
     commitments to columns and multiplicities is not included.

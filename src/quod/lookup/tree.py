@@ -53,11 +53,11 @@ class ShiftedLeaves:
 
 
 class FractionTrees:
-    """Trees of one run on a device, with memory for all of their levels.
+    """The trees of one sequence of sumchecks on a device, with memory for all of their levels.
 
-    The leaves are written by the caller, to `leaves` from `first` on, but for a first tree of
-    `ShiftedLeaves`, at least four. In the sumcheck of its leaves' layer the tables are the values w
-    themselves: with the layer's challenge mu
+    The caller writes the leaves to `leaves` from index `first` on. The exception is a first tree of
+    `ShiftedLeaves`, of at least four values. In the sumcheck of its leaves' layer the tables are
+    the values w themselves. With the layer's challenge mu the polynomial is
 
         d0*d1 + mu*(d0 + d1) = w0*w1 - (alpha + mu)*(w0 + w1) + alpha*(alpha + 2*mu)
     """
@@ -67,7 +67,7 @@ class FractionTrees:
         shifted: ShiftedLeaves | None = None, hash: Hash = Hash.SHA3_256,
         log_capacity: int | None = None,
     ) -> None:  # fmt: skip
-        """At most four trees; `log_capacity` as of a `SumcheckPlan`."""
+        """Allocate memory for at most four trees; see `SumcheckPlan` for `log_capacity`."""
         self._shifted = shifted
         self._alpha: PlainElement | None = None
         self._hash, self._log_capacity = hash, log_capacity
@@ -111,11 +111,14 @@ class FractionTrees:
     # --- where fractions lie
 
     def leaves(self, tree: int) -> Buffer:
-        """The buffer of the level that a tree's leaves are in."""
+        """Return the buffer of the level that has a tree's leaves."""
         return self._memory[self._trees[tree].log2_size]
 
     def first(self, tree: int, level: int | None = None) -> int:
-        """The index of a tree's first element in a level; by default in its level of leaves."""
+        """Return the index of a tree's first element in a level.
+
+        level: by default the level of the tree's leaves.
+        """
         level = self._trees[tree].log2_size if level is None else level
         return sum(self._elements(before, level) for before in range(tree))
 
@@ -176,7 +179,7 @@ class FractionTrees:
         self, recording: RecordingStream, definition: Any, count: int, *arguments: Any,
         **static: Any,
     ) -> None:  # fmt: skip
-        """Record a kernel with `count` instances; the count is its first argument."""
+        """Record a launch of a kernel with `count` instances, which is its first argument."""
         compiled = self._device.compile(definition, field=self._field, **static)
         recording.launch(compiled, -(-count // compiled.lanes), count, *arguments)
 
@@ -243,7 +246,7 @@ class FractionTrees:
         self._device.upload(marks, into=self._sent)
 
     def sent(self) -> bytes:
-        """Download the trees' messages; DeviceError if the device has not written them."""
+        """Download all messages; raise DeviceError if the device did not write them."""
         words = np.empty(self._sent.nbytes // 4, np.uint32)
         self._device.download(self._sent, words)
         return b"".join(self._sent_by(layer, words) for layer in range(self._layers_count))

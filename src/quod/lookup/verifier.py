@@ -1,8 +1,8 @@
 """The verifier of a lookup argument, which leaves claims about columns and table to check.
 
-Haboeck, "Multivariate lookups based on logarithmic derivatives", eprint 2022/1530: the sum over
-all lookups w of 1/(alpha - w) is that over the entries t of the table of m/(alpha - t), for the
-number m of lookups of each, and only then for almost all alpha.
+Haboeck, "Multivariate lookups based on logarithmic derivatives", eprint 2022/1530. Let m be the
+number of lookups of table entry t. If all lookups w are in the table, the sum of 1/(alpha - w) over
+w equals the sum of m/(alpha - t) over t for every alpha; otherwise it does for few alpha only.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ class Reduced:
     """The evaluation claims that a lookup argument leaves to check.
 
     point: the point of the columns.
-    columns: per column its values at `point`, one for each part of an entry.
+    columns: for each column its values at `point`, one for each element of a row.
     table_point: the point of the multiplicities and the table.
-    multiplicity: the value of the multiplicities there.
-    entry: the values of the table there; empty for a range, which the verifier evaluates.
+    multiplicity: the value of the multiplicities at `table_point`.
+    entry: the values of the table at `table_point`; empty for a range, which the verifier
+        evaluates.
     """
 
     point: tuple[Plain, ...]
@@ -43,9 +44,9 @@ class Reduced:
 
 @frozen
 class Sums:
-    """Both sums of a lookup argument, and their challenges.
+    """The sums of the lookups and of the table, and their challenges.
 
-    These are alpha, and the powers of beta that weight the elements of an entry.
+    The challenges are alpha, and the powers of beta that weight the elements of an entry.
     """
 
     alpha: PlainElement
@@ -103,10 +104,10 @@ def read_both(
     statement: Statement, reader: ProofReader, alpha: PlainElement,
     powers: tuple[PlainElement, ...],
 ) -> Sums:  # fmt: skip
-    """Read both sums; VerificationError unless they are equal.
+    """Read both sums; raise VerificationError unless they are equal.
 
     They are compared by products, without division. A denominator may be 0 if alpha is in the prime
-    field: the products are still values of the polynomials in alpha that must agree.
+    field. The comparison still holds then, as both sides are values of polynomials in alpha.
     """
     lookups, table = read_sums(reader, statement.field, statement.trees)
     numerator = lookups.numerator - lookups.denominator * statement.padding
@@ -124,9 +125,9 @@ def values_of(statement: Statement) -> int:
 
 
 def settled(statement: Statement, sums: Sums, values: Sequence[Plain]) -> Reduced:
-    """Check the values of columns and table against the sums, and return the claims left to check.
+    """Check the values of columns and table against the sums, and return the remaining claims.
 
-    VerificationError if the denominators that they give are not those of the sums.
+    Raises VerificationError if the values do not give the denominators that the sums claim.
     """
     field, table, width = statement.field, statement.table, statement.table.width
     rows = [tuple(values[at : at + width]) for at in range(0, len(values), width)]

@@ -21,7 +21,7 @@ from quod.validation import shown_kind, whole_number
 
 
 class ProofWriter:
-    """A collector of a prover's messages; `transcript` absorbs each one."""
+    """The messages of a proof while it is written; `transcript` absorbs each one."""
 
     def __init__(self, transcript: Transcript) -> None:
         self.transcript = transcript
@@ -89,12 +89,12 @@ class ProofWriter:
         return tuple(self._parts)
 
     def getvalue(self) -> bytes:
-        """All messages, one after the other."""
+        """Return the concatenation of all messages."""
         return b"".join(self._parts)
 
 
 class ProofReader:
-    """A reader of a proof's messages; `transcript` absorbs each one, as the prover's did."""
+    """The bytes of a proof while it is read; `transcript` absorbs each message."""
 
     def __init__(self, proof: bytes, transcript: Transcript) -> None:
         argument: object = proof

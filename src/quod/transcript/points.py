@@ -15,24 +15,24 @@ _MANY = 16
 
 
 def point_bytes(group: Group, *, compressed: bool = True) -> int:
-    """Bytes of a point in a message."""
+    """Return the number of bytes of a point in a message."""
     return encoding.point_bytes(group, compressed=compressed)
 
 
 def encode_points(group: Group, points: Sequence[Point], *, compressed: bool = True) -> bytes:
-    """Points as bytes, one after the other; InputError for what is no point."""
-    argument: object = points
-    if not isinstance(argument, (list, tuple)):
-        raise InputError(f"points are a list of points, not {shown_kind(argument)}")
+    """Encode points one after the other; raise InputError for an invalid point."""
+    given: object = points
+    if not isinstance(given, (list, tuple)):
+        raise InputError(f"points are a list of points, not {shown_kind(given)}")
     return b"".join(encoding.encode_point(group, each, compressed=compressed) for each in points)
 
 
 def decode_points(
     group: Group, data: bytes, *, compressed: bool = True, offset: int = 0
 ) -> list[Point]:
-    """The points that bytes are, which begin at an offset of their file.
+    """Decode points; `offset` is the position of the bytes in their file, for errors.
 
-    InputError for bytes that `encode_points` does not write, and for a point that is not of the
+    Raises InputError for bytes that `encode_points` does not write, and for a point outside the
     group.
     """
     size = point_bytes(group, compressed=compressed)

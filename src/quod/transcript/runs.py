@@ -1,9 +1,9 @@
-"""Long messages of elements: their digests are computed side by side, and absorbed three at a time.
+"""Long messages of elements, absorbed by digests of their runs.
 
-A chain over thousands of elements would take one hash after the other. The elements are cut into
-runs of RUN_ELEMENTS, the last one filled up with zeros; the digest of a run is the state of a
-transcript that has absorbed it alone. Messages of DIGESTS_EACH digests follow, the last one filled
-up with zero bytes.
+A hash chain over thousands of elements would be sequential. So the elements are divided into runs
+of RUN_ELEMENTS, the last one padded with zeros, whose digests are computed in parallel. The digest
+of a run is the state of a new transcript that has absorbed the run. Messages of DIGESTS_EACH
+digests are absorbed, the last one padded with zero bytes.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ DIGESTS_EACH = 3
 
 
 def runs_of(count: int) -> int:
-    """The runs of so many elements."""
+    """Return the number of runs of `count` elements."""
     return -(-count // RUN_ELEMENTS)
 
 
 def messages_of(count: int) -> int:
-    """The messages of digests for so many elements."""
+    """Return the number of messages of digests for `count` elements."""
     return -(-runs_of(count) // DIGESTS_EACH)
 
 
 def absorb_runs(transcript: Transcript, label: Label, field: FieldSpec, data: bytes) -> None:
-    """Absorb the bytes of elements, of which there is at least one."""
+    """Absorb the bytes of at least one element by the digests of their runs."""
     size = RUN_ELEMENTS * element_bytes(field)
     digests = b""
     for at in range(0, len(data), size):

@@ -1,11 +1,11 @@
-"""The transcript of an interactive proof, from which a hash makes the verifier's challenges.
+"""The transcript of an interactive proof: a hash chain that derives the verifier's challenges.
 
-Fiat and Shamir, "How to prove yourself", 1986. The state is a chain of a hash
-(`quod.hash.table`): after a message it is the digest of the state before, a header of four
-bytes and the message. The header is the length of the message, three bytes little-endian, and its
-label, so that no two different sequences of messages are hashed alike. A challenge is what the
-state stands for in a field (`quod.transcript.elements`). `quod.transcript.chain` is the same inside
-kernels. A hash over a field takes elements instead of bytes (`quod.hash.algebraic`).
+Fiat and Shamir, "How to prove yourself", 1986. The state is 32 bytes. Absorbing a message hashes
+(`quod.hash.table`) the state, a header of four bytes and the message. The header is the length of
+the message, three bytes little-endian, and its label, so different sequences of messages have
+different inputs to the hash. A challenge is derived from the state (`quod.transcript.elements`).
+`quod.transcript.chain` is the same inside kernels. A hash over a field takes elements instead of
+bytes (`quod.hash.algebraic`).
 """
 
 from __future__ import annotations
@@ -38,19 +38,24 @@ def _check_bytes(message: object) -> None:
 
 
 class Transcript:
-    """Absorbs messages and gives challenges; `state` is the digest of all messages so far.
+    """A transcript that absorbs messages and derives challenges.
 
-    `is_bound` says whether a commitment or a public input is among them (`check_bound`).
+    `state` depends on all messages so far. `is_bound` says whether a commitment or a public input
+    was absorbed (`check_bound`).
     """
 
     def __init__(
         self, state: bytes = START, *, drawn: bool = False, bound: bool = False,
         hash: Hash = Hash.SHA3_256, recursive: bool = False,
     ) -> None:  # fmt: skip
-        """`drawn` says that a challenge was already drawn from this state, `bound` that its
-        messages bind the prover to all tables. A hash over a field needs `recursive`."""
-        argument: object = state
-        if type(argument) is not bytes or len(argument) != DIGEST_BYTES:
+        """Create a transcript, new or from a state.
+
+        drawn: whether a challenge was already drawn from this state.
+        bound: whether the absorbed messages bind the prover to all tables.
+        recursive: required by a hash over a field.
+        """
+        given: object = state
+        if type(given) is not bytes or len(given) != DIGEST_BYTES:
             raise InputError(f"the state of a transcript is {DIGEST_BYTES} bytes")
         self.state, self.hash = state, checked_hash(hash, recursive)
         if hash.field is not None:
@@ -60,11 +65,11 @@ class Transcript:
             raise InputError("a transcript that has absorbed nothing binds nothing")
 
     def copy(self) -> Self:
-        """Another transcript that goes on from here."""
+        """Return an independent transcript with the same state."""
         return self._from(self.state, drawn=self._drawn)
 
     def resume(self, state: bytes) -> None:
-        """Goes on from a state whose challenge was drawn elsewhere."""
+        """Continue from a state whose challenge was already drawn elsewhere."""
         self.state, self._drawn = self._from(state, drawn=True).state, True
 
     def _from(self, state: bytes, *, drawn: bool) -> Self:
@@ -74,16 +79,16 @@ class Transcript:
         return transcript
 
     def begin(self, protocol: str) -> None:
-        """Absorb what comes first: the name of a protocol with its version, and of the hash."""
-        argument: object = protocol
-        if not isinstance(argument, str) or not argument.isascii():
-            raise InputError(f"a protocol is named by text in ASCII, not {shown_kind(argument)}")
+        """Absorb the first message: a protocol's name and version, and the hash's name."""
+        given: object = protocol
+        if not isinstance(given, str) or not given.isascii():
+            raise InputError(f"a protocol is named by text in ASCII, not {shown_kind(given)}")
         self.absorb(Label.PROTOCOL, f"{protocol} {self.hash.value}".encode())
 
     def absorb(self, label: Label, message: bytes, field: FieldSpec | None = None) -> None:
-        """Makes all later challenges depend on a message, of elements of a field if one is given.
+        """Absorb a message, of elements of `field` if it is given.
 
-        Those are absorbed as their bytes, unless the hash is over their prime field.
+        Elements are absorbed as their bytes, unless the hash is over their prime field.
         """
         check_label(label)
         _check_bytes(message)
@@ -93,8 +98,7 @@ class Transcript:
         self.is_bound |= label in _BINDING and len(message) > 0
 
     def check_bound(self) -> None:
-        """InputError unless a commitment or a public input was absorbed (labels COMMITMENT and
-        PUBLIC_INPUT).
+        """Raise InputError unless a message COMMITMENT or PUBLIC_INPUT was absorbed.
 
         A prover that is not bound to its tables can choose them after the challenges. Names of
         protocols and parameters bind nothing. The caller must ensure that *all* tables are bound.
@@ -107,10 +111,10 @@ class Transcript:
             )
 
     def absorb_table(self, field: FieldSpec, table: Words) -> None:
-        """Bind all later challenges to a table by its digest, as a message COMMITMENT.
+        """Absorb the digest of a table, as a message COMMITMENT.
 
-        table: elements of `field` in the form of memory (`quod.field.from_integers`). InputError
-        for an array of another form, or without elements.
+        table: elements of `field` in the stored form (`quod.field.from_integers`). Raises
+            InputError for an array of another form or without elements.
         """
         words = check_words(field, table)
         if not words.size:
@@ -123,7 +127,7 @@ class Transcript:
     def absorb_digest(
         self, label: Label, field: FieldSpec, data: bytes, *, before: bytes = b""
     ) -> None:
-        """Absorb elements of a field, as `encode` has them, by a digest behind some bytes."""
+        """Absorb the bytes `before`, then the digest of elements encoded by `encode`."""
         was_bound = self.is_bound
         self.absorb_digested(label, self.hash.digest_by_runs(data, field), before=before)
         if not data:
@@ -131,7 +135,10 @@ class Transcript:
             self.is_bound = was_bound
 
     def absorb_digested(self, label: Label, digest: bytes, *, before: bytes = b"") -> None:
-        """Absorb elements of which the digest (`Hash.digest_by_runs`) was made elsewhere."""
+        """Absorb the bytes `before`, then a digest that was computed elsewhere.
+
+        digest: as of `Hash.digest_by_runs`.
+        """
         check_label(label)
         _check_bytes(before)
         _check_bytes(digest)
@@ -142,16 +149,17 @@ class Transcript:
         self.absorb(label, encode(field, check_elements(field, "the message", elements)), field)
 
     def challenge(self, field: FieldSpec) -> Plain:
-        """An element of a field that all messages so far decide.
+        """Derive an element of a field from all messages so far.
 
-        A second one, without a message between, comes after an empty message ``NEXT``.
+        If no message was absorbed since the last challenge, an empty message ``NEXT`` is absorbed
+        first.
         """
         challenge_bits(field)
         self.hash.check_challenges(field)
         return challenge_of(field, self.draw())
 
     def draw(self) -> bytes:
-        """The 32 bytes that a challenge is made of."""
+        """Return the 32 bytes from which a challenge is derived; see `challenge` for ``NEXT``."""
         if self.state == START:
             raise InputError("a challenge is made of messages; this transcript has absorbed none")
         if self._drawn:
@@ -160,6 +168,6 @@ class Transcript:
         return self.state
 
     def challenges(self, field: FieldSpec, count: int) -> list[Plain]:
-        """Several challenges."""
+        """Draw `count` challenges one after the other."""
         count = whole_number("the challenges", count, 0, 1 << 24)
         return [self.challenge(field) for _ in range(count)]

@@ -36,9 +36,9 @@ Point = tuple[int, int]
 
 @frozen
 class Code:
-    """Messages of 2**log_message elements as words of 2**log_length.
+    """A code that encodes messages of 2**log_message elements as words of 2**log_length.
 
-    Two words differ in at least 2**log_length - 2**log_message places.
+    Two words differ in at least 2**log_length - 2**log_message positions.
     """
 
     modulus: Modulus
@@ -47,12 +47,12 @@ class Code:
 
     @property
     def message(self) -> int:
-        """Elements of a message."""
+        """The number of elements of a message."""
         return 1 << self.log_message
 
     @property
     def length(self) -> int:
-        """Elements of a word."""
+        """The number of elements of a word."""
         return 1 << self.log_length
 
     def twiddles(self) -> tuple[int, ...]:
@@ -78,14 +78,14 @@ class Code:
 
 
 def most_log_length(modulus: Modulus) -> int:
-    """The logarithm of how many points a code over a field has at most."""
+    """Return log2 of the largest number of points of a code over a field."""
     if modulus.value % 4 == 1:
         return modulus.two_adicity
     return _two_adicity(modulus.value + 1) - 1
 
 
 def points(modulus: Modulus, log_length: int) -> list[Point] | list[int]:
-    """All points of a code, in the order of their numbers."""
+    """Return all points of a code, ordered by index."""
     p, count = modulus.value, 1 << log_length
     if p % 4 == 1:
         root = root_of_unity(modulus, "snarkjs", log_length)
@@ -122,7 +122,7 @@ def _twiddles(modulus: Modulus, log_length: int) -> tuple[int, ...]:
 
 
 def times(p: int, a: Point, b: Point) -> Point:
-    """The product of two points of the circle, as of complex numbers."""
+    """Return the product of two points of the circle, multiplied as complex numbers."""
     return (a[0] * b[0] - a[1] * b[1]) % p, (a[0] * b[1] + a[1] * b[0]) % p
 
 
@@ -151,5 +151,5 @@ def _two_adicity(number: int) -> int:
 
 
 def _reversed(number: int, bits: int) -> int:
-    """The lowest bits in the other order."""
+    """Reverse the order of the lowest `bits` bits of a number."""
     return int(f"{number:0{bits}b}"[::-1], 2) if bits else 0

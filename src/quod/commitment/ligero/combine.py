@@ -1,4 +1,4 @@
-"""Kernels that take sums over a matrix of the prime field, and parts of it."""
+"""Kernels that compute sums over a matrix of the prime field, and gather its columns."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def sum_rows(
     field: FieldSpec,
     unrolled: int,
 ) -> None:
-    """sums[i] = factor[0] * the sum of weights[j] * matrix[i][j], a workgroup each row.
+    """Set sums[i] = factor[0] * the sum of weights[j] * matrix[i][j]; one workgroup per row.
 
-    A row has a multiple of `unrolled` times the instances of a workgroup, or `unrolled` is 1.
+    The length of a row must be a multiple of `unrolled` times the workgroup size, or `unrolled` 1.
     """
     mixed = MixedField(k, field)
     f, base = mixed.extended, mixed.base

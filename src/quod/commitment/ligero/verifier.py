@@ -1,4 +1,4 @@
-"""The verifier of openings, on plain integers."""
+"""The verifier of Ligero's openings, on plain integers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from quod.transcript.messages import ProofReader
 
 @frozen
 class LigeroCommitment:
-    """The root of a tree that was read."""
+    """A commitment that was read: the root of a Merkle tree."""
 
     shape: LigeroShape
     root: bytes
@@ -30,7 +30,8 @@ class LigeroCommitment:
     def check(self, claims: Sequence[Claim], reader: ProofReader) -> None:
         """Read an opening and verify it.
 
-        VerificationError if it does not prove the claims, InputError for malformed bytes.
+        Raises VerificationError if it does not prove the claims, and InputError for malformed
+        bytes.
         """
         shape, field = self.shape, self.shape.field
         checked, factors, total = shape.combine(reader.transcript, claims)
@@ -48,7 +49,7 @@ class LigeroCommitment:
         self._check_columns(places, columns, r, combination)
 
     def _read_columns(self, reader: ProofReader, places: list[int]) -> list[list[int]]:
-        """The columns at these places, which the root binds."""
+        """Read the opened columns; raise VerificationError unless the root binds them."""
         shape, modulus = self.shape, self.shape.code.modulus
         size, start = shape.rows * modulus.bytes, reader.offset
         leaves: list[bytes] = []
@@ -70,7 +71,7 @@ class LigeroCommitment:
     def _check_columns(
         self, places: list[int], columns: list[list[int]], r: list[Plain], combination: list[Plain]
     ) -> None:
-        """Each column, combined as the rows were, must be the combination's word there."""
+        """Check that each column, combined like the rows, equals its element of the word."""
         field, code = self.shape.field, self.shape.code
         weights = coordinates(coefficients_of(equalities(field, r)))
         for weight, part in zip(weights, coordinates(combination), strict=True):
@@ -81,7 +82,7 @@ class LigeroCommitment:
 
 
 def value_at(field: FieldSpec, table: Sequence[Plain], point: Sequence[Plain]) -> PlainElement:
-    """A multilinear polynomial at a point, by its values at the corners."""
+    """Evaluate at a point the multilinear polynomial with the given values on the hypercube."""
     p, places = field.modulus.value, range(field.degree)
     parts: list[Sequence[int]] = list(coordinates(table))
     units = [

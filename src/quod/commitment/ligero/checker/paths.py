@@ -1,4 +1,4 @@
-"""Hashes that lead from opened leaves to the root, as rows that a kernel goes through by level."""
+"""The hashes from opened leaves to a Merkle root, as rows that a kernel reads by level."""
 
 from __future__ import annotations
 
@@ -13,35 +13,41 @@ Rows = NDArray[np.uint32]
 
 @frozen
 class Paths:
-    """Memory for `opened` leaves of 2**log_leaves: they come first, then the digests of a proof,
-    then what is computed, level by level, in each as many places as there can be nodes."""
+    """The layout of nodes for `opened` of 2**log_leaves leaves.
+
+    The leaves come first, then the digests of a proof, then the computed nodes level by level, each
+    level with room for its largest number of nodes.
+    """
 
     log_leaves: int
     opened: int
 
     @property
     def widths(self) -> list[int]:
-        """The most nodes that are computed in each level, from the leaves' parents to the root."""
+        """Return per level, from the leaves' parents up, the largest number of computed nodes."""
         return [min(self.opened, 1 << level) for level in reversed(range(self.log_leaves))]
 
     @property
     def most_others(self) -> int:
-        """The most digests that a proof has."""
+        """Return the largest number of digests of a proof."""
         return self.opened * self.log_leaves
 
     @property
     def root(self) -> int:
-        """The index of the root among the nodes."""
+        """Return the index of the root among the nodes."""
         return self.nodes - 1
 
     @property
     def nodes(self) -> int:
-        """Nodes in memory."""
+        """Return the number of nodes in memory."""
         return self.opened + self.most_others + sum(self.widths)
 
     def rows(self, places: list[int]) -> tuple[Rows, int]:
-        """For leaves at some places, in rising order, the row of each node that is computed, `NONE`
-        in those behind; and how many digests a proof has, those of the nodes of `siblings`."""
+        """Return a row per computed node, and the number of digests of a proof.
+
+        The indices of leaves must be ascending. Unused rows are `NONE`. The digests are those of
+        the nodes of `siblings`.
+        """
         rows = np.full((sum(self.widths), NODE_ROW), NONE, np.uint32)
         nodes = np.array(places, np.int64)
         at = np.arange(len(nodes))
