@@ -59,8 +59,11 @@ class Verifier:
         self, device: DeviceChoice, key: VerifyingKey, circuit: LayeredCircuit, *,
         instances: int = 1, batch: int = 1, allow_bits: int = LEAST_BITS,
     ) -> None:  # fmt: skip
-        """MismatchError for a key of another circuit, InputError for fewer bits than the key or
-        `allow_bits` asks for, DeviceError where memory is short."""
+        """Allocate all memory.
+
+        Raises MismatchError for a key of another circuit, InputError if soundness is below the bits
+        of the key or `allow_bits`, and DeviceError if memory is short.
+        """
         self.device: AnyDevice = resolve_device(device)
         self._log_instances = checked_key(key, circuit, instances, allow_bits)
         self.key, self.circuit, self.instances = key, circuit, int(instances)
@@ -101,8 +104,10 @@ class Verifier:
         self, publics: Sequence[Sequence[object]], proofs: Sequence[bytes], *,
         timeline: Timeline | None = None,
     ) -> None:  # fmt: skip
-        """Checks proofs, each with its public inputs; the error of the first one that is refused
-        says which it is."""
+        """Verify proofs, each with its public inputs; raise the error of the first invalid one.
+
+        The error says which proof it is.
+        """
         for number, error in enumerate(self.errors(publics, proofs, timeline=timeline)):
             if error is not None:
                 named = type(error)(f"proof {number}: {error}")
@@ -114,9 +119,9 @@ class Verifier:
         self, publics: Sequence[Sequence[object]], proofs: Sequence[bytes], *,
         timeline: Timeline | None = None,
     ) -> list[Refusal | None]:  # fmt: skip
-        """Return the error of `verify` for each proof, None for a proof that it accepts.
+        """Return for each proof the error of `verify`, or None if it is valid.
 
-        Public inputs that are none, of any proof, and a proof that is no bytes are an InputError.
+        Raises InputError for malformed public inputs, and for a proof that is not bytes.
         """
         proof_list, public_rows = checked_lists("the proofs", proofs, publics)
         for number, proof in enumerate(proof_list):
@@ -180,7 +185,7 @@ class Verifier:
     # --- on the device
 
     def _run(self, readings: Sequence[_Reading], timeline: Timeline | None) -> list[Refusal | None]:
-        """The verdicts on at most a batch of proofs; the last proof pads the batch."""
+        """Return the verdicts on at most a batch of proofs, padded with the last proof."""
         if not readings:
             return []
         plan, device = self._plan, self.device
@@ -287,8 +292,7 @@ class Verifier:
 
 @frozen(eq=False)
 class _Reading:
-    """A proof whose commitment was read: the transcript state after it, and the bytes of the
-    messages."""
+    """A proof whose commitment was read: the transcript state after it, and the remaining bytes."""
 
     statement: Statement
     commitment: Commitment
@@ -298,7 +302,7 @@ class _Reading:
     stop: int
 
     def elements(self, field: FieldSpec, message: Message) -> list[Plain]:
-        """The elements of a message; InputError for what are none."""
+        """Return the elements of a message; raise InputError if they are not canonical."""
         each = element_bytes(field)
         start = self.start + message.first * each
         return decode(field, self.proof[start : start + message.count * each], offset=start)

@@ -14,9 +14,9 @@ from quod.sumcheck.mixed import MixedField
 
 @frozen
 class SumForm:
-    """The static part of a sum over gates.
+    """The static parameters of a sum over gates.
 
-    inputs: the inputs of each gate.
+    inputs: the number of inputs of each gate.
     is_random: whether the coefficients are challenges, not numbers and public inputs.
     by_instance: whether the gates are constants whose public input differs by instance.
     has_public: whether coefficients may be public inputs.
@@ -50,7 +50,7 @@ class Gates:
         self._tables, self._challenges, self._proof = tables, challenges, proof
 
     def at(self, item: Value) -> Gate:
-        """The gate of an item; with `by_instance` each instance of a gate is an item."""
+        """Return the gate of an item; with `by_instance` each instance of a gate is an item."""
         k, form, tables = self._k, self._form, self._tables
         gate, instance = item, k.constant(0, u32)
         if form.by_instance:
@@ -63,7 +63,7 @@ class Gates:
         return Gate(output, inputs, code, instance)
 
     def times_coefficient(self, weight: Any, gate: Gate) -> Any:
-        """The weight of a gate's output times its coefficient."""
+        """Return the weight of a gate's output times its coefficient."""
         f, mixed = self._mixed.extended, self._mixed
         return f.carried(mixed.multiply(weight, self._coefficient(gate.code, gate.instance)))
 

@@ -33,7 +33,7 @@ Row = tuple[int, ...]
 
 @frozen
 class Point:
-    """A point by the challenges that are its coordinates, and the one that multiplies its eq."""
+    """A point, as indices of the challenges that are its coordinates and that multiplies its eq."""
 
     coordinates: tuple[int, ...]
     scale: int = NONE
@@ -190,5 +190,5 @@ class Messages(ABC):
 
 
 def words_of(rows: Sequence[Row]) -> NDArray[np.uint32]:
-    """Rows as an array to upload; a row of zeros if there are none, as no buffer is empty."""
+    """Convert rows to an array to upload, which has a row of zeros if there are none."""
     return np.array(rows or [(0,)], np.uint32).reshape(-1)

@@ -65,7 +65,7 @@ class CheckPlan(ABC):
         self._allocate()
 
     def _sums(self) -> dict[str, Sum]:
-        """All sums, by the name of their buffers."""
+        """Return all sums, by the name of their buffers."""
         return {str(form): form_sum for form, form_sum in self._schedule.sums.items()}
 
     @abstractmethod
@@ -150,7 +150,7 @@ class CheckPlan(ABC):
         return self.batch * self._schedule.parts * self.field.words
 
     def sent(self, proof: int) -> Buffer:
-        """The elements of a proof."""
+        """Return the buffer of the elements of a proof."""
         size = 4 * self.messages.elements * self.field.words
         return self._memory["sent"].slice(proof * size, (proof + 1) * size)
 
@@ -158,7 +158,7 @@ class CheckPlan(ABC):
 
     @cached_property
     def recording(self) -> Recording:
-        """All launches."""
+        """All launches of a check."""
         recording = self.device.stream("check").record()
         schedule, memory = self._schedule, self._memory
         self._record_reading(recording)
@@ -222,7 +222,7 @@ class CheckPlan(ABC):
         )  # fmt: skip
 
     def _per_proof(self, name: str) -> PerProof:
-        """An array of all proofs, as a kernel's argument."""
+        """Return an array of all proofs as a kernel argument."""
         schedule, messages = self._schedule, self.messages
         strides = {
             "sent": messages.elements, "challenges": len(messages.rows),
@@ -233,16 +233,16 @@ class CheckPlan(ABC):
         return PerProof(strides[name], self._memory[name])
 
     def _partial_sums(self) -> PartialSums:
-        """The partial sums, as a kernel's argument."""
+        """Return the partial sums as a kernel argument."""
         memory = self._memory
         return PartialSums(self._schedule.parts, self._tags, memory["partial"], memory["run_start"])
 
     def _records(self, first: int) -> Records:
-        """The records of a check, from `first` on in each proof."""
+        """Return the records of a check, from index `first` in each proof, as a kernel argument."""
         return Records(self.record_words, first, self._memory["records"])
 
     def _gates(self, form: SumForm) -> tuple[GateTables, Challenges]:
-        """The gates of a sum and the challenges among their coefficients, as arguments."""
+        """Return the gates of a sum, and their coefficients' challenges, as kernel arguments."""
         circuit, messages, memory = self.circuit, self.messages, self._memory
         tables = GateTables(
             self._schedule.sums[form].total, len(circuit.coefficients), circuit.public,

@@ -6,21 +6,21 @@ from quod.kernel import U32, Pointer, Struct
 
 
 class Tiles(Struct):
-    """The tiles of a launch, a workgroup each: the first tile, and the tiles of a proof."""
+    """The tiles of a launch, one workgroup each: the first tile and the number of tiles per proof."""
 
     first: U32
     count: U32
 
 
 class PerProof(Struct):
-    """An array of all proofs, `stride` entries a proof: elements or 32-bit words."""
+    """An array of all proofs with `stride` entries per proof: elements or 32-bit words."""
 
     stride: U32
     entries: Pointer[U32]
 
 
 class Records(Struct):
-    """The records of all proofs, `stride` a proof, and the first record that a kernel writes."""
+    """The records of all proofs, `stride` per proof, and the first record that a kernel writes."""
 
     stride: U32
     first: U32
@@ -28,9 +28,9 @@ class Records(Struct):
 
 
 class Sent(Struct):
-    """The elements that the prover sent, `elements` a proof, and their digests, `digests` a proof.
+    """The elements of all proofs, `elements` per proof, and their digests, `digests` per proof.
 
-    The digests of all proofs begin at the word `first_digest`.
+    The digests of all proofs begin at word `first_digest`.
     """
 
     elements: U32

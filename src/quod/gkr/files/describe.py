@@ -29,9 +29,10 @@ _LEADING_SPACE = 64
 
 
 def describe_file(data: memoryview, name: str) -> dict[str, object] | None:
-    """Describe a file in the order of display; None for a file of other parts of Quod.
+    """Describe a file in the order of display; return None for files of other parts of Quod.
 
-    Always there: ``file``, ``kind``, ``bytes``. All checks that reading makes are made: InputError.
+    The keys ``file``, ``kind`` and ``bytes`` are always present. Raises InputError where reading
+    the file would.
     """
     description = _described(data, name)
     if description is None:
@@ -140,7 +141,7 @@ def _circuit6(circuit: Circuit6) -> dict[str, object]:
 
 
 def circuit_summary(circuit: LayeredCircuit) -> dict[str, object]:
-    """The counts of a circuit, in the order to show them in."""
+    """Return the counts of a circuit, in the order of display."""
     return {
         "field": circuit.field.name,
         "digest": circuit.digest.hex(),
@@ -156,7 +157,7 @@ def circuit_summary(circuit: LayeredCircuit) -> dict[str, object]:
 
 
 def layer_rows(circuit: LayeredCircuit) -> list[dict[str, int]]:
-    """The number of values of each layer, and its number of gates of each kind."""
+    """Return for each layer its number of values, and its number of gates of each kind."""
     return [
         {"values": 1 << layer.log_size, **{kind: len(layer.gates[kind]) for kind in KINDS}}
         for layer in circuit.layers
@@ -189,7 +190,7 @@ def soundness_summary(
 
 
 def value_bytes(circuit: LayeredCircuit, field: FieldSpec, instances: int) -> int:
-    """Bytes of device memory of the values of all layers; a prover needs a few times as much.
+    """Return the bytes of device memory of all layers' values; a prover needs a few times as much.
 
     Values above a random coefficient are in the field of challenges.
     """

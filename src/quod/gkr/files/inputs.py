@@ -41,9 +41,10 @@ _MOST_DIGITS = 160
 
 @frozen(eq=False)
 class CircuitInputs:
-    """Inputs of instances of a circuit: `public` ones and the others, of each instance a row.
+    """Inputs of instances of a circuit, a row per instance.
 
-    `inputs` are rows of int, or canonical words of shape (instances, inputs, words).
+    public: rows of int.
+    inputs: rows of int, or canonical words of shape (instances, inputs, words).
     """
 
     circuit: LayeredCircuit
@@ -55,14 +56,14 @@ class CircuitInputs:
         return len(self.public)
 
     def first(self, count: int) -> CircuitInputs:
-        """Return the inputs of the first instances; InputError where there are fewer."""
+        """Return the inputs of the first `count` instances; raise InputError if there are fewer."""
         count = whole_number("the instances", count, 1)
         if count > len(self):
             raise InputError(f"there are inputs of {len(self)} instances, not of {count}")
         return CircuitInputs(self.circuit, self.inputs[:count], self.public[:count])
 
     def for_prover(self, device: AnyDevice) -> list[list[int]] | Words:
-        """The inputs as `Prover.prove` takes them, converted on a device where they are words."""
+        """Return the inputs in the form of `Prover.prove`; words are converted on a device."""
         if isinstance(self.inputs, list):
             return self.inputs
         field = self.circuit.field
@@ -72,9 +73,9 @@ class CircuitInputs:
 
 
 def read_inputs(path: Path, circuit: LayeredCircuit) -> CircuitInputs:
-    """The inputs in a file, of either kind, or in a pipe, which must have JSON.
+    """Read the inputs in a file of either kind, or in a pipe of JSON.
 
-    InputError for whatever is wrong with them, MismatchError for those of another circuit.
+    Raises InputError for malformed inputs, and MismatchError for those of another circuit.
     """
     name = file_path(path)
     if is_pipe(path):
@@ -90,7 +91,7 @@ def read_inputs(path: Path, circuit: LayeredCircuit) -> CircuitInputs:
 
 
 def parse_inputs(data: memoryview | bytes, name: str, circuit: LayeredCircuit) -> CircuitInputs:
-    """As `read_inputs`, for bytes in memory; `name` says in errors where they come from."""
+    """Parse inputs in memory; see `read_inputs`. `name` is the name of the file in errors."""
     view = memoryview(data)
     if is_circuit6_witness(view):
         return _of_witness(view, name, circuit)
@@ -116,13 +117,13 @@ def parse_inputs(data: memoryview | bytes, name: str, circuit: LayeredCircuit) -
 
 
 def read_public_inputs(path: Path, circuit: LayeredCircuit) -> list[list[int]]:
-    """The public inputs of all instances in a file or a pipe of JSON; errors as `read_inputs`."""
+    """Read the public inputs of all instances from JSON; errors as `read_inputs`."""
     data = read_small(path, limit=INPUTS.most_bytes, what=INPUTS.what)
     return parse_public_inputs(data, file_path(path), circuit)
 
 
 def parse_public_inputs(data: bytes, name: str, circuit: LayeredCircuit) -> list[list[int]]:
-    """As `read_public_inputs`, for bytes in memory; `name` says in errors where they come from."""
+    """Parse public inputs in memory; see `read_public_inputs`. `name` is for errors."""
     document = _document(memoryview(data), name)
     if isinstance(document, dict):
         if "public" not in document:
@@ -132,7 +133,7 @@ def parse_public_inputs(data: bytes, name: str, circuit: LayeredCircuit) -> list
 
 
 def write_public_inputs(path: Path, public: Sequence[Sequence[int]]) -> None:
-    """Write public inputs atomically, of each instance a list. Raises `OutputError`."""
+    """Write public inputs atomically, a list per instance. Raises `OutputError`."""
     write_atomically(path, public_inputs_to_json(public))
 
 
@@ -142,9 +143,8 @@ def write_inputs(
 ) -> None:  # fmt: skip
     """Write the inputs of all instances atomically, to a file of mode 0600.
 
-    They are in the forms that `Prover.prove` takes.
-
-    Raises as `inputs_to_json` does, and `OutputError` if writing fails.
+    They have the forms that `Prover.prove` accepts. Raises as `inputs_to_json`, and `OutputError`
+    if writing fails.
     """
     text = inputs_to_json(circuit, inputs, public, file_path(path))
     write_atomically(path, text, private=True)
@@ -184,7 +184,7 @@ def _integers(circuit: LayeredCircuit, table: NDArray[Any]) -> list[list[int]]:
 
 
 def _texts(what: str, values: object) -> list[Any]:
-    """Numbers as decimal strings, in a list or in one for each instance."""
+    """Convert numbers to decimal strings, in a list or in one list per instance."""
     if not isinstance(values, (list, tuple)):
         raise InputError(f"{what} are, of each instance, a list of int, not {shown_kind(values)}")
     nested = bool(values) and isinstance(values[0], (list, tuple))
@@ -233,7 +233,7 @@ def _public(value: object, name: str, circuit: LayeredCircuit, instances: int) -
 
 
 def _rows(document: object, name: str, key: str, field: Modulus, length: int) -> list[list[int]]:
-    """The rows of all instances, each of so many numbers."""
+    """Return the rows of all instances, each of `length` numbers."""
 
     def fail(what: str) -> NoReturn:
         raise InputError(what, path=name, section=key)
@@ -274,7 +274,7 @@ def _number(value: object, field: Modulus) -> int | None:
 
 
 def _check_witness(header: Circuit6WitnessHeader, circuit: LayeredCircuit, name: str) -> None:
-    """MismatchError for the witnesses of another circuit."""
+    """Raise MismatchError for the witnesses of another circuit."""
     if header.field.value != circuit.field.value:
         raise MismatchError(
             f"the witness is over {header.field.name} and the circuit over {circuit.field.name}",

@@ -51,7 +51,7 @@ class KeyFile:
     zeros: int
 
     def check(self, circuit: LayeredCircuit) -> None:
-        """MismatchError for another circuit, InputError for too short a chain or too few bits."""
+        """Raise MismatchError for another circuit, InputError for a short chain or too few bits."""
         try:
             self.key.check_circuit(circuit)
             self.key.check_bits(circuit, 1, self.key.bits)
@@ -66,7 +66,7 @@ class KeyFile:
 
 
 def field_named(name: object) -> FieldSpec:
-    """A field of challenges by its name; InputError for another one."""
+    """Return a field of challenges by its name; raise InputError if there is none."""
     fields: dict[str, FieldSpec] = {**EXTENSIONS, **NAMED}
     if not isinstance(name, str) or name not in fields:
         raise InputError(
@@ -85,9 +85,9 @@ def write_verifying_key(path: Path, key: VerifyingKey, circuit: LayeredCircuit) 
 
 
 def verifying_key_to_json(key: VerifyingKey, circuit: LayeredCircuit) -> bytes:
-    """The text of the file of a key.
+    """Return a key as JSON text.
 
-    MismatchError for another circuit, InputError for a field or a commitment that has no name.
+    Raises MismatchError for another circuit, InputError for a field or a commitment without a name.
     """
     key.check_circuit(circuit)
     if field_named(key.field.name) != key.field:
@@ -112,10 +112,10 @@ def verifying_key_to_json(key: VerifyingKey, circuit: LayeredCircuit) -> bytes:
 def read_verifying_key(
     path: Path, circuit: LayeredCircuit, *, insecure: bool = False
 ) -> VerifyingKey:
-    """The key in a file or a pipe, which must be that of a circuit.
+    """Read the key of a circuit from a file or a pipe.
 
-    InputError for whatever is wrong with it, MismatchError for that of another circuit, and
-    InsecureKeyError, unless `insecure`, for a commitment whose secret everyone knows.
+    Raises InputError for a malformed key, MismatchError for the key of another circuit, and
+    InsecureKeyError, unless `insecure`, for a commitment whose secret is publicly known.
     """
     insecure = flag("insecure", insecure)
     key_file = parse_verifying_key(read_json(path, _KIND), file_path(path))

@@ -44,8 +44,7 @@ class ProofFile:
     proof: bytes
 
     def check(self, key: VerifyingKey, instances: int) -> None:
-        """MismatchError for the proof of another circuit, of other than so many instances, or of
-        another kind than the key's."""
+        """Raise MismatchError for another circuit, number of instances, or kind of key."""
         instances = whole_number("the instances", instances, 1)
         if self.circuit != key.circuit:
             raise MismatchError("the proof is of another circuit than the key", path=self.path)
@@ -65,7 +64,7 @@ class ProofFile:
 
 
 def kind_of_proofs(key: VerifyingKey) -> dict[str, str]:
-    """The parameters of a key by the names that files of proofs give them."""
+    """Return the parameters of a key, by their names in files of proofs."""
     field, scheme = describe(key.field).decode(), key.commitment.parameters()
     texts = (protocol(key), field, key.hash.value, key.reduction.value, scheme)
     return dict(zip(_TEXTS, texts, strict=True))
@@ -92,19 +91,19 @@ def proof_writer(key: VerifyingKey, instances: int, proof: bytes) -> Callable[[B
 
 
 def read_proof(path: Path) -> ProofFile:
-    """Read a proof; InputError with section and offset for a malformed file."""
+    """Read a proof; raise InputError with section and offset for a malformed file."""
     return read_parsed(path, _header, parse_proof)
 
 
 def parse_proof(data: memoryview, name: str) -> ProofFile:
-    """As `read_proof`, for bytes in memory; `name` says in errors where they come from."""
+    """Parse a proof in memory; see `read_proof`. `name` is the name of the file in errors."""
     file, digest, instances, kind = _header(data, name)
     proof = bytes(file.section(2, "proof").remainder("the proof"))
     return ProofFile(name, digest, instances, kind, proof)
 
 
 def _header(data: Bytes, name: str) -> tuple[Iden3File, bytes, int, dict[str, str]]:
-    """The container, the digest of the circuit, the number of instances, and the proof's kind."""
+    """Return the container, the circuit's digest, the number of instances, and the proof's kind."""
     file = Iden3File.parse(data, name, KIND, VERSION)
     check_length(len(data), _MOST_BYTES, "a proof of a layered circuit", name)
     header = file.section(1, "header")

@@ -19,10 +19,11 @@ from quod.layered.circuit import KINDS, POWERS
 
 
 class DataParallelVerifier:
-    """The layers from the outputs to the inputs.
+    """The verification of all layers, from the outputs to the inputs.
 
-    `weights` and `claim` are those of a layer's values, at `point` and at `across`, the point of
-    the instances.
+    weights, claim: the weights of a layer's values, and the claimed weighted sum.
+    point: the point of the wires at which the values are combined.
+    across: the point of the instances.
     """
 
     def __init__(self, gates: LayerGates, steps: ProtocolSteps, messages: StepReader) -> None:
@@ -51,7 +52,7 @@ class DataParallelVerifier:
             self.claim += corners[place] * value
 
     def _layer(self, layer: Layer) -> None:
-        """From a claim about a layer to one about the layer below it."""
+        """Reduce a claim about a layer to one about the layer below it."""
         number, (sumcheck,) = layer.number, layer.sumchecks
         claim = self.gates.without_constants(number, self.claim, self.weights, self.across)
         claim, drawn = self.messages.rounds(sumcheck.rounds, claim, self.across)
@@ -65,7 +66,7 @@ class DataParallelVerifier:
         self._combine(taken, sent, layer.challenges)
 
     def _weighted(self, number: int, values: dict[int, PlainElement]) -> PlainElement:
-        """The sum over gates of output weight times coefficient times values of the inputs."""
+        """Return the sum over gates of output weight times coefficient times values of inputs."""
         total = PlainElement.zero(self.field)
         for kind in KINDS:
             if kind == "constant":

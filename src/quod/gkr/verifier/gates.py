@@ -19,13 +19,13 @@ class LayerGates:
         self.circuit, self.field = statement.circuit, statement.key.field
 
     def rows(self, number: int, kind: str) -> list[tuple[int, ...]]:
-        """Rows of a layer's gates: the output, the place of the coefficient, the inputs."""
+        """Return rows of a layer's gates: the output, the index of the coefficient, the inputs."""
         gates = self.circuit.layers[number].gates[kind]
         columns = (gates.output, gates.coefficient, *gates.inputs)
         return list(zip(*(column.tolist() for column in columns), strict=True))
 
     def coefficient(self, place: int) -> PlainElement | int:
-        """A coefficient, which is the same in all instances."""
+        """Return a coefficient by its index; it must be the same in all instances."""
         coefficient: Coefficient = self.circuit.coefficients[place]
         if isinstance(coefficient, Random):
             return self.randoms[coefficient.number]
@@ -46,7 +46,7 @@ class LayerGates:
     def _constants(
         self, number: int, across: Sequence[PlainElement]
     ) -> dict[int, PlainElement | int]:
-        """The coefficients of constants at the point of the instances, by place."""
+        """Return the coefficients of constants at the point of the instances, by index."""
         coefficients = self.circuit.coefficients
         places = {place for _, place in self.rows(number, "constant")}
         has_public = any(isinstance(coefficients[place], Public) for place in places)
@@ -66,5 +66,5 @@ class LayerGates:
 
 
 def eq_table(field: FieldSpec, point: Sequence[PlainElement]) -> list[PlainElement]:
-    """The multilinear polynomial eq of a point, at all hypercube points."""
+    """Return the eq table of a point: eq at all hypercube points."""
     return equalities(field, coefficients_of(point))

@@ -12,7 +12,7 @@ from quod.transcript.messages import ProofReader
 
 
 class StepReader:
-    """Reads the messages and draws the challenges of a proof, in the order of the protocol."""
+    """A reader of a proof's messages, which draws the challenges, in the order of the protocol."""
 
     def __init__(
         self, steps: ProtocolSteps, field: FieldSpec, reader: ProofReader, *, chain: int

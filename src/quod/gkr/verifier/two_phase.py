@@ -15,10 +15,11 @@ from quod.gkr.verifier.step_reader import StepReader
 
 
 class TwoPhaseVerifier:
-    """The layers from the outputs to the inputs.
+    """The verification of all layers, from the outputs to the inputs.
 
-    `points` and `values` are claims about a layer, all at `across`, the point of the instances;
-    `factors` combine the second one with the first.
+    points, values: the claims about a layer.
+    across: the point of the instances, common to all claims.
+    factors: the challenges that combine the second claim with the first.
     """
 
     def __init__(self, gates: LayerGates, steps: ProtocolSteps, messages: StepReader) -> None:
@@ -90,7 +91,7 @@ class TwoPhaseVerifier:
     def _first_rounds(
         self, rounds: Rounds, claim: PlainElement
     ) -> tuple[list[PlainElement], PlainElement]:
-        """The point of the inputs, and the claim there, after the first sumcheck."""
+        """Verify the first sumcheck; return its point in the wire variables and the claim there."""
         below, p = rounds.wires, self.field.modulus.value
         if not rounds.instances:
             last_claim, x = self.messages.rounds(rounds, claim)

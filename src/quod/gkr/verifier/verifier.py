@@ -27,12 +27,12 @@ def verify(
     key: VerifyingKey, circuit: LayeredCircuit, public: Sequence[object], proof: bytes, *,
     instances: int = 1, allow_bits: int = LEAST_BITS,
 ) -> None:  # fmt: skip
-    """Checks a proof that the prover knows inputs of all instances that make the outputs 0.
+    """Verify a proof that the prover knows inputs of all instances for which the outputs are 0.
 
-    `public` are the public inputs: a list of int, of several instances a list of lists.
-    VerificationError for a proof that does not show it, InputError for one that is none,
-    MismatchError for another circuit. Fewer bits than the key or `allow_bits` asks for are an
-    InputError.
+    public: the public inputs: a list of int; for several instances a list of lists.
+    Raises VerificationError if the proof does not show this, InputError for malformed arguments and
+    if soundness is below the bits of the key or `allow_bits`, and MismatchError for another
+    circuit.
     """
     statement = Statement(key, circuit, public, instances, allow_bits=allow_bits)
     transcript = key.transcript()
