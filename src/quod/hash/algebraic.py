@@ -63,7 +63,7 @@ class AlgebraicHash:
         """Against two states that differ by the difference of two tags."""
 
     def after(self, state: bytes, label: int, message: bytes, *, are_elements: bool) -> bytes:
-        """The state after a message, of elements of this field or of bytes; none are elements."""
+        """Return the state after a message, of elements of this field or of bytes."""
         check_length(len(message))
         are_elements = are_elements or not message
         values = self._elements(message) if are_elements else self.of_bytes(message)
@@ -84,7 +84,7 @@ class AlgebraicHash:
         return AlgebraicChain(k, self)
 
     def digest(self, data: bytes, *, are_elements: bool) -> bytes:
-        """A digest of any number of elements of this field, or of bytes."""
+        """Return the digest of any number of elements of this field, or of bytes."""
         return self.digest_by_runs(data, are_elements=are_elements)
 
     def digest_by_runs(self, data: bytes, *, are_elements: bool, level: int = 0) -> bytes:
@@ -103,7 +103,7 @@ class AlgebraicHash:
             level += 1
 
     def digests_of_runs(self, runs: Sequence[bytes], level: int) -> list[bytes]:
-        """The digest of each of several runs of elements of this field, one as long as another."""
+        """Return the digest of each run of elements of this field; the runs have one length."""
         columns = [self._elements(run) for run in runs]
         start = [0, level, *[0] * (self.capacity - 2)]
         if len(columns) < _MANY_RUNS:
@@ -132,7 +132,7 @@ class AlgebraicHash:
         return [int.from_bytes(data[at : at + size], "little") for at in range(0, len(data), size)]
 
     def _runs(self, values: list[int], level: int, *, are_elements: bool) -> list[list[int]]:
-        """The digest of each run."""
+        """Return the digest of each run."""
         start = [0, level, *[0] * (self.capacity - 2)]
         full_runs = len(values) // RUN_ELEMENTS
         digests: list[list[int]] = []
@@ -187,7 +187,7 @@ class AlgebraicChain:
         self._message = k.private(types.u32, _LOOPED_BLOCKS * hash.rate * self._each)
 
     def absorbed(self, state: Words, label: int, message: Sequence[Value]) -> Words:
-        """The state after a message of elements, words of canonical integers."""
+        """Return the state after a message of elements, as words of canonical integers."""
         count, rate = len(message) // self._each, self._hash.rate
         last = max(0, count - 1) // rate
         added = tag(label, are_elements=True, fill=count - last * rate)
@@ -209,7 +209,7 @@ class AlgebraicChain:
         return self._words(self._over_blocks(self._elements(state), kept, last, added))
 
     def of_run(self, load: Load, words: int, level: Value) -> Words:
-        """The digest of a run of so many words of elements, given by `load`, on a level."""
+        """Return the digest of a run of `words` words of elements, read by `load`, on a level."""
         k, f, block = self._k, self._field, self._hash.rate * self._each
         last = max(0, words - 1) // block * block
         zero = k.constant(0, types.u32)
@@ -261,7 +261,7 @@ class AlgebraicChain:
         return [self._element(words[at : at + each]) for at in range(0, len(words), each)]
 
     def _element(self, words: Sequence[Value]) -> Any:
-        """The element that is the integer of these words."""
+        """Convert words of a canonical integer to an element."""
         f = self._field
         if f.word_type is types.u64:
             low, high = words

@@ -111,10 +111,10 @@ _BLAKE_512 = _Blake(64, 16, (32, 25, 16, 11))
 
 
 def blake_256(data: bytes) -> bytes:
-    """The 32 bytes of BLAKE-256, not BLAKE2s."""
+    """Return the 32 bytes of BLAKE-256, not BLAKE2s."""
     return _BLAKE_256.digest(data)
 
 
 def blake_512(data: bytes) -> bytes:
-    """The 64 bytes of BLAKE-512, not BLAKE2b."""
+    """Return the 64 bytes of BLAKE-512, not BLAKE2b."""
     return _BLAKE_512.digest(data)

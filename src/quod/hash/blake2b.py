@@ -1,7 +1,7 @@
-"""BLAKE2b-512 (RFC 7693) whose state can be taken out and put back.
+"""BLAKE2b-512 (RFC 7693) with a state that can be saved and restored.
 
-Contributions to powers of tau keep the state of a hash that is not finished, which hashlib's does
-not give. One instance of a kernel compresses the blocks, on the processor.
+Contributions to powers of tau contain the state of an unfinished hash, which hashlib does not
+expose. One instance of a kernel on the CPU compresses the blocks.
 """
 
 from __future__ import annotations
@@ -42,9 +42,11 @@ def compress_blocks(
     blocks: Pointer[U64],
     state: Pointer[U64],
 ) -> None:
-    """Take `count` blocks into a state, one instance; `before` bytes came before them.
+    """Compress `count` blocks into a state, in one instance.
 
-    Each block has `taken` bytes of the message. `last` is all ones for the end of it, else 0.
+    before: the number of bytes that were compressed earlier.
+    taken: the number of message bytes of each block.
+    last: all ones for the end of the message, else 0.
     """
     start = tuple(k.load(state, k.constant(0, types.u64), 8))
     with k.range(0, count, carry=(*start, before)) as loop:
@@ -77,7 +79,7 @@ def _turned(word: Value, bits: int) -> Value:
 
 
 class Blake2b:
-    """A hash that goes on; messages are below 2**64 bytes."""
+    """An incremental hash; messages are shorter than 2**64 bytes."""
 
     def __init__(self, data: Any = b"") -> None:
         self._words = np.array(_START, np.uint64)
@@ -87,7 +89,7 @@ class Blake2b:
         self.update(data)
 
     def update(self, data: Any) -> Self:
-        """Take bytes, or the bytes of an array in C order, in."""
+        """Hash further bytes, or the bytes of an array in C order."""
         view = memoryview(data).cast("B")
         # The last block waits until more comes, or the end.
         if self._kept and self._kept + len(view) > BLOCK:
@@ -107,7 +109,7 @@ class Blake2b:
         return self
 
     def copy(self) -> Blake2b:
-        """Another hash of the same bytes."""
+        """Return an independent hash with the same state."""
         duplicate = Blake2b()
         duplicate._words = self._words.copy()
         duplicate._block[:] = self._block
@@ -115,21 +117,21 @@ class Blake2b:
         return duplicate
 
     def digest(self) -> bytes:
-        """The 64 bytes of the hash; it can go on."""
+        """Return the 64 bytes of the hash; more bytes may be added afterwards."""
         end = self.copy()
         end._block[end._kept :] = bytes(BLOCK - end._kept)
         end._compress(end._block, 1, taken=end._kept, last=True)
         return end._words.astype("<u8").tobytes()
 
     def state(self) -> bytes:
-        """`STATE_BYTES` that `from_state` takes, as contributions to powers of tau keep them."""
+        """Return `STATE_BYTES` bytes of state, as contributions to powers of tau store them."""
         block = bytes(self._block[: self._kept]) + bytes(BLOCK - self._kept)
         counts = np.array([self._compressed, self._kept, 0], "<u8")
         return block + self._words.astype("<u8").tobytes() + counts.tobytes()
 
     @classmethod
     def from_state(cls, state: bytes) -> Blake2b:
-        """The hash that `state` was taken of; InputError for what is none."""
+        """Restore a hash from the result of `state`; raise InputError if it is invalid."""
         if len(state) != STATE_BYTES:
             raise InputError(f"a state of BLAKE2b has {STATE_BYTES} bytes, not {len(state)}")
         words = np.frombuffer(state, "<u8", offset=BLOCK)

@@ -25,7 +25,7 @@ _BEFORE_WORDS = STATE_WORDS + 1
 
 
 class KernelDigest(ABC):
-    """A hash of bytes inside one kernel, made at its top."""
+    """A hash of bytes inside one kernel; create it at the kernel's top."""
 
     is_shared: bool
 
@@ -34,15 +34,15 @@ class KernelDigest(ABC):
 
     @abstractmethod
     def __call__(self, message: Sequence[Value]) -> Words:
-        """The digest of a message; both are bytes in little-endian words of 32 bits."""
+        """Return the digest of a message; both are bytes in little-endian words of 32 bits."""
 
     @abstractmethod
     def of_run(self, load: Load, words: int, level: Value) -> Words:
-        """The digest of so many words, given by `load`, and the byte of a level behind them."""
+        """Return the digest of `words` words, read by `load`, and then a byte with the level."""
 
     @abstractmethod
     def of_prefix(self, before: Sequence[Value], message: Sequence[Value], length: Value) -> Words:
-        """The digest of some words and the first `length` words of a message."""
+        """Return the digest of the words `before` and the first `length` words of a message."""
 
     def absorbed(self, state: Words, label: int, message: Sequence[Value]) -> Words:
         """The state after a message of elements."""
@@ -94,7 +94,7 @@ class ByteHash:
 
     @property
     def run_words(self) -> int:
-        """32-bit words of a run."""
+        """The number of 32-bit words of a run."""
         return RUN_BYTES // 4
 
     @property
@@ -103,11 +103,11 @@ class ByteHash:
         return self.kernel is not None
 
     def digest(self, data: bytes, *, are_elements: bool = False) -> bytes:
-        """The digest of a message."""
+        """Return the digest of a message."""
         return self.reference(data)
 
     def digest_by_runs(self, data: bytes, *, are_elements: bool = False, level: int = 0) -> bytes:
-        """The digest of the digests of runs, level by level until there is one."""
+        """Hash the runs of a message, then the runs of their digests, until one digest is left."""
         while True:
             starts = range(0, max(1, len(data)), RUN_BYTES)
             digests = self.digests_of_runs([data[at : at + RUN_BYTES] for at in starts], level)
@@ -123,7 +123,7 @@ class ByteHash:
     def after(
         self, state: bytes, label: int, message: bytes, *, are_elements: bool = False
     ) -> bytes:
-        """The digest of the state, the header and the message."""
+        """Return the digest of the state, the header and the message."""
         return self.reference(state + header(label, len(message)) + message)
 
     def behind(self, before: bytes, digest: bytes) -> bytes:

@@ -36,7 +36,7 @@ def check_length(length: int) -> None:
 
 
 def header(label: int, length: int) -> bytes:
-    """The four bytes before a message; InputError for one that is too long."""
+    """Return the four bytes before a message; raise InputError if it is too long."""
     check_length(length)
     return length.to_bytes(3, "little") + bytes([label])
 
@@ -53,30 +53,30 @@ class HashFunction(Protocol):
 
     @property
     def collision_bits(self) -> int:
-        """Minus the logarithm of the chance that an attempt finds two messages of one digest."""
+        """Minus log2 of the probability that one attempt finds a collision."""
 
     @property
     def run_words(self) -> int:
-        """32-bit words of a run, of which `digest_by_runs` takes digests."""
+        """The number of 32-bit words of a run, whose digest `digest_by_runs` hashes."""
 
     @property
     def circuit_layers(self) -> int:
-        """Layers of a circuit that one hash of a sequential delay outlasts."""
+        """The depth of circuits, in layers, against which one hash of a delay protects."""
 
     def digest(self, data: bytes, *, are_elements: bool) -> bytes:
-        """The digest of a message."""
+        """Return the digest of a message."""
 
     def digest_by_runs(self, data: bytes, *, are_elements: bool, level: int) -> bytes:
-        """The digest of the digests of runs, level by level until there is one."""
+        """Hash the runs of a message, then the runs of their digests, until one digest is left."""
 
     def digests_of_runs(self, runs: Sequence[bytes], level: int) -> list[bytes]:
-        """The digest of each run on a level; a hash over a field takes runs of one length."""
+        """Return the digest of each run on a level; hashes over a field need runs of one length."""
 
     def after(self, state: bytes, label: int, message: bytes, *, are_elements: bool) -> bytes:
-        """The state after a message."""
+        """Return the state after a message."""
 
     def behind(self, before: bytes, digest: bytes) -> bytes:
-        """The message that is a digest behind some bytes."""
+        """Return the message that consists of some bytes and then a digest."""
 
     @property
     def has_kernel(self) -> bool:
@@ -97,12 +97,12 @@ class KernelHash(Protocol):
         """True if all instances of a workgroup share one state."""
 
     def absorbed(self, state: Words, label: int, message: Sequence[Value]) -> Words:
-        """The state after a message of elements."""
+        """Return the state after a message of elements."""
 
     def absorbed_prefix(
         self, state: Sequence[Value], header: Value, message: Sequence[Value], length: Value
     ) -> Words:
-        """The state after the first `length` words of a message, which `header` stands before."""
+        """Return the state after `header` and the first `length` words of a message."""
 
     def of_run(self, load: Load, words: int, level: Value) -> Words:
         """Return the digest of `words` words of elements, read by `load`, on a level."""

@@ -20,9 +20,9 @@ UNIFORM_RANDOM_STRING = b"096b36a5804bfacef1691e173c366a47ff5ba84a44f26ddd7e8d9f
 
 
 def group_hash(personalisation: bytes, tag: bytes) -> EdwardsPair | None:
-    """A point of the subgroup of prime order of Jubjub; None for a tag that has none.
+    """Return a point of Jubjub's subgroup of prime order; None for a tag that has none.
 
-    `personalisation` is 8 bytes.
+    personalisation: 8 bytes.
     """
     personalisation = exact_bytes("the personalisation", personalisation, 8)
     digest = blake2s(UNIFORM_RANDOM_STRING + tag, person=personalisation).digest()
@@ -36,7 +36,7 @@ def group_hash(personalisation: bytes, tag: bytes) -> EdwardsPair | None:
 
 @cache
 def find_group_hash(personalisation: bytes, tag: bytes) -> EdwardsPair:
-    """The group hash of the tag and the first byte from 0 on that gives one."""
+    """Return the group hash of the tag and a byte: the first byte from 0 on that has one."""
     for counter in range(256):
         point = group_hash(personalisation, tag + bytes([counter]))
         if point is not None:

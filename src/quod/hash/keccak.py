@@ -42,7 +42,7 @@ def round_constants() -> list[int]:
 
 
 def permuted(lanes: Sequence[int]) -> list[int]:
-    """Keccak-f[1600] of 25 lanes that are integers, on the host."""
+    """Apply Keccak-f[1600] to 25 lanes, integers, on the host."""
     state = list(lanes)
     for constant in round_constants():
         parity = [
@@ -64,7 +64,7 @@ def _rotated(lane: int, bits: int) -> int:
 
 
 def keccak_256(data: bytes) -> bytes:
-    """The 32 bytes of Keccak-256, which Ethereum takes; SHA3-256 pads otherwise."""
+    """Return the 32 bytes of Ethereum's Keccak-256; its padding differs from SHA3-256's."""
     rate = RATE // 8
     padded = bytearray(data + bytes(rate - len(data) % rate))
     padded[len(data)] ^= 0x01

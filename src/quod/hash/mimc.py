@@ -20,7 +20,7 @@ _P = BN254_FR.value
 
 
 def mimc7(value: int, key: int) -> int:
-    """The cipher MiMC7 of one element under a key."""
+    """Return the cipher MiMC7 of one element under a key."""
     value = element("the value", value, BN254_FR)
     key = element("the key", key, BN254_FR)
     for constant in mimc7_constants():
@@ -29,7 +29,7 @@ def mimc7(value: int, key: int) -> int:
 
 
 def mimc7_hash(values: Sequence[int], *, key: int = 0) -> int:
-    """The hash of elements, circomlibjs's `multiHash`: of none it is the key."""
+    """Return the hash of elements, circomlibjs's `multiHash`; without elements, the key."""
     state = element("the key", key, BN254_FR)
     for value in elements("a value", values, BN254_FR):
         state = (state + value + mimc7(value, state)) % _P
@@ -37,7 +37,7 @@ def mimc7_hash(values: Sequence[int], *, key: int = 0) -> int:
 
 
 def mimc_feistel(left: int, right: int, key: int) -> tuple[int, int]:
-    """The permutation of MiMCSponge, of two elements under a key."""
+    """Apply the permutation of MiMCSponge to two elements under a key."""
     left = element("the left element", left, BN254_FR)
     right = element("the right element", right, BN254_FR)
     key = element("the key", key, BN254_FR)
@@ -48,7 +48,7 @@ def mimc_feistel(left: int, right: int, key: int) -> tuple[int, int]:
 
 
 def mimc_sponge(values: Sequence[int], *, key: int = 0, outputs: int = 1) -> list[int]:
-    """The sponge over the permutation: absorbs one element at a time and gives `outputs`."""
+    """Hash elements with the sponge, which absorbs one at a time; return `outputs` elements."""
     key = element("the key", key, BN254_FR)
     outputs = whole_number("outputs", outputs, 1, 1 << 16)
     state = (0, 0)

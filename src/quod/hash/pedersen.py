@@ -27,7 +27,7 @@ SHIFT = WINDOW + 1
 
 
 def pedersen_point(bits: Sequence[int]) -> EdwardsPair:
-    """The point that is the hash of bits."""
+    """Return the point that is the hash of bits."""
     message = bits_of("the message", bits)
     group, parts = edwards_group(BABY_JUBJUB), []
     for segment, start in enumerate(range(0, len(message), SEGMENT)):
@@ -37,12 +37,12 @@ def pedersen_point(bits: Sequence[int]) -> EdwardsPair:
 
 
 def pedersen_bytes(data: bytes) -> bytes:
-    """The hash of bytes, of each the lowest bit first, as circomlibjs encodes it."""
+    """Return the encoded hash of bytes as in circomlibjs; the lowest bit of each byte is first."""
     return encode_edwards(BABY_JUBJUB, pedersen_point(bytes_to_bits(data)), sign="circomlib")
 
 
 def segment_scalar(bits: Sequence[int]) -> int:
-    """By what the generator of at most 200 bits is multiplied; missing bits are 0."""
+    """Return the scalar of a generator for at most 200 bits; missing bits are 0."""
     total = 0
     for at in range(0, len(bits), WINDOW):
         window = [*bits[at : at + WINDOW], 0, 0, 0][:WINDOW]
@@ -53,7 +53,7 @@ def segment_scalar(bits: Sequence[int]) -> int:
 
 @cache
 def pedersen_generator(number: int) -> EdwardsPair:
-    """The generator of the segment of that number, from 0 on: in the subgroup of prime order."""
+    """Return the generator of segment `number`, from 0 on, in the subgroup of prime order."""
     number = whole_number("the number of a generator", number, 0, 1 << 32)
     group, tried = edwards_group(BABY_JUBJUB), 0
     while True:

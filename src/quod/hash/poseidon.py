@@ -54,15 +54,15 @@ def poseidon_parameters(width: int) -> PoseidonParameters:
 
 
 def poseidon_hash(inputs: Sequence[int], *, initial: int = 0) -> int:
-    """The hash of 1 to 16 elements, of which the order and the number matter.
+    """Return the hash of 1 to 16 elements; it depends on their order and number.
 
-    `initial` is the first element of the state before, 0 but in chains.
+    initial: the first element of the state before the permutation; 0 except in chains.
     """
     return poseidon_outputs(inputs, 1, initial=initial)[0]
 
 
 def poseidon_outputs(inputs: Sequence[int], count: int, *, initial: int = 0) -> list[int]:
-    """The first `count` elements of the state after the permutation of [initial, *inputs]."""
+    """Return the first `count` elements of the permutation of [initial, *inputs]."""
     state = [
         element("the initial element", initial, BN254_FR),
         *elements("an input of Poseidon", inputs, BN254_FR),

@@ -45,9 +45,10 @@ class Poseidon2Parameters:
 
 
 def permuted(parameters: Poseidon2Parameters, state: Sequence[Any]) -> list[Any]:
-    """The permutation of integers below p, or of arrays of them, of int64 (p below 2**31) or int.
+    """Apply the permutation to integers below p, or to arrays of them.
 
-    It is exact for arrays of int64 because no sum of products passes 2**63.
+    Arrays are int64 if p is below 2**31, otherwise of int. For int64 it is exact because no sum of
+    products exceeds 2**63.
     """
     p, exponent, diagonal = parameters.field.value, parameters.exponent, parameters.diagonal
     values = _external(state)
@@ -80,7 +81,7 @@ def _external(state: Sequence[Any]) -> list[Any]:
 
 
 def _power(value: Any, exponent: int, p: int) -> Any:
-    """A power of 3, 5 or 7."""
+    """Return the power of a value for an exponent of 3, 5 or 7."""
     square = value * value % p
     if exponent == 3:
         return square * value % p
@@ -103,7 +104,7 @@ class Poseidon2:
         self._partial = self.field.table([c for row in rounds if len(row) == 1 for c in row])
 
     def __call__(self, state: Sequence[Any]) -> list[Any]:
-        """The state after the permutation, of carried elements."""
+        """Return the state after the permutation, as loop-carried elements."""
         k, f = self._k, self.field
         half, width = FULL_ROUNDS // 2, self._parameters.width
         # Both halves of the full rounds are one loop, which has the partial ones behind the first.

@@ -45,7 +45,7 @@ def poseidon_m31_hash_numbers(message: Sequence[int]) -> list[int]:
 
 
 def permuted(state: Sequence[int]) -> list[int]:
-    """The permutation of 16 elements."""
+    """Apply the permutation to 16 elements."""
     values = list(state)
     for number, constants in enumerate(round_constants()):
         added = [value + constant for value, constant in zip(values, constants, strict=True)]

@@ -27,7 +27,7 @@ _PERSONALISATION = b"Zcash_PH"
 
 
 def sapling_pedersen_point(personalisation: Sequence[int], bits: Sequence[int]) -> EdwardsPair:
-    """The point that is the hash of bits behind the six of a personalisation."""
+    """Return the point that is the hash of the personalisation's six bits and then `bits`."""
     before = bits_of("the personalisation", personalisation)
     if len(before) != 6:
         raise InputError(f"a personalisation is 6 bits, not {len(before)}")
@@ -53,13 +53,13 @@ def note_commitment_randomness_generator() -> EdwardsPair:
 
 
 def merkle_personalisation(level: int) -> tuple[int, ...]:
-    """The six bits of a level of Sapling's tree of notes, from 0 at the leaves to 31."""
+    """Return the six bits of a level of Sapling's tree of notes, from 0 at the leaves to 31."""
     level = whole_number("the level", level, 0, MERKLE_DEPTH - 1)
     return tuple(level >> at & 1 for at in range(6))
 
 
 def sapling_node(level: int, left: int, right: int) -> int:
-    """Sapling's MerkleCRH: u of the Pedersen hash of 255 bits of each node, level by level."""
+    """Return Sapling's MerkleCRH of two nodes: u of the Pedersen hash of 255 bits of each."""
     fr = JUBJUB.fq
     bits = [
         element(name, value, fr) >> at & 1

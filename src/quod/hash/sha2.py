@@ -30,9 +30,9 @@ def start_words(bits: int = 32) -> list[int]:
 
 
 class Sha256(KernelDigest):
-    """The hash for one kernel, made at its top: the constants are a table.
+    """SHA-256 inside one kernel; create it at the kernel's top, as its constants are a table.
 
-    Each instance has a message of its own, and comes or does not.
+    Each instance has its own message, and not all instances need to call it.
     """
 
     is_shared = False
@@ -42,13 +42,13 @@ class Sha256(KernelDigest):
         self._constants = k.table(types.u32, round_constants())
 
     def __call__(self, message: Sequence[Value]) -> tuple[Value, ...]:
-        """The digest of a message; both are bytes in little-endian words of 32 bits."""
+        """Return the digest of a message; both are bytes in little-endian words of 32 bits."""
         words = [swapped(word) for word in message]
         words.append(self._k.constant(0x80000000, types.u32))
         return self._digest(self._start(), words, 32 * len(message))
 
     def of_run(self, load: Load, words: int, level: Value) -> tuple[Value, ...]:
-        """The digest of so many words, given by `load`, and the byte of a level behind them."""
+        """Return the digest of `words` words, read by `load`, and then a byte with the level."""
         state, full_words = self._start(), words // BLOCK_WORDS * BLOCK_WORDS
         if full_words:
             with self._k.range(0, full_words, BLOCK_WORDS, carry=tuple(state)) as blocks:
@@ -96,7 +96,7 @@ class Sha256(KernelDigest):
         return tuple(swapped(word) for word in state)
 
     def after_block(self, state: Sequence[Value], block: Sequence[Value]) -> list[Value]:
-        """The state after a block, both in words as FIPS 180-4 counts them."""
+        """Return the state after a block, both in words as FIPS 180-4 counts them."""
         # In 16 rounds each word of the schedule has a place of its own.
         with self._k.range(0, _ROUNDS // BLOCK_WORDS, carry=(*state, *block)) as rounds:
             a, b, c, d, e, f, g, h, *words = rounds.carried
@@ -131,7 +131,7 @@ def _turned(word: Value, *turns: int) -> Value:
 
 
 def swapped(word: Value) -> Value:
-    """A word with its bytes in the other order."""
+    """Return a word with its bytes reversed."""
     turned = (word >> 16) | (word << 16)
     return ((turned >> 8) & 0x00FF00FF) | ((turned << 8) & 0xFF00FF00)
 

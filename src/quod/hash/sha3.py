@@ -57,11 +57,11 @@ class Sha3(KernelDigest):
         self.is_shared = self._permutation.is_shared
 
     def __call__(self, message: Sequence[Value]) -> State:
-        """The digest of a message; both are bytes in little-endian words of 32 bits."""
+        """Return the digest of a message; both are bytes in little-endian words of 32 bits."""
         return self._digest(self._start(), [*message, self._k.constant(_MARK, types.u32)])
 
     def of_run(self, load: Load, words: int, level: Value) -> State:
-        """The digest of so many words, given by `load`, and the byte of a level behind them."""
+        """Return the digest of `words` words, read by `load`, and then a byte with the level."""
         sponge, full_words = self._start(), words // RATE_WORDS * RATE_WORDS
         if full_words:
             with self._k.range(0, full_words, RATE_WORDS, carry=tuple(sponge)) as blocks:
@@ -120,7 +120,7 @@ SHA3_256 = ByteHash(_reference, 6, lambda k, alone: Sha3(k, alone=alone))
 
 
 def with_block(sponge: Sequence[Value], words: Sequence[Value]) -> list[Value]:
-    """A state with a block of 32-bit words."""
+    """Return a sponge's state after the xor with a block of 32-bit words."""
     pairs = zip(words[::2], words[1::2], strict=True)
     block = [low.cast(types.u64) | (high.cast(types.u64) << 32) for low, high in pairs]
     mixed = [word ^ part for word, part in zip(sponge, block)]
