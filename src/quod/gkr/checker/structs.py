@@ -6,7 +6,7 @@ from quod.kernel import U32, Pointer, Struct
 
 
 class Tiles(Struct):
-    """The tiles of a launch, one workgroup each: the first tile and the number of tiles per proof."""
+    """The tiles of a launch, one workgroup each: the first tile, and the tiles per proof."""
 
     first: U32
     count: U32
