@@ -22,7 +22,7 @@ COLUMNS = 4
 
 
 def log2_up(count: int) -> int:
-    """The base-2 logarithm of the least power of two that is at least a count and at least 2."""
+    """Return log2 of the smallest power of two that is at least `count` and at least 2."""
     return max(1, (count - 1).bit_length())
 
 
@@ -84,7 +84,7 @@ class Places:
         return self.log_block + self.log_blocks <= MOST_VARIABLES
 
     def column(self, layer: int, which: int) -> int:
-        """The index of a hidden layer's column `which`, one of `QUOTIENT` to `HIGH`."""
+        """Return the index of a hidden layer's column `which`, one of `QUOTIENT` to `HIGH`."""
         return COLUMNS * layer + which
 
     @property

@@ -70,7 +70,7 @@ class Layer:
         return int(self.weights.shape[1])
 
     def largest_sums(self) -> Numbers:
-        """An upper bound on the absolute value of each output's sum, for any activations."""
+        """Return an upper bound on the absolute value of each output's sum, for any activations."""
         rows: Numbers = np.abs(self.weights.astype(np.int64)).sum(axis=1)
         rows = MOST_ACTIVATION * rows + np.abs(self.biases)
         return rows
@@ -165,13 +165,13 @@ class Perceptron:
 
 
 def rescaled(sums: Numbers, multipliers: Numbers) -> tuple[Numbers, Numbers]:
-    """The quotient and the remainder of sums times multipliers, rounded to nearest."""
+    """Return quotient and remainder of sums times multipliers, rounded to nearest."""
     products = sums * multipliers + HALF
     return products >> SHIFT, products & ((1 << SHIFT) - 1)
 
 
 def clamped(quotients: Numbers) -> Numbers:
-    """The activations of rescaled sums."""
+    """Return the activations of rescaled sums."""
     return np.clip(quotients, 0, MOST_ACTIVATION)
 
 

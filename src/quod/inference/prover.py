@@ -162,7 +162,7 @@ class _Writer:
         )
 
     def _padded_columns(self, activations: Activations) -> dict[int, Numbers]:
-        """The columns, each of all images and of all outputs that a layer could have."""
+        """Return the columns, padded in images and in outputs to the sizes of the layout."""
         places, by_place = self._places, {}
         for layer in range(places.hidden):
             remainders = _padded(places, activations.remainders[layer], places.log_hidden, HALF)
@@ -177,7 +177,7 @@ class _Writer:
         return by_place
 
     def proof(self) -> bytes:
-        """The bytes of all parts, each preceded by its length."""
+        """Return the bytes of all parts, each preceded by its length."""
         return b"".join(len(part).to_bytes(LENGTH_BYTES, "little") + part for part in self._parts)
 
     def commit(self) -> None:

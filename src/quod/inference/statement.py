@@ -111,7 +111,7 @@ class VerifyingKey:
             self.__dict__[what] = tuple(rows_of_layers)
 
     def places(self, images: int) -> Places:
-        """The layout of a proof of `images` images; InputError for too many."""
+        """Return the layout of a proof of `images` images; InputError if there are too many."""
         layout = Places(self.widths, self.table_bits, images)
         if not layout.fits:
             raise InputError(
@@ -150,7 +150,7 @@ class VerifyingKey:
         _ = self.weights
 
     def check_bits(self, images: int, allow_bits: int) -> None:
-        """InputError if a proof of `images` images has fewer bits than `allow_bits`."""
+        """Raise InputError if a proof of `images` images has less soundness than `allow_bits`."""
         what = f"an inference of {images} images by this key, over {self.field.name},"
         check_bits(what, error_terms(self, images), allow_bits)
 
@@ -165,7 +165,7 @@ class VerifyingKey:
 
 
 def protocol_of(field: FieldSpec) -> str:
-    """The name of the protocol with challenges of a field."""
+    """Return the name of the protocol with challenges of a field."""
     return PROTOCOL if field == FIELDS[0] else f"{PROTOCOL} {field.name}"
 
 
@@ -232,19 +232,12 @@ def limbs_statement(places: Places, field: FieldSpec) -> Lookup:
 
 
 def error_terms(key: VerifyingKey, images: int) -> dict[str, Fraction]:
-    """The probabilities that wrong logits are accepted, by the step that fails.
-
-    Challenges are taken as random. The proof of the weights' range is included.
-    """
+    """Return the probability that wrong logits are accepted, by the failing step."""
     return terms_of(key.places(whole_number("the images", images, 1)), key.field)
 
 
 def field_for(widths: tuple[int, ...], table_bits: int) -> FieldSpec:
-    """The field of challenges of a new key.
-
-    It is the smallest that reaches `LEAST_BITS` for `MANY_IMAGES` in one proof, or for as many as
-    fit into one.
-    """
+    """Return the field of challenges of a new key."""
     places = Places(widths, table_bits, MANY_IMAGES)
     while places.images > 1 and not places.fits:
         places = Places(widths, table_bits, places.images // 2)
@@ -253,7 +246,7 @@ def field_for(widths: tuple[int, ...], table_bits: int) -> FieldSpec:
 
 
 def terms_of(places: Places, field: FieldSpec) -> dict[str, Fraction]:
-    """The error terms of proofs of these sizes with challenges of a field."""
+    """Return the error terms of proofs of these sizes with challenges of a field."""
     likely = most_likely(field)
     layers = range(places.hidden + 1)
     rounds = 2 * sum(places.log_columns(each) for each in layers)

@@ -172,11 +172,11 @@ class LayeredCircuit:
 
     @property
     def log_outputs(self) -> int:
-        """The base-2 logarithm of the number of outputs."""
+        """log2 of the number of outputs."""
         return self.layers[-1].log_size
 
     def log_below(self, number: int) -> int:
-        """The base-2 logarithm of the size of the layer below layer `number`."""
+        """Return log2 of the size of the layer below layer `number`."""
         return self.layers[number - 1].log_size if number else self.log_inputs
 
     @cached_property

@@ -116,7 +116,7 @@ class _Flattening:
         )  # fmt: skip
 
     def _copies(self, log_size: int) -> Layer:
-        """A layer that copies the layer below."""
+        """Return a layer that copies the layer below."""
         places = np.arange(1 << log_size, dtype=np.uint32)
         gates = {kind: _no_gates(kind) for kind in KINDS}
         ones = np.full(1 << log_size, self._place(1), np.uint32)

@@ -201,7 +201,7 @@ def _column(section: SectionReader, count: int, limit: int) -> Indices:
 
 
 def _dtype(limit: int) -> np.dtype[np.unsignedinteger]:
-    """The smallest unsigned type that stores wires below a limit."""
+    """Return the smallest unsigned type that stores wires below a limit."""
     return np.dtype("<u1" if limit <= 1 << 8 else "<u2" if limit <= 1 << 16 else "<u4")
 
 

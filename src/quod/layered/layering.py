@@ -65,7 +65,7 @@ class Levels:
         self._lowest: list[int] = []
 
     def of(self, number: int) -> int:
-        """The lowest layer of a value: 0 for inputs, 1 for constants."""
+        """Return the lowest layer that a value can be in: 0 for inputs, 1 for constants."""
         lowest = self._lowest
         for at in range(len(lowest), number + 1):
             node = self._nodes[at]
@@ -120,7 +120,7 @@ class _Plan:
             self._use(number, self.top, 1)
 
     def gates(self, number: int, terms: Terms) -> Iterable[tuple[tuple[int, ...], Coefficient]]:
-        """The operands and the coefficient of each gate of a value."""
+        """Return the operands and the coefficient of each gate of a value."""
         return gates_of(self._constants, terms) if number in self._mixed else terms.items()
 
     def _use(self, operand: int, layer: int, change: int) -> None:

@@ -139,10 +139,7 @@ class Layout:
                 raise unknown_name("the program", "an input", name, names)
 
     def _columns(self, values: Mapping[str, Any], names: Names, instances: int | None) -> list[Any]:
-        """The values of the named inputs below p, each an int or an array (instances,).
-
-        InputError for a missing name.
-        """
+        """Return the values of the named inputs, each an int below p or an array (instances,)."""
         columns: list[Any] = []
         for name, (_, count) in names.items():
             if name not in values:

@@ -79,7 +79,7 @@ class RowIndex:
 
 
 def _instances(columns: Any) -> int | None:
-    """The number of instances of columns; None if no column is an array."""
+    """Return the number of instances of columns; None if no column is an array."""
     return next((len(column) for column in columns if isinstance(column, np.ndarray)), None)
 
 
