@@ -1,4 +1,4 @@
-"""Bits of signals, with the constraints that tie them to the signal."""
+"""Decompose signals into bits, with constraints that make the bits those of the signal."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import Protocol
 from quod.r1cs.signal import Signal, Tracing, hide_frames_of, signal_of
 from quod.validation import whole_number
 
+# Messages then name the line of the circuit that called this file.
 hide_frames_of(__file__)
 
 
 class BitSystem(Tracing, Protocol):
-    """The methods of `ConstraintSystem` that operations on bits use."""
+    """The methods of `ConstraintSystem`, beside those of `Tracing`, that this module calls."""
 
     zero: Signal
     one: Signal
@@ -30,29 +31,32 @@ class BitSystem(Tracing, Protocol):
         ...
 
     def declare_at_most(self, signal: Signal | int, most: int) -> Signal:
-        """Record that other constraints show a bound of a signal."""
+        """Record an upper bound that other constraints enforce; adds no constraint.
+
+        Returns the signal.
+        """
         ...
 
     def pack(self, bits: Sequence[Signal | int]) -> Signal:
-        """Return the number with these bits, least first."""
+        """Return the number with these bits, least significant first."""
         ...
 
     def hint_bit(self, signal: Signal | int, position: int) -> Signal:
-        """Return a wire with a bit of a signal."""
+        """Return a new wire without constraints, to which the prover assigns a bit of a signal."""
         ...
 
 
 def low_bits(system: BitSystem, signal: Signal | int, count: int | None = None) -> list[Signal]:
-    """Decompose a signal into `count` bits, least first; constrains it to be below 2**count.
+    """Decompose a signal into `count` bits, least significant first, with a range check.
 
-    Costs `count` + 1 constraints. Without `count`, returns all bits of the integer below the prime
-    (`strict_bits`). InputError for a count of the prime's length or more.
+    Adds `count` + 1 constraints, which also enforce that the signal is below 2**count. Without
+    `count`, calls `strict_bits`. Raises InputError unless 1 <= count < prime.bit_length().
     """
     value = signal_of(system, signal)
     if count is None:
         return strict_bits(system, value)
-    most = system.prime.bit_length() - 1
-    count = whole_number("the count of bits", count, 1, most)
+    max_count = system.prime.bit_length() - 1
+    count = whole_number("the count of bits", count, 1, max_count)
     bits = [system.hint_bit(value, position) for position in range(count)]
     for bit in bits:
         system.boolean(bit)
@@ -63,32 +67,32 @@ def low_bits(system: BitSystem, signal: Signal | int, count: int | None = None) 
 
 
 def strict_bits(system: BitSystem, signal: Signal | int) -> list[Signal]:
-    """Decompose a signal into all bits of its integer below the prime, least first.
+    """Decompose a signal into all bits of its residue in [0, prime), least significant first.
 
-    Bits are compared with prime - 1 from the top, by its runs of ones: where prime - 1 has a 0, a
-    bit may be 1 only if a bit above it is 0 where prime - 1 has a 1 (bellman's
-    `into_bits_le_strict`).
+    The bits are compared with prime - 1 from the top. Where prime - 1 has a 0, a bit must be 0
+    unless some higher bit is 0 where prime - 1 has a 1. Products of the bits at consecutive ones of
+    prime - 1 show whether there is one (bellman's `into_bits_le_strict`).
     """
     value = signal_of(system, signal)
-    last: Signal | None = None
-    run: list[Signal] = []
+    prefix_equal: Signal | None = None
+    ones: list[Signal] = []
     bits: list[Signal] = []
-    most = system.prime - 1
-    for position in reversed(range(most.bit_length())):
-        if most >> position & 1:
+    largest = system.prime - 1
+    for position in reversed(range(largest.bit_length())):
+        if largest >> position & 1:
             bit = system.hint_bit(value, position)
             system.boolean(bit)
-            run.append(bit)
+            ones.append(bit)
         else:
-            if run:
-                product, *others = run + ([] if last is None else [last])
+            if ones:
+                product, *others = ones + ([] if prefix_equal is None else [prefix_equal])
                 for other in others:
                     product = system.multiply(product, other)
-                last, run = product, []
+                prefix_equal, ones = product, []
             bit = system.hint_bit(value, position)
-            must_be_zero = system.zero if last is None else last
-            system.enforce(system.one - must_be_zero - bit, bit, system.zero)
-            # `must_be_zero` is a product of bits.
+            bit_must_be_zero = system.zero if prefix_equal is None else prefix_equal
+            system.enforce(system.one - bit_must_be_zero - bit, bit, system.zero)
+            # As `bit_must_be_zero` is a product of bits, the constraint implies a bit of 0 or 1.
             system.declare_at_most(bit, 1)
         bits.append(bit)
     bits.reverse()

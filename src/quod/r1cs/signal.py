@@ -1,6 +1,7 @@
 """Signals: linear combinations of the wires of a circuit that is being traced, with operators.
 
-A signal has no value: the function that makes a circuit runs once, before there are inputs.
+A signal has no value, because the function that builds a circuit runs once, before any inputs
+exist.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from quod.validation import in_order, shown_kind, whole_number
 ONE = 0
 """The wire whose value is 1. Public wires are -1, -2, ..., all others 1, 2, ..."""
 
-# A sum of more terms has those of one wire added up, and again when it is twice as long.
-_UNMERGED = 32
+# Terms of equal wires are merged in a sum of more terms, and again when its length has doubled, so
+# that a sum takes linear time.
+_MERGE_THRESHOLD = 32
 
 
 class TraceError(InputError):
-    """A circuit's function asks for what only inputs decide; the message names its line."""
+    """A circuit's function used the value of a signal; the message names the line of the use."""
 
 
 class Tracing(Protocol):
@@ -41,12 +43,15 @@ class Tracing(Protocol):
 class Signal:
     """A linear combination of wires, with operators on signals and int.
 
-    +, - and * by an int cost nothing. A product or quotient of signals and a power of 2 or more are
-    new wires with constraints. InputError for operands of other types or of another circuit.
+    +, -, and * by an int add no constraints. A product or quotient of signals, or a power with an
+    exponent of at least 2, is a new wire with constraints. Raises InputError if an operand is
+    neither a Signal nor an int, or belongs to another circuit.
+
+    limit: the number of terms above which a sum has its terms of equal wires merged.
     """
 
     __slots__ = ("coefficients", "limit", "system", "wires")
-    # Integers of NumPy on the left leave the operation to us.
+    # NumPy integers on the left then call the reflected method of the signal.
     __array_ufunc__ = None
     __hash__ = object.__hash__
 
@@ -55,7 +60,7 @@ class Signal:
         system: Tracing,
         wires: tuple[int, ...],
         coefficients: tuple[int, ...],
-        limit: int = _UNMERGED,
+        limit: int = _MERGE_THRESHOLD,
     ) -> None:
         self.system, self.wires, self.coefficients, self.limit = system, wires, coefficients, limit
 
@@ -73,14 +78,14 @@ class Signal:
 
     def __add__(self, other: Signal | int) -> Signal:
         if type(other) is not Signal:
-            number = _number(self.system, other)
-            if not number:
+            residue = _residue(self.system, other)
+            if not residue:
                 return self
-            wires, coefficients = self.wires + (ONE,), self.coefficients + (number,)
+            wires, coefficients = self.wires + (ONE,), self.coefficients + (residue,)
             limit = self.limit
         else:
             if other.system is not self.system:
-                raise _foreign()
+                raise _other_circuit_error()
             wires, coefficients = self.wires + other.wires, self.coefficients + other.coefficients
             limit = self.limit if self.limit > other.limit else other.limit
         result = Signal(self.system, wires, coefficients, limit)
@@ -92,7 +97,7 @@ class Signal:
         return Signal(self.system, self.wires, tuple([-k for k in self.coefficients]), self.limit)
 
     def __sub__(self, other: Signal | int) -> Signal:
-        return self + (-other if type(other) is Signal else -_number(self.system, other))
+        return self + (-other if type(other) is Signal else -_residue(self.system, other))
 
     def __rsub__(self, other: int) -> Signal:
         return -self + other
@@ -100,7 +105,7 @@ class Signal:
     def __mul__(self, other: Signal | int) -> Signal:
         if type(other) is Signal:
             return self.system.multiply(self, other)
-        return self.scaled(_number(self.system, other))
+        return self.scaled(_residue(self.system, other))
 
     __rmul__ = __mul__
 
@@ -123,8 +128,8 @@ class Signal:
         return result
 
     def scaled(self, factor: int) -> Signal:
-        """The signal times a number."""
-        factor = _number(self.system, factor)
+        """Return the signal times an integer, without a constraint."""
+        factor = _residue(self.system, factor)
         if factor == 1:
             return self
         if not factor:
@@ -138,7 +143,7 @@ class Signal:
     def __repr__(self) -> str:
         return f"Signal({len(self.wires)} terms)"
 
-    # What would need a value.
+    # Operations that would need a value raise TraceError.
 
     def __bool__(self) -> NoReturn:
         raise _no_value("a truth value", "choose with `select`, and demand with `assert_equal`")
@@ -171,11 +176,11 @@ def _no_value(what: str, instead: str) -> TraceError:
     )
 
 
-def _foreign() -> InputError:
+def _other_circuit_error() -> InputError:
     return InputError("the signals are of two circuits; a circuit has signals of its own only")
 
 
-def _number(system: Tracing, operand: object) -> int:
+def _residue(system: Tracing, operand: object) -> int:
     if type(operand) is not int:
         try:
             operand = whole_number("a number", operand)
@@ -187,19 +192,19 @@ def _number(system: Tracing, operand: object) -> int:
 
 
 def signal_of(system: Tracing, operand: object) -> Signal:
-    """Return a signal or an int as a signal of the circuit; InputError for anything else."""
+    """Return a signal or an int as a signal of the circuit; raise InputError for other types."""
     if type(operand) is Signal:
         if operand.system is not system:
-            raise _foreign()
+            raise _other_circuit_error()
         return operand
-    number = _number(system, operand)
-    return Signal(system, (ONE,), (number,)) if number else Signal(system, (), ())
+    residue = _residue(system, operand)
+    return Signal(system, (ONE,), (residue,)) if residue else Signal(system, (), ())
 
 
 def merged_terms(
     wires: Sequence[int], coefficients: Sequence[int], prime: int
 ) -> tuple[Sequence[int], Sequence[int]]:
-    """Merge the terms of equal wires, and leave out zeros."""
+    """Merge terms of equal wires and drop zeros; return distinct wires' terms unchanged."""
     if len(set(wires)) == len(wires):
         return wires, coefficients
     sums: dict[int, int] = {}
@@ -212,54 +217,57 @@ def merged_terms(
 def _merged(signal: Signal) -> Signal:
     wires, coefficients = merged_terms(signal.wires, signal.coefficients, signal.system.prime)
     return Signal(
-        signal.system, tuple(wires), tuple(coefficients), max(_UNMERGED, 2 * len(wires))
+        signal.system, tuple(wires), tuple(coefficients), max(_MERGE_THRESHOLD, 2 * len(wires))
     )  # fmt: skip
 
 
 def weighted_sum(
     signals: Iterable[Signal | int], weights: Iterable[int] | None = None, *, system: Tracing
 ) -> Signal:
-    """Return the sum of signals times weights, in time linear in the number of terms."""
+    """Return the sum of signals times weights, by default 1, in linear time.
+
+    Raises InputError if the lengths differ or a signal is of another circuit.
+    """
     wires: list[int] = []
     coefficients: list[int] = []
     prime = system.prime
     operands = list(in_order("the signals", signals))
-    factors = [1] * len(operands) if weights is None else list(in_order("the weights", weights))
-    if len(factors) != len(operands):
-        raise InputError(f"{len(operands)} signals have {len(factors)} weights")
-    for signal, weight in zip(operands, factors, strict=True):
-        summand, factor = signal_of(system, signal), _number(system, weight)
+    weight_list = [1] * len(operands) if weights is None else list(in_order("the weights", weights))
+    if len(weight_list) != len(operands):
+        raise InputError(f"{len(operands)} signals have {len(weight_list)} weights")
+    for signal, weight in zip(operands, weight_list, strict=True):
+        summand, factor = signal_of(system, signal), _residue(system, weight)
         if factor:
             wires.extend(summand.wires)
             coefficients.extend([k * factor % prime for k in summand.coefficients])
     kept, values = merged_terms(wires, coefficients, prime)
-    return Signal(system, tuple(kept), tuple(values), max(_UNMERGED, 2 * len(kept)))
+    return Signal(system, tuple(kept), tuple(values), max(_MERGE_THRESHOLD, 2 * len(kept)))
 
 
-# --- where in the circuit's function something is
+# --- source locations
 
-_OWN = {__file__}
+_HIDDEN_FILES = {__file__}
 
 
 def hide_frames_of(file: str) -> None:
-    """Skip a file in messages: they name the line that called it instead."""
-    _OWN.add(file)
+    """Skip a file in messages, which then name the line that called it."""
+    _HIDDEN_FILES.add(file)
 
 
 def caller(frame: FrameType | None) -> tuple[CodeType, int]:
-    """Return the code and instruction that called the builder."""
+    """Return the code and bytecode offset of the nearest frame outside the hidden files."""
     assert frame is not None
-    while frame.f_code.co_filename in _OWN and frame.f_back is not None:
+    while frame.f_code.co_filename in _HIDDEN_FILES and frame.f_back is not None:
         frame = frame.f_back
     return frame.f_code, frame.f_lasti
 
 
 def line_of(code: CodeType, instruction: int) -> int:
-    """Return the line of an instruction."""
+    """Return the line of the instruction at a byte offset, `frame.f_lasti`."""
     lines = list(code.co_positions())
     return lines[instruction // 2][0] or code.co_firstlineno
 
 
 def place(code: CodeType, instruction: int) -> str:
-    """``file.py:line`` of an instruction."""
+    """Return ``file.py:line`` of the instruction at a byte offset."""
     return f"{code.co_filename.rpartition('/')[2]}:{line_of(code, instruction)}"
