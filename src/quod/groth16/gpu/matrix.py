@@ -1,12 +1,12 @@
 """A·w and B·w on a GPU: a sparse matrix in a layout for which a warp's reads coalesce.
 
-The entries are those of `quod.groth16.host.sparse_matrix`; as there, one product per entry
-suffices. A row of more than `PIECE` entries is split into pieces, whose sums a second kernel adds,
-one workgroup per row. Pieces are sorted by length and grouped in bundles of `BUNDLE`, one lane per
-piece. The j-th entries of a bundle's pieces are adjacent in memory, so that neighbouring lanes read
-neighbouring values (sliced ELLPACK with a sorting window over all rows: Kreutzer, Hager, Wellein,
-Fehske, Bishop, SIAM J. Sci. Comput. 36, 2014). Rows without entries are empty pieces, which store
-zero.
+The entries are those of `quod.groth16.host.sparse_matrix`. Their values are multiplied by R**2, so
+one Montgomery product per entry gives a result in Montgomery form. A row of more than `PIECE`
+entries is split into pieces, whose sums a second kernel adds, one workgroup per row. Pieces are
+sorted by length and grouped in bundles of `BUNDLE`, one lane per piece. The j-th entries of a
+bundle's pieces are adjacent in memory, so that neighbouring lanes read neighbouring values (sliced
+ELLPACK with a sorting window over all rows: Kreutzer, Hager, Wellein, Fehske, Bishop, SIAM J. Sci.
+Comput. 36, 2014). A row without entries is an empty piece, whose sum is zero.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ class PieceTable(Struct):
     """Pieces of rows, and their entries.
 
     The sum of piece i goes to element targets[i]. The piece has lengths[i] entries, in the bundle
-    that begins at bundles[i // BUNDLE]; an entry multiplies element indices[e] by values[e].
+    whose first entry is bundles[i // BUNDLE]. Entry e multiplies element indices[e] of the vector
+    by values[e].
     """
 
     targets: Pointer[U32]
@@ -63,7 +64,7 @@ class PieceTable(Struct):
 
 
 def entry_place(k: Builder, piece: Value, start: Value, j: Value) -> Value:
-    """Return the index of entry j of a piece, whose bundle begins at index `start`."""
+    """Return the index of entry j of a piece whose bundle's first entry is `start`."""
     lane = (piece % BUNDLE).cast(types.u64)
     return start + lane + j.cast(types.u64) * BUNDLE
 
@@ -82,18 +83,20 @@ def lay_out_rows(
     words: int,
     index: int,
 ) -> None:
-    """Copy the entries of a key from the file's layout to that of pieces.
+    """Copy entries from the layout of a zkey's matrices to that of `PieceTable`.
 
-    Piece i has `lengths[i]` entries from entry `first[i]`; its bundle begins at bundles[i //
-    BUNDLE]. A value has `words` 32-bit words; word `index` of an entry is the index of its factor.
+    pieces: the number of pieces. Piece i has lengths[i] entries from entry first[i]; the first
+        entry of its bundle is bundles[i // BUNDLE].
+    words: 32-bit words of a value.
+    index: the word of an entry that has the index of its factor.
     """
     piece = k.global_id()
     with k.if_(piece < pieces):
-        start = bundles[piece // BUNDLE]
-        begin = first[piece].cast(types.u64)
+        bundle_start = bundles[piece // BUNDLE]
+        first_entry = first[piece].cast(types.u64)
         with k.range(0, lengths[piece]) as loop:
-            source = (begin + loop.index.cast(types.u64)) * (HEAD_WORDS + words)
-            target = entry_place(k, piece, start, loop.index)
+            source = (first_entry + loop.index.cast(types.u64)) * (HEAD_WORDS + words)
+            target = entry_place(k, piece, bundle_start, loop.index)
             indices[target] = entries[source + index]
             k.store(values, target * words, *k.load(entries, source + HEAD_WORDS, words))
 
@@ -115,11 +118,11 @@ def multiply_pieces(
     f = prime_field(k, modulus)
     piece = k.global_id()
     with k.if_(piece < pieces):
-        start = table.bundles[piece // BUNDLE]
-        with k.range(0, table.lengths[piece], carry=_nothing(f)) as loop:
-            at = entry_place(k, piece, start, loop.index)
-            factor = f.load(vector, table.indices[at], linear=True)
-            loop.next(f.carried(loop.carried + f.load(table.values, at) * factor))
+        bundle_start = table.bundles[piece // BUNDLE]
+        with k.range(0, table.lengths[piece], carry=_zero(f)) as loop:
+            entry = entry_place(k, piece, bundle_start, loop.index)
+            factor = f.load(vector, table.indices[entry], linear=True)
+            loop.next(f.carried(loop.carried + f.load(table.values, entry) * factor))
         f.store(out, table.targets[piece], loop.results)
 
 
@@ -137,21 +140,21 @@ def multiply_pieces_by_each(
     *,
     modulus: Modulus,
 ) -> None:
-    """Multiply as `multiply_pieces`, by each of `vectors` vectors that begin `stride` apart.
+    """Multiply as `multiply_pieces`, by each of `vectors` vectors `stride` elements apart.
 
     width: lanes per vector, at least the number of pieces.
-    part: the chunk of interleaved results; see `place_of_each`.
+    part: elements per chunk of the interleaved results; see `place_of_each`.
     """
     f = prime_field(k, modulus)
     lane = k.global_id()
-    number, piece = lane // width, lane % width
-    with k.if_((piece < pieces) & (number < vectors)):
-        start, first = table.bundles[piece // BUNDLE], number * stride
-        with k.range(0, table.lengths[piece], carry=_nothing(f)) as loop:
-            at = entry_place(k, piece, start, loop.index)
-            factor = f.load(vector, first + table.indices[at], linear=True)
-            loop.next(f.carried(loop.carried + f.load(table.values, at) * factor))
-        f.store(out, place_of_each(table.targets[piece], number, vectors, part), loop.results)
+    vector_index, piece = lane // width, lane % width
+    with k.if_((piece < pieces) & (vector_index < vectors)):
+        bundle_start, vector_start = table.bundles[piece // BUNDLE], vector_index * stride
+        with k.range(0, table.lengths[piece], carry=_zero(f)) as loop:
+            entry = entry_place(k, piece, bundle_start, loop.index)
+            factor = f.load(vector, vector_start + table.indices[entry], linear=True)
+            loop.next(f.carried(loop.carried + f.load(table.values, entry) * factor))
+        f.store(out, place_of_each(table.targets[piece], vector_index, vectors, part), loop.results)
 
 
 def place_of_each(element: Value, vector: Value, vectors: Value, part: Value) -> Value:
@@ -172,13 +175,11 @@ def add_pieces(
     *,
     modulus: Modulus,
 ) -> None:
-    """elements[targets[g]] = the sum of elements bounds[g] to bounds[g + 1] - 1, in workgroup g."""
+    """Workgroup g sets elements[targets[g]] to the sum of elements[bounds[g] : bounds[g + 1]]."""
     f = prime_field(k, modulus)
     shared = k.shared(types.u64, k.workgroup_size * f.word_count)
     group, lane = k.workgroup_id(), k.local_id()
-    with k.range(
-        bounds[group] + lane, bounds[group + 1], k.workgroup_size, carry=_nothing(f)
-    ) as loop:
+    with k.range(bounds[group] + lane, bounds[group + 1], k.workgroup_size, carry=_zero(f)) as loop:
         loop.next(f.carried(loop.carried + f.load(elements, loop.index, linear=True)))
     f.store(shared, lane, loop.results)
     _add_shared(k, f, shared, lane)
@@ -198,45 +199,52 @@ def add_pieces_of_each(
     *,
     modulus: Modulus,
 ) -> None:
-    """Add as `add_pieces`, for several vectors; a workgroup for each row of each vector."""
+    """Add as `add_pieces`, with one workgroup per split row and vector.
+
+    rows: the number of split rows; part: see `place_of_each`.
+    """
     f = prime_field(k, modulus)
     shared = k.shared(types.u64, k.workgroup_size * f.word_count)
     group, lane = k.workgroup_id(), k.local_id()
-    number, row = group // rows, group % rows
-    with k.range(bounds[row] + lane, bounds[row + 1], k.workgroup_size, carry=_nothing(f)) as loop:
-        place = place_of_each(loop.index, number, vectors, part)
-        loop.next(f.carried(loop.carried + f.load(elements, place, linear=True)))
+    vector_index, row = group // rows, group % rows
+    with k.range(bounds[row] + lane, bounds[row + 1], k.workgroup_size, carry=_zero(f)) as loop:
+        index = place_of_each(loop.index, vector_index, vectors, part)
+        loop.next(f.carried(loop.carried + f.load(elements, index, linear=True)))
     f.store(shared, lane, loop.results)
     _add_shared(k, f, shared, lane)
     with k.if_(lane == 0):
-        place = place_of_each(targets[row], number, vectors, part)
-        f.store(elements, place, f.load(shared, lane, linear=True))
+        index = place_of_each(targets[row], vector_index, vectors, part)
+        f.store(elements, index, f.load(shared, lane, linear=True))
 
 
 def _add_shared(k: Builder, f: PrimeField, shared: Value, lane: Value) -> None:
-    """Reduce the elements of all lanes to their sum, in the first lane's element."""
+    """Add the elements of all lanes into element 0; contains barriers.
+
+    The workgroup size must be a power of two. A barrier must follow if other lanes read the sum.
+    """
     half = k.workgroup_size // 2
     while half:
         k.barrier()
         with k.if_(lane < half):
-            both = f.load(shared, lane, linear=True) + f.load(shared, lane + half, linear=True)
-            f.store(shared, lane, both)
+            pair_sum = f.load(shared, lane, linear=True) + f.load(shared, lane + half, linear=True)
+            f.store(shared, lane, pair_sum)
         half //= 2
 
 
-def _nothing(f: PrimeField) -> Any:
+def _zero(f: PrimeField) -> Any:
     return f.carried(f.raw_constant(0, f.memory_exponent))
 
 
 @frozen
 class Layout:
-    """The layout of pieces, as host arrays in the order of the pieces.
+    """The layout of pieces, as uint32 host arrays (`bundles` uint64) in the order of the pieces.
 
     height: the number of rows.
+    room: the number of entries, including the padding of bundles.
     first, lengths: the first entry and the number of entries of each piece.
     targets: the element of each piece's sum: its row, or `height` + n for a piece of a split row.
-    bundles: the index of each bundle's first entry in the arrays of `room` entries.
-    cut, bounds: row cut[g] is the sum of elements bounds[g] to bounds[g + 1] - 1.
+    bundles: the index of each bundle's first entry among the `room` entries.
+    cut, bounds: split row cut[g] is the sum of elements bounds[g] to bounds[g + 1] - 1.
     """
 
     height: int
@@ -250,24 +258,31 @@ class Layout:
 
     @classmethod
     def of_rows(cls, height: int, row: Array, start: Array, length: Array) -> Layout:
-        """Lay out rows: row[i] has length[i] entries from entry start[i]; rows are distinct."""
+        """Lay out rows: row[i] has length[i] entries from entry start[i]; rows are distinct.
+
+        Other rows are empty. Raises InputError if rows and pieces are more than 2**32 - 1.
+        """
         starts, lengths = np.zeros(height, np.uint32), np.zeros(height, np.uint32)
         starts[row], lengths[row] = start, length
         targets = np.arange(height, dtype=np.uint32)
-        cut = np.flatnonzero(lengths > PIECE)
+        split_rows = np.flatnonzero(lengths > PIECE)
         bounds = np.zeros(1, np.uint32)
-        if len(cut):
-            counts = -(-lengths[cut].astype(np.int64) // PIECE)
+        if len(split_rows):
+            counts = -(-lengths[split_rows].astype(np.int64) // PIECE)
             bounds = height + np.concatenate([[0], np.cumsum(counts)])
             if bounds[-1] >= 1 << 32:
                 raise InputError(f"{bounds[-1]} rows and pieces of rows are more than 2**32 - 1")
-            place = np.arange(counts.sum()) - np.repeat(bounds[:-1] - height, counts)
-            row_lengths = np.repeat(lengths[cut], counts)
+            piece_in_row = np.arange(counts.sum()) - np.repeat(bounds[:-1] - height, counts)
+            row_lengths = np.repeat(lengths[split_rows], counts)
             whole_rows = lengths <= PIECE
             targets = np.append(targets[whole_rows], np.arange(height, bounds[-1]))
-            starts = np.append(starts[whole_rows], np.repeat(starts[cut], counts) + place * PIECE)
-            lengths = np.append(lengths[whole_rows], np.minimum(PIECE, row_lengths - place * PIECE))
-        # Stable, so that neighbouring pieces mostly are neighbouring rows.
+            starts = np.append(
+                starts[whole_rows], np.repeat(starts[split_rows], counts) + piece_in_row * PIECE
+            )
+            lengths = np.append(
+                lengths[whole_rows], np.minimum(PIECE, row_lengths - piece_in_row * PIECE)
+            )
+        # Longest first. Stable, so that neighbouring pieces mostly are neighbouring rows.
         order = np.argsort((PIECE - lengths.astype(np.int64)).astype(np.uint8), kind="stable")
         lengths = lengths[order].astype(np.uint32)
         widths = lengths[::BUNDLE].astype(np.uint64) * BUNDLE
@@ -279,7 +294,7 @@ class Layout:
             lengths,
             targets[order].astype(np.uint32),
             ends - widths,
-            cut.astype(np.uint32),
+            split_rows.astype(np.uint32),
             bounds.astype(np.uint32),
         )
 
@@ -289,10 +304,10 @@ class Layout:
         return max(self.height, int(self.bounds[-1]))
 
     def runs(self, most: int) -> Iterator[tuple[slice, slice, int]]:
-        """Yield runs of bundles with at most `most` entries, including padding.
+        """Split the bundles into runs of at most `most` entries, including padding.
 
-        A run is its slice of pieces, its slice of bundles, and its number of entries with padding.
-        It has at least one bundle, and a bundle at most PIECE * BUNDLE entries.
+        Yields, per run, a slice of pieces, a slice of bundles, and the number of entries. A run has
+        at least one bundle, so it may have up to PIECE * BUNDLE entries if `most` is less.
         """
         ends = np.append(self.bundles[1:], np.uint64(self.room)).astype(np.int64)
         begin = 0
@@ -306,7 +321,10 @@ class Layout:
 
 @frozen(eq=False)
 class Pieces:
-    """Pieces of rows in device memory, as `multiply_pieces` takes them, and their entries."""
+    """Pieces of rows and their entries in device memory, in the layout of `PieceTable`.
+
+    count: the number of pieces; nonzeros: of entries without padding.
+    """
 
     count: int
     nonzeros: int
@@ -318,7 +336,7 @@ class Pieces:
 
     @property
     def table(self) -> PieceTable:
-        """The pieces as kernels take them."""
+        """The argument of `multiply_pieces`."""
         return PieceTable(self.targets, self.lengths, self.bundles, self.indices, self.values)
 
     @property
@@ -355,7 +373,7 @@ class Pieces:
         )  # fmt: skip
 
 
-def _laid_out(
+def _upload_pieces(
     device: AnyDevice,
     modulus: Modulus,
     coefficients: Coefficients,
@@ -364,20 +382,20 @@ def _laid_out(
     index_word: int,
 ) -> Pieces:
     """Upload the pieces of one run of a layout."""
-    pieces, bundles, room = run
-    first, lengths = layout.first[pieces], layout.lengths[pieces]
-    count, sizes = len(lengths), lengths.astype(np.int64)
+    piece_slice, bundles, padded_entries = run
+    first, lengths = layout.first[piece_slice], layout.lengths[piece_slice]
+    count, lengths64 = len(lengths), lengths.astype(np.int64)
     if count < len(layout.lengths):
-        # Only the entries of these pieces are brought to the device.
-        piece_starts = np.cumsum(sizes) - sizes
-        places = np.arange(sizes.sum()) + np.repeat(first - piece_starts, sizes)
-        coefficients, first = gathered(coefficients, places), piece_starts.astype(np.uint32)
+        # Upload only the entries of these pieces.
+        piece_starts = np.cumsum(lengths64) - lengths64
+        entry_indices = np.arange(lengths64.sum()) + np.repeat(first - piece_starts, lengths64)
+        coefficients, first = gathered(coefficients, entry_indices), piece_starts.astype(np.uint32)
     starts = layout.bundles[bundles] - layout.bundles[bundles.start]
     targets, device_lengths, device_bundles = (
-        device.upload(array) for array in (layout.targets[pieces], lengths, starts)
+        device.upload(array) for array in (layout.targets[piece_slice], lengths, starts)
     )
-    indices = device.allocate(4 * room, zero=False)
-    values = device.allocate(modulus.bytes * room, zero=False)
+    indices = device.allocate(4 * padded_entries, zero=False)
+    values = device.allocate(modulus.bytes * padded_entries, zero=False)
     words = np.ascontiguousarray(coefficients).view(np.uint32).reshape(-1)
     device.launch(
         device.compile(lay_out_rows, words=modulus.words, index=index_word),
@@ -391,7 +409,7 @@ def _laid_out(
         values,
     )
     return Pieces(
-        count, int(sizes.sum()), targets, device_lengths, device_bundles, indices, values
+        count, int(lengths64.sum()), targets, device_lengths, device_bundles, indices, values
     )  # fmt: skip
 
 
@@ -399,6 +417,7 @@ class DeviceMatrix(SparseMatrix):
     """A sparse matrix in the memory of a GPU.
 
     elements: the number of elements of a product: the rows, then sums of pieces.
+    nonzeros, height: the numbers of entries and of rows.
     """
 
     def __init__(self, device: AnyDevice, modulus: Modulus, rows: RowEntries) -> None:
@@ -406,34 +425,34 @@ class DeviceMatrix(SparseMatrix):
         self.nonzeros, self.height = len(rows.entries), rows.height
         layout = Layout.of_rows(rows.height, rows.row, rows.start, rows.stop - rows.start)
         self.elements = layout.elements
-        self._cut = len(layout.cut)
-        self._cut_rows, self._bounds = device.upload(layout.cut), device.upload(layout.bounds)
-        # What a kernel reaches of the entries as they are in the file.
-        most = device.largest_buffer // (4 * (HEAD_WORDS + modulus.words))
+        self._split_count = len(layout.cut)
+        self._split_rows, self._bounds = device.upload(layout.cut), device.upload(layout.bounds)
+        # The entries, in the file's layout, that fit the largest buffer.
+        max_entries = device.largest_buffer // (4 * (HEAD_WORDS + modulus.words))
         self._runs = [
-            _laid_out(device, modulus, rows.entries, layout, run, rows.index_word)
-            for run in layout.runs(most)
+            _upload_pieces(device, modulus, rows.entries, layout, run, rows.index_word)
+            for run in layout.runs(max_entries)
         ]
         self._add = device.compile(add_pieces, modulus=modulus)
 
     @staticmethod
     def most_elements(nonzeros: int, height: int) -> int:
-        """An upper bound on `elements`."""
-        # A cut row has more than PIECE entries, so at most two pieces for as many.
+        """Return an upper bound on `elements`."""
+        # A split row of n > PIECE entries has ceil(n / PIECE) <= 2 * (n // PIECE) pieces.
         return height + 2 * (nonzeros // PIECE)
 
     @staticmethod
     def peak_bytes(modulus: Modulus, nonzeros: int, height: int) -> int:
-        """An upper bound on the bytes that `nonzeros` entries take while they are laid out."""
+        """Return an upper bound on the bytes that laying out `nonzeros` entries takes."""
         pieces = DeviceMatrix.most_elements(nonzeros, height)
         entry = 4 * (HEAD_WORDS + modulus.words) + 4 + modulus.bytes
         return entry * nonzeros + (4 + modulus.bytes) * BUNDLE * PIECE + 16 * pieces
 
     @property
     def nbytes(self) -> int:
-        """Bytes of device memory of the rows."""
+        """Bytes of device memory that the matrix holds."""
         kept = sum(run.nbytes for run in self._runs)
-        return kept + self._cut_rows.nbytes + self._bounds.nbytes
+        return kept + self._split_rows.nbytes + self._bounds.nbytes
 
     def multiply(self, vector: Words, out: Words) -> None:
         """See `SparseMatrix`; waits for the products, and overwrites all of `out`."""
@@ -453,27 +472,28 @@ class DeviceMatrix(SparseMatrix):
         """
         for run in self._runs:
             run.record(recording, self._device, self._modulus, vector, out)
-        if self._cut:
+        if self._split_count:
             recording.launch(
-                self._add, self._cut, self._cut_rows, self._bounds, out, label="A·w, B·w"
-            )
+                self._add, self._split_count, self._split_rows, self._bounds, out,
+                label="A·w, B·w",
+            )  # fmt: skip
 
     def record_each(
         self, recording: RecordingStream, vectors: int, stride: int, part: int, vector: Buffer,
         out: Buffer,
     ) -> None:  # fmt: skip
-        """Record the products with each of `vectors` vectors that begin `stride` elements apart.
+        """Record the products with each of `vectors` vectors that start `stride` elements apart.
 
-        out: products interleaved in chunks of `part` rows (`place_of_each`), with memory for
-            `vectors` times `elements` rounded up to a multiple of `part`.
+        out: products interleaved in chunks of `part` elements (`place_of_each`): memory for
+            vectors * n elements, where n is `elements` rounded up to a multiple of `part`.
         """
         for run in self._runs:
             run.record_each(
                 recording, self._device, self._modulus, vectors, stride, part, vector, out
             )
-        if self._cut:
+        if self._split_count:
             recording.launch(
                 self._device.compile(add_pieces_of_each, modulus=self._modulus),
-                self._cut * vectors, self._cut, vectors, part, self._cut_rows, self._bounds, out,
-                label="A·w, B·w",
+                self._split_count * vectors, self._split_count, vectors, part, self._split_rows,
+                self._bounds, out, label="A·w, B·w",
             )  # fmt: skip
