@@ -1,8 +1,8 @@
 """Arrays of elements as limbs, interleaved over lanes: tables of twiddles and the rows of a pass.
 
-Loads and stores of an element are one vector access a limb, without conversion. Entry e of an array
-is in block ``e // lanes``; a block holds limb 0 of all its entries, then limb 1, and so on. Each
-limb is a word of the field's limb type.
+Loading or storing an element takes one vector access per limb and no conversion. Entry e of an
+array is in block ``e // lanes``; a block holds limb 0 of all its entries, then limb 1, and so on.
+Each limb is a word of the field's limb type.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _WORD_BITS = 64
 
 @frozen
 class RowForm:
-    """Static bounds of all elements of an array of limbs.
+    """Bounds, known at compile time, of all elements of an array of limbs.
 
     bound: exclusive bound of the integers.
     maxima: the largest value of each limb.
@@ -55,7 +55,7 @@ def common_form(elements: Sequence[Element]) -> RowForm:
 
 
 def reduced_rows(f: PrimeField, elements: Sequence[Element], limit: int) -> list[Element]:
-    """Reduce elements of a bound above `limit`, and normalise those whose limbs may reach 2**62."""
+    """Reduce elements whose bound is above `limit`; normalise those whose limbs may reach 2**62."""
     result = []
     for element in elements:
         if element.bound > limit:
@@ -67,7 +67,7 @@ def reduced_rows(f: PrimeField, elements: Sequence[Element], limit: int) -> list
 
 
 def entry_offset(k: Builder, f: PrimeField, entry: Value) -> Value:
-    """Return the offset of an entry's lowest limb; `entry` is a u64."""
+    """Return the offset, in limbs, of an entry's lowest limb; `entry` is a u64."""
     lanes = k.workgroup_size
     if lanes == 1:
         return entry * f.limb_count
@@ -75,21 +75,21 @@ def entry_offset(k: Builder, f: PrimeField, entry: Value) -> Value:
 
 
 def load_limbs(k: Builder, f: PrimeField, array: Value, offset: Value, form: RowForm) -> Element:
-    """Load the element whose lowest limb is at `offset`."""
+    """Load the element whose lowest limb is at `offset`, in limbs."""
     lanes, array = k.workgroup_size, array.cast(f.limb_type)
     limbs = tuple(array[offset + j * lanes] for j in range(f.limb_count))
     return Element(f, limbs, form.bound, form.maxima, form.exponent)
 
 
 def store_limbs(k: Builder, array: Value, offset: Value, element: Element) -> None:
-    """Store an element's limbs unchanged, the lowest at `offset`."""
+    """Store an element's limbs unchanged, the lowest at `offset`, in limbs."""
     lanes, array = k.workgroup_size, array.cast(element.limbs[0].type)
     for j, limb in enumerate(element.limbs):
         array[offset + j * lanes] = limb
 
 
 def lanes_of(device: AnyDevice, modulus: Modulus) -> int:
-    """Return the instances of a workgroup: eight for fields of at most 64 bits, for vectors."""
+    """Return the workgroup size: eight, a vector, for fields of at most 64 bits."""
     return _SHORT_LANES if modulus.bits <= _WORD_BITS else device.lanes
 
 

@@ -2,8 +2,8 @@
 
 Ascending steps are decimation in time (Cooley and Tukey, 1965): ``a + T*b, a - T*b`` over pairs
 whose distance doubles from level to level. Descending steps are decimation in frequency (Gentleman
-and Sande, 1966): ``a + b, (a - b)*T``, the distance halving; with the inverse twiddles they undo
-the ascending ones, up to the factor 2 a level.
+and Sande, 1966): ``a + b, (a - b)*T``, while the distance halves. With the inverse twiddles they
+undo the ascending ones, up to the factor 2 per level.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Direction = Literal["ascending", "descending"]
 Twiddle = Callable[[int, int], Element | None]
 
 STEP_LEVELS = 3
-"""The most levels of a step, which holds eight rows in registers."""
+"""The maximum number of levels of a step, which then holds eight rows in registers."""
 
 
 def butterflies(
@@ -44,15 +44,17 @@ def butterflies(
 
 
 def _multiply(
-    f: PrimeField, rows: list[Element], places: list[int], factors: list[Element | None]
+    f: PrimeField, rows: list[Element], indices: list[int], factors: list[Element | None]
 ) -> None:
     """Multiply rows by their factors in one batch; None stands for 1."""
     pairs = [
-        (place, factor) for place, factor in zip(places, factors, strict=True) if factor is not None
+        (index, factor)
+        for index, factor in zip(indices, factors, strict=True)
+        if factor is not None
     ]
-    products = f.multiply_many([(rows[place], factor) for place, factor in pairs])
-    for (place, _), product in zip(pairs, products, strict=True):
-        rows[place] = product
+    products = f.multiply_many([(rows[index], factor) for index, factor in pairs])
+    for (index, _), product in zip(pairs, products, strict=True):
+        rows[index] = product
 
 
 def twiddles_of_step(levels: int) -> list[tuple[int, int]]:
@@ -63,11 +65,11 @@ def twiddles_of_step(levels: int) -> list[tuple[int, int]]:
 def steps_of(log_rows: int, most: int = STEP_LEVELS) -> list[tuple[int, int]]:
     """Return (first level, levels) of each step of a pass, ascending; the highest may be short.
 
-    A short step costs the fewest products at the top.
+    A short step costs the fewest products if it is the highest one.
     """
     return [(first, min(most, log_rows - first)) for first in range(0, log_rows, most)]
 
 
 def records_before(level: int) -> int:
-    """Count the rows of twiddles of the steps below a level; a step has 2**(first level)."""
+    """Count the rows of twiddles of the steps below a level: 2**(first level) per step."""
     return sum(1 << start for start, _ in steps_of(level))

@@ -10,10 +10,10 @@ from quod.ntt.steps import Direction
 
 
 class Butterflies:
-    """Transforms of up to 2**log_order field elements; `root` has that order.
+    """Transforms of up to 2**log_order field elements; `root` is a root of unity of that order.
 
-    Descending transforms go from natural to bit-reversed order, ascending ones back. Elements are
-    reduced only if a sum would not fit their limbs.
+    Descending transforms (decimation in frequency) go from natural to bit-reversed order, ascending
+    ones (in time) back. Elements are reduced only if a sum would not fit their limbs.
     """
 
     def __init__(self, f: PrimeField, direction: Direction, root: int, log_order: int) -> None:
@@ -21,17 +21,17 @@ class Butterflies:
         self.direction = direction
         self._root = root
         self._log_order = log_order
-        # A bound under which two terms can be added or subtracted, at least p.
+        # A multiple of p; elements below it can be added or subtracted without overflow.
         self.half = max((1 << self.f.native_exponent) // 2 // f.p, 1) * f.p
         self.limit = max(self.half, 2 * f.p)
-        """The bound of elements between steps, at least that of a product."""
+        """The exclusive bound of elements between steps, at least that of a product."""
 
     def restrict(self, most: int) -> None:
-        """Bound elements between steps by `most`, which is at least twice the modulus."""
+        """Lower the bound between steps to `most`, which is at least twice the modulus."""
         self.limit = min(self.limit, most // self.f.p * self.f.p)
 
     def transform(self, elements: Sequence[Element], levels: int) -> list[Element]:
-        """Return the unscaled transform of 2**levels elements."""
+        """Return the transform of 2**levels elements, not divided by their number."""
         rows = list(elements)
         descending = self.direction == "descending"
         for level in reversed(range(levels)) if descending else range(levels):
@@ -43,12 +43,12 @@ class Butterflies:
         return rows
 
     def unify(self, elements: Sequence[Element]) -> list[Element]:
-        """Give all elements one bound, at most `limit`, so that the next step has room."""
+        """Reduce elements above `limit`, and give all elements their largest bound."""
         bound = max(min(element.bound, self.limit) for element in elements)
         return self.f.unify(elements, bound)
 
     def bounded(self, elements: Sequence[Element]) -> list[Element]:
-        """Give all elements the bound `limit`."""
+        """Reduce elements above `limit`, and give all elements the bound `limit`."""
         return self.f.unify(elements, self.limit)
 
     def _butterfly(
@@ -60,15 +60,15 @@ class Butterflies:
             negated, factor = True, -factor
         if ascending and factor is not None:
             b = self.f.multiply_constant(b, factor)
-        if max(a.bound + b.bound, a.bound + self._raised(b)) > 1 << self.f.native_exponent:
+        if max(a.bound + b.bound, a.bound + self._added_multiple(b)) > 1 << self.f.native_exponent:
             a, b = (x if x.bound <= self.half else self.f.reduce(x, self.half) for x in (a, b))
         if ascending:
             return (a - b, a + b) if negated else (a + b, a - b)
         low, high = a + b, b - a if negated else a - b
         return low, high if factor is None else self.f.multiply_constant(high, factor)
 
-    def _raised(self, b: Element) -> int:
-        """Return the multiple of p that a difference adds before it subtracts b."""
+    def _added_multiple(self, b: Element) -> int:
+        """Return the multiple of p that a subtraction adds before it subtracts b."""
         return -(-b.bound // self.f.p) * self.f.p
 
     def _factor(self, level: int, position: int) -> int | None:

@@ -1,8 +1,8 @@
 """Exchange of elements between instances through workgroup memory.
 
-Limbs that fill their words are stored directly, up to 16 bytes at a time. Lazy limbs take up to
-three times the memory of their integer, so its bits are packed into 32-bit words. Each word has a
-separate plane, so that neighbouring instances use different banks.
+Limbs that fill their words are stored directly, up to 16 bytes at a time. Limbs with unused high
+bits take up to three times the memory of their integer, so its bits are packed into 32-bit words.
+Each word has a separate plane, so that neighbouring instances use different banks.
 """
 
 from __future__ import annotations
@@ -24,20 +24,24 @@ _WORD_BITS = 32
 
 
 class Exchange(Protocol):
-    """Storage for the elements of a tile; a place is an index of `layout.padded`."""
+    """Storage for the elements of a tile; a place is an index that `layout.padded` returns.
+
+    A barrier must separate stores from loads by other instances.
+    """
 
     @property
     def most(self) -> int | None:
-        """Exclusive bound of the integers of stored elements; None if only limbs are bounded."""
+        """Exclusive bound of the integers that can be stored; None if all that limbs hold can."""
 
-    def store(self, place: Value, element: Element) -> None: ...
+    def store(self, place: Value, element: Element) -> None:
+        """Store an element, whose bound is at most `most`."""
 
     def load(self, place: Value, form: RowForm) -> Element:
-        """Load an element whose form was `form` when it was stored."""
+        """Load an element that had the form `form` when it was stored."""
 
 
 def is_packed(f: PrimeField) -> bool:
-    """Return whether limbs take more memory than the integer in memory."""
+    """Return whether limbs take more memory than the words of the integer."""
     return f.limb_type.bytes * f.limb_count > f.modulus.bytes
 
 
@@ -47,7 +51,7 @@ def exchange(k: Builder, f: PrimeField, tile: Tile) -> Exchange:
 
 
 def places(tile: Tile) -> int:
-    """Return the number of places, with padding, of a tile."""
+    """Return the number of places of a tile, including padding."""
     return padded((1 << tile.log_size) - 1, tile.log_banks) + 1
 
 
@@ -59,33 +63,37 @@ class Limbs:
     def __init__(self, k: Builder, f: PrimeField, tile: Tile) -> None:
         self._k, self._f = k, f
         # The widest access of at most 16 bytes that divides the limbs evenly.
-        self._chunk = math.gcd(_CHUNK_BYTES // f.limb_type.bytes, f.limb_count)
-        self._plane = places(tile) * self._chunk
-        self._shared = k.shared(f.limb_type, self._plane * (f.limb_count // self._chunk))
+        self._chunk_limbs = math.gcd(_CHUNK_BYTES // f.limb_type.bytes, f.limb_count)
+        self._plane_words = places(tile) * self._chunk_limbs
+        self._shared = k.shared(
+            f.limb_type, self._plane_words * (f.limb_count // self._chunk_limbs)
+        )
 
     def store(self, place: Value, element: Element) -> None:
-        place = place * self._chunk
-        for start in range(0, self._f.limb_count, self._chunk):
-            limbs = element.limbs[start : start + self._chunk]
-            self._k.store(self._shared, place + self._plane * (start // self._chunk), *limbs)
+        place = place * self._chunk_limbs
+        for start in range(0, self._f.limb_count, self._chunk_limbs):
+            limbs = element.limbs[start : start + self._chunk_limbs]
+            self._k.store(
+                self._shared, place + self._plane_words * (start // self._chunk_limbs), *limbs
+            )
 
     def load(self, place: Value, form: RowForm) -> Element:
-        place = place * self._chunk
+        place = place * self._chunk_limbs
         limbs: list[Value] = []
-        for start in range(0, self._f.limb_count, self._chunk):
-            at = place + self._plane * (start // self._chunk)
-            limbs += self._k.load(self._shared, at, self._chunk)
+        for start in range(0, self._f.limb_count, self._chunk_limbs):
+            offset = place + self._plane_words * (start // self._chunk_limbs)
+            limbs += self._k.load(self._shared, offset, self._chunk_limbs)
         return Element(self._f, tuple(limbs), form.bound, form.maxima, form.exponent)
 
 
 class Packed:
-    """An exchange that packs the integer's bits into the words of an element in memory."""
+    """An exchange that normalises elements and packs each into ``modulus.words`` 32-bit words."""
 
     def __init__(self, k: Builder, f: PrimeField, tile: Tile) -> None:
         self._k, self._f = k, f
         self._words = f.modulus.words
-        self._plane = places(tile)
-        self._shared = k.shared(types.u32, self._plane * self._words)
+        self._plane_words = places(tile)
+        self._shared = k.shared(types.u32, self._plane_words * self._words)
 
     @property
     def most(self) -> int | None:
@@ -99,10 +107,10 @@ class Packed:
                 offset = self._f.limb_bits * j - _WORD_BITS * word
                 if -self._f.limb_bits < offset < _WORD_BITS:
                     parts.append(limb << offset if offset >= 0 else limb >> -offset)
-            self._k.store(self._shared, place + self._plane * word, _union(parts))
+            self._k.store(self._shared, place + self._plane_words * word, _or_all(parts))
 
     def load(self, place: Value, form: RowForm) -> Element:
-        words = [self._shared[place + self._plane * word] for word in range(self._words)]
+        words = [self._shared[place + self._plane_words * word] for word in range(self._words)]
         bits = self._f.limb_bits
         limbs = []
         for j in range(self._f.limb_count):
@@ -111,7 +119,7 @@ class Packed:
                 offset = _WORD_BITS * index - bits * j
                 if -_WORD_BITS < offset < bits:
                     parts.append(word << offset if offset >= 0 else word >> -offset)
-            limb = _union(parts) if parts else self._k.constant(0, types.u32)
+            limb = _or_all(parts) if parts else self._k.constant(0, types.u32)
             # The highest limb takes all remaining bits.
             is_highest = bits * j + bits >= _WORD_BITS * self._words
             limbs.append((limb if is_highest else limb & ((1 << bits) - 1)).cast(self._f.limb_type))
@@ -128,7 +136,7 @@ def _normal_maxima(f: PrimeField, bound: int) -> tuple[int, ...]:
     )  # fmt: skip
 
 
-def _union(parts: Sequence[Value]) -> Value:
+def _or_all(parts: Sequence[Value]) -> Value:
     combined = parts[0]
     for part in parts[1:]:
         combined = combined | part

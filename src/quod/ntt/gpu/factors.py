@@ -1,14 +1,15 @@
 """The factors between the passes of a transform, and their tables on the device.
 
-A descending pass over R = 2**l rows, S = 2**s apart, computes the levels of s + l down to s + 1
-bits. In column c the twiddles are those of column 0 times factors that depend only on the column.
-These factors are deferred to the end of the pass: row j is multiplied there by
-``v**(c * rev(j))``, where v is the root of order R*S and rev reverses l bits. An ascending pass is
-the reverse.
+A descending pass (decimation in frequency) over R = 2**l rows that are S = 2**s elements apart
+computes the levels of s + l down to s + 1 bits. In column c the twiddles are those of column 0
+times factors that depend only on the column. These factors are deferred to the end of the pass,
+which multiplies row j by ``v**(c * rev(j))``, where v is the root of order R*S and rev reverses l
+bits. An ascending pass (decimation in time) multiplies by them at its start.
 
-A transform may also multiply element i of its natural order by g**i, or of its bit-reversed order
-by h**i, where element i is at position rev(i). The digit of the index that belongs to a pass
-determines a factor of its rows, so nearly all of these products merge with the factors above:
+A transform may also multiply element i of its natural order by g**i, or element i of its
+bit-reversed order, which is at position rev(i), by h**i. Such a power is a product of one factor
+per digit of i. The digit that is the row of a pass determines a factor of that row, so nearly all
+of these products merge with the factors above:
 
     inner, S > 1:  scale * (v**c * h**(n/RS))**rev(j) * g**c      (g, scale: the uppermost pass)
     inner, S = 1:  h**(n/R * rev(j))
@@ -37,8 +38,8 @@ class Transform:
     """A transform of 2**log_size points; its tables depend on these fields only.
 
     root: of order 2**log_size.
-    natural: base of the powers that multiply the natural side.
-    backwards: base of the powers that multiply the bit-reversed side.
+    natural: g, the base of the powers that multiply the input or output in natural order.
+    backwards: h, the base of the powers that multiply the one in bit-reversed order.
     scale: a factor of all elements.
     """
 
@@ -59,9 +60,9 @@ class Transform:
 class PassFactors:
     """The factors of one pass; an empty sequence stands for factors of 1.
 
-    outer: outer factors, one a row.
-    starts: inner factors in column 0, one a row.
-    ratios: quotients of inner factors in neighbouring columns, one a row, if S > 1.
+    outer: outer factors, one per row.
+    starts: inner factors in column 0, one per row.
+    ratios: quotients of the inner factors of adjacent columns, one per row, if S > 1.
     """
 
     outer: Sequence[int]
@@ -115,26 +116,26 @@ def fill_progressions(
 ) -> None:
     """Fill table[row][column] = starts[row] * ratios[row]**column, in Montgomery form.
 
-    bits: bits of a column number.
-    groups_each: workgroups that fill one row.
+    bits: the number of bits of a column index.
+    groups_each: workgroups that fill one row; each fills `RUN` * workgroup size columns.
     """
     f = prime_field(k, modulus)
     lanes = k.workgroup_size
-    row, part = k.workgroup_id() // groups_each, k.workgroup_id() % groups_each
-    first = part * (lanes * RUN) + k.local_id()
+    row, chunk = k.workgroup_id() // groups_each, k.workgroup_id() % groups_each
+    first_column = chunk * (lanes * RUN) + k.local_id()
     ratio = f.carried(f.load(ratios, row))
     state = (f.carried(f.load(starts, row)), ratio)
     with k.range(0, bits, carry=state) as loop:
         value, power = loop.carried
-        chosen = ((first >> loop.index) & 1) != 0
+        bit_is_set = ((first_column >> loop.index) & 1) != 0
         product = f.carried(value * power)
-        loop.next((f.select(chosen, product, value), f.carried(f.square(power))))
+        loop.next((f.select(bit_is_set, product, value), f.carried(f.square(power))))
     step = f.square_times(ratio, lanes.bit_length() - 1)
-    start = row.cast(types.u64) * columns.cast(types.u64)
+    row_start = row.cast(types.u64) * columns.cast(types.u64)
     with k.range(0, RUN, carry=loop.results[0]) as run:
-        column = first + run.index * lanes
+        column = first_column + run.index * lanes
         with k.if_(column < columns):
-            f.store(table, start + column.cast(types.u64), run.carried)
+            f.store(table, row_start + column.cast(types.u64), run.carried)
         run.next(f.carried(run.carried * step))
 
 
@@ -146,7 +147,7 @@ def build_table(device: AnyDevice, modulus: Modulus, integers: Sequence[int]) ->
 def build_progressions(
     device: AnyDevice, modulus: Modulus, starts: Sequence[int], ratios: Sequence[int], columns: int
 ) -> Buffer:
-    """Build starts[i] * ratios[i]**column for each i, `columns` factors a row, on the device."""
+    """Compute starts[i] * ratios[i]**column on the device, row by row, for `columns` columns."""
     table = device.allocate(len(starts) * columns * modulus.bytes, zero=False)
     compiled = device.compile(fill_progressions, modulus=modulus)
     groups_each = -(-columns // (device.lanes * RUN))

@@ -1,9 +1,9 @@
-"""Data layout of a tile: the elements that each instance holds, step by step.
+"""The layout of a tile: the elements that each instance holds in each step.
 
 A workgroup of a pass transforms a *tile*: several columns of 2**log_rows rows. The index of an
-element in its tile has the bits of its column (lowest) and of its row. In a *step* some of these
-bits, including those of the step's levels, number the elements of one instance; the other bits
-number the instances. Between steps instances exchange elements through shared memory.
+element in its tile consists of the bits of its column (lowest) and of its row. In a *step* some of
+these bits, including those of the step's levels, index the elements of one instance; the other bits
+index the instances. Between steps instances exchange elements through shared memory.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ class Tile:
     """The sizes of a tile: 2**log_rows rows in 2**log_columns columns.
 
     log_elements: log2 of the elements of an instance.
-    log_banks: log2 of the instances that shared memory serves at a time, each from another bank:
-        eight for accesses of 16 bytes, more for shorter elements.
+    log_banks: log2 of the instances that shared memory serves at a time if their banks differ:
+        eight instances for accesses of 16 bytes, more for shorter elements.
     """
 
     log_rows: int
@@ -35,7 +35,7 @@ class Tile:
 
     @property
     def lanes(self) -> int:
-        """Number of instances of the workgroup."""
+        """The number of instances of the workgroup."""
         return 1 << (self.log_size - self.log_elements)
 
     @property
@@ -49,11 +49,11 @@ class Tile:
 
 @frozen
 class Step:
-    """Levels `first` to `first + levels - 1` of a pass, in registers.
+    """A step, which computes levels `first` to `first + levels - 1` of a pass in registers.
 
-    registers: the index bits that number an instance's elements, lowest first; the bits of the
-        levels come first.
-    threads: the index bits that number the instances, lowest first.
+    registers: the index bits of which an element's register number consists, lowest first; the bits
+        of the levels come first.
+    threads: the index bits of which an instance's number consists, lowest first.
     """
 
     first: int
@@ -63,22 +63,23 @@ class Step:
 
 
 def arrange(tile: Tile, first: int, levels: int, preferred: Sequence[int]) -> Step:
-    """Return the step of some levels whose neighbouring instances differ in the `preferred` bits.
+    """Return a step of `levels` levels in which neighbouring instances differ in `preferred` bits.
 
-    The lowest bits of the instance's number are chosen to select different banks.
+    preferred: index bits in order of preference. The lowest log_banks bits of the instance's number
+        are the first of them that select different banks.
     """
     level_bits = [tile.log_columns + first + level for level in range(levels)]
     others = [bit for bit in (*tile.column_bits, *tile.row_bits) if bit not in level_bits]
-    spare = tile.log_elements - levels
-    registers = level_bits + (others[-spare:] if spare else [])
+    spare_count = tile.log_elements - levels
+    registers = level_bits + (others[-spare_count:] if spare_count else [])
     thread_bits = [bit for bit in others if bit not in registers]
     order = [bit for bit in preferred if bit in thread_bits]
     order += [bit for bit in thread_bits if bit not in order]
     threads: list[int] = []
     while order and len(threads) < tile.log_banks:
         used_banks = {bit % tile.log_banks for bit in threads}
-        free = [bit for bit in order if bit % tile.log_banks not in used_banks]
-        threads.append((free or order)[0])
+        conflict_free = [bit for bit in order if bit % tile.log_banks not in used_banks]
+        threads.append((conflict_free or order)[0])
         order.remove(threads[-1])
     return Step(first, levels, tuple(registers), (*threads, *order))
 
@@ -86,9 +87,9 @@ def arrange(tile: Tile, first: int, levels: int, preferred: Sequence[int]) -> St
 def padded(index: int, log_banks: int = 3) -> int:
     """Return the place in shared memory of an index in the tile, padded against bank conflicts.
 
-    With eight banks there is a gap after every 8 places, another after every 64, and so on: two
-    index bits select the same bank only if their distance is a multiple of three. The place is
-    additive over indices without common bits.
+    The place is index + floor(index / 8) + floor(index / 64) + ... with eight banks. So two index
+    bits select the same bank only if their distance is a multiple of three. The place of a sum of
+    indices without common bits is the sum of their places.
     """
     return sum(index >> shift for shift in range(0, index.bit_length(), log_banks))
 
@@ -104,7 +105,7 @@ def padded_value(index: Value, tile: Tile) -> Value:
 def gathered(k: Builder, number: Value, bits: Sequence[int], weigh: Callable[[int], int]) -> Value:
     """Sum ``weigh(bits[i])`` over the set bits i of a u32 at run time.
 
-    Bits of weight 0 are skipped. A run of bits with doubling weights takes one shift and mask.
+    Bits of weight 0 are skipped. Consecutive bits whose weights double take one shift and mask.
     """
     weights = [weigh(bit) for bit in bits]
     total = k.constant(0, number.type)
@@ -114,22 +115,23 @@ def gathered(k: Builder, number: Value, bits: Sequence[int], weigh: Callable[[in
         while stop < len(weights) and weights[stop] == 2 * weights[stop - 1]:
             stop += 1
         if weights[start]:
-            run = (number >> start) & ((1 << (stop - start)) - 1)
-            total = total + run * weights[start]
+            field_bits = (number >> start) & ((1 << (stop - start)) - 1)
+            total = total + field_bits * weights[start]
         start = stop
     return total
 
 
 def spread(number: int, bits: Sequence[int], weigh: Callable[[int], int]) -> int:
-    """Sum ``weigh(bits[i])`` over the set bits i of a static number."""
+    """Sum ``weigh(bits[i])`` over the set bits i of a compile-time number."""
     return sum(weigh(bit) for i, bit in enumerate(bits) if number >> i & 1)
 
 
 class RolledStep:
     """A step whose first level is only known at run time.
 
-    Instances are numbered by column, then by row; the bits of the levels number the elements of an
-    instance.
+    local: the instance's number, whose lowest bits are the column and whose others are those of the
+        row without the bits of the levels.
+    first: the first level.
     """
 
     def __init__(self, tile: Tile, k: Builder, local: Value, first: Value) -> None:
@@ -137,17 +139,17 @@ class RolledStep:
         self.first = first
         rows = local >> tile.log_columns
         self._position = rows & ((k.constant(1, local.type) << first) - 1)
-        above = (rows >> first) << (first + tile.log_elements)
+        row_above = (rows >> first) << (first + tile.log_elements)
         column = local & ((1 << tile.log_columns) - 1)
-        index = ((above + self._position) << tile.log_columns) + column
+        index = ((row_above + self._position) << tile.log_columns) + column
         self._place = padded_value(index, tile)
         self._digit = k.constant(1, local.type) << (first + tile.log_columns)
 
     def place(self, number: int) -> Value:
-        """Return the place in shared memory of the instance's element `number`."""
+        """Return the place in shared memory of element `number` of the instance."""
         return self._place + padded_value(self._digit * number, self._tile)
 
     def power(self, digit: int) -> Value:
-        """Return the exponent, to the pass's root, of the twiddle of output `digit`."""
-        unit = self._tile.log_rows - self._tile.log_elements - self.first
-        return (self._position << unit) * digit
+        """Return the exponent of the twiddle of output `digit`, in powers of the pass's root."""
+        exponent_shift = self._tile.log_rows - self._tile.log_elements - self.first
+        return (self._position << exponent_shift) * digit

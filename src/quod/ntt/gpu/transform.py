@@ -1,11 +1,13 @@
-"""The kernel of one pass: 2**log_rows rows of every column of the data, one tile a workgroup.
+"""The kernel of one pass of a transform.
 
-An element goes from memory to registers, through the steps of the pass (exchanged through shared
-memory in between), and back to memory. Within a pass the twiddles are roots of order 2**log_rows,
-few enough for the L1 cache. The rest of the twiddles, which depends on the column, is one *inner*
-factor an element (Bailey, "FFTs in external or hierarchical memory", 1990), after a descending pass
-and before an ascending one. The *outer* factor, at the other end, depends only on the row; cosets
-use it. See `quod.ntt.gpu.factors`.
+The data is a matrix; a pass transforms every column of 2**log_rows rows. Each workgroup has one
+tile: all rows of a few columns. Elements go from memory to registers, through the steps of the
+pass, between which instances exchange them through shared memory, and back to memory. Within a pass
+the twiddles are roots of order 2**log_rows, few enough for the L1 cache. The other twiddle of an
+element, its *inner* factor, depends on the column too (Bailey, "FFTs in external or hierarchical
+memory", 1990). A descending pass (decimation in frequency) multiplies by it at the end, an
+ascending pass (in time) at the start. The *outer* factor depends only on the row; cosets use it,
+before a descending pass and after an ascending one. See `quod.ntt.gpu.factors`.
 """
 
 from __future__ import annotations
@@ -38,26 +40,28 @@ from quod.ntt.rows import RowForm, common_form
 from quod.ntt.steps import Direction, steps_of
 
 Position = Literal["only", "lowest", "upper"]
-"""Position of a pass: the transform's only one, the one of neighbouring rows, or a higher one."""
+"""Position of a pass: the only one of its transform; the lowest, with rows adjacent in memory; or
+one above it, with rows 2**log_stride elements apart."""
 
 Reversed = Literal["none", "reads", "writes"]
-"""The side of a pass, if any, that is in bit-reversed order of the whole transform."""
+"""The transfer of a pass, if any, in the bit-reversed order of the whole transform."""
 
 Inner = Literal["none", "rows", "full", "split"]
-"""The table of the inner factors: none, one factor a row, one for each row and column, or two
-tables, for the low and the high bits of the column."""
+"""The table of the inner factors: none, one factor per row, one per row and column, or two tables,
+for the low and the high bits of the column."""
 
 
 @frozen
 class TileShape:
     """The static parameters of a compiled pass over tiles.
 
-    root: the transform's root of unity of order 2**min(log_elements, log_rows).
-    inner: the table of inner factors.
-    outer: there are outer factors.
-    reversed: the side in bit-reversed order.
-    fills_tiles: the columns fill all tiles.
-    rolled: compile the steps, of equal levels, as a loop: less code, but two more exchanges.
+    root: a root of unity of order 2**min(log_elements, log_rows), a power of the transform's.
+    inner: the kind of table of the inner factors.
+    outer: whether there are outer factors.
+    reversed: the transfer in bit-reversed order.
+    fills_tiles: the number of columns is a multiple of a tile's, so no bounds are checked.
+    rolled: compile the steps, which must have equal numbers of levels, as a loop: less code, but
+        two more exchanges.
     resident: workgroups that a multiprocessor should hold at a time; 0: the assembler chooses.
     """
 
@@ -74,21 +78,22 @@ class TileShape:
 
     @property
     def products(self) -> float:
-        """Average number of products for an element."""
+        """Average number of field multiplications per element."""
         tile, total = self.tile, 0.0
-        for first, levels in steps_of(tile.log_rows, tile.log_elements):
+        for first_level, levels in steps_of(tile.log_rows, tile.log_elements):
             total += levels / 2 - 1 + 2.0**-levels
-            total += 1 - 2.0**-levels if first else 0
+            total += 1 - 2.0**-levels if first_level else 0
         return total + {"none": 0, "split": 2}.get(self.inner, 1) + self.outer
 
 
 class FactorTables(Struct):
-    """The factor tables of a pass, in Montgomery form; `TileShape` tells which are in use.
+    """The factor tables of a pass, in Montgomery form; a kernel reads those its `TileShape` names.
 
     twiddles: powers of the root of order 2**log_rows.
-    outer: one factor a row.
-    inner: one factor a row, or factors of each row and column; see `Inner`.
-    inner_high: factors of each row and column ``c >> log_split``; `inner` then has the low bits.
+    outer: one factor per row.
+    inner: one factor per row; or inner[row << log_stride | c] for column c of a transform; or, if
+        split, inner[row << log_split | c % 2**log_split].
+    inner_high: if `inner` is split, inner_high[row << (log_stride - log_split) | c >> log_split].
     """
 
     twiddles: Pointer[U64]
@@ -100,10 +105,10 @@ class FactorTables(Struct):
 class PassExtents(Struct):
     """The extents of a pass.
 
-    columns: columns of all transforms.
+    columns: the number of columns of all transforms.
     log_size: log2 of the points of a transform.
-    log_stride: log2 of the distance of rows.
-    log_split: column bits of the table `inner`.
+    log_stride: log2 of the elements from one row to the next.
+    log_split: low bits of the column that index `FactorTables.inner` if it is split.
     """
 
     columns: U32
@@ -123,16 +128,17 @@ def transform_tiles(
     modulus: Modulus,
     shape: TileShape,
 ) -> None:
-    """Compute one pass of number-theoretic transforms, one tile a workgroup.
+    """Compute one pass of number-theoretic transforms, one tile per workgroup.
 
-    `source` and `target` hold elements in Montgomery form, and may be the same memory.
+    Takes workgroups of ``shape.tile.lanes`` instances. `source` and `target` hold elements in
+    Montgomery form; they may be the same memory if reads and writes have the same layout.
     """
     _Pass(k, modulus, shape, source, target, factors, extents).run()
 
 
 @frozen
-class _Side:
-    """The layout of a tile in memory on one side of a pass.
+class _TileLayout:
+    """The layout of a tile in `source` or in `target`.
 
     Row r, column c of the tile is element ``start + (r << row_shift) + (c << column_shift)``, where
     the bits of r or c may be reversed.
@@ -146,7 +152,7 @@ class _Side:
 
 
 class _Pass:
-    """The trace of one kernel."""
+    """Traces the body of `transform_tiles`."""
 
     def __init__(
         self, k: Builder, modulus: Modulus, shape: TileShape, source: Value, target: Value,
@@ -157,8 +163,8 @@ class _Pass:
         self.f = prime_field(k, modulus)
         self.shape = shape
         self.tile = shape.tile
-        order = min(self.tile.log_elements, self.tile.log_rows)
-        self.butterflies = Butterflies(self.f, shape.direction, shape.root, order)
+        log_order = min(self.tile.log_elements, self.tile.log_rows)
+        self.butterflies = Butterflies(self.f, shape.direction, shape.root, log_order)
         if k.workgroup_size != self.tile.lanes:
             tile = self.tile
             raise TraceError(
@@ -176,24 +182,24 @@ class _Pass:
         self.shared = exchange(self.k, self.f, self.tile)
         if self.shared.most is not None:
             self.butterflies.restrict(self.shared.most)
-        read, write = self._sides()
+        read, write = self._layouts()
         if self.shape.rolled:
             self._run_rolled(read, write)
             return
-        steps = self._arranged()
+        steps = self._ordered_steps()
         elements = self._read(steps[0], read)
-        elements = self._multiply(steps[0], elements, outer=self.descending)
+        elements = self._apply_factors(steps[0], elements, outer=self.descending)
         elements = self._step(steps[0], elements)
-        for before, step in itertools.pairwise(steps):
+        for previous, step in itertools.pairwise(steps):
             elements = self.butterflies.unify(elements)
-            # No barrier is needed before: the instance stores to the places that it loaded from.
-            self._store_shared(before, elements)
+            # No barrier before the store: an instance stores to the indices that it loaded from.
+            self._store_shared(previous, elements)
             self.k.barrier()
             elements = self._step(step, self._load_shared(step, common_form(elements)))
-        elements = self._multiply(steps[-1], elements, outer=not self.descending)
+        elements = self._apply_factors(steps[-1], elements, outer=not self.descending)
         self._write(steps[-1], write, elements)
 
-    def _run_rolled(self, read: _Side, write: _Side) -> None:
+    def _run_rolled(self, read: _TileLayout, write: _TileLayout) -> None:
         """Trace the steps as a loop, from shared memory to shared memory."""
         k, tile = self.k, self.tile
         steps, remainder = divmod(tile.log_rows, tile.log_elements)
@@ -201,35 +207,38 @@ class _Pass:
             raise TraceError(
                 f"{tile.log_rows} levels are no loop of steps of {tile.log_elements} levels"
             )
-        first_order, last_order = self._preferred()
-        top = tile.log_rows - tile.log_elements
-        begin = arrange(tile, top, tile.log_elements, first_order)
-        end = arrange(tile, top, tile.log_elements, last_order)
-        elements = self._multiply(begin, self._read(begin, read), outer=self.descending)
+        read_order, write_order = self._address_orders()
+        top_level = tile.log_rows - tile.log_elements
+        load_step = arrange(tile, top_level, tile.log_elements, read_order)
+        store_step = arrange(tile, top_level, tile.log_elements, write_order)
+        elements = self._apply_factors(
+            load_step, self._read(load_step, read), outer=self.descending
+        )
         elements = self.butterflies.bounded(elements)
         form = common_form(elements)
-        self._store_shared(begin, elements)
+        self._store_shared(load_step, elements)
         k.barrier()
         with k.range(0, steps) as loop:
-            number = self._number(steps - 1) - loop.index if self.descending else loop.index
-            self._rolled_step(RolledStep(tile, k, self.local, number * tile.log_elements), form)
+            step_index = self._u32(steps - 1) - loop.index if self.descending else loop.index
+            self._rolled_step(RolledStep(tile, k, self.local, step_index * tile.log_elements), form)
             k.barrier()
-        elements = self._load_shared(end, form)
-        elements = self._multiply(end, elements, outer=not self.descending)
-        self._write(end, write, elements)
+        elements = self._load_shared(store_step, form)
+        elements = self._apply_factors(store_step, elements, outer=not self.descending)
+        self._write(store_step, write, elements)
 
     def _rolled_step(self, step: RolledStep, form: RowForm) -> None:
-        numbers = range(1 << self.tile.log_elements)
-        places = [step.place(number) for number in numbers]
-        elements = [self.shared.load(place, form) for place in places]
+        registers = range(1 << self.tile.log_elements)
+        indices = [step.place(register) for register in registers]
+        elements = [self.shared.load(index, form) for index in indices]
         if self.descending:
             elements = self.butterflies.transform(elements, self.tile.log_elements)
         with self.k.if_(step.first != 0) as branch:
             factors = [
                 self._factor(
-                    self.factors.twiddles, step.power(reversed_bits(number, self.tile.log_elements))
+                    self.factors.twiddles,
+                    step.power(reversed_bits(register, self.tile.log_elements)),
                 )
-                for number in numbers[1:]
+                for register in registers[1:]
             ]
             products = [x * factor for x, factor in zip(elements[1:], factors, strict=True)]
             branch.give(*self.butterflies.bounded([elements[0], *products]))
@@ -239,64 +248,68 @@ class _Pass:
         if not self.descending:
             elements = self.butterflies.transform(elements, self.tile.log_elements)
             elements = self.butterflies.bounded(elements)
-        for place, element in zip(places, elements, strict=True):
-            self.shared.store(place, element)
+        for index, element in zip(indices, elements, strict=True):
+            self.shared.store(index, element)
 
     # --- steps
 
-    def _preferred(self) -> tuple[list[int], list[int]]:
-        """Return the index bits in order of addresses, lowest first, of reads and of writes."""
+    def _address_orders(self) -> tuple[list[int], list[int]]:
+        """Return, for reads and for writes, the index bits from the lowest address bit upwards."""
         columns, rows = list(self.tile.column_bits), list(self.tile.row_bits)
-        by_column, by_row = columns + rows, rows + columns
-        natural = by_column if self.shape.position == "upper" else by_row
-        # In bit-reversed order neighbours are columns or, within a transform, the highest rows.
+        columns_first, rows_first = columns + rows, rows + columns
+        natural = columns_first if self.shape.position == "upper" else rows_first
+        # In bit-reversed order, adjacent addresses differ in the column in the lowest pass, else in
+        # the top bit of the row.
         lowest = self.shape.position == "lowest"
-        backwards = by_column if lowest else rows[::-1] + columns[::-1]
-        first = backwards if self.shape.reversed == "reads" else natural
-        last = backwards if self.shape.reversed == "writes" else natural
-        return first, last
+        bit_reversed = columns_first if lowest else rows[::-1] + columns[::-1]
+        read_order = bit_reversed if self.shape.reversed == "reads" else natural
+        write_order = bit_reversed if self.shape.reversed == "writes" else natural
+        return read_order, write_order
 
-    def _arranged(self) -> list[Step]:
+    def _ordered_steps(self) -> list[Step]:
         """Return the steps in order of execution."""
         tile = self.tile
-        spans = steps_of(tile.log_rows, tile.log_elements)
+        ranges = steps_of(tile.log_rows, tile.log_elements)
         if self.descending:
-            spans.reverse()
-        first, last = self._preferred()
-        between = [*tile.column_bits, *tile.row_bits]
+            ranges.reverse()
+        read_order, write_order = self._address_orders()
+        exchange_order = [*tile.column_bits, *tile.row_bits]
         return [
             arrange(
                 tile, start, levels,
-                first if number == 0 else last if number + 1 == len(spans) else between,
+                read_order if i == 0 else write_order if i + 1 == len(ranges) else exchange_order,
             )
-            for number, (start, levels) in enumerate(spans)
+            for i, (start, levels) in enumerate(ranges)
         ]  # fmt: skip
 
     def _step(self, step: Step, elements: Sequence[Element]) -> list[Element]:
         result: list[Element] = []
-        span = 1 << step.levels
-        for start in range(0, len(elements), span):
-            part = list(elements[start : start + span])
+        size = 1 << step.levels
+        for start in range(0, len(elements), size):
+            group = list(elements[start : start + size])
             if not self.descending:
-                part = self._twiddle(step, part, start)
-            part = self.butterflies.transform(part, step.levels)
+                group = self._twiddle(step, group, start)
+            group = self.butterflies.transform(group, step.levels)
             if self.descending:
-                part = self._twiddle(step, part, start)
-            result += part
+                group = self._twiddle(step, group, start)
+            result += group
         return result
 
     def _twiddle(self, step: Step, elements: list[Element], start: int) -> list[Element]:
-        """Multiply the elements of a step by its twiddles, which are 1 in the lowest step."""
+        """Multiply the elements of a step by its twiddles, which are 1 in the lowest step.
+
+        Element d has the exponent (row % 2**step.first << shift) * d', where d' is d bit-reversed.
+        """
         if step.first == 0:
             return elements
-        unit = self.tile.log_rows - step.first - step.levels
-        limit = self.tile.log_columns + step.first
+        shift = self.tile.log_rows - step.first - step.levels
+        end = self.tile.log_columns + step.first
 
-        def weigh(bit: int) -> int:
-            return (1 << (bit - self.tile.log_columns)) if self._is_row(bit) and bit < limit else 0
+        def weight(bit: int) -> int:
+            return (1 << (bit - self.tile.log_columns)) if self._is_row(bit) and bit < end else 0
 
-        register_position = spread(start, step.registers, weigh)
-        position = (gathered(self.k, self.local, step.threads, weigh) + register_position) << unit
+        base = spread(start, step.registers, weight)
+        position = (gathered(self.k, self.local, step.threads, weight) + base) << shift
         result = elements[:1]
         for digit in range(1, len(elements)):
             power = position * reversed_bits(digit, step.levels)
@@ -311,24 +324,25 @@ class _Pass:
     def _factor(self, table: Value, entry: Value) -> Element:
         return self.f.from_words(self.f.load_words_at(table, entry * self.f.word_count))
 
-    def _multiply(self, step: Step, elements: list[Element], *, outer: bool) -> list[Element]:
+    def _apply_factors(self, step: Step, elements: list[Element], *, outer: bool) -> list[Element]:
         """Multiply the elements by the inner or the outer factors."""
         kind = self.shape.inner if not outer else "rows" if self.shape.outer else "none"
         if kind == "none":
             return elements
         result = []
-        for number, element in enumerate(elements):
-            row = self._row(step, number)
+        for register, element in enumerate(elements):
+            row = self._row(step, register)
             if kind == "rows":
                 factors = [self._factor(self.factors.outer if outer else self.factors.inner, row)]
             else:
-                factors = self._column_factors(row, self._column(step, number))
+                factors = self._inner_factors(row, self._column(step, register))
             for factor in factors:
                 element = element * factor
             result.append(element)
         return result
 
-    def _column_factors(self, row: Value, column: Value) -> list[Element]:
+    def _inner_factors(self, row: Value, column: Value) -> list[Element]:
+        """Return the factors of an element in a column of the tile."""
         stride = self.k.constant(1, types.u32) << self.extents.log_stride
         column = (self.first_column & (stride - 1)) + column
         if self.shape.inner == "full":
@@ -340,135 +354,139 @@ class _Pass:
         high = (row << high_bits) + (column >> self.extents.log_split)
         return [self._factor(self.factors.inner, low), self._factor(self.factors.inner_high, high)]
 
-    # --- places
+    # --- indices
 
-    def _row(self, step: Step, number: int, *, backwards: bool = False) -> Value:
+    def _row(self, step: Step, register: int, *, bit_reversed: bool = False) -> Value:
         """Return the row of an instance's element, optionally bit-reversed."""
 
-        def weigh(bit: int) -> int:
-            place = bit - self.tile.log_columns
-            if place < 0:
+        def weight(bit: int) -> int:
+            row_bit = bit - self.tile.log_columns
+            if row_bit < 0:
                 return 0
-            return 1 << (self.tile.log_rows - 1 - place if backwards else place)
+            return 1 << (self.tile.log_rows - 1 - row_bit if bit_reversed else row_bit)
 
-        return self._place(step, number, weigh)
+        return self._index_sum(step, register, weight)
 
-    def _column(self, step: Step, number: int, *, backwards: bool = False) -> Value:
-        def weigh(bit: int) -> int:
+    def _column(self, step: Step, register: int, *, bit_reversed: bool = False) -> Value:
+        def weight(bit: int) -> int:
             if self._is_row(bit):
                 return 0
-            return 1 << (self.tile.log_columns - 1 - bit if backwards else bit)
+            return 1 << (self.tile.log_columns - 1 - bit if bit_reversed else bit)
 
-        return self._place(step, number, weigh)
+        return self._index_sum(step, register, weight)
 
-    def _place(self, step: Step, number: int, weigh: Callable[[int], int]) -> Value:
-        base = gathered(self.k, self.local, step.threads, weigh)
-        return base + spread(number, step.registers, weigh)
+    def _index_sum(self, step: Step, register: int, weight: Callable[[int], int]) -> Value:
+        """Sum the weights of the set index bits of an instance's element."""
+        base = gathered(self.k, self.local, step.threads, weight)
+        return base + spread(register, step.registers, weight)
 
     # --- global memory
 
-    def _number(self, value: int) -> Value:
+    def _u32(self, value: int) -> Value:
         return self.k.constant(value, types.u32)
 
-    def _sides(self) -> tuple[_Side, _Side]:
+    def _layouts(self) -> tuple[_TileLayout, _TileLayout]:
         """Return the layouts of the tile in `source` and in `target`."""
         shape = self.shape
         if shape.reversed == "none":
-            side = self._natural()
-            return side, side
-        sides = self._natural(), self._reversed()
-        return sides if shape.reversed == "writes" else sides[::-1]
+            layout = self._natural_layout()
+            return layout, layout
+        layouts = self._natural_layout(), self._reversed_layout()
+        return layouts if shape.reversed == "writes" else layouts[::-1]
 
-    def _natural(self) -> _Side:
-        k, shape, zero = self.k, self.shape, self._number(0)
-        log_rows = self._number(self.tile.log_rows)
+    def _natural_layout(self) -> _TileLayout:
+        """Return the layout of the transfer that is not in bit-reversed order."""
+        k, shape, zero = self.k, self.shape, self._u32(0)
+        log_rows = self._u32(self.tile.log_rows)
         if shape.position == "upper":
-            within = self.first_column & ((self._number(1) << self.extents.log_stride) - 1)
-            above = (self.first_column >> self.extents.log_stride).cast(types.u64)
-            shift = (self.extents.log_stride + log_rows).cast(types.u64)
-            start = (above << shift) + within.cast(types.u64)
-            return _Side(start, self.extents.log_stride, zero)
+            column = self.first_column & ((self._u32(1) << self.extents.log_stride) - 1)
+            block = (self.first_column >> self.extents.log_stride).cast(types.u64)
+            block_shift = (self.extents.log_stride + log_rows).cast(types.u64)
+            start = (block << block_shift) + column.cast(types.u64)
+            return _TileLayout(start, self.extents.log_stride, zero)
         if shape.position == "lowest" and shape.reversed == "writes":
-            transform, _, middle = self._middle()
-            start = transform + (middle << self.tile.log_rows).cast(types.u64)
-            apart = self.extents.log_size - self.tile.log_columns
-            return _Side(start, zero, apart, reversed_columns=True)
+            # A tile's columns are far apart here, so that its bit-reversed writes are adjacent.
+            transform_start, _, tile_index = self._tile_index()
+            start = transform_start + (tile_index << self.tile.log_rows).cast(types.u64)
+            column_shift = self.extents.log_size - self.tile.log_columns
+            return _TileLayout(start, zero, column_shift, reversed_columns=True)
         start = self.first_column.cast(types.u64) << k.constant(self.tile.log_rows, types.u64)
-        return _Side(start, zero, log_rows)
+        return _TileLayout(start, zero, log_rows)
 
-    def _reversed(self) -> _Side:
-        shape, tile, zero = self.shape, self.tile, self._number(0)
+    def _reversed_layout(self) -> _TileLayout:
+        shape, tile, zero = self.shape, self.tile, self._u32(0)
         if shape.position == "only":
             start = self.first_column.cast(types.u64) << self.k.constant(tile.log_rows, types.u64)
-            return _Side(start, zero, self._number(tile.log_rows), reversed_rows=True)
-        transform, backwards, _ = self._middle()
+            return _TileLayout(start, zero, self._u32(tile.log_rows), reversed_rows=True)
+        transform_start, reversed_index, _ = self._tile_index()
         if shape.position == "lowest":
-            start = transform + (backwards << tile.log_columns).cast(types.u64)
-            return _Side(start, self.extents.log_size - tile.log_rows, zero, reversed_rows=True)
-        start = transform + (backwards << tile.log_rows).cast(types.u64)
-        apart = self.extents.log_size - tile.log_columns
-        return _Side(start, zero, apart, reversed_rows=True, reversed_columns=True)
+            start = transform_start + (reversed_index << tile.log_columns).cast(types.u64)
+            return _TileLayout(
+                start, self.extents.log_size - tile.log_rows, zero, reversed_rows=True
+            )
+        start = transform_start + (reversed_index << tile.log_rows).cast(types.u64)
+        column_shift = self.extents.log_size - tile.log_columns
+        return _TileLayout(start, zero, column_shift, reversed_rows=True, reversed_columns=True)
 
-    def _middle(self) -> tuple[Value, Value, Value]:
-        """Return the transform's first element, and the tile's number in it, reversed and plain.
-
-        The number has the log_size - log_tile index bits that all elements of the tile share.
-        """
+    def _tile_index(self) -> tuple[Value, Value, Value]:
+        """Return the transform's first element and the tile's index in it, bit-reversed and not."""
         bits = self.extents.log_size - self.tile.log_size
-        middle = self.group & ((self._number(1) << bits) - 1)
-        transform = (self.group >> bits).cast(types.u64) << self.extents.log_size.cast(types.u64)
-        return transform, _reversed_value(middle, bits), middle
+        tile_index = self.group & ((self._u32(1) << bits) - 1)
+        start = (self.group >> bits).cast(types.u64) << self.extents.log_size.cast(types.u64)
+        return start, _reversed_value(tile_index, bits), tile_index
 
-    def _offset(self, step: Step, side: _Side, number: int) -> Value:
-        """Return the first word of an element, relative to the start of the side."""
-        row = self._row(step, number, backwards=side.reversed_rows)
-        column = self._column(step, number, backwards=side.reversed_columns)
+    def _offset(self, step: Step, layout: _TileLayout, register: int) -> Value:
+        """Return the offset in words of an element from the start of the layout."""
+        row = self._row(step, register, bit_reversed=layout.reversed_rows)
+        column = self._column(step, register, bit_reversed=layout.reversed_columns)
         if not self.shape.fills_tiles:
-            column = self.k.select(self._is_there(step, number), column, 0)
-        element = (row << side.row_shift) + (column << side.column_shift)
+            column = self.k.select(self._is_in_data(step, register), column, 0)
+        element = (row << layout.row_shift) + (column << layout.column_shift)
         return element.cast(types.u64) * self.f.word_count
 
-    def _is_there(self, step: Step, number: int) -> Value:
-        """Return whether an element's column exists."""
-        return self.first_column + self._column(step, number) < self.extents.columns
+    def _is_in_data(self, step: Step, register: int) -> Value:
+        """Return whether an element's column is within the data."""
+        return self.first_column + self._column(step, register) < self.extents.columns
 
-    def _read(self, step: Step, side: _Side) -> list[Element]:
+    def _read(self, step: Step, layout: _TileLayout) -> list[Element]:
         source = self.source.cast(self.f.word_type)
-        start = self.k.pointer_add(source, side.start * self.f.word_count)
+        start = self.k.pointer_add(source, layout.start * self.f.word_count)
         return [
-            self.f.from_words(self.f.load_words_at(start, self._offset(step, side, number)))
-            for number in range(1 << self.tile.log_elements)
+            self.f.from_words(self.f.load_words_at(start, self._offset(step, layout, register)))
+            for register in range(1 << self.tile.log_elements)
         ]
 
-    def _write(self, step: Step, side: _Side, elements: Sequence[Element]) -> None:
+    def _write(self, step: Step, layout: _TileLayout, elements: Sequence[Element]) -> None:
         target = self.target.cast(self.f.word_type)
-        start = self.k.pointer_add(target, side.start * self.f.word_count)
-        for number, element in enumerate(elements):
+        start = self.k.pointer_add(target, layout.start * self.f.word_count)
+        for register, element in enumerate(elements):
             words = self.f.to_words(element)
-            offset = self._offset(step, side, number)
+            offset = self._offset(step, layout, register)
             if self.shape.fills_tiles:
                 self.f.store_words_at(start, offset, words)
             else:
-                with self.k.if_(self._is_there(step, number)):
+                with self.k.if_(self._is_in_data(step, register)):
                     self.f.store_words_at(start, offset, words)
 
     # --- shared memory
 
-    def _place_of(self, step: Step, number: int) -> Value:
-        """Return the place in shared memory of an instance's element."""
+    def _shared_index(self, step: Step, register: int) -> Value:
+        """Return the index in the exchange's memory of an instance's element."""
 
-        def weigh(bit: int) -> int:
+        def weight(bit: int) -> int:
             return padded(1 << bit, self.tile.log_banks)
 
-        return self._place(step, number, weigh)
+        return self._index_sum(step, register, weight)
 
     def _store_shared(self, step: Step, elements: Sequence[Element]) -> None:
-        for number, element in enumerate(elements):
-            self.shared.store(self._place_of(step, number), element)
+        for register, element in enumerate(elements):
+            self.shared.store(self._shared_index(step, register), element)
 
     def _load_shared(self, step: Step, form: RowForm) -> list[Element]:
-        numbers = range(1 << self.tile.log_elements)
-        return [self.shared.load(self._place_of(step, number), form) for number in numbers]
+        registers = range(1 << self.tile.log_elements)
+        return [
+            self.shared.load(self._shared_index(step, register), form) for register in registers
+        ]
 
 
 def _reversed_value(value: Value, bits: Value) -> Value:
