@@ -1,4 +1,4 @@
-"""Transforms of host values without a plan."""
+"""`ntt`: transforms of host values without a plan."""
 
 from __future__ import annotations
 
@@ -65,15 +65,15 @@ def ntt(
     batch: int = 1,
     device: DeviceChoice = "cpu",
 ) -> Words | list[int]:
-    """Return the number-theoretic transforms of `batch` runs of equal length over a prime field.
+    """Return the number-theoretic transforms of `batch` vectors of equal length over a prime field.
 
-    values: a sequence of n int, for which the result is a list of integers below p; or elements in
-        Montgomery form, uint32 of shape (n, words), for which the result is a new array. n / batch
-        is a power of two.
+    values: the vectors one after the other: a sequence of n int, for which the result is a list of
+        integers below p; or elements in Montgomery form, uint32 of shape (n, words), for which the
+        result is a new array. n / batch is a power of two.
     coset: any integer, taken modulo p.
 
     See `NttPlan.forward` and `NttPlan.inverse` for the other arguments. An `NttPlan` transforms in
-    place, without this copy.
+    place, without a copy.
 
     Raises InputError if the length is not a power of two, exceeds the field's roots of unity or is
     not the order of `root`, if an element of an array is not below p, or for an unknown option;
@@ -93,10 +93,10 @@ def ntt(
     log2_size = (count // batch).bit_length() - 1
     plan = NttPlan(resolve_device(device), modulus, log2_size, family, root=root)
     transform = plan.inverse if inverse else plan.forward
-    runs = array.reshape(batch, plan.size, modulus.words)
-    before = known_values(modulus, runs, spectrum=inverse, reversed_order=ordering[0] == "R")
+    vectors = array.reshape(batch, plan.size, modulus.words)
+    before = known_values(modulus, vectors, spectrum=inverse, reversed_order=ordering[0] == "R")
     transform(array, batch=batch, ordering=ordering, coset=coset)
-    after = known_values(modulus, runs, spectrum=not inverse, reversed_order=ordering[1] == "R")
+    after = known_values(modulus, vectors, spectrum=not inverse, reversed_order=ordering[1] == "R")
     check_transform(plan.device, modulus, plan.size, before, after, inverse=inverse, coset=coset)
     return array if isinstance(values, np.ndarray) else to_integers(modulus, array)
 

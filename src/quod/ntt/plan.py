@@ -42,14 +42,15 @@ if TYPE_CHECKING:
 Data = Buffer | np.ndarray[Any, Any]
 
 STATIC_FROM = 12
-"""log2 of the smallest transform whose passes are compiled for their number of rows."""
+"""log2 of the points of the smallest transform whose passes are compiled for their number of
+rows."""
 
 # A pass of fewer static levels keeps all rows in registers and writes no scratch memory, by which
 # launches that did not run are detected.
 _LEAST_STATIC_LEVELS = 4
 
 _GROUPS_PER_THREAD = 8
-"""Workgroups for each thread, each with its own scratch memory, to balance the threads."""
+"""Workgroups per thread, each with its own scratch memory, to balance the load of threads."""
 
 
 @frozen
@@ -62,9 +63,9 @@ class NttPlan:
     tuning: sizes of passes on a GPU. Default: from its workgroup memory.
     root: a root of order 2**log2_size, instead of the family's.
 
-    The first transform of a kind compiles its kernels and builds its tables, which are cached on
-    the device. Raises InputError if the field has no root of that order, or `root` has another
-    order.
+    The first transform of a direction and coset compiles its kernels and builds its tables, which
+    are cached on the device. Raises InputError if the field has no root of order 2**log2_size, or
+    `root` has another order.
     """
 
     device: AnyDevice
@@ -79,10 +80,10 @@ class NttPlan:
         choice("family", self.family, get_args(RootFamily))
         log2_size = whole_number("log2_size", self.log2_size)
         self.__dict__.update(device=device, log2_size=log2_size)
-        most = min(self.modulus.two_adicity, MOST_LOG2_SIZE)
-        if not 0 <= self.log2_size <= most:
+        max_log2_size = min(self.modulus.two_adicity, MOST_LOG2_SIZE)
+        if not 0 <= self.log2_size <= max_log2_size:
             raise InputError(
-                f"transforms over {self.modulus.name} have 2^0 to 2^{most} points, "
+                f"transforms over {self.modulus.name} have 2^0 to 2^{max_log2_size} points, "
                 f"not 2^{self.log2_size}"
             )
         if self.root is None:
@@ -96,7 +97,7 @@ class NttPlan:
 
     @property
     def size(self) -> int:
-        """Number of points of a transform."""
+        """The number of points of a transform."""
         return 1 << self.log2_size
 
     @property
@@ -111,15 +112,14 @@ class NttPlan:
     ) -> None:
         """Evaluate polynomials in place: X[k] = sum of x[i] * (g * w**k)**i, with g = `coset` or 1.
 
-        data: `batch` transforms of `size` elements one after the other, in Montgomery form: uint32
-            of shape (batch * size, words), or another shape of as many words. Elements must be
-            below p, which is not checked.
+        data: `batch` transforms of `size` consecutive elements in Montgomery form: uint32 of shape
+            (batch * size, words), or another shape with as many words. Elements must be below p,
+            which is not checked.
         coset: any integer, taken modulo p.
 
         Raises InputError for a wrong length or ordering, or a coset of zero; DeviceError if
-        `peak_bytes` exceed the device's memory budget. DeviceError also if a launch did not run on
-        a CPU, or no launch ran on a GPU. The caller checks results in device memory and of
-        recordings.
+        `peak_bytes` exceeds the device's memory budget, if a launch did not run on a CPU, or if no
+        launch ran on a GPU. Results in device memory and of recordings are not checked.
         """
         batch, coset, shift = self._checked(data, batch, ordering, coset)
         if self.log2_size == 0:
@@ -152,7 +152,7 @@ class NttPlan:
         """Interpolate in place: the inverse of `forward` with the same coset.
 
         ordering: order of the input and of the output, as for `forward`.
-        scaled: if False, the result is `size` times too large, which saves a product an element.
+        scaled: if False, the result is `size` times too large, which saves a product per element.
 
         Raises the errors of `forward`.
         """
@@ -168,18 +168,18 @@ class NttPlan:
 
     def _inverse(self, data: Data, batch: int, ordering: Ordering, shift: int, scale: int) -> None:
         p = self.modulus.value
-        root, back = pow(self.generator, -1, p), pow(shift, -1, p)
+        root, inverse_shift = pow(self.generator, -1, p), pow(shift, -1, p)
         if ordering == "NR":
-            domain = Domain(*self._domain, root, back)
+            domain = Domain(*self._domain, root, inverse_shift)
             self._decimate_in_frequency(data, batch, domain, scale)
             return
         domain = Domain(*self._domain, root, 1)
-        in_pass = scale if shift == 1 else 1
+        pass_scale = scale if shift == 1 else 1
         if ordering == "NN":
             self._reverse_bits(data, batch)
-        self._decimate_in_time(data, batch, domain, in_pass)
+        self._decimate_in_time(data, batch, domain, pass_scale)
         if shift != 1:
-            self._scale_by_powers(data, batch, scale, back)
+            self._scale_by_powers(data, batch, scale, inverse_shift)
         if ordering == "RR":
             self._reverse_bits(data, batch)
 
@@ -213,19 +213,19 @@ class NttPlan:
         transform, permuted = transform_of(
             self.modulus, self.log2_size, self.generator, way == "inverse", ordering, shift, scaled
         )  # fmt: skip
-        each = self.size * self.modulus.bytes
-        # The most transforms whose data a kernel reaches.
-        batch_limit = min(batch, self.device.largest_buffer // each)
+        transform_bytes = self.size * self.modulus.bytes
+        # The number of transforms whose data fits the largest buffer that a kernel can address.
+        batch_limit = min(batch, self.device.largest_buffer // transform_bytes)
         for first in range(0, batch, batch_limit):
             count = min(batch_limit, batch - first)
             record_transform(
                 recording, self.device, transform,
-                data.slice(first * each, (first + count) * each), batch=count, permuted=permuted,
-                tuning=self._cut, label=f"NTT {way} {ordering}",
+                data.slice(first * transform_bytes, (first + count) * transform_bytes),
+                batch=count, permuted=permuted, tuning=self._tuning, label=f"NTT {way} {ordering}",
             )  # fmt: skip
 
     def peak_bytes(self, *, batch: int = 1, ordering: Ordering = "NN") -> int:
-        """Return the bytes that a transform needs in addition to its data: tables and scratch.
+        """Return the bytes of tables and scratch that a transform needs in addition to its data.
 
         Each direction and coset has its own tables. The most recently used ones are cached until
         `release`. On a GPU the orderings NN and RR need a second buffer of the data's size.
@@ -237,9 +237,15 @@ class NttPlan:
         if not self.device.host_memory:
             from quod.ntt.gpu.launches import transform_bytes
 
-            apart = (batch << self.log2_size) * self.modulus.bytes * (ordering in ("NN", "RR"))
+            second_buffer_bytes = (
+                (batch << self.log2_size) * self.modulus.bytes * (ordering in ("NN", "RR"))
+            )
             return transform_bytes(
-                self.device, self.modulus.bytes, self.log2_size, self._cut, apart=apart
+                self.device,
+                self.modulus.bytes,
+                self.log2_size,
+                self._tuning,
+                apart=second_buffer_bytes,
             )
         log_rows = self._log_rows(batch)
         tables = tables_bytes(self._cpu, self.modulus, log_rows)
@@ -272,7 +278,7 @@ class NttPlan:
     # --- on a GPU
 
     @property
-    def _cut(self) -> Tuning:
+    def _tuning(self) -> Tuning:
         from quod.ntt.gpu.schedule import tuning_of
 
         return self.tuning or tuning_of(self.device, self.modulus)
@@ -353,10 +359,10 @@ class NttPlan:
         )
         groups = self._groups(place.log_rows, batch)
         scratch = store_of(self.device).scratch(self._scratch_bytes(place.log_rows, batch))
-        # In-place results do not show that the pass ran, but rows in scratch memory do: no element
-        # has all bits set. This is the first row of the last workgroup.
-        start, each = ((groups - 1) << place.log_rows) * self._row_bytes, self._row_bytes
-        row = scratch.view(np.uint8)[start : start + each]
+        # In-place results do not show that the pass ran, but the first row of the last workgroup in
+        # scratch memory does: no element has all bits set.
+        start, row_bytes = ((groups - 1) << place.log_rows) * self._row_bytes, self._row_bytes
+        row = scratch.view(np.uint8)[start : start + row_bytes]
         row.fill(0xFF)
         self.device.launch(
             self.device.compile(
@@ -386,15 +392,17 @@ class NttPlan:
         rows = self._groups(log_rows, batch) * self._lanes << log_rows
         return array_bytes(self._cpu, self.modulus, rows)
 
-    # --- over the data once
+    # --- passes over the data outside of the transform
 
     def _scale_by_powers(self, data: Data, batch: int, first: int, base: int) -> None:
         lanes, total = self._lanes, batch * self.size
-        at, factor = (0, first) if first != 1 else (1, base)
+        index, factor = (0, first) if first != 1 else (1, base)
         factors = factors_by_squaring(self.modulus, first, base, lanes, self.log2_size)
         run = max(1, min(RUN, self.size // lanes))
         compiled = self.device.compile(scale_by_powers, lanes=lanes, modulus=self.modulus)
-        with checked(self.device, multiplied(self.modulus, self._last_run(data)[at], factor)):
+        with checked(
+            self.device, multiplied(self.modulus, self._last_transform(data)[index], factor)
+        ):
             self.device.launch(
                 compiled, -(-total // (run * lanes)), data, factors, total, self.log2_size, run
             )
@@ -405,14 +413,16 @@ class NttPlan:
             lanes = 1
         middle = self.log2_size - 2 * (lanes.bit_length() - 1)
         compiled = self.device.compile(reverse_bits, lanes=lanes, words=self.modulus.words)
-        groups, halves = batch << middle, _reversed_halves(middle)
-        run = self._last_run(data)
+        groups, half_reversal = batch << middle, _reversed_halves(middle)
+        last_transform = self._last_transform(data)
         # Bit reversal does not move two points.
-        moved = exchanged(run[1], run[self.size // 2]) if self.size > 2 else []
-        with checked(self.device, moved):
-            self.device.launch(compiled, groups, data, halves, self.log2_size, 1 << middle)
+        canaries = (
+            exchanged(last_transform[1], last_transform[self.size // 2]) if self.size > 2 else []
+        )
+        with checked(self.device, canaries):
+            self.device.launch(compiled, groups, data, half_reversal, self.log2_size, 1 << middle)
 
-    def _last_run(self, data: Data) -> NDArray[np.uint32]:
+    def _last_transform(self, data: Data) -> NDArray[np.uint32]:
         """Return a view of the last transform's elements."""
         words = host_bytes(data).view(np.uint32)
         run: NDArray[np.uint32] = words.reshape(-1, self.size, self.modulus.words)[-1]
@@ -439,6 +449,6 @@ def check_data(data: Data, modulus: Modulus, log2_size: int, batch: int) -> None
 
 
 def part_of(data: Data, start: int, stop: int) -> Buffer:
-    """Return a buffer of bytes start to stop - 1 of the data, sharing its memory."""
+    """Return a buffer that shares bytes start to stop - 1 of the data."""
     buffer = Buffer.wrap(data) if isinstance(data, np.ndarray) else data
     return buffer.slice(start, stop)

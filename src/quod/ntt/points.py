@@ -1,8 +1,9 @@
 """Transforms of curve points on any device, with a scalar multiplication in each butterfly.
 
-The inverse transform of powers of tau yields the Lagrange polynomials of a domain at tau without
-knowledge of tau. Decimation in frequency: in the stage with blocks of m points, a pair a, b becomes
-a + b and (a - b) * w**-k, with w of order m. Intermediate points are extended.
+The inverse transform of the points tau**i * G yields the Lagrange polynomials of a domain at tau,
+times G, without knowledge of tau. The transform is decimation in frequency: in the stage with
+blocks of m points, pair k of points a, b becomes a + b and (a - b) * w**-k, with w of order m.
+Intermediate points are in extended coordinates.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from quod.kernel.ir import types
 from quod.kernel.ir.value import Value
 from quod.ntt.gpu.factors import build_progressions
 
-# Points that share an inversion.
+# The number of points that share an inversion.
 _SHARING = 64
 
 
@@ -49,12 +50,12 @@ def point_butterflies(
     group: Group,
     multiplied: bool,
 ) -> None:
-    """Compute a stage on extended points: pairs k >= `first` of blocks of 2 * `half` points.
+    """Compute a stage on extended points: pairs k >= `first` of each block of 2 * `half`.
 
-    out: the sums and the differences of the pairs; with `multiplied` the differences are times the
-        scalar in row k * stride of `digits`.
+    out: receives the sums and the differences of the pairs. With `multiplied`, the difference of
+        pair k is multiplied by the scalar in row k * stride of `digits`.
 
-    Pairs with the same k are neighbours, so that neighbouring instances have the same scalar.
+    Neighbouring instances have pairs with the same k, so that they have the same scalar.
     """
     curve, i = PointArithmetic(k, group), k.global_id()
     times = FixedMultiple(k, curve, scanned=False) if multiplied else None
@@ -118,7 +119,7 @@ def _row(digits: Value, row: Value, group: Group) -> list[list[Value]]:
 class LagrangeLevels:
     """Inverse transforms of the first 2**n points of an array, for all n up to a largest one.
 
-    They share the twiddles and the points scaled by the inverse of the domain's size.
+    The transforms share the twiddles and the points scaled by the inverse of the domain's size.
     """
 
     def __init__(self, device: AnyDevice, group: Group, top: int) -> None:
@@ -148,8 +149,8 @@ class LagrangeLevels:
     ) -> Iterator[tuple[int, Words]]:
         """Yield (level, affine points in the order of the domain), largest level first.
 
-        points: at most 2**top affine points, padded with infinity.
-        top: the largest level. Default: the one of the constructor, which is the maximum.
+        points: at most 2**top affine points, which are padded with infinity.
+        top: the largest level; default and maximum: `top` of the constructor.
         wanted: the levels to compute. Default: all.
         """
         device, group = self._device, self._group

@@ -34,20 +34,20 @@ def coset_quotient(plan: NttPlan, evaluations: Data, out: Data) -> None:
 
     evaluations: a, b and c on the domain <w>, in natural order and Montgomery form, uint32 of shape
         (3, size, words); overwritten.
-    out: receives canonical integers, not in Montgomery form, in natural order, of shape
-        (size, words); may be the memory of a.
+    out: receives canonical integers, not in Montgomery form, in natural order: uint32 of shape
+        (size, words). May be the memory of a.
 
     The coset is the one of snarkjs (odd powers of the root of order 2*size), or for a plan of the
     family arkworks the one of the field's generator, as in arkworks and bellman; see
     `quotient_coset_shift`.
 
     Each polynomial is transformed to bit-reversed coefficients and back, so no step permutes data.
-    A CPU multiplies by 1/size in the last step; a GPU has it in the tables between passes, where it
-    costs nothing.
+    A CPU multiplies by 1/size in the last step; on a GPU the tables between passes include that
+    factor, at no cost.
 
     Raises InputError for a wrong length.
     """
-    _computed(_on_processor, record_coset_quotient, plan, evaluations, out)
+    _run(_scalars_on_cpu, record_coset_quotient, plan, evaluations, out)
 
 
 def quotient_coefficients(plan: NttPlan, evaluations: Data, out: Data) -> None:
@@ -64,19 +64,19 @@ def quotient_coefficients(plan: NttPlan, evaluations: Data, out: Data) -> None:
     Raises the errors of `coset_quotient`, and on a GPU InputError if b and c would not begin at
     multiples of 16 bytes.
     """
-    _computed(_coefficients_on_processor, record_quotient_coefficients, plan, evaluations, out)
+    _run(_coefficients_on_cpu, record_quotient_coefficients, plan, evaluations, out)
 
 
-def _computed(
-    on_processor: Callable[[NttPlan, Data, Data], None],
+def _run(
+    on_cpu: Callable[[NttPlan, Data, Data], None],
     record: Callable[[RecordingStream, NttPlan, Buffer, Buffer], None],
     plan: NttPlan,
     evaluations: Data,
     out: Data,
 ) -> None:
-    """Run `on_processor` on a device that computes in host memory, else record and run `record`."""
+    """Run `on_cpu` on a device that computes in host memory, else record and run `record`."""
     if plan.device.host_memory:
-        on_processor(plan, evaluations, out)
+        on_cpu(plan, evaluations, out)
         return
     device = plan.device
     check_data(evaluations, plan.modulus, plan.log2_size, 3)
@@ -94,8 +94,8 @@ def record_coset_quotient(
 ) -> None:
     """Record the launches of `coset_quotient` on a GPU.
 
-    batch: number of quotients; `evaluations` has all a, then all b, then all c, and `out` one
-        result after the other.
+    batch: number of quotients; `evaluations` has all a, then all b, then all c, and `out` all
+        results.
 
     Raises the errors of `coset_quotient`, and DeviceError on a device that computes in host memory.
     """
@@ -104,16 +104,17 @@ def record_coset_quotient(
     plan.record(recording, "inverse", evaluations, batch=vectors, ordering="NR")
     plan.record(recording, "forward", evaluations, batch=vectors, ordering="RN", coset=_shift(plan))
     modulus, size = plan.modulus, batch * plan.size
-    each = size * modulus.bytes
+    vector_bytes = size * modulus.bytes
     # Kernel arguments begin at multiples of this, which b and c of a few elements do not.
-    in_one = each % _GPU_ALIGNMENT != 0
+    in_one = vector_bytes % _GPU_ALIGNMENT != 0
     a, b, c = (
-        evaluations if in_one else evaluations.slice(i * each, (i + 1) * each) for i in range(3)
+        evaluations if in_one else evaluations.slice(i * vector_bytes, (i + 1) * vector_bytes)
+        for i in range(3)
     )
     recording.launch(
         plan.device.compile(product_less, modulus=modulus, in_one=in_one),
         -(-size // plan.device.lanes), a, b, c, out, size,
-        label="quotient", bytes=4 * each, modmuls=2 * size,
+        label="quotient", bytes=4 * vector_bytes, modmuls=2 * size,
         multiply_adds=2 * size * product_cost(modulus),
     )  # fmt: skip
 
@@ -128,65 +129,71 @@ def record_quotient_coefficients(
     """
     check_data(out, plan.modulus, plan.log2_size, batch)
     modulus, size = plan.modulus, batch * plan.size
-    each = size * modulus.bytes
-    if each % _GPU_ALIGNMENT:
+    vector_bytes = size * modulus.bytes
+    if vector_bytes % _GPU_ALIGNMENT:
         raise InputError(f"{size} elements of {modulus.name} do not fill {_GPU_ALIGNMENT} bytes")
-    a, b, c = (evaluations.slice(i * each, (i + 1) * each) for i in range(3))
+    a, b, c = (evaluations.slice(i * vector_bytes, (i + 1) * vector_bytes) for i in range(3))
     device, shift = plan.device, _shift(plan)
     plan.record(recording, "inverse", evaluations, batch=3 * batch, ordering="NR")
-    ab = evaluations.slice(0, 2 * each)
+    ab = evaluations.slice(0, 2 * vector_bytes)
     plan.record(recording, "forward", ab, batch=2 * batch, ordering="RN", coset=shift)
     groups = -(-size // device.lanes)
     recording.launch(
         device.compile(field_multiply, spec=modulus), groups, size, a, b, a,
-        label="a ∘ b", bytes=3 * each, modmuls=size, multiply_adds=size * product_cost(modulus),
+        label="a ∘ b", bytes=3 * vector_bytes, modmuls=size,
+        multiply_adds=size * product_cost(modulus),
     )  # fmt: skip
     plan.record(recording, "inverse", a, batch=batch, ordering="NR", coset=shift)
-    weights = device.upload(from_integers(modulus, _differences(plan, 1, 1)))
+    weights = device.upload(from_integers(modulus, _difference_weights(plan, 1, 1)))
     recording.launch(
         device.compile(quotient_difference, modulus=modulus), groups, c, a, out, weights, size,
-        label="quotient", bytes=3 * each, modmuls=2 * size,
+        label="quotient", bytes=3 * vector_bytes, modmuls=2 * size,
         multiply_adds=2 * size * product_cost(modulus),
     )  # fmt: skip
 
 
-def _differences(plan: NttPlan, c_scale: int, d_scale: int) -> tuple[int, int]:
+def _difference_weights(plan: NttPlan, c_scale: int, d_scale: int) -> tuple[int, int]:
     """Return the weights of c and d for a canonical result.
 
     c_scale, d_scale: factors by which c and d are too large.
     """
     p, size = plan.modulus.value, plan.size
-    plain = pow((1 - pow(_shift(plan), size, p)) * plan.modulus.montgomery_radix, -1, p)
-    return plain * pow(c_scale, -1, p) % p, -plain * pow(d_scale, -1, p) % p
+    factor = pow((1 - pow(_shift(plan), size, p)) * plan.modulus.montgomery_radix, -1, p)
+    return factor * pow(c_scale, -1, p) % p, -factor * pow(d_scale, -1, p) % p
 
 
-def _coefficients_on_processor(plan: NttPlan, evaluations: Data, out: Data) -> None:
+def _coefficients_on_cpu(plan: NttPlan, evaluations: Data, out: Data) -> None:
     modulus, size, shift, device = plan.modulus, plan.size, _shift(plan), plan.device
     check_data(evaluations, modulus, plan.log2_size, 3)
     check_data(out, modulus, plan.log2_size, 1)
-    each = size * modulus.bytes
-    a, b, c = (part_of(evaluations, index * each, (index + 1) * each) for index in range(3))
+    vector_bytes = size * modulus.bytes
+    a, b, c = (
+        part_of(evaluations, index * vector_bytes, (index + 1) * vector_bytes) for index in range(3)
+    )
     plan.inverse(evaluations, batch=3, ordering="NR", scaled=False)
-    plan.forward(part_of(evaluations, 0, 2 * each), batch=2, ordering="RN", coset=shift)
-    left, right = _last(modulus, a), _last(modulus, b)
+    plan.forward(part_of(evaluations, 0, 2 * vector_bytes), batch=2, ordering="RN", coset=shift)
+    last_of_a, last_of_b = _last_element(modulus, a), _last_element(modulus, b)
     device.launch(
         device.compile(field_multiply, spec=modulus), -(-size // device.lanes), size, a, b, a
     )  # fmt: skip
-    if _last(modulus, a) != left * right % modulus.value:
+    if _last_element(modulus, a) != last_of_a * last_of_b % modulus.value:
         raise not_written(device, "the products of a quotient")
     plan.inverse(a, ordering="NR", coset=shift, scaled=False)
-    factors = _differences(plan, size, size**3)
-    last = _last(modulus, c), _last(modulus, a)
+    factors = _difference_weights(plan, size, size**3)
+    last_elements = _last_element(modulus, c), _last_element(modulus, a)
     lanes = lanes_of(device, modulus)
     device.launch(
         device.compile(quotient_difference, lanes=lanes, modulus=modulus), -(-size // lanes),
         c, a, out, from_integers(modulus, factors), size,
     )  # fmt: skip
-    if _last(modulus, out) != sum(map(operator.mul, factors, last)) % modulus.value:
+    if (
+        _last_element(modulus, out)
+        != sum(map(operator.mul, factors, last_elements)) % modulus.value
+    ):
         raise not_written(device, "the coefficients of a quotient")
 
 
-def _last(modulus: Modulus, data: Data) -> int:
+def _last_element(modulus: Modulus, data: Data) -> int:
     """Return the last element of an array in Montgomery form, as an integer."""
     (integer,) = to_integers(modulus, host_bytes(data).view(np.uint32)[None, -modulus.words :])
     return integer
@@ -196,25 +203,30 @@ def _shift(plan: NttPlan) -> int:
     return quotient_coset_shift(plan.modulus, plan.family, plan.log2_size)
 
 
-def _on_processor(plan: NttPlan, evaluations: Data, out: Data) -> None:
+def _scalars_on_cpu(plan: NttPlan, evaluations: Data, out: Data) -> None:
     modulus, size, p = plan.modulus, plan.size, plan.modulus.value
     check_data(out, modulus, plan.log2_size, 1)
     plan.inverse(evaluations, batch=3, ordering="NR", scaled=False)
     plan.forward(evaluations, batch=3, ordering="RN", coset=_shift(plan))
-    scale, plain = pow(size, -1, p), pow(modulus.montgomery_radix, -1, p)
-    factors = scale * scale * plain, -scale * plain
+    scale, inverse_radix = pow(size, -1, p), pow(modulus.montgomery_radix, -1, p)
+    factors = scale * scale * inverse_radix, -scale * inverse_radix
     weights = from_integers(modulus, factors)
-    each = size * modulus.bytes
-    parts = [part_of(evaluations, index * each, (index + 1) * each) for index in range(3)]
-    # `out` may overlap a part, so a sentinel is impossible: the last scalar is recomputed instead.
-    last = [host_bytes(array).view(np.uint32)[-modulus.words :] for array in (*parts, out)]
-    a, b, c = to_integers(modulus, np.stack(last[:3]))
+    vector_bytes = size * modulus.bytes
+    vectors = [
+        part_of(evaluations, index * vector_bytes, (index + 1) * vector_bytes) for index in range(3)
+    ]
+    # `out` may overlap a vector, so a sentinel is impossible: the last scalar is recomputed
+    # instead.
+    last_elements = [
+        host_bytes(array).view(np.uint32)[-modulus.words :] for array in (*vectors, out)
+    ]
+    a, b, c = to_integers(modulus, np.stack(last_elements[:3]))
     lanes = lanes_of(plan.device, modulus)
     plan.device.launch(
         plan.device.compile(quotient_scalars, lanes=lanes, modulus=modulus), -(-size // lanes),
-        *parts, out, weights, size,
+        *vectors, out, weights, size,
     )  # fmt: skip
-    (scalar,) = to_integers(modulus, last[3][None])
+    (scalar,) = to_integers(modulus, last_elements[3][None])
     if scalar != (factors[0] * a * b + factors[1] * c) % p:
         raise not_written(plan.device, "the scalars of a quotient")
 
@@ -255,7 +267,7 @@ def quotient_difference(
     f = prime_field(k, modulus)
     i = k.global_id().cast(types.u64)
     with k.if_(i < count):
-        terms = [(f.load(part, i), f.load(weights, place)) for place, part in enumerate((a, b))]
+        terms = [(f.load(vector, i), f.load(weights, index)) for index, vector in enumerate((a, b))]
         first, second = f.multiply_many(terms)
         f.store(out, i, first + second)
 
@@ -274,12 +286,12 @@ def product_less(
 ) -> None:
     """Compute out[i] = a[i] * b[i] - c[i], from Montgomery form to canonical integers.
 
-    in_one: each of the arguments a, b and c is an array of all three, one after the other.
+    in_one: pass one array of all a, then all b, then all c as each of the three arguments.
     """
     f = prime_field(k, modulus)
     i = k.global_id().cast(types.u64)
-    plain = f.constant(pow(modulus.montgomery_radix, -1, modulus.value))
+    inverse_radix = f.constant(pow(modulus.montgomery_radix, -1, modulus.value))
     with k.if_(i < count):
-        of_b, of_c = (i + count, i + count * 2) if in_one else (i, i)
-        difference = f.load(a, i) * f.load(b, of_b) - f.load(c, of_c)
-        f.store(out, i, difference * plain)
+        b_index, c_index = (i + count, i + count * 2) if in_one else (i, i)
+        difference = f.load(a, i) * f.load(b, b_index) - f.load(c, c_index)
+        f.store(out, i, difference * inverse_radix)

@@ -8,7 +8,8 @@ from quod.ntt.host.passes import Lanes
 MOST_LOG2_SIZE = 32
 
 _LEAST_COLUMNS = 3
-"""log2 of the fewest columns of a pass if there are several passes: the lanes of a vector."""
+"""log2 of the minimum number of columns of a pass if there are several passes: the lanes of a
+vector."""
 
 _SINGLE = 2 * _LEAST_COLUMNS - 1
 _SINGLE_WIDE = 10
@@ -18,7 +19,7 @@ _UPPER_PASSES = ([3], [6], [9], [6, 6], [6, 9], [9, 9], [6, 9, 9])
 def split(log_size: int, *, wide: bool) -> list[int]:
     """Return the levels of each pass, lowest first; higher passes have a multiple of three.
 
-    wide: there are enough transforms for one a lane.
+    wide: there are at least as many transforms as lanes.
     """
     if log_size <= (_SINGLE_WIDE if wide else _SINGLE):
         return [log_size]

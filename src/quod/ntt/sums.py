@@ -15,16 +15,17 @@ from quod.field.moduli import Modulus
 from quod.ntt.ordering import Ordering
 
 KnownValues = list[tuple[int, int]]
-"""Two integers of each run; see `known_values`."""
+"""Two integers per transform; see `known_values`."""
 
 
 def known_values(
     modulus: Modulus, runs: Words, *, spectrum: bool, reversed_order: bool
 ) -> KnownValues:
-    """Return the two integers of each run that `check_transform` relates.
+    """Return the two integers of each transform that `check_transform` relates.
 
-    runs: uint32 of shape (batch, n, words).
-    Returns for coefficients x[0] and x[n/2], for a spectrum the sums of X[k] over even and odd k.
+    runs: elements in Montgomery form, uint32 of shape (batch, n, words).
+    spectrum: if False, the elements are coefficients x, and the integers x[0] and x[n/2]; if True,
+        they are a spectrum X, and the integers the sums of X[k] over even and over odd k.
     """
     half = runs.shape[1] // 2
     if not half:
@@ -35,11 +36,14 @@ def known_values(
         return list(zip(firsts, words_to_integers(modulus, runs[:, 1 if reversed_order else half])))
     parts = (runs[:, :half], runs[:, half:]) if reversed_order else (runs[:, ::2], runs[:, 1::2])
     even, odd = (part.sum(axis=1, dtype=np.uint64).tolist() for part in parts)
-    return [(_carried(first), _carried(second)) for first, second in zip(even, odd, strict=True)]
+    return [
+        (_integer_of_sums(first), _integer_of_sums(second))
+        for first, second in zip(even, odd, strict=True)
+    ]
 
 
-def _carried(words: Sequence[int]) -> int:
-    return sum(word << (32 * place) for place, word in enumerate(words))
+def _integer_of_sums(words: Sequence[int]) -> int:
+    return sum(word << (32 * index) for index, word in enumerate(words))
 
 
 def check_transform(
@@ -52,11 +56,11 @@ def check_transform(
     """
     p, n = modulus.value, size
     shift = pow(1 if coset is None else coset, n // 2, p)
-    times = n if scaled else 1
+    factor = n if scaled else 1
     coefficients, spectra = (after, before) if inverse else (before, after)
     for (first, middle), (even, odd) in zip(coefficients, spectra, strict=True):
-        is_middle_right = n == 1 or (even - odd - times * shift * middle) % p == 0
-        if not is_middle_right or (even + odd - times * first) % p:
+        is_middle_right = n == 1 or (even - odd - factor * shift * middle) % p == 0
+        if not is_middle_right or (even + odd - factor * first) % p:
             raise not_written(device, "a transform")
 
 
@@ -66,8 +70,8 @@ def bring_back(
 ) -> None:  # fmt: skip
     """Download transforms over their input `runs`, an array of shape (batch, n, words).
 
-    A changed last element shows that the transforms ran. If it is unchanged, the whole result is
-    compared by `check_transform`. Raises DeviceError if they did not run, InputError if an
+    A changed last element shows that the transforms ran. If it is unchanged, `check_transform`
+    checks the whole result. Raises DeviceError if the transforms did not run, InputError if an
     element of the input is not below the modulus.
     """
     last = np.full((1, modulus.words), UNWRITTEN, np.uint32)
@@ -76,17 +80,17 @@ def bring_back(
     if (last == UNWRITTEN).all():
         raise not_written(device, "a transform")
     if (last == runs[-1, -1]).all():
-        after = unwritten(*runs.shape)
-        device.download(buffer, after)
-        sides = (
-            known_values(modulus, side, spectrum=spectrum, reversed_order=order == "R")
-            for side, spectrum, order in zip(
-                (runs, after), (inverse, not inverse), ordering, strict=True
+        result = unwritten(*runs.shape)
+        device.download(buffer, result)
+        values = (
+            known_values(modulus, transforms, spectrum=spectrum, reversed_order=order == "R")
+            for transforms, spectrum, order in zip(
+                (runs, result), (inverse, not inverse), ordering, strict=True
             )
         )
         try:
             check_transform(
-                device, modulus, runs.shape[1], *sides, inverse=inverse, coset=coset, scaled=scaled
+                device, modulus, runs.shape[1], *values, inverse=inverse, coset=coset, scaled=scaled
             )
         except DeviceError:
             # The relations need not hold for integers that are not below the modulus.

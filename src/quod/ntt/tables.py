@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
 
-_MOST_TABLES = 32
-"""The most tables that a device caches; the least recently used is evicted."""
+_MAX_TABLES = 32
+"""The maximum number of tables cached per device; the least recently used is evicted."""
 
 T = TypeVar("T")
 
@@ -27,18 +27,18 @@ class TableStore:
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        self._kept: OrderedDict[Hashable, Any] = OrderedDict()
+        self._tables: OrderedDict[Hashable, Any] = OrderedDict()
         self._scratch = Buffer.zeros(0)
 
     def find(self, key: Hashable, build: Callable[[], T]) -> T:
         """Return the table of a key, building it if it is not cached."""
         with self.lock:
-            if key not in self._kept:
-                self._kept[key] = build()
-            self._kept.move_to_end(key)
-            while len(self._kept) > _MOST_TABLES:
-                self._kept.popitem(last=False)
-            table: T = self._kept[key]
+            if key not in self._tables:
+                self._tables[key] = build()
+            self._tables.move_to_end(key)
+            while len(self._tables) > _MAX_TABLES:
+                self._tables.popitem(last=False)
+            table: T = self._tables[key]
             return table
 
     def scratch(self, nbytes: int) -> Buffer:
@@ -50,7 +50,7 @@ class TableStore:
     def release(self) -> None:
         """Free all tables and scratch memory."""
         with self.lock:
-            self._kept.clear()
+            self._tables.clear()
             self._scratch = Buffer.zeros(0)
 
 

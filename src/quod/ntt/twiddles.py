@@ -2,12 +2,13 @@
 
 In a transform on the coset g<w>, level t of a pass whose rows are S apart multiplies row j of the
 lower half of a block of 2**(t+1) rows, in column c, by ``g**(n/2H) * v**(j*S + c)``, where
-H = S * 2**t and v is the root of order 2H. The coset's factor is in the table, so it costs nothing.
+H = S * 2**t and v is the root of order 2H. The table includes the coset's factor, which therefore
+costs nothing.
 
 A *row table* is for a pass without columns (S = 1): entry ``2**t + j`` is the twiddle of level t,
-row j. A *column table* lists the twiddles of each block of columns, one a lane, in the order of
-their use, step by step and row by row. It holds only the first twiddle f of a step's highest level:
-the others are powers of f by squaring, times eighth roots of unity.
+row j. A *column table* lists the twiddles of each block of columns, one per lane, in the order of
+their use, step by step and row by row. It has only the first twiddle f of a step's highest level:
+the others are powers of f, by squaring, times eighth roots of unity.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from quod.ntt.steps import records_before, steps_of
 from quod.ntt.tables import store_of
 
 RUN = 32
-"""Entries computed by successive products after one power computed by squaring."""
+"""Entries that are computed by successive products, after a first one computed by squaring."""
 
 
 @frozen
@@ -74,11 +75,11 @@ def fill_column_table(
     *,
     modulus: Modulus,
 ) -> None:
-    """Fill one step's part of a column table with c * b**(row * columns + column).
+    """Fill the records of one step in a column table with c * b**(row * columns + column).
 
     powers: c, b**columns, then b**(2**i) for i below `bits`, in Montgomery form.
-    records: records of a block of columns; a record is one entry a lane.
-    start: the first record of this step.
+    records: records per block of columns; a record has one entry per lane.
+    start: the index of this step's first record in a block.
 
     A workgroup fills up to RUN rows of one block.
     """
@@ -86,15 +87,15 @@ def fill_column_table(
     lanes = k.workgroup_size
     group, lane = k.workgroup_id().cast(types.u64), k.local_id().cast(types.u64)
     runs = (rows + (RUN - 1)) // RUN
-    block, first = group // runs, (group % runs) * RUN
-    exponent = first * columns + block * lanes + lane
+    block, first_row = group // runs, (group % runs) * RUN
+    exponent = first_row * columns + block * lanes + lane
     scaled = f.load(powers, 0) * _to_native(f)
     value = multiplied_by_power(k, f, scaled, powers, exponent, bits)
     step = f.load(powers, 1)
-    with k.range(first, k.minimum(first + RUN, rows), carry=value) as run:
+    with k.range(first_row, k.minimum(first_row + RUN, rows), carry=value) as run:
         record = block * records + start + run.index
-        place = record * (lanes * f.limb_count) + lane
-        store_limbs(k, table, place, _table_limbs(f, run.carried))
+        offset = record * (lanes * f.limb_count) + lane
+        store_limbs(k, table, offset, _table_limbs(f, run.carried))
         run.next(f.carried(run.carried * step))
 
 
@@ -103,9 +104,9 @@ def multiplied_by_power(
 ) -> Element:
     """Return value * b**exponent for an exponent of `bits` bits; powers[2 + i] is b**(2**i)."""
     with k.range(k.constant(0, types.u64), bits, carry=f.carried(value)) as loop:
-        chosen = ((exponent >> loop.index) & 1) != 0
+        bit_is_set = ((exponent >> loop.index) & 1) != 0
         product = f.carried(loop.carried * f.load(powers, loop.index + 2))
-        loop.next(f.select(chosen, product, loop.carried))
+        loop.next(f.select(bit_is_set, product, loop.carried))
     product_of_powers: Element = loop.results
     return product_of_powers
 
@@ -121,7 +122,7 @@ def factors_by_squaring(modulus: Modulus, first: int, base: int, step: int, bits
 
 
 def _to_native(f: PrimeField) -> Element:
-    """Return the factor from the Montgomery radix in memory to the radix of products."""
+    """Return the factor that converts from the Montgomery radix in memory to that of products."""
     return f.constant(1 << (f.native_exponent - f.memory_exponent))
 
 
@@ -187,7 +188,10 @@ def column_table_bytes(
 
 @frozen
 class Tables:
-    """The twiddles of each pass of a transform, lowest first, and the common factors."""
+    """The tables of a transform: the twiddles of each pass, lowest first, and `factors`.
+
+    scale: the factor of the last pass.
+    factors: scale, 1, then power i of the root of order 2h at index h + i, for h = 2 and 4."""
 
     domain: Domain
     scale: int
@@ -197,26 +201,26 @@ class Tables:
 
 def tables_of(device: HostDevice, domain: Domain, log_rows: list[int], scale: int) -> Tables:
     """Return the tables of a domain and a split into passes, building those not cached."""
-    store, twiddles, below = store_of(device), [], 0
+    store, twiddles, log_stride = store_of(device), [], 0
     for rows in log_rows:
-        build = functools.partial(_build_table, device, domain, rows, below)
-        twiddles.append(store.find((domain, rows, below), build))
-        below += rows
+        build = functools.partial(_build_table, device, domain, rows, log_stride)
+        twiddles.append(store.find((domain, rows, log_stride), build))
+        log_stride += rows
     return Tables(domain, scale, twiddles, _factors(domain, scale))
 
 
 def tables_bytes(device: HostDevice, modulus: Modulus, log_rows: list[int]) -> int:
     """Return the bytes of a transform's tables."""
-    total, below = row_table_bytes(device, modulus, log_rows[0]), log_rows[0]
+    total, log_stride = row_table_bytes(device, modulus, log_rows[0]), log_rows[0]
     for rows in log_rows[1:]:
-        total += column_table_bytes(device, modulus, rows, below)
-        below += rows
+        total += column_table_bytes(device, modulus, rows, log_stride)
+        log_stride += rows
     return total
 
 
-def _build_table(device: HostDevice, domain: Domain, log_rows: int, below: int) -> Buffer:
-    if below:
-        return build_column_table(device, domain, log_rows, below)
+def _build_table(device: HostDevice, domain: Domain, log_rows: int, log_stride: int) -> Buffer:
+    if log_stride:
+        return build_column_table(device, domain, log_rows, log_stride)
     return build_row_table(device, domain, log_rows)
 
 

@@ -30,7 +30,7 @@ def transform_of(
     shift: int,
     scaled: bool,
 ) -> tuple[Transform, Reversed]:
-    """Return a transform on the coset of `shift`, or its inverse, and its permuted side.
+    """Return a transform on the coset of `shift`, or its inverse, and its bit-reversed transfer.
 
     Only the ordering RN uses ascending passes; NN and RR permute the writes or the reads of
     descending ones. A forward transform multiplies its input by powers of the shift, an inverse one
@@ -66,29 +66,29 @@ def record_transform(
     tuning: Tuning,
     label: str,
 ) -> None:
-    """Record the passes of `batch` transforms, which lie one after the other in `data`.
+    """Record the passes of `batch` transforms, which are consecutive in `data`; overwrite `data`.
 
-    permuted: the side of descending passes that is bit-reversed. With several passes the first
-        then writes to a second buffer, from which the last one reads.
+    permuted: whether the first pass reads or the last pass writes in bit-reversed order. With
+        several passes the first then writes to a second buffer, from which the last one reads.
     """
     modulus, log_size = transform.modulus, transform.log_size
     split = tuning.split(log_size)
-    strides = [sum(split[:number]) for number in range(len(split))]
+    strides = [sum(split[:pass_index]) for pass_index in range(len(split))]
     order = list(range(len(split)))
     descending = transform.direction == "descending"
     if descending:
         order.reverse()
-    apart = permuted != "none" and len(split) > 1
-    other = device.allocate(data.nbytes, zero=False) if apart else data
-    for number, place in enumerate(order):
-        log_rows, log_stride = split[place], strides[place]
+    uses_second_buffer = permuted != "none" and len(split) > 1
+    second_buffer = device.allocate(data.nbytes, zero=False) if uses_second_buffer else data
+    for pass_index, split_index in enumerate(order):
+        log_rows, log_stride = split[split_index], strides[split_index]
         tables = tables_of_pass(device, transform, log_rows, log_stride)
-        first, last = number == 0, number + 1 == len(order)
+        is_first, is_last = pass_index == 0, pass_index + 1 == len(order)
         columns = batch << (log_size - log_rows)
         tile = tuning.tile(log_rows)
         groups = -(-columns >> tile.log_columns)
         position: Position = "only" if len(split) == 1 else "upper" if log_stride else "lowest"
-        turns = (permuted == "reads" and first) or (permuted == "writes" and last)
+        is_bit_reversed = (permuted == "reads" and is_first) or (permuted == "writes" and is_last)
         shape = TileShape(
             transform.direction,
             tile,
@@ -96,18 +96,18 @@ def record_transform(
             transform.root_of_order(min(tile.log_elements, log_rows)),
             tables.kind,
             tables.has_outer,
-            permuted if turns else "none",
+            permuted if is_bit_reversed else "none",
             columns % (1 << tile.log_columns) == 0,
             tuning.is_rolled(log_rows),
             tuning.resident,
         )
-        source, target = (data if first else other), (data if last else other)
+        source, target = (data if is_first else second_buffer), (data if is_last else second_buffer)
         recording.launch(
             device.compile(transform_tiles, lanes=tile.lanes, modulus=modulus, shape=shape),
             groups, source, target,
             FactorTables(tables.twiddles, tables.outer, tables.inner, tables.inner_high),
             PassExtents(columns, log_size, log_stride, tables.log_split),
-            label=f"{label} {number + 1}/{len(order)}",
+            label=f"{label} {pass_index + 1}/{len(order)}",
             bytes=2 * data.nbytes + tables.nbytes,
             modmuls=round(shape.products * (batch << log_size)),
             multiply_adds=round(shape.products * (batch << log_size) * product_cost(modulus)),
@@ -117,7 +117,7 @@ def record_transform(
 def transform_bytes(
     device: AnyDevice, element_bytes: int, log_size: int, tuning: Tuning, *, apart: int
 ) -> int:
-    """Bound the bytes of a transform's tables and second buffer.
+    """Return an upper bound on the bytes of a transform's tables and second buffer.
 
     apart: bytes of the second buffer, which a transform of a single pass does not need.
     """

@@ -13,15 +13,15 @@ from quod.ntt.schedule import MOST_LOG2_SIZE
 
 @frozen
 class Tuning:
-    """Sizes that are chosen by measurement.
+    """Sizes of a transform's passes and tiles, chosen by measurement.
 
     log_tile: log2 of the elements of a workgroup.
     log_elements: log2 of the elements of an instance.
-    most_levels: the most levels of a pass, if there are several passes.
-    resident: workgroups that fit one multiprocessor, by limiting registers; 0: the assembler
-        chooses.
-    rolled: compile the steps of a pass as a loop if they have equal levels, and split passes so
-        that most do.
+    most_levels: the maximum number of levels of a pass, if there are several passes.
+    resident: workgroups that a multiprocessor should hold, for which registers are limited; 0: the
+        assembler chooses.
+    rolled: compile the steps of a pass as a loop if they have equal numbers of levels, and split
+        transforms so that most passes have such steps.
     log_banks: see `Tile`.
     """
 
@@ -47,7 +47,7 @@ class Tuning:
 
     @property
     def lanes(self) -> int:
-        """Number of instances of a workgroup."""
+        """The number of instances of a workgroup."""
         return 1 << (self.log_tile - self.log_elements)
 
     def split(self, log_size: int) -> list[int]:
@@ -68,19 +68,21 @@ class Tuning:
         return Tile(log_rows, self.log_tile - log_rows, self.log_elements, self.log_banks)
 
 
-def _even(log_size: int, most: int) -> list[int]:
-    passes = -(-log_size // most)
-    short, longer = divmod(log_size, passes)
-    return [short + 1] * longer + [short] * (passes - longer)
+def _even(log_size: int, max_levels: int) -> list[int]:
+    passes = -(-log_size // max_levels)
+    short, longer_count = divmod(log_size, passes)
+    return [short + 1] * longer_count + [short] * (passes - longer_count)
 
 
-def _whole_steps(log_size: int, most: int, levels: int) -> list[int]:
-    """Split into passes of whole steps of `levels`; the highest pass takes the remainder."""
-    most = most // levels * levels
+def _whole_steps(log_size: int, most: int, step_levels: int) -> list[int]:
+    """Split into passes of whole steps of `step_levels`; the highest takes the remainder."""
+    most = most // step_levels * step_levels
     passes = -(-log_size // most)
-    short, longer = divmod(log_size // levels, passes)
-    split = [(short + 1) * levels] * longer + [short * levels] * (passes - longer)
-    split[-1] += log_size % levels
+    short, longer_count = divmod(log_size // step_levels, passes)
+    split = [(short + 1) * step_levels] * longer_count + [short * step_levels] * (
+        passes - longer_count
+    )
+    split[-1] += log_size % step_levels
     return split
 
 
@@ -96,8 +98,8 @@ SHORT_TUNINGS = {
 def tuning_of(device: AnyDevice, modulus: Modulus) -> Tuning:
     """Return the default sizes, with tiles that fit the workgroup memory of the device.
 
-    On machines whose products are loops, to limit compile time, the steps of a pass are a loop too,
-    so that as few products as possible are inlined.
+    On machines where field products are compiled as loops to limit compile time, the steps of a
+    pass are a loop too, so that as few products as possible are inlined.
     """
     tuning = SHORT_TUNINGS.get(modulus.bytes, DEFAULT_TUNING)
     machine = device.machine(tuning.lanes)

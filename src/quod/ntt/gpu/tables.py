@@ -18,16 +18,16 @@ from quod.ntt.gpu.transform import Inner
 from quod.ntt.tables import store_of
 
 _FULL_SHARE = 32
-"""A full table of a pass takes at most the memory budget divided by this. Larger passes use two
-small tables, for one more product an element."""
+"""The full table of a pass takes at most the memory budget divided by this. Larger passes use two
+small tables, which takes one more product per element."""
 
 
 @frozen
 class PassTables:
-    """The tables of one pass as kernel arguments; unused ones are `twiddles` again.
+    """The tables of one pass as kernel arguments; for an unused table, `twiddles` is passed.
 
     kind: the kind of the inner factors' table.
-    log_split: column bits of the table `inner`.
+    log_split: low bits of the column that index `inner` if it is split.
     """
 
     twiddles: Buffer
@@ -53,7 +53,7 @@ def inner_kind(device: AnyDevice, element_bytes: int, log_rows: int, log_stride:
 
 
 def table_bytes(device: AnyDevice, element_bytes: int, log_rows: int, log_stride: int) -> int:
-    """Bound the bytes of a pass's tables."""
+    """Return an upper bound on the bytes of a pass's tables."""
     rows = 1 << log_rows
     entries = 2 * rows if log_stride == 0 else rows
     if log_stride:

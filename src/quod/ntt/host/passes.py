@@ -1,9 +1,9 @@
 """The CPU kernel of one pass: transforms of 2**log_rows rows, over all columns of the data.
 
-A transform of 2**m points is a few passes; each computes log_rows of its m levels in place, and
-reads and writes the data once. Each lane of a workgroup computes one column. The rows stay in the
-workgroup's scratch memory, as limbs that are reduced only when they run out of room; a step
-computes up to three levels on eight rows at a time.
+A transform of 2**m points is a few passes. Each computes log_rows of its m levels in place, and
+reads and writes the data once. Each lane of a workgroup computes one column. Between steps the rows
+are in the workgroup's scratch memory, as limbs that are reduced only before they could overflow. A
+step computes up to three levels on eight rows at a time.
 
 Column q of a pass whose rows are S = 2**s apart begins at element
 ``(q % S) + (q // S) * S * 2**log_rows``.
@@ -32,12 +32,12 @@ from quod.ntt.rows import (
 from quod.ntt.steps import STEP_LEVELS, Direction, butterflies, steps_of, twiddles_of_step
 
 Lanes = Literal["adjacent", "apart", "any"]
-"""The columns of the lanes: neighbours in memory (S is at least the number of lanes); one
-contiguous transform each (S = 1); or one each with a number of columns that the lanes do not
-divide, where lanes without a column repeat the last one."""
+"""The columns of a workgroup's lanes. adjacent: neighbours in memory, as S is at least the number
+of lanes. apart: each is a contiguous transform (S = 1). any: the number of lanes does not divide
+the number of columns, and lanes without a column repeat the last one."""
 
 MOST_LOG_ROWS = 12
-"""The most levels of a pass."""
+"""The maximum number of levels of a pass."""
 
 _LINE_BYTES = 64
 """Bytes of a cache line."""
@@ -48,9 +48,9 @@ class PassShape:
     """The static parameters of a compiled pass.
 
     lanes: adjacent columns take twiddles from a column table, others from a row table.
-    trivial: the twiddle of position 0 is 1 at every level, as it is without a coset.
+    trivial: the twiddle of position 0 is 1 at every level, because there is no coset.
     scaled: multiply each element by factors[0] at the end.
-    log_rows: None if it is a launch argument.
+    log_rows: levels of the pass, or None if the number is a launch argument.
     """
 
     direction: Direction
@@ -78,8 +78,9 @@ def transform_pass(
 
     data: elements in Montgomery form; rows are 2**log_stride apart.
     twiddles: a table of `quod.ntt.twiddles`.
-    factors: a scale, 1, and the powers of the roots of order 4 and 8 below half their order.
-    scratch: 2**log_rows rows of limbs a workgroup.
+    factors: a scale, 1, then the powers of the roots of order 4 and 8 with exponents below half the
+        order; see `Tables`.
+    scratch: 2**log_rows rows of limbs per workgroup.
 
     Workgroups stride over the blocks of columns.
     """
@@ -90,7 +91,7 @@ def transform_pass(
 
 
 class _Pass:
-    """The trace of one kernel."""
+    """Traces the body of `transform_pass`."""
 
     data: Value
     twiddles: Value
@@ -106,7 +107,7 @@ class _Pass:
         self.neighbours = shape.lanes == "adjacent"
         constant_rows = shape.log_rows
         self.log_rows = log_rows if constant_rows is None else self._number(constant_rows)
-        # Rows at the start of a step leave room for the additions before its first product.
+        # Rows are so small at the start of a step that the additions before its first product fit.
         room = 1 if shape.direction == "ascending" else STEP_LEVELS
         self.limit = max(self.f.p, (1 << self.f.native_exponent) >> room)
         self.form = canonical_form(self.f, self.f.memory_exponent)
@@ -177,7 +178,7 @@ class _Pass:
 
     @property
     def _record_limbs(self) -> int:
-        """Limbs of a record: one element of every lane."""
+        """The limbs of a record, which has one element per lane."""
         return self.k.workgroup_size * self.f.limb_count
 
     def _scratch_offset(self, row: Value) -> Value:
@@ -192,14 +193,14 @@ class _Pass:
     # --- twiddles
 
     def _records_before(self, level: Value) -> Value:
-        """Compute `steps.records_before` of a level at run time, a sum of powers of 8."""
+        """Compute `steps.records_before` of a level at run time, as a sum of powers of 8."""
         starts = (level + (STEP_LEVELS - 1)) // STEP_LEVELS * STEP_LEVELS
         return ((self._number(1) << starts) - 1) // ((1 << STEP_LEVELS) - 1)
 
     def _twiddles_of_step(
         self, start: Value, levels: int, row: Value, *, trivial: bool
     ) -> dict[tuple[int, int], Element]:
-        """Load a step's twiddles by (level, position); trivial ones are left out."""
+        """Load a step's twiddles, by (level, position); omit twiddles that are 1."""
         if self.neighbours:
             return self._column_twiddles(start, levels, row)
         half = self._number(1) << start
@@ -236,7 +237,7 @@ class _Pass:
     # --- steps
 
     def _steps(self, log_rows: int) -> None:
-        """Trace the steps of a static number of levels; the first and last access the data."""
+        """Trace the steps of `log_rows` levels; the first reads `data` and the last writes it."""
         steps = steps_of(log_rows)
         if self.shape.direction == "descending":
             steps.reverse()
@@ -285,7 +286,7 @@ class _Pass:
     def _step(
         self, start: Value, levels: int, *, lowest: bool, from_data: bool, to_data: bool
     ) -> None:
-        """Trace levels start to start + levels - 1 of all rows; `lowest` says that start is 0."""
+        """Trace levels start to start + levels - 1 of all rows; with `lowest`, start is 0."""
         k, zero = self.k, self._number(0)
         half = self._number(1) << start
         span = self._number(1) << (start + levels)

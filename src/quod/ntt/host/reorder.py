@@ -1,8 +1,8 @@
 """In-place kernels over all data: bit reversal and scaling by powers.
 
-Data that an in-place kernel never touched looks like a result. To detect that, one or two elements
-are replaced by known values during the launch, since the real ones may be zero or equal, which the
-kernel would leave unchanged.
+If an in-place kernel does not run, its unchanged data looks like a result. To detect that, one or
+two elements are replaced by known values during the launch. Their own values would not do: the
+kernel leaves elements unchanged that are zero or equal.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def reverse_bits(
     and writing whole rows. log_size is at least 2t.
 
     order: bit reversal of half of the middle bits, rounded up.
-    groups_each: tiles of a transform.
-    words: 32-bit words of an element.
+    groups_each: tiles per transform.
+    words: 32-bit words per element.
     """
     lanes = k.workgroup_size
     bits = lanes.bit_length() - 1
@@ -95,7 +95,7 @@ def scale_by_powers(
     """Multiply element i of each transform of 2**log_size points by c * b**i.
 
     powers: c, b**lanes, then b**(2**i) for i below log_size, in Montgomery form.
-    run: elements that each lane scales; a workgroup has no more than a transform.
+    run: elements that each lane scales; a workgroup scales no more elements than a transform has.
     """
     f = prime_field(k, modulus)
     lanes = k.workgroup_size
@@ -128,7 +128,7 @@ class Canary:
 
 
 def multiplied(modulus: Modulus, element: Words, factor: int) -> list[Canary]:
-    """Return the check of an element that a kernel multiplies by a factor other than 1."""
+    """Return the known value for an element that a kernel multiplies by a factor other than 1."""
     integer = int.from_bytes(element.tobytes(), "little")
     # Integers as stored: the factor is in Montgomery form, so the element's form does not matter.
     words = [
@@ -139,7 +139,7 @@ def multiplied(modulus: Modulus, element: Words, factor: int) -> list[Canary]:
 
 
 def exchanged(a: Words, b: Words) -> list[Canary]:
-    """Return the checks of two elements that a kernel exchanges."""
+    """Return the known values for two elements that a kernel exchanges."""
     ones = np.iinfo(np.uint32).max
     return [Canary(a, 0, ones, b.copy()), Canary(b, ones, 0, a.copy())]
 
