@@ -35,7 +35,7 @@ AffineInts = tuple[int, int] | tuple[Fq2Element, Fq2Element] | None
 class MsmEngine(Protocol):
     """At least one base in a device's memory, and the MSMs over them.
 
-    Options of None stand for the options of the bases.
+    If options are None, those of the bases apply.
     """
 
     @property
@@ -43,7 +43,7 @@ class MsmEngine(Protocol):
         """Device memory of the bases and their multiples, in bytes."""
 
     def peak_bytes(self, count: int, vectors: int, options: MsmOptions | None) -> int:
-        """Bound the further bytes for MSMs of `vectors` vectors of `count` scalars."""
+        """Bound the bytes, beyond the bases, for MSMs of `vectors` vectors of `count` scalars."""
 
     def scalar_memory(self, count: int, options: MsmOptions | None) -> Array:
         """See `MsmBases.scalar_memory`."""
@@ -61,12 +61,12 @@ class MsmEngine(Protocol):
 
 
 class MsmBases:
-    """Bases that are kept on a device for many MSMs.
+    """Bases on a device, for many MSMs.
 
     points: host array of affine points in Montgomery form, uint32 of shape (n, *group.shape). They
         are not checked to be on the curve. On a CPU the array is used in place: do not change it.
-    options: with a `precompute_factor` above 1, multiples of the bases are computed at once. They
-        fit one window width, so every MSM over these bases has these options. A GPU copies the
+    options: with a `precompute_factor` above 1, the constructor computes multiples of the bases.
+        They fit one window width, so every MSM over these bases has these options. A GPU copies the
         bases and computes multiples unless the factor is 1 (see `MsmOptions`).
 
     Raises DeviceError if the bases do not fit in memory.
@@ -89,8 +89,8 @@ class MsmBases:
     def scalar_memory(self, count: int, options: MsmOptions | None = None) -> Array:
         """Return host memory, uint32 of shape (count, 8), for scalars that need no copy.
 
-        On a GPU it is page-locked; MSMs first copy scalars from other arrays into it. It is valid
-        for MSMs of `count` scalars with these options, until MSMs of other shapes displace it.
+        On a GPU the memory is page-locked; MSMs first copy scalars from other arrays into it. It is
+        valid for MSMs of `count` scalars with these options, until MSMs of other shapes evict it.
         Raises DeviceError if such an MSM does not fit the device.
         """
         count = whole_number("count", count, 0)
@@ -100,9 +100,9 @@ class MsmBases:
         return self.engine.scalar_memory(count, options)
 
     def peak_bytes(self, count: int | None = None, options: MsmOptions | None = None) -> int:
-        """Bound the further bytes of device memory for an MSM of `count` scalars.
+        """Bound the device bytes, beyond the bases, for an MSM of `count` scalars.
 
-        Default: one scalar a base.
+        Default: one scalar per base.
         """
         count = self._count if count is None else whole_number("count", count, 0)
         check_count(count, self._count)
@@ -119,7 +119,7 @@ class MsmBases:
 def _engine(device: AnyDevice, group: Group, points: Array, options: MsmOptions) -> MsmEngine:
     if in_host_memory(device):
         return HostEngine(device, group, points, options)
-    # A process that only uses the CPU does not pay for the kernels of GPUs.
+    # Imported here, so that a process that only uses the CPU does not load the GPU's kernels.
     from quod.field.calibration import calibrate
     from quod.msm.gpu.run.engine import GpuEngine
 
@@ -138,8 +138,8 @@ def msm_words(
     scalars: canonical integers, uint32 of shape (n, 8) or (n, group.scalars.words), with n at most
         the number of bases; or m vectors of scalars over the same bases, of shape (m, n, words).
     Returns uint64 of shape (point_words,), or (m, point_words) for vectors; zeros are infinity.
-    Raises InputError if a scalar is not below the group's order or the promised 2**scalar_bits,
-    DeviceError if the plan's `peak_bytes` exceed the device's memory budget.
+    Raises InputError if a scalar is not below the group's order, or not below 2**scalar_bits if the
+    options declare that; DeviceError if the plan's `peak_bytes` exceeds the device's memory budget.
     """
     scalars = plain_array("scalars", scalars)
     check_words(bases.group, scalars)
@@ -159,8 +159,8 @@ def msm_buffer(
 ) -> Array:
     """Return the MSMs of scalars in device memory, uint64 of shape (vectors, point_words).
 
-    scalars: `vectors` vectors of equal length, one after the other, of canonical integers of eight
-        32-bit words. MSMs over streamed bases first download them.
+    scalars: `vectors` consecutive vectors of equal length, of canonical integers of eight 32-bit
+        words. MSMs over streamed bases first download them.
     Raises the errors of `msm_words`, and InputError for a buffer of another shape.
     """
     instance("scalars", scalars, Buffer, "upload them to the device of the bases")
@@ -234,7 +234,7 @@ def check_one_vector(scalars: Array) -> None:
 
 
 def _bases_of(device: DeviceChoice, group: Group, bases: Array | MsmBases) -> MsmBases:
-    """Put an array of bases on a device, without multiples: those do not pay for one MSM.
+    """Put an array of bases on a device, without multiples, which do not pay for one MSM.
 
     Raises InputError for `MsmBases` of another group.
     """

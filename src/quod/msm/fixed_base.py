@@ -1,8 +1,8 @@
 """Fixed-base scalar multiplication: one point by many scalars, for key generation.
 
 With a table of d * 2**(window_bits * w) * P for every window w and digit d, a multiple is a sum of
-one entry a window (Brickell, Gordon, McCurley, Wilson, EUROCRYPT '92). On a CPU these entries are
-one chunk, summed by the affine additions of MSM buckets.
+one entry per window (Brickell, Gordon, McCurley, Wilson, EUROCRYPT '92). On a CPU these entries are
+one chunk, which the affine additions of MSM buckets sum.
 """
 
 from __future__ import annotations
@@ -40,10 +40,11 @@ if TYPE_CHECKING:
 # The table of a wider window does not fit a cache.
 _MAX_WINDOW_BITS = 13
 
-# Products to add an entry to a multiple, to compute a table entry, and to compute a seed of it.
+# Field products to add an entry to a multiple, to compute a table entry, and to compute one of the
+# multiples whose sums are the entries.
 _MULTIPLE, _ENTRY, _SEED = 6, 25, 800
 
-# Scalars of one pass, few enough that their digits and entries take little memory.
+# The number of scalars of one pass, few enough that their digits and entries take little memory.
 _CHUNK = 1 << 17
 
 
@@ -87,7 +88,7 @@ class _Shape:
 
     @property
     def half(self) -> int:
-        """Number of entries of a window."""
+        """The number of entries of a window."""
         return 1 << (self.window_bits - 1)
 
     def cost(self, count: int) -> float:
@@ -99,7 +100,7 @@ class _Shape:
 class FixedBase:
     """A table of multiples of one point.
 
-    count: the expected number of scalars in all, from which the size of the table is chosen.
+    count: the expected total number of scalars, which determines the size of the table.
     """
 
     def __init__(self, device: AnyDevice, group: Group, point: Point, count: int) -> None:
@@ -115,15 +116,15 @@ class FixedBase:
         else:
             from quod.msm.gpu.run.fixed_base import GpuTable
 
-            # The host builds the table: that is little work, by many kernels.
+            # The host builds the table, which is little work for many kernels.
             table = _table(resolve_device("cpu"), group, base, shape)
             self._multiples = GpuTable(device, group, table, shape.window_bits, shape.windows)
 
     def multiply(self, scalars: Words) -> Words:
         """Return scalars[i] * point, affine points of shape (n, *group.shape).
 
-        scalars: canonical integers below the order, uint32 of shape (n, words); others raise
-            InputError.
+        scalars: canonical integers, uint32 of shape (n, words).
+        Raises InputError if a scalar is not below the order.
         """
         check_scalars_array(self.group, scalars)
         return self._multiples.multiply(scalars)
@@ -207,7 +208,7 @@ def _table(device: AnyDevice, group: Group, base: Words, shape: _Shape) -> Array
     lows = shape.half // highs
 
     def multiples(factors: range) -> Words:
-        """Multiples of every window's power by every factor, window by window."""
+        """Return each window's base times each factor, window by window."""
         scalars = np.zeros((len(factors), 2), np.uint32)
         scalars[:, 0] = factors
         return operations.multiply(

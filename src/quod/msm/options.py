@@ -22,13 +22,14 @@ class MsmOptions:
     """Options of a multi-scalar multiplication; None lets the plan choose.
 
     window_bits: width of a digit, 2 to 16 on a CPU, 2 to 24 on a GPU.
-    scalar_bits: a promise that every scalar is below 2**scalar_bits. Default: the group's order.
-    precompute_factor: multiples kept of each base. They divide the number of windows by the factor
-        and multiply the memory of the bases. On a GPU it is an upper bound; by default the fastest
+    scalar_bits: every scalar is below 2**scalar_bits, which is checked. Default: below the group's
+        order.
+    precompute_factor: the number of multiples per base. It divides the number of windows and
+        multiplies the memory of the bases. On a GPU it is an upper bound; by default the fastest
         number that fits in memory. Default on a CPU: 1. Only for `MsmBases`.
-    batch_size: vectors of scalars in one batch.
-    streamed: True keeps the bases in host memory and streams them through a GPU in blocks; False
-        forbids that. By default bases that do not fit are streamed. Only for `MsmBases`; a CPU
+    batch_size: the number of vectors of scalars in a batch.
+    streamed: if True, the bases are in host memory and a GPU streams them in blocks; if False, they
+        are not streamed. By default bases that do not fit are streamed. Only for `MsmBases`; a CPU
         ignores it.
 
     Raises InputError if a number is not an integer or out of range.

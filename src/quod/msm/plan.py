@@ -9,7 +9,7 @@ from quod.msm.options import MAX_WINDOW_BITS, MsmOptions
 from quod.msm.scalars import window_count
 from quod.validation import whole_number
 
-# Reducing a window takes two additions a bucket, and some for weighting the row and column sums.
+# Reducing a window takes two additions per bucket, and some for weighting the row and column sums.
 _ADDITIONS_PER_BUCKET = 2.6
 
 # The cost of counting, cutting and listing one bucket, even an empty one, in additions.
@@ -18,7 +18,7 @@ _WORK_PER_BUCKET = 0.25
 # With more scalars than this, several workers share the sorting of one window.
 _SHARED_SORT = 4096
 
-# The most entries in a batch of small MSMs.
+# The maximum number of entries in a batch of small MSMs.
 _BATCH_ENTRIES = 1 << 22
 
 
@@ -26,10 +26,11 @@ _BATCH_ENTRIES = 1 << 22
 class WindowPlan:
     """The digits of an MSM's scalars, on any device.
 
-    count: scalars of a vector.
-    window_bits: width of a digit.
-    windows: windows of buckets, into which a scalar's copies * windows digits fall.
-    copies: copies of the bases, each 2**(windows * window_bits) times the copy before.
+    count: the number of scalars of a vector.
+    window_bits: the width of a digit.
+    windows: the number of windows of buckets; a scalar has copies * windows digits.
+    copies: the number of copies of the bases, each 2**(windows * window_bits) times the previous
+        one.
     maximum: the largest scalar allowed.
     """
 
@@ -42,12 +43,12 @@ class WindowPlan:
 
     @property
     def digit_windows(self) -> int:
-        """Number of digits of a scalar."""
+        """The number of digits of a scalar."""
         return self.windows * self.copies
 
     @property
     def buckets(self) -> int:
-        """Number of buckets of a window."""
+        """The number of buckets of a window."""
         return 1 << (self.window_bits - 1)
 
 
@@ -55,20 +56,19 @@ class WindowPlan:
 class MsmPlan(WindowPlan):
     """The shape of a batch of `batch` MSMs on a CPU.
 
-    The reduction treats the buckets of a window as a matrix of `rows` by `columns`. `longest` is
-    the most entries of a chunk.
+    The reduction treats the buckets of a window as a matrix of `rows` by `columns`.
     """
 
     batch: int = 1
 
     @property
     def all_windows(self) -> int:
-        """Number of windows of the whole batch."""
+        """The number of windows of the whole batch."""
         return self.windows * self.batch
 
     @property
     def entries(self) -> int:
-        """Number of digits of all scalars; each digit that is not zero is one addition."""
+        """The number of digits of all scalars; each digit that is not zero is one addition."""
         return self.digit_windows * self.count * self.batch
 
     @property
@@ -85,22 +85,22 @@ class MsmPlan(WindowPlan):
 
     @property
     def longest(self) -> int:
-        """The longest uncut bucket: twice the expected length, so uniform scalars are never cut."""
+        """The longest bucket that is not split: twice the expected length, for uniform scalars."""
         return 16 + 2 * self.count * self.copies // self.buckets
 
     @property
     def chunk_length(self) -> int:
-        """The length of the chunks that a longer bucket is cut into."""
+        """The length of the chunks into which a longer bucket is split."""
         return self.longest // 2
 
     def sort_parts(self, threads: int) -> int:
-        """Number of workers that sort one window."""
+        """The number of workers that sort one window."""
         if self.count <= _SHARED_SORT:
             return 1
         return max(1, -(-2 * threads // self.all_windows))
 
     def peak_bytes(self, threads: int) -> int:
-        """Bound the bytes that the MSM takes in addition to its bases and scalars."""
+        """Return an upper bound on the bytes that the MSM takes besides its bases and scalars."""
         segments = self.all_windows * self.buckets
         lines = self.all_windows * (self.rows + self.columns)
         chunks = min(self.entries, segments + self.entries // self.chunk_length)
@@ -151,7 +151,7 @@ def plan_msm(group: Group, count: int, options: MsmOptions, batch: int = 1) -> M
 
 
 def in_batches(plan: MsmPlan, batch: int, batch_size: int | None) -> MsmPlan:
-    """Return the plan with the largest batch that `batch_size`, or else the entries, allow.
+    """Return the plan with the largest batch that `batch_size`, or else the entries, allows.
 
     Raises InputError if one vector is too large.
     """

@@ -22,7 +22,7 @@ SCALAR_BYTES = 32
 """Bytes of a scalar in device memory, for every group."""
 
 MOST_BASES = 1 << 31
-"""An MSM has fewer bases than this: bit 31 of an entry holds the sign of its digit."""
+"""An MSM has fewer bases than this, because bit 31 of an entry is the sign of its digit."""
 
 
 def window_count(maximum: int, window_bits: int) -> int:
@@ -34,9 +34,10 @@ def window_count(maximum: int, window_bits: int) -> int:
 
 
 def check_bases(group: Group, points: np.ndarray[Any, Any]) -> None:
-    """Raise InputError for bases that an MSM cannot take.
+    """Raise InputError unless an MSM accepts the bases.
 
-    It takes an array of fewer than 2**31 affine points, of a group of at most 256 order bits.
+    An MSM accepts an array of fewer than 2**31 affine points, of a group with an order of at most
+    256 bits.
     """
     if group.scalars.bits > 8 * SCALAR_BYTES:
         raise InputError(
@@ -90,7 +91,7 @@ def too_large(group: Group, maximum: int, position: int) -> InputError:
 
 
 def is_above(k: Builder, words: Sequence[Value], maximum: int) -> Value:
-    """Return a bool: the integer of little-endian words is above the constant `maximum`."""
+    """Return whether the integer of little-endian words is above the constant `maximum`."""
     size = words[0].type.bits
     above = k.constant(False, types.bool_)
     for place, word in enumerate(words):

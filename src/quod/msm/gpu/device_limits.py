@@ -20,10 +20,10 @@ class SortTuning:
     resident: workgroups that a multiprocessor should hold at a time.
     staged: sort a tile in shared memory before writing it.
     low_bits: bins have 2**low_bits buckets. Default: about as many as there are bins.
-    bins: the most bins, whose counters fit shared memory.
-    most_low_bits: the largest `low_bits`, so that the counters of a bin's buckets fit as well.
+    bins: the maximum number of bins, whose counters must fit shared memory.
+    most_low_bits: the maximum of `low_bits`, so that the counters of a bin's buckets fit too.
     scan_lanes: instances of the one workgroup that scans counters.
-    own_chunks: the most chunks of a bucket that one instance writes alone.
+    own_chunks: the maximum number of chunks of a bucket that one instance writes alone.
     narrow_keys: store the bucket within a bin in 16 bits.
     """
 
@@ -40,7 +40,7 @@ class SortTuning:
 
     @property
     def tile(self) -> int:
-        """Entries of a tile: the most of one bin that a workgroup moves at once."""
+        """The entries of a tile: the maximum of one bin that a workgroup moves at once."""
         return self.lanes * self.items
 
     @property
@@ -53,9 +53,9 @@ class DeviceLimits:
     """Limits and preferences of a GPU.
 
     resident_lanes: instances that fill the device.
-    largest_buffer: bytes that a kernel reaches through one argument. An allocation may have twice
-        as many.
-    shuffles: reduce bucket sums with four lanes to an addition, which exchange coordinates by
+    largest_buffer: bytes that a kernel can address through one argument. An allocation may be twice
+        as large.
+    shuffles: reduce bucket sums with four lanes per addition, which exchange coordinates by
         shuffles; otherwise through shared memory.
     long: kernels may be long, so products may be inlined and bases loaded ahead.
     sort: tuning of the sort.

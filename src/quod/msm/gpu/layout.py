@@ -19,19 +19,19 @@ These modules record the launches on such arrays:
     merge.record(recording, device, plan, chunks, sums, scratch)
         sums[first_chunk[b]] = the sum of bucket b, for every bucket with chunks.
     merge.record_carry(recording, device, plan, chunks, sums, carried, begins=False)
-        carried[b] += sums[first_chunk[b]] for every bucket with chunks; `carried` has a point a
-        bucket. With `begins` the sums are copied there, and buckets without chunks become zeros,
+        carried[b] += sums[first_chunk[b]] for every bucket with chunks; `carried` has one point per
+        bucket. With `begins` the sums are copied to it, and buckets without chunks become zeros,
         which are infinity.
     weighted_sums.record(recording, device, plan, first_chunk, sums, lines, scratch)
-        Reduce the bucket sums of each window to a few points, the lines; a bucket sum may be
-        infinity.
+        Reduce the bucket sums of each window to a few points, here called lines: sums of rows or
+        columns of a matrix of buckets. A bucket sum may be infinity.
     finish.Finisher([plan, ...]).finish([lines, ...]) -> [words, ...]
         On the host: reduce `lines` (uint64, weighted_sums.line_bytes(plan) bytes) to one affine
-        point a vector, shape (batch, group.point_words).
+        point per vector, shape (batch, group.point_words).
 
 `scratch` has at least accumulate.scratch_bytes(device, plan), and so on; it is uninitialised, and
-each of the three modules may use all of it. Launches take their grid from the plan and read counts
-from device memory, so nothing waits for the host.
+each of the three modules may use all of it. The plan determines the grid of a launch, and kernels
+read counts from device memory, so no launch waits for the host.
 """
 
 from __future__ import annotations
@@ -49,14 +49,13 @@ from quod.msm.plan import WindowPlan
 class GpuMsmPlan(WindowPlan):
     """The shape of `batch` MSMs of `count` scalars over the same bases.
 
-    longest: the most entries of a chunk.
+    longest: the maximum number of entries of a chunk.
     form: ``weierstrass`` (bases x, y; sums in XYZZ), or ``edwards`` (bases y - x, y + x, 2dxy;
         sums in extended coordinates X, Y, Z, T).
-    base_block: the most bases of one buffer, or None for a single buffer. An MSM over several
-        buffers runs block by block, with one set of buckets.
-    limits: those of the device.
-    on_device: the device computes the results; the bucket reduction then goes further than for the
-        host.
+    base_block: the maximum number of bases per buffer, or None for a single buffer. An MSM over
+        several buffers runs block by block, with one set of buckets.
+    limits: the limits of the device.
+    on_device: the device computes the results, so the bucket reduction leaves fewer points.
     """
 
     longest: int
@@ -84,7 +83,7 @@ class GpuMsmPlan(WindowPlan):
 
     @property
     def all_windows(self) -> int:
-        """Number of windows of the whole batch."""
+        """The number of windows of the whole batch."""
         return self.windows * self.batch
 
     @property
@@ -93,17 +92,17 @@ class GpuMsmPlan(WindowPlan):
 
     @property
     def most_entries(self) -> int:
-        """An upper bound of the entries."""
+        """An upper bound on the number of entries."""
         return self.digit_windows * self.count * self.batch
 
     @property
     def most_chunks(self) -> int:
-        """An upper bound of the chunks."""
+        """An upper bound on the number of chunks."""
         return min(self.most_entries, self.all_buckets + self.most_entries // self.longest)
 
     @property
     def most_chunks_of_bucket(self) -> int:
-        """An upper bound of the chunks of one bucket, reached if all digits fall into it."""
+        """An upper bound on the chunks of one bucket, reached if all digits fall into it."""
         return -(-self.count * self.copies // self.longest)
 
     @property
@@ -120,9 +119,9 @@ class GpuMsmPlan(WindowPlan):
 class ChunkTable(Struct):
     """Chunks sorted by falling length, so that neighbouring instances finish together.
 
-    starts: the first entry of each chunk.
+    starts: the index of each chunk's first entry.
     lengths: its number of entries, 1 to `longest`.
-    numbers: its number, which is bucket by bucket.
+    numbers: its number; chunks are numbered bucket by bucket.
     """
 
     starts: Pointer[U32]

@@ -1,9 +1,10 @@
 """Bucket accumulation in affine coordinates on a CPU; many additions share an inversion.
 
-The input are chunks: runs of entries that are summed to one point each. Entry e stands for point
-``e & 0x7fffffff`` of an array, negated if the top bit is set. An instance owns `rows` chunks; in
-round r it adds entry r to each of them with one inversion (Montgomery's trick): 5 products and 1
-square an addition. Chunks are sorted by falling length, so neighbours finish together.
+The input consists of chunks: ranges of entries, each of which is summed to one point. Entry e
+stands for point ``e & 0x7fffffff`` of an array, negated if the top bit is set. An instance owns
+`rows` chunks; in round r it adds entry r to each of them with one inversion (Montgomery's trick): 5
+products and 1 square per addition. Chunks are sorted by falling length, so neighbouring instances
+finish together.
 
 An addition whose two x coordinates are equal has a zero denominator, which makes the product of
 all denominators zero. Only then, and while a sum or a point is infinity, does the instance check
@@ -30,7 +31,7 @@ NO_ENTRY = 0xFFFFFFFF
 # Independent chains of products, for instruction-level parallelism.
 CHAINS = 2
 
-# State of a workgroup: half of a small L2 cache; the points take the rest.
+# Bytes of a workgroup's state: half of a small L2 cache; the points take the rest.
 _STATE_BYTES = 256 << 10
 
 # Kinds of additions; all but the first are special cases of equal, opposite or infinite points.
@@ -38,7 +39,7 @@ _ADD, _DOUBLE, _TAKE_SECOND, _KEEP_FIRST, _CANCEL = range(5)
 
 
 class _Rows:
-    """Structures of values in shared memory, one for each row and instance, as unreduced limbs."""
+    """Structures of values in shared memory, one per row and instance, as unreduced limbs."""
 
     def __init__(self, k: Builder, memory: Value, template: Any) -> None:
         values, _, self._rebuild = flatten(template)
@@ -62,13 +63,13 @@ class _Rows:
             self.memory[self._place(row, part)] = value
 
     def load(self, row: Value) -> Any:
-        """Load a row, with the static bounds of the structure that was last stored in any row."""
+        """Load a row, with the compile-time bounds of the structure stored last in any row."""
         rebuild: Rebuild = self._rebuild
         return rebuild([self.memory[self._place(row, i)] for i in range(self._count)])
 
 
 def _bound(element: CoordinateElement) -> int:
-    """Return the static bound of an element's limbs as integers."""
+    """Return the compile-time bound of an element's limbs as integers."""
     if isinstance(element, ExtensionElement):
         return max(c.bound for c in element.coefficients)
     return int(element.bound)
@@ -161,11 +162,11 @@ class _Accumulator:
     # --- the rounds
 
     def chain_rows(self, pair: Value) -> list[Value]:
-        """Return the rows, one a chain, that are computed together."""
+        """Return the rows, one per chain, that are computed together."""
         return [pair * CHAINS + chain for chain in range(CHAINS)]
 
     def begin(self, first: Value, sets: Value) -> Value:
-        """Set each sum to the first point of its chunk; return whether one is infinity."""
+        """Set each sum to the first point of its chunk; return whether a sum is infinity."""
         k, f = self.k, self.f
         with k.range(0, sets * CHAINS, carry=k.constant(False, types.bool_)) as loop:
             chunk = self.chunk(first, loop.index)
@@ -180,7 +181,7 @@ class _Accumulator:
     def forward(
         self, first: Value, sets: Value, number: Value
     ) -> tuple[tuple[CoordinateElement, ...], Value]:
-        """Multiply the denominators of each chain, storing them and their prefix products.
+        """Multiply the denominators of each chain; store them and their prefix products.
 
         Returns the products, and whether a point has x = 0 and so may be infinity.
         """
@@ -211,9 +212,9 @@ class _Accumulator:
     def forward_carefully(
         self, first: Value, sets: Value, number: Value
     ) -> tuple[CoordinateElement, ...]:
-        """Compute `forward` with special cases of equal, opposite or infinite points.
+        """Compute `forward`, but also for pairs of equal, opposite or infinite points.
 
-        Each of those gets a denominator that is not zero, and its kind is stored for `backward`.
+        Such a pair gets a denominator that is not zero, and its kind is stored for `backward`.
         """
         k, f = self.k, self.f
         one = f.fit(f.one())
@@ -254,7 +255,7 @@ class _Accumulator:
         return k.select(second_infinite, _KEEP_FIRST, kind)
 
     def invert(self, products: tuple[CoordinateElement, ...]) -> tuple[CoordinateElement, ...]:
-        """Return the inverses of the chains' products, by one inversion."""
+        """Return the inverses of the chains' products, with a single inversion."""
         f = self.f
         before = [products[0]]
         for product in products[1:]:
@@ -274,7 +275,7 @@ class _Accumulator:
         inverses: tuple[CoordinateElement, ...],
         careful: Value,
     ) -> Value:
-        """Compute the sums from the last row to the first; return whether one became infinity."""
+        """Compute the sums from the last row to the first; return whether a sum became infinity."""
         k, f = self.k, self.f
         never = k.constant(False, types.bool_)
         with k.range(0, sets, carry=(inverses, never)) as loop:
@@ -321,7 +322,7 @@ class _Accumulator:
         self, row: Value, x1: CoordinateElement, y1: CoordinateElement,
         reciprocal: CoordinateElement, offset: Value, negated: Value,
     ) -> Value:  # fmt: skip
-        """Store the correct sum of a special case; return whether it cancelled to infinity."""
+        """Store the correct sum of a special case; return whether the points cancel to infinity."""
         memory = (self.points, self.kind, self.x.memory, self.y.memory)
         infinite: Value = self.k.call(
             f"repair.{self.group.name}",
@@ -373,7 +374,7 @@ class _Accumulator:
 
 
 def most_rows(group: Group) -> int:
-    """Return the most rows that share an inversion, whose state fits `_STATE_BYTES`."""
+    """Return the maximum number of rows whose state fits `_STATE_BYTES`."""
     state_bytes = 4 * 64 * (group.coordinate_words + 2 * group.degree)
     return _STATE_BYTES // state_bytes // 16 * 16
 
@@ -395,8 +396,8 @@ def accumulate(
 ) -> None:
     """Sum `count` chunks of entries to one affine point each.
 
-    Chunk i sums the lengths[i] entries from starts[i] on, at least one, to point targets[i] of
-    `results`. Chunks are sorted by falling length. A workgroup sums `rows` times its size of them.
+    Chunk i sums the lengths[i] >= 1 entries from starts[i] on to point targets[i] of `results`.
+    Chunks are sorted by falling length. A workgroup sums `rows` times its size chunks.
     """
     state = _Accumulator(k, group, max_rows, count, (starts, lengths, entries, points))
     f = state.f

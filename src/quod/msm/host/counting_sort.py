@@ -62,7 +62,7 @@ class _Digit:
 
 
 def _share(k: Builder, count: Value, part: Value, parts: Value) -> tuple[Value, Value]:
-    """Return the range of scalars of worker `part` of `parts` on the same window."""
+    """Return the range of scalars that worker `part` of `parts` sorts in a window."""
     size = (count + parts - 1) // parts
     start = k.minimum(part * size, count)
     return start, k.minimum(start + size, count)

@@ -26,7 +26,7 @@ from quod.msm.options import MsmOptions
 from quod.msm.plan import MsmPlan, in_batches, plan_msm
 from quod.msm.scalars import SCALAR_BYTES, too_large
 
-# Products of an addition in affine coordinates with a shared inversion; one of them is a square.
+# Field products of an affine addition with a shared inversion; one of them is a square.
 _PRODUCTS_OF_ADDITION = 6
 
 
@@ -168,8 +168,9 @@ class _Execution:
             maximum=plan.maximum, masked=bases.has_infinite,
         )  # fmt: skip
         groups = -(-plan.count // device.lanes)
-        # The top digit of a valid scalar never carries, so it is never the sentinel. An overwritten
-        # sentinel shows that scalars were checked, which a zero in `overflow` does not.
+        # The top digit of a valid scalar never carries, so it never equals the sentinel. An
+        # overwritten sentinel shows that the scalars were checked, which a zero in `overflow` does
+        # not show.
         mark(rows)
         for vector, row in zip(scalars, rows, strict=True):
             device.launch(kernel, groups, plan.count, vector, bases.infinite, row, overflow)

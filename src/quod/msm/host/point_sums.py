@@ -21,7 +21,7 @@ class PointSums:
     numbers: numbers[i] is the index in `points` of owner i's sum, or `segments.NO_POINT`.
     points: uint64 words of affine points, to which passes of additions append.
 
-    A segment of more than `longest` entries is cut into chunks of at most `chunk_length`.
+    A segment of more than `longest` entries is split into chunks of at most `chunk_length`.
     """
 
     def __init__(
@@ -78,7 +78,8 @@ class PointSums:
 
     def _accumulate(self, total: int, tables: list[Array], entries: Array, points: Array) -> None:
         device = self._device
-        # Several workgroups a thread, so that threads finish together, unless they get too small.
+        # Several workgroups per thread, so that threads finish together, unless workgroups get too
+        # small.
         most = most_rows(self._group)
         share = -(-total // (device.lanes * device.threads))
         rows = min(most, max(share // 4, min(_FEW_ROWS, share)))

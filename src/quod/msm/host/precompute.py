@@ -2,7 +2,7 @@
 
 With the multiples 2**(j*t) * P for j below `copies`, digits at bit positions that differ by a
 multiple of t share a window of buckets (Brickell, Gordon, McCurley, Wilson, EUROCRYPT '92, for one
-base). The MSM is then one over more bases and shorter scalars.
+base). The MSM then has more bases and shorter scalars.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Cut segments of entries into chunks of bounded length, sorted by falling length.
+"""Split segments of entries into chunks of bounded length, sorted by falling length.
 
-A segment is a bucket's run of entries. A long one, such as the bucket of all the ones of a witness,
-becomes several chunks, whose sums are added in a further pass over far fewer entries.
+A segment is the range of a bucket's entries. A long segment, such as the bucket of all ones of a
+witness, becomes several chunks, whose sums are added in a further pass over far fewer entries.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CHUNKS, LONG_SEGMENTS = 0, 1
 
 
 class Segments(Struct):
-    """Runs of entries: start, length, and owner of the sum."""
+    """Ranges of entries: start, length, and owner of the sum."""
 
     starts: Pointer[U32]
     lengths: Pointer[U32]
@@ -55,18 +55,19 @@ def cut_segments(
     long: Segments,
     totals: Pointer[U32],
 ) -> None:
-    """Cut `count` segments into chunks of at most `longest` entries. Runs as one instance.
+    """Split `count` segments into chunks of at most `longest` entries. Runs as one instance.
 
-    A longer segment is cut into about equal chunks of at most `chunk_length`, which is at most
-    `longest`: more, shorter chunks share inversions better.
+    A longer segment is split into about equal chunks of at most `chunk_length`, which is at most
+    `longest`, because more and shorter chunks share inversions better.
 
     The sums go to consecutive points from `first_target` on.
 
     histogram: longest + 1 zeros.
-    table: the chunks.
-    points: points[owner] is the index of the segment's first sum, or NO_POINT if it is empty.
-    long: a segment of several chunks becomes a segment of sums for the next pass.
-    totals: numbers of chunks and of long segments.
+    table: receives the chunks.
+    points: points[owner] is set to the index of the segment's first sum, or NO_POINT if it is
+        empty.
+    long: receives, for each segment of several chunks, the segment of its sums for the next pass.
+    totals: receives the numbers of chunks and of long segments.
     """
     with k.range(0, count) as loop:
         length = segments.lengths[loop.index]

@@ -1,7 +1,7 @@
 """Sparse MSMs: many sums of few points each, with coefficients that are mostly 1 or -1.
 
-A set-up from powers of tau has one sum for each wire and array of its key. Other coefficients are
-split into signed digits: each window sums precomputed multiples d * P, |d| <= 8, and Horner's rule
+A set-up from powers of tau has one sum per wire and array of its key. Other coefficients are split
+into signed digits: each window sums precomputed multiples d * P, |d| <= 8, and Horner's rule
 combines the windows of a sum (Straus, "Addition chains of vectors", 1964, problem 5125). A
 coefficient c is represented by the smaller of c and r - c and a sign, so that plus or minus a power
 of two has one digit.
@@ -32,8 +32,8 @@ Indices = NDArray[Any]
 _WINDOW_BITS = 4
 _LARGEST_DIGIT = 1 << (_WINDOW_BITS - 1)
 
-# The most entries that one instance sums, and the length of the chunks of longer sums.
-_LONGEST, _PIECE = 64, 32
+# The maximum number of entries that one instance sums, and the length of the chunks of longer sums.
+_LONGEST, _CHUNK_LENGTH = 64, 32
 
 HARD_WEIGHT = 16
 """The approximate memory factor of a term whose coefficient is neither 1 nor -1."""
@@ -44,8 +44,8 @@ class Coefficients:
     """Elements of a scalar field, as signs and magnitudes of at most (r - 1) / 2.
 
     negative: signs, bool of shape (n,).
-    hard: rising indices of the magnitudes that are not 1.
-    magnitudes: those magnitudes, canonical, uint32 of shape (len(hard), words).
+    hard: ascending indices of the coefficients whose magnitude is not 1.
+    magnitudes: the magnitudes of `hard`, canonical, uint32 of shape (len(hard), words).
     """
 
     negative: NDArray[np.bool_]
@@ -59,8 +59,8 @@ class Coefficients:
     def of(cls, modulus: Modulus, values: Words) -> Coefficients:
         """Convert canonical values of shape (n, words)."""
         words = np.ascontiguousarray(values).view("<u8")
-        is_one = _is(words, 1)
-        minus_one = _is(words, modulus.value - 1)
+        is_one = _equals(words, 1)
+        minus_one = _equals(words, modulus.value - 1)
         hard = np.flatnonzero(~(is_one | minus_one))
         negative = minus_one
         magnitudes, negated = _smaller(modulus, words[hard])
@@ -96,7 +96,7 @@ class Coefficients:
         )
 
 
-def _is(words: NDArray[Any], value: int) -> NDArray[np.bool_]:
+def _equals(words: NDArray[Any], value: int) -> NDArray[np.bool_]:
     equal = np.ones(len(words), np.bool_)
     for place in range(words.shape[1]):
         equal &= words[:, place] == np.uint64(value >> 64 * place & (1 << 64) - 1)
@@ -137,7 +137,7 @@ def combine_windows(
 ) -> None:
     """Compute out[i] = the sum of 2**(window_bits * windows[j]) * sums[j], an extended point.
 
-    j runs over lengths[i] affine points from starts[i] on, whose windows rise.
+    j runs over lengths[i] affine points from starts[i] on, whose windows ascend.
     """
     curve, i = PointArithmetic(k, group), k.global_id()
     with k.if_(i < count):
@@ -165,7 +165,7 @@ def sum_segments(
     *,
     group: Group,
 ) -> None:
-    """Compute out[i] = the sum, extended, of the points of lengths[i] entries from starts[i] on."""
+    """Compute out[i] = the sum of the points of lengths[i] entries from starts[i] on, extended."""
     curve, i = PointArithmetic(k, group), k.global_id()
     f = curve.field
     with k.if_(i < count):
@@ -197,7 +197,7 @@ def sparse_sums(
     signs = np.where(coefficients.negative, np.uint32(SIGN_BIT), np.uint32(0))
     hard = coefficients.hard
     if not len(hard):
-        order = _rising(owners)
+        order = _owner_order(owners)
         return _by_owner(device, group, points, (numbers | signs)[order], owners[order], count)
     unit = np.ones(len(points), np.bool_)
     unit[hard] = False
@@ -216,21 +216,21 @@ def sparse_sums(
     ) * windows + np.concatenate([np.zeros(int(unit.sum()), np.int64), window])
     order = np.argsort(keys, kind="stable")
     keys, entries = keys[order], entries[order]
-    first = _firsts(keys)
+    first = _run_starts(keys)
     lengths = np.diff(np.append(first, len(keys)))
     sums = segment_sums(device, group, source, entries, first, lengths)
     of, window = np.divmod(keys[first], windows)
-    return _combined(device, group, sums, of, window, count)
+    return _combine(device, group, sums, of, window, count)
 
 
-def _rising(owners: Indices) -> Indices | slice:
-    """Return the stable order that sorts owners; a full slice if they are sorted."""
+def _owner_order(owners: Indices) -> Indices | slice:
+    """Return the stable order that sorts owners; a full slice if they are already sorted."""
     if (owners[1:] >= owners[:-1]).all():
         return slice(None)
     return np.argsort(owners, kind="stable")
 
 
-def _firsts(keys: Indices) -> Indices:
+def _run_starts(keys: Indices) -> Indices:
     """Return the start of each run of equal keys."""
     return np.flatnonzero(np.append(True, keys[1:] != keys[:-1])[: len(keys)])
 
@@ -238,7 +238,7 @@ def _firsts(keys: Indices) -> Indices:
 def _by_owner(
     device: AnyDevice, group: Group, points: Words, entries: Indices, owners: Indices, count: int
 ) -> Words:
-    first = _firsts(owners)
+    first = _run_starts(owners)
     lengths = np.diff(np.append(first, len(owners)))
     sums = segment_sums(device, group, points, entries, first, lengths)
     if len(first) == count:
@@ -248,17 +248,17 @@ def _by_owner(
     return out
 
 
-def _combined(
+def _combine(
     device: AnyDevice, group: Group, sums: Words, of: Indices, window: Indices, count: int
 ) -> Words:
     """Combine each owner's window sums, sorted by rising window, to one sum."""
     out = np.zeros((count, *group.shape), np.uint32)
-    first = _firsts(of)
+    first = _run_starts(of)
     lengths = np.diff(np.append(first, len(of)))
     simple = (lengths == 1) & (window[first] == 0)
     out[of[first[simple]]] = sums[first[simple]]
     starts, lengths = first[~simple], lengths[~simple]
-    # Sort by length of the loop, so that neighbouring lanes finish together.
+    # Sort by the length of the loop, so that neighbouring lanes finish together.
     order = np.argsort(window[starts + lengths - 1], kind="stable")
     starts, lengths = starts[order], lengths[order]
     extended = unwritten(len(starts), 4 * group.field.words)
@@ -330,7 +330,7 @@ def segment_sums(
 def _add_up_on_host(
     device: Any, group: Group, points: Words, entries: Indices, starts: Indices, lengths: Indices
 ) -> Words:
-    sums = PointSums(device, group, len(starts), longest=_LONGEST, chunk_length=_PIECE)
+    sums = PointSums(device, group, len(starts), longest=_LONGEST, chunk_length=_CHUNK_LENGTH)
     flat = points.reshape(-1).view(np.uint64)
     sums.add_up(flat, _u32(entries), _u32(starts), _u32(lengths))
     totals = np.zeros((len(starts), group.point_words), np.uint64)
@@ -347,12 +347,12 @@ def _add_up_on_device(
     starts: Indices,
     lengths: Indices,
 ) -> Words:
-    pieces = -(-lengths // _PIECE)
+    pieces = -(-lengths // _CHUNK_LENGTH)
     first = np.cumsum(pieces) - pieces
     owner = np.repeat(np.arange(len(starts)), pieces)
-    inner = (np.arange(len(owner)) - first[owner]) * _PIECE
+    inner = (np.arange(len(owner)) - first[owner]) * _CHUNK_LENGTH
     own_starts = starts[owner] + inner
-    own_lengths = np.minimum(lengths[owner] - inner, _PIECE)
+    own_lengths = np.minimum(lengths[owner] - inner, _CHUNK_LENGTH)
     extended = unwritten(len(owner), 4 * group.field.words)
     compiled = device.compile(sum_segments, group=group)
     device.launch(

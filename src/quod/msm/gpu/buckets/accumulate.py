@@ -1,9 +1,9 @@
 """Bucket accumulation on GPUs: an instance sums the entries of one chunk.
 
-The additions are the cheapest ones for a single point, and are incomplete: they do not check for
-equal, opposite or infinite operands. A chunk that met such a pair is detected at its end and listed
-in `retries`; a second launch sums the listed chunks by complete additions. For ordinary bases and
-scalars the list is empty.
+The additions are incomplete, to be fast: they do not check for equal, opposite or infinite
+operands. A chunk with such operands is detected at its end and listed in `retries`; a second launch
+sums the listed chunks by complete additions. For ordinary bases and scalars the list is
+empty.
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ class Tuning:
     """Tuning of bucket accumulation.
 
     resident: workgroups that a multiprocessor should hold at a time.
-    ahead: load a base while the base before it is added, instead of only prefetching it.
+    ahead: load a base while the previous base is added, instead of only prefetching it.
     inlined: inline products in Fq2.
-    slots: sums of pairs of affine points that an instance keeps in memory; 0 for XYZZ coordinates.
+    slots: the number of sums of affine points that an instance keeps in scratch memory; 0 selects
+        XYZZ coordinates.
     least_entries: MSMs of fewer entries use XYZZ coordinates, because too few additions would
         share an inversion.
     """
@@ -56,8 +57,9 @@ def tuning(group: Group, *, long: bool = True) -> Tuning:
 
     long: kernels may be long; see `DeviceLimits`.
 
-    Bases are loaded ahead if registers are left for that, and products in Fq2 are inlined if the
-    loop then fits the instruction cache. Large Fq2 uses affine sums, which save most there.
+    Bases are loaded ahead if enough registers are free, and products in Fq2 are inlined if the
+    loop then fits the instruction cache. Groups over a large Fq2 use affine sums, where the saving
+    is the largest.
     """
     words = group.coordinate_words
     if not long:
@@ -96,15 +98,15 @@ def accumulate(
         entry = entries[k.minimum(start + 1, last)]
         carried: Any = (total, entry, law.load_base(bases, entry) if ahead else None)
         with k.range(1, length, carry=carried) as loop:
-            total, entry, words = loop.carried
-            following = entries[k.minimum(start + loop.index + 1, last)]
+            total, entry, base_words = loop.carried
+            next_entry = entries[k.minimum(start + loop.index + 1, last)]
             if ahead:
-                following_words = law.load_base(bases, following)
+                next_words = law.load_base(bases, next_entry)
             else:
-                words, following_words = law.load_base(bases, entry), None
-                k.prefetch(bases, law.base_offset(following), law.base_words)
-            total = law.add_base(total, law.base(words, entry))
-            loop.next((total, following, following_words))
+                base_words, next_words = law.load_base(bases, entry), None
+                k.prefetch(bases, law.base_offset(next_entry), law.base_words)
+            total = law.add_base(total, law.base(base_words, entry))
+            loop.next((total, next_entry, next_words))
         total = loop.results[0]
         law.store_coordinates(work.sums, table.numbers[i], total)
         failed = law.failed(total)

@@ -9,8 +9,8 @@ multiplies all differences x2 - x1 and stores the prefix products; the backward 
 inverse and its addition. An addition takes 5 products, a square and its share of an inversion; one
 in XYZZ coordinates takes 8 products and 2 squares, but reads its operands once instead of twice.
 
-Equal or opposite points make the product of a level zero. Then all chunks of the instance are
-listed in `retries`, to be summed by complete additions.
+Equal or opposite points make the product of differences of a level zero. Then all chunks of the
+instance are listed in `retries`, to be summed by complete additions.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from quod.kernel.ir.value import U32, U64, Pointer, Value
 from quod.msm.gpu.layout import ChunkSums, GpuMsmPlan
 
 PRODUCTS_OF_AFFINE = 6
-"""Products in the coordinate field of one addition; one of them is a square."""
+"""Products in the coordinate field per addition; one of them is a square."""
 
 _CHUNK = 16  # bytes of the widest access
 
-# Elements of a slot: the two coordinates of a sum, and a prefix product of differences.
+# Field elements per slot: the two coordinates of a sum, and a prefix product of differences.
 _ELEMENTS_PER_PLACE = 3
 
 Elements = tuple[CoordinateElement, CoordinateElement]
@@ -51,23 +51,24 @@ def affine_cost(group: Group) -> int:
 
 
 def bytes_of_addition(group: Group) -> int:
-    """Return the bytes that an addition moves in addition to reading one base.
+    """Return the bytes that an addition moves, beyond the reading of one base.
 
-    It reads x twice and y once of two points, and writes and reads a prefix product and a sum.
+    An addition reads x twice and y once of two points, and writes and reads a prefix product and a
+    sum.
     """
     return (6 - 2 + 2 + 2) * 8 * group.coordinate_words
 
 
 @frozen
 class Shape:
-    """The workgroups of a launch, and the sums that one instance keeps in memory."""
+    """The launch of affine sums: its workgroups, and the sums per instance in scratch memory."""
 
     workgroups: int
     slots: int
 
     @classmethod
     def of(cls, device: AnyDevice, plan: GpuMsmPlan, *, resident: int, slots: int) -> Shape:
-        """Return resident workgroups at most, and slots enough for the longest chunk."""
+        """Return at most the resident workgroups, and enough slots for the longest chunk."""
         lanes = device.lanes
         workgroups = min(resident * device.multiprocessors, -(-plan.most_chunks // lanes))
         own_chunks = -(-plan.most_chunks // (workgroups * lanes))
@@ -83,7 +84,7 @@ class Shape:
 class _Places:
     """Field elements of an instance in scratch memory, in the limbs that registers hold.
 
-    They are interleaved over a workgroup in units of 16 bytes, so that accesses are coalesced.
+    Elements are interleaved over a workgroup in units of 16 bytes, so that accesses are coalesced.
     """
 
     def __init__(self, k: Builder, scratch: Value, like: CoordinateElement, slots: int) -> None:
@@ -127,7 +128,7 @@ class _Places:
         self._store(place * 2 + 1, y)
 
     def product(self, pair: Value) -> CoordinateElement:
-        """Load the product of the differences before the pair's own."""
+        """Load the product of the differences of the pairs before this one."""
         return self._load(pair + 2 * self._slots)
 
     def store_product(self, pair: Value, product: CoordinateElement) -> None:
@@ -141,7 +142,7 @@ class _Pairs(ABC):
 
     @abstractmethod
     def find(self, i: Value) -> tuple[Value, Value]:
-        """Return the locations of both points of pair i; valid for pair 0 even if `count` is 0."""
+        """Return the locations of both points of pair i. Pair 0 is valid even if `count` is 0."""
 
     @abstractmethod
     def x(self, pair: tuple[Value, Value]) -> Elements:
@@ -203,7 +204,7 @@ class _EntryPairs(_Pairs):
 
 
 class _SumPairs(_Pairs):
-    """Sums at even multiples of the distance 2**(level - 1), each with the sum at the next one."""
+    """Sums at even multiples of 2**(level - 1), each paired with the sum at the next multiple."""
 
     def __init__(
         self, k: Builder, places: _Places, first: Value, sums: Value, level: Value
@@ -231,7 +232,7 @@ class _Level:
     """The additions of one level, for all chunks that an instance holds.
 
     pairs: returns the pairs of a chunk.
-    ahead: load the operands of the next addition while one is computed.
+    ahead: load the operands of the next addition while an addition is computed.
     """
 
     def __init__(
@@ -242,7 +243,7 @@ class _Level:
         self._chunks, self._pairs, self._ahead = chunks, pairs, ahead
 
     def add(self) -> Value:
-        """Add all pairs; return a bool: two points had equal x, which makes all sums invalid."""
+        """Add all pairs; return whether two points had equal x, which makes all sums invalid."""
         k, f = self._k, self._f
         none = k.constant(0, types.u32)
         with k.range(0, self._chunks, carry=(f.carried(f.one()), none)) as forward:
@@ -261,7 +262,7 @@ class _Level:
     def _forward(
         self, pairs: _Pairs, product: CoordinateElement, before: Value
     ) -> CoordinateElement:
-        """Multiply `product` by the differences of one chunk's pairs, storing the prefixes."""
+        """Multiply `product` by the differences of one chunk's pairs; store the prefix products."""
         k, f = self._k, self._f
         x = pairs.x(pairs.find(k.constant(0, types.u32)))
         with k.range(0, pairs.count, carry=(product, x)) as loop:
@@ -276,8 +277,8 @@ class _Level:
     ) -> CoordinateElement:
         """Add the pairs of one chunk.
 
-        inverse: the inverse of the product up to and including this chunk; returns it without the
-            chunk's differences.
+        inverse: the inverse of the product up to and including this chunk.
+        Returns the inverse of the product up to the previous chunk.
         """
         k, f, places = self._k, self._f, self._places
         last = k.maximum(pairs.count, 1) - 1
@@ -322,8 +323,8 @@ def accumulate_affine(
 ) -> None:
     """Sum the entries of chunk i in affine coordinates, for i below count[0]; see `ChunkSums`.
 
-    `scratch` has `Shape.bytes`. Any number of workgroups sums all chunks: instances stride over
-    them, and hold as many at a time as `slots` has room for the sums of their pairs.
+    `scratch` has `Shape.bytes`. Any number of workgroups sums all chunks: an instance strides over
+    them, and sums as many chunks at a time as have their pairs' sums in its `slots`.
     """
     k.resident_workgroups(resident)
     law = WeierstrassSums(k, group, inlined=inlined)
@@ -333,7 +334,7 @@ def accumulate_affine(
     with k.while_(k.workgroup_id() * k.workgroup_size) as batches:
         first = batches.carried
         batches.check(first < chunks)
-        # Chunks are sorted by falling length, so this is the longest of the remaining ones.
+        # Chunks are sorted by falling length, so this is the longest remaining chunk.
         height = (work.table.lengths[first] + 1) >> 1
         first_rank = first + k.local_id()
         remaining = k.select(first_rank < chunks, (chunks - first_rank + (lanes - 1)) // lanes, 0)

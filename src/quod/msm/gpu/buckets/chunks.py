@@ -1,11 +1,11 @@
-"""Cut buckets into chunks and sort the chunks by length.
+"""Split buckets into chunks and sort the chunks by length.
 
     place_buckets   bucket starts, chunks of each bucket, histogram of chunk lengths
     scan_chunks     first chunk number of each block, first rank of each length
     make_chunks     the chunk table
 
-A block is a run of buckets that one workgroup handles. A bucket of more than `longest` entries is
-cut into chunks of about equal length. A counting sort ranks the chunks by falling length.
+A block is a range of buckets that one workgroup handles. A bucket of more than `longest` entries is
+split into chunks of about equal length. A counting sort ranks the chunks by falling length.
 """
 
 from __future__ import annotations
@@ -23,24 +23,25 @@ LANES = 256
 """Instances of a workgroup of these kernels."""
 
 MOST_LONGEST = 1023
-"""The greatest length of a chunk."""
+"""The maximum number of entries of a chunk."""
 
 LENGTHS = MOST_LONGEST + 1
 
-# A workgroup writes the chunks of a bucket with more than this, a subgroup those of smaller ones.
+# A workgroup writes the chunks of a bucket with more chunks than this, a subgroup those of a
+# smaller bucket.
 _MANY_CHUNKS = 1024
 
 
 @frozen
-class _Cut:
-    """The cut of one bucket: `longer` chunks of short + 1 entries, then chunks of `short`."""
+class _Split:
+    """The split of one bucket: `longer` chunks of short + 1 entries, then chunks of `short`."""
 
     chunks: Value
     short: Value
     longer: Value
 
     @classmethod
-    def of(cls, k: Builder, length: Value, longest: Value) -> _Cut:
+    def of(cls, k: Builder, length: Value, longest: Value) -> _Split:
         chunks = (length + longest - 1) // longest
         divisor = k.maximum(chunks, 1)
         short = length // divisor
@@ -49,7 +50,7 @@ class _Cut:
     def tally(self, k: Builder, table: Value) -> tuple[Value, Value]:
         """Add the chunks to a histogram of lengths.
 
-        Returns the counters' values before, of the longer and of the shorter length.
+        Returns the previous values of the counters of the longer and of the shorter length.
         """
         ranks = []
         for length, number in (
@@ -64,14 +65,16 @@ class _Cut:
         return ranks[0], ranks[1]
 
 
-def _own_counts(k: Builder, counts: Value, block_bits: int) -> list[tuple[Value, Value, Value]]:
+def _instance_counts(
+    k: Builder, counts: Value, block_bits: int
+) -> list[tuple[Value, Value, Value]]:
     """Return (bucket, entries, exists) of an instance's consecutive buckets."""
     size = 1 << block_bits
-    each = max(1, size // k.workgroup_size)
-    offset = k.local_id() * each
+    buckets_per_instance = max(1, size // k.workgroup_size)
+    offset = k.local_id() * buckets_per_instance
     exists = offset < size
     first = (k.workgroup_id() << block_bits) + k.select(exists, offset, 0)
-    loaded = k.load(counts, first, each)
+    loaded = k.load(counts, first, buckets_per_instance)
     return [(first + i, k.select(exists, count, 0), exists) for i, count in enumerate(loaded)]
 
 
@@ -90,7 +93,7 @@ def place_buckets(
     block_bits: int,
     start_bits: int,
 ) -> None:
-    """Compute starts and first chunks of a block's buckets, one workgroup a block.
+    """Compute starts and first chunks of a block's buckets, one workgroup per block.
 
     Block q begins at entry ``block_starts[q << start_bits]``. `first_chunk` is relative to the
     block until `make_chunks`; length_counts[n] counts chunks of n entries.
@@ -98,8 +101,8 @@ def place_buckets(
     scan = Scan(k)
     lengths = k.shared(types.u32, LENGTHS)
     clear(k, lengths, LENGTHS)
-    bucket_sizes = _own_counts(k, counts, block_bits)
-    cuts = [_Cut.of(k, count, longest) for _, count, _ in bucket_sizes]
+    bucket_sizes = _instance_counts(k, counts, block_bits)
+    cuts = [_Split.of(k, count, longest) for _, count, _ in bucket_sizes]
     entries = chunks = k.constant(0, types.u32)
     for (_, count, _), cut in zip(bucket_sizes, cuts, strict=True):
         entries, chunks = entries + count, chunks + cut.chunks
@@ -155,7 +158,7 @@ def scan_chunks(
 
 
 class _Slots:
-    """Bucket records in shared memory, one an instance, so that other instances can read them."""
+    """Bucket records in shared memory, one per instance, so that other instances can read them."""
 
     def __init__(self, k: Builder, fields: int) -> None:
         self._k = k
@@ -173,9 +176,9 @@ class _Slots:
 class _Bucket:
     """A bucket whose chunks are to be written.
 
-    start: its first entry.
+    start: the index of its first entry.
     chunk: the number of its first chunk.
-    chunks: its number of chunks, of which the first `longer` have short + 1 entries, others short.
+    chunks: its number of chunks; the first `longer` have short + 1 entries, the others short.
     longer_rank: the rank of its first longer chunk.
     short_rank: the rank of its first shorter chunk.
     """
@@ -203,13 +206,13 @@ class _Bucket:
         ]  # fmt: skip
 
 
-def _write_own(k: Builder, bucket: _Bucket, most: int, table: ChunkTable) -> None:
-    """Write the chunks of an instance's bucket if there are at most `most`."""
-    if most == 1:
+def _write_by_instance(k: Builder, bucket: _Bucket, max_chunks: int, table: ChunkTable) -> None:
+    """Write the chunks of an instance's bucket if there are at most `max_chunks`."""
+    if max_chunks == 1:
         with k.if_(bucket.chunks == 1):
             bucket.write(k, k.constant(0, types.u32), table)
         return
-    with k.range(0, k.select(bucket.chunks <= most, bucket.chunks, 0)) as loop:
+    with k.range(0, k.select(bucket.chunks <= max_chunks, bucket.chunks, 0)) as loop:
         bucket.write(k, loop.index, table)
 
 
@@ -227,7 +230,7 @@ def make_chunks(
     block_bits: int,
     own_chunks: int = 1,
 ) -> None:
-    """Write the chunks of a block's buckets, one workgroup a block; see `layout.Chunks`.
+    """Write the chunks of a block's buckets, one workgroup per block; see `layout.Chunks`.
 
     An instance alone writes the chunks of a bucket that has at most `own_chunks`.
     """
@@ -238,8 +241,8 @@ def make_chunks(
     many = k.shared(types.u32, k.workgroup_size)
     many_count = k.shared(types.u32, 1)
     clear(k, tally, LENGTHS)
-    bucket_sizes = _own_counts(k, counts, block_bits)
-    cuts = [_Cut.of(k, count, longest) for _, count, _ in bucket_sizes]
+    bucket_sizes = _instance_counts(k, counts, block_bits)
+    cuts = [_Split.of(k, count, longest) for _, count, _ in bucket_sizes]
     k.barrier()
     chunk_ranks = [cut.tally(k, tally) for cut in cuts]
     k.barrier()
@@ -261,7 +264,7 @@ def make_chunks(
         )  # fmt: skip
         with k.if_(exists):
             first_chunk[bucket] = own_bucket.chunk
-        _write_own(k, own_bucket, own_chunks, table)
+        _write_by_instance(k, own_bucket, own_chunks, table)
         slots.put(own_bucket.values())
         with k.if_(cut.chunks > most_of_subgroup):
             many[k.atomic_add(many_count, 0, 1)] = k.local_id()

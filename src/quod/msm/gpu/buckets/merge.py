@@ -1,8 +1,8 @@
 """Add chunk sums to bucket sums.
 
-A few neighbouring lanes add the chunks of an ordinary bucket. Skewed scalars produce buckets with
-too many chunks for that. Such a bucket is split into runs of chunks; a workgroup adds each run, and
-then the sums of the runs.
+A few neighbouring lanes add the chunk sums of an ordinary bucket. Skewed scalars produce buckets
+with too many chunks for that. Such a bucket is split into runs of chunks. A workgroup adds each
+run, and another one the sums of the runs.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from quod.kernel.ir import types
 from quod.kernel.ir.value import U32, U64, Pointer, Value
 from quod.msm.gpu.layout import Chunks, GpuMsmPlan
 
-# Chunks of a bucket that one lane should add up.
+# The number of chunks of a bucket that one lane should add.
 _CHUNKS_PER_LANE = 4
 
-# A bucket that takes its lanes more rounds than this is split into runs.
-_MOST_ROUNDS = 16
+# A bucket is split into runs if its lanes would need more rounds than this.
+_MAX_ROUNDS = 16
 
-# Chunks of a run, which one workgroup adds.
+# The number of chunks of a run, which one workgroup adds.
 _RUN = 512
 
 # Indices of the counters of runs: runs of chunks, and runs of run sums.
@@ -73,7 +73,7 @@ def merge_buckets(
         nothing = k.constant(0, types.u32)
         branch.give(nothing, nothing)
     begin, chunks = branch.results
-    is_small = chunks <= lanes * _MOST_ROUNDS
+    is_small = chunks <= lanes * _MAX_ROUNDS
     count = k.select(is_small, chunks, 0)
     total = _sum_of_lane(k, law, sums, begin, count, lane, lanes)
     total = law.sum_of_lanes(total, lanes, room)
@@ -94,7 +94,7 @@ def _sum_of_lane(
     k: Builder, law: SumArithmetic[Any], sums: Value, first: Value, count: Value, lane: Value,
     lanes: int, stride: Value | int = 1,
 ) -> Any:  # fmt: skip
-    """Add sums number lane, lane + lanes, ... below `count`, which lie `stride` points apart."""
+    """Add the sums with numbers lane, lane + lanes, ... below `count`; `stride` is in points."""
     with k.range(lane, count, lanes, carry=law.neutral()) as loop:
         loop.next(law.add(loop.carried, law.load(sums, first + loop.index * stride)))
     return loop.results
@@ -235,9 +235,9 @@ def lanes_of(plan: GpuMsmPlan) -> int:
     return min(32, 1 << max(0, wanted - 1).bit_length())
 
 
-def _rooms(plan: GpuMsmPlan) -> tuple[int, int]:
-    """Return upper bounds of the runs of chunks and of the buckets of more than one run."""
-    many = plan.most_chunks // (lanes_of(plan) * _MOST_ROUNDS + 1)
+def _max_runs(plan: GpuMsmPlan) -> tuple[int, int]:
+    """Return upper bounds on the numbers of runs of chunks and of buckets of more than one run."""
+    many = plan.most_chunks // (lanes_of(plan) * _MAX_ROUNDS + 1)
     return many + plan.most_chunks // _RUN, plan.most_chunks // (_RUN + 1)
 
 
@@ -247,7 +247,7 @@ def _aligned(nbytes: int) -> int:
 
 def scratch_bytes(device: AnyDevice, plan: GpuMsmPlan) -> int:
     """Return the bytes of scratch memory that `record` needs."""
-    return _COUNTER_BYTES + sum(_aligned(8 * room) for room in _rooms(plan))
+    return _COUNTER_BYTES + sum(_aligned(8 * room) for room in _max_runs(plan))
 
 
 def record(
@@ -263,7 +263,7 @@ def record(
         return
     static: dict[str, Any] = {"group": plan.group, "form": plan.form}
     lanes = lanes_of(plan)
-    room, sum_room = _rooms(plan)
+    room, sum_room = _max_runs(plan)
     counters = scratch.slice(0, _COUNTER_BYTES)
     middle = _COUNTER_BYTES + _aligned(8 * room)
     runs = scratch.slice(_COUNTER_BYTES, middle)
@@ -279,7 +279,7 @@ def record(
         modmuls=additions * products * plan.group.degree,
         multiply_adds=additions * addition_cost(plan.group, plan.form, products),
     )  # fmt: skip
-    # Enough workgroups to fill the device, but no more than there can be runs.
+    # Enough workgroups to fill the device, but at most as many as there can be runs.
     compiled = device.compile(merge_runs, **static)
     most = max(1, device.resident_lanes // (4 * device.lanes))
     for which, stride, pairs, pair_room in (

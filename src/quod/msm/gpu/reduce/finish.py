@@ -1,7 +1,8 @@
 """The end of MSMs on the host: from the lines of `weighted_sums` to affine points.
 
-Two launches for any number of MSMs over one group: one lane a line, then one lane a result. They
-take about 40 us, so arrays and packed arguments are kept between calls.
+Two launches finish any number of MSMs over one group: the first with one lane per weighted sum, the
+second with one lane per result. They take about 40 us, so arrays and packed arguments are kept
+between calls.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ def weigh_lines(
 ) -> None:
     """Compute out[i] = the weighted sum of the lengths[i] points from points[firsts[i]] on.
 
-    weights: weights[i], 0 or 1, is the weight of the first point; it grows by one a point.
+    weights: weights[i], 0 or 1, is the weight of the first point; each further point weighs one
+        more.
     """
     law = sum_arithmetic(k, group, form)
     i = k.global_id()
@@ -127,8 +129,8 @@ class Finisher:
         """Return the results of each MSM from its lines.
 
         lines: for each MSM uint64 of `weighted_sums.line_bytes` bytes.
-        Returns for each MSM affine points in Montgomery form, uint64 of shape
-        (batch, group.point_words); zeros are infinity.
+        Returns for each MSM affine points in Montgomery form, uint64 of shape (batch,
+        group.point_words); zeros are infinity.
         """
         np.concatenate(lines, out=self._lines)
         for launch, output in zip(self._launches, (self._sums, self._out), strict=True):
@@ -142,7 +144,7 @@ class Finisher:
 def _terms(plan: GpuMsmPlan) -> tuple[Array, Array, Array, Array]:
     """Return the terms of `combine_lines`, result by result, highest powers of two first.
 
-    Four arrays: first point, number of points, weight of the first point, and gap.
+    Returns four arrays: first point, number of points, weight of the first point, and gap.
     """
     vectors = vectors_of(plan)
     lengths = np.array([1 << vector.bits for vector in vectors])

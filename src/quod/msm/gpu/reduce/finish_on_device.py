@@ -1,9 +1,9 @@
 """The end of an MSM on its device: from the lines of `weighted_sums` to affine points.
 
-The host is faster at these chains of additions (see `finish`). Exported programs have no host for
-it, so there a workgroup computes each result. Its lines are vectors of two points: for each bit of
-the bucket number, the sums of the window's buckets with the bit clear and with it set. Lanes take
-neighbouring bits and combine in a tree, so only the doublings form one chain.
+The host is faster at these chains of additions (see `finish`). In exported programs, which cannot
+use the host, a workgroup computes each result. Its lines are vectors of two points: for each bit of
+the bucket number, the sums of the window's buckets with the bit clear and with it set. Each lane
+takes neighbouring bits, and a tree adds the lanes' sums, so only the doublings form one chain.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def finish_lines(
     group: Group,
     form: Form,
 ) -> None:
-    """Compute out[i] = result i, affine, one workgroup a result.
+    """Compute out[i] = result i, affine, with one workgroup per result.
 
     lines: of a plan with `on_device`: for each bit of the bucket number, highest first, and each
         window, the sum of the buckets with the bit clear and of those with it set.
@@ -52,7 +52,7 @@ def finish_lines(
     room = k.shared(types.u64, k.workgroup_size // 2 * law.sum_words)
 
     def place(term: Value) -> Value:
-        """Return a term's power of two: windows are one bit wider than bucket numbers."""
+        """Return log2 of a term's factor: windows are one bit wider than bucket numbers."""
         return term + term // bits
 
     begin = k.minimum(lane * each, terms)

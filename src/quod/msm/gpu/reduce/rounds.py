@@ -1,8 +1,8 @@
 """Reduce bucket sums to lines on devices without fast shuffles.
 
-Computes the sums of `weighted_sums` in rounds. A round is one launch for all its vectors, rows and
-columns; a table maps workgroups to lines. Lanes that share a line exchange points through shared
-memory.
+The sums are those of `weighted_sums`, computed in rounds. A round is one launch for the rows and
+columns of all its vectors; a table maps workgroups to lines, the sums of a row or column. Lanes
+that share a line exchange points through shared memory.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from quod.msm.gpu.reduce.weighted_sums import Cut, Line, LineShape, Vector, shor
 LANES = 64
 """Instances of a workgroup."""
 
-# The fewest points of a lane, if there are enough points for all lanes.
+# The minimum number of points per lane, if there are enough points for all lanes.
 _LANE_LENGTH = 16
 
 _FIELDS = 10
@@ -41,7 +41,7 @@ _ALIGNMENT = 256
 
 @frozen
 class Job:
-    """One cut of a launch.
+    """One `Cut` of a round.
 
     first_group: its first workgroup.
     source: the index of its first source point.
@@ -66,9 +66,9 @@ class Job:
 class Round:
     """One launch.
 
-    lanes: lanes that share a line.
-    groups: workgroups, of LANES instances.
-    points: sums that are sources of the next round.
+    lanes: the number of lanes that share a line.
+    groups: the number of workgroups, of LANES instances.
+    points: the number of sums that are sources of the next round.
     """
 
     jobs: tuple[Job, ...]
@@ -103,7 +103,7 @@ def _round(
     points = sum(windows * length << half.bits for (_, half), length in zip(pairs, lengths))
     lanes, line_length = min(LANES, *lengths), 0
     if points > resident:
-        # Enough points for all lanes: one lane a line, so that no lane idles in a tree.
+        # Enough points for all lanes: one lane per line, so that no lane idles in a tree.
         lanes, line_length = 1, max(_LANE_LENGTH, 2 * points // resident)
     jobs: list[Job] = []
     group = kept = 0
@@ -136,7 +136,7 @@ def sum_round(
     group: Group,
     form: Form,
 ) -> None:
-    """Sum the lines of one round, 2**lane_bits lanes a line; see `Job` and `weighted_sums.Line`.
+    """Sum the lines of a round with 2**lane_bits lanes per line; see `Job`, `weighted_sums.Line`.
 
     gathered: point i is points[first_chunk[i]], or infinity if first_chunk[i + 1] is equal to
         first_chunk[i]; otherwise point i is points[i].
@@ -146,7 +146,7 @@ def sum_round(
     k.resident_workgroups(resident_workgroups(group))
     law = sum_arithmetic(k, group, form)
     room = k.shared(types.u64, k.workgroup_size // 2 * law.sum_words)
-    # Find the job of this workgroup: the last one that begins at or before it.
+    # The job of this workgroup is the last job that begins at or before it.
     with k.range(1, jobs, carry=k.constant(0, types.u32)) as search:
         begins = table[search.index * _FIELDS] <= k.workgroup_id()
         search.next(k.select(begins, search.index, search.carried))

@@ -2,9 +2,9 @@
 
 Bucket b of a window has weight b + 1. With b = row * 2**l + column, the sum of b * B_b is
 2**l * sum(row * R_row) + sum(column * C_column), where R and C are the sums of rows and columns.
-That takes two additions a bucket, independent except for the trees in which lanes sum a line.
-Row sums and column sums are weighted vectors again, and are split further until a few dozen points
-remain for the host.
+A row or column is called a line. The sums take two additions per bucket, which are independent
+except for the trees in which lanes sum a line. Row sums and column sums are weighted vectors again,
+and are split further until a few dozen points remain for the host.
 """
 
 from __future__ import annotations
@@ -33,22 +33,26 @@ from quod.kernel.ir import types
 from quod.kernel.ir.value import U32, U64, Pointer, Value
 from quod.msm.gpu.layout import GpuMsmPlan
 
-# Vectors of more points than two to this are split into rows and columns: if the host finishes the
+# log2 of the points above which a vector is split into rows and columns, if the host finishes the
 # MSM, and if the device does, where chains of additions take longer.
 _SHORT, _SHORT_ON_DEVICE = 5, 1
 
-# The points of a line for eight groups of four lanes. A line of four times as many is cut into
-# parts of this size if lanes are idle, and the next launch adds the parts.
+# The number of points of a line for eight groups of four lanes. A line of four times as many is
+# split into parts of this size if lanes are idle, and the next launch adds the parts.
 _FOUR_LANES_LENGTH = 32
 
-# The fewest points of a lane. If there are enough points, every line is cut into parts of one lane:
-# lanes that share a line idle in a tree.
+# The minimum number of points per lane. If there are enough points, every line is split into parts
+# of one lane, because lanes that share a line idle in a tree.
 _LANE_LENGTH = 16
 
 
 @frozen
 class Vector:
-    """2**(parts + bits) points a window; point part * 2**bits + i has weight i * 2**place."""
+    """A vector of 2**(parts + bits) points per window.
+
+    bits: log2 of the points of a part.
+    place: point part * 2**bits + i has the weight i * 2**place.
+    parts: log2 of the number of parts, whose points are to be added."""
 
     bits: int
     place: int
@@ -59,7 +63,7 @@ class Vector:
         return self.bits <= short and self.parts == 0
 
     def halves(self, short: int) -> tuple[Vector, ...]:
-        """Return its row sums and column sums, or only the sum of its parts if those are short."""
+        """Return its row sums and column sums, or the sum of its parts if those are short."""
         if self.bits <= short:
             return (Vector(self.bits, self.place),)
         low = self.bits // 2
@@ -85,10 +89,10 @@ class LineShape(Struct):
 class Cut:
     """One launch: sums over the points of `source` that agree in the bits of `target`.
 
-    lines: sums, of all windows.
-    length: points of a sum.
+    lines: the number of sums of all windows.
+    length: the number of points of a sum.
     by_four_lanes: four lanes share an addition.
-    lanes: lanes that share a line.
+    lanes: the number of lanes that share a line.
     """
 
     source: Vector
@@ -141,7 +145,7 @@ def cuts_of(plan: GpuMsmPlan, resident_lanes: int) -> Iterator[Cut]:
 
 @frozen
 class Line:
-    """The points of one line, `length` of them; `length` is 0 if there is no such line."""
+    """The `length` points of one line; 0 if there is no such line."""
 
     number: Value
     exists: Value
@@ -161,7 +165,7 @@ class Line:
         part = (number >> kept) & ((one << parts) - 1)
         vector = number >> (kept + parts)
         is_low = shape.low != 0
-        # The summed bits are below the kept ones, or above them; those of parts are always above.
+        # The summed bits are below the kept bits or above them; the bits of parts are always above.
         rest_bits = k.select(is_low, 0, shape.width - kept)
         return cls(
             number, exists, k.select(exists, one << length_bits, 0), part << length_bits,
@@ -169,7 +173,7 @@ class Line:
         )  # fmt: skip
 
     def point(self, place: Value) -> Value:
-        """Return the index, among all points, of the line's point `place`."""
+        """Return the index, among all points, of point `place` of the line."""
         number = self.first + place
         high = number >> self.rest_bits
         return self.base + (number - (high << self.rest_bits)) + (high << self.high_shift)
@@ -232,7 +236,7 @@ def sum_short_lines(
     gathered: bool,
     groups_per_line: int,
 ) -> None:
-    """Compute `sum_lines` with four lanes to an addition, for too few points to fill all lanes."""
+    """Compute `sum_lines` with four lanes per addition, for too few points to fill all lanes."""
     law = four_lane_arithmetic(k, group, form)
     group_of_four = k.global_id() // LANES_PER_SUM
     line = Line.of(k, group_of_four // groups_per_line, shape)
@@ -271,7 +275,7 @@ def vectors_of(plan: GpuMsmPlan) -> tuple[Vector, ...]:
 
 
 def short_bits(plan: GpuMsmPlan) -> int:
-    """Return log2 of the most points of a final vector."""
+    """Return log2 of the maximum number of points of a final vector."""
     return _SHORT_ON_DEVICE if plan.on_device else _SHORT
 
 
@@ -303,8 +307,9 @@ def record(
 ) -> None:
     """Record the reduction of bucket sums to the vectors of `vectors_of`.
 
-    first_chunk: the sum of bucket b is sums[first_chunk[b]]; without it sums[b], zeros if empty.
-    lines: the vectors one after the other, each for all windows.
+    first_chunk: the sum of bucket b is sums[first_chunk[b]]; if None, it is sums[b], which is zeros
+        if the bucket is empty.
+    lines: receives the vectors one after the other, each for all windows.
     """
     outputs: dict[Vector, Buffer] = {}
     used = {True: 0, False: 0}

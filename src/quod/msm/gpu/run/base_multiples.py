@@ -34,13 +34,13 @@ from quod.kernel.definition import kernel
 from quod.kernel.ir.value import U32, U64, Pointer, Value
 from quod.msm.gpu.layout import GpuMsmPlan
 
-# Scratch memory for the points of one slice.
+# Bytes of scratch memory for the points of one slice.
 _SCRATCH_BYTES = 256 << 20
 
-# Points that share an inversion, if there are enough for all lanes.
+# The number of points that share an inversion, if there are enough points for all lanes.
 _SHARING = 32
 
-# Products of a doubling, and of a point's conversion to affine coordinates.
+# Field products of a doubling, and of a point's conversion to affine coordinates.
 _DOUBLING, _NORMALISING = 9, 9
 
 
@@ -89,7 +89,7 @@ def _double_packed(
 def _doubled(
     f: FieldArithmetic[Any], group: Group, p: Sequence[CoordinateElement]
 ) -> tuple[CoordinateElement, ...]:
-    """Double in XYZZ coordinates by the formula dbl-2008-s-1."""
+    """Double a point in XYZZ coordinates by the formula dbl-2008-s-1."""
     x, y, zz, zzz = p
     u = y + y
     v = f.square(u)
@@ -97,14 +97,14 @@ def _doubled(
     s = x * v
     square = f.square(x)
     m = plus_a_times(f, group, square + square + square, f.square(zz))
-    new_x = f.carried(f.square(m) - (s + s))
-    new_y = f.sum_of_products([(m, s - new_x), (f.negate(w), y)])
-    return tuple(f.carried_many([new_x, new_y, v * zz, w * zzz]))
+    x3 = f.carried(f.square(m) - (s + s))
+    y3 = f.sum_of_products([(m, s - x3), (f.negate(w), y)])
+    return tuple(f.carried_many([x3, y3, v * zz, w * zzz]))
 
 
 @frozen
 class _Slice:
-    """Points start to stop - 1, and their scratch memory.
+    """A slice of the points, start to stop - 1, and its scratch memory.
 
     extended: XYZZ coordinates.
     prefixes: prefix products of the shared inversion.
@@ -126,16 +126,16 @@ def slice_points(plan: GpuMsmPlan, count: int) -> int:
 
 
 def _scratch_per_point(plan: GpuMsmPlan) -> int:
-    """Return the bytes of XYZZ coordinates and a prefix; for Edwards also of two affine points."""
+    """Return bytes per point: XYZZ coordinates and a prefix; for Edwards two affine points too."""
     return 8 * plan.group.coordinate_words * (5 if plan.form == "weierstrass" else 9)
 
 
 def scratch_bytes(plan: GpuMsmPlan, count: int) -> int:
     """Return the bytes that `multiples` of `count` points allocates in addition to its result."""
-    return 0 if _are_the_points(plan) else slice_points(plan, count) * _scratch_per_point(plan)
+    return 0 if _bases_equal_points(plan) else slice_points(plan, count) * _scratch_per_point(plan)
 
 
-def _are_the_points(plan: GpuMsmPlan) -> bool:
+def _bases_equal_points(plan: GpuMsmPlan) -> bool:
     """Return whether the bases are the points unchanged."""
     return plan.copies == 1 and plan.form == "weierstrass"
 
@@ -144,13 +144,13 @@ def multiples(device: AnyDevice, group: Group, points: Array, plan: GpuMsmPlan) 
     """Compute 2**(j * windows * window_bits) * points[i] for j below `plan.copies`.
 
     points: host array of affine points, uint32 of shape (n, *group.shape); infinity stays infinity.
-        For the Edwards form they have odd order.
+        For the Edwards form the points must have odd order.
     Returns copies * n bases, copy by copy, in the form that `accumulate` reads.
     """
     count = len(points)
     bases = device.allocate(plan.copies * count * 8 * plan.base_words, zero=False)
     recording = device.stream("precompute").record()
-    if count and _are_the_points(plan):
+    if count and _bases_equal_points(plan):
         recording.upload(np.require(points, requirements=("C", "A")), bases, label="bases")
     elif count:
         _Recorder(recording, device, points, plan, bases).record()
@@ -189,21 +189,23 @@ class _Recorder:
             else:
                 self._weierstrass(chunk, points)
 
-    def _room(self, chunk: _Slice, copy: int) -> Buffer:
+    def _copy_of_slice(self, chunk: _Slice, copy: int) -> Buffer:
         """Return the memory of a slice of one copy of the bases."""
         first, size = copy * len(self._points), 8 * self._plan.base_words
         return self._bases.slice((first + chunk.start) * size, (first + chunk.stop) * size)
 
     def _weierstrass(self, chunk: _Slice, points: Array) -> None:
-        source = self._room(chunk, 0)
+        source = self._copy_of_slice(chunk, 0)
         self._recording.upload(points, source, label="bases")
         for copy in range(1, self._plan.copies):
-            target = self._room(chunk, copy)
+            target = self._copy_of_slice(chunk, copy)
             self._multiply(chunk, source, target)
             source = target
 
     def _edwards(self, chunk: _Slice, points: Array, affine: list[Buffer]) -> None:
-        source, target = (room.slice(0, chunk.count * 2 * self._element) for room in affine)
+        source, target = (
+            copy_memory.slice(0, chunk.count * 2 * self._element) for copy_memory in affine
+        )
         self._recording.upload(points, source, label="bases")
         for copy in range(self._plan.copies):
             if copy:
@@ -213,7 +215,7 @@ class _Recorder:
             kernel = self._device.compile(to_edwards, group=self._plan.group)
             self._recording.launch(
                 kernel, -(-instances // self._device.lanes), instances, chunk.count, source,
-                chunk.prefixes, self._room(chunk, copy), label="precompute",
+                chunk.prefixes, self._copy_of_slice(chunk, copy), label="precompute",
                 bytes=chunk.count * 9 * self._element, modmuls=chunk.count * _NORMALISING,
                 multiply_adds=chunk.count * _NORMALISING * self._product,
             )  # fmt: skip
@@ -241,5 +243,5 @@ class _Recorder:
         )  # fmt: skip
 
     def _instances(self, count: int) -> int:
-        """Return instances enough for shared inversions, or to fill an eighth of the lanes."""
+        """Return the number of instances, for shared inversions or an eighth of the lanes."""
         return min(count, max(-(-count // _SHARING), self._device.resident_lanes // 8))

@@ -41,7 +41,7 @@ from quod.msm.gpu.sort import split
 from quod.msm.gpu.sort.digits import NOT_TOO_LARGE, position_of_too_large
 from quod.msm.scalars import SCALAR_BYTES, too_large
 
-# Every lane gets several chunks of ones in turn, so that the last, partial wave matters little.
+# Chunks of ones per lane; with several, the last, partial wave matters little.
 _WAVES = 4
 _SHORTEST = 8
 
@@ -51,14 +51,14 @@ _WINDOW_BITS = 3
 
 @frozen
 class SplitCounts:
-    """The number of scalars that are 1, and of those above 1."""
+    """The numbers of scalars that are 1 and of scalars above 1."""
 
     ones: int
     others: int
 
     @property
     def room(self) -> int:
-        """Capacity for the others, rounded up by at most an eighth, so that few sizes occur."""
+        """Capacity for scalars above 1, rounded up by at most an eighth so that few sizes occur."""
         step = 1 << max(0, self.others.bit_length() - 4)
         return max(1, -(-self.others // step) * step)
 
@@ -66,8 +66,8 @@ class SplitCounts:
 class ScalarSplit:
     """Lists of the bases whose scalar is 1, and of those whose scalar is above 1.
 
-    count: bases; base i has scalar i, or scalar indices[i].
-    infinity_mask: bases that are in neither list.
+    count: the number of bases; base i has scalar i, or scalar indices[i].
+    infinity_mask: the infinite bases, which are in neither list.
 
     Groups of the same order can share a split.
     """
@@ -130,7 +130,7 @@ class BinaryScalarMsm:
 
     @cached_property
     def _ones(self) -> GpuMsmPlan:
-        """The plan for the ones: all of them are in one bucket."""
+        """The plan for the scalars that are 1, all in one bucket."""
         lanes = _WAVES * self.device.resident_lanes
         longest = min(MOST_LONGEST, max(_SHORTEST, -(-self.count // lanes)))
         return GpuMsmPlan(
@@ -144,7 +144,7 @@ class BinaryScalarMsm:
 
     @cached_property
     def workspace_bytes(self) -> int:
-        """Bytes of the workspace that `record` needs."""
+        """The bytes of the workspace that `record` needs."""
         arena = Arena(self.device)
         self._take_others(arena)
         arena.rewind(0)

@@ -1,7 +1,7 @@
 """MSMs in blocks: bucket sums are carried from one block to the next.
 
-The scalars or bases of a block can be uploaded while the block before is computed, and the bases
-may lie in several buffers.
+The scalars or bases of a block can be uploaded while the previous block is computed, and the bases
+may be in several buffers.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from quod.msm.gpu.run.workspace import Arena, MsmBuffers, Workspace, carried_sum
 class BaseBlock:
     """Consecutive scalars of an MSM, and the bases of their entries.
 
-    plan: has the same windows for all blocks.
+    plan: the plan of the block, with the same windows for all blocks.
     start: the position of the first scalar.
     """
 
@@ -67,9 +67,10 @@ def record_blocks_to_lines(
     workspace: Workspace,
     flag: Buffer,
 ) -> Buffer:
-    """Record an MSM that downloads nothing; return the buffer of its lines.
+    """Record an MSM without a download; return the buffer of its lines.
 
-    flag: zeroed by the caller; its first word is afterwards not zero if a scalar was too large.
+    flag: zeroed by the caller; the recording sets its first word to another value if a scalar is
+        too large.
     """
     return _record(recording, device, blocks, workspace, flag, lambda block, arrays: None)[1]
 
@@ -82,7 +83,7 @@ def _record(
     flag: Buffer | None,
     after: Callable[[BaseBlock, MsmBuffers], None],
 ) -> tuple[GpuMsmPlan, Buffer]:
-    """Return the plan of the whole MSM, and its lines.
+    """Record the blocks; return the plan of the whole MSM, and its lines.
 
     after: called when the sums of a block have been recorded.
     """

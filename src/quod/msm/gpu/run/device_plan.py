@@ -16,25 +16,25 @@ from quod.msm.gpu.layout import GpuMsmPlan
 from quod.msm.options import MAX_GPU_WINDOW_BITS, MsmOptions
 from quod.msm.scalars import MOST_BASES, SCALAR_BYTES, window_count
 
-# The cost of adding a sum, which is not affine, in additions of a base: 14 products against 10.
+# The cost of adding a sum that is not affine, in additions of a base: 14 products instead of 10.
 _FULL_ADDITION = 1.4
 
-# Full additions of the reduction for each bucket that is not empty.
+# Full additions of the reduction per bucket that is not empty.
 _ADDITIONS_PER_BUCKET = 2.0
 
 # The cost of counting, placing and cutting one bucket, even an empty one, in additions of a base.
 _WORK_PER_BUCKET = 0.05
 
-# Shorter chunks cost more in merging than they gain in busy lanes.
+# The minimum chunk length: merging shorter chunks costs more than busier lanes gain.
 _SHORTEST = 8
 
-# The most entries of a batch: half the range of u32.
+# The maximum number of entries of a batch: half the range of u32.
 _MOST_ENTRIES = 1 << 31
 
 # Blocks are multiples of this, which aligns their bases, scalars, indices and infinity masks.
 _BLOCK_STEP = 1024
 
-# How often the number of blocks is doubled to make the work on each block fit.
+# How often the number of blocks is doubled, at most, until the work on each block fits.
 _MOST_HALVINGS = 8
 
 
@@ -49,18 +49,18 @@ class SortShape:
 
     @classmethod
     def of(cls, plan: GpuMsmPlan) -> SortShape:
-        """Return bins of one bucket if there are few buckets, else about as many as a bin has.
+        """Return bins of one bucket if there are few, else about as many as a bin has buckets.
 
         Raises InputError if there are too many buckets for one sort.
         """
-        buckets, most, tuning = plan.all_buckets, plan.window_bits - 1, plan.sort
+        buckets, max_low_bits, tuning = plan.all_buckets, plan.window_bits - 1, plan.sort
         if buckets <= tuning.bins:
-            block_bits = min(8, most)
+            block_bits = min(8, max_low_bits)
             return cls(0, block_bits, buckets, buckets >> block_bits)
         bits = (buckets - 1).bit_length()
         least = ((buckets - 1) // tuning.bins).bit_length()
         wanted = tuning.low_bits or (bits + 1) // 2
-        low_bits = min(most, tuning.most_low_bits, max(least, wanted))
+        low_bits = min(max_low_bits, tuning.most_low_bits, max(least, wanted))
         if buckets >> low_bits > tuning.bins:
             raise InputError(
                 f"{plan.all_windows} windows of {plan.window_bits} bits are too many buckets to "
@@ -79,7 +79,7 @@ class SortShape:
         return self.block_bits if self.direct else 0
 
     def most_tiles(self, plan: GpuMsmPlan) -> int:
-        """Bound the number of tiles of all bins."""
+        """Return an upper bound on the number of tiles of all bins."""
         return plan.most_entries // plan.sort.tile + min(self.bins, plan.most_entries)
 
 
@@ -108,7 +108,7 @@ def _planned(
     group: Group, count: int, options: MsmOptions, limits: DeviceLimits, base_budget: int,
     batch: int, form: Form,
 ) -> GpuMsmPlan:  # fmt: skip
-    """Compute `plan_gpu_msm`, cached: opening a key asks for the same few plans many times."""
+    """Compute `plan_gpu_msm`, cached because opening a key needs the same few plans many times."""
     maximum = options.greatest_scalar(group)
     probe = GpuMsmPlan(group, max(1, count), 2, 1, 1, maximum, 1, 1, form, None, limits)
     per_base = probe.base_words * 8
@@ -143,7 +143,7 @@ def _planned(
         if fitting:
             return min(fitting, key=additions)
     if options.window_bits is not None and per_copy <= reach:
-        # The plan may still fit fewer vectors or scalars.
+        # The plan may still fit with fewer vectors or scalars.
         return min(plans(options.window_bits, None), key=additions)
     raise InputError(
         f"{count} scalars over {group.name} have too many digits to be sorted at once; stream "
@@ -152,9 +152,9 @@ def _planned(
 
 
 def _blocks(count: int, per_base: int, reach: int) -> Iterator[int | None]:
-    """Yield block sizes to try: None for a single block if a kernel reaches it, then smaller ones.
+    """Yield block sizes to try: None (a single block) if a buffer can hold it, then smaller ones.
 
-    Sizes are multiples of `_BLOCK_STEP`; devices without a buffer limit have a single block.
+    Sizes are multiples of `_BLOCK_STEP`. Devices without a buffer limit use a single block.
     """
     reachable = reach // per_base
     if reachable >= count:
@@ -202,7 +202,7 @@ def with_batch(plan: GpuMsmPlan, count: int, batch: int) -> GpuMsmPlan:
 
 
 def largest_batch(plan: GpuMsmPlan, batch: int) -> int:
-    """Return the largest batch, at most `batch`, that a plan for one vector can be widened to.
+    """Return the largest batch, at most `batch`, to which a plan for one vector can be widened.
 
     Raises InputError if one vector cannot be sorted.
     """
@@ -222,9 +222,10 @@ def largest_batch(plan: GpuMsmPlan, batch: int) -> int:
 
 
 def _longest(plan: GpuMsmPlan) -> int:
-    """Return the chunk length: uncut uniform buckets if they fill all lanes, else shorter.
+    """Return the chunk length.
 
-    Chunks are long enough that the sums of all of them fit a buffer.
+    Buckets of uniform digits are not split if they fill all lanes, else chunks are shorter. Chunks
+    are long enough that the sums of all chunks fit a buffer.
     """
     uncut = 16 + 2 * plan.most_entries // plan.all_buckets
     enough = max(1, plan.limits.resident_lanes // 2)

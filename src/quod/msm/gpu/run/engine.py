@@ -26,17 +26,17 @@ from quod.msm.gpu.run.workspace import Workspace, blocks_bytes
 from quod.msm.options import MsmOptions
 from quod.msm.scalars import SCALAR_BYTES
 
-# Recordings, and so memory, that bases keep.
-_KEPT = 2
+# The number of recordings, each with its memory, that bases keep.
+_MAX_SESSIONS = 2
 
-# Up to this many scalars can be sorted at once, with some window width.
-_SURELY_SORTED = 1 << 26
+# Up to this many scalars can always be sorted at once, with some window width.
+_MAX_SORTED_AT_ONCE = 1 << 26
 
 # With this many scalars, the upload takes longer than carrying bucket sums over two blocks.
-_IN_BLOCKS = 1 << 21
+_MIN_SCALARS_FOR_BLOCKS = 1 << 21
 
 # 32-bit multiply-adds that a GPU does while a scalar is uploaded. For an H200: 32 bytes at 55 GB/s,
-# and 8.5 T of them a second in accumulation, less a tenth for sorting.
+# and 8.5 T multiply-adds per second in accumulation, less a tenth for sorting.
 _UPLOAD_COST = 4400
 
 # Resident bases without multiples, or a streamed MSM, may take the memory budget divided by this.
@@ -46,7 +46,8 @@ _SHARE = 2
 def first_block(plan: GpuMsmPlan) -> int:
     """Return the number of scalars to upload first.
 
-    The first upload is not hidden, so the block is just long enough to hide the upload of the rest.
+    No computation hides the first upload, so the block is just long enough to hide the upload of
+    the other scalars.
     """
     addition = addition_cost(plan.group, plan.form, PRODUCTS_OF_BASE[plan.form])
     work = plan.digit_windows * addition
@@ -54,7 +55,7 @@ def first_block(plan: GpuMsmPlan) -> int:
 
 
 class Session:
-    """One shape of MSM over some bases: a recording, and the host memory that it reads.
+    """An MSM of one shape over some bases: a recording, and the host memory that it reads.
 
     scalars: page-locked memory, uint32 of shape (vectors, n, 8). Scalars already there are not
         copied.
@@ -86,7 +87,7 @@ class Session:
 class GpuEngine:
     """Bases of a GPU, for scalars in host memory or device memory; see `MsmEngine`.
 
-    Unless the options choose, bases are resident if they fit half of the memory budget and an MSM
+    Unless the options decide, bases are resident if they fit half of the memory budget and an MSM
     over all of them can be sorted at once; otherwise they are streamed.
     """
 
@@ -102,7 +103,7 @@ class GpuEngine:
         budget = max(points.nbytes, device.memory_budget // (2 * _SHARE))
         streamed = options.streamed
         if streamed is None:
-            streamed = not self._can_stay(points.nbytes, budget)
+            streamed = not self._fits_device(points.nbytes, budget)
         self.resident: ResidentMsm | None = None
         self.streamed: StreamedMsm | None = None
         if streamed:
@@ -111,11 +112,11 @@ class GpuEngine:
         else:
             self.resident = ResidentMsm(device, group, points, options, base_budget=budget)
 
-    def _can_stay(self, nbytes: int, budget: int) -> bool:
+    def _fits_device(self, nbytes: int, budget: int) -> bool:
         """Return whether bases of `nbytes` fit on the device and have a plan."""
         if nbytes > self.device.memory_budget // _SHARE:
             return False
-        if self._count <= _SURELY_SORTED:
+        if self._count <= _MAX_SORTED_AT_ONCE:
             return True
         try:
             plan = plan_gpu_msm(
@@ -192,7 +193,7 @@ class GpuEngine:
         with self._lock:
             session = self._sessions.get(key)
             if session is None:
-                while len(self._sessions) >= _KEPT:
+                while len(self._sessions) >= _MAX_SESSIONS:
                     self._sessions.popitem(last=False)
                 session = self._sessions[key] = self._session_within_budget(count, vectors, options)
             self._sessions.move_to_end(key)
@@ -206,7 +207,7 @@ class GpuEngine:
         except DeviceError:
             if not self._sessions:
                 raise
-        # Sessions of other shapes may hold the memory that this one needs.
+        # Sessions of other shapes may hold the memory that this session needs.
         self._sessions.clear()
         return self._new_session(count, vectors, options)
 
@@ -243,8 +244,8 @@ class GpuEngine:
         return Session(device, vectors, count, record_resident)
 
     def _blocks(self, resident: ResidentMsm, plan: GpuMsmPlan) -> list[GpuMsmPlan]:
-        """Return the plans of two blocks to upload scalars in; empty for a single upload."""
-        if plan.batch > 1 or plan.count < _IN_BLOCKS or len(resident.blocks) > 1:
+        """Return the plans of two blocks for the upload of scalars; empty for a single upload."""
+        if plan.batch > 1 or plan.count < _MIN_SCALARS_FOR_BLOCKS or len(resident.blocks) > 1:
             return []
         first = first_block(plan)
         return [with_batch(plan, block, 1) for block in (first, plan.count - first)]

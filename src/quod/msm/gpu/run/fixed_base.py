@@ -1,4 +1,4 @@
-"""Fixed-base scalar multiplication on a GPU: one lane a scalar, one table addition a window."""
+"""Fixed-base scalar multiplication on a GPU: one lane per scalar, one table addition per window."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from quod.kernel import U32, U64, Builder, Pointer, kernel
 from quod.kernel.ir import types
 from quod.kernel.ir.value import Value
 
-# Scalars of one pass: they fill a large GPU several times, and take a few hundred MiB.
+# The number of scalars of one pass: they fill a large GPU several times, and take a few hundred
+# MiB.
 _CHUNK = 1 << 20
 
 
@@ -90,7 +91,7 @@ class GpuTable:
         results = np.empty((len(scalars), *group.shape), np.uint32)
         if not len(scalars):
             return results
-        room = self._room(len(scalars))
+        room = self._pass_size(len(scalars))
         scalar_memory = device.allocate(room * group.scalars.bytes, zero=False)
         affine = device.allocate(room * 8 * group.point_words, zero=False)
         scratch = self._scratch(room)
@@ -107,13 +108,13 @@ class GpuTable:
         return results
 
     def multiply_into(self, scalars: Buffer, out: Buffer) -> None:
-        """Write scalars[i] * P to `out` as affine points; both are device memory.
+        """Write scalars[i] * P to `out` as affine points; both are in device memory.
 
-        The results are not checked for launches that did not run.
+        A launch that does not run is not detected.
         """
         size, point = self._group.scalars.bytes, 8 * self._group.point_words
         count = scalars.nbytes // size
-        room = self._room(count)
+        room = self._pass_size(count)
         scratch = self._scratch(room)
         for start in range(0, count, room):
             stop = min(start + room, count)
@@ -122,8 +123,8 @@ class GpuTable:
                 out.slice(start * point, stop * point), scratch,
             )  # fmt: skip
 
-    def _room(self, count: int) -> int:
-        """Return the scalars of one pass."""
+    def _pass_size(self, count: int) -> int:
+        """Return the number of scalars of one pass."""
         extended_bytes = 32 * self._group.coordinate_words
         return max(1, min(_CHUNK, count, self._device.largest_buffer // extended_bytes))
 

@@ -1,4 +1,6 @@
-"""The end of a recorded MSM: reduce bucket sums to lines, and finish them on the host."""
+"""The stages of a recorded MSM from scalars to lines, and its results, which the host finishes.
+
+The lines are the points to which a GPU reduces the bucket sums; see `weighted_sums`."""
 
 from __future__ import annotations
 
@@ -28,9 +30,10 @@ from quod.msm.scalars import too_large
 class Span:
     """A range of an MSM's scalars, and the result of its range check.
 
-    word: host memory of the word that `Digits.check` writes.
+    word: host memory of the u32 that `Digits.check` writes: `NOT_TOO_LARGE`, or a value for
+        `position_of_too_large`.
     start: the position of the first scalar.
-    stride: scalars between the starts of two vectors.
+    stride: the number of scalars from the start of one vector of the batch to the next.
     """
 
     word: Array
@@ -42,13 +45,16 @@ class RecordedMsm:
     """An MSM in a recording; `finish` returns its results after each submission.
 
     Call `expect` before each submission except the first, so that results of an earlier submission
-    are not mistaken for new ones.
+    are not mistaken for those of the new one.
     """
 
     def __init__(
         self, device: AnyDevice, plan: GpuMsmPlan, lines: Array, spans: Sequence[Span]
     ) -> None:
-        """Keep the host memory of `lines` and of one span for each block of the MSM."""
+        """Refer to host memory that the recording writes.
+
+        lines: `weighted_sums.line_bytes` bytes.
+        spans: one for each block of scalars that the MSM processes separately."""
         self.plan = plan
         self._device = device
         self._lines = lines.view(np.uint64).reshape(-1, plan.sum_words)
@@ -67,9 +73,9 @@ class RecordedMsm:
     def finish(self) -> Array:
         """Return the results of a submission that has finished.
 
-        Affine points in Montgomery form, uint64 of shape (batch, group.point_words); zeros are
-        infinity. Raises InputError if a scalar was not below the group's order or the promised
-        2**scalar_bits.
+        Returns affine points in Montgomery form, uint64 of shape (batch, group.point_words); zeros
+        are infinity. Raises InputError if a scalar was not below the group's order, or not below
+        2**scalar_bits if the options declare that.
         """
         return self._single.finish()[0]
 
@@ -78,10 +84,10 @@ class RecordedMsm:
         return RecordedMsms([self])
 
     def checked_lines(self) -> Array:
-        """Return the lines that the device wrote.
+        """Return the lines that the device wrote, as flat uint64.
 
-        Raises DeviceError if it wrote none, and InputError as `finish` does. The lines are checked
-        first: without them no scalar was checked either.
+        Raises DeviceError if it wrote none, and InputError as `finish` does. If no lines were
+        written, the range check of scalars did not run either, so the lines are checked first.
         """
         plan = self.plan
         check_written(self._device, "the sums of an MSM", self._lines)
@@ -119,7 +125,7 @@ def record_buckets(
     bases: Buffer,
     arrays: MsmBuffers,
 ) -> None:
-    """Record everything from the scalars to the bucket sums."""
+    """Record digits, sort, accumulation and merging; `arrays.sums` then has the bucket sums."""
     recording.fill(arrays.zeroed, label="digits")
     record_chunks(recording, device, plan, scalars, arrays)
     chunks, sums, scratch = arrays.chunks, arrays.sums, arrays.scratch
@@ -130,10 +136,13 @@ def record_buckets(
 def record_result(
     recording: RecordingStream, device: AnyDevice, plan: GpuMsmPlan, arrays: MsmBuffers, stride: int
 ) -> RecordedMsm:
-    """Record the reduction and download that follow `record_buckets`."""
+    """Record the reduction and the download that follow `record_buckets`.
+
+    stride: the number of scalars from the start of one vector of the batch to the next."""
     first_chunk, sums = arrays.chunks.first_chunk, arrays.sums
     record_unwritten(recording, arrays.lines)
     record_lines(recording, device, plan, first_chunk, sums, arrays.lines, arrays.scratch)
+    # The result has the lines, then 16 bytes for the word of the range check.
     host = device.pinned(arrays.result.nbytes)
     recording.download(arrays.result, host, label="reduce")
     return RecordedMsm(device, plan, host[: arrays.lines.nbytes], [Span(host[-16:], 0, stride)])
@@ -153,7 +162,9 @@ def record_lines(
     lines: Buffer,
     scratch: Buffer,
 ) -> None:
-    """Record the reduction of bucket sums, sums[first_chunk[b]] or sums[b], to lines."""
+    """Record the reduction of bucket sums to lines.
+
+    The sum of bucket b is sums[first_chunk[b]], or sums[b] if `first_chunk` is None."""
     if plan.limits.shuffles:
         weighted_sums.record(recording, device, plan, first_chunk, sums, lines, scratch)
     else:

@@ -16,8 +16,8 @@ from quod.msm.gpu.sort import binning
 from quod.msm.gpu.sort.digits import DigitShape, ScalarSource
 from quod.msm.scalars import SCALAR_BYTES
 
-# Counting workgroups, in multiples of those that fill the device: enough that the last wave matters
-# little, but few, since each adds all its counters to device memory.
+# Counting workgroups, in multiples of those that fill the device: so many that the last wave
+# matters little, but not more, since each adds all its counters to device memory.
 _WAVES = 4
 
 
@@ -26,12 +26,12 @@ class Scalars:
     """The scalars of an MSM in device memory, and the bases they multiply.
 
     words: canonical integers of eight u32.
-    stride: scalars between the starts of two vectors.
-    bases: bases of a copy.
+    stride: the number of scalars from the start of one vector to the next.
+    bases: the number of bases of a copy.
     first: base first + i takes scalar i of a vector.
     indices: base first + i takes scalar indices[i] instead; if `listed`, scalar i is for base
         first + indices[i].
-    infinity_mask: one bit for each base of each copy, set if it is infinite.
+    infinity_mask: one bit for each base of each copy, set if the base is infinite.
     """
 
     words: Buffer
@@ -50,7 +50,7 @@ def record_chunks(
     scalars: Scalars,
     arrays: MsmBuffers,
 ) -> None:
-    """Record digits, sort and chunks of one MSM; `arrays.zeroed` must be zero before."""
+    """Record digits, sort and chunks of an MSM, after a step that zeroes `arrays.zeroed`."""
     shape = SortShape.of(plan)
     digits = DigitShape.of(
         plan,

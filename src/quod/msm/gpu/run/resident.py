@@ -46,10 +46,10 @@ def _form(
     return "edwards", "all bases are in the subgroup of prime order"
 
 
-def _reached(scalars: Buffer, start: int, count: int, batch: int, stride: int) -> Buffer:
-    """Return the slice of `count` scalars from `start` on of each vector, with those in between.
+def _addressed_slice(scalars: Buffer, start: int, count: int, batch: int, stride: int) -> Buffer:
+    """Return the slice with scalars start to start + count - 1 of all vectors.
 
-    The whole buffer may be larger than a kernel reaches.
+    The whole buffer may be larger than a kernel can address.
     """
     stop = (batch - 1) * stride + start + count
     return scalars.slice(SCALAR_BYTES * start, SCALAR_BYTES * stop)
@@ -74,12 +74,12 @@ class ResidentMsm:
 
     points: host array of affine points in Montgomery form, uint32 of shape (n, *group.shape). They
         are not checked to be on the curve.
-    options: None keeps the fastest number of multiples that fits `base_budget`.
+    options: if None, the bases have the number of multiples that is fastest within `base_budget`.
     base_budget: bytes for bases and multiples. Default: a quarter of the device's memory budget.
 
     Bases of a curve with a twisted Edwards form use that form, unless they have no multiples (a
     precompute factor of 1) or some are outside the subgroup of prime order, where its additions are
-    not complete. `form_reason` names the reason. Bases that exceed what a kernel reaches lie in
+    not complete. `form_reason` names the reason. Bases that exceed what a kernel can address are in
     several buffers.
 
     Raises InputError for an array of another shape, DeviceError if the bases do not fit.
@@ -122,13 +122,13 @@ class ResidentMsm:
 
     @property
     def nbytes(self) -> int:
-        """Device memory of the bases, their multiples and infinity mask."""
+        """The bytes of device memory of the bases, their multiples and infinity mask."""
         return sum(block.nbytes for block in self.blocks)
 
     def plan(
         self, count: int | None = None, batch: int = 1, options: MsmOptions | None = None
     ) -> GpuMsmPlan:
-        """Return the plan for `batch` MSMs of `count` scalars. Default: one scalar a base.
+        """Return the plan for `batch` MSMs of `count` scalars; default: one scalar per base.
 
         The plan's `batch` may be smaller. Options other than those of the bases may leave the
         multiples unused. Raises InputError for more scalars than bases, and for options that do not
@@ -152,7 +152,7 @@ class ResidentMsm:
         if (options.precompute_factor or 1) > 1:
             raise InputError("precompute_factor is a matter of MsmBases: give it these options")
         if options.window_bits in (None, self._plan.window_bits):
-            # The windows stay; the highest digits are zero.
+            # The windows stay the same; the highest digits are zero.
             narrower = plan_gpu_msm(
                 self.group, count, replace(options, window_bits=self._plan.window_bits),
                 limits=self._limits, base_budget=1 << 62,
@@ -166,7 +166,7 @@ class ResidentMsm:
         return replace(other, base_block=self._plan.base_block)
 
     def workspace_bytes(self, plan: GpuMsmPlan | None = None) -> int:
-        """Return the workspace bytes of a plan. Default: one scalar a base."""
+        """Return the workspace bytes of a plan; default: that of one scalar per base."""
         return workspace_bytes(self.device, plan or self.plan())
 
     def record(
@@ -182,11 +182,12 @@ class ResidentMsm:
         """Record an MSM.
 
         scalars: canonical integers in device memory, eight u32 each.
-        plan: Default: one scalar a base.
+        plan: default: that of one scalar per base.
         indices: u32 indices; base i takes scalar indices[i] of its vector instead of scalar i.
-        stride: scalars between the starts of two vectors. Default: the plan's count.
+        stride: the number of scalars from the start of one vector to the next. Default: the plan's
+            count.
 
-        Results are available once the recording has been submitted and has finished.
+        Results are available after a submission of the recording has finished.
         """
         plan, stride = self._checked(scalars, plan, indices, stride)
         if len(plan.block_counts) > 1:
@@ -210,7 +211,7 @@ class ResidentMsm:
         """Record an MSM that the device finishes, with the arguments of `record`.
 
         out: 8 * batch * group.point_words bytes for the results of `RecordedMsm.finish`.
-        flag: 16 bytes; the first word is afterwards zero if no scalar was too large.
+        flag: 16 bytes, whose first word the recording sets to zero if no scalar is too large.
         """
         plan, stride = self._checked(scalars, plan, indices, stride)
         plan, device = replace(plan, on_device=True), self.device
@@ -255,7 +256,7 @@ class ResidentMsm:
     ) -> MsmBuffers:  # fmt: skip
         (bases,) = self.blocks[:1]
         if indices is None:
-            scalars = _reached(scalars, 0, plan.count, plan.batch, stride)
+            scalars = _addressed_slice(scalars, 0, plan.count, plan.batch, stride)
         source = Scalars(scalars, stride, bases.count, 0, indices, bases.infinity_mask)
         arrays = MsmBuffers.of(self.device, plan, Arena(self.device, workspace))
         arrays = arrays if flag is None else replace(arrays, too_large=flag)
@@ -270,7 +271,7 @@ class ResidentMsm:
             start, stop = bases.start, bases.start + count
             words, picked = scalars, indices
             if indices is None:
-                words = _reached(scalars, start, count, plan.batch, stride)
+                words = _addressed_slice(scalars, start, count, plan.batch, stride)
             else:
                 picked = indices.slice(4 * start, 4 * stop)
             source = Scalars(words, stride, bases.count, 0, picked, bases.infinity_mask)
@@ -285,10 +286,10 @@ class ResidentMsm:
         memory: Buffer,
         workspace: Workspace,
     ) -> RecordedMsm:
-        """Record an MSM that uploads the scalars of a block while it computes the block before.
+        """Record an MSM that uploads the scalars of a block while it computes the previous block.
 
         scalars: host array of shape (n, 8), page-locked for concurrent uploads.
-        plans: one plan a block.
+        plans: one plan per block.
         memory: device memory for all scalars.
         workspace: of `blocks_bytes`.
         """

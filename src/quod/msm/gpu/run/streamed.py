@@ -1,8 +1,8 @@
 """MSMs over bases in host memory that are streamed through device memory in blocks.
 
-Two blocks fit on the device: one is uploaded while the other is computed. Dependencies follow from
-the memory that recorded steps use, so no block is overwritten before it has been read, and the host
-only waits for the end.
+The device has memory for two blocks: one is uploaded while the other is computed. Dependencies
+follow from the memory that recorded steps use. So no block is overwritten before it has been read,
+and the host waits only for the end of the MSM.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from quod.msm.gpu.sort.infinity_mask import infinity_mask_bytes, record_infinity
 from quod.msm.options import MAX_GPU_WINDOW_BITS, MsmOptions
 from quod.msm.scalars import SCALAR_BYTES
 
-# The fixed cost of a block of this size is negligible, so larger blocks gain nothing.
+# In bases. The fixed cost of a block of this size is negligible, so larger blocks gain nothing.
 _LARGEST_BLOCK = 1 << 23
 _SMALLEST_BLOCK = 1 << 10
 
@@ -83,7 +83,8 @@ def plan_streamed(
 ) -> StreamPlan:
     """Return the plan with the largest blocks whose `peak_bytes` are within `budget`.
 
-    If there is none, returns the plan with the smallest blocks; the caller checks its `peak_bytes`.
+    If no blocks are small enough, returns the plan with the smallest blocks; the caller checks its
+    `peak_bytes`.
     Raises InputError for a precompute factor above 1, or if no block fits the options.
     """
     if (options.precompute_factor or 1) > 1:

@@ -19,7 +19,7 @@ _ALIGNMENT = 256
 
 
 class Workspace:
-    """Scratch memory of `nbytes` that MSMs use one after the other.
+    """`nbytes` of scratch memory that MSMs use one after the other.
 
     MSMs of one recording that share a workspace run in order; with different workspaces they can
     run concurrently.
@@ -40,7 +40,7 @@ def page_bytes(device: AnyDevice) -> int:
 
 
 class Arena:
-    """A bump allocator of aligned arrays in a workspace; without one it only measures.
+    """A bump allocator of aligned arrays in a workspace; without a workspace it only measures.
 
     No array spans two pages. Sizes are in elements of the type that kernels bind, since launches
     accept only whole elements.
@@ -82,8 +82,8 @@ class Arena:
 class MsmBuffers:
     """The arrays of one MSM; arrays that are never live at the same time overlap.
 
-    zeroed: must be zero before the MSM begins; the flag `too_large` and the counts.
-    result: downloaded by the host; the lines, then the flag `too_large`.
+    zeroed: the flag `too_large` and the counts, which must be zero before the MSM begins.
+    result: the lines, then the flag `too_large`, which the host downloads.
     too_large: set if a scalar is above the maximum; see `position_of_too_large`.
     """
 
@@ -150,7 +150,7 @@ class MsmBuffers:
         mark = arena.used
         # Loads of the last tile go up to a tile beyond its end.
         binned_room = 0 if sort.direct else plan.most_entries + plan.sort.tile
-        # Kernels bind keys as 32-bit words, even if a word holds two keys.
+        # Kernels bind keys as 32-bit words, even if a word has two keys.
         binned, keys = (
             allocate(binned_room),
             allocate(-(-plan.sort.key_bytes * binned_room // u32.bytes)),

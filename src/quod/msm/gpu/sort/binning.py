@@ -1,4 +1,4 @@
-"""Sort entries by bucket: a partition into bins of buckets, then one within each bin.
+"""Sort entries by bucket: a partition into bins of buckets, then a partition within each bin.
 
     count_bins      histogram of digits by bin
     scan_bins       starts of bins, and their tiles
@@ -68,7 +68,7 @@ def scan_bins(
 ) -> None:
     """Compute the start and the first tile of each bin. Launched as one workgroup.
 
-    bin_starts, first_tile: bins + 1 elements; the last are the totals.
+    bin_starts, first_tile: bins + 1 elements, of which the last is the total.
     cursors: a copy of the bins' starts.
     """
     scan = Scan(k)
@@ -103,7 +103,7 @@ def scatter_bins(
     shape: DigitShape,
     tuning: SortTuning,
 ) -> None:
-    """Write the entries bin by bin, and as keys the low bits of their buckets, if there are any."""
+    """Write the entries bin by bin, and the low bits of their buckets, if any, as keys."""
     k.resident_workgroups(tuning.resident)
     rounds = -(-shape.digits // tuning.items)
     items = -(-shape.digits // rounds)
@@ -219,7 +219,7 @@ def scatter_buckets(
     low_bits: int,
     tuning: SortTuning,
 ) -> None:
-    """Write the entries, sorted by bin in `binned`, bucket by bucket; one workgroup a tile.
+    """Write the entries, sorted by bin in `binned`, bucket by bucket; one workgroup per tile.
 
     Concurrent workgroups write to few bins, so writes to a bucket combine in the L2 cache.
     """

@@ -1,6 +1,6 @@
 """The digits of scalars on a GPU, recomputed whenever they are needed.
 
-Digits take more memory than their scalar, so both sorting steps that need them read the scalars.
+Digits take more memory than their scalar, so both sorting steps compute them from the scalars.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ def position_of_too_large(word: int) -> int:
 
 @frozen
 class DigitShape:
-    """The properties of digits that are static in a kernel; see `WindowPlan` for the first four.
+    """The properties of digits that a kernel is compiled for; see `WindowPlan` for the first four.
 
     low_bits: a bin has 2**low_bits buckets.
-    bins: number of bins.
+    bins: the number of bins.
     batched: there are several vectors of scalars.
     indexed: base i takes scalar indices[i].
     masked: some bases are infinite.
@@ -52,7 +52,7 @@ class DigitShape:
 
     @property
     def digits(self) -> int:
-        """Number of digits of a scalar."""
+        """The number of digits of a scalar."""
         return self.windows * self.copies
 
     @classmethod
@@ -70,7 +70,7 @@ class Digit:
     """One digit of one instance's scalar.
 
     exists: the digit is not zero, its base is finite, and the instance has a scalar.
-    bucket: its bucket, 0 if it does not exist.
+    bucket: its bucket, 0 if the digit does not exist.
     entry: the base's index, with the sign in bit 31.
     """
 
@@ -82,12 +82,12 @@ class Digit:
 class ScalarSource(Struct):
     """The scalars of an MSM, and the bases that they multiply.
 
-    count: scalars of a vector.
-    total: count * batch; instance s below it takes vector s // count and base first + s % count.
-    scalar_stride: scalars between the starts of two vectors.
-    base_stride: bases between the starts of two copies.
-    first: the first base.
-    infinity_mask: one bit for each base of each copy, set if it is infinite.
+    count: the number of scalars of a vector.
+    total: count * batch; instance s < total takes vector s // count and base first + s % count.
+    scalar_stride: the number of scalars from the start of one vector to the next.
+    base_stride: the number of bases from the start of one copy to the next.
+    first: the index of the first base.
+    infinity_mask: one bit for each base of each copy, set if the base is infinite.
     """
 
     count: U32
@@ -101,7 +101,7 @@ class ScalarSource(Struct):
 
 
 class Digits:
-    """The digits of instance `s`'s scalar. All instances of a workgroup must call this."""
+    """The digits of the scalar of instance `s`. All instances of a workgroup must construct it."""
 
     def __init__(self, k: Builder, shape: DigitShape, source: ScalarSource, s: Value) -> None:
         self._k = k
@@ -129,7 +129,7 @@ class Digits:
             k.atomic_max(too_large, 0, (1 << 32) - 1 - self._position)
 
     def __iter__(self) -> Iterator[Digit]:
-        """Yield all digits, lowest first, tracing each one when it is requested."""
+        """Yield all digits, lowest first; each is traced when it is requested."""
         k, shape, source = self._k, self._shape, self._source
         half, full = 1 << (shape.window_bits - 1), 1 << shape.window_bits
         window_buckets = half

@@ -24,9 +24,9 @@ def mark_infinite(
     *,
     words: int,
 ) -> None:
-    """Set bit i of `marks`, which is zero before, if the words of base i are all zero.
+    """Set bit i of `marks`, which must be zero before, if the words of base i are all zero.
 
-    Sets some[0] to 1 if there is such a base.
+    Sets some[0] to 1 if a base is infinite.
     """
     i = k.global_id()
     with k.if_(i < count):

@@ -1,9 +1,9 @@
 """One step of a partition: move a workgroup's tile of entries to their parts, in long runs.
 
 A workgroup counts its tile in shared memory, which ranks each entry, and reserves space in each
-part by one atomic addition to a cursor in device memory. It sorts the tile in shared memory first,
-so that neighbouring lanes write neighbouring words: scattered stores of four bytes would cost the
-L2 cache eight times the traffic.
+part by one atomic addition to a cursor in device memory. Before it writes, it sorts the tile in
+shared memory, so that neighbouring lanes write neighbouring words: scattered stores of four bytes
+would cost the L2 cache eight times the traffic.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from quod.kernel.ir.value import Value
 from quod.kernel.machine import Capability
 from quod.msm.gpu.sort.workgroup import NOTHING, Scan, Tally
 
-# Shared memory left for other uses of a kernel.
+# Bytes of shared memory that are left for other uses of a kernel.
 _OTHER_BYTES = 1024
 
 # A tag of 16 bits and a rank share a register.
@@ -37,11 +37,11 @@ class Item:
 class Partition:
     """A partition of tiles of entries into `parts` parts.
 
-    items: the most entries of an instance.
+    items: the maximum number of entries per instance.
     tag: the type of tags: u32, or u16 if all are below 2**13.
     part_of: returns the part of a tag.
-    staged: sort the tile in shared memory before writing, if that has room. With few entries for
-        each part, writing directly is faster.
+    staged: sort the tile in shared memory before writing, if it fits. With few entries per part,
+        writing directly is faster.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Partition:
             self._tags, self._entries = k.shared(tag, room), k.shared(types.u32, room)
 
     def clear(self) -> None:
-        """Clear the counters; call it before `move`, with a barrier in between."""
+        """Clear the counters, before a barrier and `move`."""
         self._tally.clear()
 
     def move(
@@ -71,7 +71,8 @@ class Partition:
     ) -> None:  # fmt: skip
         """Call ``write(place, tag, entry)`` once for each item, in an arbitrary instance.
 
-        Places of part p are reserved in ``cursors[first + p]``. All instances must call this.
+        Places of part p are reserved by adding to ``cursors[first + p]``. All instances must call
+        this; it contains barriers.
         """
         k, table = self._k, self._tally.table
         ranked = [self._hold(item, voter) for voter, item in enumerate(items)]
@@ -122,7 +123,7 @@ class Partition:
         return tag, rank
 
     def _take_places(self, cursors: Value, first: Value | int) -> None:
-        """Reserve places in device memory; each counter becomes its part's first place."""
+        """Reserve places in device memory; set each counter to its part's first place."""
         k, tally = self._k, self._tally
         with k.range(k.local_id(), tally.size, k.workgroup_size) as loop:
             number = tally.table[loop.index]
@@ -132,7 +133,7 @@ class Partition:
     def _take_slots(
         self, cursors: Value, first: Value | int
     ) -> tuple[list[tuple[Value, Value, Value]], Value]:  # fmt: skip
-        """Reserve places in device memory; each counter becomes its first slot in shared memory.
+        """Reserve places in device memory; set each counter to its first slot in shared memory.
 
         Returns (part, exists, place - slot) of each counter of the instance, and the total of
         slots.

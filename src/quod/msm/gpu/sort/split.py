@@ -1,7 +1,7 @@
-"""Split scalars that are mostly 0 and 1 into ones and others.
+"""Split scalars that are mostly 0 and 1.
 
 Most values of a witness are bits. A base with scalar 0 is skipped, and a base with scalar 1 is
-added without digits or a sort. The others are an MSM of few scalars.
+added without digits or a sort. The other bases are an MSM of few scalars.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def split_scalars(
     indexed: bool,
     masked: bool,
 ) -> None:
-    """List the bases below `count` with scalar 1 in `ones`, and those with larger ones in `others`.
+    """List the bases below `count` with scalar 1 in `ones`, and with larger scalars in `others`.
 
     indices: base i has scalar indices[i] instead of scalar i.
     marks: the infinity mask; infinite bases are in neither list.
@@ -116,7 +116,7 @@ def gather_scalars(
     *,
     indexed: bool,
 ) -> None:
-    """Gather the scalars of `others` and their bases, padded with zeros of base 0 up to `room`.
+    """Gather the scalars of `others` and their bases; pad to `room` with zeros for base 0.
 
     Scalars beyond `room` are dropped: callers read the counters first.
     """
