@@ -1,9 +1,9 @@
 """Batched proofs: several witnesses of one key in one launch schedule.
 
-`PendingBatch` is the batch; the host's work is one launch for all, and the proofs are verified as a
-batch (`quod.groth16.batch_verification`). `begin_together` returns a pending proof for each
-witness, like `quod.groth16.prover.begin`. The first pending proof that is asked for a result
-computes it for all; cancelling or closing one does not affect the others.
+`PendingBatch` computes the proofs of a batch: the host's work is one launch for all proofs, which
+are verified as a batch (`quod.groth16.batch_verification`). `begin_together` returns a pending
+proof for each witness, like `quod.groth16.prover.begin`. The first pending proof whose result is
+requested computes the results of all; cancelling or closing a proof does not affect the others.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class PendingBatch:
     """A batch of proofs; the constructor begins it.
 
     Host work that does not depend on the sums runs on `host_thread`, or when the sums are
-    asked for. `meter` counts the time in which the device computes.
+    requested. `meter` counts the time in which the device computes.
     """
 
     def __init__(
@@ -71,11 +71,11 @@ class PendingBatch:
             self._open = opening.pop_all()
 
     def close(self) -> None:
-        """Release the slot of the key; nothing can be computed afterwards."""
+        """Release the slot of the key; no result can be computed afterwards."""
         self._open.close()
 
     def verdicts(self, proofs: Sequence[Proof]) -> list[Verdict]:
-        """The verifier's verdicts on the proofs of all statements."""
+        """Return the verifier's verdicts on the proofs of all statements."""
         verifying = self.key.self_check_key
         return verify_batch(
             (verifying, statement.public, proof)
@@ -83,14 +83,14 @@ class PendingBatch:
         )
 
     def check(self, place: int, verdict: Verdict) -> None:
-        """Raise VerificationError unless the verdict on proof `place` is that it is valid."""
+        """Raise VerificationError unless the verdict on the proof at index `place` is valid."""
         statement = self.statements[place]
         check_answer(self.key, statement, self._timeline, partial(_answer, verdict))
 
     def compute(self) -> list[Proof]:
         """Wait for the sums, and return proofs that are not checked yet.
 
-        InputError if a value is not below the group's order.
+        Raises InputError if a witness value is not below the group's order.
         """
         key, count = self.key, len(self.statements)
         g1, g2 = key.groups
@@ -124,7 +124,7 @@ class PendingBatch:
     # --- what `quod.groth16.prover` does for one proof, with arrays of points
 
     def _multiples_of_delta(self) -> tuple[Words, Words, Words]:
-        """r*delta and r*s*delta in G1, s*delta in G2."""
+        """Return r*delta and r*s*delta in G1, and s*delta in G2."""
         key, statements = self.key, self.statements
         order = key.zkey.fr.value
         r, s = ([getattr(statement, name) for statement in statements] for name in ("r", "s"))
@@ -144,7 +144,7 @@ class PendingBatch:
 
 
 def _repeated(group: Any, point: Any, count: int) -> Words:
-    """An array of `count` copies of a point."""
+    """Return an array of `count` copies of a point."""
     return np.repeat(from_points(group, [point]), count, axis=0)
 
 
@@ -155,7 +155,7 @@ def _answer(verdict: Verdict) -> bool:
 
 
 class _LazyResult(Generic[T]):
-    """A result or error, computed by the first thread that asks for it and shared by all."""
+    """A result or error, which the first thread that requests it computes for all threads."""
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make, self._lock = make, threading.Lock()
@@ -185,7 +185,7 @@ class _Shared:
         self._open = set(self._wanted)
 
     def cancel(self, place: int) -> None:
-        """Cancel proof `place`; the batch stops once all of its proofs are cancelled."""
+        """Cancel the proof at index `place`; the batch stops once all its proofs are cancelled."""
         if self._is_last(self._wanted, place):
             self.batch.context.cancellation.cancel()
 
@@ -196,7 +196,7 @@ class _Shared:
             self.batch.close()
 
     def _is_last(self, places: set[int], place: int) -> bool:
-        """Remove an index from the set; True if the set is then empty."""
+        """Remove an index from the set; return whether the set is then empty."""
         with self._lock:
             places.discard(place)
             return not places
@@ -205,7 +205,7 @@ class _Shared:
 class BatchedProof:
     """A `PendingProof` of a batch, which is computed and verified as a whole.
 
-    Unlike single proofs, the proofs of a batch may be finished by one thread, one after the other.
+    Unlike single proofs, one thread may finish all proofs of a batch, one after the other.
     """
 
     def __init__(self, shared: _Shared, place: int) -> None:
@@ -218,7 +218,7 @@ class BatchedProof:
 
     @property
     def spans(self) -> Mapping[str, tuple[int, int]]:
-        """See `PendingProof`: this proof's part of the upload, the whole batch's computation."""
+        """See `PendingProof`: "upload" is this proof's part, "compute" that of the whole batch."""
         spans = dict(self._shared.batch.context.spans)
         if "upload" in spans:
             begin, end = spans["upload"]
@@ -249,7 +249,7 @@ class BatchedProof:
 AnyPending = PendingProof | BatchedProof
 
 PendingOrError = AnyPending | Exception
-"""A pending proof, or the error for which it could not begin."""
+"""A pending proof, or the error that prevented its start."""
 
 
 def begin_together(
@@ -285,9 +285,9 @@ def begin_together(
 
 
 def _statement(key: KeyInUse, witness: Witness) -> Statement:
-    """The statement of a witness; InputError for a value not below the order of the group.
+    """Return the statement of a witness; raise InputError for a value not below the group's order.
 
-    One such value would make the batched sums of all witnesses fail.
+    Such a value would make the batched sums of all witnesses fail.
     """
     statement = Statement.of(key, witness, None)
     values = statement.values

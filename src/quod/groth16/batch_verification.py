@@ -8,9 +8,9 @@ sums over the proofs of a key:
 
 which a list with an invalid proof passes with probability 2**-128 (Bellare, Garay, Rabin, "Fast
 batch verification for modular exponentiation and digital signatures", EUROCRYPT 1998; Zcash
-protocol specification, appendix B.2). Each z_i is 128 random bits, not 0. It is drawn after all
-inputs are copied and never leaves this module: anyone who knew it beforehand could make invalid
-proofs that cancel.
+protocol specification, appendix B.2). Each z_i is 128 random bits, not all 0. It is drawn after all
+inputs are copied and never leaves this module, because whoever knew it beforehand could make
+invalid proofs whose errors cancel.
 
 Points are first checked as `VerifyingKey.verify` does: with the equation alone, points outside the
 subgroup could pass.
@@ -50,11 +50,11 @@ Claim = tuple[VerifyingKey, Iterable[int | str], Proof | Mapping[str, Any]]
 
 _COEFFICIENT_BYTES = 16
 
-# Halves of so few are no cheaper than their proofs one by one; nor is it cheaper to halve on where
-# each block, of so many at least, has a bad proof.
+# Bisection stops, and proofs are verified one by one, at blocks of _FEW proofs, and when all of at
+# least _TELLING tested blocks have an invalid proof: further halving would not be cheaper.
 _FEW, _TELLING = 2, 4
 
-# Points that are added up here sooner than by a device.
+# The number of points up to which this module adds faster than a device.
 _FEW_POINTS = 12
 
 
@@ -64,7 +64,7 @@ class Verdict:
 
     valid: whether the proof holds for its public inputs.
     error: the error that `VerifyingKey.verify` raises for a malformed proof; None for a well-formed
-        one, also if it is invalid.
+        proof, even if it is invalid.
     """
 
     valid: bool
@@ -145,8 +145,8 @@ class _Batch:
         self._g2: Group = GROUPS[f"{curve}.g2"]
 
     def verdicts(self, draw: Callable[[int], list[int]]) -> dict[int, Verdict]:
-        """The verdicts on the members, by index of the claim."""
-        # Those of a key stay together, so that halves have few keys.
+        """Return the verdicts on the members, by index of the claim."""
+        # Proofs of the same key are adjacent, so that halves have few keys.
         place: dict[int, int] = {}
         for member in self.members:
             place.setdefault(id(member.key), len(place))
@@ -166,7 +166,8 @@ class _Batch:
     def _check_points(self) -> dict[int, Verdict]:
         """Remove members with a malformed point and return their verdicts; copy the other points.
 
-        Two launches check all points; the check of a single proof then gives a bad one's error.
+        Two launches check all points; the check of a single proof then gives the error of a
+        malformed point.
         """
         verdicts: dict[int, Verdict] = {}
         points: list[list[Point]] = []
@@ -224,7 +225,7 @@ class _Batch:
         self._values = miller_words(self._device, self._curve, scaled[:count], self._b)
 
     def _bad(self) -> set[int]:
-        """The positions of the invalid members."""
+        """Return the positions of the invalid members."""
         everyone = range(len(self.members))
         suspicious = self._failing([everyone])
         bad: set[int] = set()
@@ -242,7 +243,7 @@ class _Batch:
             halves = [(block[: len(block) // 2], block[len(block) // 2 :]) for block in suspicious]
             tested = 2 * len(halves)
             first = self._failing([left for left, _ in halves])
-            # What is wrong with a block whose first half holds is in the second.
+            # If the first half of a failing block holds, the second half fails.
             wrong = set(first)
             second = self._failing([right for left, right in halves if left in wrong])
             suspicious = first + second + [right for left, right in halves if left not in wrong]
@@ -300,7 +301,7 @@ class _Batch:
         ]
 
     def _sum_of_c(self, positions: range) -> Point:
-        """The sum of z_i*C_i over a range of members."""
+        """Return the sum of z_i*C_i over a range of members."""
         points = self._scaled_c[positions.start : positions.stop]
         if len(positions) > _FEW_POINTS:
             points = operations.sum_points(self._device, self._g1, points)[None]
@@ -316,7 +317,7 @@ class _Batch:
 
 
 def _copied(proof: Proof, q: int) -> list[Point] | None:
-    """Copies of A, B and C; None unless all are finite with coordinates below q."""
+    """Return copies of A, B and C, or None unless all are finite with coordinates below q."""
     named_points = (("pi_a", proof.a, 1), ("pi_b", proof.b, 2), ("pi_c", proof.c, 1))
     try:
         points = [plain_point(point, degree, name) for name, point, degree in named_points]

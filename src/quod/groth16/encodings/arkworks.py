@@ -30,7 +30,7 @@ _SOURCE = "the key is damaged or forged, get it again from its source"
 
 
 def proof_to_bytes(proof: Proof, *, compressed: bool = True) -> bytes:
-    """Encode a proof as arkworks does; InputError for infinity in a proof."""
+    """Encode a proof as arkworks does; raise InputError for infinity in a proof."""
     return encode_proof(_form(proof.curve), proof, compressed=compressed)
 
 

@@ -31,7 +31,7 @@ from quod.groth16.soundness import Weakness, weakness
 from quod.groth16.verifier import VerifyingKey
 
 PROOF_BYTES = 192
-"""Bytes of a compressed proof; an uncompressed proof has twice as many."""
+"""The bytes of a compressed proof; an uncompressed proof has twice as many."""
 
 _FORM = PointForm("bellman", BLS12_381)
 _MOST_BYTES = 1 << 28

@@ -32,9 +32,9 @@ _CHUNK = 1 << 14
 def export_json(source: str | PathLike[str], target: str | PathLike[str]) -> None:
     """Write the key `source` as JSON to `target`.
 
-    InputError for a key that is damaged, has a coordinate that is not below q or a point at
-    infinity where none can be; OutputError if the file cannot be written. Does not check that
-    points are on the curve, or that the key is secure.
+    Raises InputError for a key that is damaged, has a coordinate that is not below q or a point at
+    infinity where none can be; raises OutputError if the file cannot be written. Does not check
+    that points are on the curve, or that the key is secure.
     """
     zkey = Zkey.open(source)
     zkey.check_points()

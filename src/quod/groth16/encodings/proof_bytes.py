@@ -30,7 +30,7 @@ class PointForm:
     curve: PairingCurve
 
     def size(self, degree: int, *, compressed: bool = True) -> int:
-        """Bytes of a point of G1 (`degree` 1) or G2 (2)."""
+        """The bytes of a point of G1 (`degree` 1) or G2 (2)."""
         # Three flags fit the 48 bytes of 381 bits, and two those of the other curves.
         return self.curve.fq.bytes * degree * (1 if compressed else 2)
 
@@ -55,7 +55,7 @@ class PointForm:
 
     @property
     def proof_bytes(self) -> int:
-        """Bytes of a compressed proof; an uncompressed proof has twice as many."""
+        """The bytes of a compressed proof; an uncompressed proof has twice as many."""
         return sum(end - start for _, _, start, end in self.parts())
 
     def parts(self, scale: int = 1) -> list[tuple[str, int, int, int]]:
@@ -69,7 +69,7 @@ class PointForm:
 
 
 def encode_proof(form: PointForm, proof: Proof, *, compressed: bool) -> bytes:
-    """Encode a proof; InputError for another curve, and for infinity in a proof."""
+    """Encode a proof; raise InputError for another curve, and for infinity in a proof."""
     if proof.curve != form.curve.name:
         raise InputError(f"proofs of {form.program} are over {form.curve.name}, not {proof.curve}")
     points = {"pi_a": proof.a, "pi_b": proof.b, "pi_c": proof.c}
@@ -107,12 +107,12 @@ def decode_proof(form: PointForm, data: object, *, check_subgroup: bool, name: s
 
 
 def checked_bytes(form: PointForm, data: object) -> bytes:
-    """Return a proof as bytes; InputError for a value that is not bytes-like."""
+    """Return a proof as bytes; raise InputError for a value that is not bytes-like."""
     return plain_bytes(f"a proof of {form.program}", data)
 
 
 def finite(point: Any) -> Any:
-    """Return the point; InputError for infinity."""
+    """Return the point; raise InputError for infinity."""
     if point is None:
         raise InputError("it is the point at infinity; no honest proof has it")
     return point

@@ -29,11 +29,11 @@ from quod.msm.gpu.run.workspace import Workspace, workspace_bytes
 from quod.msm.options import MsmOptions
 from quod.msm.scalars import SCALAR_BYTES
 
-# Multiples of each base to try to keep, and workspaces to try to have: the best first.
+# The numbers of multiples per base and of workspaces to try, the best first.
 _MULTIPLES = (None, 8, 6, 4, 3, 2, 1)
 _WORKSPACES = (5, 2, 1)
 
-# The planner of an MSM is told how many multiples there may be, not how many bytes.
+# The planner of an MSM gets a maximum number of multiples, so it needs no bound on bytes.
 _ANY_BYTES = 1 << 62
 
 
@@ -41,7 +41,7 @@ _ANY_BYTES = 1 << 62
 class MsmMemory:
     """The device memory of a key's MSMs.
 
-    multiples: precomputed multiples of each base; None for as many as save time.
+    multiples: the number of precomputed multiples per base; None for as many as save time.
     workspaces: sizes of the workspaces in bytes.
     base_bytes: bytes of the resident bases.
     passing_bytes: additional bytes while the bases are uploaded.
@@ -67,11 +67,12 @@ class MsmMemory:
     ) -> MsmMemory:
         """Choose the fastest layout within `budget` bytes.
 
-        workspaces: the numbers of workspaces to try, for each of the `lanes`.
-        copies: the numbers of multiples of each base to try (None: as many as save time).
+        workspaces: the numbers of workspaces per lane to try.
+        copies: the numbers of multiples per base to try (None: as many as save time).
+        lanes: the number of concurrent proofs.
 
-        Layouts with fewer multiples come first, then with fewer workspaces, then with streamed
-        bases. DeviceError, with the bytes needed, if none fits.
+        If the best layout does not fit, fewer multiples are tried first, then fewer workspaces,
+        then streamed bases. Raises DeviceError, with the bytes needed, if no layout fits.
         """
         resident = (
             cls._resident(device, key, multiples, count)
@@ -143,7 +144,7 @@ class MsmMemory:
     def batch_workspaces(
         self, device: AnyDevice, key: Sequence[KeyBases], batches: Sequence[int]
     ) -> dict[int, int]:
-        """Bytes of workspaces, by batch size, for batches of up to that size.
+        """Return the bytes of workspaces for batches of up to each size, by batch size.
 
         `batches` are in ascending order. See `KeyMsms.workspace_sizes`.
         """
@@ -166,7 +167,7 @@ class MsmMemory:
 def _shared(sizes: Sequence[int], count: int) -> list[int]:
     """Return the sizes of `count` workspaces for MSMs with the given sizes, largest first.
 
-    If there are fewer workspaces than MSMs, each has the largest size, as any MSM may use it.
+    If there are fewer workspaces than MSMs, each has the largest size, because any MSM may use it.
     """
     return list(sizes) if count >= len(sizes) else [*sizes[:1]] * count
 
@@ -220,7 +221,7 @@ class KeyMsms:
         return {name: workspaces[place % len(workspaces)] for place, name in enumerate(order)}
 
     def _needed(self, batches: Sequence[int]) -> dict[str, int]:
-        """Bytes of workspace that each MSM needs for the largest of `batches`, by name."""
+        """Return the workspace bytes of each MSM for the largest of `batches`, by name."""
         return {
             name: max(msm.workspace_bytes(msm.plan(batch=batch)) for batch in batches)
             for name, msm in self._resident.items()
@@ -234,11 +235,11 @@ class KeyMsms:
         return other
 
     def workspace_sizes(self, batches: Sequence[int]) -> list[int]:
-        """Sizes of workspaces for any of the `batches`; their number is that for one proof."""
+        """Return the sizes of as many workspaces as one proof has, for any of the `batches`."""
         return _shared(sorted(self._needed(batches).values(), reverse=True), len(self._sizes))
 
     def largest_batch(self, wanted: int) -> int:
-        """The largest batch, up to `wanted` vectors, of every MSM; 1 if bases are streamed."""
+        """Return the largest batch, up to `wanted`, of every MSM; 1 if bases are streamed."""
         if self._streamed:
             return 1
         return min((msm.plan(batch=wanted).batch for msm in self._resident.values()), default=1)
@@ -261,8 +262,8 @@ class KeyMsms:
     ) -> None:
         """Record a resident MSM including its final reduction on the device.
 
-        out: becomes an affine point.
-        flag: 16 bytes; the first word becomes 0 if all scalars are below the group's order.
+        out: receives an affine point.
+        flag: 16 bytes; the first word is set to 0 if all scalars are below the group's order.
         """
         bases = self._bases(name)
         indices = self._indices.get(name)
@@ -282,7 +283,7 @@ class KeyMsms:
     def record(
         self, recording: RecordingStream, name: str, scalars: Buffer, batch: int = 1
     ) -> RecordedMsm | None:
-        """Record an MSM; None if no base is finite, so that the results are infinity.
+        """Record an MSM; return None if no base is finite, so that the results are infinity.
 
         scalars: canonical scalars of the whole witness or quotient; for a `batch`, that many
             vectors, concatenated.
@@ -307,7 +308,7 @@ class KeyMsms:
 
 
 class RecordedPoints:
-    """Results of MSMs in a recording, by name; infinity for those that have no `RecordedMsm`."""
+    """Results of MSMs in a recording, by name; infinity for an MSM without a `RecordedMsm`."""
 
     def __init__(self, recorded: Mapping[str, RecordedMsm | None]) -> None:
         self._names = list(recorded)
@@ -336,7 +337,7 @@ class RecordedPoints:
 
 
 class RecordedVectors(RecordedPoints):
-    """`RecordedPoints` of a batch: `finish` gives arrays of a point for each of its vectors."""
+    """`RecordedPoints` of a batch: `finish` returns arrays of one point per vector."""
 
     def __init__(
         self, recorded: Mapping[str, RecordedMsm | None], groups: Mapping[str, Group], batch: int

@@ -1,8 +1,8 @@
 """Batches of witnesses in one launch schedule, for proofs too small to fill a GPU.
 
-Matrix products, NTTs and MSMs are batched over the witnesses, with the same bases. There is a
-recording for each power of two of witnesses, created on first use or by `prepare`; recordings share
-memory. A smaller group is padded with zeros, which cost an MSM nothing.
+Matrix products, NTTs and MSMs are batched over the witnesses, with the same bases. There is one
+recording per power of two of witnesses, created on first use or by `prepare`; recordings share
+memory. A smaller batch is padded with zeros, which cost an MSM nothing.
 """
 
 from __future__ import annotations
@@ -24,20 +24,21 @@ from quod.groth16.gpu.upload import JointUploadBuffer
 from quod.groth16.resident import MOST as MOST
 from quod.groth16.slots import Slots
 
-# How often the domains of a batch fill what the device keeps resident at a time.
+# How many times the domains of a batch fill the resident lanes of the device.
 _WAVES = 2
 
-# How often who waits for the device looks whether a batch is full.
+# The interval at which a thread that waits for the device checks whether a batch is full.
 _LOOK_SECONDS = 0.001
 
 BATCHES = 3
-"""Batches in progress: one computed, one uploaded, and one finished by the host."""
+"""Batches in progress: one that the GPU computes, one that is uploaded, one that the host
+finishes."""
 
 
 def batch_size(
     device: AnyDevice, domain: int, largest_vector: int, together: int | None = None
 ) -> int:
-    """Return the batch size that fills the device, a power of two of at most `together`.
+    """Return the batch size that fills the device: a power of two, at most `together`.
 
     largest_vector: bytes of the largest vector of a witness; a kernel must be able to address that
         vector of the whole batch.
@@ -54,9 +55,9 @@ def _power_of_two(most: int) -> int:
 class GpuBatches:
     """The sums of batches of up to `most` witnesses, in a separate lane; see `SumBatches`.
 
-    alone: the slots of single witnesses.
-    running_sums: those of batches and of single witnesses.
-    DeviceError if two witnesses need more than `budget` bytes.
+    single_slots: the slots of single witnesses.
+    running_sums: the sums of batches and of single witnesses.
+    Raises DeviceError if two witnesses need more than `budget` bytes.
     """
 
     def __init__(
@@ -74,7 +75,7 @@ class GpuBatches:
         self._runner = batch_lane.runner
         self._single_slots, self._running_sums = single_slots, running_sums
         self._slots = Slots(lambda: _BatchSlot(device, batch_lane, most, witness_bytes), BATCHES)
-        # Who else takes memory meanwhile must not end proofs that one slot fewer would make.
+        # If others take memory meanwhile, fewer slots must do, instead of a failed proof.
         self._slots.fill()
         self._preparing = threading.Lock()
 

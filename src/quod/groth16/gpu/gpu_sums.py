@@ -52,7 +52,7 @@ class SumSlot(Protocol):
         """
 
     def run(self, first: Outcome[None], context: ProofContext) -> None:
-        """Compute the sums and wait for them; `first` completes once the early sums are there."""
+        """Compute the sums and wait for them; `first` completes with the early sums."""
 
 
 def replay(
@@ -67,7 +67,7 @@ def replay(
 def end_after(
     error: BaseException, first: Outcome[None], running: Sequence[SubmittedStream]
 ) -> None:
-    """Fail the early sums with an error, and wait for the submitted work."""
+    """Set the error as the outcome of the early sums, and wait for the submitted work."""
     if not first.done():
         first.fail(error)
     for stream in running:
@@ -83,7 +83,7 @@ class RunningSums:
         self._running: list[Outcome[None]] = []
 
     def add(self, sums: GpuSums) -> GpuSums:
-        """Add sums that have begun, and return them."""
+        """Add sums that have started, and return them."""
         running = sums.running
         with self._lock:
             self._running = [*self._unfinished(), running]
@@ -99,7 +99,7 @@ class RunningSums:
             self._running = self._unfinished()
 
     def wait(self, timeout: float) -> bool:
-        """Wait for each running sum up to `timeout` seconds; True if all have ended."""
+        """Wait for each running sum up to `timeout` seconds; return whether all have ended."""
         with self._lock:
             running = self._unfinished()
         return all(outcome.wait(timeout) for outcome in running)
@@ -110,7 +110,7 @@ def _is_over(running: Outcome[None]) -> bool:
 
 
 class GpuSums:
-    """See `PendingSums`. The slot is one of `slots`, and `running` is done with the last sums."""
+    """See `PendingSums`. `slot` is one of `slots`; `running` completes with the last sums."""
 
     def __init__(
         self, slots: Slots[Any], slot: SumSlot, host_tasks: Tasks, context: ProofContext
@@ -168,5 +168,5 @@ class GpuSums:
         if self.running.lost():
             self._slots.release(self._slot)
         else:
-            # After an error, or Ctrl-C, the GPU may still be at work in the slot.
+            # After an error or Ctrl-C, the GPU may still be using the slot.
             self.running.then(lambda: self._slots.release(self._slot))

@@ -4,14 +4,15 @@
             └─ MSMs over a, b (G1), b (G2), c
 
 The sums over the witness are one recording; the quotient and the sum over H are another, which runs
-concurrently, without the host in between. The host finishes the sums that complete first. On a
-device with a single queue both are one recording that begins with the sums the host needs first.
-A slot has the memory of one proof in progress: the witness and the results. With several slots, one
-witness is uploaded and another proof is finished by the host while a third is computed.
+concurrently and does not wait for the host. The host finishes the sums that complete first. On a
+device with a single queue there is one recording, which begins with the sums that the host needs
+first. A slot has the memory of one proof in progress: the witness and the results. With several
+slots, the GPU computes one proof while the next witness is uploaded and the host finishes another
+proof.
 
-A lane has the memory that is written during the computation of a proof: products, and workspaces of
-MSMs. Proofs of one lane are computed one after the other; proofs of different lanes run
-concurrently, with the same bases. Small proofs are batched (`quod.groth16.gpu.batch_prover`).
+A lane (a stream of proofs) has the memory that the computation of a proof writes: products, and
+workspaces of MSMs. Proofs of one lane are computed one after the other; proofs of different lanes
+run concurrently, with the same bases. Small proofs are batched (`quod.groth16.gpu.batch_prover`).
 """
 
 from __future__ import annotations
@@ -38,17 +39,18 @@ from quod.groth16.gpu.upload import Copiers, UploadBuffer
 from quod.groth16.resident import KeyBases, bases_of
 from quod.groth16.slots import Slots
 
-# Proofs in progress in a lane: one computed, and one that is copied, or finished by the host.
+# Proofs in progress per lane: one that the GPU computes, and one that is uploaded or finished by
+# the host.
 _PROOFS = 2
 
 
 class GpuKey:
     """A `ResidentKey` on one GPU, which allocates all memory when it is opened.
 
-    memory_budget: the largest number of bytes of device memory; DeviceError if it is too small.
-    lanes: the largest number of concurrent proofs; one on a device with a single queue, and fewer
-        if memory is short.
-    together: the largest batch of witnesses; by default the size that fills the device.
+    memory_budget: the maximum bytes of device memory; DeviceError if it is too small.
+    lanes: the maximum number of concurrent proofs; 1 on a device with a single queue, and fewer if
+        memory is short.
+    together: the maximum batch size in witnesses; by default the size that fills the device.
     """
 
     peak_bytes = 0
@@ -84,7 +86,7 @@ class GpuKey:
             self._batch = batch_size(device, zkey.domain_size, largest, together)
         with timeline.stage("transforms"):
             self._copiers = Copiers()
-            # Chunks of bases that pass through belong to a slot.
+            # The chunks of streamed bases belong to a slot.
             self._next = itertools.cycle(self._lanes)
             self.slots = Slots(
                 lambda: _Slot(self, next(self._next)), 1 if memory.streamed else _PROOFS * lanes
@@ -127,7 +129,7 @@ class GpuKey:
                         self._budget - self._own_bytes, self.slots, self._running_sums,
                     )  # fmt: skip
                 except DeviceError:
-                    # Too little memory, which one proof after the other does without.
+                    # Too little memory for batches; single proofs do not need it.
                     self._batch = 1
             return self._batches
 

@@ -6,9 +6,9 @@
 
 Partial sums over shares of the bases need no communication between devices. The NTTs stay on the
 first device: six of size n are a tenth of a proof, and distributing them would cost more in
-transfers than it saves. The first device's share of the bases is smaller in return, so that all
-devices end at about the same time; the others compute sums over the witness until the scalars of H
-arrive.
+transfers than it saves. Therefore the first device has a smaller share of the bases, so that all
+devices end at about the same time. The other devices compute sums over the witness until the
+scalars of H arrive.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from quod.groth16.resident import KeyBases, SumBatches, bases_of
 from quod.groth16.slots import Slots
 from quod.msm.gpu.run.record_buckets import RecordedMsm
 
-# Proofs in progress: one computed, and one whose witness is copied.
+# Proofs in progress: one that is computed, and one whose witness is copied.
 _PROOFS = 2
 
 _EARLY, _LATE = ("B2", "A", "B1"), ("C", "H")
 
-# Additions that a base takes, by its group's degree of coordinates: twelve digits or so of ten
-# products, each of which takes three in Fq2.
+# Field products per base, by the degree of its coordinates: about twelve digits of ten products; a
+# product in Fq2 takes three.
 _PRODUCTS = {1: 120, 2: 360}
 
 
@@ -63,7 +63,7 @@ def shares(devices: int, transforms: float, sums: float) -> list[float]:
 
 
 def _cost(zkey: Zkey, bases: Sequence[KeyBases]) -> tuple[float, float]:
-    """The numbers of 32-bit multiply-adds of the NTTs, and of all MSMs."""
+    """Return the numbers of 32-bit multiply-adds of the NTTs and of all MSMs."""
     transforms = 3 * zkey.domain_size * zkey.log2_domain * product_cost(zkey.fr)
     sums = sum(
         len(key_bases.finite)
@@ -84,7 +84,7 @@ class _Part:
     streamed: bool
     h_start: int
     h_stop: int
-    # None for the first device, where the scalars of H are made.
+    # None for the first device, which computes the scalars of H.
     link: Link | None
 
 
@@ -118,7 +118,7 @@ class MultiGpuKey:
                 self._part(device, place, bases, bounds[place], bounds[place + 1], memory_budget)
                 for place, device in enumerate(devices)
             ]
-        # Bases that pass through have memory in a slot.
+        # The memory of streamed bases belongs to a slot.
         self.in_progress = 1 if any(part.streamed for part in self.parts) else _PROOFS
         self.nbytes = sum(part.nbytes for part in self.parts)
         self.runner = Background("quod-gpus", 1, linger=LINGER_SECONDS)
@@ -171,7 +171,7 @@ def check_devices(devices: Sequence[AnyDevice]) -> None:
 
 
 def _slice(bases: KeyBases, begin: float, end: float) -> KeyBases:
-    """Return a share of the bases; only for H the vector of scalars begins at the share."""
+    """Return a share of the bases; only for H does the vector of scalars begin at the share."""
     points = bases.points
     start, stop = round(begin * len(points)), round(end * len(points))
     first = 0 if bases.name == "H" else bases.first + start

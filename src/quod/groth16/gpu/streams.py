@@ -33,7 +33,7 @@ class Lane:
 
     def __init__(self, quotient: Quotient, msms: KeyMsms) -> None:
         self.quotient, self.msms = quotient, msms
-        # Slots share workspaces, so that their recordings run one after the other.
+        # Slots share workspaces, so their recordings run one after the other.
         self.runner = Background("quod-gpu", 1, linger=LINGER_SECONDS)
 
     def sibling(self, batches: Sequence[int] = (1,)) -> Lane:
@@ -48,8 +48,8 @@ class Lane:
 class SumRecordings:
     """Recordings of the sums of a witness in a lane, or of a `batch` of witnesses.
 
-    `early` are the sums that A and B are made of: the host goes on with them while those that are
-    `late`, above all H, are computed.
+    `early` are the sums of which A and B consist. The host continues with them while the GPU
+    computes the `late` sums, above all H.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class SumRecordings:
         if device.single_queue:
             self._early_event = first.event("the sums of A and B")
         elif msms.has_own_workspace("H"):
-            # What uses one memory stays in one recording, which puts it in order.
+            # Steps that use the same memory are in one recording, which orders them.
             last = device.stream("proof").record()
         c = msms.record(first, "C", witness, count)
         h = msms.record(last, "H", quotient.record(last, witness, count), count)
@@ -77,16 +77,16 @@ class SumRecordings:
         self._recordings = [stream.finish().recording for stream in dict.fromkeys((first, last))]
 
     def run(self, first: Outcome[None], context: ProofContext) -> None:
-        """Compute the sums and wait for them; `first` completes once the early sums are there."""
+        """Compute the sums and wait for them; `first` completes with the early sums."""
         # Steps that are timed run one after the other.
         followed = context.timeline if context.is_timed else None
         running: list[SubmittedStream] = []
         try:
-            # A proof that was given up may have left sums of its own.
+            # An abandoned proof may have left sums in the slot.
             self.early.expect()
             self.late.expect()
             if followed is None:
-                # The longest way to its end first.
+                # The recording with the longest critical path first.
                 for recording in reversed(self._recordings):
                     running.append(replay(self._device, recording))
             for recording in self._recordings:
@@ -94,7 +94,7 @@ class SumRecordings:
                     running.pop() if running else replay(self._device, recording, followed, context)
                 )
                 if self._early_event is not None:
-                    # Where it is not passed, the stream tells why.
+                    # If the stream does not reach this point, it reports the error.
                     with suppress(DeviceError):
                         self._early_event.wait()
                         first.set(None)

@@ -16,17 +16,17 @@ from quod.device.runtime.recording import Recording
 from quod.device.runtime.stream import SubmittedStream
 from quod.field.array import Words
 
-# What goes to the GPU at a time, at least, while the next is copied.
+# The minimum bytes of one transfer to the GPU, during which the next bytes are copied.
 _CHUNK = 8 << 20
-# What a thread copies at a time: no less than is worth waking one up for, and so little that all
-# end at about the same time.
+# The bytes that a thread copies at a time: enough to be worth waking a thread up, and so few that
+# all threads end at about the same time.
 _LEAST_BLOCK, _MOST_BLOCK = 1 << 18, 4 << 20
 _BLOCKS_PER_THREAD = 4
 
-# How long threads wait for the next proof: waking one is faster than starting it.
+# How long threads wait for the next proof: waking a thread is faster than starting one.
 LINGER_SECONDS = 0.05
 
-# Threads that memory keeps busy.
+# The number of threads that saturate the memory.
 _MOST_THREADS = 8
 
 
@@ -43,7 +43,7 @@ class Copiers:
         try:
             caller_work()
         finally:
-            # One that has not woken up yet is not waited for.
+            # Do not wait for a thread that has not woken up yet.
             running = [other for other in others if not other.drop()]
             for other in running:
                 other.wait()
@@ -137,7 +137,7 @@ class UploadBuffer:
 
 
 class JointUploadBuffer:
-    """Memory on a GPU for `most` arrays of `nbytes` each, which are uploaded as one."""
+    """Memory on a GPU for up to `most` arrays of `nbytes` each, which are uploaded as one array."""
 
     def __init__(self, device: AnyDevice, most: int, nbytes: int) -> None:
         self._device, self._each = device, nbytes

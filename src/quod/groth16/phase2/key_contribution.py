@@ -1,8 +1,9 @@
-"""Contributions to a key, as section 10 of a zkey has them, and the transcript that binds them.
+"""Contributions to a key in the format of section 10 of a zkey, and the transcript that binds them.
 
-In files: delta in G1 after the contribution, P and s*P in G1 and s*Q in G2 of the contributor's key
-(`quod.ceremony.public_key`), the 64 bytes of its transcript, and details. The transcript is
-BLAKE2b-512 of the circuit hash, of all contributions before, and of P and s*P; Q follows from it.
+A contribution consists of delta in G1 after it, the contributor's public key for the secret s (P
+and s*P in G1, s*Q in G2; `quod.ceremony.public_key`), the 64 bytes of its transcript, and its
+details. The transcript is BLAKE2b-512 of the circuit hash, of all earlier contributions, and of P
+and s*P. Q is the transcript hashed to G2.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ from quod.hash.blake2b import blake2b
 
 @frozen
 class KeyContribution:
-    """One contribution; its points are in their groups and not infinity."""
+    """One contribution. Points that were read from a file are in their groups and not infinity.
+
+    key: P, s*P and s*Q, as `g1_s`, `g1_sx` and `g2_spx`."""
 
     delta_g1: G1Point
     key: PublicKey
@@ -50,17 +53,19 @@ class KeyContribution:
 
     @classmethod
     def read(cls, section: SectionReader, curve: PairingCurve, number: int) -> KeyContribution:
-        """The next one of a section; `number`, from 1 on, is for messages. Raises `InputError`."""
-        what = f"contribution {number}"
+        """Read the next contribution of a section; raise InputError if it is malformed.
+
+        number: its index from 1 on, for messages."""
+        label = f"contribution {number}"
         points = [
-            take_point(section, curve, degree, f"{what}: {name}")
+            take_point(section, curve, degree, f"{label}: {name}")
             for name, degree in (("delta_g1", 1), ("g1_s", 1), ("g1_sx", 1), ("g2_spx", 2))
         ]
-        transcript = bytes(section.take(HASH_BYTES, f"{what}: its transcript"))
+        transcript = bytes(section.take(HASH_BYTES, f"{label}: its transcript"))
         return cls(points[0], PublicKey(*points[1:]), transcript, Details.read(section))
 
     def data(self, curve: PairingCurve) -> bytes:
-        """The bytes that `read` takes."""
+        """Serialise the contribution for `read`."""
         return b"".join(
             [
                 point_data(curve, 1, self.delta_g1, self.key.g1_s, self.key.g1_sx),
@@ -69,7 +74,7 @@ class KeyContribution:
         )  # fmt: skip
 
     def public_bytes(self, curve: PairingCurve) -> bytes:
-        """The bytes of the contribution that transcripts hash."""
+        """Serialise the contribution for transcripts: uncompressed points, then the transcript."""
         host = resolve_device("cpu")
         return b"".join(
             [
@@ -87,9 +92,13 @@ class KeyContribution:
         before: G1Point,
         timeline: Timeline,
     ) -> None:
-        """VerificationError unless it follows from what the transcript has and the delta before.
+        """Raise VerificationError unless the contribution is valid.
 
-        `path` is the key's and `number` that of the contribution, from 1 on, for messages.
+        It is valid if its transcript is `digest` of its key, and its delta is that of the previous
+        contribution times its secret; a beacon also determines the key.
+        path, number: the zkey's path and the index of the contribution from 1 on, for messages.
+        digest: the hash function that `Ceremony.digests` yields for it.
+        before: the delta in G1 before the contribution.
         """
         key = self.key
 
@@ -98,10 +107,10 @@ class KeyContribution:
 
         if digest(key.first_bytes(curve)) != self.transcript:
             refuse("its transcript is not that of the circuit and the contributions before it")
-        ratio = (hash_to_g2(curve, self.transcript), key.g2_spx)
-        if not same_ratio(curve, (key.g1_s, key.g1_sx), ratio):
+        g2_pair = (hash_to_g2(curve, self.transcript), key.g2_spx)
+        if not same_ratio(curve, (key.g1_s, key.g1_sx), g2_pair):
             refuse("its key proves no secret: g1_sx and g2_spx are not of the same one")
-        if not same_ratio(curve, (before, self.delta_g1), ratio):
+        if not same_ratio(curve, (before, self.delta_g1), g2_pair):
             refuse("its delta is not the one before times the secret of its key")
         if self.delta_g1 is not None and before is not None and self.delta_g1[0] == before[0]:
             refuse("its secret is 1 or -1, which is none")
@@ -111,7 +120,7 @@ class KeyContribution:
                 refuse("its key is not that of its beacon")
 
     def hash(self, curve: PairingCurve) -> bytes:
-        """The 64 bytes that a contributor tells the world."""
+        """Return the contribution hash, 64 bytes, which the contributor publishes."""
         return blake2b(self.public_bytes(curve))
 
 
@@ -125,7 +134,7 @@ class Ceremony:
 
     @classmethod
     def read(cls, file: Iden3File, curve: PairingCurve) -> Ceremony:
-        """Section 10 of a zkey. InputError for any other form, with its place."""
+        """Read section 10 of a zkey; raise InputError with the offset if it is malformed."""
         section = file.section(10, "contributions")
         circuit_hash = bytes(section.take(HASH_BYTES, "the circuit hash"))
         start = section.offset
@@ -137,37 +146,37 @@ class Ceremony:
         return cls(curve, circuit_hash, contributions)
 
     def data(self) -> bytes:
-        """Section 10."""
+        """Serialise section 10."""
         parts = [contribution.data(self.curve) for contribution in self.contributions]
         return self.circuit_hash + little_u32(len(parts)) + b"".join(parts)
 
     def digests(self) -> Iterator[Digest]:
-        """Yield the hash function that binds the public key of each contribution, then of the next.
+        """Yield the hash function of each contribution's public key, then of a further one's.
 
-        It takes bytes of the public key and continues the hash of the circuit and of all earlier
-        contributions.
+        The function continues the hash of the circuit and of all earlier contributions with its
+        argument, bytes of the public key.
         """
         hasher = hashlib.blake2b(self.circuit_hash)
-        yield partial(_continued, hasher.copy())
+        yield partial(_digest_after, hasher.copy())
         for contribution in self.contributions:
             hasher.update(contribution.public_bytes(self.curve))
-            yield partial(_continued, hasher.copy())
+            yield partial(_digest_after, hasher.copy())
 
     def digest(self) -> Digest:
-        """The hash function that binds the public key of the next contribution."""
+        """Return the hash function of the public key of a further contribution."""
         *_, last = self.digests()
         return last
 
     def with_contribution(self, added: KeyContribution) -> Ceremony:
-        """The ceremony after another contribution."""
+        """Return the ceremony with a further contribution."""
         return Ceremony(self.curve, self.circuit_hash, (*self.contributions, added))
 
 
 def check_deltas(zkey: Zkey) -> None:
-    """InputError for a delta that is infinity or outside its group.
+    """Raise InputError if a delta is infinity or outside its group.
 
-    One of small order would come back with what a secret is modulo that order, and pairings say
-    nothing about it.
+    A delta of small order, multiplied by a contributor's secret, would reveal the secret modulo
+    that order, which pairing checks do not detect.
     """
     for name, degree in (("delta_g1", 1), ("delta_g2", 2)):
         points: Words = getattr(zkey, name)
@@ -176,12 +185,13 @@ def check_deltas(zkey: Zkey) -> None:
 
 
 def beacon_secret(curve: PairingCurve, stream: ChaChaStream) -> tuple[Secret, G1Point]:
-    """The secret of a beacon, which anyone can compute, and the P of its key."""
+    """Return the secret of a beacon, which anyone can compute, and the P of its key."""
     return Secret.of_public(curve.fr, stream.next_element(curve.fr)), next_g1(curve, stream)
 
 
-def _continued(hasher: Any, points: bytes) -> bytes:
-    continuation = hasher.copy()
-    continuation.update(points)
-    digest: bytes = continuation.digest()
+def _digest_after(hasher: Any, data: bytes) -> bytes:
+    """Return the digest of a hasher's input followed by `data`; the hasher is unchanged."""
+    hasher_copy = hasher.copy()
+    hasher_copy.update(data)
+    digest: bytes = hasher_copy.digest()
     return digest
