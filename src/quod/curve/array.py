@@ -25,7 +25,7 @@ Point = tuple[Any, Any] | None
 def from_points(group: Group, points: Iterable[Point]) -> Words:
     """The array of plain affine points, whose coordinates are from 0 to below q.
 
-    Whether they are on the curve is not looked at. InputError for what is no point (see
+    Whether they are on the curve is not looked at. Raises InputError for what is no point (see
     `quod.curve.weierstrass.affine.plain_point`), for a coordinate that is not reduced, and for (0,
     0), which is on none of the curves and stands for infinity in arrays.
     """
@@ -100,7 +100,7 @@ def widened_scalars(scalars: Words, count: int) -> Words:
     """Integers of any size in whole 64-bit words, one for each of `count` points.
 
     `scalars` are uint32 words of shape (count, words), or (1, words) for one that all points share.
-    InputError for another type, shape or number.
+    Raises InputError for another type, shape or number.
     """
     scalars = plain_array("scalars", scalars)
     if scalars.dtype != np.uint32 or scalars.ndim != 2 or scalars.shape[1] == 0:

@@ -40,7 +40,7 @@ class Coordinates(ABC, Generic[C]):
 
     @abstractmethod
     def invert(self, a: C) -> C:
-        """1 / a; ValueError for zero."""
+        """1 / a; raises ValueError for zero."""
 
     @abstractmethod
     def square_root(self, a: C) -> C | None:
@@ -65,7 +65,7 @@ class Coordinates(ABC, Generic[C]):
     @property
     @abstractmethod
     def degree(self) -> int:
-        """Number of integers of an element."""
+        """The number of integers of an element."""
 
     def negate(self, a: C) -> C:
         """-a."""

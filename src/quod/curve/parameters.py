@@ -86,7 +86,7 @@ class Tower:
         return real % p, (a[0] * b[1] + a[1] * b[0]) % p
 
     def invert(self, a: Fq2Element) -> Fq2Element:
-        """The inverse in Fq2; ValueError for zero."""
+        """The inverse in Fq2; raises ValueError for zero."""
         p = self.fq.value
         norm = pow(a[0] * a[0] - self.fq2_non_residue * a[1] * a[1], -1, p)
         return a[0] * norm % p, -a[1] * norm % p

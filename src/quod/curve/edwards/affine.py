@@ -105,7 +105,7 @@ class EdwardsGroup:
         return u, (slope * (u1 - u) - v1) % q
 
     def double_montgomery(self, point: EdwardsPair) -> EdwardsPair:
-        """Twice a point (u, v) of the Montgomery form; InputError for one of order two."""
+        """Twice a point (u, v) of the Montgomery form; raises InputError for one of order two."""
         q, form = self.curve.fq.value, self.curve.montgomery
         u1, v1 = point
         if v1 % q == 0:

@@ -32,8 +32,8 @@ def decode_edwards(
 ) -> EdwardsPair:
     """The point of bytes that `encode_edwards` writes.
 
-    InputError for all others, and unless told otherwise for points outside the subgroup of prime
-    order.
+    Raises InputError for all others, and unless told otherwise for points outside the subgroup of
+    prime order.
     """
     choice("sign", sign, SIGNS)
     flag("check_subgroup", check_subgroup)

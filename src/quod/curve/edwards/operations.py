@@ -2,7 +2,7 @@
 
 An array of n points is uint32 of shape (n, 2, words): affine x and y in Montgomery form; the
 neutral element is (0, 1), in Montgomery form as well. Every function takes every point of the
-curve. InputError for arrays of other shapes or types.
+curve. Raises InputError for arrays of other shapes or types.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def edwards_check(
 def from_edwards_points(curve: EdwardsCurve, points: Iterable[tuple[int, int]]) -> Words:
     """The array of affine points (x, y) of int, whose coordinates are taken modulo q.
 
-    InputError for anything else; there is no point at infinity.
+    Raises InputError for anything else; there is no point at infinity.
     """
 
     def coordinates() -> Iterable[int]:

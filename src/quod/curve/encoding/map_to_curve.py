@@ -166,7 +166,7 @@ _G2_MAP = _SwuMap(
 def map_fp_to_g1(u: int) -> G1Point:
     """The point of BLS12-381 G1 for an element u of Fq: SWU, 11-isogeny, cofactor 1 - x.
 
-    ValueError if u is not in [0, q).
+    Raises ValueError if u is not in [0, q).
     """
     if not 0 <= u < _FQ.p:
         raise ValueError("u is not below the modulus")
@@ -177,7 +177,7 @@ def map_fp_to_g1(u: int) -> G1Point:
 def map_fp2_to_g2(u: Fq2Element) -> G2Point:
     """The point of BLS12-381 G2 for an element u of Fq2: SWU, 3-isogeny, cofactor.
 
-    ValueError if a coefficient of u is not in [0, q).
+    Raises ValueError if a coefficient of u is not in [0, q).
     """
     if not all(0 <= part < _FQ.p for part in u):
         raise ValueError("u is not below the modulus")

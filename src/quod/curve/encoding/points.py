@@ -339,7 +339,7 @@ def _layout_of(group: Group) -> _Layout[Any]:
 
 
 def point_bytes(group: Group, *, compressed: bool = True) -> int:
-    """Bytes of a point in Quod's messages."""
+    """The bytes of a point in Quod's messages."""
     return _layout_of(group).coordinate_size * (1 if compressed else 2)
 
 

@@ -44,7 +44,7 @@ class ScalarParts:
 
     @property
     def count(self) -> int:
-        """Number of parts of a scalar."""
+        """The number of parts of a scalar."""
         return len(self.basis)
 
     @property

@@ -209,7 +209,7 @@ def pairing_product(
     """The product of e(p, q) over pairs of plain points, None for infinity; 1 of no pairs.
 
     Points are taken to be on the curve and in their subgroups: `contains` and `in_subgroup` of
-    `quod.curve.g1_group` and `g2_group` say so. InputError for another curve than those of
+    `quod.curve.g1_group` and `g2_group` say so. Raises InputError for another curve than those of
     `quod.curve.CURVES`, and for what is not a list of pairs of points.
     """
     opened = resolve_device(device)

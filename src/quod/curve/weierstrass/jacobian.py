@@ -22,8 +22,8 @@ Triple = tuple[Coordinate, Coordinate, Coordinate]
 class JacobianArithmetic:
     """Doublings and incomplete additions of one curve in one kernel.
 
-    An addition is right unless its points are equal, opposite or infinite; that none is must
-    follow from where they come from. TraceError for a curve with another a than 0.
+    An addition is right unless its points are equal, opposite or infinite; that none is must follow
+    from where they come from. Raises TraceError for a curve with another a than 0.
     """
 
     def __init__(self, k: Builder, group: Group) -> None:

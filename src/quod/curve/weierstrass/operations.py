@@ -2,8 +2,8 @@
 
 Arrays are as in `quod.curve.array`: affine, Montgomery form, uint32 of shape (n, *group.shape),
 infinity all zero. Every function takes every point of the curve; none but `first_bad_point` and the
-membership tests looks whether a point is on it. InputError for arrays of other shapes or types.
-Multiples of one point by many scalars are in `quod.msm.fixed_base`.
+membership tests looks whether a point is on it. Raises InputError for arrays of other shapes or
+types. Multiples of one point by many scalars are in `quod.msm.fixed_base`.
 """
 
 from __future__ import annotations
