@@ -77,7 +77,7 @@ class Modulus:
 
     @cached_property
     def bytes(self) -> int:
-        """Bytes of an element in memory."""
+        """The bytes of an element in memory."""
         return 4 * self.words
 
     @cached_property

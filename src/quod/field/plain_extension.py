@@ -89,7 +89,7 @@ def _add_to(total: list[int], a: Plain, p: int) -> None:
 
 
 def power(field: Field, a: Plain, exponent: int) -> Plain:
-    """a**exponent; InputError for an exponent below zero."""
+    """a**exponent; raises InputError for an exponent below zero."""
     if exponent < 0:
         raise InputError(f"an exponent is zero or more, not {exponent}; invert the base first")
     result = one(field)

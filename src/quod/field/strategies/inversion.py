@@ -71,7 +71,7 @@ class Inversion(ABC):
 
     @property
     def rounds(self) -> int:
-        """An upper bound of the rounds for any input."""
+        """An upper bound on the rounds for any input."""
         steps = (49 * self.modulus.bits + 57) // 17
         return -(-steps // (2 * self.half_steps))
 
