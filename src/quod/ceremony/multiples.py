@@ -105,7 +105,7 @@ def secret_multiples(device: AnyDevice, group: Group, points: Words, scalars: Wo
     Scalars are below r, and points in the subgroup of that order: others give garbage.
 
     The scalars and what comes on the way are overwritten on the device; `scalars` itself is the
-    caller's to wipe. DeviceError if the device has not done its work.
+    caller's to wipe. Raises DeviceError if the device has not done its work.
     """
     check_points_array(group, points)
     count = len(points)

@@ -60,8 +60,8 @@ def decompressed(
 ) -> tuple[Words, tuple[int, str] | None]:
     """The points of bytes as `compressed` makes them, and the first that has none, with why.
 
-    Points are on the curve, and may be outside the subgroup. InputError for a curve whose q is not
-    3 modulo 4.
+    Points are on the curve, and may be outside the subgroup. Raises InputError for a curve whose q
+    is not 3 modulo 4.
     """
     if group.coordinates.value % 4 != 3 or group.parameters.a not in (0, (0, 0)):
         raise InputError(f"compressed points of {group.name} are not read; take uncompressed ones")

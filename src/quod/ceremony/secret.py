@@ -55,7 +55,8 @@ class Secret:
         """Uniform from 1 to r - 1, from the system's secure source; `text` is mixed in.
 
         The text's SHAKE256 is combined with what the system gives by exclusive or: it can add to
-        what nobody knows, and take nothing away. DeviceError where the system has no such source.
+        what nobody knows, and take nothing away. Raises DeviceError where the system has no such
+        source.
         """
         words = np.zeros(modulus.words, np.uint32)
         secret = cls(modulus, words)

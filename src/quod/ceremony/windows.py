@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from quod.curve.group import Group
 
 MOST_BYTES = 1 << 23
-"""Bytes of the points of a window; processing takes a few times as much memory."""
+"""The bytes of the points of a window; processing takes a few times as much memory."""
 
 # Windows of a block: half a gigabyte.
 _BLOCK = 64

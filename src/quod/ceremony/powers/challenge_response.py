@@ -47,8 +47,9 @@ def export_challenge(
 ) -> bytes:
     """Write the challenge of a file to `target`, and return its hash.
 
-    InputError for a damaged or truncated file; VerificationError if its points are not those that
-    its last contribution hashed; OutputError for an existing target, unless `replace` is set.
+    Raises InputError for a damaged or truncated file; raises VerificationError if its points are
+    not those that its last contribution hashed; raises OutputError for an existing target, unless
+    `replace` is set.
     """
     timeline, host = or_null(timeline), resolve_device("cpu")
     file = PowersOfTau.open(source)
@@ -92,9 +93,9 @@ def import_response(
     """Write `source` with the contribution of a response file to `target`.
 
     InputError, with section and offset, for a response of another length, and for points that are
-    malformed or outside their groups; MismatchError for a response to another challenge;
-    VerificationError if it does not follow from the challenge. Only `verify` checks that points are
-    powers. OutputError for an existing target, unless `replace` is set.
+    malformed or outside their groups; raises MismatchError for a response to another challenge;
+    raises VerificationError if it does not follow from the challenge. Only `verify` checks that
+    points are powers. Raises OutputError for an existing target, unless `replace` is set.
     """
     timeline, opened, host = or_null(timeline), resolve_device(device), resolve_device("cpu")
     file, details = PowersOfTau.open(source), Details(name)

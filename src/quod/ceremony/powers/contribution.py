@@ -124,7 +124,7 @@ def keys_bytes(curve: PairingCurve, keys: Iterable[PublicKey]) -> bytes:
 
 
 def read_contributions(file: PowersOfTau) -> list[Contribution]:
-    """All of a file, in order. InputError for a section that is anything else."""
+    """All of a file, in order. Raises InputError for a section that is anything else."""
     section = file.contributions_section()
     start = section.offset
     count = section.u32("the number of contributions")

@@ -40,7 +40,7 @@ def new_powers(
     With `resume` it continues an interrupted run from partial files next to `target`, and `report`
     gets a line that says so. The challenge is computed again.
 
-    InputError for an unknown curve and for more powers than its field has roots of unity,
+    Raises InputError for an unknown curve and for more powers than its field has roots of unity,
     OutputError if the file cannot be written, and for an existing target, unless `replace` is set.
     """
     parameters = curve_named(curve)

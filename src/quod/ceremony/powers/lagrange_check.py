@@ -27,10 +27,10 @@ from quod.ntt import ntt
 def check_prepared(
     device: AnyDevice, file: PowersOfTau, timeline: Timeline, parts: VerifiedParts
 ) -> None:
-    """VerificationError unless every level is the inverse transform of the powers.
+    """Raise VerificationError unless every level is the inverse transform of the powers.
 
     With random r_i, the sum of r_i * L_i(tau) over the points of a level is that of c_k * tau**k
-    over the powers, c the inverse transform of r. InputError, with section and offset, for a
+    over the powers, c the inverse transform of r. Raises InputError, with section and offset, for a
     section of another length and for points outside their groups.
     """
     for lagrange in LAGRANGE:

@@ -34,9 +34,9 @@ def prepare(
     With `resume` it continues an interrupted run from partial files next to `target`, and `report`
     gets a line that says so.
 
-    InputError for a file that is damaged, is prepared already, or has points that are infinity or
-    not on the curve; DeviceError where the device has too little memory for the largest transform;
-    OutputError for an existing target, unless `replace` is set.
+    Raises InputError for a file that is damaged, is prepared already, or has points that are
+    infinity or not on the curve; DeviceError where the device has too little memory for the largest
+    transform; raises OutputError for an existing target, unless `replace` is set.
     """
     timeline, opened = or_null(timeline), resolve_device(device)
     file = PowersOfTau.open(source)

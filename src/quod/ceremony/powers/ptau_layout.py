@@ -59,7 +59,7 @@ class PointSection:
         return group_of(curve, self.degree)
 
     def nbytes(self, curve: PairingCurve, power: int) -> int:
-        """Bytes of the section."""
+        """The bytes of the section."""
         return self.count(power) * 8 * self.group(curve).point_words
 
     def points(self, file: PowersOfTau) -> Words:
@@ -72,7 +72,7 @@ class PointSection:
     ) -> Words:
         """A copy of points `first` to before `last` of a file, after a look at each of them.
 
-        InputError for one that is infinity or off the curve or, with `subgroup`, outside the
+        Raises InputError for one that is infinity or off the curve or, with `subgroup`, outside the
         subgroup of prime order: of small order, it would come back with what a secret is modulo
         that order.
         """
@@ -118,7 +118,7 @@ class LagrangeSection:
         return (2 << self.levels(power)) - 1
 
     def nbytes(self, curve: PairingCurve, power: int) -> int:
-        """Bytes of the section."""
+        """The bytes of the section."""
         return self.count(power) * 8 * self.of.group(curve).point_words
 
     @property
@@ -160,8 +160,8 @@ class PtauWriter:
     def __init__(self, file: BinaryIO, curve: PairingCurve, sections: int) -> None:
         """`sections` is how many there will be.
 
-        OutputError for what cannot be read again or be written at any place: pipes, devices, and
-        descriptors that are not open for that.
+        Raises OutputError for what cannot be read again or be written at any place: pipes, devices,
+        and descriptors that are not open for that.
         """
         kind = os.fstat(file.fileno()).st_mode
         flags = fcntl.fcntl(file, fcntl.F_GETFL)
@@ -196,7 +196,7 @@ class PtauWriter:
         return self._places[identifier] + offset
 
     def write_at(self, identifier: int, offset: int, data: Buffer) -> None:
-        """Bytes of a reserved section, from `offset` in it on."""
+        """The bytes of a reserved section, from `offset` in it on."""
         end = self._file.tell()
         self._file.seek(self.place(identifier, offset))
         self._file.write(as_bytes(data))

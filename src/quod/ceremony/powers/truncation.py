@@ -20,7 +20,7 @@ from quod.validation import shown, whole_number
 
 
 def check_smaller_power(file: PowersOfTau, power: object) -> int:
-    """Return the power; InputError unless a file can be truncated to it."""
+    """Return the power; raise InputError unless a file can be truncated to it."""
     number = whole_number("the power", power)
     if not 1 <= number < file.power:
         raise InputError(
@@ -41,8 +41,8 @@ def truncate(
 ) -> None:
     """Write the first 2**power powers of `source`, and of its Lagrange bases, to `target`.
 
-    Contributions are kept, so the result can be verified; it cannot be contributed to.
-    InputError for a damaged file, and unless the power is from 1 to below that of the file;
+    Contributions are kept, so the result can be verified; it cannot be contributed to. Raises
+    InputError for a damaged file, and unless the power is from 1 to below that of the file; raises
     OutputError for an existing target, unless `replace` is set.
     """
     timeline = or_null(timeline)

@@ -48,9 +48,9 @@ def contribute(
     """Write `source` with a contribution of random secrets to `target`.
 
     Secrets come from the system's randomness, with `text` mixed in. They are overwritten before
-    this returns or raises, and never written to a file. InputError for a file that is damaged, has
-    points outside their groups or is truncated; OutputError if the result cannot be written, and
-    for an existing target, unless `replace` is set.
+    this returns or raises, and never written to a file. Raises InputError for a file that is
+    damaged, has points outside their groups or is truncated; raises OutputError if the result
+    cannot be written, and for an existing target, unless `replace` is set.
     """
     details = Details(name)
     with no_core_dumps(), ExitStack() as until_wiped:

@@ -76,9 +76,9 @@ def verify(
     may have changed them.
 
     VerificationError, with the number of the contribution and what differs, for one that does not
-    follow, for powers that are none of one tau, and for a file nobody contributed to; InputError
-    for a file that is damaged or has points outside their groups, and for one whose beacons and
-    first challenge take more than `max_hashes` hashes.
+    follow, for powers that are none of one tau, and for a file nobody contributed to; raises
+    InputError for a file that is damaged or has points outside their groups, and for one whose
+    beacons and first challenge take more than `max_hashes` hashes.
     """
     timeline, opened = or_null(timeline), resolve_device(device)
     file = PowersOfTau.open(source)
@@ -165,7 +165,7 @@ def check_contribution(
 
 
 def _check_beginnings(file: PowersOfTau, last: Results, number: int) -> None:
-    """VerificationError unless the sections begin with what the last contribution says."""
+    """Raise VerificationError unless the sections begin with what the last contribution says."""
     curve = file.curve_parameters
     for name, group in (("tau_g1", curve.g1), ("tau_g2", curve.g2)):
         section = next(section for section in SECTIONS if section.name == name)
@@ -181,7 +181,7 @@ def _check_beginnings(file: PowersOfTau, last: Results, number: int) -> None:
 def _check_points(
     device: AnyDevice, file: PowersOfTau, section: PointSection, parts: VerifiedParts, stage: Stage
 ) -> None:
-    """InputError for a point that is infinity or outside its group."""
+    """Raise InputError for a point that is infinity or outside its group."""
     group, count = section.group(file.curve_parameters), section.count(file.power)
 
     def check(begin: int, end: int) -> None:
@@ -201,7 +201,7 @@ def _check_powers(
     last: Results,
     parts: VerifiedParts,
 ) -> None:
-    """VerificationError unless each point is tau times the one before."""
+    """Raise VerificationError unless each point is tau times the one before."""
     curve, group = file.curve_parameters, section.group(file.curve_parameters)
     all_points, generators = section.points(file), (curve.g1.generator, curve.g2.generator)
     tau = last.tau_g2 if section.degree == 1 else last.tau_g1

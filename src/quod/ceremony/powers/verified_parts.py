@@ -39,7 +39,7 @@ class VerifiedParts:
         files: the files to verify; the first gives the name in messages.
         resume: whether to skip the parts that an interrupted run has verified.
         report: called with a message if the verification is resumed.
-        InputError for arguments of another type.
+        Raises InputError for arguments of another type.
         """
         resume = flag("resume", resume)
         check_function("report", report)
@@ -72,7 +72,7 @@ class VerifiedParts:
     def add(self, what: What, *arrays: NDArray[Any]) -> None:
         """Record a verified part; write the records to the cache every few seconds.
 
-        InputError if a file has changed.
+        Raises InputError if a file has changed.
         """
         self._pending.append((what, arrays))
         if monotonic() - self._last < resumable.SECONDS_BETWEEN:
