@@ -34,7 +34,7 @@ def supported_curves() -> str:
 
 
 def curve_named(name: object) -> PairingCurve:
-    """Return the curve with Quod's name `name`; InputError for anything else."""
+    """Return the curve with Quod's name `name`; raise InputError for anything else."""
     if not isinstance(name, str) or name not in CURVES:
         raise InputError(f"the curve must be one of {', '.join(CURVES)}, not {shown(name)}")
     return CURVES[name]

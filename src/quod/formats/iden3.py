@@ -63,7 +63,7 @@ class SectionReader:
 
     @property
     def remaining(self) -> int:
-        """Bytes of the section not yet read."""
+        """The bytes of the section not yet read."""
         return self._end - self._position
 
     def fail(self, message: str, offset: int | None = None) -> NoReturn:

@@ -134,7 +134,7 @@ def is_prepared(file: Iden3File) -> bool:
 
 
 def read_ptau_header(file: Iden3File) -> PtauHeader:
-    """Read section 1; `InputError` for an unknown curve, and for powers out of its range."""
+    """Read section 1; raise `InputError` for an unknown curve, and for powers out of its range."""
     section = file.section(1, "header")
     start = section.offset
     curve = _read_curve(section)

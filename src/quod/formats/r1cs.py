@@ -52,7 +52,7 @@ class SparseMatrix:
 
     @property
     def rows(self) -> int:
-        """Number of rows."""
+        """The number of rows."""
         return len(self.row_ptr) - 1
 
     @property

@@ -63,7 +63,7 @@ MODULUS_BYTES = 32
 
 
 def field_of(modulus: Modulus) -> Circuit6Field:
-    """Return the file field of a modulus; InputError if files do not support it."""
+    """Return the file field of a modulus; raise InputError if files do not support it."""
     for field in FIELDS:
         if field.value == modulus.value:
             return field

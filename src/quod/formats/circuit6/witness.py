@@ -44,7 +44,7 @@ class Circuit6WitnessHeader:
 
     @classmethod
     def read(cls, data: Bytes, name: str) -> Circuit6WitnessHeader:
-        """Read the header; InputError if the length of the file does not fit it."""
+        """Read the header; raise InputError if the length of the file does not fit it."""
         reader = SectionReader(name, "header", data, 0, len(data))
         count = reader.u64("the count of witnesses")
         private = reader.u64("the count of private inputs")

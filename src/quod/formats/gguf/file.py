@@ -128,7 +128,7 @@ class Gguf:
 
     @classmethod
     def open(cls, path: Path, *, owned: bool = False, most_bytes: int | None = None) -> Gguf:
-        """Map a file, or read it if `owned`; InputError if it has more than `most_bytes`.
+        """Map a file, or read it if `owned`; raise InputError if it has more than `most_bytes`.
 
         Raises `InputError`, with section, key and offset, for another version; counts, lengths or
         dimensions that exceed the file; duplicate keys or names; unknown types of values; booleans

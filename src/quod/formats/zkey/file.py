@@ -378,7 +378,7 @@ def check_arrays(
     points: Mapping[str, Words],
     circuit_hash: bytes | None,
 ) -> tuple[int, int]:
-    """Return `public` and `domain_size`; InputError for arrays that do not fit together."""
+    """Return `public` and `domain_size`; raise InputError for arrays that do not fit together."""
     public = whole_number("public", public)
     domain_size = whole_number("domain_size", domain_size)
     fq, fr = curve.fq, curve.fr

@@ -74,7 +74,7 @@ def read_zkey_header(file: Iden3File) -> tuple[ZkeyHeader, SectionReader]:
 
 
 def read_groth16_header(file: Iden3File) -> tuple[ZkeyHeader, SectionReader]:
-    """Read a header; InputError unless it is of a Groth16 key with consistent sizes.
+    """Read a header; raise InputError unless it is of a Groth16 key with consistent sizes.
 
     See `read_zkey_header`.
     """
@@ -136,7 +136,7 @@ def lists_of_points(
 def check_lengths(
     file: Iden3File, header: SectionReader, counts: tuple[int, int, int], point: int, entry: int
 ) -> None:
-    """Check that the sections of a key have the lengths of its header; InputError if not.
+    """Check that the sections of a key have the lengths of its header; raise InputError if not.
 
     header: A reader that has read the `counts` (variables, public, domain size).
     point, entry: The bytes of a point of G1 and of an entry of the coefficients.
