@@ -11,7 +11,7 @@ from quod.kernel.registry import register
 
 @kernel
 def vector_add(k: Builder, n: U32, x: Pointer[U32], y: Pointer[U32], out: Pointer[U32]) -> None:
-    """out[i] = x[i] + y[i] modulo 2**32, for i below n."""
+    """For each i < n: out[i] = x[i] + y[i] modulo 2**32."""
     i = k.global_id()
     with k.if_(i < n):
         out[i] = x[i] + y[i]
@@ -19,7 +19,7 @@ def vector_add(k: Builder, n: U32, x: Pointer[U32], y: Pointer[U32], out: Pointe
 
 @kernel
 def saxpy(k: Builder, n: U32, a: F32, x: Pointer[F32], y: Pointer[F32]) -> None:
-    """y[i] = a * x[i] + y[i], for i below n."""
+    """For each i < n: y[i] = a * x[i] + y[i]."""
     i = k.global_id()
     with k.if_(i < n):
         y[i] = a * x[i] + y[i]
@@ -27,37 +27,39 @@ def saxpy(k: Builder, n: U32, a: F32, x: Pointer[F32], y: Pointer[F32]) -> None:
 
 @kernel
 def reduce_sum(k: Builder, n: U32, x: Pointer[U32], sums: Pointer[U32]) -> None:
-    """sums[g] = the sum of x[i] modulo 2**32 over the instances i of workgroup g, for i below n.
+    """For each workgroup g: sums[g] = the sum of its x[i] modulo 2**32, one x[i] per instance.
 
-    A tree in shared memory: each round adds the upper half of what is left to the lower half.
+    n: length of x. `sums` has one sum for each workgroup.
+    The sum is a tree in shared memory: each step adds the upper half of the partial sums to the
+    lower half. `while` is a loop in Python, so tracing unrolls it.
     """
     size = k.workgroup_size
     partial = k.shared(u32, size)
-    lane, i = k.local_id(), k.global_id()
+    local_index, i = k.local_id(), k.global_id()
     with k.if_(i < n) as branch:
         branch.give(x[i])
     with branch.otherwise():
         branch.give(k.constant(0, u32))
-    partial[lane] = branch.results
+    partial[local_index] = branch.results
     k.barrier()
     while size > 1:
         half = (size + 1) // 2
-        with k.if_(lane + half < size):
-            partial[lane] += partial[lane + half]
+        with k.if_(local_index + half < size):
+            partial[local_index] += partial[local_index + half]
         k.barrier()
         size = half
-    with k.if_(lane == 0):
-        sums[k.workgroup_id()] = partial[lane]
+    with k.if_(local_index == 0):
+        sums[k.workgroup_id()] = partial[local_index]
 
 
 @kernel
 def histogram(k: Builder, n: U32, x: Pointer[U32], bins: U32, counts: Pointer[U32]) -> None:
-    """counts[b] += how many of x[0] to x[n - 1] are b modulo the number of bins.
+    """For each bin b: counts[b] += the number of x[i] with i < n that are b modulo `bins`.
 
-    Each instance walks through x in steps of the whole grid.
+    bins: number of bins. Each instance reads every num_workgroups * workgroup_size-th x[i].
     """
-    everyone = k.num_workgroups() * k.workgroup_size
-    with k.range(k.global_id(), n, everyone) as loop:
+    grid_size = k.num_workgroups() * k.workgroup_size
+    with k.range(k.global_id(), n, grid_size) as loop:
         k.atomic_add(counts, x[loop.index] % bins, 1)
 
 

@@ -1,8 +1,7 @@
-"""A GPU without a GPU: kernels as NVIDIA's compiler would get them, run by an interpreter.
+"""An emulated GPU: an interpreter runs kernels that were traced for NVIDIA's GPUs or for WGSL.
 
-Memory is the device's own, so that the host code of a GPU is tested where there is none: an array
-given in place of a buffer, a missing upload, a step that was recorded without its dependency show
-as they would there, or as errors. It is slow, and meant for small sizes.
+Device memory is separate from host memory. So tests without a GPU find arrays passed in place of
+buffers, missing uploads and missing dependencies. The device is slow and meant for small sizes.
 """
 
 from __future__ import annotations
@@ -41,45 +40,48 @@ if TYPE_CHECKING:
     from quod.device.runtime.stream import IdleStream
     from quod.kernel.launcher import Groups
 
-# Without loops over limbs, which an interpreter is slow at.
+# Limbs of 13 bits: the code over limbs is unrolled, which an interpreter runs faster than loops.
 _WGSL = wgsl_machine.WgslTarget(limbs="13")
 
 Executor = Literal["ir", "ptx", "wgsl"]
 EXECUTORS: tuple[str, ...] = get_args(Executor)
-"""The executed form of a kernel: its IR, the PTX emitted for the assembler, or its IR as traced for
-portable WGSL."""
+"""Forms of a kernel that the device can execute: its IR, the PTX emitted from it, or the IR that
+is traced for portable WGSL."""
 
 _ADDRESS_ALIGNMENT = 16
-_MOST_EARLY = 6
-"""Launches that begin within each other, of a chain of those that wait by themselves."""
-_TILES = {Capability.TILE_COPIES, Capability.WARPGROUPS}
+_MAX_OVERLAP_DEPTH = 6
+"""Maximum number of launches of a chain that may start before their predecessors have finished, if
+the kernels wait for them (programmatic dependent launch)."""
+_TILE_CAPABILITIES = {Capability.TILE_COPIES, Capability.WARPGROUPS}
 
 
 class EmulatedKernel(InterpretedKernel):
-    """A kernel as the emulated device runs it."""
+    """A traced kernel and, on demand, the PTX emitted from it."""
 
     @functools.cached_property
     def module(self) -> PtxModule:
-        """The text that the assembler would get."""
+        """The PTX module of the kernel."""
         from quod.codegen.ptx import emitter as ptx
 
         return ptx.translate(self.traced, self.machine)
 
 
 class EmulatedDevice(OpenedDevice):
-    """Runs kernels traced for NVIDIA's GPUs in an interpreter.
+    """Runs kernels traced for NVIDIA's GPUs or for WGSL in an interpreter.
 
-    `executor` says what is run: ``ir`` what was traced, ``ptx`` the text that is emitted of it,
-    ``wgsl`` what is traced for portable WGSL, within the limits of that.
-    `workgroup` is how many instances a workgroup has by default, `arch` the architecture that
-    kernels are traced for, `shared_bytes_limit` less shared memory than it has,
-    where it is ``ptx`` kernels may have `tiles`, without clusters,
-    `memory_budget` both what plans may count on and all the memory there is, `largest_buffer` a
-    smaller one than the executor's, and `target` what WGSL is traced for.
+    executor: ``ir`` runs the IR, ``ptx`` the emitted PTX, ``wgsl`` the IR traced for portable WGSL
+    within the limits of `target`.
+    workgroup: default number of instances of a workgroup.
+    arch: GPU architecture that kernels are traced for, unless `executor` is ``wgsl``.
+    shared_bytes_limit: limit of shared memory in bytes, if less than the architecture's.
+    memory_budget: size of the device's memory in bytes, which is also the budget of plans.
+    resident_lanes, multiprocessors: reported properties of the device, which is not simulated.
+    largest_buffer: limit of an argument in bytes, if less than the executor's.
+    tiles: with ``ptx``, let kernels use tile copies and warpgroups (without clusters).
 
-    The steps of a recording are run in an order drawn from `seed` among those that the recorded
-    dependencies allow, so that one that is missing shows. A launch that waits for those before it
-    may be drawn before they have run; they then run where it waits.
+    The steps of a recording run in a random order that its dependencies allow, drawn from `seed`,
+    so that tests find a missing dependency. A launch that waits in the kernel for its predecessors
+    may start before them; they are run when it reaches the wait.
     """
 
     kind = "emulated"
@@ -117,27 +119,29 @@ class EmulatedDevice(OpenedDevice):
         self._shared_bytes_limit = shared_bytes_limit
         self._wgsl = target
         self._tiles = tiles
-        reach = self._wgsl.limits.binding_bytes if executor == "wgsl" else UNLIMITED
-        self.largest_buffer = largest_buffer or reach
+        max_buffer_bytes = self._wgsl.limits.binding_bytes if executor == "wgsl" else UNLIMITED
+        self.largest_buffer = largest_buffer or max_buffer_bytes
         self._kernels: KernelTable[EmulatedKernel] = KernelTable()
         self._random = random.Random(seed)
         self._lock = threading.Lock()
-        self.machine(self.lanes)
+        self.machine(self.lanes)  # raises for an unknown architecture or workgroup size
 
     def machine(self, lanes: int) -> Machine:
-        """Return the machine that kernels of `lanes` lanes are traced for."""
+        """Return the machine that kernels with `lanes` instances per workgroup are traced for."""
         if self.executor == "wgsl":
             return self._wgsl.machine(lanes)
         machine = ptx_machine.ptx_machine(
             lanes, self.arch, shared_bytes_limit=self._shared_bytes_limit
         )
         if self.executor == "ptx" and not self._tiles:
-            return replace(machine, features=machine.features - _TILES)
+            return replace(machine, features=machine.features - _TILE_CAPABILITIES)
         return machine
 
     def tensor_maps(self, arrays: tuple[TiledMemory, ...]) -> Buffer:
-        """Memory for the maps of some arrays: what the interpreter compares copies with, or reads
-        instead where it runs PTX."""
+        """Upload tensor maps of `arrays`, one row of MAP_BYTES bytes for each.
+
+        The interpreter checks tile copies against the maps or, with PTX, reads them.
+        """
         words = np.zeros((len(arrays), MAP_BYTES // 8), np.uint64)
         for row, array in zip(words, arrays, strict=True):
             row[:5] = array.length, array.height, array.planes, array.lines, array.address
@@ -146,33 +150,39 @@ class EmulatedDevice(OpenedDevice):
     def compile(
         self, definition: KernelDefinition, *, lanes: int | None = None, **static: Any
     ) -> EmulatedKernel:
-        """The kernel, traced now or before; KernelError if it is wrong."""
-        width = lanes_of(definition, lanes, self.lanes)
+        """Return the kernel, traced on the first call with these parameters.
+
+        Raises KernelError if the definition is invalid.
+        """
+        workgroup_size = lanes_of(definition, lanes, self.lanes)
 
         def build() -> EmulatedKernel:
-            machine = self.machine(width)
+            machine = self.machine(workgroup_size)
             traced = definition.trace(machine, **static)
             return EmulatedKernel(
                 definition, traced, machine, static, space=self.space, alignment=_ADDRESS_ALIGNMENT
             )
 
-        return self._kernels.get(definition, width, static, build)
+        return self._kernels.get(definition, workgroup_size, static, build)
 
     # --- memory
 
     def allocate(self, nbytes: int, *, zero: bool = True) -> Buffer:
-        """Memory of the device; what is not zeroed holds a pattern (`emulated_memory.POISON`)."""
+        """Allocate device memory; unless zeroed it is filled with `POISON`.
+
+        Raises DeviceError if the buffer is too large or the memory is exhausted.
+        """
         check_reach("a buffer", byte_count(nbytes), 2 * self.largest_buffer)
         return self.memory.allocate(nbytes, zero=zero)
 
     def pinned(self, nbytes: int) -> Array:
-        """Host memory as bytes; its content is a pattern."""
+        """Return host memory as `nbytes` u8, filled with `POISON`."""
         array = Buffer.empty(nbytes).view(np.uint8)
         array.fill(POISON)
         return array
 
     def upload(self, array: Array | ForeignArray, *, into: Buffer | None = None) -> Buffer:
-        """A copy of host data in memory of the device."""
+        """Copy host data to device memory: to `into`, else to a new buffer; return the buffer."""
         source = Buffer.to_read(array)
         target = self.allocate(source.nbytes, zero=False).like(source) if into is None else into
         check_same_size(source, target)
@@ -180,7 +190,7 @@ class EmulatedDevice(OpenedDevice):
         return target
 
     def download(self, buffer: Buffer, array: Array | ForeignArray) -> None:
-        """Copy a buffer into a host array of as many bytes, contiguous in C order."""
+        """Copy a buffer into a C-contiguous host array of the same number of bytes."""
         target = Buffer.to_write(array)
         check_same_size(buffer, target)
         target.view(np.uint8)[:] = self.bytes_of(buffer)
@@ -194,7 +204,10 @@ class EmulatedDevice(OpenedDevice):
     def check_budget(
         self, what: str, needed: int, *, fixed: int = 0, items: int = 0, unit: str = "items"
     ) -> None:
-        """DeviceError if a plan needs more than the memory budget; see `memory.check_budget`."""
+        """Raise DeviceError if a plan needs more bytes than the memory budget.
+
+        See `quod.device.memory.budget.check_budget`.
+        """
         check_budget(what, needed, self.memory_budget, fixed=fixed, items=items, unit=unit)
 
     # --- execution
@@ -209,41 +222,41 @@ class EmulatedDevice(OpenedDevice):
         self, kernel: EmulatedKernel, groups: int, arguments: Iterable[Argument],
         waiting: Callable[[], None] | None = None,
     ) -> None:  # fmt: skip
-        """A launch with its arguments checked and in memory of the device.
+        """Run a launch whose arguments are checked and in device memory.
 
-        `waiting` is called where instances wait for the launches before this one.
+        waiting: called when instances wait for earlier launches.
         """
         check_launch(kernel, groups)
-        values = list(arguments)
-        arrays = kernel.arrays(values, functools.partial(self._reached_bytes, kernel))
+        argument_list = list(arguments)
+        arrays = kernel.arrays(argument_list, functools.partial(self._reached_bytes, kernel))
         if self.executor != "ptx":
             kernel.run(groups, arrays, waiting)
             return
         addresses = {
-            number: argument.address
-            for number, argument in enumerate(values)
+            index: argument.address
+            for index, argument in enumerate(argument_list)
             if isinstance(argument, Buffer)
         }
-        self._run_text(kernel, groups, arrays, waiting, addresses)
+        self._run_ptx(kernel, groups, arrays, waiting, addresses)
 
     def _reached_bytes(self, kernel: EmulatedKernel, memory: Memory) -> Array:
         check_reach(f"an argument of {kernel.name}", memory.nbytes, self.largest_buffer)
         return self.bytes_of(memory)
 
-    def _run_text(
-        self, kernel: EmulatedKernel, groups: int, values: list[Any],
+    def _run_ptx(
+        self, kernel: EmulatedKernel, groups: int, arrays: list[Any],
         waiting: Callable[[], None] | None, addresses: Mapping[int, int],
     ) -> None:  # fmt: skip
         from quod.codegen.ptx.interpreter import interpret_ptx
 
         module = kernel.module
         interpret_ptx(
-            module.text, groups, values, dynamic_shared=module.dynamic_shared_bytes,
+            module.text, groups, arrays, dynamic_shared=module.dynamic_shared_bytes,
             waiting=waiting, addresses=addresses,
         )  # fmt: skip
 
     def stream(self, name: str = "stream") -> IdleStream:
-        """A stream of its own, on which work goes on beside the caller's."""
+        """Return a new stream, whose work runs concurrently with the caller."""
         from quod.device.runtime.stream import IdleStream
 
         return IdleStream(self, name)
@@ -251,16 +264,16 @@ class EmulatedDevice(OpenedDevice):
     def submit(
         self, recording: Recording, name: str, *, timeline: Timeline | None, parent: Stage | None
     ) -> EmulatedSubmission:
-        """Start recorded work on a new thread; streams call it."""
+        """Start recorded work on a new thread. Streams call this method."""
         with self._lock:
             seed = self._random.random()
         return EmulatedSubmission(self, recording, name, timeline, parent, seed)
 
     def wrote(self, target: Memory) -> None:
-        """A step of a recording has written to memory; for devices that follow that."""
+        """Do nothing. Called after a step has written `target`; subclasses track writes with it."""
 
     def close(self) -> None:
-        """Gives back the memory: buffers of the device cannot be used any more."""
+        """Invalidate all buffers of the device."""
         self.space.lose("the device was closed")
 
 
@@ -277,56 +290,58 @@ class EmulatedSubmission(ThreadSubmission):
         super().__init__(recording, name, timeline, parent)
 
     def _order(self) -> Iterator[Step]:
-        """Steps that have not been run where another one waited.
+        """Yield the steps in random order, except those already run while a launch waited.
 
-        With a timeline each has a stage of its own, and none begins before another one has ended.
+        With a timeline each step has its own stage, and steps do not overlap.
         """
         steps = self._recording.steps
-        overlap = isinstance(self._timeline, NullTimeline)
-        waiting = [set(step.after) for step in steps]
-        followers: list[list[int]] = [[] for _ in steps]
-        overlapping: list[list[int]] = [[] for _ in steps]
-        for number, step in enumerate(steps):
-            overlapped = step.overlapped if overlap and isinstance(step, Launch) else ()
+        may_overlap = isinstance(self._timeline, NullTimeline)
+        dependencies = [set(step.after) for step in steps]
+        successors: list[list[int]] = [[] for _ in steps]
+        early_successors: list[list[int]] = [[] for _ in steps]
+        for index, step in enumerate(steps):
+            overlapped_steps = step.overlapped if may_overlap and isinstance(step, Launch) else ()
             for before in step.after:
-                (overlapping if before in overlapped else followers)[before].append(number)
+                (early_successors if before in overlapped_steps else successors)[before].append(
+                    index
+                )
         ready: list[int] = []
-        early = [0] * len(steps)
+        depths = [0] * len(steps)
 
-        def goes_on(freed: Iterable[int], before: int) -> None:
-            for number in freed:
-                if before in waiting[number]:
-                    waiting[number].remove(before)
-                    if not waiting[number]:
-                        begins(number)
+        def release(candidates: Iterable[int], finished_index: int) -> None:
+            for index in candidates:
+                if finished_index in dependencies[index]:
+                    dependencies[index].remove(finished_index)
+                    if not dependencies[index]:
+                        start(index)
 
-        def begins(number: int) -> None:
-            ready.append(number)
-            if early[number] < _MOST_EARLY:
-                for later in overlapping[number]:
-                    early[later] = max(early[later], early[number] + 1)
-                goes_on(overlapping[number], number)
+        def start(index: int) -> None:
+            ready.append(index)
+            if depths[index] < _MAX_OVERLAP_DEPTH:
+                for successor in early_successors[index]:
+                    depths[successor] = max(depths[successor], depths[index] + 1)
+                release(early_successors[index], index)
 
-        for number, step in enumerate(steps):
+        for index, step in enumerate(steps):
             if not step.after:
-                begins(number)
+                start(index)
         while ready:
-            at = self._random.randrange(len(ready))
-            ready[at], ready[-1] = ready[-1], ready[at]
-            number = ready.pop()
-            if number not in self._begun:
-                self._begun.add(number)
-                yield steps[number]
-            goes_on((*followers[number], *overlapping[number]), number)
+            position = self._random.randrange(len(ready))
+            ready[position], ready[-1] = ready[-1], ready[position]
+            index = ready.pop()
+            if index not in self._begun:
+                self._begun.add(index)
+                yield steps[index]
+            release((*successors[index], *early_successors[index]), index)
 
     def _launch(self, step: Launch) -> None:
         assert isinstance(step.kernel, EmulatedKernel)
 
         def run_overlapped() -> None:
-            for number in step.overlapped:
-                if number not in self._begun:
-                    self._begun.add(number)
-                    self._run_step(self._recording.steps[number])
+            for index in step.overlapped:
+                if index not in self._begun:
+                    self._begun.add(index)
+                    self._run_step(self._recording.steps[index])
 
         self._device.execute(step.kernel, step.groups, step.arguments, run_overlapped)
 

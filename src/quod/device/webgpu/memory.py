@@ -1,7 +1,7 @@
-"""Memory of a WebGPU device: a buffer of the driver's an allocation, at addresses of its own.
+"""Memory of a WebGPU device: each allocation is one driver buffer with made-up addresses.
 
-WebGPU has no addresses. What is recorded is told apart by them, so each allocation gets a range
-that nothing else ever has, with a gap behind it.
+WebGPU has no addresses. Recordings distinguish memory by address, so each allocation gets a range
+that is never reused, followed by a gap.
 """
 
 from __future__ import annotations
@@ -17,15 +17,21 @@ from quod.device.webgpu.native import Native, WebGpuError
 from quod.errors import DeviceError
 
 ALIGNMENT = 256
-_WORDS = 16
-"""Sizes are multiples of it."""
+_SIZE_GRANULARITY = 16
+"""The size of a driver buffer is a multiple of this number of bytes."""
 
-# Where no host memory is, and no memory of other devices either.
+# Above all addresses of host memory and of other devices.
 _FIRST_ADDRESS = 1 << 59
 
 
 class Allocation:
-    """A buffer of the driver's. `handle` is that, `size` its bytes with what fills it up."""
+    """A driver buffer.
+
+    address: its made-up address.
+    nbytes: the requested size in bytes.
+    handle: the driver's buffer.
+    size: `nbytes` rounded up to the driver buffer's size.
+    """
 
     __slots__ = ("__weakref__", "address", "handle", "nbytes", "size")
 
@@ -37,10 +43,10 @@ class Allocation:
 
 
 class WebGpuMemory:
-    """Allocations up to a limit, which is what the device may use.
+    """Allocates up to `limit` bytes, in buffers of at most `largest` bytes.
 
-    Memory that nobody has any more is given back at the next call that uses the device: the
-    garbage collector may run anywhere.
+    Unreferenced buffers are destroyed by a later call of `clear_away` and not by their finalizers:
+    the garbage collector may run these in any thread, even while it holds a lock.
     """
 
     def __init__(
@@ -51,42 +57,46 @@ class WebGpuMemory:
         self._space = space
         self._name = name
         self.limit = limit
-        self._largest = largest
+        self._max_buffer_bytes = largest
         self.in_use = 0
         self.peak = 0
-        self._next = _FIRST_ADDRESS
+        self._next_address = _FIRST_ADDRESS
         self._lock = threading.Lock()
         self._discarded: deque[tuple[Any, int]] = deque()
         usage = native.wgpu.BufferUsage
         self._usage = usage.STORAGE | usage.COPY_SRC | usage.COPY_DST
 
     def allocate(self, nbytes: int) -> Buffer:
-        """Zeroed memory; DeviceError if there is too little, or one buffer cannot have so much."""
+        """Allocate zeroed memory.
+
+        Raises DeviceError above the limit of the device or of one buffer, and WebGpuError if the
+        driver fails.
+        """
         nbytes = byte_count(nbytes)
-        size = max(_WORDS, -(-nbytes // _WORDS) * _WORDS)
-        if size > self._largest:
+        padded_bytes = max(_SIZE_GRANULARITY, -(-nbytes // _SIZE_GRANULARITY) * _SIZE_GRANULARITY)
+        if padded_bytes > self._max_buffer_bytes:
             raise DeviceError(
-                f"a buffer of {self._name} has at most {bytes_text(self._largest)}, not "
+                f"a buffer of {self._name} has at most {bytes_text(self._max_buffer_bytes)}, not "
                 f"{bytes_text(nbytes)}; split what is computed, or take a device that reaches more"
             )
         self.clear_away()
         with self._lock:
-            if self.in_use + size > self.limit:
+            if self.in_use + padded_bytes > self.limit:
                 raise DeviceError(
                     f"no memory for a buffer of {bytes_text(nbytes)}: {bytes_text(self.in_use)} of "
                     f"{bytes_text(self.limit)} are in use; a larger memory_budget or "
                     "QUOD_WEBGPU_MEMORY allows more"
                 )
-            self.in_use += size
+            self.in_use += padded_bytes
             self.peak = max(self.peak, self.in_use)
-            address = self._next
-            self._next += (size // ALIGNMENT + 2) * ALIGNMENT
+            address = self._next_address
+            self._next_address += (padded_bytes // ALIGNMENT + 2) * ALIGNMENT
         try:
             with self._native.errors():
-                handle = self._device.create_buffer(size=size, usage=self._usage)
+                handle = self._device.create_buffer(size=padded_bytes, usage=self._usage)
         except BaseException as error:
             with self._lock:
-                self.in_use -= size
+                self.in_use -= padded_bytes
             if isinstance(error, WebGpuError) and error.is_out_of_memory:
                 raise WebGpuError(
                     f"no memory for a buffer of {bytes_text(nbytes)}: the driver of {self._name} "
@@ -94,26 +104,26 @@ class WebGpuMemory:
                     is_out_of_memory=True,
                 ) from error
             raise
-        allocation = Allocation(address, nbytes, handle, size)
-        finalizer = weakref.finalize(allocation, self._discarded.append, (handle, size))
+        allocation = Allocation(address, nbytes, handle, padded_bytes)
+        finalizer = weakref.finalize(allocation, self._discarded.append, (handle, padded_bytes))
         finalizer.atexit = False
         return Buffer(allocation, address, nbytes, space=self._space)
 
     def clear_away(self) -> None:
-        """Gives the driver back what nobody has any more."""
+        """Destroy the driver buffers of allocations that were garbage-collected."""
         while True:
             try:
-                handle, size = self._discarded.popleft()
+                handle, padded_bytes = self._discarded.popleft()
             except IndexError:
-                # Not asked before: another thread may take the last one meanwhile.
+                # Emptiness is not checked first: another thread may pop the last entry meanwhile.
                 return
             handle.destroy()
             with self._lock:
-                self.in_use -= size
+                self.in_use -= padded_bytes
 
 
 def place_of(buffer: Buffer) -> tuple[Allocation, int]:
-    """The allocation that a buffer is part of, and the byte of it at which it begins."""
+    """Return the allocation of a buffer and the buffer's byte offset in it."""
     allocation = buffer.owner
     assert isinstance(allocation, Allocation)
     return allocation, buffer.address - allocation.address
