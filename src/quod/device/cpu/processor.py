@@ -1,8 +1,8 @@
-"""Identify the processor and the compiler of compiled code: part of the keys of compiled code.
+"""The host CPU and the compiler's version, which are part of the cache keys of compiled kernels.
 
-LLVM knows the processor's name and features, but loading it takes a tenth of a second, a third of
-a small proof's process. So what it said is kept in the cache beside the code, by what the system
-says of the processor and by LLVM's release.
+LLVM knows the CPU's name and features. Loading LLVM takes a tenth of a second, a third of the run
+time of a process that makes one small proof. So its answer is cached on disk; the key is
+/proc/cpuinfo, the kernel's release and llvmlite's version.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ PASSES = "always-inline"
 """LLVM's passes that emitted code goes through."""
 
 _DESCRIPTION = "/proc/cpuinfo"
-# What Linux says of a processor on x86-64 and on Arm and how it differs between two of a kind.
-_TELLING_LINES = (
+# Fields of /proc/cpuinfo that identify a CPU model: on x86-64, then on Arm.
+_IDENTIFYING_FIELDS = (
     "vendor_id", "cpu family", "model", "model name", "stepping", "flags",
     "CPU implementer", "CPU architecture", "CPU variant", "CPU part", "CPU revision", "Features",
 )  # fmt: skip
@@ -32,7 +32,9 @@ class HostProcessor:
     """The target of generated code.
 
     name: LLVM's name of the CPU.
-    description: the features as an LLVM argument (``+avx2,-sve``).
+    features: LLVM's names of the features that the CPU has.
+    description: all features, present or not, as an LLVM argument (``+avx2,-sve``).
+    triple: LLVM's target triple.
     llvm: version of LLVM.
     """
 
@@ -44,23 +46,23 @@ class HostProcessor:
 
     @property
     def has_ifma(self) -> bool:
-        """52-bit multiply-add in 512-bit vectors."""
+        """Whether the CPU has 52-bit multiply-adds of 512-bit vectors."""
         return {"avx512f", "avx512ifma", "avx512dq", "avx512vl"} <= self.features
 
     @property
     def has_f16(self) -> bool:
-        """Conversions between f32 and f16: F16C, and any 64-bit Arm."""
+        """Whether the CPU converts between f32 and f16: with F16C, and on any 64-bit Arm."""
         return "f16c" in self.features or self.triple.startswith(("aarch64", "arm64"))
 
 
 @functools.cache
 def host_processor() -> HostProcessor:
-    """The processor of this machine."""
+    """Return the CPU of this machine, from the user's cache or from LLVM."""
     return processor_through(CompileCache())
 
 
 def processor_through(cache: CompileCache) -> HostProcessor:
-    """The processor of this machine, from a cache if it is there, else from LLVM."""
+    """Return the CPU of this machine from `cache`, or ask LLVM and store the answer there."""
     key = _key()
     cached = None if key is None else _unpack(cache.get(key))
     if cached is not None:
@@ -73,7 +75,10 @@ def processor_through(cache: CompileCache) -> HostProcessor:
 
 @functools.cache
 def llvm() -> Any:
-    """LLVM, loaded; DeviceError if it cannot be."""
+    """Load LLVM and return `llvmlite.binding`.
+
+    Raises DeviceError if LLVM's library cannot be loaded.
+    """
     try:
         import llvmlite.binding as binding
     except OSError as error:
@@ -88,7 +93,7 @@ def llvm() -> Any:
 
 
 def ask_llvm() -> HostProcessor:
-    """The processor of this machine; `host_processor` gives it without loading LLVM."""
+    """Load LLVM and return its description of the CPU; `host_processor` caches the answer."""
     binding = llvm()
     features = binding.get_host_cpu_features()
     return HostProcessor(
@@ -101,7 +106,7 @@ def ask_llvm() -> HostProcessor:
 
 
 def toolchain() -> str:
-    """The compiler, how it is used, and the processor, as they enter cache keys."""
+    """Return a text for cache keys: versions of LLVM and llvmlite, the passes and the target."""
     processor = host_processor()
     return (
         f"llvm {processor.llvm} llvmlite {_llvmlite()} {PASSES} {processor.triple} "
@@ -124,11 +129,13 @@ def _key() -> str | None:
     """Return the cache key of the CPU, or None if the system does not describe it."""
     try:
         with open(_DESCRIPTION, "rb") as file:
-            first = file.read(1 << 16).split(b"\n\n")[0].decode("ascii", "replace")
+            first_processor = file.read(1 << 16).split(b"\n\n")[0].decode("ascii", "replace")
     except OSError:
         return None
-    named = (line.partition(":") for line in first.splitlines())
-    lines = [f"{name.strip()}:{text}" for name, _, text in named if name.strip() in _TELLING_LINES]
+    fields = (line.partition(":") for line in first_processor.splitlines())
+    lines = [
+        f"{name.strip()}:{text}" for name, _, text in fields if name.strip() in _IDENTIFYING_FIELDS
+    ]
     if not any(line.startswith(("flags:", "Features:")) for line in lines):
         return None
     system = os.uname()

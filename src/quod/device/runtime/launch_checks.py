@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from quod.kernel.compiled import Compiled
 
 LOG2_GROUPS = 31
-"""A GPU's launch has fewer than 2**31 workgroups: what a grid of CUDA has, kept to everywhere."""
+"""A launch has fewer than 2**31 workgroups: the limit of a CUDA grid, applied to all GPUs."""
 
 LOG2_GROUPS_OF_PROCESSOR = 32
+"""A launch on the CPU has fewer than 2**32 workgroups."""
 
 
 class LaunchDevice(Protocol):
@@ -31,13 +32,16 @@ class LaunchDevice(Protocol):
 
 
 def check_kernel(device: LaunchDevice, kernel: Any) -> None:
-    """DeviceError for what this device has not compiled, KernelError for a kernel that none has."""
+    """Raise an error unless `device` compiled `kernel`.
+
+    Raises KernelError for a definition that is not compiled, else DeviceError.
+    """
     if type(kernel) is not device.kernel_type or kernel.space is not device.space:
         _refuse(device, kernel)
 
 
 def _refuse(device: LaunchDevice, kernel: Any) -> NoReturn:
-    # A definition says itself that it is not compiled.
+    # Kernels have `slots`. Asking a definition for it raises KernelError: it is not compiled.
     if not offers(kernel, "slots"):
         raise DeviceError(
             f"{device.name} launches what its compile gives, not {shown_kind(kernel)}"
@@ -60,12 +64,12 @@ def check_groups(kernel: Compiled, groups: int, log2_groups: int = LOG2_GROUPS) 
 def check_launch(
     kernel: Compiled, groups: int, log2_groups: int = LOG2_GROUPS
 ) -> Cancellation | None:
-    """The cancellation that a launch is inside of, if any.
+    """Return the current cancellation scope, or None outside one.
 
-    DeviceError if that was asked for already, and as `check_groups` has it.
+    Raises DeviceError for an invalid number of workgroups and after cancellation was requested.
     """
     check_groups(kernel, groups, log2_groups)
-    stop = cancellation.current()
-    if stop is not None:
-        stop.check(f"the launch of {kernel.name}")
-    return stop
+    scope = cancellation.current()
+    if scope is not None:
+        scope.check(f"the launch of {kernel.name}")
+    return scope

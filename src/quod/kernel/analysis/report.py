@@ -1,4 +1,4 @@
-"""The report of the analyses: findings as text, each with its Python line."""
+"""Findings of the static analyses as text with Python lines, and rooflines."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(__file__))) + os.sep
 
 @frozen
 class Finding:
-    """One finding about a line; `good` if nothing can be improved there.
+    """One finding about a line.
 
-    `count` is the number of ops of the line with this finding (the line may be unrolled).
+    good: nothing can be improved there.
+    count: number of ops of the line with this finding; an unrolled line has several.
     """
 
     topic: Topic
@@ -36,9 +37,10 @@ class Finding:
 
 @frozen
 class Roofline:
-    """The roofline of a kernel or loop: its load per instance on the two limits of a GPU.
+    """The roofline of a kernel, or of one iteration of a loop.
 
-    `seconds_by_memory` and `seconds_by_multiplier` are per instance, with all of the GPU busy.
+    multiply_adds, bytes: multiply-adds and global memory traffic of one instance.
+    seconds_by_memory, seconds_by_multiplier: their time at the peak rates of the whole GPU.
     """
 
     place: Location
@@ -49,6 +51,7 @@ class Roofline:
 
     @property
     def limit(self) -> Literal["memory", "multiplier"]:
+        """The resource that takes longer."""
         by_memory = self.seconds_by_memory >= self.seconds_by_multiplier
         return "memory" if by_memory else "multiplier"
 
@@ -69,17 +72,31 @@ class Analysis:
     mix: Mix
 
     def roofline(self, bytes_per_second: float, multiply_adds_per_second: float) -> list[Roofline]:
-        """Rooflines of the kernel, with one round per unbounded loop, and of each such loop."""
-        limits = bytes_per_second, multiply_adds_per_second
-        points = [_roofline(self.kernel.location, self.mix.whole(), *limits)]
+        """Return the rooflines of the kernel and of one iteration of each unbounded loop.
+
+        The kernel's counts one iteration of each unbounded loop.
+        """
+        rates = bytes_per_second, multiply_adds_per_second
+        rooflines = [_roofline(self.kernel.location, self.mix.whole(), *rates)]
         for location, body in self.mix.loops:
-            points.append(_roofline(location, body.whole(), *limits))
-        return points
+            rooflines.append(_roofline(location, body.whole(), *rates))
+        return rooflines
 
 
-def _roofline(place: Location, counts: Counter[str], memory: float, multiplier: float) -> Roofline:
-    moved, products = counts["moved"], counts["multiply-adds"]
-    return Roofline(place, products, moved, moved / memory, products / multiplier)
+def _roofline(
+    location: Location,
+    counts: Counter[str],
+    bytes_per_second: float,
+    multiply_adds_per_second: float,
+) -> Roofline:
+    moved_bytes, multiply_adds = counts["moved"], counts["multiply-adds"]
+    return Roofline(
+        location,
+        multiply_adds,
+        moved_bytes,
+        moved_bytes / bytes_per_second,
+        multiply_adds / multiply_adds_per_second,
+    )
 
 
 def analyze(kernel: Kernel) -> Analysis:
@@ -88,10 +105,10 @@ def analyze(kernel: Kernel) -> Analysis:
     Assumes that buffers begin at multiples of 256 bytes, as allocated memory does, and that all
     lanes enter loops and branches that depend on data.
     """
-    walked = follow(kernel)
+    walk = follow(kernel)
     findings_by_key: dict[Hashable, Finding] = {}
     counts: Counter[Hashable] = Counter()
-    for finding in _findings(walked.accesses, walked.divergences):
+    for finding in _findings(walk.accesses, walk.divergences):
         key = (finding.topic, finding.location, finding.text)
         findings_by_key[key] = finding
         counts[key] += 1
@@ -101,7 +118,7 @@ def analyze(kernel: Kernel) -> Analysis:
     ]
     order = {"memory": 0, "banks": 1, "divergence": 2}
     findings.sort(key=lambda finding: (finding.good, order[finding.topic]))
-    return Analysis(kernel, pressure(kernel), tuple(findings), walked.mix)
+    return Analysis(kernel, pressure(kernel), tuple(findings), walk.mix)
 
 
 def _findings(accesses: list[Access], divergences: list[Divergence]) -> Iterator[Finding]:
@@ -114,75 +131,83 @@ def _findings(accesses: list[Access], divergences: list[Divergence]) -> Iterator
 
 
 def short(location: Location) -> str:
-    """Format a location: relative to the package inside Quod, else to the current folder."""
+    """Format a location as ``file:line``.
+
+    Files of Quod are relative to the folder that contains the package, others to the current
+    folder if they are below it.
+    """
     file = location.file
     if file.startswith(_PACKAGE):
         return f"{file[len(_PACKAGE) :]}:{location.line}"
-    near = os.path.relpath(file) if os.path.isabs(file) else file
-    return f"{file if near.startswith('..') else near}:{location.line}"
+    relative = os.path.relpath(file) if os.path.isabs(file) else file
+    return f"{file if relative.startswith('..') else relative}:{location.line}"
 
 
-def _several(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+def _plural(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _bytes(access: Access) -> str:
-    return _several(access.bytes, "byte")
+    return _plural(access.bytes, "byte")
 
 
-def _because(reason: Reason) -> str:
+def _reason_text(reason: Reason) -> str:
     return f"{reason} {short(reason.location)}"
 
 
 def _coalescing(access: Access) -> Finding | None:
-    sectors = traffic(access)
-    if sectors is None:
+    per_warp = traffic(access)
+    if per_warp is None:
         return None
     text = (
-        f"{access.verb} of {_bytes(access)} a lane: {_several(sectors.sectors, 'sector')} a warp, "
-        f"{sectors.least} would do"
+        f"{access.verb} of {_bytes(access)} a lane: {_plural(per_warp.sectors, 'sector')} a warp, "
+        f"{per_warp.least} would do"
     )
     reason = access.address.reason
     if reason is not None:
-        text += f"; scattered: the address {_because(reason)}"
-    elif sectors.sectors > sectors.least:
-        apart = "at uneven distances" if sectors.stride is None else f"{sectors.stride} bytes apart"
-        text += f"; neighbours are {apart}"
-    elif sectors.requests > sectors.sectors:
-        text += f", asked for {sectors.requests} times: the cache gives what is left"
-    return Finding("memory", access.location, text, sectors.sectors <= sectors.least)
+        text += f"; scattered: the address {_reason_text(reason)}"
+    elif per_warp.sectors > per_warp.least:
+        distance = (
+            "at uneven distances" if per_warp.stride is None else f"{per_warp.stride} bytes apart"
+        )
+        text += f"; neighbours are {distance}"
+    elif per_warp.requests > per_warp.sectors:
+        text += f", asked for {per_warp.requests} times: the cache gives what is left"
+    return Finding("memory", access.location, text, per_warp.sectors <= per_warp.least)
 
 
 def _banks(access: Access) -> Finding | None:
     if access.address.reason is not None:
         text = (
             f"{access.verb} of {_bytes(access)} a lane at banks that are not known: the "
-            f"address {_because(access.address.reason)}"
+            f"address {_reason_text(access.address.reason)}"
         )
         return Finding("banks", access.location, text, False)
     banks = conflicts(access)
     if banks is None:
         return None
-    text = f"{access.verb} of {_bytes(access)} a lane: {_several(banks.turns, 'turn')} at the banks"
+    text = f"{access.verb} of {_bytes(access)} a lane: {_plural(banks.turns, 'turn')} at the banks"
     if banks.turns <= banks.least:
         return Finding("banks", access.location, f"{text}, the least", True)
     text += f", {banks.least} would do"
-    ways = []
+    remedies = []
     if banks.padded < banks.turns:
-        ways.append(f"with padding after each 32 words it takes {banks.padded}")
+        remedies.append(f"with padding after each 32 words it takes {banks.padded}")
     if banks.swizzled < banks.turns:
-        ways.append(f"with the word's index xored with its 32nd part {banks.swizzled}")
-    return Finding("banks", access.location, "; ".join([text, *ways]), False)
+        remedies.append(f"with the word's index xored with its 32nd part {banks.swizzled}")
+    return Finding("banks", access.location, "; ".join([text, *remedies]), False)
 
 
 def _divergence(site: Divergence) -> Finding:
-    what = site.form
+    form = site.form
     if site.reason is None:
-        text = f"{what} divides {site.warps} of a workgroup's warps, by the index of their lanes"
+        text = f"{form} divides {site.warps} of a workgroup's warps, by the index of their lanes"
         return Finding("divergence", site.location, text, False)
     if site.reason.kind == "boundary":
-        text = f"{what}: lanes part where it {_because(site.reason)}: one warp or few of the grid"
+        text = (
+            f"{form}: lanes part where it {_reason_text(site.reason)}: one warp or few of the grid"
+        )
         return Finding("divergence", site.location, text, True)
-    parts = "ends at different times" if what == "loop" else "divides warps"
-    text = f"{what} {parts}: it {_because(site.reason)}"
+    effect = "ends at different times" if form == "loop" else "divides warps"
+    text = f"{form} {effect}: it {_reason_text(site.reason)}"
     return Finding("divergence", site.location, text, False)

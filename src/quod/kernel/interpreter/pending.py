@@ -1,4 +1,4 @@
-"""The interpreter's pending operations on tiles: copies, mbarriers and asynchronous products."""
+"""State of asynchronous operations in the interpreter: tile copies, mbarriers, matrix products."""
 
 from __future__ import annotations
 
@@ -14,29 +14,42 @@ from quod.kernel.ops.semantics import Array
 
 @frozen(eq=False)
 class Copy:
-    """A pending copy: the function that completes it, and where the kernel started it."""
+    """A pending copy.
+
+    arrive: stores the copied bytes in shared memory.
+    location: the kernel's line that started it.
+    """
 
     arrive: Callable[[], None]
     location: Location
 
 
 class Mbarrier:
-    """An mbarrier: the number of ended phases and the state of the current one."""
+    """An mbarrier.
+
+    location: the kernel's line that initialised it.
+    count, missing: arrivals that a phase needs, and arrivals pending in the current phase.
+    ended: number of ended phases.
+    expected, come: bytes expected in the current phase, and bytes of the copies started in it.
+    clock: index of its vector clock, if the workgroup's warps have roles (warp specialisation).
+    known, known_to_cluster: whether a barrier of the workgroup, or of the cluster, has followed the
+    initialisation.
+    copies: the pending copies that signal it.
+    """
 
     def __init__(self, count: int, location: Location) -> None:
         self.location = location
-        """The kernel's line that initialised it."""
         self.count = self.missing = count
-        """The arrivals of a phase, and those still missing in the current one."""
         self.ended = self.expected = self.come = 0
         self.clock = 0
-        """The index of its clock, in a workgroup with roles."""
         self.known = self.known_to_cluster = False
-        """True after a barrier that followed its initialisation: of the workgroup, the cluster."""
         self.copies: list[Copy] = []
 
     def settle(self) -> bool:
-        """End the phase if all arrivals and bytes have come; return whether it ended."""
+        """End the phase if no arrival is missing and its copies have the expected bytes.
+
+        Returns whether the phase ended.
+        """
         if self.missing or self.come != self.expected:
             return False
         self.ended += 1
@@ -44,26 +57,32 @@ class Mbarrier:
         return True
 
     def lacking(self) -> str:
-        """Describe what the current phase lacks, for a message."""
+        """Describe the missing arrivals and bytes of the current phase, for an error message."""
         if self.count > 1:
-            arrivals_text = f"{self.missing} of {self.count} arrivals are missing, and "
+            missing_arrivals = f"{self.missing} of {self.count} arrivals are missing, and "
         else:
-            arrivals_text = ""
+            missing_arrivals = ""
         expected = "that were not expected" if self.missing == self.count else "expected"
         return (
-            f"{arrivals_text}{self.come} bytes have come of {self.expected} {expected} in phase "
+            f"{missing_arrivals}{self.come} bytes have come of {self.expected} {expected} in phase "
             f"{self.ended} of an mbarrier"
         )
 
     def unseen(self) -> str:
-        """Describe the error of ending a phase before all waits for the previous one are done."""
+        """Describe the error of ending a phase while instances still wait for the previous one.
+
+        Returns a verb phrase, which follows the op's name. `ended` counts the ended phase already.
+        """
         return (
             f"may end phase {self.ended - 1} of an mbarrier before all who wait for the one before "
             "have seen its end"
         )
 
     def unsure(self) -> str:
-        """Describe the error of a wait that could confuse two phases of equal parity."""
+        """Describe the error of a wait that could confuse two phases of equal parity.
+
+        Returns a verb phrase, which follows the op's name.
+        """
         return (
             f"may take the end of phase {self.ended - 3} of an mbarrier for that of phase "
             f"{self.ended - 1}: it does not know that the one between has ended"
@@ -72,13 +91,13 @@ class Mbarrier:
 
 @frozen(eq=False)
 class Reading:
-    """The reads of a pending product from a tile in shared memory.
+    """The shared-memory reads of a pending matrix product.
 
     room: the shared array.
-    group: the workgroup.
-    places: byte offsets of 16-bit elements.
-    lane: the first lane of the product's instances.
-    number: the group of products that it belongs to.
+    group: index of the workgroup.
+    places: byte offsets of the 16-bit elements that the product reads.
+    lane: the first lane of the instances that compute the product.
+    number: index of the commit group, among those of its warpgroup.
     """
 
     room: SharedBuffer
@@ -88,15 +107,18 @@ class Reading:
     number: int
 
     def overlaps(self, first: int, last: int) -> bool:
-        """Return whether it may read bytes from `first` up to `last`."""
+        """Return whether the product may read one of the bytes `first` to `last` - 1."""
         return int(self.places.min()) < last and first < int(self.places.max()) + 2
 
 
 class Tiles:
-    """The mbarriers and pending products of the workgroups that run."""
+    """The mbarriers and pending matrix products of the workgroups that run.
+
+    barriers: mbarriers by index of the shared array, workgroup and byte offset.
+    committed: number of committed groups of products per warpgroup.
+    """
 
     def __init__(self, warpgroups: int) -> None:
         self.barriers: dict[tuple[int, int, int], Mbarrier] = {}
         self.readings: list[Reading] = []
         self.committed: Array = np.zeros(warpgroups, np.int64)
-        """The number of committed groups of products per warpgroup."""

@@ -21,11 +21,11 @@ from quod.kernel.ops.scalar import OPS
 T = TypeVar("T")
 
 # The maximum nesting depth of regions, as parsing and later passes are recursive.
-_MOST_DEPTH = 64
+_MAX_DEPTH = 64
 # The maximum digits of an integer: more than any constant has, and fast to convert.
-_MOST_DIGITS = 320
+_MAX_DIGITS = 320
 # The maximum length of an error message, which quotes the text.
-_LONGEST_MESSAGE = 200
+_MAX_MESSAGE = 200
 
 _TOKEN = re.compile(
     r"""(?P<space>[ \t\r]+|\#[^\n]*)
@@ -42,11 +42,11 @@ _TOKEN = re.compile(
 
 
 class ParseError(KernelError):
-    """The text is not a kernel; names the line and the column, from 1."""
+    """The text is not a valid kernel. `line` and `column` count from 1."""
 
     def __init__(self, message: str, name: str, line: int, column: int) -> None:
         self.line, self.column = line, column
-        super().__init__(f"{name}:{line}:{column}: {shortened(message, _LONGEST_MESSAGE)}")
+        super().__init__(f"{name}:{line}:{column}: {shortened(message, _MAX_MESSAGE)}")
 
 
 @frozen
@@ -60,8 +60,8 @@ class _Token:
 def parse(text: str, name: str = "<text>") -> Kernel:
     """Parse the text of a kernel; ParseError names `name`, line and column.
 
-    Where the text has no locations, an op's location is its line in the text. What the text means
-    is not checked here: see `quod.kernel.verifier.verify`.
+    An op without a location gets its line in the text. Semantics (types, scopes) are not checked
+    here but by `quod.kernel.verifier.verify`.
     """
     return _Parser(text, name).kernel()
 
@@ -88,7 +88,7 @@ class _Parser:
     def __init__(self, text: str, name: str) -> None:
         self._name = name
         self._tokens = _tokens(text, name)
-        self._at = 0
+        self._position = 0
         self._depth = 0
         self._builder = Builder(Machine("text", 1, frozenset()))
         self._functions: dict[str, Function] = {}
@@ -98,25 +98,25 @@ class _Parser:
 
     @property
     def _next(self) -> _Token:
-        return self._tokens[self._at]
+        return self._tokens[self._position]
 
     def _error(self, message: str, token: _Token | None = None) -> ParseError:
         token = token or self._next
         return ParseError(message, self._name, token.line, token.column)
 
-    def _take(self, kind: str, what: str) -> _Token:
+    def _take(self, kind: str, expected: str) -> _Token:
         token = self._next
         if token.kind != kind:
-            raise self._error(f"expected {what}, found {token.text}")
-        self._at += 1
+            raise self._error(f"expected {expected}, found {token.text}")
+        self._position += 1
         return token
 
-    def _is(self, text: str) -> bool:
+    def _next_is(self, text: str) -> bool:
         return self._next.text == text and self._next.kind in ("mark", "word", "arrow")
 
     def _accept(self, text: str) -> bool:
-        if self._is(text):
-            self._at += 1
+        if self._next_is(text):
+            self._position += 1
             return True
         return False
 
@@ -133,14 +133,14 @@ class _Parser:
             items.append(item())
         return items
 
-    def _integer(self, what: str) -> int:
-        token = self._take("number", what)
+    def _integer(self, expected: str) -> int:
+        token = self._take("number", expected)
         if not re.fullmatch(r"-?\d+", token.text):
-            raise self._error(f"expected {what}, found {token.text}", token)
-        return self._digits(token)
+            raise self._error(f"expected {expected}, found {token.text}", token)
+        return self._int_value(token)
 
-    def _digits(self, token: _Token) -> int:
-        if len(token.text) > _MOST_DIGITS:
+    def _int_value(self, token: _Token) -> int:
+        if len(token.text) > _MAX_DIGITS:
             raise self._error(f"an integer of {len(token.text)} digits is too long", token)
         return int(token.text)
 
@@ -156,7 +156,7 @@ class _Parser:
         token = self._take("function", "a name with @")
         return token.text[1:] or self._string()
 
-    # --- the whole
+    # --- kernel and functions
 
     def kernel(self) -> Kernel:
         while self._accept("function"):
@@ -168,7 +168,7 @@ class _Parser:
         parameters = []
         self._expect("(")
         arguments = []
-        for token, value in self._list(")", self._typed):
+        for token, value in self._list(")", self._definition):
             parameters.append(token.text[1:])
             arguments.append(value)
         self._expect("workgroup")
@@ -178,18 +178,20 @@ class _Parser:
         subgroup = self._integer("the subgroup size") if self._accept("subgroup") else 1
         resident = self._integer("the resident workgroups") if self._accept("resident") else 0
         cluster = self._integer("the workgroups of a cluster") if self._accept("cluster") else 1
-        constant = self._constant(parameters) if self._accept("constant") else ()
+        constant_parameters = (
+            self._constant_parameters(parameters) if self._accept("constant") else ()
+        )
         location = self._location(begin)
         block = self._block(tuple(arguments))
         self._take("end", "the end of the text")
         functions = list(self._functions.values())
         return Kernel(
             name, tuple(parameters), block, size, functions, location, shared, subgroup, resident,
-            cluster, constant,
+            cluster, constant_parameters,
         )  # fmt: skip
 
-    def _constant(self, parameters: list[str]) -> tuple[str, ...]:
-        """Parse comma-separated names of parameters."""
+    def _constant_parameters(self, parameters: list[str]) -> tuple[str, ...]:
+        """Parse the comma-separated names of the parameters in constant memory."""
         names: list[str] = []
         while not names or self._accept(","):
             token = self._take("value", "a parameter")
@@ -205,7 +207,7 @@ class _Parser:
             raise self._error(f"the function {name} is defined twice", begin)
         self._values = {}
         self._expect("(")
-        arguments = tuple(value for _, value in self._list(")", self._typed))
+        arguments = tuple(value for _, value in self._list(")", self._definition))
         self._expect("->")
         self._expect("(")
         results = self._list(")", self._type)
@@ -215,8 +217,8 @@ class _Parser:
         function = Function(name, block, location, inline)
         if function.result_types != results:
             yielded, wanted = (
-                ", ".join(type_.name for type_ in kinds)
-                for kinds in (function.result_types, results)
+                ", ".join(type_.name for type_ in value_types)
+                for value_types in (function.result_types, results)
             )
             raise self._error(f"the function {name} yields ({yielded}), not ({wanted})", begin)
         self._functions[name] = function
@@ -235,7 +237,7 @@ class _Parser:
         text = token.text
         if text == "ptr":
             self._expect("<")
-            if self._is("ptr"):
+            if self._next_is("ptr"):
                 raise self._error("a pointer leads to numbers, not to pointers")
             element = self._type()
             self._expect(",")
@@ -247,7 +249,7 @@ class _Parser:
         except ValueError as error:
             raise self._error(str(error), token) from None
 
-    def _typed(self) -> tuple[_Token, Value]:
+    def _definition(self) -> tuple[_Token, Value]:
         """Parse the definition of a value with its type."""
         token = self._take("value", "a value")
         if token.text in self._values:
@@ -267,20 +269,20 @@ class _Parser:
         token = self._next
         if token.kind == "string":
             return self._string()
-        self._at += 1
+        self._position += 1
         if token.kind == "word" and token.text in ("true", "false"):
             return token.text == "true"
         if token.kind == "number":
             is_integer = re.fullmatch(r"-?\d+", token.text)
-            return self._digits(token) if is_integer else float(token.text)
+            return self._int_value(token) if is_integer else float(token.text)
         raise self._error(f"expected a constant, found {token.text}", token)
 
     # --- ops
 
     def _block(self, arguments: tuple[Value, ...]) -> Block:
         block = Block(arguments)
-        if self._depth == _MOST_DEPTH:
-            raise self._error(f"more than {_MOST_DEPTH} regions lie within each other")
+        if self._depth == _MAX_DEPTH:
+            raise self._error(f"more than {_MAX_DEPTH} regions lie within each other")
         self._depth += 1
         self._expect("{")
         while not self._accept("}"):
@@ -292,9 +294,9 @@ class _Parser:
         begin = self._next
         results: list[Value] = []
         if begin.kind == "value":
-            results.append(self._typed()[1])
+            results.append(self._definition()[1])
             while self._accept(","):
-                results.append(self._typed()[1])
+                results.append(self._definition()[1])
             self._expect("=")
         token = self._take("word", "an op")
         if token.text not in OPS:
@@ -302,7 +304,7 @@ class _Parser:
         op = Op(token.text, (), tuple(results), {}, (), Location(self._name, begin.line))
         for result in results:
             result.op = op
-        self._bare_attribute(op)
+        self._unnamed_attribute(op)
         op.operands = tuple(self._operands())
         if self._accept("["):
             op.attributes.update(self._list("]", self._attribute))
@@ -321,10 +323,11 @@ class _Parser:
 
     def _starts_definition(self) -> bool:
         """Return whether the next value begins the next op as its first result."""
-        following = self._tokens[self._at + 1]
+        following = self._tokens[self._position + 1]
         return following.kind == "mark" and following.text == ":"
 
-    def _bare_attribute(self, op: Op) -> None:
+    def _unnamed_attribute(self, op: Op) -> None:
+        """Parse the attribute, if the op has one, that is written without its name."""
         key = op.definition.bare
         if key == "function":
             token = self._next
@@ -351,14 +354,17 @@ class _Parser:
             op.attributes["count"] = len(op.results)
 
     def _regions(self, name: str) -> tuple[Block, ...]:
-        """Parse an op's regions. Names are unique, so scopes are left to the verifier."""
+        """Parse an op's regions, the blocks nested in it.
+
+        A name is defined once per function, so the verifier alone checks scopes.
+        """
         regions: list[Block] = []
-        while self._is("{") or self._is("("):
+        while self._next_is("{") or self._next_is("("):
             arguments: list[Value] = []
             if self._accept("("):
-                arguments = [value for _, value in self._list(")", self._typed)]
+                arguments = [value for _, value in self._list(")", self._definition)]
             regions.append(self._block(tuple(arguments)))
-            word = OPS[name].between
-            if not word or not self._accept(word):
+            separator = OPS[name].between
+            if not separator or not self._accept(separator):
                 break
         return tuple(regions)

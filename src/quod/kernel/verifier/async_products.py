@@ -1,10 +1,10 @@
-"""Verification of asynchronous products: the registers of their accumulators.
+"""Check that asynchronous matrix products (wgmma) use the registers of accumulators legally.
 
-The results of `mma_tiles` are in the registers of its sums, which nothing may access before
-`mma_wait`. So a sum is used exactly once: by the next product, by a wait, or in the next round of a
-loop as the carried value that it replaces. The operands of products and waits have registers of
-their own, set in the same round. Products see registers as of the last `mma_begin` (PTX ISA 9.0,
-"wgmma.fence").
+The results of `mma_tiles` are in the registers of its accumulators, which nothing may access before
+`mma_wait`. So an accumulator is used at most once: by the next product, by a wait, or by the yield
+of a loop for the carried value from which it was computed. The operands of products and waits have
+registers of their own, set in the same iteration. Products see registers as of the last
+`mma_begin` (PTX ISA 9.0, "wgmma.fence").
 """
 
 from __future__ import annotations
@@ -18,51 +18,51 @@ from quod.kernel.ops.tile import SHORT
 
 
 def check_sums(kernel: Kernel) -> None:
-    """Raise VerificationFailure, naming the Python line, for an illegal use of a sum."""
+    """Raise VerificationFailure, naming the Python line, for an illegal use of an accumulator."""
     blocks = [kernel.block, *(function.block for function in kernel.functions)]
     ops = [op for block in blocks for op in walk(block)]
-    products = [op for op in ops if _begins(op)]
+    products = [op for op in ops if _is_product(op)]
     if not products:
         return
     uses = Counter(operand for op in ops for operand in op.operands)
     for op in ops:
-        for value in _taken(op):
+        for value in _accumulator_operands(op):
             if uses[value] > 1:
                 raise VerificationFailure(
                     "a sum of products is used once more; its register has the next sum",
                     op.location,
                 )
-    shapes = _under_way(products, ops)
-    going = set(shapes)
+    widths = _pending_widths(products, ops)
+    pending = set(widths)
     for op in ops:
-        first = 0 if op.name == "yield" else op.definition.tied
-        taken = set() if first is None else {*op.operands[first:]}
-        if not {*op.operands} & going <= taken:
+        first_tied = 0 if op.name == "yield" else op.definition.tied
+        allowed = set() if first_tied is None else {*op.operands[first_tied:]}
+        if not {*op.operands} & pending <= allowed:
             raise VerificationFailure(
                 f"{op.name} takes a sum of products that are under way; k.mma_wait gives it",
                 op.location,
             )
         for region in op.regions:
-            _check_yielded(op, region.yielded, going)
-    _check_shapes(products, shapes)
+            _check_yielded(op, region.yielded, pending)
+    _check_widths(products, widths)
     for function in kernel.functions:
-        _check_returned(function, going)
+        _check_returned(function, pending)
     for block in blocks:
         _check_registers(block, {*kernel.block.arguments})
         _check_waits(block, uncommitted=False)
         _check_registers_fenced(block, {*block.arguments}, is_open=False)
 
 
-def _taken(op: Op) -> list[Value]:
-    """The operands whose registers the results take over; constants get a new register."""
-    tied = op.definition.tied
-    operands = () if tied is None else op.operands[tied:]
+def _accumulator_operands(op: Op) -> list[Value]:
+    """Return the operands whose registers the results take over; constants get a new register."""
+    first_tied = op.definition.tied
+    operands = () if first_tied is None else op.operands[first_tied:]
     return [value for value in operands if value.constant is None]
 
 
-def _check_returned(function: Function, going: set[Value]) -> None:
-    """Raise VerificationFailure for a function that returns sums of pending products."""
-    if going.intersection(function.block.yielded):
+def _check_returned(function: Function, pending: set[Value]) -> None:
+    """Raise VerificationFailure for a function that returns accumulators of pending products."""
+    if pending.intersection(function.block.yielded):
         raise VerificationFailure(
             f"the function {function.name} gives sums of products that are under way; wait for "
             "them first",
@@ -70,15 +70,16 @@ def _check_returned(function: Function, going: set[Value]) -> None:
         )
 
 
-def _check_registers(block: Block, round_values: set[Value]) -> None:
-    """Raise VerificationFailure for a sum in a register that is not private to this round.
+def _check_registers(block: Block, iteration_values: set[Value]) -> None:
+    """Raise VerificationFailure for an accumulator in a register not private to this iteration.
 
-    A register from outside a loop holds what the previous round left in it, and a function's
-    argument is in a register of its caller. `round_values` are the values of this round.
+    A register from outside a loop holds the result of the previous iteration, and a function's
+    argument is in a register of its caller.
+    iteration_values: the values defined so far in this iteration or function; updated.
     """
     for op in block.ops:
-        for value in _taken(op):
-            if value not in round_values:
+        for value in _accumulator_operands(op):
+            if value not in iteration_values:
                 raise VerificationFailure(
                     f"{op.name} takes sums of outside the loop or function, whose registers it "
                     "would change; let the loop carry them, or add them afterwards",
@@ -91,20 +92,24 @@ def _check_registers(block: Block, round_values: set[Value]) -> None:
                     "of another value; add it afterwards",
                     op.location,
                 )
-        round_values.update(op.results)
-        of_round: set[Value] = set()
+        iteration_values.update(op.results)
+        loop_values: set[Value] = set()
         for region in op.regions:
             if not op.definition.repeats:
-                _check_registers(region, {*round_values, *region.arguments})
+                _check_registers(region, {*iteration_values, *region.arguments})
                 continue
-            # The part before a loop's check runs once more; it must not change the loop's results.
+            # A loop's condition region runs once more than its body, so it must not overwrite the
+            # carried accumulators.
             if region is op.regions[-1]:
-                of_round.update(op.carried)
-            _check_registers(region, of_round)
+                loop_values.update(op.carried)
+            _check_registers(region, loop_values)
 
 
 def _shares_register(op: Op) -> bool:
-    """Return whether an op's results may share registers with its operands or yielded values."""
+    """Return whether an op's results may share registers with its operands or yielded values.
+
+    An `if` with a constant condition is replaced by its branch.
+    """
     if op.name == "if":
         return op.operands[0].constant is not None
     if op.name == "call":
@@ -117,49 +122,53 @@ def _shares_register(op: Op) -> bool:
 
 
 def _check_waits(block: Block, *, uncommitted: bool) -> bool:
-    """Raise VerificationFailure for a wait that takes sums of groups it leaves pending.
+    """Raise VerificationFailure for a wait that takes accumulators of groups it leaves pending.
 
-    uncommitted: whether there may be uncommitted products before the region.
-    Returns whether there may be some after it.
+    uncommitted: whether there may be uncommitted products before the block.
+    Returns whether there may be uncommitted products after it.
     """
-    committed: dict[Value, int] = {}
-    groups = 0
-    # A sum of another region was begun before all groups of this one, or is in the first of them.
-    before = 0 if uncommitted else -1
+    group_of: dict[Value, int] = {}
+    group_count = 0
+    # Products from before the block are in its first group if they may be uncommitted, and else in
+    # an earlier one.
+    outside_group = 0 if uncommitted else -1
     for op in block.ops:
         if op.name == "mma_commit":
-            groups, uncommitted = groups + 1, False
-        if _begins(op):
-            committed.update(dict.fromkeys(op.results, groups))
+            group_count, uncommitted = group_count + 1, False
+        if _is_product(op):
+            group_of.update(dict.fromkeys(op.results, group_count))
             uncommitted = True
         if op.definition.waits:
-            latest = max((committed.get(value, before) for value in op.operands), default=-1)
-            if latest >= groups - int(op.attributes["pending"]):
+            latest = max((group_of.get(value, outside_group) for value in op.operands), default=-1)
+            if latest >= group_count - int(op.attributes["pending"]):
                 raise VerificationFailure(
                     "mma_wait takes sums of a group that it does not wait for", op.location
                 )
         if op.regions:
             uncommitted = _check_regions(op, uncommitted=uncommitted)
             if uncommitted:
-                committed.update(dict.fromkeys(op.results, groups))
+                group_of.update(dict.fromkeys(op.results, group_count))
     return uncommitted
 
 
 def _check_regions(op: Op, *, uncommitted: bool) -> bool:
-    """Apply `_check_waits` to the regions of an op, to those of a loop twice."""
+    """Apply `_check_waits` to the regions of an op, twice if it is a loop."""
     if not op.definition.repeats:
-        ends = [_check_waits(region, uncommitted=uncommitted) for region in op.regions]
-        return True in ends
-    for _ in range(2):  # a round may begin with uncommitted products of the previous one
+        uncommitted_after = [_check_waits(region, uncommitted=uncommitted) for region in op.regions]
+        return True in uncommitted_after
+    for _ in range(2):  # an iteration may begin with uncommitted products of the previous one
         for region in op.regions:
             uncommitted |= _check_waits(region, uncommitted=uncommitted)
     return uncommitted
 
 
-def _check_shapes(products: list[Op], shapes: dict[Value, int]) -> None:
-    """Raise VerificationFailure if a product takes a pending sum of another shape."""
+def _check_widths(products: list[Op], widths: dict[Value, int]) -> None:
+    """Raise VerificationFailure if a product takes a pending accumulator of another width."""
     for op in products:
-        if any(shapes.get(value, _shape(op)) != _shape(op) for value in _taken(op)):
+        if any(
+            widths.get(value, _accumulator_bits(op)) != _accumulator_bits(op)
+            for value in _accumulator_operands(op)
+        ):
             raise VerificationFailure(
                 f"{op.name} takes a sum of products of another shape that are under way; "
                 "k.mma_wait gives it",
@@ -167,70 +176,76 @@ def _check_shapes(products: list[Op], shapes: dict[Value, int]) -> None:
             )
 
 
-def _shape(op: Op) -> int:
-    """The element width in bits, which distinguishes shapes with equal numbers of columns."""
+def _accumulator_bits(op: Op) -> int:
+    """Return a product's element width in bits.
+
+    The width distinguishes shapes with equal numbers of columns.
+    """
     element = str(op.attributes["element"])
     return 32 if element == "f32" else 8 if element in SHORT else 16
 
 
-def _check_registers_fenced(block: Block, later: set[Value], *, is_open: bool) -> None:
+def _check_registers_fenced(block: Block, unfenced: set[Value], *, has_begun: bool) -> None:
     """Raise VerificationFailure for a product that takes registers set since the last `mma_begin`.
 
-    `later` holds the values set since then and is updated; results of products are not in it, as
-    chained products may use their registers directly.
+    unfenced: the values set since then; updated. It excludes results of products, as chained
+    products may use their registers directly.
+    has_begun: whether an `mma_begin` has run before the block.
     """
     for op in block.ops:
         if op.name == "mma_begin":
-            is_open = True
-            later.clear()
-        elif _begins(op):
-            words = op.operands[:4] if op.name == "mma_rows" else ()
-            if not is_open or later.intersection([*words, *_taken(op)]):
+            has_begun = True
+            unfenced.clear()
+        elif _is_product(op):
+            row_registers = op.operands[:4] if op.name == "mma_rows" else ()
+            if not has_begun or unfenced.intersection([*row_registers, *_accumulator_operands(op)]):
                 raise VerificationFailure(
                     f"{op.name} takes registers that were set since the last k.mma_begin(); it "
                     "comes between",
                     op.location,
                 )
         elif op.definition.repeats:
-            # Carried values are moved to the registers of the next round, so they count as set.
-            inner = {*later, *op.carried}
+            # Carried values are moved to the registers of the next iteration, so they count as set.
+            unfenced_inside = {*unfenced, *op.carried}
             for region in op.regions:
-                _check_registers_fenced(region, inner, is_open=is_open)
-            later.update(op.results)
+                _check_registers_fenced(region, unfenced_inside, is_open=has_begun)
+            unfenced.update(op.results)
         else:
             for region in op.regions:
-                _check_registers_fenced(region, {*later}, is_open=is_open)
-            later.update(op.results)
+                _check_registers_fenced(region, {*unfenced}, is_open=has_begun)
+            unfenced.update(op.results)
 
 
-def _begins(op: Op) -> bool:
+def _is_product(op: Op) -> bool:
     """Return whether an op starts products."""
     return op.definition.tied is not None and not op.definition.waits
 
 
-def _under_way(products: list[Op], ops: list[Op]) -> dict[Value, int]:
-    """Map the values of pending products, including those that loops carry, to their shapes."""
-    going = {value: _shape(op) for op in products for value in op.results}
-    before = 0
-    while len(going) > before:
-        before = len(going)
+def _pending_widths(products: list[Op], ops: list[Op]) -> dict[Value, int]:
+    """Map the accumulators of pending products to their widths in bits, also across loops."""
+    pending = {value: _accumulator_bits(op) for op in products for value in op.results}
+    previous_count = 0
+    while len(pending) > previous_count:
+        previous_count = len(pending)
         for op in ops:
             if op.definition.repeats:
-                last = op.regions[-1].yielded
-                for yielded, carried, result in zip(last, op.carried, op.results, strict=True):
-                    shape = going.get(yielded, going.get(carried))
-                    if shape is not None:
-                        going |= {carried: shape, result: shape}
-    return going
+                next_values = op.regions[-1].yielded
+                for yielded, carried, result in zip(
+                    next_values, op.carried, op.results, strict=True
+                ):
+                    width = pending.get(yielded, pending.get(carried))
+                    if width is not None:
+                        pending |= {carried: width, result: width}
+    return pending
 
 
-def _check_yielded(op: Op, yielded: tuple[Value, ...], going: set[Value]) -> None:
-    """Raise VerificationFailure for a pending sum yielded to another register than its own."""
-    if not going.intersection(yielded):
+def _check_yielded(op: Op, yielded: tuple[Value, ...], pending: set[Value]) -> None:
+    """Raise VerificationFailure for a pending accumulator yielded to another register."""
+    if not pending.intersection(yielded):
         return
     carried = op.carried if op.definition.repeats else (None,) * len(yielded)
     for value, argument in zip(yielded, carried, strict=True):
-        if value in going and _origin(value) is not argument:
+        if value in pending and _origin(value) is not argument:
             raise VerificationFailure(
                 f"sums of products that are under way change places in the {op.name}; wait for "
                 "them first",
@@ -239,11 +254,11 @@ def _check_yielded(op: Op, yielded: tuple[Value, ...], going: set[Value]) -> Non
 
 
 def _origin(value: Value) -> Value:
-    """The value whose register a sum occupies, before the chain of products on it."""
+    """Return the initial value of a chain of products, whose register the accumulator occupies."""
     op = value.op
-    while op is not None and _begins(op):
-        first = op.definition.tied or 0
-        place = next(n for n, result in enumerate(op.results) if result is value)
-        value = op.operands[first + place]
+    while op is not None and _is_product(op):
+        first_tied = op.definition.tied or 0
+        position = next(n for n, result in enumerate(op.results) if result is value)
+        value = op.operands[first_tied + position]
         op = value.op
     return value
