@@ -81,18 +81,18 @@ class Backend:
 
 
 def backend(name: str) -> Backend:
-    """The row of a kind, one of `NAMES`."""
+    """Return the backend of a kind, one of `NAMES`."""
     row: Backend = import_module(f"quod.device.{name}.backend").BACKEND
     return row
 
 
 def backends() -> list[Backend]:
-    """The rows of all kinds."""
+    """Return the backends of all kinds."""
     return [backend(name) for name in NAMES]
 
 
 def backend_of(device: str) -> Backend | None:
-    """The row of the kind that a device's name is one of; None for the name of no device."""
+    """Return the backend that accepts a device's name, or None."""
     kind = device.partition(":")[0]
     row = backend(kind) if kind in NAMES else None
     return row if row is not None and row.parse(device) is not None else None

@@ -19,9 +19,9 @@ DeviceChoice = str | AnyDevice
 
 
 def devices() -> list[DeviceInfo]:
-    """The devices of this machine; the first is the one to take without a reason for another.
+    """List the devices of this machine; the first is the default choice.
 
-    DeviceError where there are none, not even the processor.
+    Raises DeviceError if there are none, not even the CPU.
     """
     infos: list[DeviceInfo] = []
     reasons = []
@@ -78,10 +78,11 @@ def open_processor(*, threads: int | None = None, strategy: str | None = None) -
 
 
 def resolve_device(device: DeviceChoice) -> AnyDevice:
-    """A device itself, or the one of a name, which is opened once a process.
+    """Return a device itself, or the one with a name, which is opened once per process.
 
-    One that was closed, or that has failed, is opened again, and so is one that was opened before
-    the process was forked. For use from any thread. DeviceError for what is neither.
+    A device that was closed or has failed is opened again, and so is one that was opened before the
+    process was forked. Safe to call from any thread. Raises DeviceError if `device` is neither a
+    device nor the name of one.
     """
     if not isinstance(device, str):
         if not is_device(device):
@@ -111,7 +112,7 @@ _locks: dict[str, threading.Lock] = {}
 
 
 def _forget_opened() -> None:
-    """A forked process has none of the contexts that GPUs were opened with."""
+    """Forget the opened GPUs in a forked process, which has none of their contexts."""
     global _opening
     _opening = threading.Lock()
     _locks.clear()

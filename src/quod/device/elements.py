@@ -23,7 +23,7 @@ class ArgumentMismatch(Exception):
 # Every launch asks for it, of each array.
 @functools.lru_cache(256)
 def check_elements(dtype: np.dtype[Any], type_: PointerType) -> None:
-    """`ArgumentMismatch` unless a pointer takes arrays of that type."""
+    """Raise `ArgumentMismatch` unless arrays of `dtype` may be passed to pointers of this type."""
     element = type_.element
     if element is bf16 and dtype.itemsize == element.bytes and dtype.kind in _BF16_KINDS:
         return

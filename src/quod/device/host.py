@@ -13,7 +13,7 @@ CONTROL_GROUPS = Path("/sys/fs/cgroup")
 
 
 def usable_threads() -> int:
-    """Hardware threads that this process may run on."""
+    """Return the number of hardware threads that this process may run on."""
     # macOS and Windows have no affinity masks.
     if hasattr(os, "sched_getaffinity"):
         return max(1, len(os.sched_getaffinity(0)))
@@ -22,10 +22,7 @@ def usable_threads() -> int:
 
 @functools.cache
 def memory_bytes() -> int:
-    """Memory that this process may come to use: the machine's, or its container's if less.
-
-    0 where the system does not say.
-    """
+    """Return the bytes of memory of the machine, or of its container if less; 0 if unknown."""
     limits = [_container_limit()]
     with contextlib.suppress(ValueError, OSError, AttributeError):
         limits.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
@@ -33,7 +30,7 @@ def memory_bytes() -> int:
 
 
 def available_memory_bytes() -> int:
-    """Memory that is free for use now, or a large number where the system does not say."""
+    """Return the bytes of free memory, or a large number if the system does not report them."""
     limits = [memory_bytes() or sys.maxsize]
     if (free := _number_after(Path("/proc/meminfo"), "MemAvailable:")) is not None:
         limits.append(free << 10)
@@ -44,7 +41,7 @@ def available_memory_bytes() -> int:
 
 
 def _container_limit() -> int | None:
-    """The limit of the control group, of version 2 or 1, if there is one."""
+    """Return the memory limit, in bytes, of the control group (version 2 or 1), or None."""
     for name in ("memory.max", "memory/memory.limit_in_bytes"):
         # The file says "max" where there is no limit.
         with contextlib.suppress(ValueError, OSError):
@@ -67,7 +64,7 @@ def _container_use() -> int | None:
 
 
 def _number_after(file: Path, word: str) -> int | None:
-    """The number on the line of a file that begins with a word."""
+    """Return the number after `word` at the start of a line of a file, or None."""
     with contextlib.suppress(OSError, ValueError):
         for line in file.read_text().splitlines():
             first, *values = line.split() or [""]
@@ -78,7 +75,7 @@ def _number_after(file: Path, word: str) -> int | None:
 
 @functools.cache
 def processor_description() -> str:
-    """The processor as its maker calls it, or at least its architecture."""
+    """Return the vendor's name of the CPU, or at least its architecture."""
     if sys.platform == "darwin":
         import subprocess
 

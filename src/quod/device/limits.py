@@ -25,7 +25,7 @@ class Limits:
     flop_per_second: Mapping[str, float] = _UNKNOWN
 
     def of_floats(self, element: str) -> Limits | None:
-        """The ceilings of multiply-adds of floats of a type; None where they are not known."""
+        """Return the limits for multiply-adds of floats of a type; None if they are unknown."""
         flop = self.flop_per_second.get(element)
         return None if flop is None else Limits(self.bytes_per_second, flop / 2, self.source)
 
@@ -35,10 +35,10 @@ class Limits:
         return self.multiply_adds_per_second / self.bytes_per_second
 
     def least_seconds(self, bytes: int, multiply_adds: int) -> float:
-        """The time that work takes at the limit."""
+        """Return the least time of work that moves `bytes` and multiplies and adds so often."""
         by_memory = bytes / self.bytes_per_second
         return max(by_memory, multiply_adds / self.multiply_adds_per_second)
 
     def limited_by(self, bytes: int, multiply_adds: int) -> Literal["memory", "multiplier"]:
-        """Return which of the two limits work meets first."""
+        """Return the resource that limits such work."""
         return "multiplier" if multiply_adds > self.ridge * bytes else "memory"

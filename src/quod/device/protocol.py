@@ -178,11 +178,11 @@ class OpenedDevice:
     address_alignment = 4
 
     def throughput_limits(self) -> Limits | None:
-        """None: they are not known."""
+        """Return None: the limits are unknown."""
         return None
 
     def foreign_memory(self, _value: object) -> Buffer | None:
-        """None: other libraries know no memory of such a device."""
+        """Return None: no other library has memory of such a device."""
         return None
 
     def run(

@@ -55,11 +55,11 @@ class CacheWarning(UserWarning):
 
 
 def default_folder() -> Path:
-    """`QUOD_CACHE_DIR`, or `quod` in the user's cache folder.
+    """Return `QUOD_CACHE_DIR`, or `quod` in the user's cache folder.
 
-    As the XDG base directory specification has it, a relative `XDG_CACHE_HOME` counts for nothing.
-    Raises `NotOwnError` where there is no such folder, or only a relative one: code from whatever
-    folder a command is started in is not the user's.
+    As in the XDG base directory specification, a relative `XDG_CACHE_HOME` is ignored.
+    Raises `NotOwnError` if `QUOD_CACHE_DIR` is relative or the user has no home folder: code from
+    the current folder is not the user's.
     """
     if chosen := os.environ.get("QUOD_CACHE_DIR"):
         if not os.path.isabs(chosen):
@@ -75,7 +75,7 @@ def default_folder() -> Path:
 
 
 def key_of(*parts: str | bytes) -> str:
-    """A name for an entry that depends on `parts` and on nothing else."""
+    """Return the name of a cache entry: a SHA-256 digest of `parts` in hex."""
     digest = hashlib.sha256(_SCHEMA)
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
@@ -106,7 +106,7 @@ class CompileCache:
         self._close: weakref.finalize[[int], CompileCache] | None = None
 
     def get(self, key: str) -> bytes | None:
-        """The entry, or None if there is no sound one."""
+        """Return the content of an entry, or None. A damaged entry is deleted."""
         with contextlib.suppress(OSError), self._within(key[0]) as shard:
             data = _read(shard, key, self._shard_limit)
             content = data[_SEAL_BYTES:]
@@ -182,7 +182,11 @@ class CompileCache:
 
     @contextlib.contextmanager
     def _within(self, name: str, *, create: bool = False) -> Iterator[int]:
-        """One of the cache's folders; OSError if it is not there or is not to be used."""
+        """Open one of the cache's folders and yield its descriptor.
+
+        If other users could write to the folder, its files are deleted first.
+        Raises OSError if the folder does not exist or must not be used.
+        """
         try:
             folder, was_open = self._open_within(name, create=create)
         except NotOwnError as error:
@@ -227,7 +231,7 @@ class CompileCache:
                 self._base = self._close = None
 
     def _make_room(self, name: str, shard: int, stored: int) -> None:
-        """Looks at a folder where what was `stored` there may be beyond its share."""
+        """Trim a shard once the bytes `stored` exceed the room that is left in it."""
         with self._lock:
             self._room[name] = room = self._room.get(name, 0) - stored
         if room < 0:
@@ -263,7 +267,7 @@ class CompileCache:
 
 
 def _own_files(folder: int, *names: re.Pattern[str]) -> list[tuple[int, int, str]]:
-    """List the files of such a name by time of use, size and name, the oldest first."""
+    """List time of use (ns), size (bytes) and name of files with matching names, oldest first."""
     used_files = []
     with contextlib.suppress(OSError), os.scandir(folder) as files:
         for file in files:
@@ -277,7 +281,7 @@ def _own_files(folder: int, *names: re.Pattern[str]) -> list[tuple[int, int, str
 
 
 def _read(shard: int, name: str, most: int) -> bytes:
-    """A file of the user or root and of a size that entries have; empty if it is none."""
+    """Read a file of the user or root and update its time of use; empty for any other file."""
     data, changed = read_own(shard, name, most)
     if data and time.time() - changed > _SECONDS_OF_USE:
         with contextlib.suppress(OSError):
@@ -286,7 +290,7 @@ def _read(shard: int, name: str, most: int) -> bytes:
 
 
 def _write_new(name: str, data: bytes, folder: int | None = None) -> None:
-    """A file that was not there, for the user alone."""
+    """Create a file that only the user can read; raises OSError if it exists."""
     with open(os.open(name, _NEW, 0o600, dir_fd=folder), "wb") as file:
         file.write(data)
 
@@ -301,7 +305,7 @@ _warning = threading.Lock()
 
 
 def _warn_once(folder: Path | None, why: str) -> None:
-    """Says once a process that compiled code is not kept."""
+    """Warn, once per process and folder, that compiled code is not kept."""
     with _warning:
         if folder in _warned:
             return

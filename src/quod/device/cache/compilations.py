@@ -24,7 +24,7 @@ class Compilations:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Around the compilation of one kernel."""
+        """Count a compilation as requested, and as done at the end of the body."""
         self._count(requested=1)
         try:
             yield
@@ -57,10 +57,10 @@ class Compilations:
 
     @contextmanager
     def watched(self, watcher: Callable[[int, int], None]) -> Iterator[None]:
-        """Tells `watcher` of each change how many are done, of how many that were asked for.
+        """Call `watcher(done, requested)` at each change during the body.
 
-        Both count from here on. It is called from whichever thread compiles; it must be quick and
-        must not raise.
+        Both numbers count from the start of the body. The thread that compiles calls `watcher`,
+        which must be quick and must not raise.
         """
         with self._lock:
             done, requested = self.done, self.asked

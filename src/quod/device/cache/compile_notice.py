@@ -16,7 +16,7 @@ COMPILING_IN_EACH_RUN = "compiling kernels, as in each run"
 
 
 def compiling_text() -> str:
-    """The name of the work, which says whether later runs must repeat it."""
+    """Return the text of the notice, which says whether later runs must compile again."""
     from quod.device.cache.cache import CompileCache
 
     return COMPILING if CompileCache().keeps() else COMPILING_IN_EACH_RUN
@@ -44,7 +44,7 @@ class CompileNotice:
             self._columns = len(line)
 
     def erase(self) -> None:
-        """Erase the line, if it is there."""
+        """Erase the line, if it is shown."""
         if self._columns:
             _write(f"\r{'':{self._columns}}\r")
             self._columns = 0

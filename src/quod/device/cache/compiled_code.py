@@ -85,17 +85,17 @@ def uses_of(read: Mapping[str, Any]) -> PointerUses:
 
 
 def text_digest(text: str) -> str:
-    """Return the SHA-256 of a text in hex, which identifies it."""
+    """Return the SHA-256 digest of an emitted text in hex."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def trace_key(
     definition: KernelDefinition, machine: Machine, static: Mapping[str, Any], toolchain: str
 ) -> str | None:
-    """A key that stands for the emitted text without tracing.
+    """Return a cache key that identifies the emitted text without tracing.
 
-    None where there is no telling what the text follows from: a kernel outside the package, one
-    that captures variables, or a static argument that is shown as an address only.
+    Returns None if the inputs of tracing are unknown: for a kernel outside the package, one that
+    captures variables, or a static argument whose `repr` is an address.
     """
     place = sources.path_in_package(definition.location.file)
     if place is None or definition.function.__closure__:
@@ -113,7 +113,7 @@ def trace_key(
 
 
 def _described(machine: Machine) -> str:
-    """All of a machine, in an order that is the same in every process."""
+    """Return all fields of a machine as a text that is the same in every process."""
     values = fields_of(machine).items()
     return repr(
         [(name, sorted(value) if isinstance(value, frozenset) else value) for name, value in values]
@@ -121,7 +121,7 @@ def _described(machine: Machine) -> str:
 
 
 def look_up(cache: CompileCache, key: str | None) -> bytes | None:
-    """The entry that a trace key leads to."""
+    """Return the entry to which a trace key refers, or None."""
     if key is None:
         return None
     reference = cache.get(key) or b""

@@ -24,11 +24,12 @@ class NotOwnError(OSError):
 
 
 def open_base(path: str, *, create: bool = False) -> int:
-    """A descriptor of an absolute path, whose links are followed.
+    """Open a folder by its absolute path, following links; return a descriptor.
 
-    It must belong to the user or root and be writable by nobody else; so must all above it, where
-    others may write if only owners can rename (the sticky bit). Folders that are not there are made
-    with mode 0700 if `create`. Raises `NotOwnError`, or another OSError.
+    The folder must belong to the user or root, and nobody else may be able to write to it. The same
+    holds for its parents, except that others may write if only owners can rename (the sticky bit).
+    create: make missing folders, with mode 0700.
+    Raises `NotOwnError`, or another OSError.
     """
     if not os.path.isabs(path):
         raise NotOwnError(f"{path!r} is no absolute path")
@@ -55,9 +56,10 @@ def open_base(path: str, *, create: bool = False) -> int:
 
 
 def open_within(folder: int, name: str, *, create: bool = False) -> tuple[int, bool]:
-    """A descriptor of a folder directly in another, no link; and whether others could write it.
+    """Open a folder directly in another, which must not be a link.
 
-    One of the user's that others could write is closed to them; what it holds is theirs, perhaps.
+    Returns a descriptor, and whether others could write to the folder. Such a folder of the user's
+    is closed to them, but its contents may be theirs.
     Raises `NotOwnError`, or another OSError.
     """
     if create:
@@ -76,10 +78,10 @@ def open_within(folder: int, name: str, *, create: bool = False) -> tuple[int, b
 
 
 def read_own(folder: int, name: str, most: int) -> tuple[bytes, float]:
-    """A file of the user or root in a folder, no link, and when it was changed.
+    """Read a file of the user or root, not a link; return its bytes and modification time.
 
-    Empty if it is none that nobody else may write, or longer than `most`; OSError if it is not
-    there.
+    The bytes are empty if another user can write to the file or it is longer than `most` bytes.
+    Raises OSError if the file does not exist.
     """
     handle = os.open(name, _FILE, dir_fd=folder)
     try:

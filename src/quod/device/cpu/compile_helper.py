@@ -21,7 +21,7 @@ _IDLE_SECONDS = 10.0
 
 
 def main() -> None:
-    """Serves requests until there are no more."""
+    """Serve requests until standard input is closed or the process has been idle for some time."""
     # Ctrl-C is for the parent, which closes standard input when it ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
@@ -47,9 +47,10 @@ def _listen(stream: IO[bytes], requests: queue.SimpleQueue[Any]) -> None:
 
 
 def _serve(request: Request, requests: queue.SimpleQueue[Any], replies: IO[bytes]) -> None:
-    """First the key of the text; then, if the parent has no code of it, the code.
+    """Send the key of the text and then, if the parent has no code for it, the code.
 
-    None for what cannot be compiled: the parent does it again, and its caller sees the error.
+    Sends None if the kernel cannot be compiled: the parent compiles it again, and its caller gets
+    the error.
     """
     module, name, machine, static = request
     try:

@@ -63,7 +63,10 @@ class _Helper:
         return self._process.poll() is None
 
     def ask(self, request: bytes, stored: Callable[[str], bytes | None]) -> Made:
-        """See `compile_elsewhere`; EOFError, OSError or pickle.PickleError if it has failed."""
+        """Compile a kernel in the helper; see `compile_elsewhere`.
+
+        Raises EOFError, OSError or pickle.PickleError if the helper has failed.
+        """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(request)
@@ -80,7 +83,7 @@ class _Helper:
         return key, packed
 
     def end(self) -> None:
-        """It is not waited for."""
+        """Kill the process without waiting for its end."""
         self._process.kill()
         for stream in (self._process.stdin, self._process.stdout):
             with contextlib.suppress(OSError):
@@ -100,7 +103,10 @@ class _CompilerPool:
 
     @contextlib.contextmanager
     def acquire(self, most: int) -> Iterator[_Helper | None]:
-        """A helper, or None for this process; waits while `most` places are in use."""
+        """Take a helper, or None to compile in this process.
+
+        Waits while `most` kernels are being compiled.
+        """
         helper = self._take(most)
         try:
             yield helper
@@ -140,7 +146,7 @@ class _CompilerPool:
         return None
 
     def end(self, helper: _Helper) -> None:
-        """Counts on a helper no more."""
+        """Remove a helper from the pool and end it."""
         with self._lock:
             if helper in self._helpers:
                 self._helpers.remove(helper)
@@ -157,11 +163,11 @@ def compile_elsewhere(
     definition: KernelDefinition, machine: Machine, static: Mapping[str, Any], *, most: int,
     stored: Callable[[str], bytes | None], here: Callable[[], Made],
 ) -> Made:  # fmt: skip
-    """A kernel's code, made in this process or in another.
+    """Compile a kernel in a helper process or in this one.
 
-    `most` is how many kernels may be compiled at a time. A helper asks for the code of the text by
-    `stored` before it compiles. `here` does the same in this process, where no other kernel of this
-    function is being compiled at the time; also for a helper that has failed.
+    most: number of kernels that may be compiled at a time.
+    stored: returns the cached code of a text by its key; a helper asks for it before it compiles.
+    here: compiles in this process, one kernel at a time; also used when a helper has failed.
     """
     request = _request(definition, machine, static) if most > 1 else None
     if request is None:
@@ -207,7 +213,7 @@ _making = threading.Lock()
 
 
 def _compiler_pool() -> _CompilerPool:
-    """Return the compiler pool of this process; a forked process has its own."""
+    """Return the pool of this process; a forked process makes its own."""
     global _process_pool
     places = _process_pool
     if places is None or places._process != os.getpid():

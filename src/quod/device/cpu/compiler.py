@@ -70,13 +70,13 @@ class CpuKernel(ShownKernel):
             self._are_numbers = None if all_are else flags
 
     def pack(self, arguments: tuple[Argument, ...]) -> Slots:
-        """The argument slots of a launch; DeviceError for one that does not fit its parameter."""
+        """Pack a launch's arguments into slots; raises DeviceError for one that does not fit."""
         return self._signature.pack(arguments)
 
     def size_class(self, groups: int, arguments: tuple[Argument, ...]) -> SizeClass:
-        """Launches that take about as long: their numbers have as many bits.
+        """Return a class of launches that take about as long: the bit lengths of their numbers.
 
-        The words of field elements and the extents of the grid do not count.
+        Words of field elements and grid sizes are ignored.
         """
         if self._are_numbers is not None:
             arguments = tuple(compress(arguments, self._are_numbers))
@@ -105,7 +105,7 @@ class KernelText:
         self.key = key_of("llvm text", self._text, toolchain())
 
     def compile(self, cache: CompileCache | None = None) -> CompiledCode:
-        """Its code; KernelError, and the text kept in `cache`, if LLVM refuses it."""
+        """Compile the text. If LLVM refuses it, keep it in `cache` and raise KernelError."""
         kernel = self._kernel
         try:
             code = llvm_jit.compile_to_object(self._text)
@@ -145,9 +145,9 @@ def build(
     definition: KernelDefinition, machine: Machine, static: Mapping[str, Any],
     cache: CompileCache, threads: int = 1,
 ) -> CpuKernel:  # fmt: skip
-    """The kernel, from the cache or compiled now; KernelError if it cannot be.
+    """Load the kernel from the cache or compile it; raises KernelError if it is invalid.
 
-    Of Quod's own kernels as many as there are `threads` are compiled at a time.
+    threads: number of Quod's own kernels that may be compiled at a time.
     """
     trace = trace_key(definition, machine, static, toolchain())
     stored = look_up(cache, trace)
@@ -167,7 +167,7 @@ def _built(
     loaded: list[CpuKernel] = []
 
     def stored(key: str) -> bytes | None:
-        """The code of a text, if the cache has it and it can be linked."""
+        """Return the cached code of a text if it can be linked, else None."""
         packed = cache.get(key)
         kernel = None if packed is None else _loaded(definition, machine, static, packed)
         if kernel is not None:
@@ -198,7 +198,7 @@ def _built(
 def emit(
     definition: KernelDefinition, machine: Machine, static: Mapping[str, Any]
 ) -> tuple[Kernel, str]:
-    """The kernel's IR and its text for LLVM on this processor."""
+    """Trace a kernel; return its IR and its LLVM IR for this CPU."""
     # A process that finds its code in the cache has no use for the emitter.
     from quod.codegen.llvm import emitter as llvm
 
@@ -209,7 +209,7 @@ def emit(
 def _loaded(
     definition: KernelDefinition, machine: Machine, static: Mapping[str, Any], stored: bytes
 ) -> CpuKernel | None:
-    """A kernel of a cache entry; None if the code cannot be linked, so that it is built anew."""
+    """Make a kernel of a cache entry; None if its code cannot be linked and must be rebuilt."""
     try:
         compiled = CompiledCode.unpack(stored)
         code = llvm_jit.LoadedCode(compiled.code, definition.name)

@@ -136,10 +136,11 @@ class CpuDevice(OpenedDevice):
     def compile(
         self, definition: KernelDefinition, *, lanes: int | None = None, **static: Any
     ) -> CpuKernel:
-        """The kernel for this processor, from memory, from disk, or compiled now.
+        """Return the kernel for this CPU, from memory, from disk or compiled now.
 
-        `static` are the kernel's keyword arguments: hashable, with a `repr` that tells all that
-        distinguishes them. Raises KernelError if the kernel is wrong.
+        static: keyword arguments of the kernel: hashable, with a `repr` that shows everything that
+        distinguishes them.
+        Raises KernelError if the kernel is invalid.
         """
         lanes = lanes_of(definition, lanes, self.lanes)
         machine = self.machine(lanes)
@@ -154,24 +155,24 @@ class CpuDevice(OpenedDevice):
         return cpu_compiler.is_known(definition, machine, static, self._cache)
 
     def emit(self, definition: KernelDefinition, *, lanes: int | None = None, **static: Any) -> str:
-        """The LLVM IR that `compile` compiles."""
+        """Return the LLVM IR that `compile` compiles."""
         machine = self.machine(lanes_of(definition, lanes, self.lanes))
         return cpu_compiler.emit(definition, machine, static)[1]
 
     # --- memory
 
     def allocate(self, nbytes: int, *, zero: bool = True) -> Buffer:
-        """Memory, zeroed unless told not to be; DeviceError if there is too little."""
+        """Allocate memory, zeroed by default; raises DeviceError if there is too little."""
         return Buffer.zeros(nbytes) if zero else Buffer.empty(nbytes)
 
     def pinned(self, nbytes: int) -> Array:
-        """Host memory as bytes, which on the CPU is like any other."""
+        """Return host memory as `nbytes` u8; on the CPU all memory is alike."""
         return Buffer.empty(nbytes).view(np.uint8)
 
     def upload(self, array: Array | ForeignArray, *, into: Buffer | None = None) -> Buffer:
-        """Host data as a buffer; on the CPU the same memory, which must not change meanwhile.
+        """Wrap host data as a buffer of the same memory, which must not change while it is used.
 
-        An array that is not contiguous is copied, and one with a buffer to go into.
+        An array that is not contiguous is copied. With `into`, the data is copied to that buffer.
         """
         source = Buffer.to_read(array)
         if into is None:
@@ -189,7 +190,10 @@ class CpuDevice(OpenedDevice):
     def check_budget(
         self, what: str, needed: int, *, fixed: int = 0, items: int = 0, unit: str = "items"
     ) -> None:
-        """DeviceError if a plan needs more than the memory budget; see `memory.check_budget`."""
+        """Raise DeviceError if a plan needs more bytes than the memory budget.
+
+        See `quod.device.memory.budget.check_budget`.
+        """
         check_budget(what, needed, self.memory_budget, fixed=fixed, items=items, unit=unit)
 
     # --- execution
@@ -204,7 +208,7 @@ class CpuDevice(OpenedDevice):
         self.launch_slots(kernel, *adopt(self, kernel, groups, arguments))
 
     def launch_slots(self, kernel: CpuKernel, groups: int, arguments: tuple[Argument, ...]) -> None:
-        """A launch as `adopt` returns it: all workgroups, and an argument for each slot."""
+        """Launch a kernel with one argument for each slot, as `adopt` returns them."""
         slots = kernel.pack(arguments)
         report_launch(kernel)
         self.execute(kernel, groups, slots, arguments)
@@ -213,7 +217,7 @@ class CpuDevice(OpenedDevice):
         self, kernel: CompiledKernel, groups: int, slots: Slots, arguments: tuple[Argument, ...],
         size: SizeClass | None = None,
     ) -> None:  # fmt: skip
-        """A launch with its arguments packed; `size` is its class, where that is known."""
+        """Run a launch whose arguments are packed; `size` is its size class, if known."""
         stop = check_launch(kernel, groups, LOG2_GROUPS_OF_PROCESSOR)
         if groups:
             self._run(kernel, groups, slots, arguments, stop, size)
@@ -251,9 +255,9 @@ class CpuDevice(OpenedDevice):
         kernel.observe(size, job.seconds)
 
     def stream(self, name: str = "stream") -> IdleStream:
-        """A stream of its own, on which work goes on beside the caller's.
+        """Return a new stream, whose work runs concurrently with the caller.
 
-        `name` is its track in a timeline.
+        name: track of the stream in a timeline.
         """
         return _idle_stream()(self, name)
 
@@ -293,7 +297,7 @@ class CpuDevice(OpenedDevice):
 
 @functools.cache
 def _idle_stream() -> type[IdleStream]:
-    """The class: to import it each time takes a tenth of a short run."""
+    """Return the class; importing it again for each stream takes a tenth of a short run."""
     from quod.device.runtime.stream import IdleStream
 
     return IdleStream

@@ -32,7 +32,7 @@ def _target_machine(processor: HostProcessor) -> Any:
 
 
 def _module(text: str, processor: HostProcessor) -> tuple[Any, Any]:
-    """The module, ready for the code generator, and its target machine."""
+    """Parse and verify a module; return it and its target machine."""
     binding = llvm()
     machine = _target_machine(processor)
     try:
@@ -53,7 +53,7 @@ def _module(text: str, processor: HostProcessor) -> tuple[Any, Any]:
 
 
 def compile_to_object(text: str, *, processor: HostProcessor | None = None) -> bytes:
-    """An object file for a module's text, for this or a given processor.
+    """Compile a module's text to an object file, by default for this CPU.
 
     Raises KernelError if LLVM refuses the text.
     """
@@ -63,7 +63,7 @@ def compile_to_object(text: str, *, processor: HostProcessor | None = None) -> b
 
 
 def assembly(text: str, *, processor: HostProcessor | None = None) -> str:
-    """A processor's assembly for a module's text, for reading; KernelError as above."""
+    """Compile a module's text to readable assembly; arguments and errors as `compile_to_object`."""
     module, machine = _module(text, processor or host_processor())
     listing: str = machine.emit_assembly(module)
     return listing
@@ -102,7 +102,7 @@ class LoadedCode:
 
 
 def _linked(code: bytes, symbol: str, library: str) -> tuple[Any, int]:
-    """Link code by LLVM; return the object that keeps it loaded, and a symbol's address."""
+    """Link code by LLVM; return the object that keeps it loaded, and the address of `symbol`."""
     builder = llvm().JITLibraryBuilder()
     builder.add_object_img(code)
     builder.add_current_process()

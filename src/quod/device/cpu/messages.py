@@ -22,7 +22,7 @@ def send(stream: IO[bytes], message: Any) -> None:
 
 
 def receive(stream: IO[bytes]) -> Any:
-    """The next message, from a process of one's own only; EOFError if there will be none."""
+    """Return the next message; raises EOFError at the end. Unpickles, so only for own processes."""
     header = stream.read(_LENGTH.size)
     if len(header) < _LENGTH.size:
         raise EOFError

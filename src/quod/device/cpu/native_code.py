@@ -57,10 +57,10 @@ class _Section(NamedTuple):
 
 
 def arrange(code: bytes, symbol: str) -> NativeCode | None:
-    """The memory that an object file describes, with `symbol` in it.
+    """Lay out the memory that an object file describes, with the address of `symbol`.
 
-    None for what must be left to a linker: another processor's code, a name that is not defined
-    in the file, other ways to name than by distance, data that is written, or no sound file.
+    Returns None if a linker is needed: for code of another CPU, an undefined symbol, a relocation
+    that is not relative, writable data or a malformed file.
     """
     try:
         return _arranged(code, symbol.encode())
@@ -148,7 +148,7 @@ class ExecutableMemory:
 
 @functools.cache
 def _system() -> ctypes.CDLL:
-    """The C library that the process runs on. (Python's `mmap` gives memory back too early.)"""
+    """Return the C library of the process. (Python's `mmap` releases memory too early.)"""
     system = ctypes.CDLL(None, use_errno=True)
     system.mmap.restype = ctypes.c_void_p
     system.mmap.argtypes = (

@@ -32,9 +32,7 @@ class Programs:
         self._known = weakref.WeakKeyDictionary()
 
     def of(self, recording: Recording) -> Calls | None:
-        """Return the calls of a recording; None if there are events in it, which have a thread to
-        wait.
-        """
+        """Return the calls of a recording, or None if it has events, which wait in a thread."""
         try:
             return self._known[recording]
         except KeyError:
@@ -69,7 +67,7 @@ def _call(step: Step) -> tuple[Any, ...] | None:
 
 
 def run_calls(execute: Callable[..., None], calls: Calls) -> None:
-    """One run, in this thread; `execute` is a device's."""
+    """Run a recording in this thread; `execute` is the device's method."""
     for call in calls:
         if len(call) == _OF_A_LAUNCH:
             execute(*call)

@@ -23,7 +23,10 @@ class CpuSubmission(ThreadSubmission):
         self, execute: Callable[..., None], recording: Recording, name: str,
         timeline: Timeline | None, parent: Stage | None, *, here: bool = False,
     ) -> None:  # fmt: skip
-        """`execute` is the device's: it runs one launch whose arguments are packed."""
+        """Start a run.
+
+        execute: the device's method, which runs a launch with packed arguments.
+        """
         self._execute = execute
         super().__init__(recording, name, timeline, parent, here=here)
 

@@ -90,14 +90,14 @@ class Job:
                 self._close_if_idle()
 
     def cancel(self) -> None:
-        """No further workgroup is begun."""
+        """Start no further workgroup."""
         self._counter.value = _PAST_THE_END
         with self._lock:
             self.cancelled = True
             self._close_if_idle()
 
     def fail(self, failure: BaseException) -> None:
-        """Cancels the job, unless it is over: a worker could not take its share."""
+        """Cancel the job, unless it has ended, because a worker could not take its share."""
         with self._lock:
             if self._closed:
                 return
@@ -120,7 +120,7 @@ class Job:
 
 
 def run_at_once(entry: EntryPoint, slots: ctypes.Array[ctypes.c_uint64], groups: int) -> float:
-    """Does a whole launch in this thread, where nobody can stop it; gives the seconds it took."""
+    """Run a whole launch in this thread, without cancellation; return the seconds it took."""
     counter = ctypes.c_int64(0)
     begin = time.perf_counter()
     entry(ctypes.addressof(slots), ctypes.addressof(counter), groups, groups)
@@ -140,10 +140,10 @@ class WorkerPool:
         self._finalizer = None
 
     def run(self, job: Job, workers: int, cancellation: Cancellation | None = None) -> None:
-        """Has `workers` threads work on a job, and waits for it.
+        """Let `workers` threads run a job, and wait for it.
 
-        If the wait is interrupted the job is cancelled first. Should a long workgroup still run a
-        second later, it is left behind, and the next job waits for it.
+        If the wait is interrupted the job is cancelled. If a long workgroup still runs a second
+        later, the job is abandoned, and the next job waits for it.
         """
         self._wait_for_abandoned()
         try:
@@ -164,9 +164,10 @@ class WorkerPool:
                 cancellation.end(job)
 
     def help(self, job: Job, helpers: int, cancellation: Cancellation | None = None) -> None:
-        """Does a job in this thread, where another one may stop it, with so many of the pool.
+        """Run a job in this thread, with up to `helpers` threads of the pool.
 
-        Where they do not come in time, or cannot be started, this thread has done all of it.
+        Another thread may cancel the job. If the helpers are late or cannot be started, this thread
+        runs all of it.
         """
         self._wait_for_abandoned()
         if cancellation is not None:
@@ -192,7 +193,7 @@ class WorkerPool:
                 self._abandoned = [old for old in self._abandoned if not old.wait(0)]
 
     def _give(self, job: Job, workers: int, most_waiting: int | None = None) -> None:
-        """Asks for so many, but for none who would find `most_waiting` others before the job."""
+        """Queue a job for `workers` threads, or for fewer to keep `most_waiting` queued jobs."""
         tasks: queue.SimpleQueue[Job | None] | None = None
         # Threads of a pool that was closed meanwhile may end before they come to it.
         while tasks is None or tasks is not self._tasks:

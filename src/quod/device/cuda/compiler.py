@@ -45,7 +45,7 @@ Assembling = Callable[[Callable[[], bytes]], Outcome[bytes]]
 
 
 def toolchain(driver_version: int, arch: str) -> str:
-    """The assembler, as it enters the keys of the cache."""
+    """Return a text for cache keys that identifies the assembler."""
     return f"cuda driver {driver_version} {arch}"
 
 
@@ -89,8 +89,10 @@ class KernelCode:
         self._is_stored, self._is_shipped = True, shipped
 
     def _translate(self, *, anew: bool = False) -> None:
-        """From the kernel's text, whose code is looked for in the cache and in what is shipped
-        unless told not to."""
+        """Trace the kernel; take the code of its text from the cache or the prebuilt kernels.
+
+        anew: ignore both.
+        """
         traced, module = emit(self._definition, self._machine, self._static)
         key = key_of("ptx text", module.text, self._tools)
         if not anew and self._take(self._cache.get(key)):
@@ -146,7 +148,7 @@ class KernelCode:
 def emit(
     definition: KernelDefinition, machine: Machine, static: Mapping[str, Any]
 ) -> tuple[Kernel, PtxModule]:
-    """The kernel's IR and its PTX."""
+    """Trace a kernel; return its IR and its PTX."""
     # A process that finds its code in the cache has no use for the emitter.
     from quod.codegen.ptx import emitter as ptx
 
@@ -163,9 +165,9 @@ def facts_of(kernel: Kernel, module: PtxModule) -> KernelFacts:
 
 
 def assemble(driver: Driver, text: str) -> bytes:
-    """PTX to a cubin for the GPU of the current context.
+    """Assemble PTX to a cubin for the GPU of the current context.
 
-    Raises CudaError, whose text ends with what the assembler said.
+    Raises CudaError, whose text ends with the assembler's log.
     """
     api = driver.api
     log, names = bytearray(_LOG_BYTES), _log_options(driver)
@@ -185,7 +187,7 @@ def assemble(driver: Driver, text: str) -> bytes:
 
 
 def loadable_text(driver: Driver, text: str) -> bytes:
-    """PTX as the driver loads it itself, which it has done once: its own cache has the code.
+    """Load PTX once with the driver, whose own cache then has the code; return it with a zero byte.
 
     Raises CudaError as `assemble` does.
     """
@@ -204,7 +206,7 @@ def _log_options(driver: Driver) -> list[Any]:
 
 @contextmanager
 def _with_log(log: bytearray) -> Iterator[None]:
-    """A CudaError that is raised gets what the assembler said."""
+    """Add the assembler's log to a CudaError that the body raises."""
     try:
         yield
     except CudaError as error:
@@ -242,7 +244,7 @@ def _assembled(
 
 
 def _explained(log: str, module: PtxModule) -> str:
-    """The first lines of the assembler's log, each with the Python line that it is about."""
+    """Return the first lines of the assembler's log, each with the Python line that it concerns."""
     explained = []
     for line in [line.strip() for line in log.splitlines() if line.strip()][:_LOG_LINES]:
         match = _LINE.search(line)

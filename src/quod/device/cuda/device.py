@@ -157,9 +157,9 @@ class CudaDevice(OpenedDevice):
 
     @contextmanager
     def using(self, doing: Callable[[], str] | None = None) -> Iterator[None]:
-        """Makes the context current, and says of an error what was being done.
+        """Make the context current; add `doing()`, the current operation, to a CUDA error.
 
-        DeviceError if the device has failed or was closed.
+        Raises DeviceError if the device has failed or was closed.
         """
         self.space.check()
         if os.getpid() != self._process:
@@ -191,7 +191,10 @@ class CudaDevice(OpenedDevice):
             getattr(self.driver, destroy)(handle)
 
     def discard_events(self, handles: list[Any]) -> None:
-        """Events of the driver that nobody has any more; from any thread, at any time."""
+        """Destroy the driver's events at a later call.
+
+        May be called from any thread at any time.
+        """
         self._discarded.extend(("cuEventDestroy", handle) for handle in handles)
 
     def _discard_graphs(self, handles: list[Any]) -> None:
@@ -222,12 +225,13 @@ class CudaDevice(OpenedDevice):
     def compile(
         self, definition: KernelDefinition, *, lanes: int | None = None, **static: Any
     ) -> CudaKernel:
-        """The kernel for this GPU, from memory, from disk, or traced now.
+        """Return the kernel for this GPU, from memory, from disk or traced now.
 
-        Its text is assembled beside the caller, and what needs the code waits for that: a launch, a
-        recording that is submitted first, `CudaKernel.registers`. `static` are the kernel's keyword
-        arguments: hashable, with a `repr` that tells all that distinguishes them. Raises
-        KernelError if the kernel is wrong.
+        The kernel's text is assembled concurrently. Uses of the code wait for that: a launch, the
+        first submission of a recording, and `CudaKernel.registers`.
+        static: keyword arguments of the kernel: hashable, with a `repr` that shows everything that
+        distinguishes them.
+        Raises KernelError if the kernel is invalid.
         """
         self.space.check()
         lanes = lanes_of(definition, lanes, self.lanes)
@@ -263,18 +267,18 @@ class CudaDevice(OpenedDevice):
         return loaded
 
     def emit(self, definition: KernelDefinition, *, lanes: int | None = None, **static: Any) -> str:
-        """The PTX that `compile` assembles."""
+        """Return the PTX that `compile` assembles."""
         machine = self.machine(lanes_of(definition, lanes, self.lanes))
         return cuda_compiler.emit(definition, machine, static)[1].text
 
     def tensor_maps(self, arrays: tuple[TiledMemory, ...]) -> Buffer:
-        """Memory with the tensor maps of some arrays, which it keeps; see `device.tensor_map`."""
+        """Return cached device memory with the tensor maps of `arrays`; see `device.tensor_map`."""
         return self._tensor_maps.get(arrays, self.upload)
 
     # --- memory
 
     def allocate(self, nbytes: int, *, zero: bool = True) -> Buffer:
-        """Memory of the GPU, zeroed unless told not to be; DeviceError if there is too little."""
+        """Allocate GPU memory, zeroed by default; raises DeviceError if there is too little."""
         nbytes = byte_count(nbytes)
         with self.using(lambda: "allocating memory"):
             self._release_finished()
@@ -285,14 +289,14 @@ class CudaDevice(OpenedDevice):
             return buffer
 
     def pinned(self, nbytes: int) -> Array:
-        """Page-locked host memory as bytes: the GPU copies from and to it by itself."""
+        """Return page-locked host memory as `nbytes` u8, for asynchronous copies by the GPU."""
         with self.using(lambda: "allocating page-locked memory"):
             return self._pinned.allocate(nbytes)
 
     def upload(self, array: Array | ForeignArray, *, into: Buffer | None = None) -> Buffer:
-        """A copy of host data in the GPU's memory, in a new buffer or one of as many bytes.
+        """Copy host data to GPU memory: to `into`, of the same size, or to a new buffer.
 
-        What another library has in the GPU's memory is given back itself, or copied into a buffer.
+        GPU memory of another library is returned without a copy unless `into` is given.
         """
         foreign = self.foreign_memory(array)
         if foreign is not None and into is None:
@@ -333,7 +337,10 @@ class CudaDevice(OpenedDevice):
     def check_budget(
         self, what: str, needed: int, *, fixed: int = 0, items: int = 0, unit: str = "items"
     ) -> None:
-        """DeviceError if a plan needs more than the memory budget; see `memory.check_budget`."""
+        """Raise DeviceError if a plan needs more bytes than the memory budget.
+
+        See `quod.device.memory.budget.check_budget`.
+        """
         check_budget(what, needed, self.memory_budget, fixed=fixed, items=items, unit=unit)
 
     def memory_statistics(self) -> PoolStatistics:
@@ -363,9 +370,9 @@ class CudaDevice(OpenedDevice):
 
     @contextmanager
     def _working(self, keep: object, doing: Callable[[], str]) -> Iterator[Any]:
-        """A stream for what is begun inside of it, which is waited for at the end.
+        """Yield a stream for work that the body issues, and wait for the work at the end.
 
-        What the work uses is kept until it is done, also when the wait is interrupted.
+        `keep` stays alive until the work is done, even if the wait is interrupted.
         """
         work = self.begin(keep)
         with self.using(doing):
@@ -382,7 +389,7 @@ class CudaDevice(OpenedDevice):
                 raise
 
     def begin(self, keep: object) -> Work:
-        """A stream for one piece of work, which keeps alive what that uses."""
+        """Take a stream for work that uses `keep`, which stays alive until the work is done."""
         work = Work(self.driver, self._streams.acquire(), keep, self._ended)
         self._running.add(work)
         return work
@@ -393,12 +400,15 @@ class CudaDevice(OpenedDevice):
             self._streams.release(work.stream)
 
     def _release_finished(self) -> None:
-        """Lets go of what work that nobody has waited for has used and is done."""
+        """Release the memory of finished work that nobody has waited for."""
         for work in tuple(self._running):
             work.is_ready()
 
     def program(self, recording: Recording, doing: Callable[[], str]) -> Program:
-        """The graphs of a recording, made when it is submitted first; `doing` names that."""
+        """Return the graphs of a recording, built at its first submission.
+
+        doing: names the operation in error messages.
+        """
         built = self._programs.get(recording)
         if built is not None:
             return built
@@ -417,9 +427,9 @@ class CudaDevice(OpenedDevice):
             return built
 
     def stream(self, name: str = "stream") -> IdleStream:
-        """A stream of its own, on which work goes on beside the caller's.
+        """Return a new stream, whose work runs concurrently with the caller.
 
-        `name` is its track in a timeline.
+        name: track of the stream in a timeline.
         """
         from quod.device.runtime.stream import IdleStream
 
@@ -432,10 +442,10 @@ class CudaDevice(OpenedDevice):
         return CudaSubmission(self, recording, name, timeline, parent)
 
     def close(self) -> None:
-        """Gives all memory back. Buffers and kernels of the device cannot be used any more.
+        """Free all memory. Buffers and kernels of the device cannot be used any more.
 
-        After a failure the context of the whole process is made anew, if no page-locked array is
-        in use any more, so that the device can be opened again.
+        After a failure the process's context is created anew, unless a page-locked array is still
+        in use, so that the device can be opened again.
         """
         with self._lock:
             if self._context is None:

@@ -92,7 +92,7 @@ class Driver:
         return call
 
     def error(self, call: str, code: Any) -> CudaError:
-        """A result code of the driver as an exception."""
+        """Make an exception from a result code of the driver."""
         name, text = getattr(code, "name", str(code)), "no such result code is known"
         status, described = self.api.cuGetErrorString(code)
         if status == self._success and described:
@@ -110,10 +110,10 @@ class Driver:
 
 
 def open_driver(bindings: Any = None) -> Driver:
-    """The driver, ready for use.
+    """Open and initialise the driver.
 
-    DeviceError says what is missing: the bindings, the driver, or a GPU. `bindings` stands in for
-    the module of cuda-bindings.
+    bindings: replaces the module of cuda-bindings.
+    Raises DeviceError, which says what is missing: the bindings, the driver or a GPU.
     """
     if bindings is None:
         bindings = _bindings()
@@ -156,7 +156,7 @@ def _why_absent(error: CudaError) -> str:
 
 
 def version_text(version: int) -> str:
-    """A version of CUDA for people: 13000 is ``13.0``."""
+    """Format a version of CUDA: 13000 is ``13.0``."""
     return f"{version // 1000}.{version % 1000 // 10}"
 
 

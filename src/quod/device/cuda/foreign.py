@@ -50,12 +50,13 @@ class _Described(NamedTuple):
 
 
 def foreign_memory(device: Gpu, value: object) -> Buffer | None:
-    """The memory of an array on this GPU, which it keeps alive; None for anything else.
+    """Return an array of another library on this GPU as a buffer that keeps it alive.
 
-    Waits for the stream on which the array is made: the one that it names, or the default stream
-    where its version names none. DeviceError if the array does not describe itself as it should, is
-    not what is in its memory, is not contiguous in C order, has a mask or is not in this GPU's
-    memory.
+    Returns None for a value without `__cuda_array_interface__`. Waits for the stream on which the
+    array is computed: the one that the interface names, or the default stream if its version names
+    none.
+    Raises DeviceError if the interface is invalid or the memory does not hold the elements, if the
+    array is not contiguous in C order or has a mask, or if it is not in this GPU's memory.
     """
     try:
         interface = getattr(value, "__cuda_array_interface__", None)
@@ -88,7 +89,7 @@ def foreign_memory(device: Gpu, value: object) -> Buffer | None:
 
 
 def _described(interface: Any) -> _Described:
-    """A description taken apart; an error of any kind if it is none."""
+    """Parse and check an `__cuda_array_interface__`; raises any error if it is invalid."""
     index = operator.index
     dtype, shape = np.dtype(interface["typestr"]), tuple(map(index, interface["shape"]))
     if min(shape, default=0) < 0 or dtype.hasobject or not dtype.itemsize:

@@ -63,7 +63,7 @@ class Program:
 
 
 def events_of(steps: Iterable[object]) -> tuple[Mark | Await, ...]:
-    """The events among steps, or among the sections of a program."""
+    """Return the events among the steps of a recording or the sections of a program."""
     return tuple(step for step in steps if isinstance(step, (Mark, Await)))
 
 
@@ -76,9 +76,9 @@ def load_kernels(recording: Recording) -> None:
 
 
 def build_program(driver: Driver, context: Any, recording: Recording) -> Program:
-    """The graphs of a recording, in the current context; DeviceError if one cannot be made.
+    """Build the graphs of a recording, whose kernels are loaded, in the current context.
 
-    Its kernels have been loaded.
+    Raises DeviceError if a graph cannot be made.
     """
     sections: list[Section] = []
     try:
@@ -96,7 +96,7 @@ def build_program(driver: Driver, context: Any, recording: Recording) -> Program
 
 
 def _sections(steps: Sequence[Step]) -> Iterator[tuple[int, Sequence[Step]]]:
-    """Runs of steps without events, and events alone; each with the number of its first step."""
+    """Split steps at events; yield each section or event with the index of its first step."""
     begin = 0
     for number, step in enumerate(steps):
         if isinstance(step, (Mark, Await)):
@@ -116,7 +116,7 @@ class _Overlaps:
     """
 
     def __init__(self, driver: Driver, steps: Sequence[Step], first: int) -> None:
-        """`first` is the number of the first step."""
+        """Prepare to split dependencies; `first` is the index of the first of `steps`."""
         self._steps, self._first = steps, first
         has_overlap = any(isinstance(step, Launch) and step.overlapped for step in steps)
         self._are_some = has_overlap and driver.cuDriverGetVersion() >= _EDGES_SINCE
@@ -126,7 +126,7 @@ class _Overlaps:
         self._at_end: list[int] = []
 
     def split(self, step: Step) -> tuple[list[int], list[int]]:
-        """The steps that the next one begins after, and those that it waits for by itself."""
+        """Return the steps that must end before a step starts, and those it waits for itself."""
         after = [number for number in step.after if number >= self._first]
         if not self._are_some:
             return after, []
@@ -172,7 +172,7 @@ class _GraphBuilder:
         self._context = context
 
     def build(self, number: int, steps: Sequence[Step]) -> Graph:
-        """The graph of some steps, of which `number` is the first."""
+        """Build the graph of some steps; `number` is the index of the first."""
         driver = self._driver
         self._graph = driver.cuGraphCreate(0)
         overlaps = _Overlaps(driver, steps, number)
@@ -189,7 +189,7 @@ class _GraphBuilder:
             driver.cuGraphDestroy(self._graph)
 
     def _overlap(self, before: list[Any], node: list[Any]) -> None:
-        """The kernel of a node may begin before another one has ended."""
+        """Let the kernel of a node start before the nodes in `before` have ended."""
         edge = self._driver.api.CUgraphEdgeData()
         edge.from_port = _PROGRAMMATIC_PORT
         kinds = self._driver.api.CUgraphDependencyType
@@ -200,7 +200,7 @@ class _GraphBuilder:
         getattr(self._driver, name)(self._graph, before, node, [edge], 1)
 
     def _add(self, step: Step, after: list[Any]) -> list[Any]:
-        """The nodes of a step."""
+        """Add the nodes of a step and return them."""
         match step:
             case Launch() if step.groups != 0:
                 return [self._launch(step, after)]
@@ -263,7 +263,7 @@ def _rows(nbytes: int) -> range:
 
 
 def issue(driver: Driver, step: Step, stream: Any) -> None:
-    """Gives a stream a launch, copy or fill by itself, outside any graph."""
+    """Enqueue a launch, copy or fill on a stream, outside any graph."""
     match step:
         case Launch() if step.groups != 0:
             kernel = step.kernel
@@ -286,7 +286,7 @@ def issue(driver: Driver, step: Step, stream: Any) -> None:
 def issue_launch(
     driver: Driver, kernel: CudaKernel, groups: int, parameters: int, stream: Any
 ) -> None:
-    """Gives a stream the workgroups of a kernel; `parameters` is where its arguments are."""
+    """Enqueue a kernel launch on a stream; `parameters` is the address of its packed arguments."""
     check_groups(kernel, groups)
     driver.cuLaunchKernel(
         kernel.function, groups, 1, 1, kernel.lanes, 1, 1, kernel.dynamic_shared_bytes, stream,

@@ -90,7 +90,7 @@ class CudaKernel(ShownKernel):
         self._loaded: LoadedCode | None = None
 
     def load(self) -> LoadedCode:
-        """The code in the GPU's memory, once it is there; KernelError if it was refused."""
+        """Load the code into GPU memory, once; raises KernelError if the driver refused it."""
         if self._loaded is None:
             with self._lock:
                 if self._loaded is None:
@@ -111,7 +111,7 @@ class CudaKernel(ShownKernel):
         return self.load().local_bytes
 
     def pack(self, arguments: tuple[Argument, ...]) -> PackedArguments:
-        """The arguments of a launch; DeviceError for one that does not fit its parameter."""
+        """Pack a launch's arguments; raises DeviceError for one that does not fit its parameter."""
         return PackedArguments(self.signature.pack(arguments))
 
     def __str__(self) -> str:

@@ -30,10 +30,11 @@ _REACHED_BANDWIDTH = 0.88
 
 
 def limits_of(properties: CudaProperties) -> Limits | None:
-    """The limits of a GPU; None where the driver does not tell its memory's clock or width.
+    """Return the limits of a GPU; None if the driver does not report its memory's clock or width.
 
-    What was not measured follows from what the driver says: the multiplier from the
-    multiprocessors and their clock, the memory from its clock (two transfers each) and width.
+    Bandwidth is measured for some GPUs, and else computed from the memory's clock (two transfers
+    per cycle) and width. Multiply-add throughput is computed from the multiprocessors and their
+    clock.
     """
     multiprocessors, clock = properties.multiprocessors, properties.clock_khz * 1e3
     multiply_adds = MULTIPLY_ADDS_A_CLOCK * multiprocessors * clock

@@ -85,7 +85,7 @@ class _Arena:
         self._put(_Block(start, size))
 
     def allocate(self, size: int) -> _Block | None:
-        """A free block of that size, cut from the smallest that has it."""
+        """Take a block of `size` bytes from the smallest free block with room; None without one."""
         at = bisect_left(self._free, (size,))
         if at == len(self._free):
             return None
@@ -119,7 +119,7 @@ class _Arena:
         self._put(block)
 
     def take_unused_segments(self) -> list[tuple[int, int]]:
-        """Segments that are wholly free; they are the arena's no more."""
+        """Remove the segments that are wholly free; return their addresses and sizes."""
         unused = [
             (block.start, block.size)
             for size, start, block in self._free
@@ -167,9 +167,9 @@ class MemoryPool:
         self._requests = self._kept = 0
 
     def allocate(self, nbytes: int) -> Buffer:
-        """Memory with whatever is in it, at a multiple of 512 bytes.
+        """Allocate uninitialised memory, aligned to 512 bytes.
 
-        DeviceError if there is too little, saying how much there is.
+        Raises DeviceError, which says how much memory there is, if there is too little.
         """
         nbytes = byte_count(nbytes)
         arena = self._small if nbytes <= _SMALL_BYTES else self._large
@@ -245,7 +245,7 @@ class MemoryPool:
             )  # fmt: skip
 
     def close(self) -> None:
-        """Gives all segments back; the buffers in them must not be used any more."""
+        """Free all segments. Buffers in them must not be used any more."""
         with self._lock:
             for arena in (self._small, self._large):
                 for start in arena.segments:

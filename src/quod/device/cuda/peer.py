@@ -37,7 +37,7 @@ def open_peer(source: CudaDevice, target: CudaDevice) -> bool:
 def copy_to_peer(
     source: CudaDevice, target: CudaDevice, source_memory: Buffer, into: Buffer
 ) -> None:
-    """All bytes of a buffer of `source` to one of `target` of the same size; waits for them."""
+    """Copy a buffer of `source` to one of `target` of the same size, and wait."""
     with target.using():
         context = target.driver.cuCtxGetCurrent()
     with source.using(lambda: f"copying memory to {target.name}"):

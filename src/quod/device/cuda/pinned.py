@@ -33,7 +33,7 @@ class PinnedMemory:
         self._returned: deque[tuple[int, int]] = deque()
 
     def allocate(self, nbytes: int) -> Array:
-        """Bytes of undefined content; DeviceError if the system locks no more pages."""
+        """Allocate uninitialised bytes; raises DeviceError if the system locks no more pages."""
         nbytes = byte_count(nbytes)
         granule = _SMALL_GRANULE if nbytes < _LARGE_GRANULE else _LARGE_GRANULE
         size = max(1, -(-nbytes // granule)) * granule
@@ -88,10 +88,10 @@ class PinnedMemory:
         self._kept_bytes = 0
 
     def close(self, *, lost: bool) -> bool:
-        """Unlocks what no array uses; whether none is in use any more.
+        """Unlock the memory that no array uses; return whether no array uses any.
 
-        Memory that arrays still use is the context's, which must stay then. That of a `lost`
-        context goes with it.
+        Memory still in use belongs to the context, which must then be kept. The memory of a `lost`
+        context is not freed here, as it goes with the context.
         """
         with self._lock:
             while self._returned:

@@ -49,7 +49,7 @@ def prebuilt_key(
 
 
 def cubin_name(text: str) -> str:
-    """The file of the code of a text, whose digest is given."""
+    """Return the file name of the code of a text; `text` is its digest."""
     return f"{text}.cubin"
 
 
@@ -71,11 +71,11 @@ class Entry:
     def of(
         cls, kernel: str, workgroup: int, trace: str | None, facts: KernelFacts, code: bytes
     ) -> Entry:
-        """The entry of some code."""
+        """Make the entry of some code."""
         return cls(kernel, workgroup, trace, facts, len(code), hashlib.sha256(code).hexdigest())
 
     def document(self) -> dict[str, Any]:
-        """As JSON, sealed."""
+        """Return the entry as a JSON object, sealed."""
         facts = self.facts
         early = facts.uses.early
         fields: dict[str, Any] = {
@@ -112,7 +112,7 @@ class Entry:
 
 
 def manifest(arch: str, toolchain: str, entries: Sequence[Entry]) -> bytes:
-    """The manifest of an architecture's folder."""
+    """Return the manifest of an architecture's folder as JSON."""
     # What the root names is above this module.
     import quod
 
@@ -139,9 +139,7 @@ class PrebuiltKernels:
 
     @classmethod
     def installed(cls, arch: str) -> PrebuiltKernels:
-        """Open the kernels of the folder that QUOD_KERNELS names, else of `prebuilt` in the
-        package.
-        """
+        """Open the folder that QUOD_KERNELS names, else `prebuilt` in the package."""
         chosen = os.environ.get(VARIABLE)
         if chosen:
             return cls(chosen, arch)
@@ -150,7 +148,7 @@ class PrebuiltKernels:
     def traced(
         self, definition: KernelDefinition, machine: Machine, static: Mapping[str, Any]
     ) -> CompiledCode | None:
-        """A kernel that need not be traced, or None."""
+        """Return a prebuilt kernel that need not be traced, or None."""
         if not self._entries():
             return None
         entry = self._by_trace.get(prebuilt_key(definition, machine, static) or "")
@@ -158,12 +156,12 @@ class PrebuiltKernels:
         return None if entry is None or code is None else CompiledCode(entry.facts, code)
 
     def code_of(self, text: str) -> bytes | None:
-        """The cubin of the PTX of this digest, or None."""
+        """Return the cubin of the PTX with this digest, or None."""
         entry = self._entries().get(text)
         return None if entry is None else self._code(entry)
 
     def warn(self, why: str) -> None:
-        """Says, once, that kernels of the folder are compiled instead, and why."""
+        """Warn, once, that kernels of the folder are compiled instead, and why."""
         if not self._warned:
             self._warned = True
             warnings.warn(
@@ -213,7 +211,10 @@ class PrebuiltKernels:
         return code
 
     def _read(self, name: str, most: int) -> bytes:
-        """A file of the architecture's folder; OSError or ValueError where it is not to be used."""
+        """Read a file of the architecture's folder, of at most `most` bytes.
+
+        Raises OSError or ValueError if the file must not be used.
+        """
         assert self.folder is not None
         folder = open_base(os.path.join(self.folder, self.arch))
         try:

@@ -49,7 +49,7 @@ def count_gpus(driver: Driver) -> int:
 
 
 def properties_of(driver: Driver, ordinal: int) -> CudaProperties:
-    """The properties of a GPU; DeviceError if there is none of that number."""
+    """Return the properties of GPU `ordinal`; raises DeviceError if it does not exist."""
     count = count_gpus(driver)
     if not 0 <= ordinal < count:
         have = "there is none" if count == 0 else f"there are cuda:0 to cuda:{count - 1}"

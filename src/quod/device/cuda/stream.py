@@ -41,14 +41,14 @@ class StreamPool:
         self._idle: list[Any] = []
 
     def acquire(self) -> Any:
-        """A stream for the caller alone."""
+        """Return a stream that only the caller uses."""
         with self._lock:
             if self._idle:
                 return self._idle.pop()
         return self._driver.cuStreamCreate(_NON_BLOCKING)
 
     def release(self, stream: Any) -> None:
-        """It has nothing to do any more."""
+        """Take back a stream, which must have no pending work."""
         with self._lock:
             self._idle.append(stream)
 

@@ -74,7 +74,7 @@ class _Clock:
         self._origin_ns = time.perf_counter_ns()
 
     def time_of(self, event: Any) -> int:
-        """Return the time at which an event was passed, which it has been."""
+        """Return the time, in nanoseconds, at which an event was reached."""
         milliseconds = float(self._driver.cuEventElapsedTime(self._origin, event))
         return self._origin_ns + round(milliseconds * 1e6)
 
@@ -195,13 +195,13 @@ class CudaSubmission:
         step.event.arm(passing)
 
     def _record_event(self) -> None:
-        """An event between two steps."""
+        """Record a driver event between two steps if there is a timeline."""
         if self._timeline is not None:
             self._between.append(self._event())
             self._driver.cuEventRecord(self._between[-1], self._work.stream)
 
     def _event(self) -> Any:
-        """An event of the driver that lives as long as this submission."""
+        """Create a driver event that lives as long as this submission."""
         self._events.append(self._driver.cuEventCreate(0))
         return self._events[-1]
 
@@ -213,7 +213,7 @@ class CudaSubmission:
         return self._finished
 
     def _look(self, timeout: float | None = None) -> None:
-        """Settles the work if it ends within `timeout` seconds."""
+        """Settle the submission if its work ends within `timeout` seconds."""
         if self._finished:
             return
         try:
@@ -226,7 +226,7 @@ class CudaSubmission:
             self._finish(None)
 
     def cancel(self) -> None:
-        """A GPU does not stop what it has begun; `wait` then raises once that is done."""
+        """Make `wait` raise once the work is done; a GPU does not stop work that has started."""
         self._cancelled = True
 
     def wait(self) -> None:

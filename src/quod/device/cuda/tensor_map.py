@@ -40,9 +40,10 @@ class TensorMaps:
         self._known: OrderedDict[tuple[TiledMemory, ...], Buffer] = OrderedDict()
 
     def get(self, arrays: tuple[TiledMemory, ...], upload: Callable[[Array], Buffer]) -> Buffer:
-        """Memory with the maps of some arrays; DeviceError for what the driver refuses.
+        """Return device memory with the tensor maps of `arrays`.
 
-        `upload` is the device's, which is not kept: that would be a circle of references.
+        upload: the device's method, passed in each call to avoid a reference cycle.
+        Raises DeviceError if the driver refuses a map.
         """
         with self._lock:
             cached = self._known.get(arrays)
@@ -58,7 +59,7 @@ class TensorMaps:
         return maps
 
     def clear(self) -> None:
-        """Gives the memory of all maps back."""
+        """Release the memory of all maps."""
         with self._lock:
             self._known.clear()
 
@@ -88,7 +89,7 @@ class TensorMaps:
 
 
 def _encoder() -> Any:
-    """The driver's function; DeviceError where there is none."""
+    """Return the driver's function; raises DeviceError if the driver has none."""
     name = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
     try:
         return getattr(ctypes.CDLL(name), _FUNCTION)

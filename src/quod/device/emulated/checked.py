@@ -50,7 +50,10 @@ class CheckedCpuDevice(CpuDevice):
     def compile(
         self, definition: KernelDefinition, *, lanes: int | None = None, **static: Any
     ) -> Any:
-        """The kernel, traced now or before, for the interpreter; KernelError if it is wrong."""
+        """Return the kernel for the interpreter, traced on the first call with these parameters.
+
+        Raises KernelError if the kernel is invalid.
+        """
         width = lanes_of(definition, lanes, self.lanes)
 
         def build() -> InterpretedKernel:

@@ -60,9 +60,9 @@ class InterpretedKernel(ShownKernel):
     def arrays(
         self, arguments: Iterable[Argument], bytes_of: Callable[[Memory], Array]
     ) -> list[Any]:
-        """The arguments as interpreters take them: memory as arrays of the pointers' elements.
+        """Return the arguments with memory as arrays of the pointers' element types.
 
-        `bytes_of` gives the bytes of memory.
+        bytes_of: returns the bytes of a buffer or array.
         """
         return [
             bytes_of(argument).view(NUMPY_TYPES[type_.element])  # type: ignore[arg-type]
@@ -74,15 +74,18 @@ class InterpretedKernel(ShownKernel):
     def run(
         self, groups: int, arrays: list[Any], waiting: Callable[[], None] | None = None
     ) -> None:
-        """Interprets so many workgroups; InterpreterError for what is undefined.
+        """Interpret `groups` workgroups; raises InterpreterError for undefined behaviour.
 
-        `waiting` is called where instances wait for the launches before this one.
+        waiting: called when instances wait for earlier launches.
         """
         interpret(self.traced, groups, arrays, groups_at_once=self.groups_at_once, waiting=waiting)
 
 
 def _groups_at_once(kernel: Kernel) -> int:
-    """Workgroups that use fences may wait for one another, so that they come one by one."""
+    """Return how many workgroups to interpret at once.
+
+    One if the kernel has fences, because its workgroups may wait for one another.
+    """
     alone = any(op.name == "fence" for block in _blocks(kernel) for op in walk(block))
     return 1 if alone else max(1, _LANES_AT_ONCE // kernel.workgroup_size)
 

@@ -67,7 +67,7 @@ class EmulatedMemory:
             self.in_use -= nbytes
 
     def bytes_of(self, buffer: Buffer) -> Array:
-        """The bytes of a buffer, to read and to write."""
+        """Return a writable view of the bytes of a buffer."""
         self.space.check()
         if buffer.space is not self.space:
             raise DeviceError(
@@ -80,7 +80,7 @@ class EmulatedMemory:
 
 
 def whole(buffer: Buffer) -> Buffer:
-    """All of the allocation that a buffer is part of."""
+    """Return the whole allocation that contains a buffer."""
     piece = buffer.owner
     assert isinstance(piece, _Piece)
     return Buffer(piece, piece.address, piece.data.nbytes, space=buffer.space)

@@ -61,7 +61,7 @@ class ExportDevice(EmulatedDevice):
     def compile(
         self, definition: KernelDefinition, *, lanes: int | None = None, **static: Any
     ) -> EmulatedKernel:
-        """The kernel as it is traced for WGSL; KernelError if it is wrong."""
+        """Return the kernel traced for WGSL; raises KernelError if it is invalid."""
         compiled = super().compile(definition, lanes=lanes, **static)
         self._definitions[compiled] = definition
         return compiled
@@ -71,7 +71,7 @@ class ExportDevice(EmulatedDevice):
         return self._definitions[compiled]
 
     def allocate(self, nbytes: int, *, zero: bool = True) -> Buffer:
-        """Memory of the host; it is a constant if it is zeroed."""
+        """Allocate zeroed memory; it is exported as a constant if `zero` is set."""
         check_reach("a buffer", byte_count(nbytes), 2 * self.largest_buffer)
         buffer = self.memory.allocate(nbytes, zero=True)
         if zero:
@@ -83,11 +83,11 @@ class ExportDevice(EmulatedDevice):
         return whole(buffer).address in self._constants
 
     def whole(self, buffer: Buffer) -> Buffer:
-        """All of the allocation that a buffer belongs to."""
+        """Return the whole allocation that contains a buffer."""
         return whole(buffer)
 
     def upload(self, array: Array | ForeignArray, *, into: Buffer | None = None) -> Buffer:
-        """A copy of host data, which makes a constant of the memory that it goes to."""
+        """Copy host data to a buffer, whose memory is then exported as a constant."""
         buffer = super().upload(array, into=into)
         self._remember(buffer)
         return buffer
@@ -96,7 +96,7 @@ class ExportDevice(EmulatedDevice):
         self, kernel: EmulatedKernel, groups: int, arguments: Iterable[Argument],
         waiting: Callable[[], None] | None = None,
     ) -> None:  # fmt: skip
-        """A launch on the processor, with workgroups as they are in WGSL."""
+        """Run a launch on the CPU, with the kernel's workgroup size in WGSL if it matters."""
         if waiting is not None:
             waiting()
         definition, processor = self.definition_of(kernel), self._processor
@@ -117,7 +117,7 @@ class ExportDevice(EmulatedDevice):
         processor.launch_slots(compiled, groups, tuple(host_arguments))
 
     def wrote(self, target: Memory) -> None:
-        """A copy or a fill has been run: its target has data."""
+        """Remember that the target of a copy or fill has data."""
         if isinstance(target, Buffer) and target.space is self.space:
             self._remember(target)
 

@@ -6,6 +6,6 @@ import resource
 
 
 def memory_limit() -> int | None:
-    """Bytes of address space that the process may take, or None where there is no limit."""
+    """Return the limit of the process's address space in bytes, or None if it is unlimited."""
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
     return None if limit == resource.RLIM_INFINITY else limit

@@ -12,7 +12,7 @@ _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 
 def bytes_text(count: int) -> str:
-    """A number of bytes for people: 1536 is ``1.5 KiB``."""
+    """Format a number of bytes: 1536 is ``1.5 KiB``."""
     value, unit = float(count), 0
     while value >= 1024 and unit + 1 < len(_UNITS):
         value, unit = value / 1024, unit + 1
@@ -20,7 +20,7 @@ def bytes_text(count: int) -> str:
 
 
 def byte_count(nbytes: object) -> int:
-    """The size of a buffer as an int; DeviceError for what is none."""
+    """Return the size of a buffer as an int; raises DeviceError if it is no valid size."""
     most = (1 << 63) - 1
     return whole_number("the number of bytes of a buffer", nbytes, 0, most, error=DeviceError)
 
@@ -46,7 +46,7 @@ def ran_out_of_memory(error: BaseException | None) -> bool:
 
 
 def check_reach(what: str, nbytes: int, most: int) -> None:
-    """DeviceError if a buffer, or what a kernel is given of one, has more than `most` bytes."""
+    """Raise DeviceError if a buffer or a kernel's argument has more than `most` bytes."""
     if nbytes > most:
         raise DeviceError(
             f"{what} has {bytes_text(nbytes)}, and the device reaches {bytes_text(most)} at most; "

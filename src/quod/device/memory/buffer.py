@@ -34,7 +34,7 @@ class Space:
         self._lost: str | None = None
 
     def lose(self, why: str) -> None:
-        """From now on its memory is gone; only the first reason counts."""
+        """Mark the memory as lost; only the first reason is kept."""
         self._lost = self._lost or why
 
     def check(self) -> None:
@@ -52,10 +52,11 @@ HOST = Space("the host")
 
 
 def base_array(value: Any) -> Any:
-    """An array as one of NumPy's own class, as what a subclass says of its memory need not be so.
+    """Return an array as a plain `numpy.ndarray`, because subclasses may misreport their memory.
 
-    An array of another library is taken in place (`foreign.in_place`); anything else is given back.
-    DeviceError for an array with a mask, which nothing here would heed.
+    An array of another library is viewed in place (`foreign.in_place`); any other value is returned
+    unchanged.
+    Raises DeviceError for a masked array, whose mask would be ignored.
     """
     if type(value) is np.ndarray or isinstance(value, (Buffer, int, float)):
         return value
@@ -95,12 +96,15 @@ class Buffer:
 
     @classmethod
     def zeros(cls, nbytes: int) -> Buffer:
-        """Zeroed host memory; untouched pages cost nothing. DeviceError if there is too little."""
+        """Allocate zeroed host memory; raises DeviceError if there is too little.
+
+        Untouched pages cost nothing.
+        """
         return cls._allocated(nbytes, np.zeros)
 
     @classmethod
     def empty(cls, nbytes: int) -> Buffer:
-        """Host memory with whatever is in it; DeviceError if there is too little."""
+        """Allocate uninitialised host memory; raises DeviceError if there is too little."""
         return cls._allocated(nbytes, np.empty)
 
     @classmethod
@@ -122,7 +126,10 @@ class Buffer:
 
     @classmethod
     def wrap(cls, array: Array | ForeignArray) -> Buffer:
-        """Host memory itself; DeviceError if it is no array of numbers, contiguous in C order."""
+        """Wrap a C-contiguous array of numbers without a copy.
+
+        Raises DeviceError for other values.
+        """
         base: Any = base_array(array)
         is_array = isinstance(base, np.ndarray)
         if not is_array or base.dtype.hasobject or base.dtype.kind in _NO_NUMBERS:
@@ -140,13 +147,13 @@ class Buffer:
 
     @classmethod
     def to_read(cls, array: Array | ForeignArray) -> Buffer:
-        """Host memory itself, or a copy of an array that is not contiguous in C order."""
+        """Wrap an array; one that is not contiguous in C order is copied."""
         base = base_array(array)
         return cls.wrap(np.ascontiguousarray(base) if isinstance(base, np.ndarray) else base)
 
     @classmethod
     def to_write(cls, array: Array | ForeignArray) -> Buffer:
-        """Host memory itself; DeviceError, too, if it is read-only."""
+        """Wrap an array as `wrap` does; raises DeviceError, too, if it is read-only."""
         memory = cls.wrap(array)
         if not memory.writeable:
             raise DeviceError("the array is read-only and cannot be copied to")
@@ -167,9 +174,9 @@ class Buffer:
         )  # fmt: skip
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        """Host memory as an array of its type and shape, or of bytes; in place if need be.
+        """Return host memory as an array of the buffer's dtype and shape, or of bytes.
 
-        DeviceError for memory of a device.
+        Copies only if needed. Raises DeviceError for device memory.
         """
         array = self.view(np.uint8 if self.dtype is None else self.dtype, self.shape)
         return np.array(array, dtype=dtype, copy=copy)
@@ -206,9 +213,9 @@ class Buffer:
         return self._writeable
 
     def view(self, dtype: Any = np.uint32, shape: tuple[int, ...] | None = None) -> Array:
-        """The memory as an array, without a copy.
+        """Return the memory as an array without a copy.
 
-        DeviceError where it is not host memory, or is not made of elements of that type and shape.
+        Raises DeviceError for device memory, or if the size does not fit `dtype` and `shape`.
         """
         if not isinstance(self._owner, np.ndarray):
             raise DeviceError(
@@ -225,7 +232,10 @@ class Buffer:
             ) from error
 
     def slice(self, start: int, stop: int) -> Buffer:
-        """Bytes `start` to `stop`, sharing the memory; DeviceError if there are none such."""
+        """Return bytes `start` to `stop` (exclusive) as a buffer that shares the memory.
+
+        Raises DeviceError if the range is not within the buffer.
+        """
         start = whole_number("the start of a slice", start, 0, error=DeviceError)
         stop = whole_number("the end of a slice", stop, 0, error=DeviceError)
         if not start <= stop <= self.nbytes:
@@ -239,7 +249,7 @@ class Buffer:
 
 
 def host_bytes(memory: Buffer | Array) -> Array:
-    """The bytes of host memory, in place; DeviceError for memory of a device."""
+    """Return the bytes of host memory without a copy; raises DeviceError for device memory."""
     if type(memory) is np.ndarray and memory.flags.c_contiguous and memory.dtype.kind in "iuf":
         return memory.reshape(-1).view(np.uint8)  # the usual case, without what checks the others
     return (memory if isinstance(memory, Buffer) else Buffer.wrap(memory)).view(np.uint8)

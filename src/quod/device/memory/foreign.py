@@ -22,11 +22,11 @@ _DLPACK_OF_HOST = (1, 3, 11)  # ordinary memory, and what CUDA and ROCm have pag
 
 
 def in_place(value: object) -> Array | None:
-    """The host memory of another library's array; None for what is no array.
+    """Return the host memory of another library's array; None if the value is not an array.
 
-    DeviceError for one whose memory the host does not reach or does not hold its elements, that
-    does not give it away, or that says it has more than the object which holds it. What it says of
-    a bare address is believed.
+    Raises DeviceError for an array whose memory the host cannot access or does not hold the
+    elements, for one that its library does not export, and for one larger than the object that
+    holds it. The description of a bare address is trusted.
     """
     if isinstance(value, np.generic):
         return None
@@ -61,9 +61,9 @@ class _Interface:
 
 
 def _of_interface(value: Any) -> Array:
-    """The array of an `__array_interface__`; ValueError if its memory is not there.
+    """Return the array of an `__array_interface__`; raises ValueError if its memory does not exist.
 
-    NumPy follows the description wherever it leads.
+    NumPy itself follows any address in the description.
     """
     description = dict(value.__array_interface__)
     data = description.get("data")

@@ -28,8 +28,10 @@ _STANDING = ("Python", "Functionalize", "Batched", "FuncTorchBatched", "FuncTorc
 
 
 def disguise(value: object) -> str | None:
-    """Why what is in the memory of a tensor of PyTorch are not its elements; None where they are,
-    and for anything else."""
+    """Return why a PyTorch tensor's memory does not hold its elements, else None.
+
+    Returns None for any other value, too.
+    """
     torch = _torch_of(value)
     if torch is None:
         return None
@@ -42,16 +44,17 @@ def disguise(value: object) -> str | None:
 
 
 def _torch_of(value: object) -> Any:
-    """PyTorch, of a tensor of it; else None."""
+    """Return the module of PyTorch if `value` is one of its tensors, else None."""
     torch: Any = sys.modules.get("torch")
     # While it is being loaded it has no tensors.
     return torch if torch is not None and isinstance(value, getattr(torch, "Tensor", ())) else None
 
 
 def torch_float8(value: Any) -> tuple[Any, Type | None]:
-    """A tensor of PyTorch of 8-bit floats as one of its bits, with their type; else the value.
+    """View a PyTorch tensor of 8-bit floats as u8 and return it with its element type.
 
-    None of the interfaces by which PyTorch gives arrays has these types.
+    Other values are returned unchanged, with None. None of the interfaces through which PyTorch
+    exports arrays has these types.
     """
     torch = _torch_of(value)
     element = FLOAT8_NAMES.get(str(value.dtype).removeprefix("torch.")) if torch else None
@@ -59,7 +62,7 @@ def torch_float8(value: Any) -> tuple[Any, Type | None]:
 
 
 def as_torch_float8(value: Any, element: Type) -> Any:
-    """A tensor of PyTorch of bits as one of 8-bit floats; the value if it is none."""
+    """View a u8 PyTorch tensor as one of 8-bit floats; other values are returned unchanged."""
     torch = _torch_of(value)
     if torch is None:
         return value
@@ -69,7 +72,7 @@ def as_torch_float8(value: Any, element: Type) -> Any:
 
 @functools.cache
 def _reasons() -> tuple[int, Sequence[tuple[Any, str]]]:
-    """The bits of all keys, and why each is one."""
+    """Return the bits of all dispatch keys, and each key with its reason."""
     torch = sys.modules["torch"]
     stands = "it stands for other tensors, whose memory is not its own"
     key_of = torch._C._parse_dispatch_key

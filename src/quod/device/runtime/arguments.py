@@ -66,8 +66,12 @@ class Signature:
         self, kernel: str, parameters: Mapping[str, Type], uses: PointerUses, *,
         space: Space = HOST, alignment: int | None = None,
     ) -> None:  # fmt: skip
-        """`space` is the memory that the kernel accesses. `alignment` is the alignment of every
-        pointer, in place of the rule of the module's documentation."""
+        """Compile the parameter list.
+
+        space: memory that the kernel accesses.
+        alignment: alignment in bytes of every pointer, instead of the rule in the module's
+        docstring.
+        """
         self.kernel = kernel
         self.parameters = dict(parameters)
         self._space = space
@@ -105,7 +109,7 @@ class Signature:
         return slots
 
     def arrays(self, arguments: Sequence[Argument]) -> list[tuple[int, Array, bool]]:
-        """The arguments that are arrays: the index, the array, and whether the kernel stores to it.
+        """Return the arguments that are arrays: index, array, and whether the kernel stores to it.
 
         A device with its own memory copies them there. Raises DeviceError for an array that does
         not fit its parameter.

@@ -44,7 +44,7 @@ class Background:
         self._idle = 0
 
     def begin(self, task: Callable[[], T]) -> Outcome[T]:
-        """The result of a task that will be done by another thread."""
+        """Queue a task for another thread and return its outcome."""
         if self._process != os.getpid():
             # Threads do not survive a fork, and what waits is the parent's to do.
             self._start_anew()

@@ -14,7 +14,7 @@ _stack_size_lock = threading.Lock()
 
 
 def _forget_starts() -> None:
-    """A forked process has none of the threads that were starting others."""
+    """Renew the lock in a forked process, which has none of the threads that held it."""
     global _stack_size_lock
     _stack_size_lock = threading.Lock()
 
@@ -36,9 +36,9 @@ class LargeStackThread(threading.Thread):
 
 
 def room_on_stack() -> int:
-    """Bytes of shared memory that a kernel may have in this thread, with any frames above it.
+    """Return how many bytes of shared memory a kernel may keep on this thread's stack.
 
-    0 for a thread that others have made, whose stack may be small.
+    Returns 0 for threads that others started, whose stack may be small.
     """
     thread = threading.current_thread()
     if isinstance(thread, LargeStackThread):
@@ -48,7 +48,7 @@ def room_on_stack() -> int:
 
 @functools.cache
 def _stack_of_main_thread() -> int:
-    """Bytes that it may grow to."""
+    """Return the limit, in bytes, of the main thread's stack."""
     try:
         import resource
     except ImportError:  # Windows, where an interpreter's is 2 MB or more

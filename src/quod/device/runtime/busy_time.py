@@ -18,7 +18,7 @@ class BusyMeter:
 
     @contextmanager
     def working(self) -> Iterator[None]:
-        """The body counts as work."""
+        """Count the time of the body as work."""
         with self._lock:
             if not self._active:
                 self._since = perf_counter_ns()

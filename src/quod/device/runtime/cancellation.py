@@ -51,7 +51,7 @@ class Cancellation:
             each.cancel()
 
     def begin(self, running: Cancellable) -> None:
-        """Something that now runs; it is stopped at once if that has been asked for."""
+        """Register running work; it is cancelled at once if cancellation was already requested."""
         with self._lock:
             self._running.append(running)
             requested = self.requested
@@ -59,7 +59,7 @@ class Cancellation:
             running.cancel()
 
     def end(self, running: Cancellable) -> None:
-        """It does not run any more."""
+        """Unregister work that has ended."""
         with self._lock:
             self._running = [each for each in self._running if each is not running]
 
@@ -82,14 +82,14 @@ _local = threading.local()
 
 
 def current() -> Cancellation | None:
-    """The innermost cancellation that this thread is inside of."""
+    """Return the innermost cancellation scope of this thread, or None."""
     cancellation: Cancellation | None = getattr(_local, "cancellation", None)
     return cancellation
 
 
 @contextmanager
 def stopping(running: Cancellable) -> Iterator[None]:
-    """In the body, what stops this thread's launches stops `running`."""
+    """Let a cancellation of this thread's scope also cancel `running` during the body."""
     stop = current()
     if stop is None:
         yield

@@ -20,7 +20,10 @@ class Completion:
         self.failed = False
 
     def complete(self, *, failed: bool = False) -> None:
-        """The point is reached, or (`failed`) never will be. Only the first call counts."""
+        """Report that the point is reached or, with `failed`, never will be.
+
+        Later calls do nothing.
+        """
         with self._lock:
             if self._done.is_set():
                 return
@@ -53,12 +56,12 @@ class Event:
         self._completion: Completion | None = None
 
     def arm(self, completion: Completion | None = None) -> Completion:
-        """A new passing, when the recording is submitted; a device may give one of its own."""
+        """Start a new completion when the recording is submitted; a device may pass its own."""
         self._completion = Completion() if completion is None else completion
         return self._completion
 
     def completion(self) -> Completion:
-        """The passing of the last submission; DeviceError if there was none yet."""
+        """Return the completion of the last submission; raises DeviceError before the first one."""
         if self._completion is None:
             raise DeviceError(
                 f"event {self.name} belongs to a recording that has not been submitted yet; "

@@ -9,7 +9,7 @@ Time = TypeVar("Time", int, float)
 
 
 def union(intervals: Iterable[tuple[Time, Time]]) -> list[tuple[Time, Time]]:
-    """The times that are in any of some intervals, as intervals in order that do not touch."""
+    """Return the union of intervals as disjoint intervals in ascending order."""
     merged: list[tuple[Time, Time]] = []
     for begin, end in sorted(intervals):
         if merged and begin <= merged[-1][1]:

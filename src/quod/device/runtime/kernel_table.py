@@ -40,13 +40,13 @@ class CompiledKernel(Compiled, Protocol):
     def space(self) -> Space: ...
 
     def pack(self, arguments: tuple[Argument, ...]) -> Any:
-        """The arguments as the device takes them; DeviceError if one does not fit."""
+        """Pack the arguments for the device; raises DeviceError if one does not fit."""
 
 
 def lanes_of(definition: KernelDefinition, requested: int | None, usual: int) -> int:
-    """Instances a workgroup: what was asked for, else the kernel's own, else the device's usual.
+    """Return the workgroup size: the requested one, else the kernel's, else `usual`.
 
-    KernelError for what is no kernel, and for lanes that are no whole number.
+    Raises KernelError if `definition` is not a kernel or `requested` is not a positive integer.
     """
     candidate: object = definition
     if not isinstance(candidate, KernelDefinition):
@@ -75,10 +75,12 @@ class KernelTable(Generic[Kernel]):
         self, definition: KernelDefinition, lanes: int, static: Mapping[str, Any],
         build: Callable[[], Kernel],
     ) -> Kernel:  # fmt: skip
-        """The kernel, built now by whoever asks first; TraceError if it is not what it was.
+        """Return the kernel, built once by the first caller.
 
-        Static arguments are hashable, with a `repr` that tells all that distinguishes them.
-        Raises KernelError for one that cannot be hashed.
+        static: hashable keyword arguments with a `repr` that shows everything that distinguishes
+        them.
+        Raises TraceError if the kernel has changed since it was built, KernelError for a static
+        argument that cannot be hashed.
         """
         key = (
             definition, lanes,
@@ -109,7 +111,7 @@ class KernelTable(Generic[Kernel]):
         return kernel
 
     def forget(self, kernel: Kernel) -> None:
-        """The kernel is built again when it is asked for next."""
+        """Drop a kernel, so that the next request builds it again."""
         with self._lock:
             for key, cached in tuple(self._kernels.items()):
                 if cached is kernel:

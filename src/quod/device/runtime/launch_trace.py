@@ -18,13 +18,13 @@ class LaunchedKernels:
         self._kernels: set[CompiledKernel] = set()
 
     def add(self, kernel: CompiledKernel) -> None:
-        """Notes a kernel."""
+        """Record a kernel."""
         self._kernels.add(kernel)
 
     def digest(self) -> str:
-        """A hash of the texts that were emitted for the kernels, in hex; "" if there are none.
+        """Return a hash, in hex, of the set of texts emitted for the kernels; "" without kernels.
 
-        It depends on which texts there are and on nothing else: not on their order or number.
+        The hash does not depend on the order or number of launches.
         """
         digests = sorted({kernel.digest for kernel in self._kernels})
         return hashlib.sha256("\n".join(digests).encode()).hexdigest() if digests else ""
@@ -46,13 +46,13 @@ _lock = threading.Lock()
 
 
 def report_launch(kernel: CompiledKernel) -> None:
-    """A kernel is launched; devices call it."""
+    """Report a kernel launch; devices call this function."""
     for collector in _collectors:
         collector.add(kernel)
 
 
 def report_recording(recording: Recording) -> None:
-    """Recorded work is submitted; streams call it."""
+    """Report the launches of a submitted recording; streams call this function."""
     if _collectors:
         from quod.device.runtime.recording import Launch
 

@@ -41,7 +41,7 @@ class Link:
         return "peer access" if self.is_peer else "page-locked host memory"
 
     def copy(self, source_memory: Buffer, into: Buffer) -> None:
-        """All bytes of a buffer to one of as many; DeviceError if they are not."""
+        """Copy a buffer to one of the same size; raises DeviceError if the sizes differ."""
         check_same_size(source_memory, into)
         if self.is_peer:
             from quod.device.cuda.peer import copy_to_peer

@@ -18,13 +18,12 @@ _END = object()
 def overlapped(
     inputs: Iterable[T], begin: Callable[[T], Callable[[], R]], *, name: str, ahead: int = 1
 ) -> Iterator[R]:
-    """The results of the inputs, in their order.
+    """Yield the results of `inputs` in order, with up to `ahead` more inputs started.
 
-    `begin` starts the work on one, on the caller's thread, and gives what waits for its result,
-    which a thread called `name` does while the next input is begun. A result that is not there
-    yet is not waited for before `ahead` more inputs are begun. What either raises, or whoever gives
-    the inputs, ends the results, after those of the inputs before. MemoryError if that thread ended
-    without a word.
+    begin: starts the work on an input, in the caller's thread, and returns a function that waits
+    for its result. A thread called `name` runs that function while the next input is started.
+    An exception of `begin`, of that function or of `inputs` is raised after the results of the
+    inputs before. Raises MemoryError if the thread ended without a result.
     """
     waiting = Background(name, 1)
     outcomes: deque[Outcome[R]] = deque()

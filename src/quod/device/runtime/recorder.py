@@ -26,17 +26,17 @@ _CHECK = "; where it has a `check`, say no to that"
 
 
 def recorder_of(device: AnyDevice, stream: RecordingStream) -> AnyDevice:
-    """A device for functions, which runs nothing: `stream`, one of `device`, notes the launches.
+    """Return a device that records the launches of functions in `stream`, a stream of `device`.
 
         stream = device.stream().record()
         softmax(recorder_of(device, stream), x, out=x)
         recording = stream.finish().recording
 
-    Memory is allocated and host data is uploaded now, once for all replays, and what a function
-    computes on the host, it computes now. Memory that is asked for zeroed each replay sets to zero.
-    DeviceError for a stream of another device, where a function needs the host in between, and for
-    a launch that would store to data that was uploaded so, which the next replay would find
-    changed. All else is that of `device`, which is not closed by it.
+    Functions allocate memory, upload host data and compute on the host while they are recorded,
+    once for all replays. Each replay zeroes memory that was allocated with `zero`.
+    Raises DeviceError for a stream of another device, for a function that reads results on the host
+    in between, and for a launch that stores to uploaded data, which the next replay would find
+    changed. Other methods are those of `device`. Closing the recorder does not close `device`.
     """
     if not stream.is_of(device):
         raise DeviceError(f"{stream!r} records for another device than {device!r}")
@@ -58,7 +58,7 @@ class _Recorder:
         return f"<what records launches for {self._device!r}>"
 
     def launch(self, kernel: Any, groups: Groups, *arguments: LaunchArgument) -> None:
-        """Notes a launch."""
+        """Record a launch."""
         # `stored` counts slots, of which structs and elements have several.
         _, slots = adopt(self._device, kernel, groups, arguments)
         for at, memory in enumerate(slots):
@@ -72,7 +72,7 @@ class _Recorder:
         self._stream.launch(kernel, groups, *arguments)
 
     def allocate(self, nbytes: int, *, zero: bool = True) -> Buffer:
-        """Memory of the device; each replay sets it to zero unless told not to."""
+        """Allocate device memory; with `zero`, each replay zeroes it."""
         nbytes = byte_count(nbytes)
         if not zero or not nbytes:
             return self._device.allocate(nbytes, zero=False)
@@ -81,7 +81,7 @@ class _Recorder:
         return room.slice(0, nbytes)
 
     def upload(self, array: Array | ForeignArray, *, into: Buffer | None = None) -> Buffer:
-        """Host data as a constant of all replays."""
+        """Upload host data as a constant of all replays."""
         if into is not None:
             self._refuse("uploads to memory that is there; let the stream upload it")
         constant = self._device.upload(array)
@@ -89,15 +89,15 @@ class _Recorder:
         return constant
 
     def download(self, *_: object) -> NoReturn:
-        """DeviceError: nothing has been computed yet."""
+        """Raise DeviceError: nothing has been computed yet."""
         self._refuse(f"reads memory of the device{_CHECK}")
 
     def stream(self, *_: object) -> NoReturn:
-        """DeviceError: there is one stream, which records."""
+        """Raise DeviceError: the only stream is the one that records."""
         self._refuse("begins a stream of its own")
 
     def close(self) -> None:
-        """Nothing: the device is its owner's."""
+        """Do nothing: the device belongs to its owner."""
 
     def __enter__(self) -> _Recorder:
         return self

@@ -84,7 +84,7 @@ class Await(Step):
 
 
 def span(memory: Memory) -> tuple[int, int]:
-    """The addresses from which and up to which memory extends."""
+    """Return the start and end address (exclusive) of memory."""
     if isinstance(memory, Buffer):
         return memory.address, memory.address + memory.nbytes
     return int(memory.ctypes.data), int(memory.ctypes.data) + memory.nbytes
@@ -147,7 +147,7 @@ class Dependencies:
         return tuple(sorted(predecessors))
 
     def writers(self, memory: Iterable[Memory]) -> set[int]:
-        """The steps that wrote last to some part of memory."""
+        """Return the steps that wrote last to some part of `memory`."""
         last_writers: set[int] = set()
         for start, stop in _spans(memory):
             at = bisect_left(self._segments, stop, key=lambda segment: segment.start)
@@ -159,11 +159,11 @@ class Dependencies:
         return last_writers
 
     def _cut(self, start: int, stop: int) -> tuple[int, int]:
-        """Makes segments end at both addresses; gives the range of those in between."""
+        """Split segments at both addresses; return the index range of the segments in between."""
         return self._cut_at(start), self._cut_at(stop)
 
     def _cut_at(self, address: int) -> int:
-        """The number of segments below an address, at which none goes on."""
+        """Split the segment that contains an address; return the number of segments below it."""
         segments = self._segments
         below = bisect_left(segments, address, key=lambda segment: segment.start)
         if below and segments[below - 1].stop > address:
@@ -174,7 +174,7 @@ class Dependencies:
         return below
 
     def add_barrier(self, step: int) -> tuple[int, ...]:
-        """A step that waits for all before it and that all behind it wait for."""
+        """Add a step that waits for all earlier steps and that all later steps wait for."""
         before = tuple(sorted(self._last))
         self._segments.clear()
         self._barrier, self._last = step, {step}
@@ -199,10 +199,10 @@ class Recording:
     space: Space
 
     def describe(self) -> dict[str, Any]:
-        """The graph as JSON can hold it, with memory numbered in the order of its first use.
+        """Return the graph as a JSON object, with memory numbered in the order of its first use.
 
-        Memory is described by its size alone, and a place in it by number and byte offset:
-        overlapping memory counts as one piece.
+        A memory region is described by its size alone, and a location in it by region number and
+        byte offset. Overlapping memory counts as one region.
         """
         pieces = _Pieces(self.steps)
         return {

@@ -22,25 +22,25 @@ Array = np.ndarray[Any, Any]
 
 
 def unwritten(*shape: int) -> NDArray[np.uint32]:
-    """Room for results, rows of words whose last is marked."""
+    """Allocate u32 results of this shape, with the last word of each row marked as unwritten."""
     array = np.empty(shape, np.uint32)
     mark(array)
     return array
 
 
 def mark(array: Array) -> None:
-    """Marks the last number of each row of an array of unsigned integers."""
+    """Mark the last number of each row of an array of unsigned integers as unwritten."""
     array[..., -1] = np.iinfo(array.dtype).max
 
 
 def check_written(device: Any, what: str, array: Array) -> None:
-    """DeviceError if a row is still marked; `what` the device had to make is for the message."""
+    """Raise DeviceError if a row is still marked; `what` names the results in the message."""
     if (array[..., -1] == np.iinfo(array.dtype).max).any():
         raise not_written(device, what)
 
 
 def not_written(device: Any, what: str) -> DeviceError:
-    """The error of a device that has not done what it was told to."""
+    """Return the error of a device that reported success without computing `what`."""
     return DeviceError(
         f"{device.name} reported success and has not computed {what}: its driver or the device is "
         "faulty, so nothing is given out; try again, or take --device cpu"

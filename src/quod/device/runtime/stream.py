@@ -151,7 +151,7 @@ class RecordingStream(_Stream):
 
     @contextmanager
     def part(self, name: str) -> Iterator[None]:
-        """The labels of steps that are recorded meanwhile begin with `name`."""
+        """Prefix the labels of the steps that the body records with `name`."""
         self._check()
         before, self._part = self._part, f"{self._part}{name}: "
         try:
@@ -174,7 +174,7 @@ class RecordingStream(_Stream):
         modmuls: int = 0,
         multiply_adds: int = 0,
     ) -> None:
-        """`groups` workgroups of a kernel. The counts and the label are for a timeline."""
+        """Record a launch of `groups` workgroups. The counts and the label are for a timeline."""
         self._check()
         count, adopted = adopt(self._device, kernel, groups, arguments)
         on_host = self._device.space is HOST
@@ -196,7 +196,7 @@ class RecordingStream(_Stream):
         self._steps.append(step)
 
     def _overlapped(self, after: tuple[int, ...], first: set[int]) -> tuple[int, ...]:
-        """The steps that a launch waits for by itself: all but events and those of `first`."""
+        """Return the steps that a launch waits for itself: all but events and those in `first`."""
         return tuple(
             number
             for number in after
@@ -204,19 +204,19 @@ class RecordingStream(_Stream):
         )
 
     def copy(self, source: Buffer, target: Buffer, *, label: str = "copy") -> None:
-        """All bytes of one buffer to another of the same size."""
+        """Record a copy of a buffer to another of the same size."""
         self._copy("copy", source, target, label)
 
     def upload(
         self, source: Array | ForeignArray, target: Buffer, *, label: str = "upload"
     ) -> None:
-        """Host memory to a buffer; what it holds when the work runs."""
+        """Record a copy of host memory to a buffer; each run copies the contents at that time."""
         self._copy("upload", source, target, label)
 
     def download(
         self, source: Buffer, target: Array | ForeignArray, *, label: str = "download"
     ) -> None:
-        """A buffer to host memory, which is set once the stream has been waited for."""
+        """Record a copy of a buffer to host memory, valid after waiting for the stream."""
         self._copy("download", source, target, label)
 
     def _copy(self, direction: Any, source: Any, target: Any, label: str) -> None:
@@ -260,7 +260,7 @@ class RecordingStream(_Stream):
         buffer.space.check()
 
     def event(self, name: str) -> Event:
-        """A point here that others can wait for, passed once all work before it is done."""
+        """Record an event for other streams to wait for, complete once all earlier work is done."""
         self._check()
         event = Event(name)
         self._own_events.add(event)
@@ -269,9 +269,9 @@ class RecordingStream(_Stream):
         return event
 
     def wait_for(self, event: Event) -> None:
-        """The work behind this point starts after an event of another stream.
+        """Let the following work wait for an event of another stream.
 
-        That stream must have been submitted before this one is.
+        That stream must have been submitted before this one.
         """
         self._check()
         if event in self._own_events:
@@ -309,7 +309,7 @@ class RecordedStream(_Stream):
         return SubmittedStream(self._device, self.name, submission)
 
     def run(self, timeline: Timeline | None = None, *, parent: Stage | None = None) -> IdleStream:
-        """`submit().wait()`; on a processor without the way to another thread and back."""
+        """Submit and wait; on a CPU without switching to another thread."""
         parent = self._leave_for("run", timeline, parent)
         self._device.run(self.recording, self.name, timeline=timeline, parent=parent)
         return IdleStream(self._device, self.name)
@@ -317,7 +317,7 @@ class RecordedStream(_Stream):
     def _leave_for(
         self, method: str, timeline: Timeline | None, parent: Stage | None
     ) -> Stage | None:
-        """Begins; gives the stage that the work is inside of."""
+        """Mark the stream as used by `method`; return the timeline stage that contains the work."""
         self._check()
         self._left_by = method
         report_recording(self.recording)

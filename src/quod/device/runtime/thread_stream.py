@@ -49,7 +49,7 @@ class _Runner(LargeStackThread):
         self._task: Callable[[], None] | None = None
 
     def begin(self, task: Callable[[], None], name: str) -> None:
-        """Gives it a task while it has none."""
+        """Give an idle runner a task."""
         self.name, self._task = name, task
         self._given.release()
 
@@ -144,7 +144,7 @@ class ThreadSubmission(BackgroundSubmission):
     """Runs the steps one by one; what a launch, a copy and a fill do is left to the device."""
 
     def _order(self) -> Iterable[Step]:
-        """The steps as they are run; each comes after those that it depends on."""
+        """Return the steps in the order of execution; each comes after its dependencies."""
         return self._recording.steps
 
     @abstractmethod

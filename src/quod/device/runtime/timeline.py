@@ -74,7 +74,7 @@ class Stage:
                 self.multiply_adds += multiply_adds
 
     def progress(self, done: int, total: int) -> None:
-        """Say that `done` of `total` parts are finished; listeners show it."""
+        """Report to listeners that `done` of `total` parts are finished."""
         self.done, self.total = done, total
         if self._timeline is not None and self._timeline._listener is not None:
             self._timeline._listener.progress(self)
@@ -87,13 +87,13 @@ class Listener(Protocol):
     """
 
     def begin(self, stage: Stage) -> None:
-        """`stage` has begun."""
+        """Handle the start of `stage`."""
 
     def progress(self, stage: Stage) -> None:
-        """`stage.done` of `stage.total` parts are finished."""
+        """Handle progress: `stage.done` of `stage.total` parts are finished."""
 
     def end(self, stage: Stage) -> None:
-        """`stage` has ended."""
+        """Handle the end of `stage`."""
 
 
 @frozen
@@ -216,14 +216,14 @@ class Timeline:
         return stage
 
     def rows(self) -> list[Stage]:
-        """Every stage in order of its begin; those still open have no `end_ns`."""
+        """Return all stages, ordered by start; those still open have no `end_ns`."""
         with self._lock:
             return sorted(self._stages, key=lambda stage: stage.begin_ns)
 
     def table(self, *, named: Callable[[str], str] | None = None) -> list[Row]:
-        """The stages as a tree in print order, equal names under one parent put together.
+        """Return the stages as a tree in print order, with stages of equal name and parent merged.
 
-        `named` gives the name under which a stage is put together with others, of its own one.
+        named: maps a stage's name to the name under which it is merged; default: its own name.
         """
         named = named or str
         stages = self.rows()
@@ -251,10 +251,10 @@ class Timeline:
         return table
 
     def to_chrome_trace(self) -> dict[str, Any]:
-        """The timeline in the Trace Event Format that chrome://tracing and Perfetto open.
+        """Return the timeline in the Trace Event Format, for chrome://tracing and Perfetto.
 
-        A dict for `json.dump`: complete events ("ph": "X") with times in microseconds from the
-        first begin, one track per thread.
+        A dict for `json.dump`: complete events ("ph": "X") with times in microseconds since the
+        first start, one track per thread.
         """
         stages = self.rows()
         now = perf_counter_ns()
@@ -327,7 +327,7 @@ def _row(
 
 
 def _busy(group: Sequence[Stage], now: int) -> int:
-    """Nanoseconds in which at least one stage ran; they are in the order of their begins."""
+    """Return the nanoseconds in which at least one stage ran; stages are ordered by start."""
     total = reached = 0
     for stage in group:
         end = _end(stage, now)
@@ -386,5 +386,5 @@ _NULL_TIMELINE = NullTimeline()
 
 
 def or_null(timeline: Timeline | None) -> Timeline:
-    """`timeline`, or one that keeps nothing."""
+    """Return `timeline`, or one that records nothing if it is None."""
     return _NULL_TIMELINE if timeline is None else timeline

@@ -110,12 +110,12 @@ class AdapterProperties:
 
 
 def adapter_limits(limits: dict[str, int]) -> WgslLimits:
-    """The limits that matter, of all that an adapter or a device has."""
+    """Select the limits that WGSL kernels depend on from all limits of an adapter or device."""
     return WgslLimits(**{name: int(limits[key]) for name, key in _LIMIT_NAMES.items()})
 
 
 def required_limits(wanted: WgslLimits) -> dict[str, int]:
-    """Limits as they are asked for when a device is opened."""
+    """Return limits in the form that opening a device takes."""
     named = {key: int(getattr(wanted, name)) for name, key in _LIMIT_NAMES.items()}
     named["max-compute-workgroup-size-x"] = wanted.largest_workgroup
     return named
@@ -134,7 +134,7 @@ def check_portable(properties: AdapterProperties) -> None:
 
 
 def list_adapters(native: Native) -> list[tuple[AdapterProperties, Any]]:
-    """The adapters with the package's objects, the best first; DeviceError if there is none."""
+    """List the adapters, best first, with the package's objects; raises DeviceError if none."""
     adapters = sorted(native.adapters(), key=lambda adapter: _rank(adapter.info))
     if not adapters:
         raise DeviceError(
@@ -177,7 +177,7 @@ def _properties(native: Native, number: int, adapter: Any) -> AdapterProperties:
 def select(
     adapters: list[tuple[AdapterProperties, Any]], selector: str
 ) -> tuple[AdapterProperties, Any]:
-    """The adapter of a number or of a part of its name; DeviceError if there is none."""
+    """Select an adapter by number or part of its name; raises DeviceError if there is none."""
     if not selector:
         return adapters[0]
     if selector.isascii() and selector.isdecimal():

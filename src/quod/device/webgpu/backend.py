@@ -49,7 +49,7 @@ def _open(name: str, options: Options) -> AnyDevice:
 
 
 def _facts(name: str) -> Mapping[str, str]:
-    """The adapter, and by the device's name what makes the figures what they are."""
+    """Return the facts that figures depend on: the adapter and how the device uses it."""
     from quod.device.discovery import resolve_device
     from quod.device.webgpu.device import WebGpuDevice
 

@@ -69,9 +69,9 @@ class _Group:
 
 
 def plan_bindings(kernel: str, places: Sequence[PointerRange], limits: WgslLimits) -> BindingPlan:
-    """The bindings of a launch of `kernel` with the memory of its pointers, in order.
+    """Plan the bindings of a launch for the memory ranges of its pointers, in order.
 
-    DeviceError if there are more than the adapter has, or one is too large for it.
+    Raises DeviceError if the adapter has too few bindings or one binding is too large.
     """
     align = limits.binding_alignment
     groups = [
@@ -108,7 +108,7 @@ def plan_bindings(kernel: str, places: Sequence[PointerRange], limits: WgslLimit
 
 
 def _without_overlap(groups: list[_Group]) -> list[_Group]:
-    """Joins those that reach the same bytes."""
+    """Merge groups that overlap."""
     done: list[_Group] = []
     placed = sorted(
         (group for group in groups if group.buffer is not None),
@@ -125,7 +125,7 @@ def _without_overlap(groups: list[_Group]) -> list[_Group]:
 def _merge_two_groups(
     kernel: str, groups: list[_Group], pointers: int, limits: WgslLimits
 ) -> list[_Group]:
-    """Joins two that cost least: empty memory, else neighbours in one buffer."""
+    """Merge the two groups that cost least: empty memory, else neighbours in one buffer."""
     empty = [group for group in groups if group.buffer is None]
     if empty and len(groups) > 1:
         (gone, *_), host = empty, next(group for group in groups if group is not empty[0])

@@ -35,7 +35,7 @@ _FUNCTIONS = (
 
 
 def parse_types(ffi: Any) -> None:
-    """Has `ffi` know the types; does nothing with a cffi that keeps them in another way."""
+    """Register the types with `ffi`, unless this version of cffi stores types differently."""
     parsed_types = getattr(ffi, "_parsed_types", None)
     new_array = getattr(getattr(ffi, "_backend", None), "new_array_type", None)
     if not isinstance(parsed_types, dict) or new_array is None:

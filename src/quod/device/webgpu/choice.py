@@ -24,7 +24,7 @@ def _key(properties: AdapterProperties, *, u64: bool) -> str:
 
 
 def stored_limbs(cache: CompileCache, properties: AdapterProperties, *, u64: bool) -> str | None:
-    """The choice that was kept for this adapter and driver; None if there is none."""
+    """Return the stored choice of limbs for this adapter and driver, or None."""
     stored = cache.get(_key(properties, u64=u64))
     return None if stored is None else stored.decode(errors="replace")
 
@@ -32,5 +32,5 @@ def stored_limbs(cache: CompileCache, properties: AdapterProperties, *, u64: boo
 def store_limbs(
     cache: CompileCache, properties: AdapterProperties, limbs: str, *, u64: bool
 ) -> None:
-    """Keeps a choice."""
+    """Store a choice of limbs."""
     cache.put(_key(properties, u64=u64), limbs.encode())

@@ -42,7 +42,7 @@ class KernelText:
     module: WgslModule
 
     def pack(self) -> bytes:
-        """As bytes for the cache; which Python lines it came from is not kept."""
+        """Serialise for the cache, without the Python lines of the text."""
         module = self.module
         return json.dumps(
             {
@@ -100,7 +100,7 @@ class KernelSource:
         self._lock = threading.Lock()
 
     def text(self, bindings: tuple[Binding, ...] | None = None) -> KernelText:
-        """The text with some bindings; KernelError if the kernel is wrong."""
+        """Return the text with these bindings; raises KernelError if the kernel is invalid."""
         key = None if self._key is None else key_of("wgsl", self._key, repr(bindings))
         stored = None if key is None else self._cache.get(key)
         if stored is not None:
@@ -145,7 +145,7 @@ class PipelineCompiler:
         self._watch: Any = None
 
     def layout(self, storage: int) -> tuple[Any, Any]:
-        """The layouts of the bind group and of the pipeline for a number of storage bindings."""
+        """Return the layouts of bind group and pipeline for a number of storage bindings."""
         with self._lock:
             layouts = self._layouts.get(storage)
             if layouts is None:
@@ -153,7 +153,7 @@ class PipelineCompiler:
             return layouts
 
     def watch(self, state: Any, nbytes: int) -> Any:
-        """Has kernels from now on reach memory in which they tell of loops: its bind group."""
+        """Let kernels compiled from now on report ended loops in `state`; return its bind group."""
         visibility = self._native.wgpu.ShaderStage.COMPUTE
         entry = {"binding": 0, "visibility": visibility, "buffer": {"type": "storage"}}
         resource = {"buffer": state, "offset": 0, "size": nbytes}
@@ -183,7 +183,7 @@ class PipelineCompiler:
             return group, self._device.create_pipeline_layout(bind_group_layouts=groups)
 
     def compile(self, name: str, text: str, storage: int, entry: str = "main") -> Any:
-        """A pipeline now; WebGpuError if the text is refused."""
+        """Compile a pipeline now; raises WebGpuError if the driver refuses the text."""
         _, layout = self.layout(storage)
         with self._native.errors():
             module = self._native.shader_module(self._device, name, text, checked=self._checked)
@@ -192,9 +192,9 @@ class PipelineCompiler:
             )
 
     def begin(self, source: KernelSource, module: WgslModule) -> Callable[[], Any]:
-        """A pipeline later: the result waits for it.
+        """Compile a pipeline in the background; return a function that waits for it.
 
-        It raises KernelError if the driver refuses the kernel.
+        That function raises KernelError if the driver refuses the kernel.
         """
 
         def build() -> Any:

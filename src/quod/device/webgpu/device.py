@@ -229,12 +229,13 @@ class WebGpuDevice(OpenedDevice):
         self, definition: KernelDefinition, *, lanes: int | None = None, limbs: str | None = None,
         **static: Any,
     ) -> WebGpuKernel:  # fmt: skip
-        """The kernel for this adapter, from memory, from disk, or traced now.
+        """Return the kernel for this adapter, from memory, from disk or traced now.
 
-        Its pipeline is made beside the caller, and what needs it waits for that: a launch, a
-        recording that runs. `limbs` holds field elements otherwise than the device does. `static`
-        are the kernel's keyword arguments: hashable, with a `repr` that tells all that
-        distinguishes them. Raises KernelError if the kernel is wrong.
+        The pipeline is compiled concurrently; a launch or the run of a recording waits for it.
+        limbs: representation of field elements, by default the device's.
+        static: keyword arguments of the kernel: hashable, with a `repr` that shows everything that
+        distinguishes them.
+        Raises KernelError if the kernel is invalid.
         """
         self.space.check()
         lanes = lanes_of(definition, lanes, self.lanes)
@@ -253,22 +254,25 @@ class WebGpuDevice(OpenedDevice):
         self, definition: KernelDefinition, *, lanes: int | None = None, limbs: str | None = None,
         **static: Any,
     ) -> str:  # fmt: skip
-        """The WGSL that `compile` gives the driver."""
+        """Return the WGSL that `compile` passes to the driver."""
         machine = self.machine(lanes_of(definition, lanes, self.lanes), limbs=limbs)
         return KernelSource(definition, machine, static, self._cache).text().module.text
 
     # --- memory
 
     def allocate(self, nbytes: int, *, zero: bool = True) -> Buffer:
-        """Memory of the adapter, which WebGPU always zeroes; DeviceError if there is too little."""
+        """Allocate device memory, which WebGPU always zeroes.
+
+        Raises DeviceError if there is too little memory.
+        """
         return self.session.allocate(nbytes)
 
     def pinned(self, nbytes: int) -> Array:
-        """Host memory as bytes: WebGPU copies through memory of its own, so any is as good."""
+        """Return host memory as `nbytes` u8; WebGPU copies through its own staging memory."""
         return Buffer.empty(nbytes).view(np.uint8)
 
     def upload(self, array: Array | ForeignArray, *, into: Buffer | None = None) -> Buffer:
-        """A copy of host data in memory of the adapter, in a new buffer or one of as many bytes."""
+        """Copy host data to device memory: to `into`, of the same size, or to a new buffer."""
         source = Buffer.to_read(array)
         target = self.allocate(source.nbytes, zero=False).like(source) if into is None else into
         check_same_size(source, target)
@@ -297,7 +301,10 @@ class WebGpuDevice(OpenedDevice):
     def check_budget(
         self, what: str, needed: int, *, fixed: int = 0, items: int = 0, unit: str = "items"
     ) -> None:
-        """DeviceError if a plan needs more than the memory budget; see `memory.check_budget`."""
+        """Raise DeviceError if a plan needs more bytes than the memory budget.
+
+        See `quod.device.memory.budget.check_budget`.
+        """
         check_budget(what, needed, self.memory_budget, fixed=fixed, items=items, unit=unit)
 
     # --- execution
@@ -331,9 +338,9 @@ class WebGpuDevice(OpenedDevice):
         staged.bring_back(self)
 
     def stream(self, name: str = "stream") -> IdleStream:
-        """A stream of its own, on which work goes on beside the caller's.
+        """Return a new stream, whose work runs concurrently with the caller.
 
-        `name` is its track in a timeline.
+        name: track of the stream in a timeline.
         """
         from quod.device.runtime.stream import IdleStream
 
@@ -347,7 +354,7 @@ class WebGpuDevice(OpenedDevice):
         return WebGpuSubmission(self.session, self._programs, recording, name, timeline, parent)
 
     def close(self) -> None:
-        """Gives all memory back. Buffers and kernels of the device cannot be used any more."""
+        """Free all memory. Buffers and kernels of the device cannot be used any more."""
         with self._lock:
             if self._closed:
                 return
@@ -371,7 +378,7 @@ class WebGpuDevice(OpenedDevice):
             session.gpu.destroy()
 
     def _give_up(self) -> None:
-        """Lets nobody end a device that does not end what it does: that would wait for ever."""
+        """Leak a device whose work does not end, because releasing it would wait for ever."""
         gpu = self.session.gpu
         _given_up.append(gpu)
         for kept in (gpu, gpu.queue):
@@ -379,7 +386,7 @@ class WebGpuDevice(OpenedDevice):
 
 
 def _number_of(variable: str, default: float) -> float:
-    """A number from the environment, with K, M or G for a thousand and more times 1024."""
+    """Return a number from the environment; suffixes K, M, G multiply by 2**10, 2**20, 2**30."""
     text = os.environ.get(variable, "").strip()
     if not text:
         return default

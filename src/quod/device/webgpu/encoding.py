@@ -34,7 +34,7 @@ class Times:
     staging: StagingBuffer
 
     def read(self, session: Session) -> Array:
-        """Two times a row of `steps`, in nanoseconds of the GPU's clock."""
+        """Return start and end per row of `steps`, in nanoseconds of the GPU's clock."""
         ticks = np.zeros(2 * len(self.steps), np.uint64)
         session.read_download(self.staging, 0, ticks.view(np.uint8))
         return (ticks.astype(np.float64) * session.tick_nanoseconds).reshape(-1, 2)
@@ -72,14 +72,14 @@ class Encoding:
             self._pass = None
 
     def _next_time(self, step: int) -> int:
-        """The number of the first of the two times of a step."""
+        """Reserve two timestamps for a step; return the index of the first."""
         if self._queries is None:
             self._queries = self._gpu.create_query_set(type="timestamp", count=MOST_TIMES)
         self._steps.append(step)
         return 2 * len(self._steps) - 2
 
     def _write_time(self, number: int) -> None:
-        """Has the GPU write the time between two commands."""
+        """Let the GPU write a timestamp between two commands."""
         timing = self.encoder.begin_compute_pass(
             timestamp_writes={"query_set": self._queries, "beginning_of_pass_write_index": number}
         )
@@ -88,7 +88,7 @@ class Encoding:
     def dispatch(
         self, pipeline: Any, bind_group: Any, offset: int, grid: tuple[int, int], step: int = 0
     ) -> None:
-        """Workgroups of a kernel, with its parameters at a byte of the uniform buffer."""
+        """Encode a dispatch; the kernel's parameters are at byte `offset` of the uniform buffer."""
         if self._timed:
             encoder, number = self.encoder, self._next_time(step)
             self._pass = encoder.begin_compute_pass(
@@ -111,7 +111,7 @@ class Encoding:
     def copy(
         self, source: Any, start: int, target: Any, to: int, nbytes: int, step: int = 0
     ) -> None:
-        """Bytes from one buffer of the driver's to another; all numbers are multiples of four."""
+        """Encode a copy between driver buffers; offsets and size are bytes, multiples of four."""
         encoder = self.encoder
         number = self._next_time(step) if self._timed else 0
         if self._timed:
@@ -122,7 +122,7 @@ class Encoding:
         self.count += 1
 
     def clear(self, target: Any, start: int, nbytes: int, step: int = 0) -> None:
-        """Zeros; both numbers are multiples of four."""
+        """Encode a fill with zeros; offset and size are bytes, multiples of four."""
         encoder = self.encoder
         number = self._next_time(step) if self._timed else 0
         if self._timed:

@@ -48,7 +48,7 @@ class PackedLaunch:
     values: tuple[int | float, ...]
 
     def parameters(self, groups: int) -> bytes:
-        """The uniform block for a number of workgroups."""
+        """Return the uniform block for a number of workgroups."""
         return self.variant.module.pack(groups, self.values)
 
 
@@ -108,7 +108,7 @@ class WebGpuKernel(ShownKernel):
         return variant
 
     def variant(self, bindings: tuple[Binding, ...] | None) -> Variant:
-        """The kernel with some bindings; begins to compile it where it is asked for first."""
+        """Return the kernel with these bindings; the first request starts its compilation."""
         known_variant = self._variants.get(bindings)
         if known_variant is None:
             with self._lock:
@@ -118,7 +118,7 @@ class WebGpuKernel(ShownKernel):
         return known_variant
 
     def pack(self, arguments: tuple[Argument, ...]) -> PackedLaunch:
-        """The arguments of a launch; DeviceError for one that does not fit its parameter."""
+        """Pack a launch's arguments; raises DeviceError for one that does not fit its parameter."""
         self.signature.pack(arguments)
         allocations: dict[int, Allocation] = {}
         places = []
@@ -171,9 +171,9 @@ def _number(argument: Argument) -> int | float:
 
 
 def grid(groups: int, most: int) -> tuple[int, int]:
-    """Workgroups as a dispatch of two dimensions of at most `most`: at least so many.
+    """Return a grid of two dimensions, each at most `most`, with at least `groups` workgroups.
 
-    DeviceError if there are more than a launch may have.
+    Raises DeviceError if there are more workgroups than a launch may have.
     """
     rows = max(1, -(-groups // most))
     if rows > most or groups >= 1 << LOG2_GROUPS:

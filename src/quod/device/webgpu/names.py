@@ -23,9 +23,7 @@ def is_webgpu_name(name: str) -> bool:
 
 
 def parse_name(name: str) -> tuple[str, Strength | None]:
-    """Return the adapter and the strength that a name means; the strength is None if it says
-    nothing.
-    """
+    """Return the adapter and the strength that a device's name selects; None: no strength named."""
     _, _, selector = name.partition(":")
     for strength in STRENGTHS:
         if selector == strength:

@@ -90,13 +90,13 @@ class Native:
     # --- adapters
 
     def adapters(self) -> list[Any]:
-        """The adapters that the system has, in the system's order."""
+        """List the system's adapters, except those of OpenGL, in the system's order."""
         with self.errors(), _no_display():
             listed = list(self.wgpu.gpu.enumerate_adapters_sync())
         return [adapter for adapter in listed if adapter.info["backend_type"] != "OpenGL"]
 
     def subgroup_sizes(self, adapter: Any) -> tuple[int, int]:
-        """The least and the most instances that a subgroup of an adapter may have."""
+        """Return the minimum and maximum subgroup size of an adapter."""
         info = self._ffi.new("WGPUAdapterInfo *")
         self._library.wgpuAdapterGetInfo(adapter._internal, info)
         sizes = int(info.subgroupMinSize), int(info.subgroupMaxSize)
@@ -104,13 +104,13 @@ class Native:
         return sizes
 
     def timestamp_nanoseconds(self, device: Any) -> float:
-        """The length of a tick of a device's clock."""
+        """Return the tick of a device's clock in nanoseconds."""
         return float(self._library.wgpuQueueGetTimestampPeriod(device.queue._internal))
 
     # --- modules
 
     def shader_module(self, device: Any, label: str, text: str, *, checked: bool) -> Any:
-        """A module of WGSL; without `checked`, no loop and no index is bounded by added code."""
+        """Make a WGSL module; without `checked`, no code is added that bounds loops and indices."""
         if checked:
             return device.create_shader_module(label=label, code=text)
         ffi, library = self._ffi, self._library
@@ -137,7 +137,7 @@ class Native:
     # --- memory that the host reaches
 
     def map(self, buffer: Any, mode: int, nbytes: int) -> Mapping:
-        """Asks for the first bytes of a buffer, for when what was submitted before is done."""
+        """Request to map the first `nbytes` of a buffer, once the submitted work is done."""
         mapping = Mapping()
         with self._lock:
             number = next(self._numbers)
@@ -159,7 +159,7 @@ class Native:
         mapping.is_done = True
 
     def mapped_bytes(self, buffer: Any, nbytes: int, *, mode: int) -> Array:
-        """The mapped memory of a buffer as bytes, until it is unmapped."""
+        """Return the mapped memory of a buffer as bytes, valid until it is unmapped."""
         name = "wgpuBufferGetConstMappedRange" if mode == READ else "wgpuBufferGetMappedRange"
         address = getattr(self._library, name)(buffer._internal, 0, nbytes)
         if address == self._ffi.NULL:
@@ -168,18 +168,18 @@ class Native:
         return np.frombuffer(raw, np.uint8)
 
     def unmap(self, buffer: Any) -> None:
-        """Gives mapped memory back to the device."""
+        """Unmap a buffer's memory."""
         self._library.wgpuBufferUnmap(buffer._internal)
 
     def poll(self, device: Any) -> None:
-        """Has mappings of a device that can be done be done; does not wait."""
+        """Complete the mappings of a device that can be completed, without waiting."""
         self._library.wgpuDevicePoll(device._internal, False, self._ffi.NULL)
 
     # --- errors
 
     @contextmanager
     def errors(self) -> Iterator[None]:
-        """Turns the package's errors into WebGpuError."""
+        """Convert errors of the package to WebGpuError."""
         try:
             yield
         except self.wgpu.GPUError as error:
@@ -199,11 +199,11 @@ class Native:
 
 @contextmanager
 def _no_display() -> Iterator[None]:
-    """Has drivers look for no display where the session has none.
+    """Keep drivers from looking for a display if the session has none.
 
-    They look for one by the folder that `XDG_RUNTIME_DIR` names, and libwayland prints an error for
-    each try where that is unset or relative. Nothing can be below a file, so that the try fails in
-    silence; whatever else drivers have to say goes to standard error as before.
+    Drivers look for a display in the folder `XDG_RUNTIME_DIR`, and libwayland prints an error for
+    each try if the variable is unset or relative. Nothing can be below a file, so with /dev/null
+    the try fails in silence. Other messages of drivers still go to standard error.
     """
     before = os.environ.get("XDG_RUNTIME_DIR")
     if before and os.path.isabs(before):
@@ -238,7 +238,7 @@ class _Log(logging.Handler):
 
 
 def shortened(message: str) -> str:
-    """The lines of a message that say something, the first three, as one line."""
+    """Return the first three informative lines of a message as one line."""
     lines = [line.strip() for line in message.splitlines()]
     skipped = ("", "Validation Error", "Caused by:")
     relevant = [line for line in lines if line not in skipped and not line.startswith("In wgpu")]
@@ -250,7 +250,7 @@ _opening = threading.Lock()
 
 
 def open_native() -> Native:
-    """The package, loaded once a process; DeviceError says what is missing."""
+    """Load the package, once per process; raises DeviceError, which says what is missing."""
     global _native
     with _opening:
         if _native is None:

@@ -45,9 +45,9 @@ def probe(session: Session, properties: AdapterProperties) -> ProbeResult:
 
 
 def _regular_size(indices: Array) -> int:
-    """The size of subgroups that are runs of instances; 0 where they are not.
+    """Return the size of subgroups if they are consecutive instances of equal number, else 0.
 
-    Kernels are written for 32 instances or more: shorter ones are not worth having.
+    Returns 0, too, below 32 instances: kernels are written for at least that many.
     """
     size = int(indices[0, 0])
     if size < EMULATED_SUBGROUP_SIZE or size & (size - 1) or (indices[:, 0] != size).any():

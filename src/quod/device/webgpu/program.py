@@ -77,10 +77,10 @@ class Program:
 
 
 def whole_words(buffer: Buffer) -> tuple[Allocation, int, int]:
-    """The allocation, first byte and size of memory that is copied, in whole 32-bit words.
+    """Return the allocation, byte offset and size of memory to copy, in whole 32-bit words.
 
-    What fills up an allocation's last word may be copied along. DeviceError for memory that begins
-    or ends within a word.
+    The padding of an allocation's last word may be copied, too. Raises DeviceError for memory that
+    starts or ends within a word.
     """
     allocation, start = place_of(buffer)
     size = buffer.nbytes
@@ -95,7 +95,7 @@ def whole_words(buffer: Buffer) -> tuple[Allocation, int, int]:
 
 
 def readable_words(buffer: Buffer) -> tuple[Allocation, int, int]:
-    """The allocation, the word at which memory that is read begins, and how far in it begins."""
+    """Return the allocation, byte offset of the first word to read, and offset within the word."""
     allocation, start = place_of(buffer)
     return allocation, start - start % _WORD, start % _WORD
 
@@ -121,7 +121,7 @@ class Programs:
         return program
 
     def clear(self) -> None:
-        """Lets go of what the programs keep."""
+        """Release all programs."""
         self._known.clear()
 
 

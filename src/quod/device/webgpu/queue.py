@@ -43,7 +43,7 @@ class Receipt:
         self._keep = keep
 
     def finish(self, error: DeviceError | None) -> None:
-        """Lets go of what it kept."""
+        """Mark the submission as done and release the objects that it kept alive."""
         self.error, self.done_ns, self._keep = error, time.perf_counter_ns(), None
         self.is_done = True
 
@@ -93,7 +93,7 @@ class WebGpuQueue:
         return self._count
 
     def submit(self, encoder: Any, doing: Callable[[], str], keep: object = None) -> Receipt:
-        """Gives the GPU what was encoded; `keep` lives until that is done."""
+        """Submit encoded commands to the GPU; `keep` stays alive until they are done."""
         with self._lock:
             self._check()
             assert self._counter is not None
@@ -127,7 +127,7 @@ class WebGpuQueue:
             raise DeviceError(f"{self._name}: {self._dead}")
 
     def poll(self) -> None:
-        """Notes what is done; DeviceError if the device was lost or hangs."""
+        """Mark finished submissions; raises DeviceError if the device was lost or hangs."""
         # One thread asks at a time; what it finds counts for all.
         if not self._settling.acquire(blocking=False):
             return
@@ -199,7 +199,7 @@ class WebGpuQueue:
             )
 
     def _die(self, why: str) -> None:
-        """Nothing more is expected of the device: all that was submitted has failed."""
+        """Mark the device as dead: all outstanding submissions fail."""
         self._dead = why
         error = DeviceError(f"{self._name}: {why}")
         while self._outstanding:

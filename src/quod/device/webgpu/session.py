@@ -70,7 +70,7 @@ class Session:
             self._open_queue()
 
     def _open_queue(self) -> None:
-        """The kernel that ends every submission, with the buffer that it counts in."""
+        """Compile the kernel that ends every submission, bound to the buffer in which it counts."""
         layout, _ = self.compiler.layout(1)
         group = self.gpu.create_bind_group(
             layout=layout,
@@ -85,7 +85,7 @@ class Session:
         self.queue.count_with(self.compiler.compile("count", COUNT, 1), group)
 
     def watch_loops(self) -> None:
-        """Has kernels tell of loops that the driver has ended."""
+        """Let kernels report loops that the driver has ended."""
         self.watch = self.compiler.watch(self.queue.state, STATE_BYTES)
 
     @property
@@ -95,7 +95,10 @@ class Session:
 
     @contextmanager
     def using(self, doing: Callable[[], str] | None = None) -> Iterator[None]:
-        """Says of an error what was being done; DeviceError if the device is lost or closed."""
+        """Add `doing()`, the current operation, to errors of the body.
+
+        Raises DeviceError if the device is lost or closed.
+        """
         self.space.check()
         if not self.is_of_this_process:
             raise DeviceError(
@@ -121,7 +124,7 @@ class Session:
             ) from error
 
     def allocate(self, nbytes: int) -> Buffer:
-        """Zeroed memory of the adapter; DeviceError if there is too little."""
+        """Allocate zeroed device memory; raises DeviceError if there is too little."""
         with self.using(lambda: "allocating memory"):
             return self.memory.allocate(nbytes)
 
@@ -134,7 +137,7 @@ class Session:
             return self._fill_pipeline
 
     def lease(self, ring: StagingRing) -> StagingLease:
-        """Through which staging buffers are taken."""
+        """Return a lease through which staging buffers of `ring` are taken."""
         return StagingLease(ring, self.queue)
 
     def read_download(self, staging: StagingBuffer, start: int, target: Array) -> None:

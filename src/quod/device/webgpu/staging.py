@@ -42,7 +42,7 @@ class StagingBuffer:
 
 
 def size_class(nbytes: int) -> int:
-    """The size of the staging buffer for a piece of so many bytes: a power of two."""
+    """Return the size of the staging buffer for `nbytes`: a power of two, at least a minimum."""
     return max(_SMALLEST, 1 << max(0, nbytes - 1).bit_length())
 
 
@@ -76,9 +76,9 @@ class StagingRing:
     def acquire(
         self, nbytes: int, held: set[StagingBuffer], *, always: bool = False
     ) -> StagingBuffer | None:
-        """A buffer for at least so many bytes, put into `held`; mapped if it is for an upload.
+        """Take a buffer of at least `nbytes` and add it to `held`; one for uploads is mapped.
 
-        None while there is none, unless it is `always` to be had.
+        Returns None if the ring is full, unless `always`.
         """
         size = size_class(nbytes)
         with self._lock:
@@ -115,7 +115,7 @@ class StagingRing:
                 self._all.discard(buffer)
 
     def _make_room(self, size: int) -> bool:
-        """Lets idle buffers of other sizes go where there must be; whether there is room then."""
+        """Destroy idle buffers of other sizes until `size` bytes fit; return whether they fit."""
         while (full := self._total() + size > RING_BYTES) and self._idle:
             gone = self._idle.pop(0)
             self._all.discard(gone)
@@ -141,13 +141,13 @@ class StagingRing:
         self._native.unmap(buffer.handle)
 
     def drop(self, buffer: StagingBuffer) -> None:
-        """It will not be used any more."""
+        """Destroy a buffer."""
         with self._lock:
             self._all.discard(buffer)
         buffer.handle.destroy()
 
     def release(self, buffer: StagingBuffer) -> None:
-        """It may be used again; of an upload, once what was submitted has read it."""
+        """Make a buffer reusable; one for uploads once the submitted work has read it."""
         if self._upload:
             buffer.mapping = self._native.map(buffer.handle, WRITE, buffer.nbytes)
             with self._lock:
@@ -175,10 +175,11 @@ class StagingLease:
     def acquire(
         self, nbytes: int, let_go: Callable[[], bool], stop: Callable[[], bool] | None = None
     ) -> StagingBuffer:
-        """A buffer for at least so many bytes.
+        """Take a buffer of at least `nbytes`, waiting if the ring is full.
 
-        While there is none, `let_go` gives back what the caller holds, all or a part, or says that
-        there is nothing more; only then it is waited. DeviceError if `stop` says so meanwhile.
+        let_go: releases some or all of the caller's buffers and returns False if it has none;
+        called before waiting.
+        stop: ends the wait if it returns True. Raises DeviceError then.
         """
         acquired: list[StagingBuffer] = []
 
@@ -196,13 +197,13 @@ class StagingLease:
         return acquired[0]
 
     def acquire_short(self, nbytes: int) -> StagingBuffer:
-        """A buffer for a few bytes at once, however much is held."""
+        """Take a buffer for a few bytes at once, even if the ring is full."""
         taken = self._ring.acquire(nbytes, self._held, always=True)
         assert taken is not None
         return taken
 
     def release(self, buffer: StagingBuffer) -> None:
-        """The caller is done with a buffer; the GPU may still read one for an upload."""
+        """Return a buffer to the ring; the GPU may still read one for an upload."""
         self._held.discard(buffer)
         self._ring.release(buffer)
 

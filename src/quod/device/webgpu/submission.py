@@ -194,7 +194,7 @@ class WebGpuSubmission(BackgroundSubmission):
             self._downloads.append(_Download(step, staging, extra, target[at : at + piece]))
 
     def _let_go(self) -> bool:
-        """Submits and waits for all, whose staging buffers are free then."""
+        """Submit and wait for all work, which frees its staging buffers; return False if none."""
         if not self._encoding.count and not self._flights:
             return False
         self._flush()
@@ -207,7 +207,7 @@ class WebGpuSubmission(BackgroundSubmission):
     # --- submitting
 
     def _flush(self) -> None:
-        """Submits what was encoded."""
+        """Submit the encoded commands."""
         if not self._encoding.count:
             return
         encoding, downloads, uploading = self._encoding, self._downloads, self._uploading
@@ -286,7 +286,7 @@ class WebGpuSubmission(BackgroundSubmission):
             self._clock_offset = offset
 
     def _report_times(self) -> None:
-        """The steps as stages: of a copy to or from the host, its part counts, too."""
+        """Report the steps as stages; host copies include their time on the host."""
         if isinstance(self._timeline, NullTimeline):
             return
         last = time.perf_counter_ns()
