@@ -207,7 +207,10 @@ class KernelDefinition:
     def _constant(
         self, parameters: Mapping[str, ParameterType], slots: Mapping[str, Type]
     ) -> tuple[str, ...]:
-        """The pointer slots of constant parameters; TraceError for one without pointers."""
+        """Return the pointer slots of constant parameters.
+
+        Raises TraceError for a constant parameter without pointers.
+        """
         if not self.constant:
             return ()
         from quod.kernel.builder.composites import pointers_of
@@ -215,7 +218,7 @@ class KernelDefinition:
         return pointers_of(parameters, slots, self.constant, self.location)
 
     def _shape(self, machine: Machine) -> tuple[int, ...]:
-        """The extents of a workgroup; TraceError if the machine's workgroup size differs."""
+        """Return the extents of a workgroup; raises TraceError if the machine's size differs."""
         if self.shape is None:
             return (machine.workgroup_size, *[1] * (self.axes - 1))
         if math.prod(self.shape) != machine.workgroup_size:

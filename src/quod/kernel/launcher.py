@@ -36,9 +36,9 @@ class Launcher(Generic[K]):
         self, device: Launches[K], kernel: K, instances: tuple[str, ...],
         shape: tuple[int, ...] | None = None,
     ) -> None:  # fmt: skip
-        """`instances` are the parameters with the number of instances per axis.
+        """Compute launches from the parameters `instances`, the number of instances per axis.
 
-        `shape` has the extents of a workgroup, by default all instances along the first axis.
+        shape: extents of a workgroup, by default all instances along the first axis.
         """
         self.device = device
         self.kernel = kernel

@@ -18,7 +18,7 @@ from quod.kernel.machine import Machine
 
 
 def _advice(name: str, annotation: Any) -> str:
-    """Advice on giving a static parameter a value, by its annotation."""
+    """Return advice on giving a static parameter a value, by its annotation."""
     type_ = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "int")
     value = "4"
     if type_.rpartition(".")[2] == "Modulus":
@@ -77,5 +77,5 @@ def register(name: str, definition: KernelDefinition, **static: Any) -> KernelDe
 
 
 def registered() -> Mapping[str, RegisteredKernel]:
-    """The kernels that the loaded modules have registered, by name."""
+    """Return the kernels that the loaded modules have registered, by name."""
     return MappingProxyType(_registered)

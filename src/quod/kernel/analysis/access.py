@@ -63,7 +63,7 @@ class Conflicts:
 
 
 def _warps(access: Access) -> list[Array]:
-    """The offsets of the active lanes of each warp, without idle warps."""
+    """Return the offsets of the active lanes of each warp, without idle warps."""
     offsets = access.address.offsets
     assert offsets is not None
     starts = range(0, len(offsets), WARP)
@@ -72,7 +72,7 @@ def _warps(access: Access) -> list[Array]:
 
 
 def _width(access: Access) -> int:
-    """The width in bytes of the instructions that an access is split into."""
+    """Return the width, in bytes, of the instructions that an access is split into."""
     offsets = access.address.offsets
     common = access.bytes
     if offsets is None:
@@ -83,7 +83,7 @@ def _width(access: Access) -> int:
 
 
 def traffic(access: Access) -> Traffic | None:
-    """The traffic of an access to device memory; None if no lane is active."""
+    """Return the traffic of an access to device memory; None if no lane is active."""
     active = max((int(access.active[at : at + WARP].sum())
                   for at in range(0, len(access.active), WARP)), default=0)  # fmt: skip
     if not active:
@@ -112,9 +112,9 @@ def traffic(access: Access) -> Traffic | None:
 
 
 def _turns(words: Array, words_each: int) -> int:
-    """The turns of one instruction, issued for as many lanes at once as access 128 bytes.
+    """Return the number of turns of one instruction; each bank serves one word per turn.
 
-    Each bank serves one word per turn.
+    It is issued at once for as many lanes as access 128 bytes.
     """
     together = max(1, WARP // words_each)
     total = 0
@@ -125,7 +125,7 @@ def _turns(words: Array, words_each: int) -> int:
 
 
 def conflicts(access: Access) -> Conflicts | None:
-    """The bank conflicts of an access to shared memory; None if the addresses are not known."""
+    """Return the bank conflicts of an access to shared memory; None for unknown addresses."""
     if access.address.offsets is None:
         return None
     width = _width(access)

@@ -38,7 +38,7 @@ class LaneRule:
 
 
 def _reason(operands: list[Lanes]) -> Reason | None:
-    """The reason why operands vary, preferring dependence on data; None if none varies."""
+    """Return the reason why operands vary, preferring dependence on data; None if none varies."""
     reasons = [operand.reason for operand in operands if operand.reason is not None]
     if not reasons:
         return None
@@ -46,9 +46,9 @@ def _reason(operands: list[Lanes]) -> Reason | None:
 
 
 def _followed(operands: list[Lanes], op: Op) -> Lanes | None:
-    """The result independent of the op: varying if an operand varies, uniform if all are uniform.
+    """Return a result that does not depend on the op, or None if the op's rule must decide.
 
-    None if the op's rule must decide.
+    The result varies if an operand varies, and is uniform if all operands are uniform.
     """
     reason = _reason(operands)
     if reason is not None:
@@ -81,7 +81,7 @@ def _scale(a: Lanes, factor: int) -> Lanes | None:
 
 
 def _low_bits(a: Lanes, bits: int) -> Lanes | None:
-    """a modulo 2**bits, if the base is a multiple of that, else None."""
+    """Return a modulo 2**bits if the base is a multiple of 2**bits, else None."""
     assert a.offsets is not None
     if a.multiple >= 1 << bits:
         return Lanes(a.offsets & ((1 << bits) - 1))
@@ -134,7 +134,7 @@ def _back(values: Array) -> Lanes | None:
 
 
 def combine(op: Op, operands: list[Lanes]) -> Lanes:
-    """The first result of an op that computes."""
+    """Return the first result of an op that computes."""
     followed = _followed(operands, op)
     if followed is not None:
         return _with_multiple(op, operands, followed)
@@ -223,7 +223,7 @@ def _base_first(operands: list[Lanes]) -> tuple[Lanes, Lanes]:
 
 
 def _conjunction(op: Op, operands: list[Lanes]) -> Lanes | None:
-    """The bitwise and with a mask of low bits."""
+    """Return the bitwise and with a mask of low bits."""
     a, b = _base_first(operands)
     number = None if b.base is not None else b.number
     bits = _exponent(None if number is None else number + 1)
@@ -231,7 +231,7 @@ def _conjunction(op: Op, operands: list[Lanes]) -> Lanes | None:
 
 
 def _below_base(op: Op, operands: list[Lanes]) -> Lanes | None:
-    """The bitwise or and exclusive or with numbers below the base's lowest bit."""
+    """Return the bitwise or or exclusive or with numbers below the base's lowest bit."""
     a, b = _base_first(operands)
     if b.base is not None or b.offsets is None or a.offsets is None:
         return None

@@ -94,7 +94,7 @@ def varying(kind: Kind, location: Location) -> Lanes:
 
 
 def shared_unknown(lanes: int, multiple: int = 1) -> Lanes:
-    """An unknown value that is equal in all lanes."""
+    """Return an unknown value that is equal in all lanes."""
     return Lanes(np.zeros(lanes, np.int64), object(), multiple)
 
 
@@ -103,5 +103,5 @@ def known(values: Array) -> Lanes:
 
 
 def power_of_two(number: int) -> int:
-    """The largest power of two that divides a number."""
+    """Return the largest power of two that divides a number, at most `MOST`."""
     return MOST if number == 0 else min(MOST, number & -number)

@@ -31,7 +31,7 @@ class Mix:
         self.loops += other.loops
 
     def whole(self) -> Counter[str]:
-        """All counts, with one round of each loop of unknown length."""
+        """Return all counts, with one iteration of each loop of unknown length."""
         total = Counter(self.counts)
         for _, body in self.loops:
             total += body.whole()

@@ -121,7 +121,7 @@ class _Counter:
 
 
 def _read(block: Block) -> set[Value]:
-    """The values of enclosing regions that a region reads."""
+    """Return the values of enclosing regions that a region reads."""
     defined: set[Value] = set(block.arguments)
     outer: set[Value] = set()
     for op in block.ops:
@@ -133,7 +133,7 @@ def _read(block: Block) -> set[Value]:
 
 
 def pressure(kernel: Kernel) -> Pressure:
-    """The estimated register pressure of a kernel."""
+    """Estimate the register pressure of a kernel."""
     counter = _Counter(kernel.location)
     counter.visit(kernel.block, _Live())
     sources: Counter[Location] = Counter()

@@ -225,7 +225,7 @@ class _Walker:
     # --- control flow
 
     def _divided(self, mask: Array, active: Array) -> int:
-        """The number of warps with active lanes both inside and outside a mask."""
+        """Return the number of warps with active lanes both inside and outside a mask."""
         warps = range(0, self._size, WARP)
         return sum(
             bool((mask & active)[at : at + WARP].any() and (~mask & active)[at : at + WARP].any())
@@ -322,7 +322,10 @@ class _Walker:
         self._leave(op, carried)
 
     def _length(self, start: Lanes, stop: Lanes, step: Lanes, op: Op) -> Lanes:
-        """A stand-in for a loop's condition, uniform if all lanes run the same number of rounds."""
+        """Return a stand-in for a loop's condition.
+
+        It is uniform if all lanes run the same number of iterations.
+        """
         for lanes in (start, stop, step):
             if lanes.offsets is None:
                 return lanes
@@ -359,7 +362,7 @@ def _carry(first: Lanes, op: Op, size: int) -> Lanes:
 
 
 def _round(lanes: Lanes) -> Lanes:
-    """Generalise an initial value to any round: the base becomes unknown."""
+    """Generalise an initial value to any iteration: the base becomes unknown."""
     if lanes.offsets is None:
         return lanes
     offsets = lanes.offsets - lanes.offsets[0]
@@ -373,7 +376,7 @@ def _alike(a: Lanes, b: Lanes) -> bool:
 
 
 def _widened(first: Lanes, following: Lanes, op: Op) -> Lanes:
-    """The join of a carried value before and after a round."""
+    """Return the join of a carried value before and after an iteration."""
     if first.offsets is None:
         return first
     if following.offsets is None:
@@ -384,7 +387,7 @@ def _widened(first: Lanes, following: Lanes, op: Op) -> Lanes:
 
 
 def _index(start: Lanes, step: Lanes, op: Op) -> Lanes:
-    """The index of a loop in any round: its start plus a multiple of the step."""
+    """Return the index of a loop in any iteration: its start plus a multiple of the step."""
     if start.offsets is None:
         return start
     if not step.uniform:

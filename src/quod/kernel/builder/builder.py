@@ -65,7 +65,10 @@ class Builder(ValueBuilder):
     def __init__(
         self, machine: Machine, *, locate: Callable[[], Location] = current_location
     ) -> None:
-        """`locate` returns the source line to attribute an op to."""
+        """Start a trace.
+
+        locate: returns the source line to which an op is attributed.
+        """
         self.machine = machine
         self._tracer = Tracer(self, machine.workgroup_size, locate)
 
@@ -108,7 +111,7 @@ class Builder(ValueBuilder):
         return self.constant(item, type_)
 
     def constant(self, number: int | float | bool, type_: Type) -> Value:
-        """A constant; TraceError for a number out of the type's range.
+        """Return a constant; raises TraceError for a number outside the type's range.
 
         Floats are rounded to the type; integers must be representable exactly.
         """
@@ -132,7 +135,7 @@ class Builder(ValueBuilder):
         return self.machine.workgroup_size
 
     def local_id(self, axis: int | None = None) -> Value:
-        """Index of this instance in its workgroup, or along one of its axes, numbered from 0.
+        """Return the index of this instance in its workgroup, or along one of its axes (from 0).
 
         Consecutive instances lie along the first axis.
         """
@@ -144,7 +147,7 @@ class Builder(ValueBuilder):
         return place if axis == len(self._tracer.shape) - 1 else place % extent
 
     def workgroup_id(self, axis: int | None = None) -> Value:
-        """Index of this workgroup in the grid, or along one of its axes."""
+        """Return the index of this workgroup in the grid, or along one of its axes."""
         linear = self.emit("workgroup_id", ())
         if axis is None or len(self._along(axis)) == 1:
             return linear
@@ -153,7 +156,7 @@ class Builder(ValueBuilder):
         return linear % self._tracer.grid[axis] if axis < len(self._tracer.grid) else linear
 
     def num_workgroups(self, axis: int | None = None) -> Value:
-        """The number of workgroups in the grid, or along one of its axes."""
+        """Return the number of workgroups in the grid, or along one of its axes."""
         if axis is not None and axis < len(self._along(axis)) - 1:
             return self._tracer.grid[axis]
         count = self.emit("num_workgroups", ())
@@ -163,13 +166,13 @@ class Builder(ValueBuilder):
         return count
 
     def global_id(self, axis: int | None = None) -> Value:
-        """Index of this instance in the grid, or along one of its axes."""
+        """Return the index of this instance in the grid, or along one of its axes."""
         if axis is None or len(self._along(axis)) == 1:
             return self.workgroup_id() * self.workgroup_size + self.local_id()
         return self.workgroup_id(axis) * self._tracer.shape[axis] + self.local_id(axis)
 
     def _along(self, axis: int) -> tuple[int, ...]:
-        """The extents of a workgroup; TraceError if there is no such axis."""
+        """Return the extents of a workgroup; raises TraceError if there is no such axis."""
         if type(axis) is not int or not 0 <= axis < len(self._tracer.shape):
             count = len(self._tracer.shape)
             raise TraceError(
@@ -189,13 +192,13 @@ class Builder(ValueBuilder):
         return self.machine.subgroup_size
 
     def lane_id(self) -> Value:
-        """Index of this instance in its subgroup."""
+        """Return the index of this instance in its subgroup."""
         if self.subgroup_size >= self.workgroup_size:
             return self.local_id()
         return self.local_id() % self.subgroup_size
 
     def subgroup_id(self) -> Value:
-        """Index of this instance's subgroup in its workgroup."""
+        """Return the index of this instance's subgroup in its workgroup."""
         if self.subgroup_size >= self.workgroup_size:
             return self.constant(0, types.u32)
         return self.local_id() // self.subgroup_size
@@ -326,8 +329,9 @@ class Builder(ValueBuilder):
     def launch_dependents(self) -> None:
         """Allow the next launch to start and run up to its `dependency_wait`.
 
-        It starts once all workgroups of this launch have called this or ended. The kernel must also
-        call `dependency_wait`, before or after, so that its end implies the end of all before it.
+        The next launch starts once all workgroups of this launch have called this method or ended.
+        The kernel must also call `dependency_wait`, before or after, so that the end of this launch
+        implies the end of all earlier ones.
         """
         self._tracer.record("launch_dependents", (), ())
 

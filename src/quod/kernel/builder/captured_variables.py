@@ -133,7 +133,7 @@ def _reads_of(function: Callable[..., Any]) -> Iterator[_CapturedVariable]:
 
 
 def _unwrapped(item: Any) -> Any:
-    """The function behind decorators, methods and partial applications."""
+    """Return the function behind decorators, methods and partial applications."""
     while True:
         if isinstance(item, functools.partial):
             item = item.func
@@ -150,7 +150,7 @@ def _unwrapped(item: Any) -> Any:
 
 
 def _file_of(kind: type) -> str:
-    """The source file of a class, from its methods, or else from its module."""
+    """Return the source file of a class, from its methods, or else from its module."""
     for member in vars(kind).values():
         code = getattr(_unwrapped(member), "__code__", None)
         if code is not None and not code.co_filename.startswith("<"):
@@ -174,8 +174,11 @@ def _path() -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=8)
 def _installed(path: tuple[str, ...]) -> tuple[str, ...]:
-    """The path prefixes of third-party code: Python's package folders, and packages installed
-    elsewhere on the path, such as by ``pip install --target`` next to the user's own code."""
+    """Return the path prefixes of third-party code.
+
+    These are Python's package folders and packages installed elsewhere on the path, such as by
+    ``pip install --target`` next to the user's own code.
+    """
     import sysconfig
 
     names = ("stdlib", "platstdlib", "purelib", "platlib")
@@ -207,7 +210,7 @@ def _names_of(about: Path) -> Iterator[str]:
 
 
 def _files_of(about: Path) -> list[PurePath]:
-    """The files of one installation inside its folder, relative to it."""
+    """Return the files of one installation inside its folder, relative to it."""
     import csv
 
     record = about / "RECORD"
@@ -223,7 +226,7 @@ def _files_of(about: Path) -> list[PurePath]:
 
 
 def _reads_in(function: FunctionType) -> Iterator[_CapturedVariable]:
-    """The variables that a function's code and its nested functions read."""
+    """Yield the variables that a function's code and its nested functions read."""
     file = function.__code__.co_filename
     first = Location(file, function.__code__.co_firstlineno)
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
@@ -275,7 +278,7 @@ _PLAIN = {("types", "SimpleNamespace"), ("argparse", "Namespace")}
 
 
 def _frozen(value: Any) -> Any:
-    """A snapshot of a value, for comparing it later."""
+    """Return a snapshot of a value, for comparing it later."""
     return _Freezer().freeze(value, 0)
 
 
@@ -310,7 +313,7 @@ class _Freezer:
         return _IdentityKey(value) if content is None else (type(value), content)
 
     def _content(self, value: Any, inner: Callable[[Any], Any]) -> Any:
-        """The content of a container or mutable object; None for other objects."""
+        """Return the content of a container or mutable object; None for other objects."""
         self._met[id(value)] = len(self._met)
         if isinstance(value, (list, deque)):
             return [inner(item) for item in value]
@@ -330,7 +333,7 @@ class _Freezer:
 
 
 def _attributes(value: Any) -> list[tuple[str, Any]]:
-    """The instance attributes of an object, including `__slots__`."""
+    """Return the instance attributes of an object, including `__slots__`."""
     attributes = list(getattr(value, "__dict__", {}).items())
     for kind in type(value).__mro__:
         slots = vars(kind).get("__slots__", ())

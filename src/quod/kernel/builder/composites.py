@@ -45,7 +45,7 @@ def resolved(definition: Declared, static: Mapping[str, Any]) -> dict[str, Param
 
 
 def slots(parameters: Mapping[str, ParameterType], axes: int = 1) -> dict[str, Type]:
-    """The slots of parameters, followed by the workgroup counts of all axes but the last."""
+    """Return the slots of parameters, followed by the workgroup counts of all axes but the last."""
     slots = slots_of(parameters)
     for axis in range(axes - 1):
         slots[free_name(f"grid_{axis}", slots)] = u32
@@ -53,7 +53,7 @@ def slots(parameters: Mapping[str, ParameterType], axes: int = 1) -> dict[str, T
 
 
 def are_numbers(parameters: Mapping[str, ParameterType]) -> list[bool]:
-    """Per slot of the parameters, whether it is a number or pointer, not part of an element."""
+    """Return per slot whether it is a number or pointer, not a part of an element."""
     flags: list[bool] = []
     for type_ in without_structs(parameters).values():
         flags += [False] * len(type_.slots) if isinstance(type_, Composite) else [True]
@@ -64,7 +64,7 @@ def pointers_of(
     parameters: Mapping[str, ParameterType], slots: Mapping[str, Type], names: Sequence[str],
     location: Location,
 ) -> tuple[str, ...]:  # fmt: skip
-    """The slots of some parameters that are pointers; TraceError for a parameter without one."""
+    """Return the pointer slots of `names`; raises TraceError for a parameter without one."""
     remaining, pointers = iter(slots.items()), {}
     for name, type_ in parameters.items():
         count = len(type_.slots) if isinstance(type_, Composite) else 1
@@ -122,7 +122,7 @@ def split(kernel: Compiled, groups: Any, arguments: Sequence[Any]) -> tuple[int,
 
 
 def _extents(kernel: Compiled, groups: Any, axes: int) -> tuple[int, ...]:
-    """The number of workgroups along each axis."""
+    """Return the number of workgroups along each axis; raises DeviceError for invalid `groups`."""
     counts = groups if isinstance(groups, tuple) else (groups,)
     try:
         extents = tuple(whole_number("it", n, 0, 0xFFFFFFFF, error=DeviceError) for n in counts)

@@ -96,7 +96,7 @@ class Form(ABC):
         check_leaving(frame)
 
     def never_entered(self) -> TraceError:
-        """The error for a form created without a `with` statement."""
+        """Return the error for a form created without a `with` statement."""
         return TraceError(
             f"what {self.spelling.partition('(')[0]} gives was never entered, so nothing depends "
             f"on it; write `with {self.spelling}:`",
@@ -168,7 +168,7 @@ class Branch(Form):
         self._given_at = self._tracer.locate()
 
     def one_sided(self) -> TraceError:
-        """The error for a branch with results on one side only."""
+        """Return the error for a branch with results on one side only."""
         return TraceError(
             "the branch gave values on one side only; add `with branch.otherwise():` with "
             "branch.give(...)",

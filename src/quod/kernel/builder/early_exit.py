@@ -34,7 +34,7 @@ def check_leaving(frame: FrameType) -> None:
 
 
 def _manager_user(frame: FrameType) -> FrameType | None:
-    """The frame of the `with` statement, if `frame` is inside a context manager's entry."""
+    """Return the frame of the `with` statement, if `frame` is inside a context manager's entry."""
     caller = frame.f_back
     if frame.f_code.co_name == "__enter__":
         return caller
@@ -93,7 +93,7 @@ def leaving_statements(source: str) -> tuple[tuple[int, str, int], ...]:
 
 
 def _leaves(body: list[ast.stmt], *, in_loop: bool) -> Iterator[_Leave]:
-    """The statements that leave a body, without `break` and `continue` of loops inside it."""
+    """Yield the statements that leave a body, without `break` and `continue` of loops inside it."""
     for node in body:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             continue

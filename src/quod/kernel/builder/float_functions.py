@@ -34,7 +34,10 @@ _EXP = (
 
 
 def _scaled_exp(k: Arithmetic, r: Value, n: Value) -> Value:
-    """e**r * 2**n for |r| < 0.35 and integers n from -160 to 130, with 2**n as two factors."""
+    """Compute e**r * 2**n for |r| < 0.35 and integers n from -160 to 130.
+
+    2**n is computed as two factors.
+    """
     power = _polynomial(r, _EXP) * (r * r) + r + 1.0
     exponent_sum = n.cast(i32)
     half = exponent_sum >> 1
@@ -93,7 +96,7 @@ def _log(k: Arithmetic, x: Value) -> Value:
 
 
 def _log2(k: Arithmetic, x: Value) -> Value:
-    """The base-2 logarithm; log2(e) is split into 1 and the remainder for accuracy."""
+    """Compute the base-2 logarithm; log2(e) is split into 1 and the remainder for accuracy."""
     e, f, g = _log_parts(k, x)
     fraction = _LOG2_E - 1.0
     return _where_there_is_a_log(k, x, (((f + g) * fraction + g) + f) + e)

@@ -78,7 +78,7 @@ def multiply_add(element: str, operands: Sequence[Array]) -> list[Array]:
 
 
 def factors(element: str) -> tuple[str, str]:
-    """The element types of A and B."""
+    """Return the element types of A and B."""
     first, _, second = element.partition("_")
     return first, second or first
 

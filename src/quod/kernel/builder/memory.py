@@ -45,7 +45,7 @@ class MemoryBuilder(ABC):
 
     @abstractmethod
     def cast(self, value: Value, target: Type) -> Value:
-        """A pointer with another element type."""
+        """Return a pointer with another element type."""
 
     @abstractmethod
     def _widened(self, bits: Value, element: Type) -> Value:
@@ -213,7 +213,7 @@ class MemoryBuilder(ABC):
         self._tracer.record("store_matrices", operands, (), {"transposed": transposed})
 
     def pointer_add(self, pointer: Value, index: Operand) -> Value:
-        """The address `index` elements after a pointer."""
+        """Return the address `index` elements after a pointer."""
         self._element(pointer, "moved")
         return self._tracer.record_pure(
             "pointer_add", (pointer, self._index(index)), (pointer.type,)

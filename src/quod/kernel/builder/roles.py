@@ -90,14 +90,14 @@ class Roles:
         self._visit(kernel.block, np.ones(self._size, np.bool_), None, None)
 
     def parts(self) -> list[Array]:
-        """The masks of instances that take the same sides of all branches that make roles."""
+        """Return masks of the instances that take the same sides of all branches that make roles."""
         masks = [np.ones(self._size, np.bool_)]
         for side in self.sides:
             masks = [half for part in masks for half in (part & side, part & ~side) if half.any()]
         return masks
 
     def first_instance(self, op: Op) -> int:
-        """The index of the first instance that reaches an op of a role."""
+        """Return the index of the first instance that reaches an op of a role."""
         return int(np.argmax(self.come[op]))
 
     def _visit(self, block: Block, lanes: Array, divergent: Op | None, under: Op | None) -> bool:
@@ -135,7 +135,7 @@ class Roles:
         return has
 
     def _side(self, op: Op) -> Array | None:
-        """The mask of a branch's first side if the branch makes roles, else None."""
+        """Return the mask of a branch's first side if the branch makes roles, else None."""
         if op.name != "if" or not self._uniformity.diverges(op):
             return None
         holds = self._evaluated(op.operands[0])
@@ -145,7 +145,7 @@ class Roles:
         return holds if (rows == rows[:, :1]).all() else None
 
     def _evaluated(self, value: Value) -> Array | None:
-        """A value per instance if it depends only on constants and the local index, else None."""
+        """Return a value per instance, or None if it depends on more than constants and local index."""
         if value not in self._known:
             self._known[value] = self._evaluate(value)
         return self._known[value]

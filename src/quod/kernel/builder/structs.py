@@ -110,14 +110,14 @@ def _split(field: str, type_: ParameterType, value: Any) -> tuple[Any, ...]:
 
 
 def free_name(name: str, *taken: Container[str]) -> str:
-    """The name, with underscores appended until it is in none of the containers."""
+    """Return the name, with underscores appended until it is in none of the containers."""
     while any(name in names for names in taken):
         name += "_"
     return name
 
 
 def slots_of(parameters: Mapping[str, ParameterType]) -> dict[str, Type]:
-    """The scalars and pointers of parameters or fields, under unique names."""
+    """Return the scalars and pointers of parameters or fields, under unique names."""
     slots: dict[str, Type] = {}
     for name, type_ in parameters.items():
         if isinstance(type_, Composite):
@@ -141,7 +141,7 @@ def join_slots(
 
 
 def without_structs(parameters: Mapping[str, ParameterType]) -> dict[str, ParameterType]:
-    """The parameters, with each struct replaced by its fields, named ``struct_field``."""
+    """Return the parameters, with each struct replaced by its fields, named ``struct_field``."""
     flat: dict[str, ParameterType] = {}
     for name, type_ in parameters.items():
         if isinstance(type_, StructType):

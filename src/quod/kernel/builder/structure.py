@@ -77,7 +77,7 @@ class Unknown:
 
 
 def exact(value: Any) -> Hashable:
-    """A key that distinguishes static values by type and bits.
+    """Return a key that distinguishes static values by type and bits.
 
     Python's equality does not: 1, 1.0 and True are equal, and so are 0.0 and -0.0.
     """
@@ -140,7 +140,7 @@ def describe(key: Hashable) -> str:
 
 
 def remedy(key: Hashable, other: Hashable) -> str:
-    """Advice for two structures with different keys, to append to a message; may be empty."""
+    """Return advice, or "", to append to a message about two structures with different keys."""
     if _differ_in_bounds(key, other):
         return "; give each with the field's standard bounds, as `field.carried(x)`"
     return ""

@@ -44,7 +44,10 @@ class TileOperand(NamedTuple):
 
 
 def product_name(element: Type, other: Type | None) -> str:
-    """The name of products with these element types of A and B; `other` defaults to `element`."""
+    """Return the name of products with these element types of A and B.
+
+    other: element type of B, by default `element`.
+    """
     if other is None or other is element:
         return element.name
     check_type(other)
@@ -77,7 +80,7 @@ class TileBuilder(MemoryBuilder):
         self._tracer.cluster = count
 
     def cluster_rank(self) -> Value:
-        """Index of this workgroup in its cluster."""
+        """Return the index of this workgroup in its cluster."""
         return self._tracer.record_pure("cluster_rank", (), (types.u32,))[0]
 
     def cluster_barrier(self, *, memory: bool = True) -> None:

@@ -23,7 +23,7 @@ _MOST_NESTED = 100
 
 
 def _location_of(body: FunctionBody) -> Location:
-    """The location of a function's definition."""
+    """Return the location of a function's definition."""
     while isinstance(body, functools.partial):
         body = body.func
     code = getattr(body, "__code__", None)
@@ -33,7 +33,7 @@ def _location_of(body: FunctionBody) -> Location:
 
 
 def _identity(body: FunctionBody) -> Hashable:
-    """A key that identifies a body among those of the same name."""
+    """Return a key that identifies a body among those of the same name."""
     if isinstance(body, functools.partial):
         keywords = tuple(sorted(body.keywords.items()))
         return functools.partial, _identity(body.func), body.args, keywords
@@ -55,7 +55,11 @@ class Tracer:
     def __init__(
         self, builder: Recorder, workgroup_size: int, locate: Callable[[], Location]
     ) -> None:
-        """Values record further ops to `builder`; `locate` returns the source line of an op."""
+        """Start a trace.
+
+        builder: values record further ops to it.
+        locate: returns the source line of an op.
+        """
         self.builder = builder
         self.locate = locate
         self.block = Block()
@@ -163,7 +167,7 @@ class Tracer:
         return self._blocks == [self.block]
 
     def last_operation(self) -> Op:
-        """The op recorded last."""
+        """Return the op recorded last."""
         return self._blocks[-1].ops[-1]
 
     # --- forms of control flow

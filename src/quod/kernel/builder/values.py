@@ -37,7 +37,7 @@ class ValueBuilder(TileBuilder):
 
     @abstractmethod
     def constant(self, number: int | float | bool, type_: Type) -> Value:
-        """A constant; TraceError for a number that does not fit the type."""
+        """Return a constant; raises TraceError for a number that does not fit the type."""
 
     @abstractmethod
     def call(self, name: str, body: Callable[..., Any], *arguments: Any, inline: bool) -> Any:
@@ -51,7 +51,7 @@ class ValueBuilder(TileBuilder):
     # --- values
 
     def select(self, condition: Value, a: Operand, b: Operand) -> Value:
-        """`a` where the condition holds, else `b`; both are computed."""
+        """Return `a` if the condition holds, else `b`; both are computed."""
         if not isinstance(a, Value):
             if not isinstance(b, Value):
                 raise TraceError(
@@ -62,25 +62,25 @@ class ValueBuilder(TileBuilder):
         return self.emit("select", (condition, a, self.operand(b, a.type)))
 
     def minimum(self, a: Value, b: Operand) -> Value:
-        """The smaller of two values."""
+        """Return the smaller of two values."""
         check_value(a, "k.minimum")
         return self.emit("min", (a, self.operand(b, a.type)))
 
     def maximum(self, a: Value, b: Operand) -> Value:
-        """The larger of two values."""
+        """Return the larger of two values."""
         check_value(a, "k.maximum")
         return self.emit("max", (a, self.operand(b, a.type)))
 
     def fma(self, a: Value, b: Value, c: Value) -> Value:
-        """a * b + c, rounded once."""
+        """Compute a * b + c, rounded once."""
         return self.emit("fma", (a, b, c))
 
     def dot4(self, a: Value, b: Value, c: Value) -> Value:
-        """c + the dot product of the four signed bytes in `a` and in `b`; `c` is i32, both u32."""
+        """Compute c (i32) + the dot product of the four signed bytes in each of the u32 `a` and `b`."""
         return self.emit("dot4", (a, b, c))
 
     def rcp(self, value: Value) -> Value:
-        """1 / value of an f32."""
+        """Compute 1 / value of an f32."""
         return self.emit("rcp", (value,))
 
     def cast(self, value: Value, target: Type) -> Value:
@@ -116,42 +116,45 @@ class ValueBuilder(TileBuilder):
     # --- floats
 
     def sqrt(self, value: Value) -> Value:
-        """The square root."""
+        """Compute the square root."""
         return self.emit("sqrt", (value,))
 
     def rsqrt(self, value: Value) -> Value:
-        """1 / sqrt(value) of an f32."""
+        """Compute 1 / sqrt(value) of an f32."""
         return self.emit("rsqrt", (value,))
 
     def floor(self, value: Value) -> Value:
-        """The largest integer not above a float, as a float."""
+        """Return the largest integer not above a float, as a float."""
         return self.emit("floor", (value,))
 
     def ceil(self, value: Value) -> Value:
-        """The smallest integer not below a float, as a float."""
+        """Return the smallest integer not below a float, as a float."""
         return self.emit("ceil", (value,))
 
     def exp2(self, value: Value, *, normal: bool = False) -> Value:
-        """2**value of an f32; with `normal`, subnormal results may be 0 (faster on NVIDIA GPUs)."""
+        """Compute 2**value of an f32.
+
+        normal: subnormal results may be 0, which is faster on NVIDIA GPUs.
+        """
         normal = flag("normal", normal, error=TraceError)
         if self.machine.has(Capability.EXP2):
             return self.emit("exp2_normal" if normal else "exp2", (value,))
         return self._function("exp2", value)
 
     def exp(self, value: Value) -> Value:
-        """e**value of an f32."""
+        """Compute e**value of an f32."""
         return self._function("exp", value)
 
     def log2(self, value: Value) -> Value:
-        """The logarithm of an f32 to base 2."""
+        """Compute the logarithm of an f32 to base 2."""
         return self._function("log2", value)
 
     def log(self, value: Value) -> Value:
-        """The natural logarithm of an f32."""
+        """Compute the natural logarithm of an f32."""
         return self._function("log", value)
 
     def tanh(self, value: Value) -> Value:
-        """The hyperbolic tangent of an f32."""
+        """Compute the hyperbolic tangent of an f32."""
         return self._function("tanh", value)
 
     def _function(self, name: str, value: Value) -> Value:
@@ -291,9 +294,9 @@ class ValueBuilder(TileBuilder):
         return self.emit("shuffle", (value, self.operand(lane, types.u32)))
 
     def ballot(self, condition: Value) -> Value:
-        """A u32 whose bit i is set if the condition holds in instance i of the subgroup.
+        """Return a u32 whose bit i is set if the condition holds in instance i of the subgroup.
 
-        Legal where all instances of the workgroup reach it.
+        All instances of the workgroup must reach this call.
         """
         _ = self.subgroup_size
         check_condition(condition)
@@ -317,11 +320,17 @@ class ValueBuilder(TileBuilder):
         return self._combined("subgroup_sum", value)
 
     def subgroup_minimum(self, value: Value) -> Value:
-        """The minimum over the subgroup; legal where all instances of the workgroup reach it."""
+        """Return the minimum over the subgroup.
+
+        All instances of the workgroup must reach this call.
+        """
         return self._combined("subgroup_min", value)
 
     def subgroup_maximum(self, value: Value) -> Value:
-        """The maximum over the subgroup; legal where all instances of the workgroup reach it."""
+        """Return the maximum over the subgroup.
+
+        All instances of the workgroup must reach this call.
+        """
         return self._combined("subgroup_max", value)
 
     def _combined(self, name: str, value: Value) -> Value:

@@ -31,7 +31,7 @@ class ActiveLanes:
 
 
 def active_lanes_of(op: Op, run: Run, mask: Mask) -> list[ActiveLanes]:
-    """The active lanes of a mask, one entry per workgroup."""
+    """Return the active lanes of a mask, one entry per workgroup."""
     check_uniform_mask(op, run, mask)
     if run.parts is not None:
         first = run.parts.first_instance(op)
@@ -44,7 +44,7 @@ def active_lanes_of(op: Op, run: Run, mask: Mask) -> list[ActiveLanes]:
 
 
 def warpgroups_of(op: Op, run: Run, mask: Mask) -> list[int]:
-    """The indices of the warpgroups in a mask; InterpreterError for an incomplete one."""
+    """Return the indices of the warpgroups in a mask; InterpreterError for an incomplete one."""
     check_uniform_mask(op, run, mask)
     rows = mask.bits.reshape(-1, WARPGROUP)
     split = rows.any(axis=1) & ~rows.all(axis=1)
@@ -66,7 +66,7 @@ def _differs(op: Op, run: Run, group: int) -> InterpreterError:
 
 
 def number_of(op: Op, run: Run, frame: Frame, slot: int, active: ActiveLanes) -> int:
-    """The value of an operand; InterpreterError if it differs between instances."""
+    """Return the value of an operand; raises InterpreterError if it differs between instances."""
     values = array(frame[slot])[active.lanes]
     if (values != values[0]).any():
         raise _differs(op, run, active.group)
@@ -74,7 +74,10 @@ def number_of(op: Op, run: Run, frame: Frame, slot: int, active: ActiveLanes) ->
 
 
 def places_of(op: Op, run: Run, frame: Frame, slot: int, active: ActiveLanes) -> tuple[int, Array]:
-    """A pointer operand as buffer number, which must not differ, and byte offset per instance."""
+    """Return a pointer operand as buffer number and byte offset per instance.
+
+    Raises InterpreterError if the buffer differs between instances.
+    """
     pointers = frame[slot]
     assert isinstance(pointers, Pointers)
     if isinstance(pointers.buffer, int):
@@ -86,7 +89,10 @@ def places_of(op: Op, run: Run, frame: Frame, slot: int, active: ActiveLanes) ->
 
 
 def place_of(op: Op, run: Run, frame: Frame, slot: int, active: ActiveLanes) -> tuple[int, int]:
-    """A pointer operand as buffer number and byte offset; neither may differ between instances."""
+    """Return a pointer operand as buffer number and byte offset.
+
+    Raises InterpreterError if either differs between instances.
+    """
     number, offsets = places_of(op, run, frame, slot, active)
     if (offsets != offsets[0]).any():
         raise _differs(op, run, active.group)
@@ -94,7 +100,10 @@ def place_of(op: Op, run: Run, frame: Frame, slot: int, active: ActiveLanes) -> 
 
 
 def room_of(op: Op, run: Run, group: int, number: int) -> SharedBuffer:
-    """The shared array of a tile; InterpreterError if its alignment does not suit the swizzle."""
+    """Return the shared array of a tile.
+
+    Raises InterpreterError if its alignment does not suit the swizzle.
+    """
     room = run.buffers[number]
     assert isinstance(room, SharedBuffer)
     if room.alignment % PATTERN:

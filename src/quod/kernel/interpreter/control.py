@@ -113,7 +113,7 @@ def _count(rounds: int, run: Run, op: Op) -> int:
 
 
 def _following(running: Mask, following: list[Lanes], carried: list[Lanes]) -> list[Lanes]:
-    """The next carried values; an instance that has left the loop keeps the ones it left with."""
+    """Return the next carried values; an instance that has left the loop keeps its last ones."""
     if running.full:
         return following
     return [_choose(running.bits, a, b) for a, b in zip(following, carried, strict=True)]

@@ -93,7 +93,10 @@ class Buffer:
     def locate(
         self, offsets: Array, lanes: Array, element: Type, count: int, verb: str, place: AccessSite
     ) -> Array:
-        """The index of each lane's first element; InterpreterError if unaligned or outside."""
+        """Return the index of each lane's first element.
+
+        Raises InterpreterError if an address is unaligned or outside the buffer.
+        """
         size = element.bytes
         if size > 1 and np.count_nonzero(offsets & (size - 1)):
             first = int(np.argmax(offsets % size != 0))
@@ -201,7 +204,7 @@ class Buffer:
 
 
 def _last_store(indices: list[Array], index: int) -> int:
-    """The position of the lane whose store to a word is the last, and so stays."""
+    """Return the position of the lane whose store to a word is the last and so remains."""
     for at in reversed(indices):
         (positions,) = np.nonzero(at == index)
         if len(positions):
@@ -255,7 +258,7 @@ class PrivateBuffer(Buffer):
             self._set[lanes, first + offset] = True
 
     def _units(self, nbytes: int) -> int:
-        """The number of elements that an access of `nbytes` touches."""
+        """Return the number of elements that an access of `nbytes` touches."""
         return max(1, nbytes // self._element_bytes)
 
 
@@ -304,7 +307,7 @@ class SharedBuffer(Buffer):
         return indices
 
     def _places(self, offsets: Array, lanes: Array, size: int) -> Array:
-        """The units that each lane accesses, one row per lane."""
+        """Return the units that each lane accesses, one row per lane."""
         first = self._indices(offsets // self._granule, lanes, self._granule)[:, None]
         count = size // self._granule
         result: Array = first if count == 1 else first + np.arange(count)

@@ -27,9 +27,9 @@ Step = Callable[[Frame, Run, Mask], None]
 
 
 def _addresses(first: int, rows: int, columns: int, apart: int | None) -> Array:
-    """The byte offset of each element of a matrix in a swizzled tile.
+    """Return the byte offset of each element of a matrix in a swizzled tile.
 
-    `apart` is None if lines run along columns, else the bytes between blocks of 64 rows.
+    apart: None if lines run along columns, else the bytes between blocks of 64 rows.
     """
     row, column = np.arange(rows)[:, None], np.arange(columns)
     if apart is None:

@@ -91,7 +91,7 @@ class Program:
         self.body = _Compiler(self).body(kernel.block)
 
     def function(self, function: Function) -> Body:
-        """The body of a device function."""
+        """Return the body of a device function."""
         if id(function) not in self._functions:
             self._functions[id(function)] = _Compiler(self).body(function.block)
         return self._functions[id(function)]
@@ -155,7 +155,7 @@ class _Compiler:
         self._slots[value] = self._constants[key][0]
 
     def _used(self, op: Op) -> frozenset[Value]:
-        """The values that an op and the regions in it use."""
+        """Return the values that an op and the regions in it use."""
         if not op.regions:
             return frozenset(op.operands)
         if id(op) not in self._uses:
@@ -220,7 +220,7 @@ class _Compiler:
         return make(op, operands, results)
 
     def _amount(self, op: Op) -> int:
-        """The slot of a constant shift amount, reduced modulo the width."""
+        """Return the slot of a constant shift amount, reduced modulo the width."""
         a, n = op.operands
         number = int(n.constant or 0) % a.type.bits
         reduced = Value(a.type, n.builder)
@@ -254,7 +254,7 @@ class _Compiler:
 
 
 def _evaluator(op: Op) -> Callable[..., object] | None:
-    """The NumPy function of an op that only computes, else None."""
+    """Return the NumPy function of an op that only computes, else None."""
     row = op.definition
     if row.evaluate_as is not None:
         evaluate, target = row.evaluate_as, op.results[0].type

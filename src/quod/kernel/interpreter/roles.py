@@ -105,7 +105,7 @@ class Parts:
         self._back.release()
 
     def _stuck(self) -> InterpreterError:
-        """The error of a deadlock, with the waits of all parts: the cause may be in any of them."""
+        """Return the error of a deadlock, with the waits of all parts, as any may be the cause."""
         errors = [part.waiting.never() for part in self._parts if part.waiting is not None]
         place = errors[0].location
         messages = dict.fromkeys(str(error) for error in errors)
@@ -157,6 +157,6 @@ class Parts:
         self.come(op, _WORKGROUP, self._run.width, waits=True)
 
     def agree(self, op: Op, value: Array) -> Array:
-        """The value of the first part that reached this execution of the op."""
+        """Return the value of the first part that reached this execution of the op."""
         round_ = self._current.rounds[op] = self._current.rounds.get(op, 0) + 1
         return self._agreed.setdefault((op, round_), value)

@@ -116,5 +116,5 @@ class Run:
         return every - every % self.width + self.width
 
     def place(self, location: Location) -> AccessSite:
-        """The place of an access at that line, for errors."""
+        """Return the place of an access at that line, for errors."""
         return AccessSite(location, self.first, self.width)

@@ -82,7 +82,7 @@ _POINTERS: dict[tuple[Type, Space], PointerType] = {}
 
 
 def pointer(element: Type, space: Space = "global") -> PointerType:
-    """The type of a pointer to `element` in `space`."""
+    """Return the type of a pointer to `element` in `space`."""
     key = (element, space)
     if key not in _POINTERS:
         name = f"ptr<{element.name}, {space}>"
@@ -118,12 +118,12 @@ def parse_type(text: str) -> Type:
 
 
 def bits_type(element: Type) -> Type:
-    """The integer type that stands for a narrow float in memory in IR."""
+    """Return the integer type that stands for a narrow float in memory in IR."""
     return u16 if element in HALVES else u8
 
 
 def loaded_type(element: Type) -> Type:
-    """The type of the value that a load of `element` returns."""
+    """Return the type of the value that a load of `element` returns."""
     if element in NARROW_FLOATS:
         return f32
     if element in STORAGE:

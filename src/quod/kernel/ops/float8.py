@@ -35,7 +35,7 @@ _E4M3, _E5M2 = _Format(3, 7, 0x7E), _Format(2, 15, 0x7B)
 
 @functools.cache
 def _sizes(element: Type) -> Array:
-    """The f32 values of the bit patterns 0 to 0x7f."""
+    """Return the f32 values of the bit patterns 0 to 0x7f."""
     of = _E4M3 if element is e4m3 else _E5M2
     bits = np.arange(128)
     exponent, digits = bits >> of.digits, bits & ((1 << of.digits) - 1)
@@ -57,7 +57,7 @@ def _values(element: Type) -> Array:
 
 
 def greatest(element: Type) -> float:
-    """The largest number of an 8-bit float type."""
+    """Return the largest number of an 8-bit float type."""
     return float(np.nanmax(_sizes(element)[np.isfinite(_sizes(element))]))
 
 

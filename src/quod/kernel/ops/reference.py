@@ -50,7 +50,7 @@ _SETS: dict[tuple[types.Type, ...], str] = {
 
 
 def render() -> str:
-    """The whole page."""
+    """Return the whole page."""
     parts = [_INTRODUCTION]
     group = ""
     for definition in OPS.values():

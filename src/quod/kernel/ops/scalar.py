@@ -467,7 +467,7 @@ _row(
 
 
 def distances(width: int) -> list[int]:
-    """Lane distances of a butterfly reduction over a subgroup of `width`, largest first."""
+    """Return the lane distances of a butterfly reduction over `width` lanes, largest first."""
     return [1 << bit for bit in reversed(range((width - 1).bit_length()))]
 
 

@@ -148,7 +148,7 @@ def multiply_high_add(
 
 
 def minimum(a: Array, b: Array) -> Array:
-    """IEEE 754-2019 `minimum` for floats: NaN if either is, and -0 below +0."""
+    """Compute IEEE 754-2019 `minimum` for floats: NaN if either is, and -0 below +0."""
     smaller: Array = np.minimum(a, b)
     if a.dtype.kind == "f":
         return np.where((a == 0) & (b == 0), np.where(np.signbit(a), a, b), smaller)
@@ -156,7 +156,7 @@ def minimum(a: Array, b: Array) -> Array:
 
 
 def maximum(a: Array, b: Array) -> Array:
-    """IEEE 754-2019 `maximum` for floats: NaN if either is, and -0 below +0."""
+    """Compute IEEE 754-2019 `maximum` for floats: NaN if either is, and -0 below +0."""
     larger: Array = np.maximum(a, b)
     if a.dtype.kind == "f":
         return np.where((a == 0) & (b == 0), np.where(np.signbit(a), b, a), larger)
@@ -164,8 +164,10 @@ def maximum(a: Array, b: Array) -> Array:
 
 
 def _fused_f32(a: Array, b: Array, c: Array) -> Array:
-    """The product is exact in binary64; the sum is rounded to odd there, so that one rounding
-    to binary32 is left (Boldo and Melquiond, Emulation of FMA and correctly rounded sums, 2008).
+    """Compute a * b + c with one rounding.
+
+    The product is exact in binary64. The sum is rounded to odd there, so that one rounding to
+    binary32 remains (Boldo and Melquiond, Emulation of FMA and correctly rounded sums, 2008).
     """
     product = a.astype(np.float64) * b.astype(np.float64)
     addend = c.astype(np.float64)

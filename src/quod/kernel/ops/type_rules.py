@@ -75,7 +75,7 @@ def _pointer(op: Op) -> PointerType:
 
 
 def _place(op: Op) -> PointerType:
-    """The pointer of an op whose first operands are a pointer and an index."""
+    """Return the pointer of an op whose first operands are a pointer and an index."""
     pointer = _pointer(op)
     if len(op.operands) < 2 or op.operands[1].type not in types.UNSIGNED:
         index_type = op.operands[1].type if len(op.operands) > 1 else "nothing"
@@ -97,7 +97,7 @@ def pointer_add(op: Op) -> None:
 
 
 def _element(op: Op) -> Type:
-    """The type of the values that a load or store through the op's pointer moves."""
+    """Return the type of the values that a load or store through the op's pointer moves."""
     element = _place(op).element
     if element in types.NARROW_FLOATS:
         bits = types.bits_type(element)
@@ -341,7 +341,7 @@ _DIGITS = "0123456789abcdef"
 
 
 def _pointer_of(op: Op) -> PointerType:
-    """The type of the pointer that an op returns."""
+    """Return the type of the pointer that an op returns."""
     result = op.results[0].type
     assert isinstance(result, PointerType)
     return result

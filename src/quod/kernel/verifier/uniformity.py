@@ -42,7 +42,7 @@ class Uniformity:
                 self._visit_op(op)
 
     def inside(self, call: Op) -> Uniformity:
-        """The varying values of the body of a called function, for this call's arguments."""
+        """Return the varying values of the body of a called function, for this call's arguments."""
         function: Function = call.attributes["function"]
         pattern = tuple(operand in self.varying for operand in call.operands)
         key = (id(function), pattern)
