@@ -38,7 +38,10 @@ class Rules(Generic[Rule]):
         }
 
     def of(self, op: Op) -> Rule:
-        """The rule of an op; KernelError, naming the Python line, if there is none."""
+        """Return the rule of an op.
+
+        Raises KernelError, which names the Python line, if there is none.
+        """
         rule = self.written.get(op.name)
         if rule is None:
             reason = self.absent.get(op.name, "")

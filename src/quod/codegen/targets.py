@@ -154,7 +154,7 @@ def is_written_for(kernel: RegisteredKernel, target: str) -> bool:
 
 
 def _machine_for(kernel: RegisteredKernel, target: Target) -> Machine:
-    """The target's default machine, with the kernel's workgroup size if the kernel fixes one."""
+    """Return the target's default machine, with the kernel's workgroup size if it fixes one."""
     machine, size = target.machine(), kernel.definition.workgroup
     if size is None:
         return machine

@@ -15,7 +15,7 @@ class WideArithmetic(WideForms):
     # --- products of words
 
     def high_word(self, a: Value, b: Value) -> Value:
-        """The upper half of the product of two words."""
+        """Return the upper half of the product of two words."""
         k = self.k
         if a.constant is not None and b.constant is not None:
             return k.emit("mul_hi", (a, b))
@@ -26,7 +26,7 @@ class WideArithmetic(WideForms):
         return high
 
     def multiply_words(self, a: Number, b: Number) -> Wide:
-        """The product of two words."""
+        """Return the product of two words."""
         k = self.k
         assert isinstance(a, Value)
         assert isinstance(b, Value)
@@ -84,14 +84,14 @@ class WideArithmetic(WideForms):
     # --- products
 
     def multiply(self, a: Wide, b: Wide) -> Wide:
-        """The low 64 bits of the product."""
+        """Return the low 64 bits of the product."""
         if self.native:
             return Wide(a.type, native=self.whole(a) * self.whole(b))
         (a0, a1), (b0, b1) = self.halves(a), self.halves(b)
         return Wide(a.type, (a0 * b0, self.high_word(a0, b0) + a0 * b1 + a1 * b0))
 
     def multiply_high(self, a: Wide, b: Wide) -> Wide:
-        """The high 64 bits of the product, unsigned."""
+        """Return the high 64 bits of the product, unsigned."""
         (a0, a1), (b0, b1) = self.halves(a), self.halves(b)
         unsigned = types.u64
 
@@ -208,7 +208,7 @@ class WideArithmetic(WideForms):
         return Wide(a.type, ((low >> count) | (high << (HALF - count)), top))
 
     def _amount(self, amount: Wide) -> Value:
-        """The amount of a shift, modulo 64."""
+        """Return the amount of a shift, modulo 64."""
         return self.low(amount) & 63
 
     def _amount_like(self, a: Wide, count: int) -> Value:
@@ -252,7 +252,7 @@ class WideArithmetic(WideForms):
 
 
 def _multiply_high(k: Builder, a: Value, b: Value) -> Value:
-    """The high word of a product, from products of 16-bit halves."""
+    """Return the high word of a product, from products of 16-bit halves."""
     a0, a1, b0, b1 = a & 0xFFFF, a >> 16, b & 0xFFFF, b >> 16
     middle = a1 * b0 + ((a0 * b0) >> 16)
     cross = (middle & 0xFFFF) + a0 * b1

@@ -12,7 +12,7 @@ from quod.kernel.ir.value import Value
 
 
 def divide(wide: WideArithmetic, name: str, a: Wide, b: Wide) -> Wide:
-    """The quotient or remainder (``div``, ``rem``); signed division rounds down."""
+    """Compute a quotient or remainder (``div``, ``rem``); signed division rounds down."""
     if a.type is types.u64:
         return _divide_sizes(wide, name, a, b)
     sizes = [Wide(types.u64, wide.halves(wide.absolute(number))) for number in (a, b)]
@@ -34,7 +34,7 @@ def divide(wide: WideArithmetic, name: str, a: Wide, b: Wide) -> Wide:
 
 
 def _divide_sizes(wide: WideArithmetic, name: str, a: Wide, b: Wide) -> Wide:
-    """The quotient or remainder of unsigned numbers, by long division, one bit at a time."""
+    """Compute a quotient or remainder of unsigned numbers by long division, bit by bit."""
     body = functools.partial(_divide_body, remainder=name == "rem")
     low, high = wide.k.call(f"{name}_wide", body, wide.halves(a), wide.halves(b))
     return Wide(a.type, (low, high))

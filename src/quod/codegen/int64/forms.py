@@ -44,7 +44,7 @@ class WideForms:
         self.native = native
 
     def no_double(self) -> KernelError:
-        """The error for a kernel that needs f64, with the line that does."""
+        """Return the error for a kernel that needs f64, with the line that does."""
         location = tracer_of(self.k).location
         where = "" if location is None else f"{location}: "
         return KernelError(
@@ -54,7 +54,7 @@ class WideForms:
     # --- parts: how a value is carried and passed
 
     def part_types(self, type_: Type) -> list[Type]:
-        """The types of the parts of a value of this type."""
+        """Return the types of the parts of a value of this type."""
         if type_ is types.f64:
             raise self.no_double()
         if type_ is types.cc:
@@ -102,7 +102,7 @@ class WideForms:
     # --- the two forms
 
     def halves(self, number: Wide) -> tuple[Value, Value]:
-        """The low and the high 32 bits of a wide number."""
+        """Return the low and the high 32 bits of a wide number."""
         if number.halves is None:
             number_bits = number.native
             assert number_bits is not None
@@ -116,7 +116,7 @@ class WideForms:
         return number.halves
 
     def whole(self, number: object) -> Value:
-        """The number as one value; wide numbers need `native`."""
+        """Return the number as one value; wide numbers need `native`."""
         if not isinstance(number, Wide):
             assert isinstance(number, Value)
             return number
@@ -130,7 +130,7 @@ class WideForms:
         return number.native
 
     def low(self, number: object) -> Value:
-        """The low 32 bits of a number."""
+        """Return the low 32 bits of a number."""
         if isinstance(number, Wide):
             return self.halves(number)[0]
         assert isinstance(number, Value)
@@ -139,14 +139,14 @@ class WideForms:
     # --- constants
 
     def whole_constant(self, value: int) -> Value:
-        """A 64-bit constant as one value; needs `native`."""
+        """Return a 64-bit constant as one value; needs `native`."""
         return self.k.constant(value, types.u64)
 
     def word(self, value: int) -> Value:
-        """A 32-bit constant."""
+        """Return a 32-bit constant."""
         return self.k.constant(value, types.u32)
 
     def constant(self, number: int, type_: Type) -> Wide:
-        """A wide constant."""
+        """Return a wide constant."""
         bits = number & (1 << 64) - 1
         return Wide(type_, (self.word(bits & 0xFFFFFFFF), self.word(bits >> HALF)))

@@ -36,13 +36,13 @@ class Module(Protocol):
         """Return the LLVM name of a device function for one pattern of varying arguments."""
 
     def passed(self, names: Sequence[str]) -> list[str]:
-        """The types in which values of given types are passed and returned."""
+        """Return the types in which values of given types are passed and returned."""
 
     def convention(self, *signature: Sequence[str]) -> str:
-        """The calling convention for parameters and results of these types, as from `passed`."""
+        """Return the calling convention for parameter and result types, as from `passed`."""
 
     def mask_type(self, masked: bool) -> list[str]:
-        """The type of the mask parameter as a list, empty for functions without a mask."""
+        """Return the type of the mask parameter as a list, empty for functions without a mask."""
 
 
 class BodyEmitter:
@@ -134,7 +134,7 @@ class BodyEmitter:
         return value in self.uniformity.varying
 
     def vector(self, scalar: str) -> str:
-        """The LLVM type of one scalar per lane; the scalar type itself with one lane."""
+        """Return the LLVM type of one scalar per lane; the scalar type itself with one lane."""
         return f"<{self.lanes} x {scalar}>" if self.lanes > 1 else scalar
 
     def type_of(self, value: Value, *, varying: bool | None = None) -> str:
@@ -144,7 +144,10 @@ class BodyEmitter:
         return self.vector(name) if varying else name
 
     def get(self, value: Value, *, varying: bool | None = None) -> str:
-        """The operand text of a value; a uniform value is splat if `varying` is requested."""
+        """Return the operand text of a value.
+
+        varying: splat a uniform value.
+        """
         if varying is None:
             varying = value in self.uniformity.varying
         number = value.constant
@@ -228,7 +231,7 @@ class BodyEmitter:
                 )
 
     def types_of(self, results: Sequence[Value]) -> list[str]:
-        """The types in which results are returned."""
+        """Return the types in which results are returned."""
         return self.module.passed([self.type_of(result) for result in results])
 
     @staticmethod

@@ -159,7 +159,7 @@ class ModuleEmitter:
         )
 
     def passed(self, names: Sequence[str]) -> list[str]:
-        """The types in which values of given types are passed and returned.
+        """Return the types in which values of given types are passed and returned.
 
         On x86-64 the last four integer argument registers are callee-saved in other conventions.
         If a number of less than 64 bits is passed in one, LLVM (22.1) treats only the lower half as
@@ -174,7 +174,7 @@ class ModuleEmitter:
         ]
 
     def convention(self, *signature: Sequence[str]) -> str:
-        """The calling convention for parameters and results of these types, as from `passed`."""
+        """Return the calling convention for parameter and result types, as from `passed`."""
         if not self._is_x86:
             return "fastcc"
         # regcall passes and returns the most vectors in registers. Masks in callee-saved registers
@@ -184,7 +184,7 @@ class ModuleEmitter:
         return "fastcc" if masks else "x86_regcallcc"
 
     def mask_type(self, masked: bool) -> list[str]:
-        """The type of the mask parameter as a list, empty for functions without a mask."""
+        """Return the type of the mask parameter as a list, empty for functions without a mask."""
         return [f"<{self.lanes} x i1>"] if masked else []
 
     def _entry(self) -> str:

@@ -46,7 +46,7 @@ def of_lane0(body: BodyEmitter, index: Value) -> str:
 
 
 def _operands(body: BodyEmitter, value: Value) -> Sequence[Value]:
-    """The operands to compute lane 0's value from; none if it is extracted from the vector."""
+    """Return the operands of lane 0's value; none if it is extracted from the vector."""
     op = value.op
     rule = None if op is None or not body.is_varying(value) else _OPERANDS.get(op.name)
     return () if op is None or rule is None else rule(op)
@@ -76,7 +76,7 @@ def _all(op: Op) -> Sequence[Value]:
 
 
 def _shifted(op: Op) -> Sequence[Value]:
-    """The shifted operand, if the amount is constant."""
+    """Return the shifted operand, if the amount is constant."""
     return op.operands[:1] if isinstance(op.operands[1].constant, int) else ()
 
 

@@ -44,7 +44,7 @@ class KnownLanes:
 
 
 def _operands(value: Value) -> Sequence[Value]:
-    """The operands that a value is evaluated from."""
+    """Return the operands that a value is evaluated from."""
     op = value.op
     if value.constant is not None or op is None or OPS[op.name].evaluate is None:
         return ()

@@ -23,7 +23,10 @@ def element_of(pointer: Value) -> Type:
 
 
 def alignment(element: Type) -> int:
-    """The guaranteed alignment of an element in bytes: arrays may begin at any 32-bit word."""
+    """Return the guaranteed alignment of an element in bytes.
+
+    Arrays may begin at any 32-bit word.
+    """
     return min(4, element.bytes)
 
 

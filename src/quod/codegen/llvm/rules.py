@@ -47,7 +47,7 @@ def _intrinsic(names: dict[str, str], extra: str = "") -> Rule:
 
 
 def mangled(kind: str) -> str:
-    """The suffix of an intrinsic's name for one type."""
+    """Return the suffix of an intrinsic's name for one type."""
     if kind.startswith("<"):
         count, _, element = kind[1:-1].partition(" x ")
         return f"v{count}{mangled(element)}"

@@ -62,7 +62,7 @@ class LaneStrides:
         return is_wider and self._uniformity.is_varying(operand) and not is_number
 
     def _operands(self, value: Value) -> tuple[Value, ...]:
-        """The operands that determine a value's stride."""
+        """Return the operands that determine a value's stride."""
         op = value.op
         if op is None or op.name not in _RULES or not value.type.is_integer:
             return ()

@@ -16,12 +16,12 @@ _SCALAR_NAMES = {
 
 
 def scalar_name(type_: Type) -> str:
-    """The LLVM name of a scalar type."""
+    """Return the LLVM name of a scalar type."""
     return "ptr" if isinstance(type_, PointerType) else _SCALAR_NAMES[type_]
 
 
 def memory_name(element: Type) -> str:
-    """The LLVM name of an element in memory; a bool is a byte."""
+    """Return the LLVM name of an element in memory; a bool is a byte."""
     return "i8" if element is types.bool_ else scalar_name(element)
 
 

@@ -35,7 +35,7 @@ class Usage:
 def assemble(ptx: str, arch: str) -> tuple[bytes, str]:
     """Assemble a PTX text for an architecture such as ``sm_90a``; return the cubin and the log.
 
-    AssemblyError if the text is rejected, AssemblerMissing without nvJitLink.
+    Raises AssemblyError if the text is rejected, AssemblerMissing without nvJitLink.
     """
     nvjitlink = _nvjitlink()
     try:
@@ -56,7 +56,10 @@ def assemble(ptx: str, arch: str) -> tuple[bytes, str]:
 
 
 def assembler_version() -> str:
-    """The version of the assembler that `assemble` uses; AssemblerMissing if there is none."""
+    """Return the version of the assembler that `assemble` uses.
+
+    Raises AssemblerMissing if there is none.
+    """
     return "nvJitLink {}.{}".format(*_nvjitlink().version())
 
 

@@ -66,7 +66,7 @@ class Module(Protocol):
         """Return whether an op is a branch that makes roles: each warp takes one side."""
 
     def first_instance(self, op: Op) -> int:
-        """The index of the first instance that reaches a collective op."""
+        """Return the index of the first instance that reaches a collective op."""
 
     def registers_at_entry(self) -> int:
         """Return the initial registers per instance, and note that roles redistribute them."""
@@ -117,7 +117,7 @@ class BodyEmitter:
         self.where.append(self._location)
 
     def mark(self) -> int:
-        """The position after the last line."""
+        """Return the position after the last line."""
         return len(self.lines)
 
     def checkpoint(self) -> tuple[int, dict[str, int]]:
@@ -173,7 +173,10 @@ class BodyEmitter:
     # --- values
 
     def get(self, value: Value) -> str:
-        """The operand text of a value: a register or an immediate; predicates are in registers."""
+        """Return the operand text of a value: a register or an immediate.
+
+        Predicates are in registers.
+        """
         number = value.constant
         if number is None:
             return self.names[value]
@@ -181,7 +184,7 @@ class BodyEmitter:
         return self.fresh("p", "mov.pred", text) if value.type is types.bool_ else text
 
     def register(self, value: Value) -> str:
-        """A register that holds a value, also a constant."""
+        """Return a register that holds a value, also a constant."""
         text = self.get(value)
         if value.constant is None or value.type is types.bool_:
             return text
@@ -262,7 +265,7 @@ class BodyEmitter:
             self.define(value, f"ld.param.{kind}", place)
 
     def as_parameter(self, value: Value) -> str:
-        """The register to pass for a value."""
+        """Return the register to pass for a value."""
         if value.type is types.bool_:
             return self.fresh("r", "selp.b32", f"1, 0, {self.get(value)}")
         return self.register(value)

@@ -117,7 +117,7 @@ class ModuleEmitter:
         return self._roles is not None and op in self._roles.branches
 
     def first_instance(self, op: Op) -> int:
-        """The index of the first instance that reaches a collective op."""
+        """Return the index of the first instance that reaches a collective op."""
         return 0 if self._roles is None else self._roles.first_instance(op)
 
     def registers_at_entry(self) -> int:

@@ -23,7 +23,7 @@ _DEPTH = 48  # longer chains are no index arithmetic
 
 
 def power_of_two(number: int) -> int:
-    """The largest power of two that divides a number."""
+    """Return the largest power of two that divides a number."""
     return MOST if number == 0 else min(MOST, number & -number)
 
 
@@ -63,7 +63,7 @@ class Facts:
         self._multiples.update(zip(carried, multiples, strict=True))
 
     def multiple(self, value: Value, depth: int = 0) -> int:
-        """The largest power of two known to divide a value."""
+        """Return the largest power of two known to divide a value."""
         divisor = self._multiples.get(value)
         if divisor is None:
             divisor = self._find_multiple(value, depth)
@@ -71,7 +71,7 @@ class Facts:
         return divisor
 
     def maximum(self, value: Value, depth: int = 0) -> int:
-        """An upper bound of an unsigned value."""
+        """Return an upper bound of an unsigned value."""
         bound = self._maxima.get(value)
         if bound is None:
             most = (1 << value.type.bits) - 1
@@ -124,7 +124,7 @@ class Facts:
 
 
 def _natural(value: Value) -> int:
-    """The multiple implied by a value's type: a pointer is aligned to its element."""
+    """Return the multiple implied by a value's type: a pointer is aligned to its element."""
     return value.type.element.bytes if isinstance(value.type, PointerType) else 1
 
 

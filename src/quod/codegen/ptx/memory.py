@@ -39,7 +39,10 @@ def _is_near(pointer: PointerType) -> bool:
 
 
 def _memory_suffix(element: Type) -> str:
-    """The type suffix for accesses to an element, extended to its register; a bool is a byte."""
+    """Return the type suffix for accesses to an element; a bool is a byte.
+
+    The element is extended to its register.
+    """
     if element.kind == "float":
         return element.name
     extended = element in types.STORAGE and element.kind == "signed"
@@ -56,16 +59,16 @@ class Address:
         self._residue = residue
 
     def text(self, further: int = 0) -> str:
-        """The operand text of the address `further` bytes on."""
+        """Return the operand text of the address `further` bytes on."""
         offset = self._offset + further
         return f"[{self._register}{offset:+d}]" if offset else f"[{self._register}]"
 
     def parts(self) -> tuple[str, int]:
-        """The register and the offset."""
+        """Return the register and the offset."""
         return self._register, self._offset
 
     def multiple(self, further: int) -> int:
-        """The power of two known to divide the address `further` bytes on."""
+        """Return the power of two known to divide the address `further` bytes on."""
         return min(self._multiple, power_of_two(self._residue + further))
 
 
@@ -181,7 +184,7 @@ def _load(body: BodyEmitter, op: Op) -> None:
 
 
 def _vector(registers: list[str]) -> tuple[str, str]:
-    """The modifier and operand text of an access to one or more registers."""
+    """Return the modifier and operand text of an access to one or more registers."""
     if len(registers) == 1:
         return "", registers[0]
     return f".v{len(registers)}", f"{{{', '.join(registers)}}}"

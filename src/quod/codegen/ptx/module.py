@@ -64,5 +64,5 @@ class PtxModule:
     moves_registers: bool = False
 
     def source_of(self, line: int) -> Location | None:
-        """The Python line of a line of the text, numbered from 1 as in assembler messages."""
+        """Return the Python line of a line of the text, numbered from 1."""
         return self.lines[line - 1] if 1 <= line <= len(self.lines) else None

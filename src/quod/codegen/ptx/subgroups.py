@@ -59,7 +59,7 @@ def _registers(body: BodyEmitter, op: Op) -> None:
 
 
 def _members(body: BodyEmitter, op: Op) -> str:
-    """The member mask of a warp; KernelError if subgroups are not warps."""
+    """Return the member mask of a warp; raises KernelError if subgroups are not warps."""
     size = body.module.machine.subgroup_size
     if size != 32:
         raise KernelError(

@@ -22,14 +22,14 @@ _SWIZZLED_BY_128 = 1 << 30  # the 128-byte swizzle mode, in the descriptor's upp
 
 
 def _first(body: BodyEmitter, op: Op) -> str:
-    """The guard predicate of the first thread that reaches an op."""
+    """Return the guard predicate of the first thread that reaches an op."""
     thread = body.shared_result("r", "mov.u32", "%tid.x")
     first = body.module.first_instance(op)
     return f"@{body.shared_result('p', 'setp.eq.u32', f'{thread}, {first}')}"
 
 
 def _first_of_warp(body: BodyEmitter) -> str:
-    """The guard predicate of the first thread of each warp."""
+    """Return the guard predicate of the first thread of each warp."""
     lane = body.shared_result("r", "mov.u32", "%laneid")
     return f"@{body.shared_result('p', 'setp.eq.u32', f'{lane}, 0')}"
 

@@ -23,29 +23,29 @@ _SUFFIXES = {
 
 
 def register_kind(type_: Type) -> str:
-    """The kind of register that holds a value; addresses of shared memory have 32 bits."""
+    """Return the kind of register that holds a value; addresses of shared memory have 32 bits."""
     if isinstance(type_, PointerType):
         return "rd" if type_.space in ("global", "constant") else "r"
     return _REGISTERS[type_]
 
 
 def suffix(type_: Type) -> str:
-    """The type suffix of instructions."""
+    """Return the type suffix of instructions."""
     return _SUFFIXES[type_]
 
 
 def bits_suffix(type_: Type) -> str:
-    """The untyped suffix of instructions."""
+    """Return the untyped suffix of instructions."""
     return REGISTER_TYPES[register_kind(type_)].replace("f", "b")
 
 
 def bits_or_float(type_: Type) -> str:
-    """The type suffix for moving a value: untyped bits, or its float type."""
+    """Return the type suffix for moving a value: untyped bits, or its float type."""
     return REGISTER_TYPES[register_kind(type_)]
 
 
 def bits_register(type_: Type) -> str:
-    """The kind of register for the bits of a type."""
+    """Return the kind of register for the bits of a type."""
     return "r" if type_.bits == 32 else "rd"
 
 
@@ -59,5 +59,5 @@ def constant_text(number: int | float | bool, type_: Type) -> str:
 
 
 def parameter_type(type_: Type) -> str:
-    """The parameter type that passes a value to a device function; a bool is a word."""
+    """Return the parameter type that passes a value to a device function; a bool is a word."""
     return "b32" if type_ is types.bool_ else bits_or_float(type_)

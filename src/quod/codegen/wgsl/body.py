@@ -106,7 +106,10 @@ class BodyEmitter:
         return name
 
     def text_of(self, value: Value, level: int = 0) -> str:
-        """The text of a value in an expression of precedence `level`, parenthesised if needed."""
+        """Return the text of a value, parenthesised if needed.
+
+        level: precedence of the enclosing expression.
+        """
         constant = value.constant
         if constant is not None:
             return constant_text(constant, value.type)
@@ -135,7 +138,7 @@ class BodyEmitter:
         return self._uses[value] > 0
 
     def index(self, array: Value, at: str) -> str:
-        """The text of an array element; `at` is an atom or a sum."""
+        """Return the text of an array element; `at` is an atom or a sum."""
         name, before = self.module.arrays[array]
         return f"{name}[{before}{at}]"
 

@@ -125,7 +125,7 @@ class ModuleEmitter:
         )  # fmt: skip
 
     def _parameters(self) -> tuple[list[Field], dict[Value, str]]:
-        """The fields of the parameter block, and the text that reads each lowered scalar."""
+        """Return the fields of the parameter block, and the text that reads each lowered scalar."""
         fields: list[Field] = []
         names: dict[Value, str] = {}
         word = 1

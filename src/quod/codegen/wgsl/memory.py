@@ -23,7 +23,7 @@ def _load(body: BodyEmitter, op: Op) -> None:
 
 
 def _places(body: BodyEmitter, at: Value, count: int) -> list[str]:
-    """The texts of `count` consecutive indices."""
+    """Return the texts of `count` consecutive indices."""
     constant = at.constant
     if constant is not None:
         # Unreachable code may have any constant index, of which naga rejects the largest.

@@ -70,7 +70,7 @@ class WgslModule:
     lines: tuple[Location | None, ...]
 
     def source_of(self, line: int) -> Location | None:
-        """The Python line of a line of the text, numbered from 1."""
+        """Return the Python line of a line of the text, numbered from 1."""
         return self.lines[line - 1] if 1 <= line <= len(self.lines) else None
 
     def pack(self, groups: int, values: Sequence[int | float]) -> bytes:

@@ -16,7 +16,7 @@ _TYPES = {
 
 
 def type_text(type_: Type) -> str:
-    """The WGSL name of a type."""
+    """Return the WGSL name of a type."""
     return _TYPES[type_]
 
 

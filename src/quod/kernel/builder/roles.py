@@ -90,7 +90,7 @@ class Roles:
         self._visit(kernel.block, np.ones(self._size, np.bool_), None, None)
 
     def parts(self) -> list[Array]:
-        """Return masks of the instances that take the same sides of all branches that make roles."""
+        """Return masks of the instances that take the same sides of branches that make roles."""
         masks = [np.ones(self._size, np.bool_)]
         for side in self.sides:
             masks = [half for part in masks for half in (part & side, part & ~side) if half.any()]
@@ -145,7 +145,7 @@ class Roles:
         return holds if (rows == rows[:, :1]).all() else None
 
     def _evaluated(self, value: Value) -> Array | None:
-        """Return a value per instance, or None if it depends on more than constants and local index."""
+        """Return a value per instance; None if it depends on more than constants and local index."""
         if value not in self._known:
             self._known[value] = self._evaluate(value)
         return self._known[value]

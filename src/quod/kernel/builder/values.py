@@ -76,7 +76,10 @@ class ValueBuilder(TileBuilder):
         return self.emit("fma", (a, b, c))
 
     def dot4(self, a: Value, b: Value, c: Value) -> Value:
-        """Compute c (i32) + the dot product of the four signed bytes in each of the u32 `a` and `b`."""
+        """Compute c + the dot product of the four signed bytes in each of `a` and `b`.
+
+        a, b: u32. c: i32.
+        """
         return self.emit("dot4", (a, b, c))
 
     def rcp(self, value: Value) -> Value:

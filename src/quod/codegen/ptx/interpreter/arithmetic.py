@@ -29,12 +29,12 @@ _LOW = np.uint64(0xFFFF_FFFF)
 
 
 def bits_of(type_: str) -> int:
-    """Bits of a PTX type such as ``u32``; a predicate has 1."""
+    """Return the number of bits of a PTX type such as ``u32``; a predicate has 1."""
     return 1 if type_ == "pred" else int(type_[1:])
 
 
 def seen_as(type_: str) -> type[np.generic]:
-    """The NumPy type that a PTX type reads the bits of a register as."""
+    """Return the NumPy type that a PTX type reads the bits of a register as."""
     bits = bits_of(type_)
     if type_[0] == "s":
         return _SIGNED[bits]
@@ -42,7 +42,7 @@ def seen_as(type_: str) -> type[np.generic]:
 
 
 def typed(evaluate: Evaluate, type_: str, result: str | None = None) -> Evaluate:
-    """A function on numbers of a type as a function on bits."""
+    """Return a function on numbers of a type as a function on bits."""
     seen = seen_as(type_)
     operand_type = UNSIGNED[bits_of(type_)]
     if seen is operand_type:
@@ -76,7 +76,7 @@ def _high_64(a: Array, b: Array) -> Array:
 
 
 def _high_signed(a: Array, b: Array) -> Array:
-    """High half of a signed product: of the unsigned one, less what the signs added."""
+    """Return the high half of a signed product: the unsigned one, less what the signs added."""
     bits = a.dtype.itemsize * 8
     unsigned = UNSIGNED[bits]
     x, y = a.view(unsigned), b.view(unsigned)
@@ -86,7 +86,7 @@ def _high_signed(a: Array, b: Array) -> Array:
 
 
 def product(half: str, type_: str) -> Evaluate:
-    """The low or high half of a product, or all of it, twice as wide."""
+    """Return the low or high half of a product, or all of it, twice as wide."""
     bits = bits_of(type_)
     if half == "lo":
         return lambda a, b: a * b
@@ -105,12 +105,12 @@ def product(half: str, type_: str) -> Evaluate:
 
 
 def _strided_product(half: str, type_: str) -> Evaluate:
-    """A product that is only added to: its words need not lie together."""
+    """Return a product that is only added to: its words need not lie together."""
     return _high_32 if (half, type_) == ("hi", "u32") else product(half, type_)
 
 
 def multiply_add(half: str, type_: str) -> Evaluate:
-    """a * b (a half of it, or all) + c."""
+    """Compute a * b (a half of it, or all) + c."""
     multiply = _strided_product(half, type_)
     return lambda a, b, c: multiply(a, b) + c
 
@@ -304,7 +304,7 @@ def logic3(table: int) -> Evaluate:
 
 
 def _smaller(a: Array, b: Array) -> Array:
-    """The non-NaN operand if one is NaN; -0 is below +0."""
+    """Return the non-NaN operand if one is NaN; -0 is below +0."""
     zero = (a == 0) & (b == 0)
     return np.where(zero, np.where(np.signbit(a), a, b), np.fmin(a, b))
 

@@ -87,7 +87,7 @@ class NamedBarriers:
             self._come[named.number] = before | mask
 
     def _waiting(self, number: int, pending: Mapping[int, Array]) -> list[int]:
-        """The positions at which lanes wait for a barrier."""
+        """Return the positions at which lanes wait for a barrier."""
         named_positions = ((at, self._places[at].named) for at in pending if at not in self._free)
         return [
             at for at, named in named_positions if named and named.waits and named.number == number

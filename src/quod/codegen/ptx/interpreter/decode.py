@@ -61,7 +61,7 @@ class Slots:
     _known: dict[object, int] = field(default_factory=dict)
 
     def parameter(self, name: str, offset: int, bits: int) -> int | None:
-        """The slot of `bits` bits of a parameter; None if there is no such place in it."""
+        """Return the slot of `bits` bits of a parameter; None if there is no such place in it."""
         routine = self.routine
         sizes = {each.name: each.size for each in (*routine.parameters, *routine.results)}
         if name in routine.passed:
@@ -84,7 +84,7 @@ class Slots:
         return self._known[key]
 
     def register(self, name: str) -> int | None:
-        """The slot of a register; None if no register has that name."""
+        """Return the slot of a register; None if no register has that name."""
         if name in self._known:
             return self._known[name]
         if name in SPECIAL:
@@ -104,7 +104,7 @@ class Slots:
 
 
 def immediate(text: str, type_: str) -> int | None:
-    """The bits of a literal of a type; None if the text is no literal."""
+    """Return the bits of a literal of a type; None if the text is no literal."""
     bits = bits_of(type_)
     if re.fullmatch(r"0[fF][0-9a-fA-F]{8}", text):
         value = struct.unpack(">f", bytes.fromhex(text[2:]))[0]
@@ -149,21 +149,21 @@ class Operands:
         return slot
 
     def target(self, text: str, type_: str) -> int:
-        """The slot of a register that is written."""
+        """Return the slot of a register that is written."""
         slot = self.slots.register(text)
         if slot is None or text in SPECIAL:
             raise self.instruction.error(f"cannot write {text}, which is no register")
         return self._checked(slot, text, type_)
 
     def loose_target(self, text: str) -> int:
-        """The slot of a register of any width that is written."""
+        """Return the slot of a register of any width that is written."""
         slot = self.slots.register(text)
         if slot is None or text in SPECIAL:
             raise self.instruction.error(f"cannot write {text}, which is no register")
         return slot
 
     def source(self, text: str, type_: str) -> int:
-        """The slot of a register or literal that is read."""
+        """Return the slot of a register or literal that is read."""
         slot = self.slots.register(text)
         if slot is not None:
             return self._checked(slot, text, type_)
@@ -173,12 +173,12 @@ class Operands:
         return self.slots.constant(bits_of(type_), value != 0 if type_ == "pred" else value)
 
     def loose_source(self, text: str, type_: str) -> int:
-        """The slot of a register of any width, or of a literal, that is read."""
+        """Return the slot of a register of any width, or of a literal, that is read."""
         slot = self.slots.register(text)
         return self.source(text, type_) if slot is None else slot
 
     def parameter(self, text: str, type_: str) -> int:
-        """The slot of `[name + offset]` of a parameter."""
+        """Return the slot of `[name + offset]` of a parameter."""
         match = re.fullmatch(r"\[\s*([\w$@]+)\s*(?:\+\s*(\d+)\s*)?\]", text)
         slot = match and self.slots.parameter(match[1], int(match[2] or 0), bits_of(type_))
         if slot is None:
@@ -186,7 +186,7 @@ class Operands:
         return slot
 
     def number(self, text: str) -> int:
-        """A literal that must be known when the text is read."""
+        """Return a literal that must be known when the text is read."""
         value = immediate(text, "u32")
         if value is None:
             raise self.instruction.error(f"needs a literal, not {text}")

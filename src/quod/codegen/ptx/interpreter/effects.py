@@ -36,7 +36,7 @@ class Run(Protocol):
         """Mark the warps or workgroups with a lane in a mask; `numbers` has each lane's index."""
 
     def instance(self, mask: Array) -> int:
-        """The index in its workgroup of the first lane of a mask."""
+        """Return the index in its workgroup of the first lane of a mask."""
 
 
 Decoder = Callable[[Instruction, Operands], Code]

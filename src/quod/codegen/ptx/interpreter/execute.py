@@ -89,7 +89,7 @@ class Run:
         return result
 
     def instance(self, mask: Array) -> int:
-        """The index in its workgroup of the first lane of a mask."""
+        """Return the index in its workgroup of the first lane of a mask."""
         return int(np.argmax(mask)) % (self._size // self._count)
 
     def frame(self, decoded: Decoded) -> Frame:
@@ -168,7 +168,7 @@ class Run:
             )
 
     def _next(self, blocks: list[Block], pending: dict[int, Array], frame: Frame) -> int:
-        """The first block with lanes that can run without waiting for others."""
+        """Return the first block with lanes that can run without waiting for others."""
         order = sorted(pending)
         for number in order:
             poll = blocks[number].poll

@@ -39,7 +39,7 @@ _CARRIED = ("u32", "u64", "s32", "s64")
 
 
 def _type_of(instruction: Instruction, allowed: tuple[str, ...]) -> tuple[str, list[str]]:
-    """The type that ends the opcode, and the modifiers before it."""
+    """Return the type that ends the opcode, and the modifiers before it."""
     *modifiers, type_ = instruction.opcode[1:] or ("",)
     if type_ not in allowed:
         raise instruction.error("is no instruction that is known here")
@@ -329,7 +329,7 @@ def _move(instruction: Instruction, operands: Operands) -> Code:
 
 
 def elements(text: str) -> list[str]:
-    """The parts of a vector operand {a, b}."""
+    """Return the parts of a vector operand {a, b}."""
     return [part.strip() for part in text[1:-1].split(",")]
 
 

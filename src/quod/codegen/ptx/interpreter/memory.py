@@ -29,7 +29,7 @@ FIRST_TABLE = 1 << 16
 
 
 def global_address(number: int) -> int:
-    """The address of the array of argument `number`."""
+    """Return the address of the array of argument `number`."""
     return number + 1 << int(_REACH)
 
 
@@ -66,7 +66,7 @@ class Memory:
         self._written: set[int] = set()
 
     def place(self, location: Location) -> AccessSite:
-        """The place of an access, for errors."""
+        """Return the place of an access, for errors."""
         return AccessSite(location, self._group, self._width)
 
     def _each(
@@ -116,11 +116,11 @@ class Memory:
             )
 
     def buffer(self, argument: int) -> Buffer:
-        """The memory of an argument."""
+        """Return the memory of an argument."""
         return self._buffers[argument]
 
     def load_halves(self, argument: int, offsets: Array, lane: int, place: AccessSite) -> Array:
-        """Elements of 16 bits of an argument's memory, for one lane."""
+        """Load 16-bit elements of an argument's memory, for one lane."""
         lanes = np.full(len(offsets), lane)
         (halves,) = self._buffers[argument].load(offsets, lanes, types.u16, 1, place)
         return halves

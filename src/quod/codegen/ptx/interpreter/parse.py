@@ -284,7 +284,7 @@ class _Parser:
         routine.passed[unique_name] = Parameter(unique_name, parameter.type, parameter.size)
 
     def _renamed(self, operands: str) -> str:
-        """The operands with the names of this scope's parameters made different from others'."""
+        """Return the operands, with this scope's parameters renamed to be unique."""
         if not self._scopes:
             return operands
 
@@ -307,7 +307,7 @@ class _Parser:
 
 
 def _without_comments(line: str) -> str:
-    """A line without // and /* */; one of the latter that does not end in it stays."""
+    """Return a line without // and /* */; one of the latter that does not end in it stays."""
     kept: list[str] = []
     at = 0
     while (slash := line.find("/", at)) >= 0:
@@ -322,5 +322,5 @@ def _without_comments(line: str) -> str:
 
 
 def parse(text: str) -> Module:
-    """The module of a text; InterpreterError names the line that is not understood."""
+    """Parse a text; raises InterpreterError, which names the invalid line."""
     return _Parser(text).parse()

@@ -106,7 +106,7 @@ class Program:
         self.has_roles = self.has_tiles or any(block.named for block in self.entry.blocks)
 
     def function(self, name: str) -> Decoded | None:
-        """A device function, decoded when it is first called."""
+        """Return a device function, decoded when it is first called."""
         if name not in self._functions and name in self.module.functions:
             self._functions[name] = self._decode(self.module.functions[name])
         return self._functions.get(name)

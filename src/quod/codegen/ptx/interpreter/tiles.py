@@ -49,7 +49,7 @@ class Poll:
         return cls(instruction, base, offset, operands.source(instruction.operands[2], "u32"))
 
     def asked(self, frame: Frame, mask: Array) -> Iterator[tuple[int, int, Array]]:
-        """The address of each mbarrier, a parity, and the lanes that ask for these."""
+        """Return the address of each mbarrier, a parity, and the lanes that ask for these."""
         addresses = address_in(frame[self.base], np.uint64(self.offset))
         parities = frame[self.parity] & np.uint32(1)
         pairs = np.stack([addresses[mask], parities[mask].astype(np.uint64)])
@@ -127,7 +127,7 @@ class Tiles:
         return ended
 
     def never(self, poll: Poll, frame: Frame, mask: Array) -> InterpreterError:
-        """The error for lanes whose phase can never end."""
+        """Return the error for lanes whose phase can never end."""
         address, _, who = next(iter(poll.asked(frame, mask)))
         lanes = np.flatnonzero(who)
         barrier = self.barrier(poll.instruction, address, lanes)
@@ -207,7 +207,7 @@ class Tiles:
     # --- products
 
     def warpgroups(self, instruction: Instruction, mask: Array) -> list[int]:
-        """The warpgroups in a mask; InterpreterError for an incomplete one."""
+        """Return the warpgroups in a mask; raises InterpreterError for an incomplete one."""
         if len(mask) % WARPGROUP:
             raise instruction.error("is of warpgroups, and the workgroup is not")
         rows = mask.reshape(-1, WARPGROUP)
@@ -224,7 +224,7 @@ class Tiles:
     def matrix(
         self, instruction: Instruction, warpgroup: int, descriptor: Array, rows: int, along: bool
     ) -> Array:
-        """Elements of 16 bits by rows, 32 bytes of each, which products read from now on."""
+        """Return 16-bit elements by rows of 32 bytes, which products read from now on."""
         lane = warpgroup * WARPGROUP
         word = int(descriptor[0])
         if (descriptor != descriptor[0]).any():

@@ -113,7 +113,7 @@ class Lowering:
                 self.values[value] = self.wide.joined(value.type, value_parts)
 
     def lowered(self, values: Sequence[Value]) -> list[Lowered]:
-        """The lowered forms of values."""
+        """Return the lowered forms of values."""
         return [self.values[value] for value in values]
 
     def check_same_arrays(self, a: Sequence[Lowered | None], b: Sequence[Lowered], op: Op) -> None:
@@ -127,19 +127,19 @@ class Lowering:
                     )
 
     def types_of(self, values: Sequence[Value]) -> list[Type]:
-        """The types of the parts of values."""
+        """Return the types of the parts of values."""
         return [type_ for value in values for type_ in self._part_types(value)]
 
     # --- single ops
 
     def value(self, value: Value) -> Value:
-        """The lowered form of a value that is neither wide nor a pointer."""
+        """Return the lowered form of a value that is neither wide nor a pointer."""
         lowered = self.values[value]
         assert isinstance(lowered, Value)
         return lowered
 
     def place(self, value: Value) -> LoweredPointer:
-        """The lowered form of a pointer."""
+        """Return the lowered form of a pointer."""
         lowered = self.values[value]
         assert isinstance(lowered, LoweredPointer)
         return lowered
@@ -148,7 +148,7 @@ class Lowering:
         return self.k.constant(0, types.u32)
 
     def root(self, array: Value) -> Value:
-        """The kernel's array behind a function's array parameter."""
+        """Return the kernel's array behind a function's array parameter."""
         return self.roots.get(array, array)
 
     def record_atomic(self, place: LoweredPointer) -> None:

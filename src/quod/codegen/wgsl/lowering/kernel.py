@@ -33,7 +33,7 @@ class LoweredKernel:
     roots: Mapping[Value, Value]
 
     def root(self, array: Value) -> Value:
-        """The kernel's array behind a function's array parameter."""
+        """Return the kernel's array behind a function's array parameter."""
         return self.roots.get(array, array)
 
 

@@ -52,7 +52,7 @@ def _pointer_cast(lowering: Lowering, op: Op) -> None:
 
 
 def _units(lowering: Lowering, place: LoweredPointer, index: Value) -> Value:
-    """The offset of an element at an index from a pointer, in the pointer's units."""
+    """Return the offset of an element at an index from a pointer, in the pointer's units."""
     low = lowering.wide.low(lowering.values[index])
     factor = max(1, place.element.bytes // WORD_BYTES)
     return place.offset + low * factor
