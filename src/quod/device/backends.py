@@ -1,6 +1,6 @@
 """Kinds of devices: one row each, in the folder of that kind.
 
-A new one is a folder ``quod/device/NAME`` whose module `backend` has its row as ``BACKEND``, and
+A new kind is a folder ``quod/device/NAME``, whose module `backend` has the row as ``BACKEND``, and
 its name in `NAMES`. A row is loaded when a device of its kind is first named. Rows of GPUs load
 their drivers when devices are listed or opened.
 """
@@ -24,8 +24,8 @@ NAMES = ("cpu", "cuda", "webgpu", "emulated")
 class DeviceInfo:
     """A device that `open_device` can open.
 
-    `threads` is how many instances of a kernel it runs at a time, vector lanes not counted.
-    `memory_bytes` is 0 where the system does not say.
+    threads: number of kernel instances that run at a time, not counting vector lanes.
+    memory_bytes: size of its memory; 0 if the system does not report it.
     """
 
     name: str
@@ -54,16 +54,16 @@ DeviceListing = tuple[list[DeviceInfo], str | None]
 class Backend:
     """A kind of device.
 
-    `name` is what its devices' names are, or begin with before a colon; `title` says of a machine
-    what it has none of. `examples` are names of devices, for hints. `parse` gives the name under
-    which a device is kept open, the same for each of its names; None if a name is none of this
-    kind, whether there is such a device or not. `list` looks for the devices, without an error
-    where there are none, and `open` opens one by a name that `parse` knows; DeviceError if it is
-    not there. `facts` are what figures measured on one depend on, beside the processor.
-
-    Devices `of_the_processor` compute on threads of this process: they are opened with any
-    `Options`, others with a budget alone; they need no time to warm up, and they live on in a
-    process that is forked.
+    name: name of its devices, or its part before the colon.
+    title: name of the kind in the message that a machine has no such device.
+    examples: names of devices, for hints.
+    parse: returns the canonical name of a device, under which it is kept open; None if the name is
+    not of this kind. The device need not exist.
+    list: finds the devices; returns them, and the reason if there are none or fewer than possible.
+    open: opens a device by a name that `parse` accepts; raises DeviceError if it does not exist.
+    facts: returns the facts, other than the CPU, that figures measured on a device depend on.
+    of_the_processor: devices compute on threads of this process. They accept all `Options`, other
+    devices only a budget; they need no warm-up and survive a fork.
     """
 
     name: str

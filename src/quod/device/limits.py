@@ -13,10 +13,11 @@ _UNKNOWN: Mapping[str, float] = MappingProxyType({})
 
 @frozen
 class Limits:
-    """Two ceilings. `source` says where they come from, in a few words.
+    """Throughput limits of a device.
 
-    `flop_per_second` are floating-point operations by the type of operands, sums being f32, where
-    they are known: a multiply-add is two. "int8" are those of integers, with sums of 32 bits.
+    source: short description of where the figures come from.
+    flop_per_second: floating-point operations by operand type, with f32 sums, if known; a
+    multiply-add counts as two. "int8" stands for integer operations with 32-bit sums.
     """
 
     bytes_per_second: float
@@ -31,7 +32,7 @@ class Limits:
 
     @property
     def ridge(self) -> float:
-        """Multiply-adds a byte from which on the multiplier is the limit."""
+        """Multiply-adds per byte above which the multiplier is the limit."""
         return self.multiply_adds_per_second / self.bytes_per_second
 
     def least_seconds(self, bytes: int, multiply_adds: int) -> float:

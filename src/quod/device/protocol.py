@@ -30,19 +30,24 @@ Kernel = TypeVar("Kernel", bound=CompiledKernel)
 
 
 class Device(Protocol[Kernel]):
-    """A place where kernels run.
+    """A device that runs kernels.
 
-    `lanes` is how many instances a workgroup has by default, `resident_lanes` how many instances
-    fill the device, `multiprocessors` how many parts of it share them out, `strategy` how field
-    elements are held, `memory_budget` how many bytes a plan may count on. Kernels reach the memory
-    of `space`, which is the host's where `host_memory` is true: they read and write arrays in place
-    there. With a `single_queue` work of several streams does not overlap, and what is submitted
-    after `upload` has returned finds what that has brought. `largest_buffer` is how many bytes a
-    kernel reaches through one argument at most; a buffer has at most twice as many. What a kernel
-    is given begins at a multiple of `address_alignment` bytes, or on the host of its element's if
-    they are fewer. With `limbs_are_open` nobody has chosen yet in which limbs field elements are
-    held, which `quod.field.calibration` measures. `kernel_type` is the class of what `compile`
-    gives.
+    lanes: default number of instances of a workgroup.
+    resident_lanes: number of instances that fill the device.
+    multiprocessors: number of units that share the instances.
+    strategy: representation of field elements.
+    memory_budget: bytes that a plan may use.
+    space: memory that kernels access.
+    host_memory: `space` is the host's memory, so kernels access arrays in place.
+    single_queue: work of several streams does not overlap, and work submitted after `upload` has
+    returned sees the uploaded data.
+    largest_buffer: maximum bytes that a kernel accesses through one argument; a buffer has at most
+    twice as many.
+    address_alignment: alignment of kernel arguments in bytes; in host memory, that of the element
+    if it is less.
+    limbs_are_open: the limbs of field elements have not been chosen; `quod.field.calibration`
+    measures them.
+    kernel_type: class of the kernels that `compile` returns.
     """
 
     @property

@@ -59,14 +59,14 @@ _HELPED_SECONDS = 5e-3
 
 
 class CpuDevice(OpenedDevice):
-    """Runs kernels on this machine's processor.
+    """Runs kernels on this machine's CPU.
 
-    `strategy` chooses how field elements are held: ``ifma`` (eight lanes of 52-bit limbs, AVX-512
-    IFMA) or ``scalar`` (one lane of 64-bit limbs). By default it is what the processor has.
-    `threads` is how many threads compute, by default all that the process may use, and
-    `memory_budget` how many bytes plans may count on, by default what is free now.
+    strategy: representation of field elements: ``ifma`` (eight lanes of 52-bit limbs, AVX-512 IFMA)
+    or ``scalar`` (one lane of 64-bit limbs); default: ``ifma`` if the CPU has it.
+    threads: number of threads that compute; default: all that the process may use.
+    memory_budget: bytes that plans may use; default: the memory that is free now.
 
-    Launches, compilations and allocations may come from several threads at once.
+    Several threads may launch, compile and allocate at once.
     """
 
     kind = "cpu"
@@ -101,22 +101,22 @@ class CpuDevice(OpenedDevice):
 
     @property
     def lanes(self) -> int:
-        """Instances a workgroup of kernels that compute in field elements."""
+        """Number of instances of a workgroup of kernels that compute with field elements."""
         return 8 if self.strategy == "ifma" else 1
 
     @property
     def largest_buffer(self) -> int:
-        """Bytes that a kernel reaches through one argument."""
+        """Maximum bytes that a kernel accesses through one argument."""
         return UNLIMITED
 
     @property
     def resident_lanes(self) -> int:
-        """Instances that keep all threads at work."""
+        """Number of instances that keep all threads busy."""
         return self.lanes * self.threads
 
     @property
     def multiprocessors(self) -> int:
-        """Threads that run workgroups."""
+        """Number of threads that run workgroups."""
         return self.threads
 
     def machine(self, lanes: int) -> Machine:

@@ -63,16 +63,18 @@ _COPY_BYTES = 256 << 20
 class CudaDevice(OpenedDevice):
     """Runs kernels on one NVIDIA GPU.
 
-    `ordinal` is its number among those that the process sees. `lanes` is how many instances a
-    workgroup has by default, and `memory_budget` how many bytes buffers may use, by default 92% of
-    what is free now. With `synchronous`, or with ``QUOD_CUDA_SYNCHRONOUS=1`` in the environment,
-    recorded steps run one by one, so that an error names its kernel. Machine code that the `cache`
-    does not have is looked for in `prebuilt`, by default what is installed, before it is compiled.
+    ordinal: index of the GPU among those that the process sees.
+    lanes: default number of instances of a workgroup.
+    memory_budget: bytes that buffers may use; default: 92 % of the memory that is free now.
+    synchronous: run recorded steps one by one, so that an error names its kernel; also set by
+    ``QUOD_CUDA_SYNCHRONOUS=1`` in the environment.
+    cache: machine code on disk. Code that it lacks is taken from `prebuilt`, by default the
+    installed kernels, or else compiled.
 
-    The device is the process's primary context, which other libraries may use beside it. Calls may
-    come from several threads at once. After a kernel has failed the GPU refuses everything: every
-    later call raises a DeviceError that tells the first cause. Close the device then and open it
-    again.
+    The device is the process's primary context, which other libraries may use at the same time.
+    Several threads may call its methods at once. After a kernel has failed the GPU refuses all
+    work, and every later call raises a DeviceError that names the first cause. Close the device
+    then and open it again.
     """
 
     kind = "cuda"

@@ -21,10 +21,10 @@ _NO_NUMBERS = "SUMm"
 
 
 class Space:
-    """A memory that addresses belong to: the host's, or one of a device's own.
+    """An address space: the host's memory, or the memory of one device.
 
-    Spaces are compared by identity. One that is lost, because its device was closed or failed,
-    has no memory any more.
+    Spaces are compared by identity. A space is lost once its device was closed or has failed; its
+    memory then no longer exists.
     """
 
     __slots__ = ("_lost", "name")
@@ -71,12 +71,12 @@ def base_array(value: Any) -> Any:
 
 
 class Buffer:
-    """Bytes of device memory with an owner.
+    """Bytes of memory with an owner.
 
-    `owner` lives as long as the buffer does, and gives the memory back when it goes. On the CPU
-    it is a NumPy array of bytes, aligned to a cache line where Quod allocated it. A device with
-    memory of its own gives its `space`, and addresses there. One that was made of an array has its
-    `dtype` and `shape`, else these are None: kernels see bytes.
+    owner: keeps the memory alive and frees it at the end. On the CPU it is a NumPy array of bytes,
+    aligned to a cache line if Quod allocated it.
+    space: address space of the buffer's address.
+    dtype, shape: those of the array from which the buffer was made, else None. Kernels see bytes.
     """
 
     __slots__ = (

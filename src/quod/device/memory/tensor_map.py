@@ -15,10 +15,10 @@ COLUMNS = 64
 
 @frozen
 class TiledMemory:
-    """An array of 16-bit elements in a device's memory, and the tiles that kernels copy of it.
+    """An array of 16-bit elements in a device's memory, and the tiles that kernels copy from it.
 
-    It has `planes` planes of `height` lines of `length` elements, one after the other from
-    `address` on; lines begin at multiples of 16 bytes. Tiles have `lines` lines of 64 elements.
+    The array has `planes` planes of `height` lines of `length` elements, stored consecutively from
+    `address`; lines begin at multiples of 16 bytes. Tiles have `lines` lines of 64 elements.
     """
 
     address: int

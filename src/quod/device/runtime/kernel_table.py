@@ -20,12 +20,14 @@ Kernel = TypeVar("Kernel")
 
 
 class CompiledKernel(Compiled, Protocol):
-    """A kernel made ready by a device, which takes its `slots`.
+    """A kernel compiled by a device, called with one argument for each of its `slots`.
 
-    `stored` are the indices of the slots that the kernel may store through, `early` of those that
-    it reaches before it waits for the launches before, None if it does not wait for them, `static`
-    the arguments fixed when it was traced, `digest` which text was emitted for it (see
-    `compiled_code.text_digest`), `space` the memory that it reaches.
+    stored: indices of the slots that the kernel may store through.
+    early: indices of the slots that it accesses before it waits for earlier launches; None if it
+    does not wait for them.
+    static: arguments that were fixed when it was traced.
+    digest: identifies the text emitted for it (see `compiled_code.text_digest`).
+    space: memory that it accesses.
     """
 
     @property

@@ -25,9 +25,10 @@ Memory = Buffer | np.ndarray[Any, Any]
 
 @frozen(eq=False)
 class Step:
-    """One piece of recorded work. `after` are the numbers of the steps that it depends on.
+    """One step of recorded work.
 
-    The label and the counts are what a timeline shows of it; see its `Stage`.
+    after: indices of the steps that it depends on.
+    The label and the counts are for a timeline; see its `Stage`.
     """
 
     label: str
@@ -39,10 +40,11 @@ class Step:
 
 @frozen(eq=False)
 class Launch(Step):
-    """`groups` workgroups of a kernel. `packed` are the arguments as the device takes them.
+    """Launch of `groups` workgroups of a kernel.
 
-    `overlapped` are those of the steps in `after` that need to have ended only where the kernel
-    waits for the launches before it.
+    packed: the arguments in the device's form.
+    overlapped: the steps of `after` that need to have ended only when the kernel waits for earlier
+    launches.
     """
 
     kernel: CompiledKernel = field(kw_only=True)
@@ -54,7 +56,7 @@ class Launch(Step):
 
 @frozen(eq=False)
 class Copy(Step):
-    """All bytes of `source` to `target`, from or to host memory or between buffers."""
+    """Copy of all bytes of `source` to `target`; at most one of them is host memory."""
 
     direction: Literal["copy", "upload", "download"] = field(kw_only=True)
     source: Memory = field(kw_only=True)
@@ -63,7 +65,7 @@ class Copy(Step):
 
 @frozen(eq=False)
 class Fill(Step):
-    """A 32-bit word, over and over."""
+    """Fill of memory with a 32-bit word."""
 
     target: Memory = field(kw_only=True)
     word: int = field(kw_only=True)
@@ -71,14 +73,14 @@ class Fill(Step):
 
 @frozen(eq=False)
 class Mark(Step):
-    """Completes an event when all steps before it are done."""
+    """Step that completes an event once all earlier steps are done."""
 
     event: Event = field(kw_only=True)
 
 
 @frozen(eq=False)
 class Await(Step):
-    """Waits for an event of another stream; all steps behind it depend on it."""
+    """Wait for an event of another stream; all later steps depend on it."""
 
     event: Event = field(kw_only=True)
 
@@ -92,7 +94,7 @@ def span(memory: Memory) -> tuple[int, int]:
 
 @dataclass(slots=True)
 class _Segment:
-    """Addresses that were used alike: who wrote them last, and who has read them since."""
+    """A range of addresses with one last writer and the same readers since."""
 
     start: int
     stop: int
@@ -214,7 +216,10 @@ class Recording:
 
 
 class Submission(Protocol):
-    """Submitted work. `wait` raises what went wrong; `cancel` stops the work as soon as it can."""
+    """Submitted work.
+
+    `wait` raises the error of the work; `cancel` stops it as soon as possible.
+    """
 
     @property
     def is_done(self) -> bool: ...

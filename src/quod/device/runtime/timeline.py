@@ -25,12 +25,12 @@ from quod.frozen import frozen
 
 
 class Stage:
-    """One stretch of work. Times are `time.perf_counter_ns`; `end_ns` is None while it runs.
+    """One timed interval of work. Times are `time.perf_counter_ns`; `end_ns` is None while it runs.
 
-    `bytes` is the memory traffic, `modmuls` the number of modular products and `multiply_adds` the
-    multiply-adds of 32-bit words that these take, as the code that reports them counts them; 0
-    where it does not. `track` is what did the work: a thread's name, or whatever `Timeline.record`
-    was given. `failed` tells that an exception ended the stage.
+    bytes: memory traffic. modmuls: number of modular multiplications. multiply_adds: number of
+    multiply-adds of 32-bit words in them. Each is 0 if the reporting code does not count it.
+    track: the thread's name, or the track that `Timeline.record` was given.
+    failed: an exception ended the stage.
     """
 
     def __init__(
@@ -98,12 +98,13 @@ class Listener(Protocol):
 
 @frozen
 class Row:
-    """A line of the stage table: all stages of one name under one parent, put together.
+    """A row of the stage table: all stages of one name under one parent, merged.
 
-    `seconds` is their sum, `busy` the time in which at least one of them ran: where stages ran
-    beside each other the sum is longer. `share` is `busy` over the time in which any stage ran.
-    `parent` is the number of the line that this one stands under. The counts are those of
-    `Stage`, of these stages alone, without what is inside them.
+    seconds: sum of their lengths. busy: time in which at least one of them ran, which is less than
+    the sum if stages overlap.
+    share: `busy` divided by the time in which any stage ran.
+    parent: index of the row of the parent.
+    The counts are those of `Stage`, for these stages without the stages inside them.
     """
 
     name: str
@@ -152,7 +153,7 @@ class Timeline:
 
     @property
     def current(self) -> Stage | None:
-        """The innermost stage that is open in this thread."""
+        """The innermost open stage of this thread."""
         stages = self._open()
         return stages[-1] if stages else None
 

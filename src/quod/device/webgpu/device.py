@@ -66,22 +66,23 @@ _given_up: list[Any] = []
 class WebGpuDevice(OpenedDevice):
     """Runs kernels on one adapter of WebGPU.
 
-    `adapter` is its number or a part of its name, by default the best. With the `strength`
-    ``portable`` kernels keep to what every implementation of WebGPU has, browsers included; by
-    default they use what the adapter offers. `lanes` is how many instances a workgroup has by
-    default, `limbs` how field elements are held (see `quod.field.strategies.limb_choice`), by
-    default as it was measured for this adapter and kept.
+    adapter: its number or a part of its name; default: the best adapter.
+    strength: with ``portable`` kernels stay within what every implementation of WebGPU has,
+    including browsers; by default they use what the adapter offers.
+    lanes: default number of instances of a workgroup.
+    limbs: representation of field elements (see `quod.field.strategies.limb_choice`); default: the
+    one measured and stored for this adapter.
+    memory_budget: bytes that buffers may use; default: ``QUOD_WEBGPU_MEMORY`` or an estimate for
+    the kind of adapter, since WebGPU does not report a size.
+    watchdog: seconds after which a submission counts as hung; default: ``QUOD_WEBGPU_WATCHDOG``,
+    else 60, and 600 for software drivers.
+    synchronous: submit recorded steps one by one, so that an error names its kernel; also set by
+    ``QUOD_WEBGPU_SYNCHRONOUS=1``.
 
-    `memory_budget` is how many bytes buffers may use, by default ``QUOD_WEBGPU_MEMORY`` or a guess
-    by the kind of adapter, since WebGPU does not tell. Work that takes longer than `watchdog`
-    seconds in one submission is taken for hung; by default ``QUOD_WEBGPU_WATCHDOG``, else 60, and
-    600 for drivers in software. With `synchronous`, or ``QUOD_WEBGPU_SYNCHRONOUS=1``, recorded
-    steps are submitted one by one, so that an error names its kernel. With
-    ``QUOD_WEBGPU_CHECKED=1`` the driver adds bounds to every index and loop.
-
-    Calls may come from several threads at once. Once the device was lost, hangs, or has shown that
-    it does not compute, every later call raises a DeviceError that tells the cause; close it then
-    and open it again.
+    With ``QUOD_WEBGPU_CHECKED=1`` the driver adds bounds to every index and loop. Several threads
+    may call the device's methods at once. Once the device was lost, hangs or has proved not to
+    compute, every later call raises a DeviceError that names the cause; close the device then and
+    open it again.
     """
 
     kind = "webgpu"

@@ -145,7 +145,7 @@ class Roles:
         return holds if (rows == rows[:, :1]).all() else None
 
     def _evaluated(self, value: Value) -> Array | None:
-        """Return a value per instance; None if it depends on more than constants and local index."""
+        """Return a value per instance; None if it depends on more than constants and local id."""
         if value not in self._known:
             self._known[value] = self._evaluate(value)
         return self._known[value]
