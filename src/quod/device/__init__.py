@@ -1,10 +1,10 @@
-"""Devices: where kernels run, and the memory they run on.
+"""Devices, on which kernels run, and their memory.
 
     device = quod.device.open_device("cpu")
     kernel = device.compile(definition)
     device.launch(kernel, groups, n, array)
 
-The names below load on first use (PEP 562): the compiler behind them takes a while to import.
+The names below load on first use (PEP 562), because importing the compiler takes a while.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""List the devices, and open one by its name.
+"""Listing of devices, and opening of one by its name.
 
-What names there are, each kind of device says in a row of its own: `quod.device.cpu.backend`,
+Each kind of device defines its names in its own row: `quod.device.cpu.backend`,
 `quod.device.cuda.backend`, `quod.device.webgpu.names` and `quod.device.emulated.backend`.
 """
 

@@ -1,17 +1,17 @@
-"""Compiled code kept on disk between processes.
+"""A cache of compiled code on disk, shared by processes.
 
-An entry is a file named by the hash of everything it depends on. Entries are written to a
-temporary name and renamed, so processes may share the folder; each carries a hash of its key and
-content, so a damaged one is noticed, removed and rebuilt.
+An entry is a file named by the hash of everything it depends on. Entries are written to a temporary
+name and renamed, so processes may share the folder. Each entry contains a hash of its key and
+content, so a damaged one is detected, removed and rebuilt.
 
-Entries are code that runs as the user, so they are read from, and written to, a folder only that
-nobody else can change (`own_folder`). One that belongs to the user or root but cannot be written
-is read all the same. Where nothing can be read or kept, one warning says why.
+Entries are code that runs as the user, so they are read from and written to only a folder that
+nobody else can change (see `private_folder`). A folder of the user or root that cannot be written
+is still read. If nothing can be read or kept, one warning gives the reason.
 
 Entries are spread over 16 folders by the first digit of their key. Each folder is kept below a
-sixteenth of the size limit by removing what was used longest ago, so that storing an entry looks
-at one of them only. A full folder has thousands of entries, and looking at them takes longer than
-all else: one look makes room for, or allows, a 32nd of the folder before the next.
+sixteenth of the size limit by removing the entries used longest ago, so storing an entry scans only
+one folder. Scanning a full folder of thousands of entries takes longer than everything else. So
+after a scan, 1/32 of the folder's limit may be stored before the next scan.
 """
 
 from __future__ import annotations
@@ -85,10 +85,11 @@ def key_of(*parts: str | bytes) -> str:
 
 
 class CompileCache:
-    """A folder of byte strings by key; for use from any thread.
+    """A folder of byte strings by key, safe to use from any thread.
 
-    `folder` is None where there is none to use. `limit_bytes` bounds all entries together; one
-    larger than a sixteenth of it is neither kept nor read.
+    folder: None if no folder can be used.
+    limit_bytes: limit of all entries together. An entry larger than a sixteenth of it is neither
+    kept nor read.
     """
 
     def __init__(self, folder: Path | None = None, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:

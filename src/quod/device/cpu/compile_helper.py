@@ -1,7 +1,7 @@
-"""The process that compiles a kernel for another: what `compile_helpers` starts.
+"""The helper process that compiles kernels for another process (see `compile_pool`).
 
-It reads requests from standard input and writes replies to standard output, and ends with its
-parent, or when nothing was asked of it for a while.
+It reads requests from standard input and writes replies to standard output. It ends with its
+parent, or when it has been idle for a while.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Kernels compiled beside one another, with the help of other processes.
+"""Concurrent compilation of kernels in helper processes.
 
-A thread cannot help: Python traces one kernel at a time, and llvmlite lets one thread at a time
-into LLVM. So where a kernel is asked for while another is being compiled, and a processor is free,
-a process is started that compiles for this one (`compile_helper`). It ends by itself.
+Threads cannot help: Python traces one kernel at a time, and llvmlite lets one thread at a time into
+LLVM. So if a kernel is requested while another is being compiled, and a CPU is free, a helper
+process is started that compiles for this one (`compile_helper`). It ends by itself.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Made = tuple[str, bytes]
 
 
 class _Helper:
-    """One process; for use by one thread at a time. OSError if it cannot be started."""
+    """A helper process, used by one thread at a time; raises OSError if it cannot be started."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(

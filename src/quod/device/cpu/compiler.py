@@ -1,8 +1,8 @@
-"""Kernels to machine code for this processor, through the cache on disk.
+"""Compilation of kernels to machine code for this CPU, with a cache on disk.
 
-Two kinds of entries are kept. One is code by the text that it was compiled from. The other, for
-Quod's own kernels only, is the key of that entry by what the text follows from: the package's
-sources, the kernel and its static arguments. With it a later process neither traces nor emits.
+The cache has two kinds of entries. One maps a text to its code. The other, for Quod's own kernels
+only, maps what the text depends on (the package's sources, the kernel and its static arguments) to
+the key of the first entry. With it a later process neither traces nor emits.
 """
 
 from __future__ import annotations

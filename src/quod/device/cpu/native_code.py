@@ -1,10 +1,9 @@
-"""Object files in executable memory, without a linker.
+"""Loading of object files into executable memory without a linker.
 
-What LLVM makes of a kernel for x86-64 calls nothing outside and names its own constants by their
-distance. Such code runs wherever its sections lie, as long as they lie as far apart as the linker
-assumed when it wrote down the distances: they are copied one behind the other, the distances are
-written down, and the memory is made executable (and no longer writable). Any other object file is
-left to LLVM's linker.
+LLVM's code of a kernel for x86-64 calls nothing outside and refers to its constants by relative
+offsets. Such code runs at any address if its sections keep the distances that the relocations
+assume. So the sections are copied one after the other, the relocations are applied, and the memory
+is made executable and no longer writable. Any other object file is left to LLVM's linker.
 
 The format: System V ABI, chapters 4 and 5 ("Object files"), and its supplement for AMD64, 4.4.
 """
@@ -125,9 +124,9 @@ def _items(code: bytes, section: _Section, form: struct.Struct) -> Sequence[tupl
 
 
 class ExecutableMemory:
-    """Code that can be called, for as long as this object lives; OSError if there can be none.
+    """Code that can be called while this object lives; raises OSError if there can be none.
 
-    A process that ends leaves it mapped: workers may still run in it.
+    It stays mapped when the process ends, because workers may still run in it.
     """
 
     def __init__(self, code: NativeCode) -> None:

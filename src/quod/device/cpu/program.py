@@ -1,7 +1,7 @@
-"""Recorded work as the thread that waits for it runs it.
+"""Recorded work in the form in which the waiting thread runs it.
 
-What each step takes is looked up once. Between two runs other work fills the processor's caches,
-and all Python that a run goes through takes longer than a small kernel then.
+The arguments of each step are prepared once. Between two runs other work fills the CPU's caches,
+and then the Python code of a run takes longer than a small kernel.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _OF_A_LAUNCH = 5
 
 
 class Programs:
-    """The calls of recordings, each made when it is asked for first."""
+    """The calls of recordings, each computed on first use."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -1,7 +1,7 @@
-"""Recorded work on the CPU: a thread of its own runs the steps in their order.
+"""Recorded work on the CPU: a separate thread runs the steps in order.
 
-The thread only hands launches to the device's workers and copies memory, so the host's own work
-goes on beside it.
+That thread only passes launches to the device's workers and copies memory, so the host's own work
+continues concurrently.
 """
 
 from __future__ import annotations

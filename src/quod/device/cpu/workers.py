@@ -1,9 +1,9 @@
-"""Threads that run workgroups, and launches that can be interrupted.
+"""Worker threads that run workgroups, and cancellable launches.
 
-Native code takes workgroups from a counter in memory until none is left, so a launch is cancelled
-by moving the counter past the end: every worker then returns after the workgroups that it holds.
-The launching thread only waits, so that it can be interrupted (Ctrl-C) at any time. One that nobody
-interrupts, with a stack for it, computes short launches itself, and workers help.
+Native code takes workgroups from a counter in memory until none is left. A launch is cancelled by
+moving the counter past the end: every worker then returns after its current workgroups. The
+launching thread only waits, so that Ctrl-C can interrupt it at any time. A thread whose stack is
+large enough, and which nobody interrupts, computes short launches itself, with the help of workers.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _JOBS_AHEAD = 4
 
 
 class Job:
-    """One launch, from when workers may take workgroups of it until the last one is done.
+    """One launch, from its start until its last workgroup is done.
 
-    `expected_seconds` is the time that all workers together are thought to need, if that is known.
-    Keeps `arguments`, and with them the memory that workers write, alive until it is over: workers
-    that come late may know of it long after.
+    expected_seconds: estimated time of all workers together, if known.
+    arguments: kept alive, with the memory that workers write, until the job is over, because late
+    workers may refer to the job long afterwards.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ def run_at_once(entry: EntryPoint, slots: ctypes.Array[ctypes.c_uint64], groups:
 
 
 class WorkerPool:
-    """`threads` threads, started when they are first needed, that work on jobs in their order."""
+    """A pool of `threads` threads, started on demand, that run jobs in order."""
 
     def __init__(self, threads: int) -> None:
         self.threads = threads

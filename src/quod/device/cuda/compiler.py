@@ -1,8 +1,8 @@
-"""Kernels to machine code of a GPU: traced, emitted as PTX, assembled by the driver, cached.
+"""Compilation of kernels to machine code of a GPU: tracing, PTX, the driver's assembler, the cache.
 
-The driver's own linker assembles, so nothing but the driver is needed. Entries of the cache are as
-the CPU's (`compiled_code`): code by its text, and the text's key by what the text follows from.
-Where registers move between roles the text itself is loaded, and the driver keeps the code.
+The driver's own linker assembles, so nothing but the driver is needed. The cache has the same two
+kinds of entries as the CPU's (see `compiled_code`). If registers move between roles, the text
+itself is loaded, and the driver caches the code.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ def toolchain(driver_version: int, arch: str) -> str:
 
 
 class KernelCode:
-    """The machine code of a kernel: from the cache, shipped, or on its way from the assembler.
+    """The machine code of a kernel: cached, prebuilt, or being assembled in the background.
 
-    Making it takes until the text is known; the rest is left to `background`. `facts` are known
-    then. KernelError if the kernel cannot be traced.
+    The constructor returns once the text is known, with `facts`; raises KernelError if the kernel
+    cannot be traced.
     """
 
     def __init__(

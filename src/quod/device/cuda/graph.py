@@ -1,9 +1,9 @@
-"""Recordings as the driver runs them: graphs, and between them the events that others wait for.
+"""Recordings in the driver's form: CUDA graphs, separated by events that other streams wait for.
 
-The steps between two events become one graph, whose edges are the recorded dependencies: what does
-not depend on one another may overlap. A kernel that waits for the launches before it has
-programmatic edges from them: it begins while they end. An event waits for all before it and holds
-all behind it, so that the order of the stream is enough there.
+The steps between two events become one graph, whose edges are the recorded dependencies:
+independent steps may overlap. A kernel that waits itself for earlier launches has programmatic
+edges from them: it starts while they end. An event waits for all earlier work and all later work
+waits for it, so the order of the stream is enough there.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _ROW_BYTES = 1 << 30
 
 @frozen
 class Graph:
-    """A graph made ready to be launched: the driver's handle."""
+    """The driver's handle of an instantiated graph."""
 
     handle: Any
 
@@ -47,13 +47,13 @@ Section = Graph | Mark | Await
 
 @frozen
 class Program:
-    """A recording made ready: what a stream is given, in order."""
+    """A recording in the driver's form: graphs and events in order."""
 
     sections: tuple[Section, ...]
 
     @cached_property
     def events(self) -> tuple[Mark | Await, ...]:
-        """Return the events among its sections."""
+        """The events among its sections."""
         return events_of(self.sections)
 
     @property
@@ -109,10 +109,11 @@ def _sections(steps: Sequence[Step]) -> Iterator[tuple[int, Sequence[Step]]]:
 
 
 class _Overlaps:
-    """Launches of a section that may begin before others have ended.
+    """The launches of a section that may start before others have ended.
 
-    A launch overlaps with one other at most: of several the driver waits for all before it begins
-    anything. So what follows from another edge has none. Sets of steps are bits.
+    A launch overlaps with at most one other: with several programmatic edges the driver waits for
+    the end of all before it starts. So a launch has none to a step that another edge already
+    implies. Sets of steps are bits of an int.
     """
 
     def __init__(self, driver: Driver, steps: Sequence[Step], first: int) -> None:

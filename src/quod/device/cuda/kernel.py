@@ -1,4 +1,4 @@
-"""Kernels of a GPU as the runtime holds them: known at once, loaded when they are first needed."""
+"""Kernels of a GPU: compiled in the background and loaded on first use."""
 
 from __future__ import annotations
 
@@ -58,11 +58,10 @@ class LoadedCode:
 
 
 class CudaKernel(ShownKernel):
-    """A kernel for one GPU, whose code may still be on its way.
+    """A kernel for one GPU, whose code may still be compiling.
 
-    What needs the code waits for it: `function`, `registers` and `local_bytes` (registers that did
-    not fit, in memory) of an instance. `static` are the arguments that were fixed when it was
-    traced.
+    static: arguments that were fixed when it was traced.
+    `function`, `registers` and `local_bytes` (spilled registers) of an instance wait for the code.
     """
 
     def __init__(

@@ -1,12 +1,12 @@
-"""A GPU's memory: segments of the driver, cut into blocks that are used again.
+"""A GPU's memory: segments from the driver, split into blocks that are reused.
 
-A block is the smallest free one that fits. What is left of it stays free, and blocks that come back
-are joined with their free neighbours. Blocks below a mebibyte have segments of their own, so that
-what is small and lives long does not split what is large. Segments without any use go back to the
-driver when it has no more to give.
+A request takes the smallest free block that fits; the remainder stays free, and returned blocks are
+merged with free neighbours. Blocks below a mebibyte have separate segments, so that small,
+long-lived buffers do not split large ones. Unused segments go back to the driver when it has no
+more memory.
 
-A buffer gives its block back when it is collected. Work keeps the buffers that it uses until it is
-done, so a free block is one that no submitted work touches, on any stream.
+A buffer returns its block when it is collected. Submitted work keeps its buffers until it is done,
+so no submitted work on any stream uses a free block.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ _LARGE_SEGMENT = 64 << 20
 
 @frozen
 class PoolStatistics:
-    """A pool's state, in bytes: what buffers use, what the driver gave, and the most of each.
+    """The state of a pool in bytes: used by buffers, reserved from the driver, and the peaks.
 
-    `largest_free` is the largest block that is free without asking the driver, `segments` how many
-    pieces the driver gave, `kept` how many requests were met without it, of `requests`.
+    largest_free: largest block that is free without asking the driver.
+    segments: number of allocations from the driver.
+    kept: number of `requests` that were met without the driver.
     """
 
     in_use: int
@@ -48,13 +49,13 @@ class PoolStatistics:
 
     @property
     def fragmentation(self) -> float:
-        """Share of the free memory outside of the largest free block."""
+        """Fraction of the free memory outside the largest free block."""
         free = self.reserved - self.in_use
         return 1 - self.largest_free / free if free else 0.0
 
 
 class _Block:
-    """A stretch of a segment, between its neighbours there."""
+    """A part of a segment, linked to its neighbours."""
 
     __slots__ = ("after", "before", "is_free", "size", "start")
 
@@ -65,7 +66,7 @@ class _Block:
 
 
 class _Arena:
-    """Blocks of one kind of size, and the segments that they are cut from."""
+    """The blocks of one size class, and their segments."""
 
     def __init__(self, granule: int, segment: int) -> None:
         self.granule = granule
@@ -148,8 +149,8 @@ class _Allocation:
 class MemoryPool:
     """The memory of one GPU, in its current context.
 
-    `limit` is the most that buffers may use at a time. Safe from any thread, in which the context
-    is current.
+    limit: maximum bytes that buffers may use at a time.
+    Safe to use from any thread in which the context is current.
     """
 
     def __init__(self, driver: Driver, space: Space, device: str, limit: int) -> None:

@@ -10,11 +10,12 @@ from quod.frozen import frozen
 
 @frozen
 class CudaProperties:
-    """One GPU as the driver describes it.
+    """The properties of one GPU as the driver reports them.
 
-    `arch` is the name that kernels are compiled for, such as ``sm_90a``. `shared_bytes` is the most
-    shared memory that a workgroup can ask for, `resident_lanes` how many instances all
-    multiprocessors hold at a time, `driver_version` is ``1000 * major + 10 * minor`` of CUDA.
+    arch: the architecture that kernels are compiled for, such as ``sm_90a``.
+    shared_bytes: maximum bytes of shared memory of a workgroup.
+    resident_lanes: number of instances that all multiprocessors hold at a time.
+    driver_version: ``1000 * major + 10 * minor`` of CUDA.
     """
 
     ordinal: int

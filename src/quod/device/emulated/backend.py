@@ -1,4 +1,4 @@
-"""A GPU without a GPU as a kind of device: opened by name, and not listed.
+"""Emulated GPUs as a kind of device: opened by name, and not listed.
 
 ==============================  ================================================================
 ``emulated``, ``emulated:ptx``  for tests: runs kernels, or their PTX, slowly

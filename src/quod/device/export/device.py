@@ -34,9 +34,9 @@ DEFAULT_MEMORY_BUDGET = 1 << 30
 
 
 class ExportDevice(EmulatedDevice):
-    """Records for portable WGSL, with elements held as `limbs` says (see `kernel.Machine`).
+    """Records for portable WGSL; `limbs` is the representation of elements (see `kernel.Machine`).
 
-    Plans count on `resident_lanes` and `memory_budget`, the rest is as in `EmulatedDevice`.
+    resident_lanes, memory_budget: assumed by plans. The rest is as in `EmulatedDevice`.
     """
 
     kind = "export"

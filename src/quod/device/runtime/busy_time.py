@@ -9,7 +9,7 @@ from time import perf_counter_ns
 
 
 class BusyMeter:
-    """Time in which at least one of several works is under way; for use from any thread."""
+    """Time in which at least one of several works runs; safe to use from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -33,7 +33,7 @@ class BusyMeter:
 
     @property
     def seconds(self) -> float:
-        """All of it so far, what is under way included."""
+        """Total time so far, including work that still runs."""
         with self._lock:
             running = perf_counter_ns() - self._since if self._active else 0
             return (self._total + running) / 1e9

@@ -19,11 +19,12 @@ _PROBE = 256 << 20
 
 
 class Link:
-    """From `source` to `target`: directly where one GPU reaches the other's memory, `is_peer`.
+    """A connection that copies from `source` to `target`.
 
-    Otherwise through page-locked host memory, of which one piece is filled while another is
-    emptied. That is asked of the driver once, when the link is made. Copies may begin once what
-    they read was waited for, and are done when `copy` returns.
+    It copies directly if one GPU can access the other's memory (`is_peer`). Otherwise it copies
+    through page-locked host memory: one chunk is filled while another is emptied. The driver is
+    asked once, when the link is made. Data to copy must have been waited for; copies are done when
+    `copy` returns.
     """
 
     def __init__(self, source: AnyDevice, target: AnyDevice) -> None:
@@ -37,7 +38,7 @@ class Link:
 
     @property
     def kind(self) -> str:
-        """For people."""
+        """Name of the way of copying, for people."""
         return "peer access" if self.is_peer else "page-locked host memory"
 
     def copy(self, source_memory: Buffer, into: Buffer) -> None:

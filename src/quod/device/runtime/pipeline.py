@@ -1,4 +1,4 @@
-"""Results one after the other, of which the next is begun before the last one is given."""
+"""Results in order, with the work on later inputs started before earlier results are taken."""
 
 from __future__ import annotations
 

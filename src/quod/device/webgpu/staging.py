@@ -115,7 +115,7 @@ class StagingRing:
                 self._all.discard(buffer)
 
     def _make_room(self, size: int) -> bool:
-        """Destroy idle buffers of other sizes until `size` bytes fit; return whether they fit."""
+        """Destroy idle buffers until `size` bytes fit; return whether they fit."""
         while (full := self._total() + size > RING_BYTES) and self._idle:
             gone = self._idle.pop(0)
             self._all.discard(gone)
