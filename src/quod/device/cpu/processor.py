@@ -46,12 +46,12 @@ class HostProcessor:
 
     @property
     def has_ifma(self) -> bool:
-        """Whether the CPU has 52-bit multiply-adds of 512-bit vectors."""
+        """True if the CPU has 52-bit multiply-adds of 512-bit vectors."""
         return {"avx512f", "avx512ifma", "avx512dq", "avx512vl"} <= self.features
 
     @property
     def has_f16(self) -> bool:
-        """Whether the CPU converts between f32 and f16: with F16C, and on any 64-bit Arm."""
+        """True if the CPU converts between f32 and f16: with F16C, and on any 64-bit Arm."""
         return "f16c" in self.features or self.triple.startswith(("aarch64", "arm64"))
 
 

@@ -1,8 +1,8 @@
-"""Storage bindings of a launch: each pointer parameter is a range of a buffer.
+"""Planning of the storage bindings of a launch: each pointer parameter is a range of a buffer.
 
-A binding begins at a multiple of 256 bytes, and what two bindings reach may not overlap where one
-of them is written, which each may be. So where memory begins elsewhere the kernel adds an offset,
-and pointers whose ranges would overlap, or that are more than there are bindings, share one.
+A binding starts at a multiple of 256 bytes. Two bindings must not overlap if one of them is
+written, and each may be written. So if memory starts elsewhere the kernel adds an offset. Pointers
+share a binding if their ranges would overlap or there are too few bindings.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ WORD_BYTES = 4
 
 @frozen
 class PointerRange:
-    """The memory of one pointer: bytes `start` to `stop` of buffer `buffer`, a number of its own.
+    """The memory of one pointer: bytes `start` to `stop` of the buffer with the id `buffer`.
 
-    Empty memory is nowhere: its buffer is None.
+    buffer: None if the memory is empty.
     """
 
     buffer: int | None
@@ -45,8 +45,9 @@ class Range:
 class BindingPlan:
     """The bindings of a launch.
 
-    `bindings` has a row for each pointer, None where each has a binding of its own that begins
-    where its memory does. `offsets` are what the kernel adds, in 32-bit words.
+    bindings: one row for each pointer; None if each pointer has its own binding that starts at its
+    memory.
+    offsets: offsets that the kernel adds, in 32-bit words.
     """
 
     bindings: tuple[Binding, ...] | None

@@ -1,7 +1,7 @@
-"""Commands for the GPU, gathered until they are submitted together.
+"""GPU commands, collected until they are submitted together.
 
-Launches that follow one another share a compute pass. With timestamps each has one of its own, at
-whose ends the GPU notes the time.
+Consecutive launches share a compute pass. With timestamps each launch has its own pass, at whose
+ends the GPU writes the time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _TIME_BYTES = 8
 
 @dataclass
 class Times:
-    """The times that a submission notes, on their way to the host."""
+    """The timestamps of a submission, which are being copied to the host."""
 
     steps: list[int]
     staging: StagingBuffer
@@ -41,7 +41,7 @@ class Times:
 
 
 class Encoding:
-    """Commands of one submission; with `timed`, each notes when it began and ended."""
+    """The commands of one submission; with `timed`, each has timestamps of its start and end."""
 
     def __init__(self, session: Session, *, timed: bool = False) -> None:
         self._session = session
@@ -147,7 +147,7 @@ class Encoding:
 
 
 class Parameters:
-    """Uniform blocks of many launches, one after the other, each distinct one once."""
+    """Uniform blocks of many launches, stored consecutively, without duplicates."""
 
     def __init__(self) -> None:
         self._blocks = bytearray()

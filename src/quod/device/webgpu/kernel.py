@@ -1,4 +1,4 @@
-"""Kernels of a WebGPU device: known at once, with a pipeline for each way of binding memory."""
+"""Kernels of a WebGPU device, with one pipeline for each choice of bindings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from quod.kernel.ir.types import PointerType
 
 @frozen(eq=False)
 class Variant:
-    """The kernel with one choice of bindings. `pipeline` waits until there is one."""
+    """The kernel with one choice of bindings. `pipeline` waits for its compilation."""
 
     module: WgslModule
     pipeline: Callable[[], Any]

@@ -1,7 +1,7 @@
-"""WebGPU through the package `wgpu`, and what of its native library the package has no method for.
+"""WebGPU through the package `wgpu`, and functions of its native library that the package lacks.
 
-The package polls a device by a call that blocks until all that was submitted is done, and its
-promises go through that. So mapping and polling are done here: a poll asks and comes back.
+The package polls a device by a call that blocks until all submitted work is done, and its promises
+use that call. So mapping and polling are implemented here, without blocking.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class WebGpuError(DeviceError):
 
 
 class Mapping:
-    """Memory of a buffer that the host asked for; `is_done` once it has it, or never will.
+    """A mapping of a buffer that the host requested.
 
-    `refusal` says why it never will.
+    is_done: it is complete or was refused. refusal: the reason for a refusal.
     """
 
     __slots__ = ("is_done", "refusal")
@@ -220,7 +220,7 @@ def _no_display() -> Iterator[None]:
 
 
 class _Log(logging.Handler):
-    """Keeps what the package logs of lost devices; nothing else is told of that."""
+    """Collects the package's log messages about lost devices, which are reported nowhere else."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)

@@ -24,10 +24,11 @@ _PARAMETER_BYTES = 16
 
 @frozen
 class ProbeResult:
-    """`subgroup_size` is 0 where subgroups are not runs of instances of one size, or too short.
+    """Results of the probes of an adapter.
 
-    `drops_long_loops`: the driver ends an instance's loops after so many rounds, without a word.
-    Mesa's lavapipe does after 65,535 of all loops together.
+    subgroup_size: 0 if subgroups are not consecutive instances of one size, or are too small.
+    drops_long_loops: the driver stops an instance's loops after a number of iterations, without an
+    error. Mesa's lavapipe does so once they add up to 65,535.
     """
 
     subgroup_size: int

@@ -1,4 +1,4 @@
-"""A recording as WebGPU takes it: what is encoded for each step, prepared once for all replays."""
+"""A recording in WebGPU's form: the commands of each step, prepared once for all replays."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _WORD = 4
 
 @frozen(eq=False)
 class Dispatch:
-    """Workgroups of a kernel, or where `kernel` is None of the one that fills memory."""
+    """Launch of a kernel, or of the kernel that fills memory if `kernel` is None."""
 
     step: int
     kernel: WebGpuKernel | None
@@ -36,7 +36,7 @@ class Dispatch:
 
 @frozen
 class Clear:
-    """Zeros in a buffer of the driver's."""
+    """Fill of a range of a driver buffer with zeros."""
 
     step: int
     target: Any
@@ -46,7 +46,7 @@ class Clear:
 
 @frozen
 class Transfer:
-    """Bytes from one buffer of the driver's to another."""
+    """Copy between two driver buffers."""
 
     step: int
     source: Any
@@ -58,7 +58,7 @@ class Transfer:
 
 @frozen(eq=False)
 class Host:
-    """A step in which the host has a part: an upload, a download, an event."""
+    """A step in which the host takes part: an upload, a download or an event."""
 
     step: int
     recorded: Copy | Mark | Await
@@ -101,7 +101,7 @@ def readable_words(buffer: Buffer) -> tuple[Allocation, int, int]:
 
 
 class Programs:
-    """The programs of a session's recordings, each made when it is asked for first."""
+    """The programs of a session's recordings, each made on first use."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
